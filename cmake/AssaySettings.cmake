@@ -1,0 +1,61 @@
+# Compiler settings and third-party packages shared by every folder.
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+if(CMAKE_GENERATOR MATCHES "Ninja")
+  add_compile_options(-fdiagnostics-color=always)
+endif()
+
+# Warnings for our own code; generated protobuf code opts out with assay_third_party_warnings().
+add_library(assay_warnings INTERFACE)
+target_compile_options(assay_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-unused-parameter
+                       $<$<BOOL:${ASSAY_WERROR}>:-Werror>)
+
+if(ASSAY_SANITIZE)
+  add_compile_options(-fsanitize=${ASSAY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${ASSAY_SANITIZE})
+endif()
+
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(dnnl REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
+find_package(ZLIB REQUIRED)
+
+# assay_protobuf(<target> <file.proto>...): generates C++ for proto files and links <target> to it.
+# The generated headers are included as "<folder>/<file>.pb.h", relative to the repository root.
+function(assay_protobuf target)
+  foreach(proto ${ARGN})
+    file(RELATIVE_PATH relative ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${proto})
+    string(REGEX REPLACE "\\.proto$" "" stem ${relative})
+    set(out ${PROJECT_BINARY_DIR}/generated/${stem})
+    get_filename_component(out_dir ${out} DIRECTORY)
+    file(MAKE_DIRECTORY ${out_dir})
+    add_custom_command(
+      OUTPUT ${out}.pb.cc ${out}.pb.h
+      COMMAND protobuf::protoc --proto_path=${PROJECT_SOURCE_DIR}
+              --cpp_out=${PROJECT_BINARY_DIR}/generated ${PROJECT_SOURCE_DIR}/${relative}
+      DEPENDS ${PROJECT_SOURCE_DIR}/${relative} VERBATIM)
+    target_sources(${target} PRIVATE ${out}.pb.cc ${out}.pb.h)
+    set_source_files_properties(${out}.pb.cc PROPERTIES COMPILE_OPTIONS "-w" TARGET_DIRECTORY ${target})
+  endforeach()
+  target_include_directories(${target} SYSTEM PUBLIC ${PROJECT_BINARY_DIR}/generated)
+  target_link_libraries(${target} PUBLIC protobuf::libprotobuf)
+endfunction()
