@@ -33,7 +33,12 @@ endif()
 
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
-find_package(dnnl REQUIRED)
+# Debian's dnnl-config.cmake insists on OpenCL, which only its GPU engine needs; take header and library directly.
+find_path(DNNL_INCLUDE_DIR dnnl.h REQUIRED)
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+add_library(assay_dnnl INTERFACE)
+target_include_directories(assay_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+target_link_libraries(assay_dnnl INTERFACE ${DNNL_LIBRARY})
 find_package(Protobuf REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
