@@ -77,7 +77,8 @@ class Error : public std::exception {
 
 namespace detail {
 inline void append(std::string& out, std::string_view text) { out += text; }
-inline void append(std::string& out, bool value) { out += value ? "true" : "false"; }
+template <std::same_as<bool> T>  // constrained, or every char* would convert to bool
+void append(std::string& out, T value) { out += value ? "true" : "false"; }
 inline void append(std::string& out, char value) { out += value; }
 template <class T>
   requires((std::integral<T> || std::floating_point<T>) && !std::same_as<T, bool> && !std::same_as<T, char>)
