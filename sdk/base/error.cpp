@@ -8,26 +8,46 @@ namespace assay {
 
 std::string_view code_name(Code code) {
   switch (code) {
-    case Code::kOk: return "ok";
-    case Code::kInvalid: return "invalid";
-    case Code::kUnsupported: return "unsupported";
-    case Code::kOutOfHostMemory: return "oom_host";
-    case Code::kOutOfDeviceMemory: return "oom_device";
-    case Code::kDevice: return "device";
-    case Code::kIo: return "io";
-    case Code::kFormat: return "format";
-    case Code::kVersion: return "version";
-    case Code::kNotFound: return "not_found";
-    case Code::kBusy: return "busy";
-    case Code::kCancelled: return "cancelled";
-    case Code::kTimeout: return "timeout";
-    case Code::kComm: return "comm";
-    case Code::kCallback: return "callback";
-    case Code::kNondeterministic: return "nondeterministic";
-    case Code::kPoisoned: return "poisoned";
-    case Code::kInternal: return "internal";
-    case Code::kNonFinite: return "nonfinite";
-    case Code::kEndOfData: return "end_of_data";
+    case Code::kOk:
+      return "ok";
+    case Code::kInvalid:
+      return "invalid";
+    case Code::kUnsupported:
+      return "unsupported";
+    case Code::kOutOfHostMemory:
+      return "oom_host";
+    case Code::kOutOfDeviceMemory:
+      return "oom_device";
+    case Code::kDevice:
+      return "device";
+    case Code::kIo:
+      return "io";
+    case Code::kFormat:
+      return "format";
+    case Code::kVersion:
+      return "version";
+    case Code::kNotFound:
+      return "not_found";
+    case Code::kBusy:
+      return "busy";
+    case Code::kCancelled:
+      return "cancelled";
+    case Code::kTimeout:
+      return "timeout";
+    case Code::kComm:
+      return "comm";
+    case Code::kCallback:
+      return "callback";
+    case Code::kNondeterministic:
+      return "nondeterministic";
+    case Code::kPoisoned:
+      return "poisoned";
+    case Code::kInternal:
+      return "internal";
+    case Code::kNonFinite:
+      return "nonfinite";
+    case Code::kEndOfData:
+      return "end_of_data";
   }
   return "unknown";
 }

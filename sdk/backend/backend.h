@@ -1,0 +1,109 @@
+// What a device must offer: memory, a plan for each node, and a way to run bound plans. The only
+// virtual interface of the engine, called per program, never per element.
+//
+// Life of a node: `plan` sees types only. It chooses a kernel, does everything slow (library
+// descriptors, timed search), and reports scratch memory and which outputs may overwrite which
+// inputs. When memory has been planned, the plan is bound to addresses and gives a Launch; running
+// a program calls its launches in order and decides nothing any more.
+//
+// Backends are thread-safe. A Launch may be called by one thread at a time; launches of different
+// programs may run at once.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sdk/graph/graph.h"
+
+namespace assay {
+
+// Addresses of one node's tensors, fixed for the life of the program.
+struct Binding {
+  std::span<void* const> inputs;
+  std::span<void* const> outputs;
+  void* scratch =
+      nullptr;  // NodePlan::scratch_bytes bytes, 64-byte aligned, contents undefined at each launch
+
+  template <class T>
+  const T* x(int i) const {
+    return static_cast<const T*>(inputs[i]);
+  }
+  template <class T>
+  T* y(int i = 0) const {
+    return static_cast<T*>(outputs[i]);
+  }
+};
+
+// Runs (CPU) or enqueues (GPU) one node; empty if there is nothing to do. Never allocates or locks;
+// may throw Error.
+using Launch = std::function<void()>;
+
+struct NodePlan {
+  std::string kernel;  // the implementation chosen, for dumps and profiles: "dnnl:brgconv:avx512",
+                       // "own:two_pass"
+  size_t scratch_bytes = 0;  // lives for this node only
+  double flops = 0;          // multiplications and additions of the algorithm, 2 per multiply-add
+  double bytes = 0;          // least memory traffic: every input and output once
+  struct InPlace {
+    int output, input;
+  };
+  std::vector<InPlace>
+      in_place;  // this output may use the memory of this input, if nobody reads the input later
+  std::function<Launch(const Binding&)> bind;
+};
+
+// A block of device memory, freed with the object. Aligned to at least 64 bytes; contents start as
+// zero.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  virtual void* data() const = 0;
+  virtual size_t bytes() const = 0;
+};
+
+struct NodeTime {
+  double seconds = 0;  // of one launch
+};
+
+// Bound launches in execution order.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  // Runs all launches once. With `cancel`, the flag is looked at before each of the first
+  // `cancellable` launches (those that change nothing persistent) and kCancelled is raised if it is
+  // set.
+  virtual void run(const std::atomic<bool>* cancel) = 0;
+  // Runs all launches once with a timer around each.
+  virtual std::vector<NodeTime> run_timed() = 0;
+};
+
+struct DeviceInfo {
+  std::string kind;  // "cpu" or "cuda"
+  int index = 0;
+  std::string name;           // "AMD EPYC", "NVIDIA H200"
+  std::string driver;         // library and driver versions in words
+  uint64_t memory_total = 0;  // bytes
+  uint64_t memory_free = 0;
+  int threads = 0;  // CPU: threads used per launch
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual DeviceInfo info() const = 0;
+  // Fails with kUnsupported, the shape, the type and the reason where no kernel exists; never falls
+  // back to another device.
+  virtual NodePlan plan(const Graph& graph, NodeId node) = 0;
+  virtual std::unique_ptr<Memory> allocate(size_t bytes) = 0;
+  virtual std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
+                                                      size_t cancellable) = 0;
+  // Copies between host memory and this device; on return the data is there.
+  virtual void read(void* host, const void* device, size_t bytes) = 0;
+  virtual void write(void* device, const void* host, size_t bytes) = 0;
+};
+
+}  // namespace assay

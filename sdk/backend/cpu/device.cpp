@@ -1,0 +1,173 @@
+#include "sdk/backend/cpu/device.h"
+
+#include <dnnl.h>
+#include <omp.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <string>
+
+#include "sdk/backend/cpu/planner.h"
+
+namespace assay::cpu {
+namespace {
+
+class HostMemory : public Memory {
+ public:
+  explicit HostMemory(size_t bytes) : bytes_(bytes) {
+    // Whole 64-byte lines, so that vector loads at the end stay inside.
+    const size_t rounded = std::max<size_t>((bytes + 63) / 64 * 64, 64);
+    data_ = std::aligned_alloc(64, rounded);
+    require(data_ != nullptr, Code::kOutOfHostMemory, "could not allocate ", bytes,
+            " bytes of host memory");
+    std::memset(data_, 0, rounded);
+  }
+  ~HostMemory() override { std::free(data_); }
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+  void* data() const override { return data_; }
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t bytes_;
+};
+
+// oneDNN takes the number of threads from the calling thread's OpenMP setting; put the host's back
+// afterwards.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {
+    omp_set_num_threads(threads);
+  }
+  ~ThreadCount() { omp_set_num_threads(before_); }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  int before_;
+};
+
+class LaunchList : public Executable {
+ public:
+  LaunchList(std::vector<Launch> launches, size_t cancellable, int threads)
+      : launches_(std::move(launches)), cancellable_(cancellable), threads_(threads) {}
+
+  void run(const std::atomic<bool>* cancel) override {
+    const ThreadCount scope(threads_);
+    for (size_t i = 0; i < launches_.size(); ++i) {
+      if (cancel != nullptr && i < cancellable_ && cancel->load(std::memory_order_relaxed))
+          [[unlikely]] {
+        fail(Code::kCancelled, "cancelled by the host");
+      }
+      launches_[i]();
+    }
+  }
+
+  std::vector<NodeTime> run_timed() override {
+    const ThreadCount scope(threads_);
+    std::vector<NodeTime> times;
+    times.reserve(launches_.size());
+    for (const Launch& launch : launches_) {
+      const auto start = std::chrono::steady_clock::now();
+      launch();
+      times.push_back(
+          {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()});
+    }
+    return times;
+  }
+
+ private:
+  std::vector<Launch> launches_;
+  size_t cancellable_;
+  int threads_;
+};
+
+std::string processor_name() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+class CpuBackend : public Backend {
+ public:
+  explicit CpuBackend(int threads) : threads_(threads) {}
+
+  DeviceInfo info() const override {
+    const dnnl_version_t* dnnl = dnnl_version();
+    const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    return {.kind = "cpu",
+            .index = 0,
+            .name = processor_name(),
+            .driver = cat("oneDNN ", dnnl->major, ".", dnnl->minor, ".", dnnl->patch),
+            .memory_total = page * static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)),
+            .memory_free = page * static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)),
+            .threads = threads_};
+  }
+
+  NodePlan plan(const Graph& graph, NodeId node) override {
+    const ThreadCount scope(threads_);
+    const Planner planner(graph, node, threads_);
+    return std::visit([&](const auto& op) { return cpu::plan(op, planner); }, graph.node(node).op);
+  }
+
+  std::unique_ptr<Memory> allocate(size_t bytes) override {
+    return std::make_unique<HostMemory>(bytes);
+  }
+
+  std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
+                                              size_t cancellable) override {
+    return std::make_unique<LaunchList>(std::move(launches), cancellable, threads_);
+  }
+
+  void read(void* host, const void* device, size_t bytes) override {
+    std::memcpy(host, device, bytes);
+  }
+  void write(void* device, const void* host, size_t bytes) override {
+    std::memcpy(device, host, bytes);
+  }
+
+ private:
+  int threads_;
+};
+
+// Cores granted by the cgroup (v2, then v1), or a large number if there is no limit.
+double cgroup_cores() {
+  std::string quota;
+  double period = 0;
+  if (std::ifstream v2("/sys/fs/cgroup/cpu.max");
+      v2 >> quota >> period && quota != "max" && period > 0) {
+    return std::strtod(quota.c_str(), nullptr) / period;
+  }
+  double v1_quota = 0;
+  std::ifstream v1("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  std::ifstream v1_period("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  if (v1 >> v1_quota && v1_period >> period && v1_quota > 0 && period > 0) return v1_quota / period;
+  return 1e9;
+}
+
+}  // namespace
+
+int usable_threads() {
+  cpu_set_t mask;
+  const int allowed = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+  return std::max(1, static_cast<int>(std::min<double>(allowed, std::ceil(cgroup_cores()))));
+}
+
+std::unique_ptr<Backend> make_backend(const Options& options) {
+  require(options.threads >= 0 && options.threads <= 4096, Code::kInvalid,
+          "threads must be between 0 and 4096, got ", options.threads);
+  return std::make_unique<CpuBackend>(options.threads > 0 ? options.threads : usable_threads());
+}
+
+}  // namespace assay::cpu

@@ -1,0 +1,33 @@
+// Input, Parameter, StepScalar: their memory is written from outside; Fill writes its own.
+#include <algorithm>
+
+#include "sdk/backend/cpu/planner.h"
+
+namespace assay::cpu {
+namespace {
+
+NodePlan nothing_to_do() {
+  NodePlan plan;
+  plan.kernel = "none";
+  plan.bind = [](const Binding&) -> Launch { return nullptr; };
+  return plan;
+}
+
+}  // namespace
+
+NodePlan plan(const Input&, const Planner&) { return nothing_to_do(); }
+NodePlan plan(const Parameter&, const Planner&) { return nothing_to_do(); }
+NodePlan plan(const StepScalar&, const Planner&) { return nothing_to_do(); }
+NodePlan plan(const Reshape&, const Planner&) { return nothing_to_do(); }  // an alias
+
+NodePlan plan(const Fill& p, const Planner& c) {
+  NodePlan plan;
+  plan.kernel = "own:fill";
+  plan.bytes = c.traffic_bytes();
+  plan.bind = [value = p.value, n = c.y().numel()](const Binding& b) -> Launch {
+    return [y = b.y<float>(), n, value] { std::fill_n(y, n, value); };
+  };
+  return plan;
+}
+
+}  // namespace assay::cpu

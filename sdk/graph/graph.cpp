@@ -1,0 +1,237 @@
+#include "sdk/graph/graph.h"
+
+#include <algorithm>
+#include <queue>
+#include <utility>
+
+namespace assay {
+
+std::string to_text(const ValueType& type) { return cat(type.dtype, type.dims); }
+
+namespace {
+
+std::vector<InferCtx::Output> infer_types(const Graph& graph, const Op& op,
+                                          std::span<const ValueId> inputs,
+                                          const std::string& scope) {
+  for (const ValueId input : inputs) {
+    require(input.valid() && input.index < static_cast<int>(graph.values().size()), Code::kInternal,
+            op_name(op), " at ", scope, ": input id ", input.index, " does not exist");
+  }
+  InferCtx context(graph, op, inputs, scope);
+  std::visit([&](const auto& o) { infer(o, context); }, op);
+  return context.results();
+}
+
+}  // namespace
+
+std::vector<ValueId> Graph::emit(Op op, std::span<const ValueId> inputs) {
+  const auto types = infer_types(*this, op, inputs, scope_);
+  const NodeId id{static_cast<int32_t>(nodes_.size())};
+  Node node{std::move(op), {inputs.begin(), inputs.end()}, {}, scope_};
+  for (size_t i = 0; i < types.size(); ++i) {
+    node.outputs.push_back({static_cast<int32_t>(values_.size())});
+    const ValueId alias = types[i].alias < 0 ? ValueId{} : inputs[types[i].alias];
+    values_.push_back({types[i].type, id, static_cast<int32_t>(i), alias});
+  }
+  nodes_.push_back(std::move(node));
+  return nodes_.back().outputs;
+}
+
+ValueId Graph::output(std::string_view name) const {
+  for (const GraphOutput& output : outputs_) {
+    if (output.name == name) return output.value;
+  }
+  return {};
+}
+
+void Graph::replace_uses(ValueId from, ValueId to) {
+  for (Node& node : nodes_) std::replace(node.inputs.begin(), node.inputs.end(), from, to);
+  for (GraphOutput& output : outputs_) {
+    if (output.value == from) output.value = to;
+  }
+  for (Value& value : values_) {
+    if (value.alias_of == from) value.alias_of = to;
+  }
+}
+
+void Graph::rewrite(NodeId id, Op op, std::vector<ValueId> inputs, std::span<const ValueId> adopt) {
+  Node& target = node(id);
+  const auto types = infer_types(*this, op, inputs, target.scope);
+  for (const ValueId value : adopt) {
+    auto& old = node(values_[value.index].producer).outputs;
+    old.erase(std::remove(old.begin(), old.end(), value), old.end());
+    target.outputs.push_back(value);
+  }
+  require(types.size() >= target.outputs.size(), Code::kInternal, op_name(op), " at ", target.scope,
+          ": rewrite leaves ", types.size(), " outputs for ", target.outputs.size());
+  while (target.outputs.size() < types.size()) {
+    target.outputs.push_back({static_cast<int32_t>(values_.size())});
+    values_.push_back({types[target.outputs.size() - 1].type, id, 0, {}});
+  }
+  for (size_t i = 0; i < types.size(); ++i) {
+    Value& value = values_[target.outputs[i].index];
+    require(value.type == types[i].type, Code::kInternal, op_name(op), " at ", target.scope,
+            ": rewrite changes ", value.type, " to ", types[i].type);
+    value.producer = id;
+    value.output = static_cast<int32_t>(i);
+    value.alias_of = types[i].alias < 0 ? ValueId{} : inputs[types[i].alias];
+  }
+  target.op = std::move(op);
+  target.inputs = std::move(inputs);
+}
+
+void Graph::remove_dead_nodes() {
+  std::vector<bool> live(nodes_.size(), false);
+  std::vector<NodeId> work;
+  const auto mark = [&](NodeId id) {
+    if (!live[id.index]) {
+      live[id.index] = true;
+      work.push_back(id);
+    }
+  };
+  for (const GraphOutput& output : outputs_) mark(value(output.value).producer);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (is_update(nodes_[i].op)) mark({static_cast<int32_t>(i)});
+  }
+  while (!work.empty()) {
+    const NodeId id = work.back();
+    work.pop_back();
+    for (const ValueId input : node(id).inputs) mark(value(input).producer);
+  }
+  std::vector<ValueId> new_value(values_.size());
+  std::vector<Node> nodes;
+  std::vector<Value> values;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!live[i]) continue;
+    const NodeId id{static_cast<int32_t>(nodes.size())};
+    for (const ValueId output : nodes_[i].outputs) {
+      new_value[output.index] = {static_cast<int32_t>(values.size())};
+      values.push_back(values_[output.index]);
+      values.back().producer = id;
+    }
+    nodes.push_back(std::move(nodes_[i]));
+  }
+  const auto renumber = [&](ValueId& id) { id = new_value[id.index]; };
+  for (Node& node : nodes) {
+    std::for_each(node.inputs.begin(), node.inputs.end(), renumber);
+    std::for_each(node.outputs.begin(), node.outputs.end(), renumber);
+  }
+  for (Value& value : values) {
+    if (value.alias_of.valid()) renumber(value.alias_of);
+  }
+  for (GraphOutput& output : outputs_) renumber(output.value);
+  nodes_ = std::move(nodes);
+  values_ = std::move(values);
+}
+
+void Graph::sort() {
+  std::vector<int> missing(nodes_.size(), 0);
+  std::vector<std::vector<int>> readers(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    for (const ValueId input : nodes_[i].inputs) {
+      readers[value(input).producer.index].push_back(static_cast<int>(i));
+      ++missing[i];
+    }
+  }
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (missing[i] == 0) ready.push(static_cast<int>(i));
+  }
+  std::vector<Node> sorted;
+  while (!ready.empty()) {
+    const int i = ready.top();
+    ready.pop();
+    for (const ValueId output : nodes_[i].outputs) {
+      values_[output.index].producer = {static_cast<int32_t>(sorted.size())};
+    }
+    sorted.push_back(nodes_[i]);
+    for (const int reader : readers[i]) {
+      if (--missing[reader] == 0) ready.push(reader);
+    }
+  }
+  require(sorted.size() == nodes_.size(), Code::kInternal, "graph has a cycle");
+  nodes_ = std::move(sorted);
+}
+
+Uses::Uses(const Graph& graph)
+    : readers(graph.values().size()), is_output(graph.values().size(), false) {
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    for (const ValueId input : graph.nodes()[i].inputs) {
+      readers[input.index].push_back({static_cast<int32_t>(i)});
+    }
+  }
+  for (const GraphOutput& output : graph.outputs()) is_output[output.value.index] = true;
+}
+
+bool Uses::only_reader(ValueId value, NodeId node) const {
+  return !is_output[value.index] && readers[value.index].size() == 1 &&
+         readers[value.index][0] == node;
+}
+
+std::string_view op_name(const Op& op) {
+  return std::visit([](const auto& o) { return std::decay_t<decltype(o)>::kName; }, op);
+}
+
+bool is_update(const Op& op) {
+  return std::holds_alternative<Store>(op) || std::holds_alternative<RunningStatistics>(op) ||
+         std::holds_alternative<CountStep>(op) || std::holds_alternative<LossScaleUpdate>(op) ||
+         std::holds_alternative<SgdUpdate>(op) || std::holds_alternative<AdamUpdate>(op) ||
+         std::holds_alternative<LambUpdate>(op) || std::holds_alternative<EmaUpdate>(op);
+}
+
+// ---- InferCtx ----
+
+const ValueType& InferCtx::x(int i) const {
+  require(i < n(), "needs more than ", n(), " inputs");
+  return graph_.type(inputs_[i]);
+}
+
+void InferCtx::y(ValueType type, int alias) { results_.push_back({std::move(type), alias}); }
+
+void InferCtx::fail_here(const std::string& message) const {
+  ErrorDetail detail;
+  detail.op_path = scope_;
+  fail(Code::kInvalid, cat(op_name(op_), scope_.empty() ? "" : " at ", scope_, ": ", message),
+       std::move(detail));
+}
+
+void InferCtx::require_inputs(int least, int most) const {
+  if (most < 0) most = least;
+  require(n() >= least && n() <= most, "takes ", least, least == most ? "" : cat(" to ", most),
+          " inputs, got ", n());
+}
+
+void InferCtx::require_dims(int i, const Dims& expected) const {
+  require(x(i).dims == expected, "input ", i, " has shape ", x(i).dims, ", expected ", expected);
+}
+
+void InferCtx::require_dtype(int i, DType expected) const {
+  require(x(i).dtype == expected, "input ", i, " is ", x(i).dtype, ", expected ", expected);
+}
+
+void InferCtx::require_data_type(int i) const {
+  require(x(i).dtype == DType::kF32 || x(i).dtype == DType::kBf16, "input ", i, " is ", x(i).dtype,
+          ", expected f32 or bf16");
+}
+
+// ---- GradCtx ----
+
+ValueId GradCtx::dy(int i) {
+  auto& list = contributions_[y(i).index];
+  require(!list.empty(), Code::kInternal, op_name(graph_.node(node_).op), ": output ", i,
+          " has no gradient");
+  while (list.size() > 1) {  // sums in the order of arrival: deterministic
+    list[0] = graph_.emit1(Add{}, {list[0], list[1]});
+    list.erase(list.begin() + 1);
+  }
+  return list[0];
+}
+
+void GradCtx::dx(int i, ValueId gradient) {
+  if (!wants(i)) return;
+  require(type(gradient) == type(x(i)), Code::kInternal, op_name(graph_.node(node_).op),
+          ": gradient of input ", i, " is ", type(gradient), ", expected ", type(x(i)));
+  contributions_[x(i).index].push_back(gradient);
+}
+
+}  // namespace assay

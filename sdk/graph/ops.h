@@ -1,0 +1,573 @@
+// The vocabulary of the graph, on one page: every op as plain data.
+//
+// An op is a struct of its attributes. The list ASSAY_OPS at the end makes the variant `Op`; each
+// layer declares one overload per op from that list (`infer` and `grad` in sdk/ops/, `cpu::plan` in
+// sdk/backend/cpu/ops/), and a missing one is a link error that names the op. `fields` is what
+// printing, parsing, comparing and hashing use.
+//
+// Conventions: images are NHWC and convolution weights are KRSC ([out, rows, columns, in/groups]),
+// both dense; x, w, y are data, weights and output, dx, dw, dy their gradients; N batch, H W rows
+// and columns, C K input and output channels. "data type" means f32 or bf16; statistics, losses,
+// parameters' masters and optimizer state are f32. All sums accumulate in f32 at least. Shapes in
+// brackets; [] is a scalar.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "sdk/base/dims.h"
+#include "sdk/base/dtype.h"
+#include "sdk/graph/variable.h"
+
+namespace assay {
+
+// ---- Leaves
+// -------------------------------------------------------------------------------------------------------
+
+/// y = the batch part called `name`, written by the caller before each run.
+struct Input {
+  std::string name;
+  DType dtype = DType::kF32;
+  Dims dims;
+  static constexpr std::string_view kName = "input";
+  static void fields(auto& self, auto&& f) {
+    f("name", self.name), f("dtype", self.dtype), f("dims", self.dims);
+  }
+  bool operator==(const Input&) const = default;
+};
+
+/// y = one role (value, gradient, moment, ...) of the variable `name`; lives in a segment across
+/// runs.
+struct Parameter {
+  std::string name;
+  Role role = Role::kValue;
+  DType dtype = DType::kF32;
+  Dims dims;
+  static constexpr std::string_view kName = "parameter";
+  static void fields(auto& self, auto&& f) {
+    f("name", self.name), f("role", self.role), f("dtype", self.dtype), f("dims", self.dims);
+  }
+  bool operator==(const Parameter&) const = default;
+};
+
+enum class ScalarKind : int32_t { kLearningRate = 0, kRandomStep = 1 };
+
+/// y [] = a number that the host writes before each step: learning rate f32, random step i64 (the
+/// Philox counter).
+struct StepScalar {
+  ScalarKind kind = ScalarKind::kLearningRate;
+  static constexpr std::string_view kName = "step_scalar";
+  static void fields(auto& self, auto&& f) { f("kind", self.kind); }
+  bool operator==(const StepScalar&) const = default;
+};
+
+/// y [dims] f32 = value everywhere.
+struct Fill {
+  Dims dims;
+  float value = 0;
+  static constexpr std::string_view kName = "fill";
+  static void fields(auto& self, auto&& f) { f("dims", self.dims), f("value", self.value); }
+  bool operator==(const Fill&) const = default;
+};
+
+// ---- Shape and type
+// -----------------------------------------------------------------------------------------------
+
+/// y = x in another float type, rounded to nearest even.   gradient  Cast back
+struct Cast {
+  DType dtype = DType::kF32;
+  static constexpr std::string_view kName = "cast";
+  static void fields(auto& self, auto&& f) { f("dtype", self.dtype); }
+  bool operator==(const Cast&) const = default;
+};
+
+/// y = x with other dims of the same element count; shares x's memory.   gradient  Reshape back
+struct Reshape {
+  Dims dims;
+  static constexpr std::string_view kName = "reshape";
+  static void fields(auto& self, auto&& f) { f("dims", self.dims); }
+  bool operator==(const Reshape&) const = default;
+};
+
+// ---- Elementwise
+// --------------------------------------------------------------------------------------------------
+
+enum class ActivationKind : int32_t {
+  kNone = 0,
+  kRelu = 1,
+  kElu = 2,
+  kTanh = 3,
+  kSigmoid = 4,
+  kGelu = 5,
+  kSwish = 6
+};
+
+/// y = f(x). Elu has alpha 1, Gelu is the exact x*Phi(x), Swish is x*sigmoid(x). x, y any dims, one
+/// data type.
+///   gradient  ActivationGrad(x, y, dy): Relu, Elu, Tanh, Sigmoid read only y; Gelu, Swish read
+///   only x.
+struct Activation {
+  ActivationKind kind = ActivationKind::kRelu;
+  static constexpr std::string_view kName = "activation";
+  static void fields(auto& self, auto&& f) { f("kind", self.kind); }
+  bool operator==(const Activation&) const = default;
+};
+
+/// dx = dy * f'(x), from the one saved tensor the kind needs (see Activation): inputs (saved, dy).
+struct ActivationGrad {
+  ActivationKind kind = ActivationKind::kRelu;
+  static constexpr std::string_view kName = "activation_grad";
+  static void fields(auto& self, auto&& f) { f("kind", self.kind); }
+  bool operator==(const ActivationGrad&) const = default;
+};
+
+/// y = a + b, equal dims and data types.   gradient  dy to both
+struct Add {
+  static constexpr std::string_view kName = "add";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const Add&) const = default;
+};
+
+/// y = x * keep / (1 - rate), keep ~ Bernoulli(1 - rate) drawn from Philox(seed, stream; step,
+/// element).
+///   inputs    x any dims, data type; step [] i64 (StepScalar kRandomStep)
+///   gradient  Dropout of dy with the same attributes: the mask is drawn again, not stored.
+struct Dropout {
+  float rate = 0.5f;
+  uint64_t seed = 0;
+  uint64_t stream = 0;  // fixed when the layer is built, so passes cannot change the numbers
+  static constexpr std::string_view kName = "dropout";
+  static void fields(auto& self, auto&& f) {
+    f("rate", self.rate), f("seed", self.seed), f("stream", self.stream);
+  }
+  bool operator==(const Dropout&) const = default;
+};
+
+// ---- Convolution and matrix product
+// -------------------------------------------------------------------------------
+
+/// Window geometry shared by the convolutions: index 0 is rows, 1 is columns.
+struct ConvGeometry {
+  std::array<int64_t, 2> stride{1, 1};
+  std::array<int64_t, 2> pad_begin{0, 0};
+  std::array<int64_t, 2> pad_end{0, 0};
+  std::array<int64_t, 2> dilation{1, 1};
+  int64_t groups = 1;
+  static void fields(auto& self, auto&& f) {
+    f("stride", self.stride), f("pad_begin", self.pad_begin), f("pad_end", self.pad_end);
+    f("dilation", self.dilation), f("groups", self.groups);
+  }
+  bool operator==(const ConvGeometry&) const = default;
+};
+
+/// y[n,p,q,k] = act(sum_{r,s,c} x[n, p*stride-pad+r*dilation, ..., c] * w[k,r,s,c] + bias[k] +
+/// residual[n,p,q,k])
+///   inputs    x [N,H,W,C], w [K,R,S,C/groups] of one data type; then bias [K] f32 if has_bias;
+///   then residual like y if
+///             has_residual. Cross-correlation, zero padding.   output y [N,P,Q,K], P = (H + pads -
+///             dilation*(R-1) - 1)/stride + 1
+///   gradient  ActivationGrad, Conv2dGradData, Conv2dGradWeight; training graphs use only kinds
+///   that read y.
+struct Conv2d {
+  ConvGeometry geometry;
+  bool has_bias = false;
+  bool has_residual = false;
+  ActivationKind activation = ActivationKind::kNone;
+  static constexpr std::string_view kName = "conv2d";
+  static void fields(auto& self, auto&& f) {
+    ConvGeometry::fields(self.geometry, f);
+    f("has_bias", self.has_bias), f("has_residual", self.has_residual),
+        f("activation", self.activation);
+  }
+  bool operator==(const Conv2d&) const = default;
+};
+
+/// dx [x_dims] from (dy [N,P,Q,K], w [K,R,S,C/groups]), one data type.
+struct Conv2dGradData {
+  ConvGeometry geometry;
+  Dims x_dims;
+  static constexpr std::string_view kName = "conv2d_grad_data";
+  static void fields(auto& self, auto&& f) {
+    ConvGeometry::fields(self.geometry, f), f("x_dims", self.x_dims);
+  }
+  bool operator==(const Conv2dGradData&) const = default;
+};
+
+/// dw [w_dims] in `dtype` (f32 even when x and dy are bf16: casting later would lose bits) from (x,
+/// dy); second output dbias [K] f32 if has_bias.
+struct Conv2dGradWeight {
+  ConvGeometry geometry;
+  Dims w_dims;
+  DType dtype = DType::kF32;
+  bool has_bias = false;
+  static constexpr std::string_view kName = "conv2d_grad_weight";
+  static void fields(auto& self, auto&& f) {
+    ConvGeometry::fields(self.geometry, f);
+    f("w_dims", self.w_dims), f("dtype", self.dtype), f("has_bias", self.has_bias);
+  }
+  bool operator==(const Conv2dGradWeight&) const = default;
+};
+
+/// y = act(op(a) * op(b) + bias), op transposing its matrix if told to; y in `dtype`.
+///   inputs    a [M,K] ([K,M] if transpose_a), b [K,N] ([N,K] if transpose_b) of one data type,
+///   bias [N] f32 if has_bias gradient  two Matmuls and SumRows; a weight's gradient is emitted in
+///   f32. Linear layers keep w as [out, in].
+struct Matmul {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  bool has_bias = false;
+  ActivationKind activation = ActivationKind::kNone;
+  DType dtype = DType::kF32;
+  static constexpr std::string_view kName = "matmul";
+  static void fields(auto& self, auto&& f) {
+    f("transpose_a", self.transpose_a), f("transpose_b", self.transpose_b),
+        f("has_bias", self.has_bias);
+    f("activation", self.activation), f("dtype", self.dtype);
+  }
+  bool operator==(const Matmul&) const = default;
+};
+
+/// y [C] f32 = sum of x [..., C] over all but the last axis: the gradient of a bias.
+struct SumRows {
+  static constexpr std::string_view kName = "sum_rows";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const SumRows&) const = default;
+};
+
+// ---- Pooling
+// ------------------------------------------------------------------------------------------------------
+
+struct PoolGeometry {
+  std::array<int64_t, 2> window{2, 2};
+  std::array<int64_t, 2> stride{2, 2};
+  std::array<int64_t, 2> pad_begin{0, 0};
+  std::array<int64_t, 2> pad_end{0, 0};
+  static void fields(auto& self, auto&& f) {
+    f("window", self.window), f("stride", self.stride);
+    f("pad_begin", self.pad_begin), f("pad_end", self.pad_end);
+  }
+  bool operator==(const PoolGeometry&) const = default;
+};
+
+/// y [N,P,Q,C] = maximum of x [N,H,W,C] over each window; padding never wins. P = floor((H + pads -
+/// window)/stride) + 1.
+///   gradient  MaxPoolGrad(x, y, dy): all of dy goes to the first maximum of the window in
+///   row-major order.
+struct MaxPool {
+  PoolGeometry geometry;
+  static constexpr std::string_view kName = "max_pool";
+  static void fields(auto& self, auto&& f) { PoolGeometry::fields(self.geometry, f); }
+  bool operator==(const MaxPool&) const = default;
+};
+
+/// dx like x from (x, y, dy).
+struct MaxPoolGrad {
+  PoolGeometry geometry;
+  static constexpr std::string_view kName = "max_pool_grad";
+  static void fields(auto& self, auto&& f) { PoolGeometry::fields(self.geometry, f); }
+  bool operator==(const MaxPoolGrad&) const = default;
+};
+
+/// y = mean of x over each window, counting only elements inside the image. A window of the whole
+/// image is global pooling.
+///   gradient  AvgPoolGrad(dy)
+struct AvgPool {
+  PoolGeometry geometry;
+  static constexpr std::string_view kName = "avg_pool";
+  static void fields(auto& self, auto&& f) { PoolGeometry::fields(self.geometry, f); }
+  bool operator==(const AvgPool&) const = default;
+};
+
+/// dx [x_dims] from dy.
+struct AvgPoolGrad {
+  PoolGeometry geometry;
+  Dims x_dims;
+  static constexpr std::string_view kName = "avg_pool_grad";
+  static void fields(auto& self, auto&& f) {
+    PoolGeometry::fields(self.geometry, f), f("x_dims", self.x_dims);
+  }
+  bool operator==(const AvgPoolGrad&) const = default;
+};
+
+// ---- Batch normalisation
+// ------------------------------------------------------------------------------------------
+
+/// Training form: y = act(gamma * (x - mean) / sqrt(var + eps) + beta + residual), act = relu or
+/// identity, mean and (biased) var over all but the last axis of this batch.
+///   inputs    x [..., C] data type; gamma, beta [C] f32; residual like x if has_residual
+///   outputs   y like x; mean [C], var [C] f32 (for RunningStatistics and the gradient)
+///   gradient  BatchNormGrad.   source  arXiv:1502.03167
+struct BatchNorm {
+  float epsilon = 1e-5f;
+  bool relu = false;
+  bool has_residual = false;
+  static constexpr std::string_view kName = "batch_norm";
+  static void fields(auto& self, auto&& f) {
+    f("epsilon", self.epsilon), f("relu", self.relu), f("has_residual", self.has_residual);
+  }
+  bool operator==(const BatchNorm&) const = default;
+};
+
+/// inputs   x, gamma, beta, mean, var, dy, and y if has_residual && relu
+/// outputs  dx like x; dgamma, dbeta [C] f32; dresidual like x if has_residual
+/// With relu and no residual the mask is recomputed from x with the forward's own arithmetic, which
+/// saves reading y.
+struct BatchNormGrad {
+  float epsilon = 1e-5f;
+  bool relu = false;
+  bool has_residual = false;
+  static constexpr std::string_view kName = "batch_norm_grad";
+  static void fields(auto& self, auto&& f) {
+    f("epsilon", self.epsilon), f("relu", self.relu), f("has_residual", self.has_residual);
+  }
+  bool operator==(const BatchNormGrad&) const = default;
+};
+
+/// Inference form, with given statistics: inputs x, gamma, beta, mean, var, residual if
+/// has_residual. No gradient.
+struct BatchNormInference {
+  float epsilon = 1e-5f;
+  bool relu = false;
+  bool has_residual = false;
+  static constexpr std::string_view kName = "batch_norm_inference";
+  static void fields(auto& self, auto&& f) {
+    f("epsilon", self.epsilon), f("relu", self.relu), f("has_residual", self.has_residual);
+  }
+  bool operator==(const BatchNormInference&) const = default;
+};
+
+/// w' [K,R,S,C] f32, bias' [K] f32 such that conv(x, w') + bias' = BatchNormInference(conv(x, w)):
+/// inputs w (f32), gamma, beta, mean, var. Runs once, when a predictor is prepared.
+struct FoldBatchNorm {
+  float epsilon = 1e-5f;
+  static constexpr std::string_view kName = "fold_batch_norm";
+  static void fields(auto& self, auto&& f) { f("epsilon", self.epsilon); }
+  bool operator==(const FoldBatchNorm&) const = default;
+};
+
+/// (running_mean, running_var) <- (1-m) * running + m * (mean, var*unbias), m = momentum, in place.
+///   inputs    running_mean, running_var, mean, var [C] f32, loss [] f32: nothing is updated unless
+///   loss is finite `count` > 1 multiplies var by count/(count-1) (PyTorch, torchvision); 0 keeps
+///   the biased variance (TensorFlow). `momentum` is the weight of the NEW statistic: PyTorch's 0.1
+///   is TensorFlow's and MXNet's 0.9.
+struct RunningStatistics {
+  float momentum = 0.1f;
+  int64_t count = 0;
+  static constexpr std::string_view kName = "running_statistics";
+  static void fields(auto& self, auto&& f) { f("momentum", self.momentum), f("count", self.count); }
+  bool operator==(const RunningStatistics&) const = default;
+};
+
+// ---- Loss and metrics
+// ---------------------------------------------------------------------------------------------
+
+/// y = softmax(x) along the last axis, x [N,C] data type, y f32. No gradient (training uses
+/// SoftmaxCrossEntropy).
+struct Softmax {
+  static constexpr std::string_view kName = "softmax";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const Softmax&) const = default;
+};
+
+/// loss [] f32 = (1/N if mean) * sum_n -sum_c q[n,c] log softmax(x[n])[c], q = (1-s) onehot(label)
+/// + s/C, s = label_smoothing.
+///   inputs    logits [N,C] data type, labels [N] i32 in [0,C); a row of label -1 adds nothing
+///   (padding) gradient  SoftmaxCrossEntropyGrad(logits, labels, dloss [] f32)
+struct SoftmaxCrossEntropy {
+  float label_smoothing = 0;
+  bool mean = true;
+  static constexpr std::string_view kName = "softmax_cross_entropy";
+  static void fields(auto& self, auto&& f) {
+    f("label_smoothing", self.label_smoothing), f("mean", self.mean);
+  }
+  bool operator==(const SoftmaxCrossEntropy&) const = default;
+};
+
+/// dlogits like logits = dloss * (softmax(x) - q) (* 1/N if mean); zero for rows of label -1.
+struct SoftmaxCrossEntropyGrad {
+  float label_smoothing = 0;
+  bool mean = true;
+  static constexpr std::string_view kName = "softmax_cross_entropy_grad";
+  static void fields(auto& self, auto&& f) {
+    f("label_smoothing", self.label_smoothing), f("mean", self.mean);
+  }
+  bool operator==(const SoftmaxCrossEntropyGrad&) const = default;
+};
+
+/// count [] f32 = rows whose label is among the k largest logits. A tie counts for the smaller
+/// class index; NaN never counts.
+///   inputs    logits [N,C] data type, labels [N] i32 (-1 never counts)
+struct TopKCorrect {
+  int64_t k = 1;
+  static constexpr std::string_view kName = "top_k_correct";
+  static void fields(auto& self, auto&& f) { f("k", self.k); }
+  bool operator==(const TopKCorrect&) const = default;
+};
+
+// ---- Gradients and updates
+// ---------------------------------------------------------------------------------------- Updates
+// are in place: the output is the input's memory after the update, and no node ordered later reads
+// the old value. All take `skip` [] f32: when it is not 0 nothing changes.
+
+/// dst <- src, or dst + src if accumulate: inputs dst (Parameter kGradient), src f32. Output
+/// aliases dst.
+struct Store {
+  bool accumulate = false;
+  static constexpr std::string_view kName = "store";
+  static void fields(auto& self, auto&& f) { f("accumulate", self.accumulate); }
+  bool operator==(const Store&) const = default;
+};
+
+/// Looks at all gradients g_i (each multiplied by loss_scale and summed over `accumulate`
+/// micro-steps):
+///   inputs    loss_scale [] f32, g_0 ... g_{n-1} f32
+///   outputs   norm [] f32 = sqrt(sum |g_i|^2) / (loss_scale * accumulate), summed in f64 in a
+///   fixed order
+///             multiplier [] f32 = clip / (loss_scale * accumulate), clip = min(1, clip_norm /
+///             norm) or 1 if clip_norm is 0 skip [] f32 = 1 if any gradient is NaN or infinite,
+///             else 0
+struct GradientNorm {
+  float clip_norm = 0;
+  int64_t accumulate = 1;
+  static constexpr std::string_view kName = "gradient_norm";
+  static void fields(auto& self, auto&& f) {
+    f("clip_norm", self.clip_norm), f("accumulate", self.accumulate);
+  }
+  bool operator==(const GradientNorm&) const = default;
+};
+
+/// step <- step + 1 unless skip: inputs step [] i64, skip.
+struct CountStep {
+  static constexpr std::string_view kName = "count_step";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const CountStep&) const = default;
+};
+
+/// Dynamic loss scaling: on skip, scale <- max(scale * backoff, minimum) and good <- 0; otherwise
+/// good <- good + 1 and, every `interval` good steps, scale <- min(scale * growth, maximum). inputs
+/// scale [] f32, good [] i32, skip
+struct LossScaleUpdate {
+  float growth = 2.0f;
+  float backoff = 0.5f;
+  int64_t interval = 2000;
+  float minimum = 1.0f;
+  float maximum = 16777216.0f;
+  static constexpr std::string_view kName = "loss_scale_update";
+  static void fields(auto& self, auto&& f) {
+    f("growth", self.growth), f("backoff", self.backoff), f("interval", self.interval);
+    f("minimum", self.minimum), f("maximum", self.maximum);
+  }
+  bool operator==(const LossScaleUpdate&) const = default;
+};
+
+/// SGD with momentum over n variables of one group, g = gradient * multiplier + weight_decay * p,
+/// lr = rate * lr_scale:
+///   kPyTorch   m <- momentum*m + g;     p <- p - lr * (nesterov ? g + momentum*m : m)
+///   kSutskever m <- momentum*m - lr*g;  p <- p + (nesterov ? momentum*m - lr*g : m) (TensorFlow,
+///   MXNet, Caffe) inputs    rate, multiplier, skip [], then p_0..p_{n-1}, g_0.., m_0.. (no m if
+///   momentum is 0) outputs   p'_0.., m'_0.. aliasing them.   The two conventions differ when the
+///   rate changes between steps.
+enum class MomentumConvention : int32_t { kPyTorch = 0, kSutskever = 1 };
+struct SgdUpdate {
+  float momentum = 0;
+  bool nesterov = false;
+  MomentumConvention convention = MomentumConvention::kPyTorch;
+  float weight_decay = 0;
+  float lr_scale = 1;
+  static constexpr std::string_view kName = "sgd_update";
+  static void fields(auto& self, auto&& f) {
+    f("momentum", self.momentum), f("nesterov", self.nesterov), f("convention", self.convention);
+    f("weight_decay", self.weight_decay), f("lr_scale", self.lr_scale);
+  }
+  bool operator==(const SgdUpdate&) const = default;
+};
+
+/// Adam and AdamW, t = step (already counted, from 1), lr = rate * lr_scale, g = gradient *
+/// multiplier
+/// (+ weight_decay * p unless decoupled):
+///   m <- b1*m + (1-b1)*g;  v <- b2*v + (1-b2)*g^2
+///   kPyTorch    p <- p - lr * (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps)
+///   kTensorFlow p <- p - lr * sqrt(1-b2^t)/(1-b1^t) * m / (sqrt(v) + eps)       (eps-hat form of
+///   arXiv:1412.6980 §2) decoupled   first p <- p - lr * weight_decay * p      (AdamW,
+///   arXiv:1711.05101) inputs    rate, multiplier, skip, step [] i64, then p.., g.., m.., v..;
+///   outputs p'.., m'.., v'.. bias_correction off drops both corrections (the AdamW of BERT).
+enum class EpsilonForm : int32_t { kPyTorch = 0, kTensorFlow = 1 };
+struct AdamUpdate {
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float epsilon = 1e-8f;
+  EpsilonForm epsilon_form = EpsilonForm::kPyTorch;
+  bool bias_correction = true;
+  bool decoupled = false;
+  float weight_decay = 0;
+  float lr_scale = 1;
+  static constexpr std::string_view kName = "adam_update";
+  static void fields(auto& self, auto&& f) {
+    f("beta1", self.beta1), f("beta2", self.beta2), f("epsilon", self.epsilon);
+    f("epsilon_form", self.epsilon_form), f("bias_correction", self.bias_correction);
+    f("decoupled", self.decoupled), f("weight_decay", self.weight_decay),
+        f("lr_scale", self.lr_scale);
+  }
+  bool operator==(const AdamUpdate&) const = default;
+};
+
+/// LAMB (arXiv:1904.00962): u = Adam direction (bias-corrected, PyTorch epsilon) + weight_decay * p
+/// per variable;
+///   p <- p - lr * trust * u, trust = |p|/|u| if both are > 0, else 1; norms summed in f64 in a
+///   fixed order. use_trust_ratio off (norms, biases) takes trust = 1.   inputs, outputs as
+///   AdamUpdate
+struct LambUpdate {
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float epsilon = 1e-6f;
+  bool bias_correction = true;
+  float weight_decay = 0;
+  bool use_trust_ratio = true;
+  float lr_scale = 1;
+  static constexpr std::string_view kName = "lamb_update";
+  static void fields(auto& self, auto&& f) {
+    f("beta1", self.beta1), f("beta2", self.beta2), f("epsilon", self.epsilon);
+    f("bias_correction", self.bias_correction), f("weight_decay", self.weight_decay);
+    f("use_trust_ratio", self.use_trust_ratio), f("lr_scale", self.lr_scale);
+  }
+  bool operator==(const LambUpdate&) const = default;
+};
+
+/// ema <- decay * ema + (1 - decay) * p for n variables: inputs skip, ema_0.., p_0..; outputs
+/// ema'_0...
+struct EmaUpdate {
+  float decay = 0.9999f;
+  static constexpr std::string_view kName = "ema_update";
+  static void fields(auto& self, auto&& f) { f("decay", self.decay); }
+  bool operator==(const EmaUpdate&) const = default;
+};
+
+// ---- The list
+// -----------------------------------------------------------------------------------------------------
+
+#define ASSAY_OPS(X)                                                                             \
+  X(Input)                                                                                       \
+  X(Parameter) X(StepScalar) X(Fill) X(Cast) X(Reshape) X(Activation) X(ActivationGrad) X(Add)   \
+      X(Dropout) X(Conv2d) X(Conv2dGradData) X(Conv2dGradWeight) X(Matmul) X(SumRows) X(MaxPool) \
+          X(MaxPoolGrad) X(AvgPool) X(AvgPoolGrad) X(BatchNorm) X(BatchNormGrad)                 \
+              X(BatchNormInference) X(FoldBatchNorm) X(RunningStatistics) X(Softmax)             \
+                  X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad) X(TopKCorrect) X(Store)      \
+                      X(GradientNorm) X(CountStep) X(LossScaleUpdate) X(SgdUpdate) X(AdamUpdate) \
+                          X(LambUpdate) X(EmaUpdate)
+
+namespace detail {
+template <class First, class... Rest>
+struct SkipFirst {
+  using Type = std::variant<Rest...>;
+};
+#define ASSAY_COMMA_OP(Name) , Name
+using OpVariant = SkipFirst<void ASSAY_OPS(ASSAY_COMMA_OP)>::Type;
+#undef ASSAY_COMMA_OP
+}  // namespace detail
+
+using Op = detail::OpVariant;
+
+}  // namespace assay

@@ -1,0 +1,295 @@
+#include "sdk/graph/text.h"
+
+#include <array>
+#include <charconv>
+#include <map>
+#include <type_traits>
+
+namespace assay {
+
+namespace {
+
+// Name tables: the index is the enumerator's value (plus `first`).
+constexpr std::array<std::string_view, 7> kActivationNames{"none",    "relu", "elu",  "tanh",
+                                                           "sigmoid", "gelu", "swish"};
+constexpr std::array<std::string_view, 2> kScalarNames{"learning_rate", "random_step"};
+constexpr std::array<std::string_view, 2> kMomentumNames{"pytorch", "sutskever"};
+constexpr std::array<std::string_view, 2> kEpsilonNames{"pytorch", "tensorflow"};
+
+}  // namespace
+
+std::string_view to_text(ActivationKind kind) { return kActivationNames[static_cast<int>(kind)]; }
+std::string_view to_text(ScalarKind kind) { return kScalarNames[static_cast<int>(kind)]; }
+std::string_view to_text(MomentumConvention convention) {
+  return kMomentumNames[static_cast<int>(convention)];
+}
+std::string_view to_text(EpsilonForm form) { return kEpsilonNames[static_cast<int>(form)]; }
+
+namespace {
+
+// ---- Printing ----
+
+struct FieldPrinter {
+  std::string out;
+
+  template <class T>
+  void operator()(std::string_view name, const T& value) {
+    if (!out.empty()) out += ", ";
+    out += cat(name, "=");
+    print(value);
+  }
+  void print(const std::string& value) { out += cat("\"", value, "\""); }
+  void print(const std::array<int64_t, 2>& value) { out += cat("[", value[0], ",", value[1], "]"); }
+  template <class T>
+  void print(const T& value) {
+    out += cat(value);
+  }
+};
+
+// ---- Parsing ----
+
+// A cursor over the text that knows its line for messages.
+class Cursor {
+ public:
+  explicit Cursor(std::string_view text) : text_(text) {}
+
+  bool at_end() {
+    skip_blank(true);
+    return pos_ == text_.size();
+  }
+  bool accept(std::string_view token) {
+    skip_blank(false);
+    if (text_.substr(pos_, token.size()) != token) return false;
+    pos_ += token.size();
+    return true;
+  }
+  void expect(std::string_view token) { check(accept(token), cat("expected '", token, "'")); }
+  std::string_view word() {  // letters, digits, and _ . + -
+    skip_blank(false);
+    const size_t start = pos_;
+    while (pos_ < text_.size() &&
+           (isalnum(static_cast<unsigned char>(text_[pos_])) ||
+            std::string_view("_.+-").find(text_[pos_]) != std::string_view::npos))
+      ++pos_;
+    check(pos_ > start, "expected a word");
+    return text_.substr(start, pos_ - start);
+  }
+  std::string_view until(char end) {
+    const size_t stop = text_.find(end, pos_);
+    check(stop != std::string_view::npos, cat("expected '", end, "'"));
+    const auto piece = text_.substr(pos_, stop - pos_);
+    pos_ = stop + 1;
+    return piece;
+  }
+  template <class T>
+  T number() {
+    const std::string_view digits = word();
+    T value{};
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    check(error == std::errc() && end == digits.data() + digits.size(),
+          cat("'", digits, "' is not a number"));
+    return value;
+  }
+  std::string_view rest_of_line() {
+    skip_blank(false);
+    const size_t stop = std::min(text_.find('\n', pos_), text_.size());
+    const auto piece = text_.substr(pos_, stop - pos_);
+    pos_ = stop;
+    return piece;
+  }
+  void check(bool ok, const std::string& message) const {
+    require(ok, Code::kFormat, "graph text, line ", line_, ": ", message);
+  }
+
+ private:
+  void skip_blank(bool newlines) {
+    while (pos_ < text_.size() && (text_[pos_] == ' ' || (newlines && text_[pos_] == '\n')))
+      line_ += text_[pos_++] == '\n';
+  }
+  std::string_view text_;
+  size_t pos_ = 0;
+  int line_ = 1;
+};
+
+Dims parse_dims(Cursor& in) {
+  std::vector<int64_t> sizes;
+  in.expect("[");
+  while (!in.accept("]")) {
+    if (!sizes.empty()) in.expect(",");
+    sizes.push_back(in.number<int64_t>());
+  }
+  return Dims(sizes);
+}
+
+DType parse_dtype(Cursor& in) {
+  const std::string_view name = in.word();
+  for (int i = 1; i <= 7; ++i) {
+    if (to_text(static_cast<DType>(i)) == name) return static_cast<DType>(i);
+  }
+  in.check(false, cat("unknown element type '", name, "'"));
+  return {};
+}
+
+struct FieldParser {
+  Cursor& in;
+  bool first = true;
+
+  template <class T>
+  void operator()(std::string_view name, T& value) {
+    if (!first) in.expect(",");
+    first = false;
+    in.expect(cat(name, "="));
+    parse(value);
+  }
+  void parse(std::string& value) { in.expect("\""), value = in.until('"'); }
+  void parse(bool& value) {
+    value = in.accept("true");
+    if (!value) in.expect("false");
+  }
+  void parse(std::array<int64_t, 2>& value) {
+    in.expect("["), value[0] = in.number<int64_t>(), in.expect(","),
+                    value[1] = in.number<int64_t>(), in.expect("]");
+  }
+  void parse(Dims& value) { value = parse_dims(in); }
+  void parse(DType& value) { value = parse_dtype(in); }
+  template <class T>
+  requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) void parse(T& value) {
+    value = in.number<T>();
+  }
+  template <class T>
+  requires std::is_enum_v<T>
+  void parse(T& value) {
+    const std::string_view name = in.word();
+    constexpr int kFirst = std::is_same_v<T, Role> ? 1 : 0;
+    constexpr int kLast = std::is_same_v<T, Role> ? 7 : std::is_same_v<T, ActivationKind> ? 6 : 1;
+    for (int i = kFirst; i <= kLast; ++i) {
+      if (to_text(static_cast<T>(i)) == name) return void(value = static_cast<T>(i));
+    }
+    in.check(false, cat("unknown name '", name, "'"));
+  }
+};
+
+template <class First>
+bool try_parse_op(Cursor& in, std::string_view name, Op& op) {
+  if (First::kName != name) return false;
+  First value;
+  FieldParser parser{in};
+  First::fields(value, parser);
+  op = value;
+  return true;
+}
+
+Op parse_op(Cursor& in, std::string_view name) {
+  Op op;
+  in.expect("{");
+#define ASSAY_TRY(Name) || try_parse_op<Name>(in, name, op)
+  const bool found = false ASSAY_OPS(ASSAY_TRY);
+#undef ASSAY_TRY
+  in.check(found, cat("unknown op '", name, "'"));
+  in.expect("}");
+  return op;
+}
+
+class GraphParser {
+ public:
+  explicit GraphParser(std::string_view text) : in_(text) {}
+
+  Graph parse() {
+    while (!in_.at_end()) {
+      if (in_.accept("return"))
+        parse_return();
+      else
+        parse_node();
+    }
+    return std::move(graph_);
+  }
+
+ private:
+  ValueId parse_value() {
+    in_.expect("%");
+    const int number = in_.number<int>();
+    const auto found = values_.find(number);
+    in_.check(found != values_.end(), cat("%", number, " is not defined above"));
+    return found->second;
+  }
+  void parse_node() {
+    std::vector<int> names;
+    do {
+      in_.expect("%");
+      names.push_back(in_.number<int>());
+    } while (in_.accept(","));
+    in_.expect("=");
+    const std::string op(in_.word());
+    std::vector<ValueId> inputs;
+    in_.expect("(");
+    while (!in_.accept(")")) {
+      if (!inputs.empty()) in_.expect(",");
+      inputs.push_back(parse_value());
+    }
+    const Op parsed = parse_op(in_, op);
+    std::vector<ValueType> types;
+    in_.expect(":");
+    do {
+      const DType dtype = parse_dtype(in_);
+      types.push_back({dtype, parse_dims(in_)});
+    } while (in_.accept(","));
+    graph_.set_scope(in_.accept("#") ? std::string(in_.rest_of_line()) : "");
+    const auto outputs = graph_.emit(parsed, inputs);
+    in_.check(outputs.size() == names.size() && types.size() == names.size(),
+              "wrong number of outputs");
+    for (size_t i = 0; i < names.size(); ++i) {
+      in_.check(graph_.type(outputs[i]) == types[i],
+                cat("%", names[i], " is inferred as ", graph_.type(outputs[i])));
+      in_.check(values_.emplace(names[i], outputs[i]).second,
+                cat("%", names[i], " is defined twice"));
+    }
+  }
+  void parse_return() {
+    do {
+      const std::string name(in_.word());
+      in_.expect("=");
+      graph_.outputs().push_back({name, parse_value()});
+    } while (in_.accept(","));
+  }
+
+  Cursor in_;
+  Graph graph_;
+  std::map<int, ValueId> values_;
+};
+
+}  // namespace
+
+std::string attributes_text(const Op& op) {
+  FieldPrinter printer;
+  std::visit([&](const auto& o) { std::decay_t<decltype(o)>::fields(o, printer); }, op);
+  return "{" + printer.out + "}";
+}
+
+std::string node_text(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  std::string line;
+  for (const ValueId output : node.outputs) line += cat(line.empty() ? "%" : ", %", output.index);
+  line += cat(" = ", op_name(node.op), "(");
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    line += cat(i == 0 ? "%" : ", %", node.inputs[i].index);
+  line += cat(") ", attributes_text(node.op), " :");
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    line += cat(i == 0 ? " " : ", ", graph.type(node.outputs[i]));
+  if (!node.scope.empty()) line += cat("  # ", node.scope);
+  return line;
+}
+
+std::string graph_text(const Graph& graph) {
+  std::string text;
+  for (size_t i = 0; i < graph.nodes().size(); ++i)
+    text += node_text(graph, {static_cast<int32_t>(i)}) + "\n";
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    text += cat(i == 0 ? "return " : ", ", graph.outputs()[i].name, "=%",
+                graph.outputs()[i].value.index);
+  }
+  return text + (graph.outputs().empty() ? "" : "\n");
+}
+
+Graph parse_graph(std::string_view text) { return GraphParser(text).parse(); }
+
+}  // namespace assay

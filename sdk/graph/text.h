@@ -1,0 +1,27 @@
+// Graphs as text: what golden tests compare and people read.
+//
+//   %3 = conv2d(%0, %1) {stride=[1,1], ..., activation=none} : f32[128,28,28,32]  # conv1
+//   return loss=%17, logits=%12
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "sdk/graph/graph.h"
+
+namespace assay {
+
+std::string graph_text(const Graph& graph);
+std::string node_text(const Graph& graph, NodeId id);
+
+// Reads what graph_text prints; types are inferred again and must agree with the printed ones.
+// Fails with kFormat, the line number and what was expected.
+Graph parse_graph(std::string_view text);
+
+// The printed name of an enumerator in attributes: "relu", "f32", "value", ...
+std::string_view to_text(ActivationKind kind);
+std::string_view to_text(ScalarKind kind);
+std::string_view to_text(MomentumConvention convention);
+std::string_view to_text(EpsilonForm form);
+
+}  // namespace assay

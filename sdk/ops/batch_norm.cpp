@@ -1,0 +1,91 @@
+#include "sdk/ops/no_gradient.h"
+
+namespace assay {
+namespace {
+
+// Inputs first..last-1 must be f32 vectors with one number per channel of x.
+void require_channels(const InferCtx& c, int first, int last, int64_t channels) {
+  for (int i = first; i < last; ++i) {
+    c.require_dims(i, {channels});
+    c.require_dtype(i, DType::kF32);
+  }
+}
+
+int64_t channels_of(const InferCtx& c, int input) {
+  c.require_data_type(input);
+  c.require(c.x(input).dims.rank() >= 2, "x must be [..., C], got ", c.x(input).dims);
+  return c.x(input).dims.back();
+}
+
+void require_like_x(const InferCtx& c, int input, std::string_view name) {
+  c.require(c.x(input) == c.x(0), name, " is ", c.x(input), ", x is ", c.x(0));
+}
+
+}  // namespace
+
+void infer(const BatchNorm& p, InferCtx& c) {
+  c.require_inputs(3 + p.has_residual);
+  const int64_t channels = channels_of(c, 0);
+  c.require(c.x(0).numel() / channels > 1,
+            "needs more than one value per channel to normalise, x is ", c.x(0).dims);
+  require_channels(c, 1, 3, channels);
+  if (p.has_residual) require_like_x(c, 3, "residual");
+  c.y(c.x(0));
+  c.y({DType::kF32, {channels}});
+  c.y({DType::kF32, {channels}});
+}
+
+void grad(const BatchNorm& p, GradCtx& c) {
+  std::vector<ValueId> inputs{c.x(0), c.x(1), c.x(2), c.y(1), c.y(2), c.dy()};
+  const BatchNormGrad op{p.epsilon, p.relu, p.has_residual};
+  const auto d = p.has_residual && p.relu
+                     ? c.emit(op, {c.x(0), c.x(1), c.x(2), c.y(1), c.y(2), c.dy(), c.y(0)})
+                     : c.emit(op, {c.x(0), c.x(1), c.x(2), c.y(1), c.y(2), c.dy()});
+  for (int i = 0; i < 3; ++i) c.dx(i, d[i]);
+  if (p.has_residual) c.dx(3, d[3]);
+}
+
+void infer(const BatchNormGrad& p, InferCtx& c) {
+  c.require_inputs(6 + (p.has_residual && p.relu));
+  const int64_t channels = channels_of(c, 0);
+  require_channels(c, 1, 5, channels);
+  require_like_x(c, 5, "dy");
+  if (p.has_residual && p.relu) require_like_x(c, 6, "y");
+  c.y(c.x(0));
+  c.y({DType::kF32, {channels}});
+  c.y({DType::kF32, {channels}});
+  if (p.has_residual) c.y(c.x(0));
+}
+void grad(const BatchNormGrad& p, GradCtx&) { no_gradient(p); }
+
+void infer(const BatchNormInference& p, InferCtx& c) {
+  c.require_inputs(5 + p.has_residual);
+  require_channels(c, 1, 5, channels_of(c, 0));
+  if (p.has_residual) require_like_x(c, 5, "residual");
+  c.y(c.x(0));
+}
+void grad(const BatchNormInference& p, GradCtx&) { no_gradient(p); }
+
+void infer(const FoldBatchNorm&, InferCtx& c) {
+  c.require_inputs(5);
+  c.require_dtype(0, DType::kF32);
+  c.require(c.x(0).dims.rank() == 4, "w must be [K,R,S,C], got ", c.x(0).dims);
+  require_channels(c, 1, 5, c.x(0).dims[0]);
+  c.y(c.x(0));
+  c.y({DType::kF32, {c.x(0).dims[0]}});
+}
+void grad(const FoldBatchNorm& p, GradCtx&) { no_gradient(p); }
+
+void infer(const RunningStatistics& p, InferCtx& c) {
+  c.require_inputs(5);
+  c.require(p.momentum > 0 && p.momentum <= 1,
+            "momentum (the weight of the new statistic) must be in (0, 1], got ", p.momentum);
+  require_channels(c, 0, 4, c.x(0).dims.numel());
+  c.require_dims(4, {});
+  c.require_dtype(4, DType::kF32);
+  c.y(c.x(0), 0);
+  c.y(c.x(1), 1);
+}
+void grad(const RunningStatistics& p, GradCtx&) { no_gradient(p); }
+
+}  // namespace assay

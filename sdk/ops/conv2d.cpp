@@ -1,0 +1,87 @@
+#include "sdk/ops/no_gradient.h"
+
+namespace assay {
+namespace {
+
+int64_t output_size(const ConvGeometry& g, int axis, int64_t size, int64_t window) {
+  const int64_t reach = g.dilation[axis] * (window - 1) + 1;
+  return (size + g.pad_begin[axis] + g.pad_end[axis] - reach) / g.stride[axis] + 1;
+}
+
+void require_geometry(const InferCtx& c, const ConvGeometry& g, const Dims& x, const Dims& w) {
+  c.require(x.rank() == 4 && w.rank() == 4, "x and w must be [N,H,W,C] and [K,R,S,C/groups], got ",
+            x, " and ", w);
+  c.require(g.groups > 0 && x[3] % g.groups == 0 && w[0] % g.groups == 0, g.groups,
+            " groups must divide the ", x[3], " input and ", w[0], " output channels");
+  c.require(w[3] * g.groups == x[3], "w ", w, " with ", g.groups, " groups reads ", w[3] * g.groups,
+            " channels, x ", x, " has ", x[3]);
+  for (int axis = 0; axis < 2; ++axis) {
+    c.require(g.stride[axis] > 0 && g.dilation[axis] > 0, "stride and dilation must be positive");
+    c.require(g.pad_begin[axis] >= 0 && g.pad_end[axis] >= 0, "padding must not be negative");
+    const int64_t reach = g.dilation[axis] * (w[1 + axis] - 1) + 1;
+    c.require(x[1 + axis] + g.pad_begin[axis] + g.pad_end[axis] >= reach, "window of ", reach,
+              " is larger than the padded ", axis == 0 ? "height " : "width ",
+              x[1 + axis] + g.pad_begin[axis] + g.pad_end[axis]);
+  }
+}
+
+Dims output_dims(const ConvGeometry& g, const Dims& x, const Dims& w) {
+  return {x[0], output_size(g, 0, x[1], w[1]), output_size(g, 1, x[2], w[2]), w[0]};
+}
+
+}  // namespace
+
+void infer(const Conv2d& p, InferCtx& c) {
+  c.require_inputs(2 + p.has_bias + p.has_residual);
+  c.require_data_type(0);
+  c.require_dtype(1, c.x(0).dtype);
+  require_geometry(c, p.geometry, c.x(0).dims, c.x(1).dims);
+  const ValueType y{c.x(0).dtype, output_dims(p.geometry, c.x(0).dims, c.x(1).dims)};
+  if (p.has_bias) {
+    c.require_dims(2, {y.dims[3]});
+    c.require_dtype(2, DType::kF32);
+  }
+  if (p.has_residual) {
+    const int residual = 2 + p.has_bias;
+    c.require(c.x(residual) == y, "residual is ", c.x(residual), ", output is ", y);
+  }
+  c.y(y);
+}
+
+void grad(const Conv2d& p, GradCtx& c) {
+  ValueId dy = c.dy();
+  if (p.activation != ActivationKind::kNone)
+    dy = c.emit1(ActivationGrad{p.activation}, {c.y(), dy});
+  if (p.has_residual) c.dx(2 + p.has_bias, dy);
+  if (c.wants(0)) c.dx(0, c.emit1(Conv2dGradData{p.geometry, c.type(c.x(0)).dims}, {dy, c.x(1)}));
+  const auto dw =
+      c.emit(Conv2dGradWeight{p.geometry, c.type(c.x(1)).dims, c.type(c.x(1)).dtype, p.has_bias},
+             {c.x(0), dy});
+  c.dx(1, dw[0]);
+  if (p.has_bias) c.dx(2, dw[1]);
+}
+
+void infer(const Conv2dGradData& p, InferCtx& c) {
+  c.require_inputs(2);
+  c.require_data_type(0);
+  c.require_dtype(1, c.x(0).dtype);
+  require_geometry(c, p.geometry, p.x_dims, c.x(1).dims);
+  c.require_dims(0, output_dims(p.geometry, p.x_dims, c.x(1).dims));
+  c.y({c.x(0).dtype, p.x_dims});
+}
+void grad(const Conv2dGradData& p, GradCtx&) { no_gradient(p); }
+
+void infer(const Conv2dGradWeight& p, InferCtx& c) {
+  c.require_inputs(2);
+  c.require_data_type(0);
+  c.require_dtype(1, c.x(0).dtype);
+  require_geometry(c, p.geometry, c.x(0).dims, p.w_dims);
+  c.require_dims(1, output_dims(p.geometry, c.x(0).dims, p.w_dims));
+  c.require(p.dtype == DType::kF32 || p.dtype == c.x(0).dtype, "gradient in ", p.dtype, " from ",
+            c.x(0).dtype);
+  c.y({p.dtype, p.w_dims});
+  if (p.has_bias) c.y({DType::kF32, {p.w_dims[0]}});
+}
+void grad(const Conv2dGradWeight& p, GradCtx&) { no_gradient(p); }
+
+}  // namespace assay

@@ -1,0 +1,60 @@
+// MaxPool, AvgPool and their gradients: one geometry, one shape rule.
+#include "sdk/ops/no_gradient.h"
+
+namespace assay {
+namespace {
+
+Dims output_dims(const InferCtx& c, const PoolGeometry& g, const Dims& x) {
+  c.require(x.rank() == 4, "x must be [N,H,W,C], got ", x);
+  Dims y = x;
+  for (int axis = 0; axis < 2; ++axis) {
+    c.require(g.window[axis] > 0 && g.stride[axis] > 0, "window and stride must be positive");
+    c.require(g.pad_begin[axis] >= 0 && g.pad_begin[axis] < g.window[axis] &&
+                  g.pad_end[axis] >= 0 && g.pad_end[axis] < g.window[axis],
+              "padding must be smaller than the window, or a window would see no element");
+    const int64_t padded = x[1 + axis] + g.pad_begin[axis] + g.pad_end[axis];
+    c.require(padded >= g.window[axis], "window of ", g.window[axis], " is larger than the padded ",
+              axis == 0 ? "height " : "width ", padded);
+    y[1 + axis] = (padded - g.window[axis]) / g.stride[axis] + 1;
+  }
+  return y;
+}
+
+}  // namespace
+
+void infer(const MaxPool& p, InferCtx& c) {
+  c.require_inputs(1);
+  c.require_data_type(0);
+  c.y({c.x(0).dtype, output_dims(c, p.geometry, c.x(0).dims)});
+}
+void grad(const MaxPool& p, GradCtx& c) {
+  c.dx(0, c.emit1(MaxPoolGrad{p.geometry}, {c.x(0), c.y(), c.dy()}));
+}
+
+void infer(const MaxPoolGrad& p, InferCtx& c) {
+  c.require_inputs(3);
+  c.require_data_type(0);
+  const ValueType y{c.x(0).dtype, output_dims(c, p.geometry, c.x(0).dims)};
+  c.require(c.x(1) == y && c.x(2) == y, "y and dy are ", c.x(1), " and ", c.x(2), ", expected ", y);
+  c.y(c.x(0));
+}
+void grad(const MaxPoolGrad& p, GradCtx&) { no_gradient(p); }
+
+void infer(const AvgPool& p, InferCtx& c) {
+  c.require_inputs(1);
+  c.require_data_type(0);
+  c.y({c.x(0).dtype, output_dims(c, p.geometry, c.x(0).dims)});
+}
+void grad(const AvgPool& p, GradCtx& c) {
+  c.dx(0, c.emit1(AvgPoolGrad{p.geometry, c.type(c.x(0)).dims}, {c.dy()}));
+}
+
+void infer(const AvgPoolGrad& p, InferCtx& c) {
+  c.require_inputs(1);
+  c.require_data_type(0);
+  c.require_dims(0, output_dims(c, p.geometry, p.x_dims));
+  c.y({c.x(0).dtype, p.x_dims});
+}
+void grad(const AvgPoolGrad& p, GradCtx&) { no_gradient(p); }
+
+}  // namespace assay

@@ -1,0 +1,52 @@
+#include "sdk/ops/no_gradient.h"
+
+namespace assay {
+namespace {
+
+void require_logits_and_labels(const InferCtx& c) {
+  c.require_data_type(0);
+  c.require(c.x(0).dims.rank() == 2, "logits must be [N,C], got ", c.x(0).dims);
+  c.require_dims(1, {c.x(0).dims[0]});
+  c.require_dtype(1, DType::kI32);
+}
+
+}  // namespace
+
+void infer(const SoftmaxCrossEntropy& p, InferCtx& c) {
+  c.require_inputs(2);
+  require_logits_and_labels(c);
+  c.require(p.label_smoothing >= 0 && p.label_smoothing < 1,
+            "label_smoothing must be in [0, 1), got ", p.label_smoothing);
+  c.y({DType::kF32, {}});
+}
+
+void grad(const SoftmaxCrossEntropy& p, GradCtx& c) {
+  c.dx(0, c.emit1(SoftmaxCrossEntropyGrad{p.label_smoothing, p.mean}, {c.x(0), c.x(1), c.dy()}));
+}
+
+void infer(const SoftmaxCrossEntropyGrad&, InferCtx& c) {
+  c.require_inputs(3);
+  require_logits_and_labels(c);
+  c.require_dims(2, {});
+  c.require_dtype(2, DType::kF32);
+  c.y(c.x(0));
+}
+void grad(const SoftmaxCrossEntropyGrad& p, GradCtx&) { no_gradient(p); }
+
+void infer(const Softmax&, InferCtx& c) {
+  c.require_inputs(1);
+  c.require_data_type(0);
+  c.require(c.x(0).dims.rank() == 2, "x must be [N,C], got ", c.x(0).dims);
+  c.y({DType::kF32, c.x(0).dims});
+}
+void grad(const Softmax& p, GradCtx&) { no_gradient(p); }
+
+void infer(const TopKCorrect& p, InferCtx& c) {
+  c.require_inputs(2);
+  require_logits_and_labels(c);
+  c.require(p.k >= 1, "k must be at least 1, got ", p.k);
+  c.y({DType::kF32, {}});
+}
+void grad(const TopKCorrect& p, GradCtx&) { no_gradient(p); }
+
+}  // namespace assay
