@@ -1,0 +1,253 @@
+#include "tests/harness/run_node.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "sdk/backend/cpu/device.h"
+#include "sdk/base/bfloat16.h"
+
+namespace assay::test {
+namespace {
+
+constexpr size_t kGuardBytes = 64;
+constexpr auto kGuard = std::byte{0xA5};
+constexpr auto kPoison = std::byte{0xFF};  // a NaN in every float type, -1 in every integer
+
+template <class T>
+void put(Bytes& bytes, size_t i, double value) {
+  T element{};
+  if constexpr (std::is_same_v<T, Bfloat16>) {
+    element = Bfloat16(static_cast<float>(value));
+  } else {
+    element = static_cast<T>(value);
+  }
+  std::memcpy(bytes.data() + i * sizeof(T), &element, sizeof(T));
+}
+
+template <class T>
+double get(const Bytes& bytes, size_t i) {
+  T element{};
+  std::memcpy(&element, bytes.data() + i * sizeof(T), sizeof(T));
+  if constexpr (std::is_same_v<T, Bfloat16>) {
+    return static_cast<float>(element);
+  } else {
+    return static_cast<double>(element);
+  }
+}
+
+template <class Body>
+auto dispatch(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::kF32:
+      return body(float{});
+    case DType::kBf16:
+      return body(Bfloat16{});
+    case DType::kF64:
+      return body(double{});
+    case DType::kI32:
+      return body(int32_t{});
+    case DType::kI64:
+      return body(int64_t{});
+    case DType::kU8:
+      return body(uint8_t{});
+    case DType::kF16:
+      break;
+  }
+  fail(Code::kUnsupported, cat("the test harness does not convert ", dtype));
+}
+
+// One tensor's memory: [lead][guard][data][guard], data misaligned as asked.
+class GuardedBuffer {
+ public:
+  GuardedBuffer(Backend& backend, const ValueType& type, size_t misalign_elems)
+      : bytes_(type.bytes()),
+        lead_(misalign_elems * dtype_size(type.dtype)),
+        memory_(backend.allocate(lead_ + bytes_ + 2 * kGuardBytes)) {
+    std::fill_n(base(), lead_ + bytes_ + 2 * kGuardBytes, kGuard);
+  }
+  std::byte* data() const { return base() + lead_ + kGuardBytes; }
+  void poison() const { std::fill_n(data(), bytes_, kPoison); }
+  void write(const Bytes& bytes) const { std::copy(bytes.begin(), bytes.end(), data()); }
+  Bytes read() const { return {data(), data() + bytes_}; }
+  bool guards_intact() const {
+    const auto is_guard = [](std::byte b) { return b == kGuard; };
+    return std::all_of(base(), data(), is_guard) &&
+           std::all_of(data() + bytes_, data() + bytes_ + kGuardBytes, is_guard);
+  }
+
+ private:
+  std::byte* base() const { return static_cast<std::byte*>(memory_->data()); }
+  size_t bytes_, lead_;
+  std::unique_ptr<Memory> memory_;
+};
+
+std::vector<NodeId> nodes_between(const Graph& graph, const std::vector<Feed>& feeds,
+                                  const std::vector<ValueId>& wanted) {
+  std::vector<bool> fed(graph.values().size()), needed(graph.values().size());
+  for (const Feed& feed : feeds) fed[feed.value.index] = true;
+  for (const ValueId value : wanted) needed[value.index] = !fed[value.index];
+  std::vector<NodeId> order;
+  for (auto i = static_cast<int32_t>(graph.nodes().size()) - 1; i >= 0; --i) {
+    const Node& node = graph.node({i});
+    const auto is_needed = [&](ValueId v) { return needed[v.index]; };
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), is_needed)) continue;
+    order.push_back({i});
+    for (const ValueId input : node.inputs) {
+      if (!fed[input.index]) needed[input.index] = true;
+    }
+  }
+  std::reverse(order.begin(), order.end());
+  return order;
+}
+
+// Plans, binds and runs the nodes between the feeds and the wanted values.
+class Runner {
+ public:
+  Runner(const Graph& graph, const std::vector<Feed>& feeds, const RunOptions& options)
+      : graph_(graph),
+        feeds_(feeds),
+        options_(options),
+        backend_(cpu::make_backend({.threads = options.threads})),
+        buffers_(graph.values().size()),
+        overwritten_(graph.values().size()) {
+    for (const Feed& feed : feeds) own_buffer(feed.value);
+  }
+
+  void add(NodeId id) {
+    const Node& node = graph_.node(id);
+    const NodePlan plan = backend_->plan(graph_, id);
+    result_.kernels.push_back(plan.kernel);
+    result_.n_in_place = plan.in_place.size();
+    for (size_t i = 0; i < node.outputs.size(); ++i) place_output(node, static_cast<int>(i), plan);
+
+    std::vector<void*> inputs, outputs;
+    for (const ValueId value : node.inputs) inputs.push_back(buffers_[value.index]->data());
+    for (const ValueId value : node.outputs) outputs.push_back(buffers_[value.index]->data());
+    const ValueType scratch_type{DType::kU8, {static_cast<int64_t>(plan.scratch_bytes)}};
+    scratch_.push_back(std::make_unique<GuardedBuffer>(*backend_, scratch_type, 0));
+    Launch launch = plan.bind({inputs, outputs, scratch_.back()->data()});
+    if (launch) launches_.push_back(std::move(launch));
+  }
+
+  RunResult run(const std::vector<ValueId>& wanted) {
+    const size_t n_launches = launches_.size();
+    const auto executable = backend_->make_executable(std::move(launches_), n_launches);
+    for (int repeat = 0; repeat < options_.repeats; ++repeat) {
+      prepare();
+      executable->run(nullptr);
+      look_for_damage();
+      std::vector<Bytes> outputs;
+      for (const ValueId value : wanted) outputs.push_back(buffers_[value.index]->read());
+      if (repeat > 0 && outputs != result_.outputs) result_.repeats_equal = false;
+      result_.outputs = std::move(outputs);
+    }
+    return result_;
+  }
+
+ private:
+  void own_buffer(ValueId value) {
+    buffers_[value.index] =
+        std::make_shared<GuardedBuffer>(*backend_, graph_.type(value), options_.misalign_elems);
+  }
+
+  void place_output(const Node& node, int output, const NodePlan& plan) {
+    const ValueId value = node.outputs[output];
+    ValueId shared = graph_.value(value).alias_of;
+    if (options_.in_place >= 0) {
+      const NodePlan::InPlace entry = plan.in_place[options_.in_place];
+      if (entry.output == output) shared = node.inputs[entry.input];
+    }
+    if (shared.valid()) {
+      buffers_[value.index] = buffers_[shared.index];
+      overwritten_[shared.index] = true;
+    } else if (buffers_[value.index] == nullptr) {
+      own_buffer(value);
+    }
+  }
+
+  void prepare() {
+    for (const auto& buffer : buffers_) {
+      if (buffer != nullptr) buffer->poison();
+    }
+    for (const auto& scratch : scratch_) scratch->poison();
+    for (const Feed& feed : feeds_) buffers_[feed.value.index]->write(feed.data);
+  }
+
+  void look_for_damage() {
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      if (buffers_[i] != nullptr && !buffers_[i]->guards_intact())
+        result_.damage.push_back(cat("wrote outside value ", i));
+    }
+    for (const auto& scratch : scratch_) {
+      if (!scratch->guards_intact()) result_.damage.push_back("wrote outside its scratch");
+    }
+    for (const Feed& feed : feeds_) {
+      if (!overwritten_[feed.value.index] && buffers_[feed.value.index]->read() != feed.data)
+        result_.damage.push_back(cat("changed its input, value ", feed.value.index));
+    }
+  }
+
+  const Graph& graph_;
+  const std::vector<Feed>& feeds_;
+  RunOptions options_;
+  std::unique_ptr<Backend> backend_;
+  std::vector<std::shared_ptr<GuardedBuffer>> buffers_;  // by value index
+  std::vector<bool> overwritten_;                        // by value index: shared with an output
+  std::vector<std::unique_ptr<GuardedBuffer>> scratch_;
+  std::vector<Launch> launches_;
+  RunResult result_;
+};
+
+}  // namespace
+
+Bytes encode(const Tensor& tensor, DType dtype) {
+  Bytes bytes(tensor.values.size() * dtype_size(dtype));
+  dispatch(dtype, [&]<class T>(T) {
+    for (size_t i = 0; i < tensor.values.size(); ++i) put<T>(bytes, i, tensor.values[i]);
+  });
+  return bytes;
+}
+
+Tensor decode(const Bytes& bytes, const ValueType& type) {
+  Tensor tensor{type.dims, std::vector<double>(static_cast<size_t>(type.numel()))};
+  dispatch(type.dtype, [&]<class T>(T) {
+    for (size_t i = 0; i < tensor.values.size(); ++i) tensor.values[i] = get<T>(bytes, i);
+  });
+  return tensor;
+}
+
+Tensor rounded(const Tensor& tensor, DType dtype) {
+  return decode(encode(tensor, dtype), {dtype, tensor.dims});
+}
+
+RunResult run_graph(const Graph& graph, const std::vector<Feed>& feeds,
+                    const std::vector<ValueId>& wanted, const RunOptions& options) {
+  Runner runner(graph, feeds, options);
+  for (const NodeId node : nodes_between(graph, feeds, wanted)) runner.add(node);
+  return runner.run(wanted);
+}
+
+OneNode make_node(const Op& op, const std::vector<ValueType>& inputs) {
+  OneNode one;
+  one.graph.set_scope("test");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Input input{cat("x", i), inputs[i].dtype, inputs[i].dims};
+    one.inputs.push_back(one.graph.emit1(input, {}));
+  }
+  one.outputs = one.graph.emit(op, one.inputs);
+  return one;
+}
+
+RunResult run_node(const Op& op, const std::vector<Tensor>& inputs,
+                   const std::vector<DType>& dtypes, const RunOptions& options) {
+  std::vector<ValueType> types;
+  for (size_t i = 0; i < inputs.size(); ++i) types.push_back({dtypes[i], inputs[i].dims});
+  const OneNode one = make_node(op, types);
+  std::vector<Feed> feeds;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    feeds.push_back({one.inputs[i], encode(inputs[i], dtypes[i])});
+  return run_graph(one.graph, feeds, one.outputs, options);
+}
+
+}  // namespace assay::test
