@@ -46,21 +46,28 @@ find_package(ZLIB REQUIRED)
 
 # assay_protobuf(<target> <file.proto>...): generates C++ for proto files and links <target> to it.
 # The generated headers are included as "<folder>/<file>.pb.h", relative to the repository root.
+# An object library of this folder compiles them: CMake knows generated files only in the folder that generates them.
 function(assay_protobuf target)
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  string(MAKE_C_IDENTIFIER ${folder}_proto library)
+  add_library(${library} OBJECT)
   foreach(proto ${ARGN})
-    file(RELATIVE_PATH relative ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${proto})
-    string(REGEX REPLACE "\\.proto$" "" stem ${relative})
+    string(REGEX REPLACE "\\.proto$" "" stem ${folder}/${proto})
     set(out ${PROJECT_BINARY_DIR}/generated/${stem})
     get_filename_component(out_dir ${out} DIRECTORY)
     file(MAKE_DIRECTORY ${out_dir})
     add_custom_command(
       OUTPUT ${out}.pb.cc ${out}.pb.h
       COMMAND protobuf::protoc --proto_path=${PROJECT_SOURCE_DIR}
-              --cpp_out=${PROJECT_BINARY_DIR}/generated ${PROJECT_SOURCE_DIR}/${relative}
-      DEPENDS ${PROJECT_SOURCE_DIR}/${relative} VERBATIM)
-    target_sources(${target} PRIVATE ${out}.pb.cc ${out}.pb.h)
-    set_source_files_properties(${out}.pb.cc PROPERTIES COMPILE_OPTIONS "-w" TARGET_DIRECTORY ${target})
+              --cpp_out=${PROJECT_BINARY_DIR}/generated ${PROJECT_SOURCE_DIR}/${folder}/${proto}
+      DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/${proto} VERBATIM)
+    target_sources(${library} PRIVATE ${out}.pb.cc ${out}.pb.h)
   endforeach()
+  target_compile_options(${library} PRIVATE -w)
+  target_include_directories(${library} SYSTEM PUBLIC ${PROJECT_BINARY_DIR}/generated)
+  target_link_libraries(${library} PUBLIC protobuf::libprotobuf)
+  add_dependencies(${target} ${library})
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${library}>)
   target_include_directories(${target} SYSTEM PUBLIC ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${target} PUBLIC protobuf::libprotobuf)
 endfunction()
