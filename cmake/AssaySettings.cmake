@@ -52,15 +52,16 @@ function(assay_protobuf target)
   string(MAKE_C_IDENTIFIER ${folder}_proto library)
   add_library(${library} OBJECT)
   foreach(proto ${ARGN})
-    string(REGEX REPLACE "\\.proto$" "" stem ${folder}/${proto})
+    file(RELATIVE_PATH relative ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${proto})
+    string(REGEX REPLACE "\\.proto$" "" stem ${relative})
     set(out ${PROJECT_BINARY_DIR}/generated/${stem})
     get_filename_component(out_dir ${out} DIRECTORY)
     file(MAKE_DIRECTORY ${out_dir})
     add_custom_command(
       OUTPUT ${out}.pb.cc ${out}.pb.h
       COMMAND protobuf::protoc --proto_path=${PROJECT_SOURCE_DIR}
-              --cpp_out=${PROJECT_BINARY_DIR}/generated ${PROJECT_SOURCE_DIR}/${folder}/${proto}
-      DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/${proto} VERBATIM)
+              --cpp_out=${PROJECT_BINARY_DIR}/generated ${PROJECT_SOURCE_DIR}/${relative}
+      DEPENDS ${PROJECT_SOURCE_DIR}/${relative} VERBATIM)
     target_sources(${library} PRIVATE ${out}.pb.cc ${out}.pb.h)
   endforeach()
   target_compile_options(${library} PRIVATE -w)
