@@ -1,0 +1,247 @@
+#include "sdk/base/file.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "sdk/base/error.h"
+
+namespace assay {
+namespace {
+
+// Linux transfers at most 0x7ffff000 bytes per call; smaller pieces also keep interruptions cheap.
+constexpr size_t kMaxTransferBytes = size_t{1} << 30;
+
+// Repeats a system call that reports EINTR.
+template <class Call>
+auto retry(Call&& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+int open_or_fail(const std::string& path, int flags, std::string_view doing) {
+  const int descriptor = retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
+  if (descriptor < 0) fail_errno(doing, path, errno);
+  return descriptor;
+}
+
+void sync_folder(const std::string& folder) {
+  const int descriptor = open_or_fail(folder, O_RDONLY | O_DIRECTORY, "opening folder");
+  const int result = retry([&] { return ::fsync(descriptor); });
+  const int error_number = errno;
+  ::close(descriptor);
+  // Some file systems (FUSE, overlays) refuse to sync folders; there the rename is as durable as it
+  // gets.
+  if (result < 0 && error_number != EINVAL && error_number != ENOTSUP) {
+    fail_errno("syncing folder", folder, error_number);
+  }
+}
+
+// Unique among the processes and threads of one machine; hidden, so that globs of a data folder
+// pass it over.
+std::string temporary_name(const std::string& path) {
+  static std::atomic<uint64_t> serial{0};
+  return join_path(parent_path(path),
+                   cat(".", file_name(path), ".tmp-", ::getpid(), "-", serial.fetch_add(1)));
+}
+
+}  // namespace
+
+File File::open_read(const std::string& path) {
+  File file(open_or_fail(path, O_RDONLY, "opening"), path);
+  struct stat status;
+  if (::fstat(file.descriptor_, &status) < 0) fail_errno("examining", path, errno);
+  // Opening a folder succeeds and only reading it fails; say so at once.
+  if (S_ISDIR(status.st_mode)) fail_errno("opening", path, EISDIR);
+  return file;
+}
+
+File File::create(const std::string& path) {
+  return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "creating"), path};
+}
+
+File::File(File&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
+
+File& File::operator=(File&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+File::~File() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+uint64_t File::size() const {
+  struct stat status;
+  if (::fstat(descriptor_, &status) < 0) fail_errno("examining", path_, errno);
+  return static_cast<uint64_t>(status.st_size);
+}
+
+size_t File::read_at(void* target, size_t bytes, uint64_t offset) const {
+  size_t done = 0;
+  while (done < bytes) {
+    const ssize_t count = retry([&] {
+      return ::pread(descriptor_, static_cast<char*>(target) + done,
+                     std::min(bytes - done, kMaxTransferBytes), static_cast<off_t>(offset + done));
+    });
+    if (count < 0) fail_errno("reading", path_, errno);
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  return done;
+}
+
+void File::read_exact_at(void* target, size_t bytes, uint64_t offset) const {
+  const size_t count = read_at(target, bytes, offset);
+  require(count == bytes, Code::kFormat, "reading ", path_, ": it ends at byte ", offset + count,
+          " where ", bytes, " bytes from byte ", offset,
+          " were expected; the file is truncated, get a complete copy");
+}
+
+void File::write(const void* data, size_t bytes) {
+  size_t done = 0;
+  while (done < bytes) {
+    const ssize_t count = retry([&] {
+      return ::write(descriptor_, static_cast<const char*>(data) + done,
+                     std::min(bytes - done, kMaxTransferBytes));
+    });
+    if (count < 0) fail_errno("writing", path_, errno);
+    done += static_cast<size_t>(count);
+  }
+}
+
+void File::sync() {
+  if (retry([&] { return ::fsync(descriptor_); }) < 0) fail_errno("syncing", path_, errno);
+}
+
+void File::close() {
+  // Linux frees the descriptor even when close reports EINTR: never retry.
+  const int descriptor = std::exchange(descriptor_, -1);
+  if (descriptor >= 0 && ::close(descriptor) < 0 && errno != EINTR) {
+    fail_errno("closing", path_, errno);
+  }
+}
+
+AtomicFile::AtomicFile(std::string path)
+    : path_(std::move(path)), file_(File::create(temporary_name(path_))) {}
+
+AtomicFile::~AtomicFile() {
+  if (!committed_) ::unlink(file_.path().c_str());
+}
+
+void AtomicFile::commit() {
+  file_.sync();
+  file_.close();
+  if (::rename(file_.path().c_str(), path_.c_str()) < 0) {
+    fail_errno(cat("renaming ", file_.path(), " to"), path_, errno);
+  }
+  committed_ = true;
+  sync_folder(parent_path(path_));
+}
+
+std::string read_file(const std::string& path, uint64_t max_bytes) {
+  const File file = File::open_read(path);
+  std::string contents;
+  // Pipes and /proc files report no size, so read until the end instead of trusting it.
+  contents.resize(static_cast<size_t>(std::min(file.size(), max_bytes)) + 1);
+  size_t done = 0;
+  while (true) {
+    const ssize_t count = retry(
+        [&] { return ::read(file.descriptor(), contents.data() + done, contents.size() - done); });
+    if (count < 0) fail_errno("reading", path, errno);
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+    require(done <= max_bytes, Code::kFormat, "reading ", path, ": it is larger than the ",
+            max_bytes, " bytes expected here; check the path");
+    if (done == contents.size()) contents.resize(2 * done);
+  }
+  contents.resize(done);
+  return contents;
+}
+
+void write_file_atomic(const std::string& path, std::string_view contents) {
+  AtomicFile file(path);
+  file.write(contents);
+  file.commit();
+}
+
+void make_directories(const std::string& path) {
+  if (path.empty() || is_directory(path)) return;
+  const std::string parent = parent_path(path);
+  if (parent != path) make_directories(parent);  // equal for "." in a folder that was removed
+  if (::mkdir(path.c_str(), 0777) < 0 && !(errno == EEXIST && is_directory(path))) {
+    fail_errno("creating folder", path, errno);
+  }
+}
+
+void remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) < 0 && errno != ENOENT) fail_errno("removing", path, errno);
+}
+
+void rename_file(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) < 0) fail_errno(cat("renaming ", from, " to"), to, errno);
+  sync_folder(parent_path(to));
+}
+
+bool path_exists(const std::string& path) {
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0) return true;
+  if (errno != ENOENT && errno != ENOTDIR) fail_errno("examining", path, errno);
+  return false;
+}
+
+bool is_directory(const std::string& path) {
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0) return S_ISDIR(status.st_mode);
+  if (errno != ENOENT && errno != ENOTDIR) fail_errno("examining", path, errno);
+  return false;
+}
+
+std::vector<std::string> list_files(const std::string& pattern) {
+  glob_t found{};
+  const int result = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &found);
+  const int error_number = errno;
+  const std::unique_ptr<glob_t, decltype(&::globfree)> cleanup(&found, &::globfree);
+  if (result == GLOB_NOMATCH || (result == GLOB_ABORTED && error_number == ENOENT)) return {};
+  if (result == GLOB_NOSPACE)
+    fail(Code::kOutOfHostMemory, cat("listing ", pattern, ": out of memory"));
+  if (result != 0) fail_errno("listing", pattern, error_number);
+  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::string join_path(std::string_view folder, std::string_view name) {
+  if (folder.empty()) return std::string(name);
+  return cat(folder, folder.back() == '/' ? "" : "/", name);
+}
+
+std::string parent_path(const std::string& path) {
+  size_t end = path.find_last_not_of('/');
+  if (end == std::string::npos) return path.empty() ? "." : "/";
+  const size_t slash = path.rfind('/', end);
+  if (slash == std::string::npos) return ".";
+  end = path.find_last_not_of('/', slash);
+  return end == std::string::npos ? "/" : path.substr(0, end + 1);
+}
+
+std::string file_name(const std::string& path) {
+  const size_t end = path.find_last_not_of('/');
+  if (end == std::string::npos) return path;
+  const size_t slash = path.rfind('/', end);
+  const size_t begin = slash == std::string::npos ? 0 : slash + 1;
+  return path.substr(begin, end + 1 - begin);
+}
+
+}  // namespace assay

@@ -1,0 +1,173 @@
+#include "sdk/base/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "sdk/base/error.h"
+
+namespace assay {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class FileTest : public testing::Test {
+ protected:
+  FileTest() {
+    char pattern[] = "/tmp/assay_file_test_XXXXXX";
+    folder_ = ::mkdtemp(pattern);
+  }
+  ~FileTest() override { std::filesystem::remove_all(folder_); }
+  std::string at(const std::string& name) const { return folder_ + "/" + name; }
+
+  std::string folder_;
+};
+
+template <class Call>
+Error error_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return {Code::kOk, "no error"};
+}
+
+TEST_F(FileTest, AtomicWriteAndRead) {
+  write_file_atomic(at("x"), "hello");
+  EXPECT_EQ(read_file(at("x")), "hello");
+  write_file_atomic(at("x"), "again");
+  EXPECT_EQ(read_file(at("x")), "again");
+  write_file_atomic(at("empty"), "");
+  EXPECT_EQ(read_file(at("empty")), "");
+}
+
+TEST_F(FileTest, UncommittedFileLeavesNothing) {
+  write_file_atomic(at("x"), "old");
+  {
+    AtomicFile file(at("x"));
+    file.write("new");
+    EXPECT_TRUE(path_exists(file.temporary_path()));
+  }
+  EXPECT_EQ(read_file(at("x")), "old");
+  EXPECT_THAT(list_files(at(".*tmp*")), IsEmpty());
+}
+
+TEST_F(FileTest, FailedCommitLeavesNothing) {
+  make_directories(at("x/inner"));
+  const Error error = error_of([&] { write_file_atomic(at("x"), "new"); });
+  EXPECT_EQ(error.code(), Code::kIo);
+  EXPECT_THAT(error.message(), HasSubstr(at("x")));
+  EXPECT_THAT(list_files(at(".*tmp*")), IsEmpty());
+}
+
+TEST_F(FileTest, FullDiskIsAnErrorWithItsNumber) {
+  File file = File::create("/dev/full");
+  const Error error = error_of([&] { file.write("x", 1); });
+  EXPECT_EQ(error.code(), Code::kIo);
+  EXPECT_EQ(error.detail().domain, Domain::kErrno);
+  EXPECT_EQ(error.detail().native_code, ENOSPC);
+  EXPECT_THAT(error.message(), HasSubstr("/dev/full"));
+}
+
+// The file size limit makes the system accept the first part of a write and refuse the rest, as a
+// filling disk does.
+TEST_F(FileTest, ShortWriteIsContinuedUntilRefused) {
+  const std::string old(1000, 'o');
+  write_file_atomic(at("x"), old);
+  rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit tight{2500, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const Error error = error_of([&] { write_file_atomic(at("x"), std::string(5000, 'n')); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(error.detail().native_code, EFBIG);
+  EXPECT_EQ(read_file(at("x")), old);
+  EXPECT_THAT(list_files(at(".*tmp*")), IsEmpty());
+}
+
+TEST_F(FileTest, MissingFileIsNotFound) {
+  const Error error = error_of([&] { read_file(at("nothing")); });
+  EXPECT_EQ(error.code(), Code::kNotFound);
+  EXPECT_THAT(error.message(), HasSubstr(at("nothing")));
+}
+
+TEST_F(FileTest, FolderInsteadOfFile) {
+  EXPECT_EQ(error_of([&] { read_file(folder_); }).detail().native_code, EISDIR);
+}
+
+TEST_F(FileTest, PositionalReads) {
+  write_file_atomic(at("x"), "0123456789");
+  const File file = File::open_read(at("x"));
+  EXPECT_EQ(file.size(), 10u);
+  char bytes[8] = {};
+  file.read_exact_at(bytes, 3, 4);
+  EXPECT_EQ(std::string(bytes), "456");
+  EXPECT_EQ(file.read_at(bytes, 8, 7), 3u);
+  EXPECT_EQ(file.read_at(bytes, 8, 70), 0u);
+  const Error error = error_of([&] { file.read_exact_at(bytes, 8, 7); });
+  EXPECT_EQ(error.code(), Code::kFormat);
+  EXPECT_THAT(error.message(), HasSubstr("ends at byte 10"));
+}
+
+TEST_F(FileTest, ReadFileHoldsItsLimit) {
+  write_file_atomic(at("x"), "0123456789");
+  EXPECT_EQ(read_file(at("x"), 10), "0123456789");
+  EXPECT_EQ(error_of([&] { read_file(at("x"), 9); }).code(), Code::kFormat);
+  EXPECT_EQ(error_of([&] { read_file("/dev/zero", 1000); }).code(), Code::kFormat);
+}
+
+TEST_F(FileTest, Directories) {
+  make_directories(at("a/b/c"));
+  make_directories(at("a/b/c"));
+  make_directories(at("d/"));
+  EXPECT_TRUE(is_directory(at("a/b/c")));
+  EXPECT_TRUE(is_directory(at("d")));
+  write_file_atomic(at("file"), "x");
+  EXPECT_EQ(error_of([&] { make_directories(at("file/x")); }).code(), Code::kIo);
+  EXPECT_FALSE(path_exists(at("file/x")));
+}
+
+TEST_F(FileTest, ListsSorted) {
+  for (const char* name : {"b.rec", "a.rec", "c.txt"}) write_file_atomic(at(name), name);
+  EXPECT_THAT(list_files(at("*.rec")), ElementsAre(at("a.rec"), at("b.rec")));
+  EXPECT_THAT(list_files(at("*.nothing")), IsEmpty());
+  EXPECT_THAT(list_files(at("missing/*")), IsEmpty());
+}
+
+TEST_F(FileTest, RemoveAndRename) {
+  write_file_atomic(at("x"), "x");
+  rename_file(at("x"), at("y"));
+  EXPECT_FALSE(path_exists(at("x")));
+  remove_file(at("y"));
+  remove_file(at("y"));
+  EXPECT_FALSE(path_exists(at("y")));
+}
+
+TEST(Path, Parts) {
+  EXPECT_EQ(join_path("a/b", "c"), "a/b/c");
+  EXPECT_EQ(join_path("a/", "c"), "a/c");
+  EXPECT_EQ(join_path("", "c"), "c");
+  EXPECT_EQ(parent_path("a/b/c"), "a/b");
+  EXPECT_EQ(parent_path("a/b/"), "a");
+  EXPECT_EQ(parent_path("/a"), "/");
+  EXPECT_EQ(parent_path("/"), "/");
+  EXPECT_EQ(parent_path("a"), ".");
+  EXPECT_EQ(file_name("a/b"), "b");
+  EXPECT_EQ(file_name("a/b/"), "b");
+  EXPECT_EQ(file_name("b"), "b");
+}
+
+}  // namespace
+}  // namespace assay
