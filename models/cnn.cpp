@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <array>
+
+#include "models/image_config.h"
+#include "models/model_config.pb.h"
+#include "models/models.h"
+#include "sdk/base/proto_json.h"
+
+namespace assay::models {
+namespace {
+
+ActivationKind parse_activation(const std::string& name) {
+  constexpr std::array<std::pair<std::string_view, ActivationKind>, 6> kKinds{
+      {{"relu", ActivationKind::kRelu},
+       {"elu", ActivationKind::kElu},
+       {"tanh", ActivationKind::kTanh},
+       {"sigmoid", ActivationKind::kSigmoid},
+       {"gelu", ActivationKind::kGelu},
+       {"swish", ActivationKind::kSwish}}};
+  for (const auto& [known, kind] : kKinds) {
+    if (known == name) return kind;
+  }
+  fail(Code::kInvalid,
+       cat("cnn: unknown activation \"", name, "\"; use relu, elu, tanh, sigmoid, gelu or swish"));
+}
+
+CnnConfig with_defaults(CnnConfig config) {
+  if (config.image_size() == 0)
+    config.mutable_image()->Add(28), config.mutable_image()->Add(28),
+        config.mutable_image()->Add(1);
+  if (config.classes() == 0) config.set_classes(10);
+  if (config.conv_size() == 0) config.add_conv(32), config.add_conv(64);
+  if (config.kernel() == 0) config.set_kernel(5);
+  if (!config.has_batch_norm()) config.set_batch_norm(true);
+  if (config.hidden_size() == 0) config.add_hidden(256);
+  if (config.activation().empty()) config.set_activation("relu");
+  return config;
+}
+
+void check(const CnnConfig& config) {
+  require(config.kernel() > 0 && config.kernel() % 2 == 1, Code::kInvalid,
+          "cnn: kernel must be odd, got ", config.kernel());
+  require(config.dropout() >= 0 && config.dropout() < 1, Code::kInvalid,
+          "cnn: dropout must be in [0, 1), got ", config.dropout());
+  for (const int64_t channels : config.conv()) {
+    require(channels > 0 && channels <= 65536, Code::kInvalid,
+            "cnn: conv sizes must be in [1, 65536], got ", channels);
+  }
+  for (const int64_t size : config.hidden()) {
+    const bool none = size == 0 && config.hidden_size() == 1;
+    require(none || (size > 0 && size <= 1048576), Code::kInvalid,
+            "cnn: hidden sizes must be in [1, 1048576], or [0] for none, got ", size);
+  }
+  const int64_t shrink = int64_t{1} << std::min(config.conv_size(), 20);
+  require(config.image(0) >= shrink && config.image(1) >= shrink, Code::kInvalid,
+          "cnn: ", config.conv_size(),
+          " blocks halve the image to nothing; use fewer, or an image of at least ", shrink, "x",
+          shrink);
+}
+
+class Cnn : public nn::Model {
+ public:
+  explicit Cnn(const CnnConfig& config)
+      : config_(config), inputs_(classifier_inputs("cnn", config.image(), config.classes())) {
+    check(config_);
+    activation_ = parse_activation(config_.activation());
+  }
+
+  std::string architecture() const override { return "cnn"; }
+  std::string config_json() const override { return to_json(config_); }
+  std::vector<nn::InputSpec> inputs() const override { return inputs_; }
+
+  nn::Head forward(nn::Builder& b, float label_smoothing) const override {
+    ValueId x = b.input(inputs_[0]);
+    for (int i = 0; i < config_.conv_size(); ++i) x = conv_block(b, i, x);
+    x = nn::flatten(b, x);
+    for (int i = 0; i < config_.hidden_size(); ++i) {
+      if (config_.hidden(i) > 0) x = hidden_layer(b, i, x);
+    }
+    return nn::classifier_head(b, nn::linear(b, "output", x, config_.classes()), label_smoothing);
+  }
+
+ private:
+  ValueId conv_block(nn::Builder& b, int i, ValueId x) const {
+    const auto scope = b.scope(cat("block", i + 1));
+    const int64_t pad = config_.kernel() / 2;
+    x = nn::conv2d(b, "conv", x,
+                   {.channels = config_.conv(i),
+                    .kernel = {config_.kernel(), config_.kernel()},
+                    .padding = {pad, pad},
+                    .bias = !config_.batch_norm()});
+    if (config_.batch_norm()) x = nn::batch_norm(b, "bn", x);
+    return nn::max_pool(b, nn::activation(b, activation_, x), 2, 2);
+  }
+
+  ValueId hidden_layer(nn::Builder& b, int i, ValueId x) const {
+    const auto scope = b.scope(cat("hidden", i + 1));
+    x = nn::linear(b, "linear", x, config_.hidden(i), !config_.batch_norm());
+    if (config_.batch_norm()) x = nn::batch_norm(b, "bn", x);
+    return nn::dropout(b, "dropout", nn::activation(b, activation_, x),
+                       static_cast<float>(config_.dropout()));
+  }
+
+  CnnConfig config_;
+  std::vector<nn::InputSpec> inputs_;
+  ActivationKind activation_ = ActivationKind::kRelu;
+};
+
+}  // namespace
+
+std::unique_ptr<nn::Model> create_cnn(std::string_view config_json) {
+  CnnConfig config;
+  parse_json(config_json, config, "cnn configuration");
+  return std::make_unique<Cnn>(with_defaults(config));
+}
+
+}  // namespace assay::models

@@ -1,0 +1,29 @@
+#include "models/models.h"
+
+#include <array>
+#include <string>
+
+namespace assay::models {
+namespace {
+
+constexpr std::array kModels{
+    ModelEntry{"cnn", "convolution blocks with pooling, hidden layers and a classifier",
+               create_cnn},
+    ModelEntry{"resnet18", "ResNet-18 of basic blocks, with a CIFAR or an ImageNet stem",
+               create_resnet18},
+};
+
+}  // namespace
+
+std::span<const ModelEntry> model_entries() { return kModels; }
+
+std::unique_ptr<nn::Model> create_model(std::string_view name, std::string_view config_json) {
+  std::string known;
+  for (const ModelEntry& entry : kModels) {
+    if (entry.name == name) return entry.create(config_json);
+    known += cat(known.empty() ? "" : ", ", entry.name);
+  }
+  fail(Code::kNotFound, cat("no model is called \"", name, "\"; there are: ", known));
+}
+
+}  // namespace assay::models

@@ -1,0 +1,29 @@
+// The models that assay_model_named knows.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "sdk/nn/model.h"
+
+namespace assay::models {
+
+struct ModelEntry {
+  std::string_view name;
+  std::string_view summary;
+  // Reads the configuration (JSON text of the message in model_config.proto; "" is all defaults).
+  // Fails with kInvalid.
+  std::unique_ptr<nn::Model> (*create)(std::string_view config_json);
+};
+
+std::span<const ModelEntry> model_entries();
+
+// Fails with kNotFound, listing the names.
+std::unique_ptr<nn::Model> create_model(std::string_view name, std::string_view config_json);
+
+// Defined in <name>.cpp.
+std::unique_ptr<nn::Model> create_cnn(std::string_view config_json);
+std::unique_ptr<nn::Model> create_resnet18(std::string_view config_json);
+
+}  // namespace assay::models

@@ -1,0 +1,43 @@
+#include "sdk/nn/builder.h"
+
+#include "sdk/base/hash.h"
+
+namespace assay::nn {
+
+ValueId Builder::input(const InputSpec& spec) {
+  std::vector<int64_t> sizes{batch_};
+  sizes.insert(sizes.end(), spec.sample.span().begin(), spec.sample.span().end());
+  return graph_.emit1(Input{spec.name, spec.dtype, Dims(sizes)}, {});
+}
+
+ValueId Builder::parameter(const std::string& name, const Dims& dims, Initializer init) {
+  const Variable& variable =
+      variables_.add({full_name(name), dims, DType::kF32, Role::kValue, init});
+  return graph_.emit1(Parameter{variable.name, Role::kValue, DType::kF32, dims}, {});
+}
+
+ValueId Builder::statistic(const std::string& name, const Dims& dims, Initializer init) {
+  const Variable& variable =
+      variables_.add({full_name(name), dims, DType::kF32, Role::kStatistic, init});
+  return graph_.emit1(Parameter{variable.name, Role::kStatistic, DType::kF32, dims}, {});
+}
+
+ValueId Builder::random_step() {
+  if (!random_step_.valid()) random_step_ = graph_.emit1(StepScalar{ScalarKind::kRandomStep}, {});
+  return random_step_;
+}
+
+uint64_t Builder::stream(std::string_view name) const { return hash_name(full_name(name)); }
+
+std::string Builder::full_name(std::string_view name) const {
+  return graph_.scope().empty() ? std::string(name) : cat(graph_.scope(), ".", name);
+}
+
+Builder::Scope::Scope(Builder& builder, std::string_view name)
+    : builder_(builder), before_(builder.graph_.scope()) {
+  builder_.graph_.set_scope(builder_.full_name(name));
+}
+
+Builder::Scope::~Scope() { builder_.graph_.set_scope(before_); }
+
+}  // namespace assay::nn

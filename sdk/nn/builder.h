@@ -1,0 +1,94 @@
+// What model code writes into: a graph, the model's variables, the mode and the batch size.
+//
+//   nn::Builder b(graph, Mode::kTrain, 128, variables);
+//   ValueId x = b.input({"image", DType::kF32, {28, 28, 1}});
+//   { auto scope = b.scope("block1");  x = nn::conv2d(b, "conv", x, {...}); }
+//
+// Parameters are named by the scopes around them: "block1.conv.weight". The same model code builds
+// the training, the evaluation and the prediction graph; only the mode differs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sdk/graph/graph.h"
+#include "sdk/graph/variable_table.h"
+
+namespace assay::nn {
+
+enum class Mode : int32_t {
+  kTrain,    // batch statistics, dropout; the loss is a mean over the batch
+  kEval,     // running statistics, no dropout; losses and counts are sums, labels of -1 are padding
+  kPredict,  // running statistics, no labels, no loss
+};
+
+// One tensor of a batch as a model wants it.
+struct InputSpec {
+  std::string name;
+  DType dtype = DType::kF32;
+  Dims sample;  // without the batch axis
+  int64_t classes =
+      0;  // > 0 for class labels: values must be in [0, classes), or -1 for padding in evaluation
+};
+
+class Builder {
+ public:
+  Builder(Graph& graph, Mode mode, int64_t batch, VariableTable& variables, uint64_t seed)
+      : graph_(graph), mode_(mode), batch_(batch), variables_(variables), seed_(seed) {}
+
+  Graph& graph() { return graph_; }
+  Mode mode() const { return mode_; }
+  bool training() const { return mode_ == Mode::kTrain; }
+  int64_t batch() const { return batch_; }
+  uint64_t seed() const { return seed_; }
+  const Dims& dims(ValueId value) const { return graph_.type(value).dims; }
+
+  // The batch part `spec`, [batch, sample...].
+  ValueId input(const InputSpec& spec);
+  // A trained parameter, f32.
+  ValueId parameter(const std::string& name, const Dims& dims, Initializer init);
+  // A statistic that is not trained, f32.
+  ValueId statistic(const std::string& name, const Dims& dims, Initializer init);
+  // The step counter that drives dropout.
+  ValueId random_step();
+  // A number for the next source of randomness; depends only on its name.
+  uint64_t stream(std::string_view name) const;
+
+  // Asks for RunningStatistics(running_mean, running_var, mean, var) at the end of a training step.
+  struct StatisticsUpdate {
+    RunningStatistics op;
+    ValueId running_mean, running_var, mean, var;
+    std::string scope;
+  };
+  void update_statistics(StatisticsUpdate update) {
+    statistics_updates_.push_back(std::move(update));
+  }
+  const std::vector<StatisticsUpdate>& statistics_updates() const { return statistics_updates_; }
+
+  // Opens a scope until the returned object is destroyed.
+  class Scope {
+   public:
+    Scope(Builder& builder, std::string_view name);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Builder& builder_;
+    std::string before_;
+  };
+  [[nodiscard]] Scope scope(std::string_view name) { return {*this, name}; }
+
+ private:
+  std::string full_name(std::string_view name) const;
+
+  Graph& graph_;
+  Mode mode_;
+  int64_t batch_;
+  VariableTable& variables_;
+  uint64_t seed_;
+  ValueId random_step_;
+  std::vector<StatisticsUpdate> statistics_updates_;
+};
+
+}  // namespace assay::nn

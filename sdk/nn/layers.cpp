@@ -1,0 +1,117 @@
+#include "sdk/nn/layers.h"
+
+#include <cmath>
+
+namespace assay::nn {
+
+Initializer kaiming_normal_fan_out(const Dims& weight) {
+  const auto fan_out = static_cast<double>(weight[0] * weight[1] * weight[2]);
+  return {Initializer::Kind::kNormal, std::sqrt(2.0 / fan_out)};
+}
+
+Initializer uniform_fan_in(int64_t fan_in) {
+  return {Initializer::Kind::kUniform, std::sqrt(1.0 / static_cast<double>(fan_in))};
+}
+
+ValueId conv2d(Builder& b, std::string_view name, ValueId x, const Conv2dConfig& config) {
+  const auto scope = b.scope(name);
+  const Dims& in = b.dims(x);
+  require(in.rank() == 4, Code::kInvalid, b.graph().scope(), ": conv2d needs x [N,H,W,C], got ",
+          in);
+  const Dims weight{config.channels, config.kernel[0], config.kernel[1], in[3] / config.groups};
+  const ConvGeometry geometry{.stride = config.stride,
+                              .pad_begin = config.padding,
+                              .pad_end = config.padding,
+                              .groups = config.groups};
+  const ValueId w = b.parameter("weight", weight, kaiming_normal_fan_out(weight));
+  if (!config.bias) return b.graph().emit1(Conv2d{.geometry = geometry}, {x, w});
+  const ValueId bias =
+      b.parameter("bias", {config.channels}, uniform_fan_in(weight.numel() / config.channels));
+  return b.graph().emit1(Conv2d{.geometry = geometry, .has_bias = true}, {x, w, bias});
+}
+
+ValueId batch_norm(Builder& b, std::string_view name, ValueId x, const BatchNormConfig& config) {
+  const auto scope = b.scope(name);
+  const int64_t channels = b.dims(x).back();
+  const ValueId gamma = b.parameter("weight", {channels}, constant(config.gamma));
+  const ValueId beta = b.parameter("bias", {channels}, constant(0));
+  const ValueId mean = b.statistic("running_mean", {channels}, constant(0));
+  const ValueId var = b.statistic("running_var", {channels}, constant(1));
+  if (!b.training())
+    return b.graph().emit1(BatchNormInference{.epsilon = config.epsilon},
+                           {x, gamma, beta, mean, var});
+  const int64_t count = b.dims(x).numel() / channels;
+  const auto y = b.graph().emit(BatchNorm{.epsilon = config.epsilon}, {x, gamma, beta});
+  b.update_statistics({{.momentum = config.momentum, .count = config.unbiased ? count : 0},
+                       mean,
+                       var,
+                       y[1],
+                       y[2],
+                       b.graph().scope()});
+  return y[0];
+}
+
+ValueId linear(Builder& b, std::string_view name, ValueId x, int64_t features, bool bias) {
+  const auto scope = b.scope(name);
+  require(b.dims(x).rank() == 2, Code::kInvalid, b.graph().scope(), ": linear needs x [N,C], got ",
+          b.dims(x));
+  const int64_t fan_in = b.dims(x)[1];
+  const ValueId w = b.parameter("weight", {features, fan_in}, uniform_fan_in(fan_in));
+  if (!bias)
+    return b.graph().emit1(Matmul{.transpose_b = true, .dtype = b.graph().type(x).dtype}, {x, w});
+  const ValueId shift = b.parameter("bias", {features}, uniform_fan_in(fan_in));
+  return b.graph().emit1(
+      Matmul{.transpose_b = true, .has_bias = true, .dtype = b.graph().type(x).dtype},
+      {x, w, shift});
+}
+
+ValueId activation(Builder& b, ActivationKind kind, ValueId x) {
+  return kind == ActivationKind::kNone ? x : b.graph().emit1(Activation{kind}, {x});
+}
+
+ValueId dropout(Builder& b, std::string_view name, ValueId x, float rate) {
+  if (!b.training() || rate == 0) return x;
+  const ValueId step = b.random_step();
+  return b.graph().emit1(Dropout{.rate = rate, .seed = b.seed(), .stream = b.stream(name)},
+                         {x, step});
+}
+
+ValueId max_pool(Builder& b, ValueId x, int64_t window, int64_t stride, int64_t padding) {
+  const PoolGeometry geometry{
+      {window, window}, {stride, stride}, {padding, padding}, {padding, padding}};
+  return b.graph().emit1(MaxPool{geometry}, {x});
+}
+
+ValueId global_average_pool(Builder& b, ValueId x) {
+  const Dims in = b.dims(x);
+  const ValueId y =
+      b.graph().emit1(AvgPool{{.window = {in[1], in[2]}, .stride = {in[1], in[2]}}}, {x});
+  return b.graph().emit1(Reshape{{in[0], in[3]}}, {y});
+}
+
+ValueId flatten(Builder& b, ValueId x) {
+  const Dims in = b.dims(x);
+  return b.graph().emit1(Reshape{{in[0], in.numel() / in[0]}}, {x});
+}
+
+Head classifier_head(Builder& b, ValueId logits, float label_smoothing) {
+  Head head;
+  Graph& g = b.graph();
+  if (b.mode() == Mode::kPredict) {
+    head.outputs = {{"logits", logits}, {"probabilities", g.emit1(Softmax{}, {logits})}};
+    return head;
+  }
+  const int64_t classes = b.dims(logits)[1];
+  const ValueId labels = b.input({"label", DType::kI32, {}, classes});
+  const float smoothing = b.training() ? label_smoothing : 0.0f;
+  head.loss = g.emit1(SoftmaxCrossEntropy{smoothing, b.training()}, {logits, labels});
+  head.outputs = {{"loss", head.loss}};
+  if (!b.training()) {
+    head.outputs.push_back({"top1", g.emit1(TopKCorrect{1}, {logits, labels})});
+    head.outputs.push_back({"top5", g.emit1(TopKCorrect{5}, {logits, labels})});
+  }
+  head.outputs.push_back({"logits", logits});
+  return head;
+}
+
+}  // namespace assay::nn

@@ -1,0 +1,67 @@
+// Functions that emit the blocks models are made of. Each opens the scope `name` for its
+// parameters.
+#pragma once
+
+#include <string_view>
+
+#include "sdk/nn/builder.h"
+
+namespace assay::nn {
+
+// ---- Initial values ----
+
+// He et al. (arXiv:1502.01852), normal with sd sqrt(2 / (K*R*S)): torchvision's for convolutions.
+Initializer kaiming_normal_fan_out(const Dims& weight);
+// Uniform in +-sqrt(1 / fan_in): PyTorch's default for linear layers and their biases.
+Initializer uniform_fan_in(int64_t fan_in);
+inline Initializer constant(double value) { return {Initializer::Kind::kConstant, value}; }
+
+// ---- Layers ----
+
+struct Conv2dConfig {
+  int64_t channels = 0;  // output channels
+  std::array<int64_t, 2> kernel{3, 3};
+  std::array<int64_t, 2> stride{1, 1};
+  std::array<int64_t, 2> padding{0, 0};  // on both sides of rows and columns
+  int64_t groups = 1;
+  bool bias = true;
+};
+// x [N,H,W,C] -> [N,P,Q,channels]. Parameters: weight [K,R,S,C/groups] (kaiming_normal_fan_out),
+// bias [K].
+ValueId conv2d(Builder& b, std::string_view name, ValueId x, const Conv2dConfig& config);
+
+struct BatchNormConfig {
+  float epsilon = 1e-5f;
+  float momentum = 0.1f;  // weight of the new statistic
+  bool unbiased = true;   // running variance with the divisor n - 1
+  double gamma = 1;       // initial scale
+};
+// x [..., C]. Parameters: weight, bias [C]; statistics: running_mean, running_var [C]. In training
+// it normalises by the statistics of this batch (n > 1 values per channel) and asks for their
+// running averages.
+ValueId batch_norm(Builder& b, std::string_view name, ValueId x,
+                   const BatchNormConfig& config = {});
+
+// x [N,C] -> [N,features]. Parameters: weight [features, C], bias [features], both uniform_fan_in.
+ValueId linear(Builder& b, std::string_view name, ValueId x, int64_t features, bool bias = true);
+
+ValueId activation(Builder& b, ActivationKind kind, ValueId x);
+// Identity outside training and at rate 0. The mask depends on the seed, the name and the step.
+ValueId dropout(Builder& b, std::string_view name, ValueId x, float rate);
+ValueId max_pool(Builder& b, ValueId x, int64_t window, int64_t stride, int64_t padding = 0);
+// [N,H,W,C] -> [N,C]
+ValueId global_average_pool(Builder& b, ValueId x);
+// [N,...] -> [N, rest], in memory order: H, W, C.
+ValueId flatten(Builder& b, ValueId x);
+
+// ---- The head of a classifier ----
+
+struct Head {
+  ValueId loss;  // invalid when predicting
+  std::vector<GraphOutput> outputs;
+};
+// logits [N,classes]. Training: loss (mean), logits. Evaluation: loss (sum), top1, top5 (counts),
+// logits. Prediction: logits, probabilities. Labels are the input called `label`.
+Head classifier_head(Builder& b, ValueId logits, float label_smoothing);
+
+}  // namespace assay::nn

@@ -1,0 +1,69 @@
+#include "sdk/passes/fuse_epilogue.h"
+
+namespace assay {
+namespace {
+
+// Kinds whose gradient reads y, so that nothing but the fused output must be kept for the backward.
+bool gradient_reads_output(ActivationKind kind) {
+  return kind == ActivationKind::kRelu || kind == ActivationKind::kElu ||
+         kind == ActivationKind::kTanh || kind == ActivationKind::kSigmoid;
+}
+
+ActivationKind* activation_of(Op& op) {
+  if (auto* conv = std::get_if<Conv2d>(&op)) return &conv->activation;
+  if (auto* matmul = std::get_if<Matmul>(&op)) return &matmul->activation;
+  return nullptr;
+}
+
+}  // namespace
+
+// conv2d | matmul ─▶ activation   ⇒   conv2d | matmul {activation}
+// Saves a read and a write of the output.
+bool fuse_activation(Graph& graph) {
+  const Uses uses(graph);
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId id{i};
+    const auto* activation = std::get_if<Activation>(&graph.node(id).op);
+    if (activation == nullptr || !gradient_reads_output(activation->kind)) continue;
+    const ValueId y = graph.node(id).inputs[0];
+    const NodeId anchor = graph.value(y).producer;
+    Op op = graph.node(anchor).op;
+    ActivationKind* kind = activation_of(op);
+    if (kind == nullptr || *kind != ActivationKind::kNone || !uses.only_reader(y, id)) continue;
+    *kind = activation->kind;
+    graph.rewrite(id, op, graph.node(anchor).inputs);
+    changed = true;
+  }
+  return changed;
+}
+
+// conv2d_grad_weight | matmul (bf16) ─▶ cast f32   ⇒   the same with an f32 result
+// The product is accumulated in f32 anyway: keeps its bits, saves the cast.
+bool fuse_gradient_cast(Graph& graph) {
+  const Uses uses(graph);
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId id{i};
+    const auto* cast = std::get_if<Cast>(&graph.node(id).op);
+    if (cast == nullptr || cast->dtype != DType::kF32) continue;
+    const ValueId y = graph.node(id).inputs[0];
+    if (graph.value(y).output != 0 || !uses.only_reader(y, id)) continue;
+    const NodeId anchor = graph.value(y).producer;
+    Op op = graph.node(anchor).op;
+    if (auto* conv = std::get_if<Conv2dGradWeight>(&op)) {
+      conv->dtype = DType::kF32;
+    } else if (auto* matmul = std::get_if<Matmul>(&op)) {
+      matmul->dtype = DType::kF32;
+    } else {
+      continue;
+    }
+    const auto& outputs = graph.node(anchor).outputs;
+    const std::vector<ValueId> others(outputs.begin() + 1, outputs.end());
+    graph.rewrite(id, op, graph.node(anchor).inputs, others);
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace assay

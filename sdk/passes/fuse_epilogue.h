@@ -1,0 +1,12 @@
+// Fusions into the epilogue of convolutions and matrix products. Each returns whether it changed
+// the graph.
+#pragma once
+
+#include "sdk/graph/graph.h"
+
+namespace assay {
+
+bool fuse_activation(Graph& graph);
+bool fuse_gradient_cast(Graph& graph);
+
+}  // namespace assay

@@ -1,0 +1,120 @@
+#include "sdk/passes/fuse_norm.h"
+
+#include <array>
+
+namespace assay {
+namespace {
+
+bool is_relu(const Op& op) {
+  const auto* activation = std::get_if<Activation>(&op);
+  return activation != nullptr && activation->kind == ActivationKind::kRelu;
+}
+
+// The node's normalisation, as either form, through a common view of its two flags.
+struct NormFlags {
+  bool* relu;
+  bool* has_residual;
+};
+NormFlags norm_flags(Op& op) {
+  if (auto* p = std::get_if<BatchNorm>(&op)) return {&p->relu, &p->has_residual};
+  if (auto* p = std::get_if<BatchNormInference>(&op)) return {&p->relu, &p->has_residual};
+  return {nullptr, nullptr};
+}
+
+// Outputs of a normalisation beside y: batch mean and variance, which move with it.
+std::vector<ValueId> statistics_of(const Node& node) {
+  return {node.outputs.begin() + 1, node.outputs.end()};
+}
+
+}  // namespace
+
+// batch_norm ─▶ relu   ⇒   batch_norm{relu}
+// Saves a read and a write of y forward; backward the mask is recomputed from x instead of reading
+// y twice.
+bool fuse_batch_norm_relu(Graph& graph) {
+  const Uses uses(graph);
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId relu{i};
+    if (!is_relu(graph.node(relu).op)) continue;
+    const ValueId y = graph.node(relu).inputs[0];
+    const NodeId norm = graph.value(y).producer;
+    Op op = graph.node(norm).op;
+    const NormFlags flags = norm_flags(op);
+    if (flags.relu == nullptr || *flags.relu || !uses.only_reader(y, relu)) continue;
+    *flags.relu = true;
+    graph.rewrite(relu, op, graph.node(norm).inputs, statistics_of(graph.node(norm)));
+    changed = true;
+  }
+  return changed;
+}
+
+// batch_norm ─▶ add(z)   ⇒   batch_norm{has_residual}(z)
+// Saves a read and a write of the sum; the pair add ─▶ relu of a residual block becomes one pass.
+bool fuse_batch_norm_add(Graph& graph) {
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId add{i};
+    if (!std::holds_alternative<Add>(graph.node(add).op)) continue;
+    const Uses uses(graph);
+    for (const int side : {0, 1}) {
+      const ValueId y = graph.node(add).inputs[side];
+      const ValueId z = graph.node(add).inputs[1 - side];
+      const NodeId norm = graph.value(y).producer;
+      Op op = graph.node(norm).op;
+      const NormFlags flags = norm_flags(op);
+      if (flags.relu == nullptr || *flags.relu || *flags.has_residual || y == z ||
+          !uses.only_reader(y, add))
+        continue;
+      *flags.has_residual = true;
+      std::vector<ValueId> inputs = graph.node(norm).inputs;
+      inputs.push_back(z);
+      graph.rewrite(add, op, std::move(inputs), statistics_of(graph.node(norm)));
+      changed = true;
+      break;
+    }
+  }
+  return changed;
+}
+
+// conv2d(x, w) ─▶ batch_norm_inference   ⇒   conv2d{bias, residual, activation}(x, fold(w),
+// fold(bias)) For predictors: the folded weights are constants, computed once; the normalisation
+// disappears.
+bool fold_batch_norm(Graph& graph) {
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId norm{i};
+    const auto* p = std::get_if<BatchNormInference>(&graph.node(norm).op);
+    if (p == nullptr) continue;
+    const BatchNormInference flags = *p;
+    const Node norm_node = graph.node(norm);
+    const NodeId conv = graph.value(norm_node.inputs[0]).producer;
+    const auto* c = std::get_if<Conv2d>(&graph.node(conv).op);
+    if (c == nullptr || c->has_bias || c->has_residual || c->activation != ActivationKind::kNone)
+      continue;
+    if (!Uses(graph).only_reader(norm_node.inputs[0], norm)) continue;
+    const ValueId x = graph.node(conv).inputs[0];
+    ValueId w = graph.node(conv).inputs[1];
+    const DType dtype = graph.type(w).dtype;
+    if (std::holds_alternative<Cast>(graph.producer(w).op))
+      w = graph.producer(w).inputs[0];  // fold the f32 master
+    Conv2d fused = *c;
+    fused.has_bias = true;
+    fused.has_residual = flags.has_residual;
+    fused.activation = flags.relu ? ActivationKind::kRelu : ActivationKind::kNone;
+    graph.set_scope(norm_node.scope);
+    const auto folded = graph.emit(
+        FoldBatchNorm{flags.epsilon},
+        {w, norm_node.inputs[1], norm_node.inputs[2], norm_node.inputs[3], norm_node.inputs[4]});
+    const ValueId weights =
+        dtype == DType::kF32 ? folded[0] : graph.emit1(Cast{dtype}, {folded[0]});
+    std::vector<ValueId> inputs{x, weights, folded[1]};
+    if (flags.has_residual) inputs.push_back(norm_node.inputs[5]);
+    graph.rewrite(norm, fused, std::move(inputs));
+    changed = true;
+  }
+  graph.set_scope("");
+  return changed;
+}
+
+}  // namespace assay

@@ -1,0 +1,12 @@
+// Fusions around batch normalisation. Each returns whether it changed the graph.
+#pragma once
+
+#include "sdk/graph/graph.h"
+
+namespace assay {
+
+bool fuse_batch_norm_relu(Graph& graph);
+bool fuse_batch_norm_add(Graph& graph);
+bool fold_batch_norm(Graph& graph);
+
+}  // namespace assay

@@ -1,0 +1,62 @@
+#include "sdk/passes/pipeline.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "sdk/graph/verify.h"
+#include "sdk/passes/fuse_epilogue.h"
+#include "sdk/passes/fuse_norm.h"
+
+namespace assay {
+namespace {
+
+constexpr std::array kForward{
+    Pass{"fuse_batch_norm_add", fuse_batch_norm_add},
+    Pass{"fuse_batch_norm_relu", fuse_batch_norm_relu},
+    Pass{"fuse_activation", fuse_activation},
+};
+constexpr std::array kTraining{
+    Pass{"fuse_gradient_cast", fuse_gradient_cast},
+};
+constexpr std::array kInference{
+    Pass{"fold_batch_norm", fold_batch_norm},
+    Pass{"fuse_activation", fuse_activation},
+};
+
+void check_names(std::span<const std::string> names) {
+  for (const std::string& name : names) {
+    const auto known = [&](std::span<const Pass> passes) {
+      return std::any_of(passes.begin(), passes.end(),
+                         [&](const Pass& pass) { return pass.name == name; });
+    };
+    require(known(kForward) || known(kTraining) || known(kInference), Code::kInvalid,
+            "no pass is called \"", name, "\"");
+  }
+}
+
+}  // namespace
+
+std::span<const Pass> forward_passes() { return kForward; }
+std::span<const Pass> training_passes() { return kTraining; }
+std::span<const Pass> inference_passes() { return kInference; }
+
+std::vector<PassRecord> run_passes(Graph& graph, std::span<const Pass> passes,
+                                   std::span<const std::string> disabled) {
+  check_names(disabled);
+  std::vector<PassRecord> records;
+  for (const Pass& pass : passes) {
+    if (std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end()) continue;
+    const auto start = std::chrono::steady_clock::now();
+    const bool changed = pass.run(graph);
+    if (changed) graph.sort();
+    graph.remove_dead_nodes();
+    verify(graph);
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    records.push_back({std::string(pass.name), seconds, changed, graph.nodes().size()});
+  }
+  return records;
+}
+
+}  // namespace assay

@@ -1,0 +1,80 @@
+#include "sdk/passes/precision.h"
+
+#include <array>
+#include <map>
+
+namespace assay {
+namespace {
+
+// Writes the graph anew with other types; types are inferred again from the changed leaves.
+class PrecisionRewriter {
+ public:
+  PrecisionRewriter(const Graph& source, DType dtype)
+      : source_(source), dtype_(dtype), map_(source.values().size()) {}
+
+  Graph rewrite() {
+    for (const Node& node : source_.nodes()) rewrite_node(node);
+    target_.set_scope("");
+    for (const GraphOutput& output : source_.outputs()) {
+      target_.outputs().push_back(
+          {output.name, as(map_[output.value.index], source_.type(output.value).dtype)});
+    }
+    return std::move(target_);
+  }
+
+ private:
+  static bool is_matrix_op(const Op& op) {
+    return std::holds_alternative<Conv2d>(op) || std::holds_alternative<Matmul>(op);
+  }
+
+  // `value` in type `dtype`, through a shared cast.
+  ValueId as(ValueId value, DType dtype) {
+    if (target_.type(value).dtype == dtype || !is_float(target_.type(value).dtype)) return value;
+    auto& cast = casts_[{value, dtype}];
+    if (!cast.valid()) cast = target_.emit1(Cast{dtype}, {value});
+    return cast;
+  }
+
+  void rewrite_node(const Node& node) {
+    target_.set_scope(node.scope);
+    Op op = node.op;
+    std::vector<ValueId> inputs;
+    for (const ValueId input : node.inputs) inputs.push_back(map_[input.index]);
+    if (is_matrix_op(op)) {
+      inputs[0] = as(inputs[0], dtype_);
+      inputs[1] = as(inputs[1], dtype_);
+      if (auto* matmul = std::get_if<Matmul>(&op)) matmul->dtype = dtype_;
+    } else if (std::holds_alternative<Add>(op) &&
+               target_.type(inputs[0]).dtype != target_.type(inputs[1]).dtype) {
+      for (ValueId& input : inputs) input = as(input, dtype_);
+    }
+    const auto outputs = target_.emit(std::move(op), inputs);
+    for (size_t i = 0; i < outputs.size(); ++i) map_[node.outputs[i].index] = outputs[i];
+  }
+
+  const Graph& source_;
+  DType dtype_;
+  Graph target_;
+  std::vector<ValueId> map_;
+  std::map<std::pair<ValueId, DType>, ValueId> casts_;
+};
+
+}  // namespace
+
+Precision parse_precision(std::string_view text) {
+  for (const Precision precision :
+       {Precision::kF32, Precision::kTf32, Precision::kAmpF16, Precision::kAmpBf16}) {
+    if (to_text(precision) == text) return precision;
+  }
+  fail(Code::kInvalid,
+       cat("unknown precision \"", text, "\"; use fp32, tf32, amp-fp16 or amp-bf16"));
+}
+
+void apply_precision(Graph& graph, Precision precision) {
+  if (precision == Precision::kF32 || precision == Precision::kTf32) return;
+  require(precision == Precision::kAmpBf16, Code::kUnsupported, to_text(precision),
+          " needs a CUDA device; this one takes fp32 and amp-bf16");
+  graph = PrecisionRewriter(graph, DType::kBf16).rewrite();
+}
+
+}  // namespace assay

@@ -1,0 +1,68 @@
+#include "sdk/runtime/program.h"
+
+#include <algorithm>
+
+#include "sdk/graph/text.h"
+
+namespace assay {
+namespace {
+
+const Program::Slot& find_slot(const std::vector<Program::Slot>& slots, std::string_view name,
+                               std::string_view kind) {
+  std::string known;
+  for (const Program::Slot& slot : slots) {
+    if (slot.name == name) return slot;
+    known += cat(known.empty() ? "" : ", ", slot.name);
+  }
+  fail(Code::kNotFound, cat("no ", kind, " is called \"", name, "\"; there are: ", known));
+}
+
+}  // namespace
+
+const Program::Slot& Program::input(std::string_view name) const {
+  return find_slot(inputs_, name, "input");
+}
+const Program::Slot& Program::output(std::string_view name) const {
+  return find_slot(outputs_, name, "output");
+}
+
+void Program::set_learning_rate(float value) {
+  if (learning_rate_ != nullptr) backend_->write(learning_rate_, &value, sizeof value);
+}
+
+void Program::set_random_step(int64_t value) {
+  if (random_step_ != nullptr) backend_->write(random_step_, &value, sizeof value);
+}
+
+std::vector<ProfileRow> Program::profile(int repeats) {
+  std::vector<std::vector<double>> seconds(launched_.size());
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    const auto times = executable_->run_timed();
+    for (size_t i = 0; i < times.size(); ++i) seconds[i].push_back(times[i].seconds);
+  }
+  std::vector<ProfileRow> rows;
+  for (size_t i = 0; i < launched_.size(); ++i) {
+    const Node& node = graph_.node(launched_[i]);
+    const NodePlan& plan = plans_[launched_[i].index];
+    std::nth_element(seconds[i].begin(), seconds[i].begin() + repeats / 2, seconds[i].end());
+    rows.push_back({std::string(op_name(node.op)), node.scope, plan.kernel,
+                    node.outputs.empty() ? "" : to_text(graph_.type(node.outputs[0])),
+                    seconds[i][repeats / 2], plan.flops, plan.bytes});
+  }
+  return rows;
+}
+
+std::string Program::plan_text() const {
+  std::string text;
+  for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+    const NodeId id{static_cast<int32_t>(i)};
+    text += node_text(graph_, id);
+    for (const ValueId output : graph_.node(id).outputs) {
+      if (arena_offset_[output.index] >= 0) text += cat(" @", arena_offset_[output.index]);
+    }
+    text += cat("  [", plans_[i].kernel, "]\n");
+  }
+  return text;
+}
+
+}  // namespace assay

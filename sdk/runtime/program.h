@@ -1,0 +1,91 @@
+// A compiled graph: every node planned, all memory placed, ready to run again and again.
+//
+// One thread at a time may use a program; programs that share segments must not run at once if one
+// of them updates. run() allocates nothing of its own.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sdk/backend/backend.h"
+#include "sdk/runtime/memory.h"
+#include "sdk/runtime/segments.h"
+
+namespace assay {
+
+struct MemoryReport {
+  uint64_t arena_bytes = 0;     // activations, gradients in flight, scratch: shared over time
+  uint64_t separate_bytes = 0;  // what the same buffers would take without sharing
+  uint64_t floor_bytes = 0;     // the least any plan could reach
+  uint64_t input_bytes = 0;     // inputs and step scalars
+  uint64_t constant_bytes = 0;  // values computed once when the program was made
+};
+
+// One row of the step profile.
+struct ProfileRow {
+  std::string op, scope, kernel, output;  // output: type of the first output
+  double seconds = 0;                     // median over the timed runs
+  double flops = 0, bytes = 0;
+};
+
+class Program {
+ public:
+  // Runs the graph once on what inputs and scalars hold. With `cancel`, see Executable::run.
+  void run(const std::atomic<bool>* cancel = nullptr) { executable_->run(cancel); }
+  // Runs it `repeats` times with a timer around each node.
+  std::vector<ProfileRow> profile(int repeats);
+
+  // Device address and type of an input or output. Fails with kNotFound naming what exists.
+  struct Slot {
+    std::string name;
+    ValueType type;
+    void* data = nullptr;
+  };
+  const Slot& input(std::string_view name) const;
+  const Slot& output(std::string_view name) const;
+  const std::vector<Slot>& inputs() const { return inputs_; }
+  const std::vector<Slot>& outputs() const { return outputs_; }
+
+  // Does nothing if the graph has no such scalar.
+  void set_learning_rate(float value);
+  void set_random_step(int64_t value);
+
+  const MemoryReport& memory() const { return memory_; }
+  // The graph after all passes, as text.
+  const Graph& graph() const { return graph_; }
+  // Graph text with the kernel chosen for each node and the offset of each output: "... @ 4096
+  // [dnnl:jit:avx512]".
+  std::string plan_text() const;
+  Backend& backend() const { return *backend_; }
+
+ private:
+  friend class Compiler;
+  Program() = default;
+
+  Backend* backend_ = nullptr;
+  Graph graph_;
+  std::vector<NodePlan> plans_;        // by node
+  std::vector<NodeId> launched_;       // the nodes behind executable_'s launches
+  std::vector<int64_t> arena_offset_;  // by value, -1 if not in the arena
+  std::vector<std::unique_ptr<Memory>> blocks_;
+  std::unique_ptr<Executable> executable_;
+  std::vector<Slot> inputs_, outputs_;
+  void* learning_rate_ = nullptr;
+  void* random_step_ = nullptr;
+  MemoryReport memory_;
+};
+
+struct CompileOptions {
+  // Evaluate nodes that depend on parameters only once, now: for predictors, whose weights do not
+  // change.
+  bool hoist_constants = false;
+};
+
+// Plans every node on the segments' backend, plans memory, binds. The segments must outlive the
+// program. Errors of an op are reported with its scope.
+std::unique_ptr<Program> compile(Graph graph, Segments& segments,
+                                 const CompileOptions& options = {});
+
+}  // namespace assay

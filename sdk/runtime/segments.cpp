@@ -1,0 +1,102 @@
+#include "sdk/runtime/segments.h"
+
+#include <cmath>
+
+#include "sdk/base/hash.h"
+#include "sdk/base/philox.h"
+
+namespace assay {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+// The role under which a variable is declared: moments, gradients and averages belong to trained
+// values.
+Role declared_role(Role role) {
+  return role == Role::kStatistic || role == Role::kState ? role : Role::kValue;
+}
+
+}  // namespace
+
+void Segments::ensure(Role role) {
+  if (has(role)) return;
+  Segment segment;
+  size_t end = 0;
+  for (const Variable& variable : variables_.all()) {
+    if (variable.role != declared_role(role)) continue;
+    segment.offsets[variable.name] = end;
+    const size_t bytes = static_cast<size_t>(variable.dims.numel()) * dtype_size(variable.dtype);
+    end += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  segment.memory = backend_.allocate(end);
+  segments_.emplace(role, std::move(segment));
+}
+
+SegmentTensor Segments::tensor(std::string_view name, Role role) const {
+  const Variable* variable = variables_.find(name);
+  require(variable != nullptr, Code::kNotFound, "no variable is called \"", name, "\"");
+  const auto segment = segments_.find(role);
+  require(segment != segments_.end(), Code::kNotFound, "there is no ", role, " of ", name,
+          ": nothing in this run needs it");
+  const auto offset = segment->second.offsets.find(name);
+  require(offset != segment->second.offsets.end(), Code::kNotFound, name, " is a ", variable->role,
+          " and has no ", role);
+  return {variable, role, static_cast<std::byte*>(segment->second.memory->data()) + offset->second};
+}
+
+std::vector<SegmentTensor> Segments::all() const {
+  std::vector<SegmentTensor> tensors;
+  for (const auto& [role, segment] : segments_) {
+    for (const Variable& variable : variables_.all()) {
+      if (segment.offsets.contains(variable.name)) tensors.push_back(tensor(variable.name, role));
+    }
+  }
+  return tensors;
+}
+
+uint64_t Segments::bytes(Role role) const {
+  const auto segment = segments_.find(role);
+  return segment == segments_.end() ? 0 : segment->second.memory->bytes();
+}
+
+void Segments::initialize(uint64_t seed) {
+  std::vector<float> values;
+  for (const SegmentTensor& tensor : all()) {
+    if (tensor.role != tensor.variable->role || tensor.role == Role::kState) continue;
+    const Initializer& init = tensor.variable->initializer;
+    values.resize(static_cast<size_t>(tensor.variable->dims.numel()));
+    PhiloxStream random(seed, hash_name(tensor.variable->name));
+    for (size_t i = 0; i < values.size(); ++i) {
+      double value = 1;
+      switch (init.kind) {
+        case Initializer::Kind::kConstant:
+          break;
+        case Initializer::Kind::kUniform:
+          value = 2 * random.uniform() - 1;
+          break;
+        case Initializer::Kind::kNormal:
+          value = random.normal();
+          break;
+        case Initializer::Kind::kTruncatedNormal:
+          value = 3;
+          while (std::abs(value) > 2) value = random.normal();
+          break;
+      }
+      values[i] = static_cast<float>(init.a * value);
+    }
+    backend_.write(tensor.data, values.data(), tensor.bytes());
+  }
+}
+
+void Segments::copy_from(const Segments& other, Role to, Role from) {
+  std::vector<std::byte> host;
+  for (const Variable& variable : variables_.all()) {
+    if (variable.role != declared_role(to)) continue;
+    const SegmentTensor source = other.tensor(variable.name, from);
+    host.resize(source.bytes());
+    other.backend_.read(host.data(), source.data, source.bytes());
+    backend_.write(tensor(variable.name, to).data, host.data(), host.size());
+  }
+}
+
+}  // namespace assay

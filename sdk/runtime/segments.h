@@ -1,0 +1,65 @@
+// The memory that outlives a run: one flat segment per role, in which every variable has a fixed
+// place.
+//
+// Flat segments make the optimizer, an all-reduce or a checkpoint one pass over contiguous memory.
+// Each variable starts at a 64-byte boundary, in the order of the table.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sdk/backend/backend.h"
+#include "sdk/graph/variable_table.h"
+
+namespace assay {
+
+// One tensor in a segment.
+struct SegmentTensor {
+  const Variable* variable = nullptr;
+  Role role = Role::kValue;
+  void* data = nullptr;  // device memory
+  size_t bytes() const {
+    return static_cast<size_t>(variable->dims.numel()) * dtype_size(variable->dtype);
+  }
+};
+
+class Segments {
+ public:
+  Segments(Backend& backend, const VariableTable& variables)
+      : backend_(backend), variables_(variables) {}
+
+  // Allocates the segment of `role` if it does not exist yet, zero-filled. kValue, kGradient,
+  // kMoment1/2 and kEma hold the trained variables; kStatistic and kState hold the variables of
+  // that role. No variable may be added afterwards.
+  void ensure(Role role);
+  bool has(Role role) const { return segments_.contains(role); }
+
+  // Fails with kNotFound, naming the variable, if it has no such role.
+  SegmentTensor tensor(std::string_view name, Role role) const;
+  // All tensors of the existing segments, by role, then by order in the table.
+  std::vector<SegmentTensor> all() const;
+
+  // Draws first values for kValue and kStatistic from their initializers: Philox(seed, name;
+  // element).
+  void initialize(uint64_t seed);
+  // Copies every tensor of `role` from another set of segments over the same variables.
+  void copy_from(const Segments& other, Role to, Role from);
+
+  uint64_t bytes(Role role) const;
+  Backend& backend() const { return backend_; }
+  const VariableTable& variables() const { return variables_; }
+
+ private:
+  struct Segment {
+    std::unique_ptr<Memory> memory;
+    std::map<std::string, size_t, std::less<>> offsets;
+  };
+  Backend& backend_;
+  const VariableTable& variables_;
+  std::map<Role, Segment> segments_;
+};
+
+}  // namespace assay

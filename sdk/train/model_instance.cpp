@@ -1,0 +1,24 @@
+#include "sdk/train/model_instance.h"
+
+namespace assay::train {
+
+ModelInstance::ModelInstance(std::shared_ptr<const nn::Model> model,
+                             std::shared_ptr<Backend> backend)
+    : model_(std::move(model)), backend_(std::move(backend)), segments_(*backend_, variables_) {
+  Graph scratch;
+  nn::Builder builder(scratch, nn::Mode::kTrain, 2, variables_, 0);
+  model_->forward(builder, 0);
+  variables_.add({std::string(kStepVariable), {}, DType::kI64, Role::kState, {}});
+  variables_.add({std::string(kLossScaleVariable), {}, DType::kF32, Role::kState, {}});
+  variables_.add({std::string(kGoodStepsVariable), {}, DType::kI32, Role::kState, {}});
+  segments_.ensure(Role::kValue);
+  segments_.ensure(Role::kStatistic);
+}
+
+void ModelInstance::initialize_once(uint64_t seed) {
+  if (initialized_) return;
+  segments_.initialize(seed);
+  initialized_ = true;
+}
+
+}  // namespace assay::train

@@ -1,0 +1,45 @@
+// A model with its variables on a device: what trainers train, predictors copy and checkpoints
+// hold.
+#pragma once
+
+#include <memory>
+
+#include "sdk/nn/model.h"
+#include "sdk/runtime/segments.h"
+
+namespace assay::train {
+
+// The trainer's own persistent scalars, variables of role kState.
+inline constexpr std::string_view kStepVariable = "trainer.step";             // i64: updates done
+inline constexpr std::string_view kLossScaleVariable = "trainer.loss_scale";  // f32
+inline constexpr std::string_view kGoodStepsVariable =
+    "trainer.good_steps";  // i32: since the scale last changed
+
+class ModelInstance {
+ public:
+  // Declares all variables (shape errors of the model surface here) and allocates values and
+  // statistics, uninitialised.
+  ModelInstance(std::shared_ptr<const nn::Model> model, std::shared_ptr<Backend> backend);
+
+  const nn::Model& model() const { return *model_; }
+  const std::shared_ptr<const nn::Model>& shared_model() const { return model_; }
+  const VariableTable& variables() const { return variables_; }
+  VariableTable& variables() { return variables_; }
+  Segments& segments() { return segments_; }
+  const Segments& segments() const { return segments_; }
+  const std::shared_ptr<Backend>& backend() const { return backend_; }
+
+  // Draws first weights from the seed, unless weights were drawn or loaded before.
+  void initialize_once(uint64_t seed);
+  void mark_initialized() { initialized_ = true; }
+  bool initialized() const { return initialized_; }
+
+ private:
+  std::shared_ptr<const nn::Model> model_;
+  std::shared_ptr<Backend> backend_;
+  VariableTable variables_;
+  Segments segments_;
+  bool initialized_ = false;
+};
+
+}  // namespace assay::train

@@ -1,0 +1,281 @@
+#include "sdk/train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "sdk/base/proto_json.h"
+#include "sdk/optim/optimizer.h"
+#include "sdk/optim/schedule.h"
+
+namespace assay::train {
+namespace {
+
+TrainerConfig with_defaults(TrainerConfig config) {
+  if (config.eval_batch_size() == 0) config.set_eval_batch_size(config.batch_size());
+  if (config.accumulate() == 0) config.set_accumulate(1);
+  if (config.precision().empty()) config.set_precision("fp32");
+  auto& scale = *config.mutable_loss_scale();
+  if (scale.mode().empty()) scale.set_mode("none");
+  if (!scale.has_initial()) scale.set_initial(scale.mode() == "none" ? 1 : 65536);
+  return config;
+}
+
+void check(const TrainerConfig& config) {
+  const auto in_range = [](std::string_view key, int64_t value) {
+    require(value >= 1 && value <= (int64_t{1} << 30), Code::kInvalid, "trainer: ", key,
+            " must be at least 1, got ", value);
+  };
+  in_range("batch_size", config.batch_size());
+  in_range("eval_batch_size", config.eval_batch_size());
+  in_range("accumulate", config.accumulate());
+  require(config.label_smoothing() >= 0 && config.label_smoothing() < 1, Code::kInvalid,
+          "trainer: label_smoothing must be in [0, 1), got ", config.label_smoothing());
+  const std::string& mode = config.loss_scale().mode();
+  require(mode == "none" || mode == "static" || mode == "dynamic", Code::kInvalid,
+          "trainer: loss_scale mode is \"none\", \"static\" or \"dynamic\", got \"", mode, "\"");
+  const double initial = config.loss_scale().initial();
+  require(std::isfinite(initial) && initial > 0, Code::kInvalid,
+          "trainer: loss_scale initial must be positive, got ", initial);
+  optim::check_schedule(config.schedule());
+}
+
+void check_labels(const HostTensor& tensor, const nn::InputSpec& spec, bool allow_padding) {
+  const auto* labels = static_cast<const int32_t*>(tensor.data);
+  const int32_t least = allow_padding ? -1 : 0;
+  for (int64_t i = 0; i < tensor.dims.numel(); ++i) {
+    require(labels[i] >= least && labels[i] < spec.classes, Code::kInvalid, spec.name, "[", i,
+            "] is ", labels[i], ", expected a class in [0, ", spec.classes, ")");
+  }
+}
+
+template <class T>
+void write_state(Segments& segments, std::string_view name, T value) {
+  segments.backend().write(segments.tensor(name, Role::kState).data, &value, sizeof value);
+}
+
+}  // namespace
+
+Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
+    : instance_(std::move(instance)), config_(with_defaults(std::move(config))) {
+  check(config_);
+  optim::resolve_groups(config_.optimizer(), instance_->variables());
+  build_training_graph(instance_->model(), instance_->variables(), config_,
+                       GraphKind::kStep);  // all errors surface now
+  Segments& segments = instance_->segments();
+  instance_->initialize_once(config_.seed());
+  segments.ensure(Role::kGradient);
+  segments.ensure(Role::kState);
+  for (const Role role : optim::state_roles(config_.optimizer())) {
+    const bool is_new = !segments.has(role);
+    segments.ensure(role);
+    if (role == Role::kEma && is_new) segments.copy_from(segments, Role::kEma, Role::kValue);
+  }
+  write_state(segments, kLossScaleVariable, static_cast<float>(config_.loss_scale().initial()));
+  write_state(segments, kStepVariable, int64_t{0});
+  write_state(segments, kGoodStepsVariable, int32_t{0});
+}
+
+Program& Trainer::program(GraphKind kind) {
+  auto& slot = programs_[kind];
+  if (!slot) {
+    BuiltGraph built =
+        build_training_graph(instance_->model(), instance_->variables(), config_, kind);
+    pass_records_ = std::move(built.passes);
+    slot = compile(std::move(built.graph), instance_->segments());
+  }
+  return *slot;
+}
+
+Program& Trainer::step_program() { return program(GraphKind::kStep); }
+
+Program& Trainer::eval_program(bool use_ema) {
+  auto& slot = eval_programs_[use_ema];
+  if (!slot) {
+    require(!use_ema || config_.optimizer().ema_decay() > 0, Code::kInvalid,
+            "evaluation with averaged weights needs optimizer ema_decay");
+    slot = compile(
+        build_eval_graph(instance_->model(), instance_->variables(), config_, use_ema).graph,
+        instance_->segments());
+  }
+  return *slot;
+}
+
+void Trainer::load_batch(Program& program, std::span<const HostTensor> batch, int64_t batch_size,
+                         bool allow_padding) {
+  const auto specs = instance_->model().inputs();
+  require(batch.size() == specs.size(), Code::kInvalid, "a batch of ",
+          instance_->model().architecture(), " has ", specs.size(), " tensors, got ", batch.size());
+  for (size_t i = 0; i < specs.size(); ++i) {
+    std::vector<int64_t> sizes{batch_size};
+    sizes.insert(sizes.end(), specs[i].sample.span().begin(), specs[i].sample.span().end());
+    const ValueType expected{specs[i].dtype, Dims(sizes)};
+    const ValueType actual{batch[i].dtype, batch[i].dims};
+    require(actual == expected, Code::kInvalid, "batch tensor ", i, " (", specs[i].name, ") is ",
+            actual, ", expected ", expected);
+    require(batch[i].data != nullptr || expected.bytes() == 0, Code::kInvalid, "batch tensor ", i,
+            " has no data");
+    if (specs[i].classes > 0) check_labels(batch[i], specs[i], allow_padding);
+  }
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const Program::Slot& slot = program.input(specs[i].name);
+    instance_->backend()->write(slot.data, batch[i].data, slot.type.bytes());
+  }
+}
+
+double Trainer::learning_rate() const {
+  return config_.optimizer().learning_rate() * optim::schedule_factor(config_.schedule(), step_);
+}
+
+void Trainer::set_scalars(Program& program) {
+  program.set_learning_rate(static_cast<float>(learning_rate()));
+  program.set_random_step(batches_);
+}
+
+double Trainer::read_scalar(Program& program, std::string_view output) {
+  float value = 0;
+  instance_->backend()->read(&value, program.output(output).data, sizeof value);
+  return value;
+}
+
+double Trainer::loss_scale() const {
+  float value = 1;
+  Segments& segments = instance_->segments();
+  segments.backend().read(&value, segments.tensor(kLossScaleVariable, Role::kState).data,
+                          sizeof value);
+  return value;
+}
+
+StepInfo Trainer::begin_info() const {
+  StepInfo info;
+  info.learning_rate = learning_rate();
+  info.loss_scale = loss_scale();
+  return info;
+}
+
+void Trainer::finish_update(Program& program, StepInfo& info) {
+  info.grad_norm = read_scalar(program, "grad_norm");
+  info.skipped = read_scalar(program, "skip") != 0;
+  if (info.skipped && config_.loss_scale().mode() != "dynamic") {
+    fail(Code::kNonFinite, cat("step ", step_ + 1, ": the loss is ", info.loss,
+                               " and the gradient norm ", info.grad_norm,
+                               "; nothing was updated. Lower the learning rate, clip gradients, or "
+                               "look for bad samples"));
+  }
+  info.updated = !info.skipped;
+  ++step_;  // the schedule moves on even if loss scaling skipped this update
+}
+
+StepInfo Trainer::step(std::span<const HostTensor> batch) {
+  if (config_.accumulate() > 1) {
+    StepInfo info = backward(batch);
+    if (micro_step_ < config_.accumulate()) return info;
+    const StepInfo applied = apply();
+    const double seconds = info.seconds + applied.seconds;
+    const double loss = info.loss;
+    info = applied;
+    info.loss = loss;
+    info.seconds = seconds;
+    return info;
+  }
+  require_between_updates();
+  const auto start = std::chrono::steady_clock::now();
+  Program& step = step_program();
+  load_batch(step, batch, config_.batch_size(), false);
+  set_scalars(step);
+  StepInfo info = begin_info();
+  step.run(&cancel_);
+  info.loss = last_loss_ = read_scalar(step, "loss");
+  finish_update(step, info);
+  ++batches_;
+  samples_ += config_.batch_size();
+  info.step = step_;
+  info.samples = samples_;
+  info.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return info;
+}
+
+StepInfo Trainer::backward(std::span<const HostTensor> batch) {
+  require(micro_step_ < config_.accumulate(), Code::kInvalid, "all ", config_.accumulate(),
+          " micro-batches of this update are done; call apply");
+  const auto start = std::chrono::steady_clock::now();
+  Program& half = program(micro_step_ == 0 ? GraphKind::kBackwardFirst : GraphKind::kBackwardNext);
+  load_batch(half, batch, config_.batch_size(), false);
+  set_scalars(half);
+  StepInfo info = begin_info();
+  half.run(&cancel_);
+  info.loss = last_loss_ = read_scalar(half, "loss");
+  ++micro_step_, ++batches_;
+  samples_ += config_.batch_size();
+  info.step = step_;
+  info.micro_step = micro_step_;
+  info.samples = samples_;
+  info.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return info;
+}
+
+StepInfo Trainer::apply() {
+  require(micro_step_ == config_.accumulate(), Code::kInvalid, "apply needs ", config_.accumulate(),
+          " backward calls before it, got ", micro_step_);
+  const auto start = std::chrono::steady_clock::now();
+  Program& half = program(GraphKind::kApply);
+  set_scalars(half);
+  StepInfo info = begin_info();
+  info.loss = last_loss_;
+  half.run(&cancel_);
+  micro_step_ = 0;
+  finish_update(half, info);
+  info.step = step_;
+  info.samples = samples_;
+  info.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return info;
+}
+
+EvalSums Trainer::eval(std::span<const HostTensor> batch, bool use_ema) {
+  Program& eval = eval_program(use_ema);
+  load_batch(eval, batch, config_.eval_batch_size(), true);
+  eval.run(&cancel_);
+  EvalSums sums{read_scalar(eval, "loss"), read_scalar(eval, "top1"), read_scalar(eval, "top5"), 0};
+  const auto specs = instance_->model().inputs();
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (specs[i].classes == 0) continue;
+    const auto* labels = static_cast<const int32_t*>(batch[i].data);
+    sums.samples = std::count_if(labels, labels + batch[i].dims.numel(),
+                                 [](int32_t label) { return label >= 0; });
+  }
+  return sums;
+}
+
+void Trainer::set(std::string_view key, double value) {
+  require(std::isfinite(value) && value > 0, Code::kInvalid, "trainer: ", key,
+          " must be positive, got ", value);
+  if (key == "learning_rate") {
+    config_.mutable_optimizer()->set_learning_rate(value);
+  } else if (key == "loss_scale") {
+    require(config_.loss_scale().mode() != "none", Code::kInvalid, "trainer: loss scaling is off");
+    write_state(instance_->segments(), kLossScaleVariable, static_cast<float>(value));
+  } else {
+    fail(Code::kNotFound, cat("trainer: nothing is called \"", key,
+                              "\"; settable are learning_rate and loss_scale"));
+  }
+}
+
+std::string Trainer::config_json() const { return to_json(config_); }
+
+void Trainer::require_between_updates() const {
+  require(micro_step_ == 0, Code::kInvalid, "this needs to stand between updates, but ",
+          micro_step_, " of ", config_.accumulate(),
+          " micro-batches are waiting; call apply first");
+}
+
+void Trainer::restore(int64_t step, int64_t samples) {
+  require_between_updates();
+  require(step >= 0 && samples >= 0 && samples % config_.batch_size() == 0, Code::kInvalid,
+          "cannot continue at step ", step, " with ", samples, " samples of batch size ",
+          config_.batch_size());
+  step_ = step;
+  samples_ = samples;
+  batches_ = samples / config_.batch_size();
+}
+
+}  // namespace assay::train

@@ -1,0 +1,113 @@
+// Training and evaluation of one model on one device.
+//
+// The trainer compiles one program per kind of call, on first use, and runs it. Losses, norms and
+// rates come back after each step. Not thread-safe: one call at a time. Programs share the model's
+// segments, so nothing else may touch its weights during a call.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "sdk/runtime/program.h"
+#include "sdk/train/model_instance.h"
+#include "sdk/train/training_graph.h"
+
+namespace assay::train {
+
+// One tensor of a batch in host memory, dense.
+struct HostTensor {
+  DType dtype = DType::kF32;
+  Dims dims;
+  const void* data = nullptr;
+};
+
+struct StepInfo {
+  int64_t step = 0;        // updates done, this one included
+  int64_t micro_step = 0;  // batches seen since the last update
+  int64_t samples = 0;     // training samples seen since the beginning
+  double loss = 0;         // mean over the batch, nats
+  double grad_norm = 0;    // global L2 norm before clipping; 0 without an update
+  double loss_scale = 1;
+  double learning_rate = 0;
+  double seconds = 0;  // wall time of the call
+  bool updated = false;
+  bool skipped = false;  // dynamic loss scaling met a NaN or infinity: nothing was updated
+};
+
+// Sums over the rows of one evaluation batch whose label is not -1.
+struct EvalSums {
+  double loss = 0;
+  double top1 = 0;
+  double top5 = 0;
+  int64_t samples = 0;
+};
+
+class Trainer {
+ public:
+  // Checks the whole configuration, initialises fresh weights from the seed, allocates optimizer
+  // state.
+  Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config);
+
+  // One batch: the model's inputs, in order, [batch_size, sample...]. With accumulate = K every
+  // K-th call updates. A loss or gradient that is not finite fails with kNonFinite unless loss
+  // scaling is dynamic; the weights, the optimizer state and the step count are then as before the
+  // call.
+  StepInfo step(std::span<const HostTensor> batch);
+  // step in two halves: any number of backward calls (gradients add up), then apply. apply without
+  // backward is kInvalid.
+  StepInfo backward(std::span<const HostTensor> batch);
+  StepInfo apply();
+  // Evaluates one batch [eval_batch_size, sample...]; rows of label -1 do not count.
+  EvalSums eval(std::span<const HostTensor> batch, bool use_ema = false);
+
+  // "learning_rate" (the rate at schedule factor 1), "loss_scale". Unknown keys fail with
+  // kNotFound.
+  void set(std::string_view key, double value);
+
+  // Another thread may set this to stop the running call with kCancelled; the state is then as
+  // before the call.
+  std::atomic<bool>& cancel_flag() { return cancel_; }
+
+  ModelInstance& instance() { return *instance_; }
+  const TrainerConfig& config() const { return config_; }
+  std::string config_json() const;
+  int64_t step_count() const { return step_; }
+  int64_t sample_count() const { return samples_; }
+  double loss_scale() const;
+  // For checkpoints: the counters outside the segments. Fails in the middle of an accumulation.
+  void restore(int64_t step, int64_t samples);
+  void require_between_updates() const;
+
+  // The compiled programs, for reports. Compiles what was not used yet.
+  Program& step_program();
+  Program& eval_program(bool use_ema = false);
+  const std::vector<PassRecord>& pass_records() const { return pass_records_; }
+
+ private:
+  Program& program(GraphKind kind);
+  void load_batch(Program& program, std::span<const HostTensor> batch, int64_t batch_size,
+                  bool allow_padding);
+  void set_scalars(Program& program);
+  double read_scalar(Program& program, std::string_view output);
+  double learning_rate() const;
+  // Reads loss and norms after a run that may have updated; raises kNonFinite where it must.
+  void finish_update(Program& program, StepInfo& info);
+  StepInfo begin_info() const;
+
+  std::shared_ptr<ModelInstance> instance_;
+  TrainerConfig config_;
+  std::map<GraphKind, std::unique_ptr<Program>> programs_;
+  std::map<bool, std::unique_ptr<Program>> eval_programs_;
+  std::vector<PassRecord> pass_records_;
+  std::atomic<bool> cancel_{false};
+  int64_t step_ = 0;
+  int64_t micro_step_ = 0;
+  int64_t batches_ = 0;  // micro-batches since the beginning: drives dropout
+  int64_t samples_ = 0;
+  double last_loss_ = 0;
+};
+
+}  // namespace assay::train

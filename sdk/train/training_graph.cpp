@@ -1,0 +1,214 @@
+#include "sdk/train/training_graph.h"
+
+#include <map>
+
+#include "sdk/graph/autodiff.h"
+#include "sdk/optim/optimizer.h"
+#include "sdk/train/model_instance.h"
+
+namespace assay::train {
+namespace {
+
+std::vector<std::string> disabled_passes(const TrainerConfig& config) {
+  return {config.disabled_pass().begin(), config.disabled_pass().end()};
+}
+
+void append_records(std::vector<PassRecord>& to, std::vector<PassRecord> from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+// Finds the leaves of a rewritten graph by name, and makes those that passes removed or that never
+// were there.
+class Leaves {
+ public:
+  explicit Leaves(Graph& graph) : graph_(graph) {
+    for (const Node& node : graph.nodes()) {
+      if (const auto* p = std::get_if<Parameter>(&node.op))
+        known_[{p->name, p->role}] = node.outputs[0];
+    }
+  }
+  ValueId parameter(const Variable& variable, Role role) {
+    auto& value = known_[{variable.name, role}];
+    if (!value.valid())
+      value = graph_.emit1(Parameter{variable.name, role, variable.dtype, variable.dims}, {});
+    return value;
+  }
+
+ private:
+  Graph& graph_;
+  std::map<std::pair<std::string, Role>, ValueId> known_;
+};
+
+std::vector<const Variable*> trained_variables(const VariableTable& variables) {
+  std::vector<const Variable*> trained;
+  for (const Variable& variable : variables.all()) {
+    if (variable.role == Role::kValue) trained.push_back(&variable);
+  }
+  return trained;
+}
+
+ValueId state(Graph& graph, const VariableTable& variables, std::string_view name) {
+  const Variable& variable = *variables.find(name);
+  return graph.emit1(Parameter{variable.name, Role::kState, variable.dtype, variable.dims}, {});
+}
+
+// Names under which batch statistics survive the forward passes, which may move them to other
+// nodes.
+std::string statistic_output(size_t update, const char* which) {
+  return cat("statistics.", update, ".", which);
+}
+
+class TrainingGraphBuilder {
+ public:
+  TrainingGraphBuilder(const nn::Model& model, VariableTable& variables,
+                       const TrainerConfig& config, GraphKind kind)
+      : model_(model), variables_(variables), config_(config), kind_(kind) {}
+
+  BuiltGraph build() {
+    const bool backward = kind_ != GraphKind::kApply;
+    const bool apply = kind_ == GraphKind::kStep || kind_ == GraphKind::kApply;
+    if (backward) append_forward_and_backward();
+    if (apply) append_apply();
+    if (backward) append_statistics(apply ? graph().output("grad_norm") : graph().output("loss"));
+    append_records(built_.passes, run_passes(graph(), training_passes(), disabled_passes(config_)));
+    return std::move(built_);
+  }
+
+ private:
+  Graph& graph() { return built_.graph; }
+
+  void append_forward_and_backward() {
+    nn::Builder builder(graph(), nn::Mode::kTrain, config_.batch_size(), variables_,
+                        config_.seed());
+    const nn::Head head = model_.forward(builder, static_cast<float>(config_.label_smoothing()));
+    graph().outputs() = head.outputs;
+    updates_ = builder.statistics_updates();
+    for (size_t i = 0; i < updates_.size(); ++i) {
+      graph().outputs().push_back({statistic_output(i, "mean"), updates_[i].mean});
+      graph().outputs().push_back({statistic_output(i, "var"), updates_[i].var});
+    }
+    apply_precision(graph(), parse_precision(config_.precision()));
+    append_records(built_.passes, run_passes(graph(), forward_passes(), disabled_passes(config_)));
+    append_gradients();
+  }
+
+  void append_gradients() {
+    Leaves leaves(graph());
+    const auto trained = trained_variables(variables_);
+    std::vector<ValueId> values;
+    for (const Variable* variable : trained)
+      values.push_back(leaves.parameter(*variable, Role::kValue));
+    const ValueId seed = state(graph(), variables_, kLossScaleVariable);
+    const auto gradients = append_backward(graph(), graph().output("loss"), seed, values);
+    for (size_t i = 0; i < trained.size(); ++i) {
+      require(gradients[i].valid(), Code::kInternal, "the loss does not depend on ",
+              trained[i]->name);
+      graph().set_scope(trained[i]->name);
+      const ValueId target = leaves.parameter(*trained[i], Role::kGradient);
+      stored_.push_back(
+          graph().emit1(Store{kind_ == GraphKind::kBackwardNext}, {target, gradients[i]}));
+    }
+    graph().set_scope("");
+  }
+
+  void append_apply() {
+    if (stored_.empty()) {
+      Leaves leaves(graph());
+      for (const Variable* variable : trained_variables(variables_)) {
+        stored_.push_back(leaves.parameter(*variable, Role::kGradient));
+      }
+    }
+    graph().set_scope("optimizer");
+    const ValueId scale = state(graph(), variables_, kLossScaleVariable);
+    std::vector<ValueId> operands{scale};
+    operands.insert(operands.end(), stored_.begin(), stored_.end());
+    const GradientNorm norm{static_cast<float>(config_.optimizer().clip_norm()),
+                            config_.accumulate()};
+    const auto checked = graph().emit(norm, operands);
+    graph().outputs().push_back({"grad_norm", checked[0]});
+    graph().outputs().push_back({"skip", checked[2]});
+    const ValueId step =
+        graph().emit1(CountStep{}, {state(graph(), variables_, kStepVariable), checked[2]});
+    const ValueId rate = graph().emit1(StepScalar{ScalarKind::kLearningRate}, {});
+    optim::append_update(graph(), config_.optimizer(), variables_,
+                         {rate, checked[1], checked[2], step}, stored_);
+    append_loss_scale(scale, checked[2]);
+    graph().set_scope("");
+  }
+
+  void append_loss_scale(ValueId scale, ValueId skip) {
+    const auto& c = config_.loss_scale();
+    if (c.mode() != "dynamic") return;
+    graph().set_scope("optimizer.loss_scale");
+    LossScaleUpdate op;
+    if (c.has_growth()) op.growth = static_cast<float>(c.growth());
+    if (c.has_backoff()) op.backoff = static_cast<float>(c.backoff());
+    if (c.has_interval()) op.interval = c.interval();
+    if (c.has_minimum()) op.minimum = static_cast<float>(c.minimum());
+    if (c.has_maximum()) op.maximum = static_cast<float>(c.maximum());
+    graph().emit(op, {scale, state(graph(), variables_, kGoodStepsVariable), skip});
+  }
+
+  // Running averages come last: gated by a number that is finite only if the step went well.
+  void append_statistics(ValueId gate) {
+    Leaves leaves(graph());
+    for (size_t i = 0; i < updates_.size(); ++i) {
+      graph().set_scope(updates_[i].scope);
+      const ValueId mean =
+          leaves.parameter(*variables_.find(updates_[i].scope + ".running_mean"), Role::kStatistic);
+      const ValueId var =
+          leaves.parameter(*variables_.find(updates_[i].scope + ".running_var"), Role::kStatistic);
+      graph().emit(updates_[i].op, {mean, var, graph().output(statistic_output(i, "mean")),
+                                    graph().output(statistic_output(i, "var")), gate});
+    }
+    graph().set_scope("");
+    std::erase_if(graph().outputs(),
+                  [](const GraphOutput& output) { return output.name.starts_with("statistics."); });
+  }
+
+  const nn::Model& model_;
+  VariableTable& variables_;
+  const TrainerConfig& config_;
+  GraphKind kind_;
+  BuiltGraph built_;
+  std::vector<nn::Builder::StatisticsUpdate> updates_;
+  std::vector<ValueId> stored_;  // gradients in their segment, by trained variable
+};
+
+}  // namespace
+
+BuiltGraph build_training_graph(const nn::Model& model, VariableTable& variables,
+                                const TrainerConfig& config, GraphKind kind) {
+  return TrainingGraphBuilder(model, variables, config, kind).build();
+}
+
+BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
+                            const TrainerConfig& config, bool use_ema) {
+  BuiltGraph built;
+  nn::Builder builder(built.graph, nn::Mode::kEval, config.eval_batch_size(), variables,
+                      config.seed());
+  built.graph.outputs() = model.forward(builder, 0).outputs;
+  if (use_ema) {
+    for (size_t i = 0; i < built.graph.nodes().size(); ++i) {
+      auto* parameter = std::get_if<Parameter>(&built.graph.node({static_cast<int32_t>(i)}).op);
+      if (parameter != nullptr && parameter->role == Role::kValue) parameter->role = Role::kEma;
+    }
+  }
+  apply_precision(built.graph, parse_precision(config.precision()));
+  built.passes = run_passes(built.graph, forward_passes(), disabled_passes(config));
+  return built;
+}
+
+BuiltGraph build_predict_graph(const nn::Model& model, VariableTable& variables,
+                               Precision precision, int64_t batch,
+                               std::span<const std::string> disabled) {
+  BuiltGraph built;
+  nn::Builder builder(built.graph, nn::Mode::kPredict, batch, variables, 0);
+  built.graph.outputs() = model.forward(builder, 0).outputs;
+  apply_precision(built.graph, precision);
+  built.passes = run_passes(built.graph, forward_passes(), disabled);
+  append_records(built.passes, run_passes(built.graph, inference_passes(), disabled));
+  return built;
+}
+
+}  // namespace assay::train

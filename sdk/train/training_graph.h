@@ -1,0 +1,42 @@
+// Builds the graphs of training and evaluation: the model's forward, its gradient, the updates.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sdk/graph/variable_table.h"
+#include "sdk/nn/model.h"
+#include "sdk/passes/pipeline.h"
+#include "sdk/passes/precision.h"
+#include "sdk/train/trainer.pb.h"
+
+namespace assay::train {
+
+enum class GraphKind {
+  kStep,           // forward, backward and update of one batch
+  kBackwardFirst,  // forward and backward; gradients overwrite
+  kBackwardNext,   // forward and backward; gradients add up
+  kApply,          // update from the stored gradients
+};
+
+struct BuiltGraph {
+  Graph graph;
+  std::vector<PassRecord> passes;
+};
+
+// Outputs: "loss" (mean) and the model's own where there is a forward; "grad_norm" and "skip" where
+// there is an update.
+BuiltGraph build_training_graph(const nn::Model& model, VariableTable& variables,
+                                const TrainerConfig& config, GraphKind kind);
+
+// Outputs of nn::classifier_head in evaluation. With `use_ema` every parameter is read from its
+// moving average.
+BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
+                            const TrainerConfig& config, bool use_ema);
+
+// The forward of a predictor with normalisation folded; outputs are those of kPredict.
+BuiltGraph build_predict_graph(const nn::Model& model, VariableTable& variables,
+                               Precision precision, int64_t batch,
+                               std::span<const std::string> disabled_passes);
+
+}  // namespace assay::train
