@@ -1,0 +1,257 @@
+// Composition of recipes: strict parsing, origins, overrides, digests.
+#include "tools/recipe_run/recipe/load.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/file.h"
+#include "tools/recipe_run/recipe/canonical.h"
+#include "tools/recipe_run/recipe/path.h"
+
+namespace reciperun {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kBase[] = R"(schema: 1
+id: "toy/base"
+version: "1.2.0"
+abstract: true
+system: IMAGE_CLASSIFICATION
+model { arch: "cnn" hparam { key: "stem" value: "cifar" } }
+data { id: "train" role: "train" lock: "toy" pipeline { op: "crop" } pipeline { op: "flip" } }
+data { id: "test" role: "test" lock: "toy" }
+training {
+  epochs: 90
+  batch_per_device: 32
+  label_smoothing: 0.1
+  optimizer { name: "sgd" lr: 0.1 }
+}
+numerics { compute: FP32 }
+trials { unit: "seed" seed: [1, 2, 3] count: 3 }
+evaluation { metric: "accuracy" select: LAST when: "end" }
+bench { id: "infer" mode: INFER batch: [1, 8] measure_steps: 100 repeats: 7 }
+expect { id: "thr.b8" bench: "infer" metric: "throughput" unit: "img/s" direction: HIGHER single { v: 100 } }
+free_override: "io.data_root"
+free_override: "trials.count"
+)";
+
+constexpr char kChild[] = R"(schema: 1
+id: "toy/child"
+version: "1.0.0"
+extends: "toy/base@^1.1"
+model { hparam { key: "width" value: "64" } }
+data { id: "train" pipeline { op: "pad" } }
+training { steps: 500 label_smoothing: 0 }
+bench { id: "infer" batch: 4 }
+)";
+
+class LoadTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(::testing::TempDir()) /
+            ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(root_);
+    put("toy/base", kBase);
+    put("toy/child", kChild);
+  }
+  void put(const std::string& id, const std::string& text) {
+    write_file_atomic(root_ / (id + ".textproto"), text);
+  }
+  ResolvedRecipe load(const std::string& id, const std::vector<std::string>& sets = {}) {
+    return load_recipe(locate_recipe(root_, id), sets);
+  }
+  // The message and hint of the error that loading raises.
+  std::string error_of(const std::string& id, const std::vector<std::string>& sets = {}) {
+    try {
+      load(id, sets);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), Exit::kUsage);
+      return std::string(error.what()) + " | " + error.hint();
+    }
+    ADD_FAILURE() << "no error";
+    return "";
+  }
+  std::string child_with(const std::string& more) { return std::string(kChild) + more; }
+
+  fs::path root_;
+};
+
+TEST_F(LoadTest, LaterFilesReplaceScalarsAndMergeMessages) {
+  const v1::Recipe recipe = load("toy/child").recipe;
+  EXPECT_EQ(recipe.model().arch(), "cnn");
+  EXPECT_EQ(recipe.model().hparam().at("stem"), "cifar");
+  EXPECT_EQ(recipe.model().hparam().at("width"), "64");
+  EXPECT_EQ(recipe.training().length_case(), v1::Training::kSteps);
+  EXPECT_EQ(recipe.training().batch_per_device(), 32u);
+  ASSERT_EQ(recipe.data_size(), 2);
+  EXPECT_EQ(recipe.data(0).lock(), "toy");
+  ASSERT_EQ(recipe.data(0).pipeline_size(), 1);  // no key: replaced as a whole
+  EXPECT_EQ(recipe.data(0).pipeline(0).op(), "pad");
+  ASSERT_EQ(recipe.bench_size(), 1);
+  ASSERT_EQ(recipe.bench(0).batch_size(), 1);
+  EXPECT_EQ(recipe.bench(0).measure_steps(), 100u);
+  EXPECT_FALSE(recipe.abstract());
+}
+
+TEST_F(LoadTest, AnExplicitZeroReplacesAnInheritedValue) {
+  EXPECT_EQ(load("toy/child").recipe.training().label_smoothing(), 0.0);
+}
+
+TEST_F(LoadTest, OriginsNameFileAndLineAndWhatTheyHide) {
+  const ResolvedRecipe resolved = load("toy/child");
+  const auto& smoothing = resolved.origins.at("training.label_smoothing");
+  ASSERT_EQ(smoothing.size(), 2u);
+  EXPECT_THAT(smoothing[0].file, HasSubstr("base.textproto"));
+  EXPECT_EQ(smoothing[0].line, 12);
+  EXPECT_EQ(smoothing[0].value, "0.1");
+  EXPECT_THAT(smoothing[1].file, HasSubstr("child.textproto"));
+  EXPECT_EQ(smoothing[1].line, 7);
+  EXPECT_EQ(resolved.origins.count("training.epochs"),
+            0u);  // the other member of the oneof is gone
+  EXPECT_EQ(resolved.origins.at("model.hparam.stem").back().line, 6);
+  EXPECT_EQ(resolved.origins.at("data.train.pipeline.0.op").back().line, 6);
+  EXPECT_EQ(resolved.origins.count("data.train.pipeline.1.op"), 0u);
+  EXPECT_EQ(resolved.origins.at("bench.infer.batch").back().value, "[4]");
+}
+
+TEST_F(LoadTest, ClearRemovesWhatWasInherited) {
+  put("toy/child", child_with("clear: \"data.train.pipeline\" clear: \"expect.thr.b8\" clear: "
+                              "\"model.hparam.stem\"\n"));
+  const ResolvedRecipe resolved = load("toy/child");
+  EXPECT_EQ(resolved.recipe.expect_size(), 0);
+  ASSERT_EQ(resolved.recipe.data(0).pipeline_size(), 1);
+  EXPECT_EQ(resolved.recipe.data(0).pipeline(0).op(), "pad");
+  EXPECT_EQ(resolved.origins.count("expect.thr.b8.metric"), 0u);
+}
+
+TEST_F(LoadTest, BadTextIsRefusedWithPlaceAndHint) {
+  put("toy/child", "schema: 1\nid: \"toy/child\"\ntraining { epoch: 3 }\n");
+  EXPECT_THAT(error_of("toy/child"), HasSubstr("child.textproto:3:"));
+  EXPECT_THAT(error_of("toy/child"), HasSubstr("did you mean 'epochs'?"));
+  put("toy/child", child_with("version: \"2.0.0\"\n"));
+  EXPECT_THAT(error_of("toy/child"), HasSubstr("child.textproto:9:"));
+  EXPECT_THAT(error_of("toy/child"), HasSubstr("multiple times"));
+  put("toy/child", child_with("numerics { compute: FP31 }\n"));
+  EXPECT_THAT(error_of("toy/child"), HasSubstr("FP31"));
+  put("toy/child", child_with("trials { count: \"three\" }\n"));
+  EXPECT_THAT(error_of("toy/child"), HasSubstr("child.textproto:9:17"));
+  put("toy/child", child_with("bench { id: \"b\" } bench { id: \"b\" }\n"));
+  EXPECT_THAT(error_of("toy/child"), HasSubstr("bench 'b' stands in this file twice"));
+  put("toy/child", child_with("expect { metric: \"x\" }\n"));
+  EXPECT_THAT(error_of("toy/child"), HasSubstr("expect without id"));
+  put("toy/child", std::string(200000, '{'));
+  error_of("toy/child");
+}
+
+TEST_F(LoadTest, BasesAreFoundCheckedAndNotCircular) {
+  put("toy/child", "schema: 1 id: \"toy/child\" version: \"1.0.0\"\nextends: \"toy/bade\"\n");
+  EXPECT_THAT(error_of("toy/child"), HasSubstr("child.textproto:2"));
+  EXPECT_THAT(error_of("toy/child"), HasSubstr("did you mean 'toy/base'?"));
+  put("toy/child", "schema: 1 id: \"toy/child\" version: \"1.0.0\" extends: \"toy/base@^2\"\n");
+  EXPECT_THAT(error_of("toy/child"), HasSubstr("its version is 1.2.0"));
+  put("toy/a", "schema: 1 id: \"toy/a\" version: \"1.0.0\" extends: \"toy/b\"");
+  put("toy/b", "schema: 1 id: \"toy/b\" version: \"1.0.0\" extends: \"toy/a\"");
+  EXPECT_THAT(error_of("toy/a"), HasSubstr("toy/a → toy/b → toy/a"));
+  put("toy/c", "schema: 2 id: \"toy/c\" version: \"1.0.0\"");
+  EXPECT_THAT(error_of("toy/c"), HasSubstr("newer recipe-run"));
+  put("toy/d", "schema: 1 id: \"toy/other\" version: \"1.0.0\"");
+  EXPECT_THAT(error_of("toy/d"), HasSubstr("expected 'toy/d'"));
+}
+
+TEST_F(LoadTest, ThreeDeepExtendsKeepsEveryOrigin) {
+  put("toy/grandchild",
+      "schema: 1 id: \"toy/grandchild\" version: \"1.0.0\" extends: \"toy/child@^1\"\ntraining { "
+      "label_smoothing: 0.2 }");
+  const ResolvedRecipe resolved = load("toy/grandchild");
+  ASSERT_EQ(resolved.origins.at("training.label_smoothing").size(), 3u);
+  ASSERT_EQ(resolved.bases.size(), 3u);
+  EXPECT_EQ(resolved.bases[0].id, "toy/base");
+  EXPECT_EQ(resolved.bases[2].id, "toy/grandchild");
+}
+
+TEST_F(LoadTest, SetMarksTheRecipeModifiedUnlessFree) {
+  EXPECT_EQ(load("toy/child", {"trials.count=5", "io.data_root=/data"}).modified_reason(), "");
+  EXPECT_EQ(load("toy/child", {"training.batch_per_device=32"}).modified_reason(), "");
+  EXPECT_EQ(load("toy/child", {"training.steps=5"}).modified_reason(),
+            "modified: training.steps 500 → 5");
+  const ResolvedRecipe resolved =
+      load("toy/child", {"training.epochs=2", "bench.infer.batch=[1, 2]"});
+  EXPECT_EQ(resolved.recipe.training().epochs(), 2);
+  EXPECT_EQ(resolved.recipe.bench(0).batch_size(), 2);
+  EXPECT_EQ(resolved.origins.count("training.steps"), 0u);
+  EXPECT_EQ(load("toy/child", {"expect.thr.b8.single.v=7"}).recipe.expect(0).single().v(), 7);
+  EXPECT_EQ(load("toy/child", {"model.hparam.depth=3"}).recipe.model().hparam().at("depth"), "3");
+}
+
+TEST_F(LoadTest, SetRefusesWhatDoesNotExist) {
+  EXPECT_THAT(error_of("toy/child", {"training.epoch=2"}), HasSubstr("did you mean 'epochs'?"));
+  EXPECT_THAT(error_of("toy/child", {"bench.inference.batch=2"}), HasSubstr("there are: infer"));
+  EXPECT_THAT(error_of("toy/child", {"training.epochs=two"}), HasSubstr("training.epochs=two"));
+  EXPECT_THAT(error_of("toy/child", {"training.epochs"}), HasSubstr("no '='"));
+  EXPECT_THAT(error_of("toy/child", {"data.train.pipeline.7.op=x"}),
+              HasSubstr("element number below 1"));
+}
+
+TEST_F(LoadTest, DigestsSeparateWhatRunsFromWhatIsExpected) {
+  const ResolvedRecipe plain = load("toy/child");
+  const ResolvedRecipe more_trials = load("toy/child", {"trials.count=5", "io.workers=7"});
+  EXPECT_EQ(plain.exec_digest, more_trials.exec_digest);
+  const ResolvedRecipe longer = load("toy/child", {"training.steps=501"});
+  EXPECT_NE(plain.exec_digest, longer.exec_digest);
+  EXPECT_EQ(plain.expect_digest, longer.expect_digest);
+  const ResolvedRecipe corrected = load("toy/child", {"expect.thr.b8.single.v=101"});
+  EXPECT_EQ(plain.exec_digest, corrected.exec_digest);
+  EXPECT_NE(plain.expect_digest, corrected.expect_digest);
+}
+
+TEST_F(LoadTest, CanonicalFormSortsKeysAndShowsEveryField) {
+  v1::Margin margin;
+  margin.set_relative(1e-7);
+  EXPECT_EQ(canonical_json(margin), R"({"absolute":0,"one_sided":false,"relative":1e-7})");
+  v1::Training training;
+  training.set_epochs(0.1);
+  EXPECT_THAT(canonical_json(training), HasSubstr(R"("epochs":0.1)"));
+  EXPECT_THAT(canonical_json(training), HasSubstr(R"("steps":null)"));
+  EXPECT_THAT(canonical_json(training), HasSubstr(R"("optimizer":null)"));
+}
+
+TEST_F(LoadTest, MeaninglessRecipesAreRefusedWithTheLineAtFault) {
+  const auto refused = [&](const std::string& more, const std::string& message) {
+    put("toy/child", child_with(more));
+    EXPECT_THAT(error_of("toy/child"), HasSubstr(message));
+  };
+  refused("trials { seed: [4, 4] }\n", "child.textproto:9: trials.seed: a seed is listed twice");
+  refused("numerics { compute: COMPUTE_UNSET }\n", "child.textproto:9: numerics.compute: not set");
+  refused("free_override: \"io.wrokers\"\n", "did you mean 'workers'?");
+  refused(
+      "expect { id: \"a\" metric: \"x\" unit: \"1\" direction: HIGHER single { v: 1 } spread_from: "
+      "\"b\" }\n",
+      "there is no expectation 'b'");
+  refused("expect { id: \"a\" metric: \"x\" unit: \"1\" direction: HIGHER bench: \"none\" }\n",
+          "there is no bench");
+  refused("expect { id: \"a\" metric: \"x\" unit: \"1\" direction: HIGHER gate: true }\n",
+          "exit code");
+  refused(
+      "bench { id: \"q\" mode: INFER batch: 1 measure_steps: 1 repeats: 1 quantile { p: 0.99 } }\n",
+      "name the estimator");
+}
+
+TEST_F(LoadTest, VersionRanges) {
+  EXPECT_TRUE(version_satisfies("1.4.0", "^1"));
+  EXPECT_TRUE(version_satisfies("1.4.0", "^1.4"));
+  EXPECT_FALSE(version_satisfies("1.4.0", "^1.5"));
+  EXPECT_FALSE(version_satisfies("2.0.0", "^1.5"));
+  EXPECT_TRUE(version_satisfies("1.4.0", "1.4.0"));
+  EXPECT_THROW(version_satisfies("1.4.0", "~1"), Error);
+}
+
+TEST_F(LoadTest, APathOfAFileWorksLikeItsId) {
+  const RecipeFile file = locate_recipe("elsewhere", (root_ / "toy/child.textproto").string());
+  EXPECT_EQ(file.id, "toy/child");
+  EXPECT_EQ(load_recipe(file).exec_digest, load("toy/child").exec_digest);
+}
+
+}  // namespace
+}  // namespace reciperun

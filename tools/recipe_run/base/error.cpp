@@ -1,0 +1,17 @@
+#include "tools/recipe_run/base/error.h"
+
+#include <algorithm>
+#include <array>
+
+namespace reciperun {
+
+Exit more_urgent(Exit a, Exit b) {
+  static constexpr std::array kOrder = {Exit::kUsage,    Exit::kSourceChanged, Exit::kDataMismatch,
+                                        Exit::kTampered, Exit::kCrashed,       Exit::kInterrupted,
+                                        Exit::kDiffers,  Exit::kUndecided,     Exit::kNotRun,
+                                        Exit::kOk};
+  const auto rank = [](Exit e) { return std::find(kOrder.begin(), kOrder.end(), e); };
+  return rank(a) <= rank(b) ? a : b;
+}
+
+}  // namespace reciperun

@@ -1,0 +1,130 @@
+#include "tools/recipe_run/base/file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "tools/recipe_run/base/error.h"
+
+namespace reciperun {
+namespace {
+
+[[noreturn]] void fail_errno(std::string_view doing, const fs::path& path, int number) {
+  const std::string hint = number == ENOSPC   ? "free some space, then run the same command again"
+                           : number == EACCES ? "check the permissions of the file and its folders"
+                                              : "";
+  throw Error(Exit::kCrashed,
+              std::string(doing) + " '" + path.string() + "': " + std::strerror(number), hint);
+}
+
+void write_all(int fd, std::string_view bytes, const fs::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::write(fd, bytes.data(), bytes.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail_errno("cannot write", path, errno);
+    bytes.remove_prefix(static_cast<size_t>(done));
+  }
+}
+
+void sync_folder(const fs::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail_errno("cannot open folder", folder, errno);
+  ::fsync(fd);  // some file systems refuse to sync a folder; the rename itself is still atomic
+  ::close(fd);
+}
+
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+}  // namespace
+
+std::string read_file(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    throw Error(Exit::kUsage, "'" + path.string() + "' is a folder, expected a file");
+  }
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!in)
+    throw Error(Exit::kUsage, "cannot read '" + path.string() + "': " + std::strerror(errno));
+  std::ostringstream content;
+  content << in.rdbuf();
+  if (in.bad())
+    throw Error(Exit::kUsage, "cannot read '" + path.string() + "': " + std::strerror(errno));
+  return std::move(content).str();
+}
+
+void create_folders(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail_errno("cannot create folder", folder, error.value());
+}
+
+void write_file_atomic(const fs::path& path, std::string_view content) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  create_folders(folder);
+  const fs::path temporary = path.string() + ".tmp." + std::to_string(::getpid());
+  try {
+    Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+    if (file.fd < 0) fail_errno("cannot create", temporary, errno);
+    write_all(file.fd, content, path);
+    if (::fsync(file.fd) != 0) fail_errno("cannot write to disk", path, errno);
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail_errno("cannot replace", path, errno);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  sync_folder(folder);
+}
+
+AppendFile::AppendFile(fs::path path, int64_t keep_bytes) : path_(std::move(path)) {
+  create_folders(path_.parent_path());
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail_errno("cannot open", path_, errno);
+  struct stat info = {};
+  ::fstat(fd_, &info);
+  size_ = info.st_size;
+  if (keep_bytes >= 0 && keep_bytes < size_) {
+    if (::ftruncate(fd_, keep_bytes) != 0) {
+      const int number = errno;
+      ::close(fd_);
+      fail_errno("cannot shorten", path_, number);
+    }
+    size_ = keep_bytes;
+  }
+}
+
+AppendFile::~AppendFile() { ::close(fd_); }
+
+void AppendFile::append(std::string_view bytes) {
+  write_all(fd_, bytes, path_);
+  size_ += static_cast<int64_t>(bytes.size());
+}
+
+void AppendFile::sync() {
+  if (::fsync(fd_) != 0) fail_errno("cannot write to disk", path_, errno);
+}
+
+FileLock::FileLock(const fs::path& path, std::string_view what) {
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail_errno("cannot create", path, errno);
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    ::close(fd_);
+    throw Error(Exit::kUsage, std::string(what) + " is in use by another recipe-run",
+                "wait for it to end, or choose another --runs folder");
+  }
+}
+
+FileLock::~FileLock() { ::close(fd_); }
+
+}  // namespace reciperun

@@ -1,0 +1,23 @@
+// The canonical form of a resolved recipe and its two digests.
+//
+// Canonical form: JSON on one line, keys sorted by bytes, every field present (absent messages and
+// oneof members are null), enums by name, numbers in their shortest round-trip form. Protobuf's own
+// bytes are not canonical across versions, this text is.
+#pragma once
+
+#include <string>
+
+#include "recipes/recipe.pb.h"
+
+namespace reciperun {
+
+std::string canonical_json(const google::protobuf::Message& message);
+
+// SHA-256 over what decides the run: model, data, training, numerics, trials (without count and
+// max_count), evaluation, bench, topology. Runs with equal exec digests continue each other.
+std::string exec_digest(const v1::Recipe& recipe);
+
+// SHA-256 over what the run is held against: platform, sources, expectations, deviations.
+std::string expect_digest(const v1::Recipe& recipe);
+
+}  // namespace reciperun

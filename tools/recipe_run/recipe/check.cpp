@@ -1,0 +1,186 @@
+#include "tools/recipe_run/recipe/check.h"
+
+#include <algorithm>
+#include <set>
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/recipe/path.h"
+
+namespace reciperun {
+namespace {
+
+class Checker {
+ public:
+  explicit Checker(const ResolvedRecipe& resolved)
+      : resolved_(resolved), recipe_(resolved.recipe) {}
+
+  void run() const {
+    check_free_overrides();
+    if (recipe_.abstract()) return;
+    check_execution();
+    check_data();
+    check_trials();
+    check_benches();
+    for (const v1::Expect& expect : recipe_.expect()) check_expectation(expect);
+    check_gates();
+  }
+
+ private:
+  // Raises unless `ok`; the message starts with the place that set `path` or, if unset, with the
+  // recipe's file.
+  void require(bool ok, const std::string& path, const std::string& what,
+               const std::string& hint = {}) const {
+    if (ok) return;
+    for (const auto& [set_path, history] : resolved_.origins) {
+      if (!is_under(set_path, path)) continue;
+      const Origin& origin = history.back();
+      throw Error(Exit::kUsage,
+                  origin.file + ":" + std::to_string(origin.line) + ": " + path + ": " + what,
+                  hint);
+    }
+    throw Error(Exit::kUsage, resolved_.file.string() + ": " + path + ": " + what, hint);
+  }
+
+  void check_free_overrides() const {
+    for (const std::string& path : recipe_.free_override()) {
+      require(path_problem(*v1::Recipe::descriptor(), path).empty(), "free_override",
+              "'" + path + "': " + path_problem(*v1::Recipe::descriptor(), path));
+    }
+  }
+
+  void check_execution() const {
+    require(!recipe_.model().arch().empty(), "model.arch", "not set", "name a model of the engine");
+    const v1::Training& training = recipe_.training();
+    const bool has_steps = training.length_case() == v1::Training::kSteps && training.steps() > 0;
+    const bool has_epochs = training.length_case() == v1::Training::kEpochs &&
+                            training.epochs() > 0 && training.epochs() < 1e6;
+    require(has_steps || has_epochs, "training", "needs steps or epochs, greater than 0");
+    require(training.batch_per_device() > 0, "training.batch_per_device", "must be at least 1");
+    require(!training.optimizer().name().empty(), "training.optimizer.name", "not set",
+            "sgd, adam, adamw or lamb");
+    require(training.optimizer().lr() > 0, "training.optimizer.lr", "must be greater than 0");
+    require(recipe_.numerics().compute() != v1::Numerics::COMPUTE_UNSET, "numerics.compute",
+            "not set", "FP32, TF32, AMP_FP16 or AMP_BF16");
+  }
+
+  void check_data() const {
+    const auto has_role = [&](std::initializer_list<const char*> roles) {
+      return std::any_of(recipe_.data().begin(), recipe_.data().end(),
+                         [&](const v1::DataRef& data) {
+                           return std::find(roles.begin(), roles.end(), data.role()) != roles.end();
+                         });
+    };
+    require(has_role({"train", "bench"}), "data", "no entry with role \"train\" or \"bench\"");
+    static const std::set<std::string> kRoles = {"train", "validation", "eval", "test", "bench"};
+    for (const v1::DataRef& data : recipe_.data()) {
+      require(kRoles.count(data.role()) == 1, "data." + data.id() + ".role",
+              "'" + data.role() + "' is unknown", "train, validation, eval, test or bench");
+      require(!data.lock().empty(), "data." + data.id() + ".lock", "not set", "name the data set");
+    }
+    const v1::Evaluation& evaluation = recipe_.evaluation();
+    if (evaluation.metric().empty()) return;
+    require(has_role({"eval", "test", "validation"}) || !evaluation.data().empty(), "evaluation",
+            "there is no data with role \"eval\" or \"test\" to evaluate on");
+  }
+
+  void check_trials() const {
+    const v1::Trials& trials = recipe_.trials();
+    require(trials.count() >= 1 && trials.count() <= 1000, "trials.count", "must be 1 to 1000");
+    require(trials.max_count() == 0 || trials.max_count() >= trials.count(), "trials.max_count",
+            "is below trials.count");
+    const std::set<uint64_t> distinct(trials.seed().begin(), trials.seed().end());
+    require(static_cast<int>(distinct.size()) == trials.seed_size(), "trials.seed",
+            "a seed is listed twice",
+            "equal seeds give equal results: they are not independent trials");
+  }
+
+  void check_benches() const {
+    for (const v1::Bench& bench : recipe_.bench()) {
+      const std::string path = "bench." + bench.id();
+      require(bench.mode() != v1::Bench::MODE_UNSET, path + ".mode", "not set", "TRAIN or INFER");
+      require(!bench.batch().empty() &&
+                  *std::min_element(bench.batch().begin(), bench.batch().end()) > 0,
+              path + ".batch", "needs at least one batch size, each at least 1");
+      require(bench.measure_steps() >= 1, path + ".measure_steps", "must be at least 1");
+      require(bench.repeats() >= 1, path + ".repeats", "must be at least 1");
+      for (const v1::Quantile& q : bench.quantile()) check_quantile(q, path + ".quantile");
+    }
+  }
+
+  void check_quantile(const v1::Quantile& q, const std::string& path) const {
+    require(q.def() != v1::Quantile::DEF_UNSET, path, "def is not set",
+            "name the estimator, e.g. NEAREST_RANK");
+    require(q.p() > 0 && q.p() < 1, path, "p must lie between 0 and 1");
+  }
+
+  const v1::Expect* find(const std::string& id) const {
+    const auto it = std::find_if(recipe_.expect().begin(), recipe_.expect().end(),
+                                 [&](const v1::Expect& e) { return e.id() == id; });
+    return it == recipe_.expect().end() ? nullptr : &*it;
+  }
+
+  void require_reference(const v1::Expect& from, const char* field, const std::string& id,
+                         bool needs_spread) const {
+    const std::string path = "expect." + from.id() + "." + field;
+    const v1::Expect* target = find(id);
+    require(target != nullptr, path, "there is no expectation '" + id + "'");
+    require(!needs_spread || target->has_mean_std() || target->has_sample(), path,
+            "'" + id + "' has no standard deviation to lend",
+            "point to a row with mean_std or sample");
+  }
+
+  void check_expectation(const v1::Expect& expect) const {
+    const std::string path = "expect." + expect.id();
+    require(!expect.metric().empty(), path + ".metric", "not set");
+    require(!expect.unit().empty(), path + ".unit", "not set", "\"1\" for a plain fraction");
+    require(expect.direction() != v1::Expect::DIRECTION_UNSET, path + ".direction", "not set",
+            "HIGHER, LOWER or EITHER is better");
+    if (!expect.bench().empty()) {
+      require(std::any_of(recipe_.bench().begin(), recipe_.bench().end(),
+                          [&](const v1::Bench& b) { return b.id() == expect.bench(); }),
+              path + ".bench", "there is no bench '" + expect.bench() + "'");
+    }
+    if (!expect.spread_from().empty())
+      require_reference(expect, "spread_from", expect.spread_from(), true);
+    if (expect.has_extreme()) require_reference(expect, "extreme", expect.extreme().of(), true);
+    if (expect.has_ratio()) require_reference(expect, "ratio", expect.ratio().num(), false);
+    if (expect.has_ratio()) require_reference(expect, "ratio", expect.ratio().den(), false);
+    if (expect.has_tail()) check_quantile(expect.tail().q(), path + ".tail");
+    check_margin(expect, path);
+    check_locator(expect, path);
+  }
+
+  void check_margin(const v1::Expect& expect, const std::string& path) const {
+    const v1::Margin& margin = expect.margin();
+    require(margin.absolute() >= 0 && margin.relative() >= 0, path + ".margin",
+            "must not be negative");
+    require(margin.absolute() == 0 || margin.relative() == 0, path + ".margin",
+            "is both absolute and relative", "keep one");
+  }
+
+  void check_locator(const v1::Expect& expect, const std::string& path) const {
+    if (!expect.has_at()) return;
+    require(std::any_of(recipe_.source().begin(), recipe_.source().end(),
+                        [&](const v1::Source& s) { return s.id() == expect.at().source(); }),
+            path + ".at.source", "there is no source '" + expect.at().source() + "'");
+  }
+
+  void check_gates() const {
+    for (const v1::Expect& expect : recipe_.expect()) {
+      require(!expect.gate() || expect.value_case() != v1::Expect::VALUE_NOT_SET,
+              "expect." + expect.id() + ".gate",
+              "a row without a published value cannot decide the exit code",
+              "remove gate, or add the value");
+    }
+  }
+
+  const ResolvedRecipe& resolved_;
+  const v1::Recipe& recipe_;
+};
+
+}  // namespace
+
+void check_recipe(const ResolvedRecipe& resolved) { Checker(resolved).run(); }
+
+}  // namespace reciperun

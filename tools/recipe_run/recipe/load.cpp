@@ -1,0 +1,185 @@
+#include "tools/recipe_run/recipe/load.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/file.h"
+#include "tools/recipe_run/base/sha256.h"
+#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/recipe/canonical.h"
+#include "tools/recipe_run/recipe/check.h"
+#include "tools/recipe_run/recipe/override.h"
+#include "tools/recipe_run/recipe/path.h"
+
+namespace reciperun {
+namespace {
+
+constexpr std::string_view kSuffix = ".textproto";
+
+// "1.2.0" → {1, 2, 0}; fewer parts give fewer numbers. Empty if malformed.
+std::vector<int> version_parts(const std::string& text) {
+  std::vector<int> parts;
+  for (const std::string& part : split(text, '.')) {
+    int number = -1;
+    const auto end = std::from_chars(part.data(), part.data() + part.size(), number).ptr;
+    if (part.empty() || end != part.data() + part.size() || number < 0) return {};
+    parts.push_back(number);
+  }
+  return parts;
+}
+
+void check_header(const ParsedFile& parsed, const std::string& id) {
+  const v1::Recipe& recipe = parsed.recipe;
+  if (recipe.schema() != kSchema) {
+    throw Error(Exit::kUsage,
+                parsed.file + ": schema " + std::to_string(recipe.schema()) +
+                    ", this program reads " + std::to_string(kSchema),
+                recipe.schema() > kSchema ? "use a newer recipe-run" : "add the line 'schema: 1'");
+  }
+  if (recipe.id() != id) {
+    throw Error(Exit::kUsage, parsed.file + ": id is '" + recipe.id() + "', expected '" + id + "'",
+                "a recipe's id is its path below the recipes folder");
+  }
+  if (version_parts(recipe.version()).size() != 3) {
+    throw Error(Exit::kUsage,
+                parsed.file + ": version '" + recipe.version() + "' is not major.minor.patch");
+  }
+}
+
+// Composes one recipe from its files, depth first.
+class Composer {
+ public:
+  Composer(fs::path root, ResolvedRecipe& out) : root_(std::move(root)), out_(out) {}
+
+  void apply(const std::string& id, const std::string& range, const std::string& wanted_by) {
+    refuse_cycle(id, wanted_by);
+    const fs::path path = root_ / (id + std::string(kSuffix));
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) {
+      const std::string similar = closest(id, recipe_ids(root_));
+      throw Error(
+          Exit::kUsage,
+          wanted_by + ": there is no recipe '" + id + "' (looked for " + path.string() + ")",
+          similar.empty() ? "'recipe-run list' shows what there is"
+                          : "did you mean '" + similar + "'?");
+    }
+    const std::string text = read_file(path);
+    const auto parsed = parse_recipe(path.string(), text);
+    check_header(*parsed, id);
+    if (!version_satisfies(parsed->recipe.version(), range)) {
+      throw Error(Exit::kUsage, wanted_by + ": wants '" + id + "@" + range +
+                                    "', but its version is " + parsed->recipe.version());
+    }
+    open_.push_back(id);
+    apply_bases(*parsed);
+    lay_file_over(*parsed);
+    open_.pop_back();
+    out_.bases.push_back({id, parsed->recipe.version(), sha256_hex(text)});
+  }
+
+ private:
+  void refuse_cycle(const std::string& id, const std::string& wanted_by) const {
+    if (std::find(open_.begin(), open_.end(), id) == open_.end()) return;
+    throw Error(Exit::kUsage,
+                wanted_by + ": extends goes in a circle: " + join(open_, " → ") + " → " + id,
+                "remove one of these 'extends'");
+  }
+
+  void apply_bases(const ParsedFile& parsed) {
+    const auto* field =
+        v1::Recipe::descriptor()->FindFieldByNumber(v1::Recipe::kExtendsFieldNumber);
+    for (int i = 0; i < parsed.recipe.extends_size(); ++i) {
+      const std::string& base = parsed.recipe.extends(i);
+      const size_t at = base.find('@');
+      // A list in brackets has one location for all its elements.
+      const int line = std::max(parsed.places.GetLocation(field, i).line,
+                                parsed.places.GetLocation(field, 0).line);
+      apply(base.substr(0, at), at == std::string::npos ? "" : base.substr(at + 1),
+            parsed.file + ":" + std::to_string(line + 1));
+    }
+  }
+
+  void lay_file_over(const ParsedFile& parsed) {
+    out_.recipe.clear_abstract();  // says something about the base alone
+    forget(out_.origins, "abstract");
+    for (const std::string& path : parsed.recipe.clear()) {
+      try {
+        clear_place(find_place(out_.recipe, path));
+      } catch (const Error& error) {
+        throw Error(error.exit_code(), parsed.file + ": clear: " + error.what(), error.hint());
+      }
+      forget(out_.origins, path);
+    }
+    lay_over(parsed, out_.recipe, out_.origins);
+  }
+
+  fs::path root_;
+  ResolvedRecipe& out_;
+  std::vector<std::string> open_;
+};
+
+}  // namespace
+
+std::string ResolvedRecipe::modified_reason() const {
+  std::vector<std::string> changes;
+  for (const Modification& m : modifications) {
+    if (!m.free)
+      changes.push_back(m.path + " " + (m.from.empty() ? "unset" : m.from) + " → " + m.to);
+  }
+  return changes.empty() ? "" : "modified: " + join(changes, ", ");
+}
+
+bool version_satisfies(const std::string& version, const std::string& range) {
+  if (range.empty()) return true;
+  const bool caret = range[0] == '^';
+  const std::vector<int> wanted = version_parts(caret ? range.substr(1) : range);
+  std::vector<int> have = version_parts(version);
+  if (wanted.empty() || have.empty()) {
+    throw Error(Exit::kUsage, "version range '" + range + "' is malformed",
+                "write ^1, ^1.2 or 1.2.0");
+  }
+  if (!caret) return have == wanted;
+  return have[0] == wanted[0] && have >= wanted;
+}
+
+std::vector<std::string> recipe_ids(const fs::path& root) {
+  std::vector<std::string> ids;
+  std::error_code error;
+  for (auto it = fs::recursive_directory_iterator(root, error); !error && it != fs::end(it);
+       it.increment(error)) {
+    if (it->path().extension() != kSuffix) continue;
+    const std::string relative = it->path().lexically_relative(root).generic_string();
+    ids.push_back(relative.substr(0, relative.size() - kSuffix.size()));
+  }
+  if (error)
+    throw Error(Exit::kUsage, "cannot list recipes in '" + root.string() + "': " + error.message());
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+RecipeFile locate_recipe(const fs::path& root, const std::string& name) {
+  if (name.size() <= kSuffix.size() || name.substr(name.size() - kSuffix.size()) != kSuffix)
+    return {root, name};
+  const std::string id = parse_recipe(name, read_file(name))->recipe.id();
+  const std::string whole = fs::absolute(name).lexically_normal().generic_string();
+  const std::string tail = "/" + id + std::string(kSuffix);
+  if (whole.size() < tail.size() || whole.substr(whole.size() - tail.size()) != tail) {
+    throw Error(Exit::kUsage, name + ": id is '" + id + "', which does not end the file's path",
+                "a recipe's id is its path below the recipes folder");
+  }
+  return {whole.substr(0, whole.size() - tail.size()), id};
+}
+
+ResolvedRecipe load_recipe(const RecipeFile& file, const std::vector<std::string>& sets) {
+  ResolvedRecipe resolved;
+  resolved.file = file.root / (file.id + std::string(kSuffix));
+  Composer(file.root, resolved).apply(file.id, "", "recipe-run");
+  for (const std::string& set : sets) apply_set(set, resolved);
+  check_recipe(resolved);
+  resolved.exec_digest = exec_digest(resolved.recipe);
+  resolved.expect_digest = expect_digest(resolved.recipe);
+  return resolved;
+}
+
+}  // namespace reciperun
