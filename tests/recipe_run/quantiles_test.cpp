@@ -1,0 +1,126 @@
+// The eight definitions of a published "latency 99 %", on lists whose answers can be done by hand.
+#include "tools/recipe_run/statistics/quantiles.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+namespace reciperun {
+namespace {
+
+std::vector<double> one_to(int n) {
+  std::vector<double> values(static_cast<size_t>(n));
+  std::iota(values.begin(), values.end(), 1.0);
+  return values;
+}
+
+double estimate(const std::vector<double>& values, double p, v1::Quantile::Def def,
+                QuantileOptions options = {}) {
+  v1::Quantile quantile;
+  quantile.set_p(p);
+  quantile.set_def(def);
+  return estimate_quantile(values, quantile, options).value_or(NAN);
+}
+
+TEST(Quantile, DefinitionsOnOneTo201) {
+  const std::vector<double> values = one_to(201);
+  EXPECT_EQ(estimate(values, 0.99, v1::Quantile::NEAREST_RANK), 199);
+  EXPECT_DOUBLE_EQ(estimate(values, 0.99, v1::Quantile::LINEAR_TYPE7), 199);
+  EXPECT_DOUBLE_EQ(estimate(values, 0.955, v1::Quantile::LINEAR_TYPE7), 192);
+  EXPECT_EQ(estimate(values, 0.99, v1::Quantile::FLOOR_INDEX), 199);
+  EXPECT_EQ(estimate(values, 0.99, v1::Quantile::MAX_OF_LOWEST), 198);
+  EXPECT_DOUBLE_EQ(estimate(values, 0.99, v1::Quantile::MEAN_OF_LOWEST), 99.5);
+  EXPECT_DOUBLE_EQ(estimate(values, 0.99, v1::Quantile::MEAN_OF_LOWEST, {2, 2}), 99);  // 197 of 199
+  const double s = std::sqrt((201.0 * 201 - 1) / 12);
+  EXPECT_NEAR(estimate(values, 0.99, v1::Quantile::MEAN_UPPER_CI),
+              101 + 2.576 * s / std::sqrt(201.0), 1e-9);
+  // In time order the halves are 1..100 and 101..201: type 7 gives 99.01 and 200.
+  EXPECT_NEAR(estimate(values, 0.99, v1::Quantile::MEAN_OF_SEGMENT_TYPE7), (99.01 + 200) / 2, 1e-9);
+}
+
+TEST(Quantile, ExactProductsDoNotFallToTheNextRank) {
+  EXPECT_EQ(estimate(one_to(100), 0.99, v1::Quantile::NEAREST_RANK), 99);
+  EXPECT_EQ(estimate(one_to(100), 0.29, v1::Quantile::MAX_OF_LOWEST),
+            29);  // 0.29 * 100 = 28.999999999999996
+}
+
+TEST(Quantile, EarlyStopNeedsEnoughSamples) {
+  EXPECT_TRUE(std::isnan(estimate(one_to(458), 0.99, v1::Quantile::EARLY_STOP_BOUND)));
+  EXPECT_EQ(estimate(one_to(459), 0.99, v1::Quantile::EARLY_STOP_BOUND), 459);
+  // The MLPerf table: 64 samples are the fewest at p90 with one discarded, 662 at p99.
+  EXPECT_EQ(estimate(one_to(64), 0.90, v1::Quantile::EARLY_STOP_BOUND), 64);
+  EXPECT_EQ(estimate(one_to(662), 0.99, v1::Quantile::EARLY_STOP_BOUND), 662);
+}
+
+TEST(Quantile, OneOutlierExplainsThePublishedUnetRow) {
+  std::vector<double> ms(200, 20.82);
+  ms.push_back(671);
+  const double mean = std::accumulate(ms.begin(), ms.end(), 0.0) / 201;
+  EXPECT_NEAR(mean, 24.05, 0.01);
+  double rates = 0;
+  for (double t : ms) rates += 8000 / t;
+  EXPECT_NEAR(rates / 201, 382.4, 0.06);
+  EXPECT_NEAR(estimate(ms, 0.90, v1::Quantile::MEAN_UPPER_CI), 29.36, 0.02);
+  EXPECT_NEAR(estimate(ms, 0.95, v1::Quantile::MEAN_UPPER_CI), 30.38, 0.02);
+  EXPECT_NEAR(estimate(ms, 0.99, v1::Quantile::MEAN_UPPER_CI), 32.37, 0.02);
+  EXPECT_EQ(estimate(ms, 0.99, v1::Quantile::NEAREST_RANK),
+            20.82);  // the true p99 does not see it at all
+}
+
+TEST(Quantile, BadArguments) {
+  EXPECT_THROW(estimate(one_to(9), 1.0, v1::Quantile::NEAREST_RANK), std::domain_error);
+  EXPECT_THROW(estimate(one_to(9), 0.5, v1::Quantile::DEF_UNSET), std::domain_error);
+  EXPECT_TRUE(std::isnan(estimate({}, 0.5, v1::Quantile::NEAREST_RANK)));
+}
+
+TEST(QuantileRanks, PublishedTable) {
+  const auto expect_ranks = [](int n, double p, int lower, int upper) {
+    const auto ranks = quantile_ranks(n, p);
+    ASSERT_TRUE(ranks.has_value());
+    EXPECT_EQ(ranks->lower, lower) << n << " " << p;
+    EXPECT_EQ(ranks->upper, upper) << n << " " << p;
+  };
+  expect_ranks(1000, 0.50, 469, 532);
+  expect_ranks(1000, 0.90, 881, 919);
+  expect_ranks(1000, 0.95, 936, 964);
+  expect_ranks(1000, 0.99, 983, 997);
+  expect_ranks(2000, 0.99, 1971, 1989);
+  EXPECT_EQ(minimum_samples(0.90), 36);
+  EXPECT_EQ(minimum_samples(0.95), 72);
+  EXPECT_EQ(minimum_samples(0.99), 368);
+  EXPECT_FALSE(quantile_ranks(367, 0.99).has_value());
+  EXPECT_EQ(minimum_samples_one_sided(0.90, 0.95), 29);
+  EXPECT_EQ(minimum_samples_one_sided(0.90, 0.99), 44);
+  EXPECT_EQ(minimum_samples_one_sided(0.95, 0.95), 59);
+  EXPECT_EQ(minimum_samples_one_sided(0.95, 0.99), 90);
+  EXPECT_EQ(minimum_samples_one_sided(0.99, 0.95), 299);
+  EXPECT_EQ(minimum_samples_one_sided(0.99, 0.99), 459);
+}
+
+// Deterministic noise in [0, 1).
+double noise(int i) { return std::fmod(std::abs(std::sin(i * 12.9898) * 43758.5453), 1.0); }
+
+TEST(EffectiveSamples, IndependentAndCorrelated) {
+  std::vector<double> independent;
+  std::vector<double> correlated;
+  double state = 0;
+  for (int i = 0; i < 2000; ++i) {
+    independent.push_back(noise(i));
+    state = 0.9 * state + noise(i) - 0.5;
+    correlated.push_back(state);
+  }
+  EXPECT_GT(effective_samples(independent), 1500);
+  // An AR(1) with coefficient 0.9 carries (1 - 0.9) / (1 + 0.9) of its samples.
+  EXPECT_NEAR(effective_samples(correlated), 2000 * 0.1 / 1.9, 60);
+  EXPECT_EQ(effective_samples(std::vector<double>(10, 3.0)), 10);
+  EXPECT_FALSE(quantile_interval(independent, 0.99)->bootstrapped);
+  const auto blocks = quantile_interval(correlated, 0.5);
+  EXPECT_TRUE(blocks->bootstrapped);
+  EXPECT_LT(blocks->interval.lower, blocks->interval.upper);
+  EXPECT_FALSE(quantile_interval(one_to(100), 0.99).has_value());
+}
+
+}  // namespace
+}  // namespace reciperun

@@ -1,0 +1,310 @@
+// Every worked number of the statistics the verdicts rest on, to the digits printed in their
+// sources: ResNet-50 v1.5, EfficientDet-D0, ELECTRA-base and DLPerf's published tables and logs.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "tools/recipe_run/statistics/distributions.h"
+#include "tools/recipe_run/statistics/mean_tests.h"
+#include "tools/recipe_run/statistics/power.h"
+#include "tools/recipe_run/statistics/repeats.h"
+
+namespace reciperun {
+namespace {
+
+using Values = std::vector<double>;
+
+// "Equal to the printed digits": within half a unit of the last one.
+void expect_printed(double value, double printed, int decimals, const char* what = "") {
+  EXPECT_NEAR(value, printed, 0.5000001 * std::pow(10.0, -decimals)) << what;
+}
+
+const Summary kResnet50ep{76.308, 0.073, 8, 0};
+const Summary kResnet90ep{77.150, 0.098, 8, 0};
+const Summary kResnet90epFp32{77.313, 0.085, 8, 0};
+const Summary kResnet250ep{78.460, 0.078, 8, 0};
+const Summary kEfficientDet = summarise(Values{34.38, 34.56, 34.30, 34.34, 34.40});
+const Summary kElectraEm = summarise(Values{86.99, 86.81, 86.95, 87.10, 87.26});
+const Summary kElectraF1 = summarise(Values{92.7, 92.66, 92.65, 92.61, 92.97});
+const Summary kElectra2Em = summarise(Values{83.00, 82.84, 83.11, 82.70, 82.94});
+const Summary kElectra2F1 = summarise(Values{85.63, 85.48, 85.69, 85.31, 85.57});
+const Summary kElectraLoss = summarise(Values{8.72, 8.69, 8.71, 8.7, 8.68});
+
+TEST(Summary, MatchesThePublishedLists) {
+  expect_printed(kEfficientDet.mean, 34.396, 3);
+  expect_printed(kEfficientDet.sd, 0.0994, 4);
+  expect_printed(kElectraEm.mean, 87.022, 3);
+  expect_printed(kElectraEm.sd, 0.169, 3);
+  expect_printed(kElectraF1.mean, 92.718, 3);
+  expect_printed(kElectraF1.sd, 0.14, 2);
+  EXPECT_THROW(summarise(Values{}), std::domain_error);
+  EXPECT_THROW(summarise(Values{1, NAN}), std::domain_error);
+  EXPECT_EQ(summarise(Values{3}).sd, 0);
+}
+
+TEST(Summary, PopulationSpreadAndRounding) {
+  EXPECT_DOUBLE_EQ(sample_sd_from_population(2, 5), 2 * std::sqrt(5.0 / 4));
+  EXPECT_DOUBLE_EQ(rounding_variance(0.01), 0.0001 / 12);
+  EXPECT_DOUBLE_EQ(undo_truncation(3.34, 0.01), 3.345);
+}
+
+TEST(Welch, EfficientDet) {
+  const Summary own = summarise(Values{34.31, 34.47, 34.22});
+  expect_printed(own.mean, 34.333, 3);
+  expect_printed(own.sd, 0.127, 3);
+  const MeanComparison c = welch(kEfficientDet, own);
+  expect_printed(c.delta, -0.063, 3);
+  expect_printed(c.se, 0.0856, 4);
+  expect_printed(c.df, 3.5, 1);
+  expect_printed(c.interval90.lower, -0.253, 3);
+  expect_printed(c.interval90.upper, 0.127, 3);
+}
+
+TEST(Welch, Resnet90Epochs) {
+  const Summary own = summarise(Values{77.121, 77.206, 77.058, 77.177});
+  expect_printed(own.mean, 77.141, 3);
+  expect_printed(own.sd, 0.065, 3);
+  const MeanComparison c = welch(kResnet90ep, own);
+  expect_printed(c.interval90.lower, -0.097, 3);
+  expect_printed(c.interval90.upper, 0.078, 3);
+}
+
+TEST(Welch, ElectraExactMatch) {
+  const MeanComparison close = welch(kElectraEm, summarise(Values{86.80, 86.95, 86.71}));
+  expect_printed(close.delta, -0.202, 3);
+  expect_printed(close.se, 0.103, 3);
+  expect_printed(close.df, 5.6, 1);
+  expect_printed(close.interval90.lower, -0.405, 3);
+  expect_printed(close.interval90.upper, 0.001, 3);
+  const MeanComparison far =
+      welch(kElectraEm, summarise(Values{86.35, 86.52, 86.41, 86.60, 86.47}));
+  expect_printed(far.delta, -0.552, 3);
+  expect_printed(far.p, 0.0006, 4);
+}
+
+TEST(Welch, ASignificantDifferenceCanStillBeEquivalent) {
+  const MeanComparison c = welch(kResnet90epFp32, kResnet90ep);
+  expect_printed(c.delta, -0.163, 3);
+  expect_printed(c.p, 0.003, 3);
+  expect_printed(c.interval90.lower, -0.244, 3);
+  expect_printed(c.interval90.upper, -0.082, 3);
+  EXPECT_TRUE(c.interval90.inside(-0.30, 0.30));
+}
+
+TEST(Welch, EdgeCases) {
+  EXPECT_THROW(welch(kResnet90ep, Summary{77, 0, 1, 0}), std::domain_error);
+  EXPECT_THROW(welch(kResnet90ep, Summary{NAN, 0.1, 3, 0}), std::domain_error);
+  const MeanComparison equal = welch({1, 0, 3, 0}, {1, 0, 3, 0});
+  EXPECT_EQ(equal.p, 1);
+  EXPECT_TRUE(equal.interval90.inside(-0.1, 0.1));
+  EXPECT_EQ(welch({1, 0, 3, 0}, {2, 0, 3, 0}).p, 0);
+  // Rounding of the printed mean widens the interval.
+  EXPECT_GT(welch({77.15, 0.098, 8, rounding_variance(0.1)}, kResnet50ep).se,
+            welch(kResnet90ep, kResnet50ep).se);
+}
+
+TEST(Prediction, HalfWidthsOfThePublishedRows) {
+  struct Row {
+    Summary published;
+    std::array<double, 4> half;  // 1, 3, 5, 8 runs
+  };
+  const std::vector<Row> rows = {{kResnet50ep, {0.183, 0.117, 0.098, 0.086}},
+                                 {kResnet90ep, {0.246, 0.157, 0.132, 0.116}},
+                                 {kResnet90epFp32, {0.213, 0.136, 0.115, 0.100}},
+                                 {kResnet250ep, {0.196, 0.125, 0.105, 0.092}},
+                                 {kEfficientDet, {0.302, 0.202, 0.175, 0.157}},
+                                 {kElectraEm, {0.513, 0.342, 0.296, 0.267}},
+                                 {kElectraF1, {0.439, 0.293, 0.254, 0.229}},
+                                 {kElectra2Em, {0.475, 0.317, 0.274, 0.247}},
+                                 {kElectra2F1, {0.451, 0.301, 0.260, 0.235}},
+                                 {kElectraLoss, {0.048, 0.032, 0.028, 0.025}}};
+  constexpr std::array<int, 4> kRuns = {1, 3, 5, 8};
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < kRuns.size(); ++i) {
+      const Interval interval = prediction_interval(row.published, kRuns[i], 0.95);
+      // The sources print means and sds with three digits: one unit of the last digit is theirs.
+      EXPECT_NEAR((interval.upper - interval.lower) / 2, row.half[i], 0.0012)
+          << row.published.mean << " " << kRuns[i];
+    }
+  }
+}
+
+TEST(Prediction, OfTheSeedsThemselves) {
+  const Interval ap = prediction_interval(kEfficientDet, 1, 0.95);
+  for (double inside : {34.53, 34.27, 34.42, 34.45, 34.14})
+    EXPECT_TRUE(ap.contains(inside)) << inside;
+  EXPECT_FALSE(ap.contains(34.02));
+  const double scale = kEfficientDet.sd * std::sqrt(1 + 1.0 / 5);
+  expect_printed((34.02 - kEfficientDet.mean) / scale, -3.45, 2);
+  expect_printed(student_quantile(0.975, 4), 2.78, 2);
+  expect_printed((90.58 - kElectraF1.mean) / (kElectraF1.sd * std::sqrt(1.2)), -13.5, 1);
+  const Interval top1 = prediction_interval(kResnet90ep, 1, 0.95);
+  for (double inside : {77.342, 77.196, 77.185}) EXPECT_TRUE(top1.contains(inside)) << inside;
+}
+
+TEST(Borrowed, FormulaSheet) {
+  // One run of ours against one published run, the sd of five others: df 4, se = sd * sqrt(2).
+  const MeanComparison one = with_borrowed_sd({34.53, 0, 1, 0}, kEfficientDet, {34.40, 0, 1, 0});
+  EXPECT_DOUBLE_EQ(one.df, 4);
+  EXPECT_DOUBLE_EQ(one.se, kEfficientDet.sd * std::sqrt(2.0));
+  EXPECT_NEAR(one.interval95.upper - one.delta, student_quantile(0.975, 4) * one.se, 1e-12);
+  // Three of ours pool their own sd: df 5 + 3 - 2.
+  const Summary own = summarise(Values{34.31, 34.47, 34.22});
+  const MeanComparison pooled = with_borrowed_sd({34.53, 0, 1, 0}, kEfficientDet, own);
+  EXPECT_DOUBLE_EQ(pooled.df, 6);
+  const double variance = (4 * kEfficientDet.sd * kEfficientDet.sd + 2 * own.sd * own.sd) / 6;
+  EXPECT_NEAR(pooled.se, std::sqrt(variance * (1 + 1.0 / 3)), 1e-12);
+}
+
+TEST(Extremes, ExpectedMaximumAndPredictiveInterval) {
+  expect_printed(expected_maximum(3), 0.85, 2);
+  expect_printed(expected_maximum(5), 1.16, 2);
+  expect_printed(expected_maximum(8), 1.42, 2);
+  const Summary unit{0, 1, 8, 0};
+  struct Row {
+    int k;
+    double low, high;
+  };
+  // tests/fixtures/recipe_run_statistics.py
+  for (const Row& row : {Row{3, -0.795, 3.264}, Row{5, -0.263, 3.617}, Row{8, 0.120, 3.937}}) {
+    const Interval interval = extreme_interval(unit, row.k, true);
+    EXPECT_NEAR(interval.lower, row.low, 0.01) << row.k;
+    EXPECT_NEAR(interval.upper, row.high, 0.01) << row.k;
+  }
+  const Interval resnet = extreme_interval(kResnet90ep, 8, true);
+  EXPECT_NEAR(resnet.lower, 77.162, 0.001);
+  EXPECT_NEAR(resnet.upper, 77.150 + 3.937 * 0.098, 0.001);
+  EXPECT_TRUE(resnet.contains(77.266));
+  const Interval smallest = extreme_interval(kResnet90ep, 8, false);
+  EXPECT_NEAR(smallest.upper + resnet.lower, 2 * 77.150, 1e-9);
+}
+
+TEST(SdRatio, FiveAgainstFive) {
+  const Interval usual = unremarkable_sd_ratio(5, 5);
+  expect_printed(usual.lower, 0.32, 2);
+  expect_printed(usual.upper, 3.1, 1);
+  const SdRatio ratio = sd_ratio({0, 1, 5, 0}, {0, 2, 5, 0});
+  EXPECT_DOUBLE_EQ(ratio.ratio, 2);
+  EXPECT_NEAR(ratio.interval95.lower, 2 / usual.upper, 1e-9);
+  EXPECT_TRUE(ratio.interval95.contains(1));
+  EXPECT_THROW(sd_ratio({0, 0, 5, 0}, {0, 1, 5, 0}), std::domain_error);
+}
+
+TEST(Power, RunsNeededAndDetectableDifferences) {
+  struct Row {
+    Summary published;
+    double drop;
+    int n90;
+    std::array<double, 4> power;  // 1, 2, 3, 5 runs
+    std::array<double, 4> mdd;    // 1, 3, 5, 8 runs
+    int mdd_decimals;
+  };
+  const std::vector<Row> rows = {
+      {kResnet90ep, 0.30, 2, {.83, .97, .99, 1.0}, {0.34, 0.21, 0.18, 0.15}, 2},
+      {kEfficientDet, 0.30, 2, {.73, .92, .98, 1.0}, {0.39, 0.24, 0.20, 0.18}, 2},
+      {kElectraEm, 0.30, 9, {.38, .57, .69, .82}, {0.67, 0.41, 0.34, 0.30}, 2},
+      {kElectraF1, 0.30, 5, {.47, .69, .81, .91}, {0.57, 0.35, 0.29, 0.26}, 2},
+      {kElectra2Em, 0.30, 7, {.42, .63, .75, .87}, {0.62, 0.38, 0.32, 0.28}, 2},
+      {kElectra2F1, 0.30, 6, {.46, .67, .79, .90}, {0.59, 0.36, 0.30, 0.27}, 2},
+      {kElectraLoss, 0.03, 7, {.42, .62, .74, .86}, {0.063, 0.039, 0.033, 0.029}, 3}};
+  constexpr std::array<int, 4> kPowerRuns = {1, 2, 3, 5};
+  constexpr std::array<int, 4> kMddRuns = {1, 3, 5, 8};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.published.mean);
+    EXPECT_EQ(runs_for_90_percent(row.published, row.drop), row.n90);
+    for (size_t i = 0; i < 4; ++i) {
+      expect_printed(power(row.published, kPowerRuns[i], row.drop), row.power[i], 2, "power");
+      // By definition the drop with power 0.9; the table's own search was good to one unit of its
+      // last digit.
+      const double mdd = minimum_detectable_drop(row.published, kMddRuns[i]);
+      EXPECT_NEAR(power(row.published, kMddRuns[i], mdd), 0.9, 1e-6);
+      EXPECT_NEAR(mdd, row.mdd[i], std::pow(10.0, -row.mdd_decimals)) << kMddRuns[i];
+    }
+  }
+  for (const Summary& published : {kResnet90epFp32, kResnet50ep, kResnet250ep}) {
+    EXPECT_EQ(runs_for_90_percent(published, 0.30), 1);
+    EXPECT_LE(minimum_detectable_drop(published, 1), 0.305);
+  }
+}
+
+TEST(Power, CautionsAboutTheSdAndAboutEquivalence) {
+  expect_printed(sd_upper_factor(8), std::sqrt(7 / 3.8223),
+                 3);  // chi-squared, 20 % point, 7 and 4 degrees
+  expect_printed(sd_upper_factor(5), std::sqrt(4 / 1.6488), 3);
+  const auto pessimistic = [](Summary s) {
+    s.sd *= sd_upper_factor(s.n);
+    return s;
+  };
+  EXPECT_EQ(runs_for_90_percent(pessimistic(kResnet90ep), 0.30), 3);
+  EXPECT_EQ(runs_for_90_percent(pessimistic(kEfficientDet), 0.30), 6);
+  EXPECT_EQ(runs_for_90_percent(pessimistic(kElectraF1), 0.30), 169);
+  EXPECT_EQ(runs_for_90_percent(pessimistic(kElectraEm), 0.30), 0);
+  expect_printed(equivalence_power(kResnet90ep, 2, 0.30), .94, 2);
+  expect_printed(equivalence_power(kEfficientDet, 3, 0.30), .95, 2);
+  // tests/fixtures/recipe_run_statistics.py
+  EXPECT_NEAR(equivalence_power(kElectraEm, 3, 0.30), 0.4224, 0.001);
+  EXPECT_NEAR(equivalence_power(kElectraEm, 5, 0.30), 0.6439, 0.001);
+  EXPECT_NEAR(equivalence_power(kElectraEm, 8, 0.30), 0.7973, 0.001);
+  expect_printed(equivalence_power(kElectraF1, 8, 0.30), .92, 2);
+}
+
+const Values kResnetMxnet32 = {11434.12, 11305.35, 11461.68, 11331.93,
+                               11429.36, 11313.33, 11283.49};
+const Values kResnetMxnet1 = {392.24, 393.53, 391.77, 390.09, 392.63, 392.85, 391.58};
+
+TEST(Repeats, MedianOfSevenAgainstThePublishedThroughput) {
+  const MedianInterval m = median_interval(kResnetMxnet32);
+  EXPECT_DOUBLE_EQ(m.median, 11331.93);
+  expect_printed(m.median / 11233.92, 1.0087, 4);
+  expect_printed(m.interval.lower / 11233.92, 1.0044, 4);
+  expect_printed(m.interval.upper / 11233.92, 1.0203, 4);
+  expect_printed(m.coverage, 0.984, 3);
+  expect_printed(order_interval_coverage(7, 1), 0.875, 3);
+}
+
+TEST(Repeats, CoverageFormulasAndFewRepeats) {
+  for (int n = 4; n <= 12; ++n) {
+    EXPECT_NEAR(order_interval_coverage(n, 0), 1 - std::pow(2.0, 1 - n), 1e-12);
+    EXPECT_NEAR(order_interval_coverage(n, 1), 1 - (n + 1) * std::pow(2.0, 1 - n), 1e-12);
+  }
+  EXPECT_EQ(median_interval(Values{5}).coverage, 0);
+  EXPECT_EQ(median_interval(Values{5}).interval.lower, 5);
+}
+
+TEST(Repeats, HodgesLehmannRatioOfWeakScaling) {
+  const RatioInterval r = ratio_interval(kResnetMxnet32, kResnetMxnet1);
+  expect_printed(r.ratio, 28.94, 2);
+  EXPECT_EQ(r.lower_rank, 9);
+  EXPECT_EQ(r.upper_rank, 41);
+  expect_printed(r.interval.lower, 28.80, 2);
+  expect_printed(r.interval.upper, 29.19, 2);
+  // The divisor is printed with two decimals: 28.665 to 28.675.
+  EXPECT_NEAR(r.interval.lower / 28.67, 1.0045, 0.0002);
+  EXPECT_NEAR(r.interval.upper / 28.67, 1.0182, 0.0002);
+  EXPECT_EQ(mann_whitney_critical(7, 7, 0.025), 8);
+  EXPECT_EQ(mann_whitney_critical(2, 2, 0.025), -1);
+  EXPECT_THROW(ratio_interval(Values{1}, Values{0}), std::domain_error);
+}
+
+TEST(Holm, StepsDownAndStopsAtTheFirstFailure) {
+  EXPECT_EQ(holm(Values{0.01, 0.04, 0.03, 0.005}), (std::vector<bool>{true, false, false, true}));
+  const std::vector<double> adjusted = holm_adjusted(Values{0.01, 0.04, 0.03, 0.005});
+  EXPECT_NEAR(adjusted[0], 0.03, 1e-12);
+  EXPECT_NEAR(adjusted[1], 0.06, 1e-12);
+  EXPECT_NEAR(adjusted[2], 0.06, 1e-12);
+  EXPECT_NEAR(adjusted[3], 0.02, 1e-12);
+  EXPECT_TRUE(holm(Values{}).empty());
+}
+
+TEST(Distributions, RefuseNonsense) {
+  EXPECT_THROW(student_quantile(NAN, 4), std::domain_error);
+  EXPECT_THROW(student_quantile(0.5, 0), std::domain_error);
+  EXPECT_THROW(normal_quantile(1.5), std::domain_error);
+  EXPECT_THROW(fisher_quantile(0.5, -1, 3), std::domain_error);
+  EXPECT_EQ(binomial_cdf(-1, 5, 0.5), 0);
+}
+
+}  // namespace
+}  // namespace reciperun

@@ -1,0 +1,89 @@
+#include "tools/recipe_run/statistics/mean_tests.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "tools/recipe_run/statistics/distributions.h"
+
+namespace reciperun {
+namespace {
+
+void require_runs(const Summary& s, int least) {
+  if (s.n < least || !std::isfinite(s.mean) || !(s.sd >= 0) || !std::isfinite(s.sd)) {
+    throw std::domain_error("needs at least " + std::to_string(least) + " finite runs");
+  }
+}
+
+MeanComparison from_standard_error(double delta, double se, double df) {
+  MeanComparison out;
+  out.delta = delta;
+  out.se = se;
+  out.df = df;
+  if (se == 0) {  // no spread at all: the difference is exact
+    out.interval90 = out.interval95 = {delta, delta};
+    out.p = delta == 0 ? 1 : 0;
+    return out;
+  }
+  const double half90 = student_quantile(0.95, df) * se;
+  const double half95 = student_quantile(0.975, df) * se;
+  out.interval90 = {delta - half90, delta + half90};
+  out.interval95 = {delta - half95, delta + half95};
+  out.p = student_two_sided_p(delta / se, df);
+  return out;
+}
+
+}  // namespace
+
+MeanComparison welch(const Summary& published, const Summary& ours) {
+  require_runs(published, 2);
+  require_runs(ours, 2);
+  const double a = published.sd * published.sd / published.n + published.rounding_variance;
+  const double b = ours.sd * ours.sd / ours.n;
+  const double total = a + b;
+  const double df =
+      total == 0 ? 1 : total * total / (a * a / (published.n - 1) + b * b / (ours.n - 1));
+  return from_standard_error(ours.mean - published.mean, std::sqrt(total), df);
+}
+
+MeanComparison with_borrowed_sd(const Summary& published, const Summary& lender,
+                                const Summary& ours) {
+  require_runs(lender, 2);
+  require_runs(published, 1);
+  require_runs(ours, 1);
+  double df = lender.n - 1;
+  double variance = lender.sd * lender.sd;
+  if (ours.n >= 2) {
+    df = lender.n + ours.n - 2;
+    variance = ((lender.n - 1) * variance + (ours.n - 1) * ours.sd * ours.sd) / df;
+  }
+  const double se =
+      std::sqrt(variance * (1.0 / published.n + 1.0 / ours.n) + published.rounding_variance);
+  return from_standard_error(ours.mean - published.mean, se, df);
+}
+
+Interval prediction_interval(const Summary& published, int k, double level) {
+  require_runs(published, 2);
+  if (k < 1 || !(level > 0 && level < 1))
+    throw std::domain_error("prediction of no runs, or at no level");
+  const double t = student_quantile(1 - (1 - level) / 2, published.n - 1);
+  const double half = t * published.sd * std::sqrt(1.0 / k + 1.0 / published.n);
+  return {published.mean - half, published.mean + half};
+}
+
+SdRatio sd_ratio(const Summary& published, const Summary& ours) {
+  require_runs(published, 2);
+  require_runs(ours, 2);
+  if (published.sd == 0 || ours.sd == 0) throw std::domain_error("a standard deviation is zero");
+  SdRatio out;
+  out.ratio = ours.sd / published.sd;
+  const Interval usual = unremarkable_sd_ratio(published.n, ours.n);
+  out.interval95 = {out.ratio / usual.upper, out.ratio / usual.lower};
+  return out;
+}
+
+Interval unremarkable_sd_ratio(int published_n, int own_n) {
+  return {std::sqrt(fisher_quantile(0.025, own_n - 1, published_n - 1)),
+          std::sqrt(fisher_quantile(0.975, own_n - 1, published_n - 1))};
+}
+
+}  // namespace reciperun

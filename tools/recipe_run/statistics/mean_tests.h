@@ -1,0 +1,55 @@
+// Comparing mean with mean: Welch interval, equivalence by two one-sided tests, prediction and
+// borrowed-spread intervals, ratio of standard deviations. Differences are ours minus published, in
+// the metric's own unit and sign.
+#pragma once
+
+#include "tools/recipe_run/statistics/summary.h"
+
+namespace reciperun {
+
+struct Interval {
+  double lower = 0;
+  double upper = 0;
+  bool contains(double x) const { return lower <= x && x <= upper; }
+  bool inside(double low, double high) const { return low < lower && upper < high; }
+};
+
+struct MeanComparison {
+  double delta = 0;
+  double se = 0;        // standard error of delta
+  double df = 0;        // degrees of freedom
+  double p = 1;         // two-sided, of "no difference"
+  Interval interval90;  // of the true difference: inside the margin is equivalence at 5 % (TOST)
+  Interval interval95;
+};
+
+// Both n >= 2. Equal constants on both sides (se = 0) give a degenerate interval and p = 1,
+// different ones p = 0.
+MeanComparison welch(const Summary& published, const Summary& ours);
+
+// The published mean has no spread of its own: `lender` gives it. Pooled with ours where ours.n
+// >= 2.
+MeanComparison with_borrowed_sd(const Summary& published, const Summary& lender,
+                                const Summary& ours);
+
+// Where the mean of k new runs of the published system falls with probability `level`.
+Interval prediction_interval(const Summary& published, int k, double level);
+
+// s / s_p with its interval for the true ratio, from the F distribution. Both n >= 2 and sd > 0.
+struct SdRatio {
+  double ratio = 0;
+  Interval interval95;
+};
+SdRatio sd_ratio(const Summary& published, const Summary& ours);
+
+// Where the sd ratio of two samples of one system falls with 95 % probability.
+Interval unremarkable_sd_ratio(int published_n, int own_n);
+
+// Where the largest (or smallest) of k new runs falls with probability 95 %, given the published
+// mean and sd of n_p runs; simulated with a fixed seed, the same numbers on every machine.
+Interval extreme_interval(const Summary& published, int k, bool maximum);
+
+// Expected maximum of n standard normal values.
+double expected_maximum(int n);
+
+}  // namespace reciperun

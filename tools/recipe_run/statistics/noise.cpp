@@ -1,0 +1,124 @@
+#include "tools/recipe_run/statistics/noise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/statistics/summary.h"
+
+namespace reciperun {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr size_t kMaxSlopePoints =
+    600;  // all pairs of more would take seconds; the median hardly moves
+
+NoiseCheck judge(std::string name, double value, double warn, double block) {
+  NoiseCheck check{std::move(name), value, warn, block, NoiseLevel::kQuiet};
+  if (value > warn) check.level = NoiseLevel::kWarn;
+  if (value > block) check.level = NoiseLevel::kBlock;
+  return check;
+}
+
+}  // namespace
+
+double theil_sen_slope(std::span<const double> samples) {
+  const size_t stride = (samples.size() + kMaxSlopePoints - 1) / kMaxSlopePoints;
+  std::vector<double> slopes;
+  for (size_t i = 0; i < samples.size(); i += stride) {
+    for (size_t j = i + stride; j < samples.size(); j += stride) {
+      slopes.push_back((samples[j] - samples[i]) / static_cast<double>(j - i));
+    }
+  }
+  return slopes.empty() ? 0 : median(slopes);
+}
+
+double scaled_mad(std::span<const double> samples) {
+  const double middle = median(samples);
+  std::vector<double> distances;
+  for (double x : samples) distances.push_back(std::abs(x - middle));
+  return 1.4826 * median(distances);
+}
+
+TwoModes two_means(std::span<const double> samples) {
+  // In one dimension the best split is one of n - 1 cuts of the sorted list.
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::sort(sorted.begin(), sorted.end());
+  const size_t n = sorted.size();
+  double total = 0;
+  for (double x : sorted) total += x;
+  const double mean = total / static_cast<double>(n);
+  double variance = 0;
+  for (double x : sorted) variance += (x - mean) * (x - mean);
+  TwoModes best;
+  double left = 0;
+  for (size_t cut = 1; variance > 0 && cut < n; ++cut) {
+    left += sorted[cut - 1];
+    const double a = left / static_cast<double>(cut);
+    const double b = (total - left) / static_cast<double>(n - cut);
+    const double between = static_cast<double>(cut) * (a - mean) * (a - mean) +
+                           static_cast<double>(n - cut) * (b - mean) * (b - mean);
+    if (between / variance > best.gain) {
+      const double minor = static_cast<double>(std::min(cut, n - cut)) / static_cast<double>(n);
+      best = {between / variance, minor, a, b};
+    }
+  }
+  return best;
+}
+
+std::vector<NoiseCheck> step_checks(std::span<const double> samples) {
+  std::vector<NoiseCheck> checks;
+  if (samples.size() < 8) return checks;
+  const double middle = median(samples);
+  const double mad = scaled_mad(samples);
+  const double n = static_cast<double>(samples.size());
+  checks.push_back(judge("drift", std::abs(theil_sen_slope(samples)) * n / middle, 0.01, 0.03));
+  checks.push_back(judge("step spread", mad / middle, 0.02, 0.08));
+  const auto outliers = std::count_if(samples.begin(), samples.end(), [&](double x) {
+    return x > middle + 10 * mad && x > middle;
+  });
+  checks.push_back(judge("tail", static_cast<double>(outliers) / n, 0.005, 0.05));
+  const TwoModes modes = two_means(samples);
+  // Two modes that differ by less than a tenth of a per cent are the clock's granularity, not the
+  // machine's behaviour.
+  const bool bimodal =
+      modes.gain > 0.9 && modes.minor_fraction > 0.1 && modes.high - modes.low > 1e-3 * middle;
+  checks.push_back(judge("two modes", bimodal ? modes.minor_fraction : 0, 0, kNever));
+  return checks;
+}
+
+NoiseCheck repeat_check(std::span<const double> repeats) {
+  const auto [low, high] = std::minmax_element(repeats.begin(), repeats.end());
+  return judge("repeats", (*high - *low) / median(repeats), 0.02, 0.05);
+}
+
+std::vector<NoiseCheck> host_checks(const HostWindow& window) {
+  std::vector<NoiseCheck> checks;
+  if (window.steal_and_pressure >= 0)
+    checks.push_back(judge("host pressure", window.steal_and_pressure, 0.01, 0.05));
+  if (window.throttled >= 0)
+    checks.push_back(judge("cgroup throttling", window.throttled, 0, 0.01));
+  if (window.foreign_cpu >= 0)
+    checks.push_back(judge("foreign CPU", window.foreign_cpu, 0.02, kNever));
+  return checks;
+}
+
+NoiseLevel worst(std::span<const NoiseCheck> checks) {
+  NoiseLevel level = NoiseLevel::kQuiet;
+  for (const NoiseCheck& check : checks) level = std::max(level, check.level);
+  return level;
+}
+
+std::string noise_text(std::span<const NoiseCheck> checks) {
+  std::vector<std::string> parts;
+  for (const NoiseCheck& check : checks) {
+    if (check.level == NoiseLevel::kQuiet) continue;
+    const double limit = check.level == NoiseLevel::kBlock ? check.block : check.warn;
+    parts.push_back(check.name + " " + fixed(100 * check.value, 1) + " % (limit " +
+                    shortest(100 * limit) + " %)");
+  }
+  return join(parts, ", ");
+}
+
+}  // namespace reciperun

@@ -1,0 +1,55 @@
+// The noise gate: was this machine fit to measure? Works on the step times of one benchmark and its
+// repeats.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace reciperun {
+
+enum class NoiseLevel { kQuiet, kWarn, kBlock };
+
+struct NoiseCheck {
+  std::string name;  // "repeats", "drift", ...
+  double value = 0;  // what was measured, as a fraction
+  double warn = 0;   // limits
+  double block = 0;  // infinity: never blocks
+  NoiseLevel level = NoiseLevel::kQuiet;
+};
+
+// Slope of the median line through (i, x_i), in units of x per sample.
+double theil_sen_slope(std::span<const double> samples);
+
+// Median absolute deviation times 1.4826: the standard deviation of a normal sample, blind to
+// outliers.
+double scaled_mad(std::span<const double> samples);
+
+struct TwoModes {
+  double gain = 0;            // share of the variance that two means explain
+  double minor_fraction = 0;  // share of the samples in the smaller mode
+  double low = 0;
+  double high = 0;
+};
+TwoModes two_means(std::span<const double> samples);
+
+// Checks on the step times (seconds, in time order) of one window.
+std::vector<NoiseCheck> step_checks(std::span<const double> samples);
+
+// Check of the repeats' results (throughputs) against one another. Needs at least two.
+NoiseCheck repeat_check(std::span<const double> repeats);
+
+// What the host lost while measuring, as fractions of the window; negative = unknown, not checked.
+struct HostWindow {
+  double steal_and_pressure = -1;  // CPU steal + PSI "some"
+  double throttled = -1;           // cgroup periods throttled
+  double foreign_cpu = -1;         // other processes
+};
+std::vector<NoiseCheck> host_checks(const HostWindow& window);
+
+NoiseLevel worst(std::span<const NoiseCheck> checks);
+
+// "drift 4.1 % (limit 3 %)" of every check that is not quiet, joined by commas; "" if all are.
+std::string noise_text(std::span<const NoiseCheck> checks);
+
+}  // namespace reciperun

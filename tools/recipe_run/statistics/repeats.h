@@ -1,0 +1,44 @@
+// Distribution-free intervals for a few repeats of a measurement, and Holm's correction.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tools/recipe_run/statistics/mean_tests.h"
+
+namespace reciperun {
+
+// Median of repeats with the interval of its order statistics: [min, max] up to 7 repeats, for more
+// the narrowest symmetric pair that still covers 95 %. `coverage` is exact. One repeat has no
+// interval: coverage 0, both ends the value.
+struct MedianInterval {
+  double median = 0;
+  Interval interval;
+  double coverage = 0;
+};
+MedianInterval median_interval(std::span<const double> repeats);
+
+// Probability that [x(skip+1), x(n-skip)] of n repeats contains the true median.
+double order_interval_coverage(int n, int skip);
+
+// Hodges-Lehmann estimate of the ratio a / b with the exact 95 % Wilcoxon interval. With too few
+// repeats for 95 % the interval is [min, max] of all ratios and `coverage` says less.
+struct RatioInterval {
+  double ratio = 0;
+  Interval interval;
+  int lower_rank = 0;  // ranks among all ratios, from 1
+  int upper_rank = 0;
+  double coverage = 0;
+};
+RatioInterval ratio_interval(std::span<const double> a, std::span<const double> b);
+
+// Largest U with P(Mann-Whitney(n, m) <= U) <= tail, or -1.
+int mann_whitney_critical(int n, int m, double tail);
+
+// Which of the p values are rejected at 5 % over the family, by Holm's step-down rule. Same order
+// as given.
+std::vector<bool> holm(std::span<const double> p);
+// Holm-adjusted p values, same order.
+std::vector<double> holm_adjusted(std::span<const double> p);
+
+}  // namespace reciperun
