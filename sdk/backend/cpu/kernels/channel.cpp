@@ -1,0 +1,266 @@
+// Sums over rows per lane, and affine maps with one coefficient per lane.
+//
+// Precision: a sub-block of kRows rows is summed in f32 with one accumulator per lane, then added
+// to f64. The moments are taken around a pivot, the mean of the sub-block's first rows, and moved
+// back to zero in f64, so that a large common mean does not cancel: with x = 1000 +- 1 the variance
+// keeps all its f32 digits. A pivot far from the sub-block's mean costs digits only there, and only
+// if the outliers that caused it dominate the variance anyway.
+#include "sdk/backend/cpu/kernels/kernels.h"
+#include "sdk/backend/cpu/kernels/lane_math.h"
+
+namespace assay::cpu::ASSAY_ISA {
+namespace {
+
+constexpr int64_t kBlock = 1024;  // lanes summed at a time, in buffers that stay in L1
+constexpr int64_t kRows = 128;    // rows per f32 accumulator
+constexpr int64_t kPivotRows = 4;
+
+int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// d += sum of (x - pivot), q += sum of (x - pivot)^2 over `rows` rows of `lanes` elements.
+template <class T>
+void centered_sums(const T* __restrict x, int64_t rows, int64_t stride, int64_t lanes,
+                   const float* __restrict pivot, float* __restrict d, float* __restrict q) {
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {  // four rows per visit of the accumulators
+    const T* x0 = x + r * stride;
+    const T* x1 = x0 + stride;
+    const T* x2 = x1 + stride;
+    const T* x3 = x2 + stride;
+    for (int64_t i = 0; i < lanes; ++i) {
+      const float a = load(x0[i]) - pivot[i];
+      const float b = load(x1[i]) - pivot[i];
+      const float c = load(x2[i]) - pivot[i];
+      const float e = load(x3[i]) - pivot[i];
+      d[i] += (a + b) + (c + e);
+      q[i] += fma(a, a, b * b) + fma(c, c, e * e);
+    }
+  }
+  for (; r < rows; ++r) {
+    const T* x0 = x + r * stride;
+    for (int64_t i = 0; i < lanes; ++i) {
+      const float a = load(x0[i]) - pivot[i];
+      d[i] += a;
+      q[i] = fma(a, a, q[i]);
+    }
+  }
+}
+
+template <class T>
+void moments(const void* data, int64_t n, int64_t lanes, double* __restrict sum,
+             double* __restrict sum_squares) {
+  const T* x = static_cast<const T*>(data);
+  const int64_t rows = n / lanes;
+  alignas(64) float pivot[kBlock], d[kBlock], q[kBlock];
+  for (int64_t first = 0; first < lanes; first += kBlock) {
+    const int64_t width = least(kBlock, lanes - first);
+    double* s = sum + first;
+    double* ss = sum_squares + first;
+    for (int64_t i = 0; i < width; ++i) s[i] = ss[i] = 0;
+    for (int64_t r = 0; r < rows; r += kRows) {
+      const T* block = x + r * lanes + first;
+      const int64_t count = least(kRows, rows - r);
+      const int64_t pivot_rows = least(kPivotRows, count);
+      for (int64_t i = 0; i < width; ++i) pivot[i] = d[i] = q[i] = 0;
+      for (int64_t k = 0; k < pivot_rows; ++k) {
+        for (int64_t i = 0; i < width; ++i) pivot[i] += load(block[k * lanes + i]);
+      }
+      const float inverse = 1.0f / static_cast<float>(pivot_rows);
+      for (int64_t i = 0; i < width; ++i) pivot[i] *= inverse;
+      centered_sums(block, count, lanes, width, pivot, d, q);
+      const double rows_here = static_cast<double>(count);
+      for (int64_t i = 0; i < width; ++i) {
+        const double a = pivot[i];
+        const double di = d[i];
+        s[i] += rows_here * a + di;
+        ss[i] += static_cast<double>(q[i]) + a * (2.0 * di + rows_here * a);
+      }
+    }
+    const T* tail = x + rows * lanes;
+    for (int64_t i = first; i < least(first + width, n - rows * lanes); ++i) {
+      const double value = load(tail[i]);
+      sum[i] += value;
+      sum_squares[i] += value * value;
+    }
+  }
+}
+
+template <class T>
+void sums(const void* data, int64_t n, int64_t lanes, double* __restrict sum) {
+  const T* x = static_cast<const T*>(data);
+  const int64_t rows = n / lanes;
+  alignas(64) float d[kBlock];
+  for (int64_t first = 0; first < lanes; first += kBlock) {
+    const int64_t width = least(kBlock, lanes - first);
+    double* s = sum + first;
+    for (int64_t i = 0; i < width; ++i) s[i] = 0;
+    for (int64_t r = 0; r < rows; r += kRows) {
+      for (int64_t i = 0; i < width; ++i) d[i] = 0;
+      for (int64_t k = r; k < least(r + kRows, rows); ++k) {
+        const T* row = x + k * lanes + first;
+        for (int64_t i = 0; i < width; ++i) d[i] += load(row[i]);
+      }
+      for (int64_t i = 0; i < width; ++i) s[i] += static_cast<double>(d[i]);
+    }
+    const T* tail = x + rows * lanes;
+    for (int64_t i = first; i < least(first + width, n - rows * lanes); ++i) {
+      sum[i] += static_cast<double>(load(tail[i]));
+    }
+  }
+}
+
+// Calls row(offset, lanes) for each row of the range; the last may be shorter.
+template <class Row>
+void for_rows(int64_t n, int64_t lanes, const Row& row) {
+  for (int64_t begin = 0; begin < n; begin += lanes) row(begin, least(lanes, n - begin));
+}
+
+template <class T, bool kRelu, bool kResidual>
+void affine_rows(const T* x, const float* scale, const float* shift, const T* residual, T* y,
+                 int64_t n, int64_t lanes) {
+  for_rows(n, lanes, [&](int64_t begin, int64_t width) {
+    const T* in = x + begin;
+    const T* extra = kResidual ? residual + begin : nullptr;
+    T* out = y + begin;
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      float v = fma(load(in[i]), scale[i], shift[i]);
+      if constexpr (kResidual) v += load(extra[i]);
+      if constexpr (kRelu) v = relu(v);
+      store(out[i], v);
+    }
+  });
+}
+
+template <class T>
+void affine(const void* x, const float* scale, const float* shift, const void* residual,
+            bool with_relu, void* y, int64_t n, int64_t lanes) {
+  const T* in = static_cast<const T*>(x);
+  const T* extra = static_cast<const T*>(residual);
+  T* out = static_cast<T*>(y);
+  if (extra == nullptr) {
+    with_relu ? affine_rows<T, true, false>(in, scale, shift, extra, out, n, lanes)
+              : affine_rows<T, false, false>(in, scale, shift, extra, out, n, lanes);
+  } else {
+    with_relu ? affine_rows<T, true, true>(in, scale, shift, extra, out, n, lanes)
+              : affine_rows<T, false, true>(in, scale, shift, extra, out, n, lanes);
+  }
+}
+
+// Where the relu mask of a gradient comes from.
+enum Mask { kNoMask, kFromY, kFromX };
+
+// The largest forward value that is stored as zero: 0, or half of the smallest bfloat16.
+inline float largest_zero(float) { return 0.0f; }
+inline float largest_zero(Bf16) { return 0x1p-134f; }
+
+// The gradient that passed the relu. For kFromX the forward's own arithmetic decides, to the bit.
+template <class T, Mask kMask>
+float masked_gradient(float dy, float x, float y, float scale, float shift) {
+  if constexpr (kMask == kNoMask) return dy;
+  if constexpr (kMask == kFromY) return y <= 0.0f ? 0.0f : dy;
+  return fma(x, scale, shift) <= largest_zero(T{}) ? 0.0f : dy;
+}
+
+template <class T, Mask kMask, bool kWrite>
+void grad_sums_block(const NormGradArgs& args, T* masked, int64_t offset, int64_t rows,
+                     int64_t stride, int64_t lane, int64_t lanes, float* __restrict g_sum,
+                     float* __restrict gx_sum) {
+  const float* scale = args.scale + lane;
+  const float* shift = args.shift + lane;
+  const float* mean = args.mean + lane;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t at = offset + r * stride;
+    const T* x = static_cast<const T*>(args.x) + at;
+    const T* dy = static_cast<const T*>(args.dy) + at;
+    const T* y = kMask == kFromY ? static_cast<const T*>(args.y) + at : nullptr;
+    T* out = kWrite ? masked + at : nullptr;
+#pragma omp simd
+    for (int64_t i = 0; i < lanes; ++i) {
+      const float xi = load(x[i]);
+      const float yi = kMask == kFromY ? load(y[i]) : 0.0f;
+      const float g = masked_gradient<T, kMask>(load(dy[i]), xi, yi, scale[i], shift[i]);
+      if constexpr (kWrite) store(out[i], g);
+      g_sum[i] += g;
+      gx_sum[i] = fma(g, xi - mean[i], gx_sum[i]);
+    }
+  }
+}
+
+template <class T, Mask kMask, bool kWrite>
+void grad_sums_masked(const NormGradArgs& args, void* masked, int64_t n, int64_t lanes,
+                      double* __restrict sum_g, double* __restrict sum_gx) {
+  const int64_t rows = n / lanes;
+  alignas(64) float g[kBlock], gx[kBlock];
+  const auto add_block = [&](int64_t offset, int64_t count, int64_t lane, int64_t width) {
+    for (int64_t i = 0; i < width; ++i) g[i] = gx[i] = 0;
+    grad_sums_block<T, kMask, kWrite>(args, static_cast<T*>(masked), offset, count, lanes, lane,
+                                      width, g, gx);
+    for (int64_t i = 0; i < width; ++i) {
+      sum_g[lane + i] += static_cast<double>(g[i]);
+      sum_gx[lane + i] += static_cast<double>(gx[i]);
+    }
+  };
+  for (int64_t first = 0; first < lanes; first += kBlock) {
+    const int64_t width = least(kBlock, lanes - first);
+    for (int64_t i = first; i < first + width; ++i) sum_g[i] = sum_gx[i] = 0;
+    for (int64_t r = 0; r < rows; r += kRows) {
+      add_block(r * lanes + first, least(kRows, rows - r), first, width);
+    }
+    const int64_t tail = least(first + width, n - rows * lanes) - first;
+    if (tail > 0) add_block(rows * lanes + first, 1, first, tail);
+  }
+}
+
+template <class T, Mask kMask>
+void grad_sums_written(const NormGradArgs& args, void* masked, int64_t n, int64_t lanes,
+                       double* sum_g, double* sum_gx) {
+  masked == nullptr ? grad_sums_masked<T, kMask, false>(args, masked, n, lanes, sum_g, sum_gx)
+                    : grad_sums_masked<T, kMask, true>(args, masked, n, lanes, sum_g, sum_gx);
+}
+
+template <class T>
+void grad_sums(const NormGradArgs& args, void* masked, int64_t n, int64_t lanes, double* sum_g,
+               double* sum_gx) {
+  if (!args.relu) return grad_sums_written<T, kNoMask>(args, masked, n, lanes, sum_g, sum_gx);
+  if (args.y) return grad_sums_written<T, kFromY>(args, masked, n, lanes, sum_g, sum_gx);
+  return grad_sums_written<T, kFromX>(args, masked, n, lanes, sum_g, sum_gx);
+}
+
+template <class T, Mask kMask>
+void grad_apply_masked(const NormGradArgs& args, const float* a, const float* b, const float* c,
+                       void* dx, int64_t n, int64_t lanes) {
+  const float *scale = args.scale, *shift = args.shift, *mean = args.mean;
+  for_rows(n, lanes, [&](int64_t begin, int64_t width) {
+    const T* x = static_cast<const T*>(args.x) + begin;
+    const T* dy = static_cast<const T*>(args.dy) + begin;
+    const T* y = kMask == kFromY ? static_cast<const T*>(args.y) + begin : nullptr;
+    T* out = static_cast<T*>(dx) + begin;
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      const float xi = load(x[i]);
+      const float yi = kMask == kFromY ? load(y[i]) : 0.0f;
+      const float g = masked_gradient<T, kMask>(load(dy[i]), xi, yi, scale[i], shift[i]);
+      store(out[i], fma(a[i], g, fma(b[i], xi - mean[i], c[i])));
+    }
+  });
+}
+
+template <class T>
+void grad_apply(const NormGradArgs& args, const float* a, const float* b, const float* c, void* dx,
+                int64_t n, int64_t lanes) {
+  if (!args.relu) return grad_apply_masked<T, kNoMask>(args, a, b, c, dx, n, lanes);
+  if (args.y) return grad_apply_masked<T, kFromY>(args, a, b, c, dx, n, lanes);
+  return grad_apply_masked<T, kFromX>(args, a, b, c, dx, n, lanes);
+}
+
+}  // namespace
+
+extern const ChannelKernels kChannel;
+const ChannelKernels kChannel = {
+    {moments<float>, moments<Bf16>},       {sums<float>, sums<Bf16>},
+    {affine<float>, affine<Bf16>},         {grad_sums<float>, grad_sums<Bf16>},
+    {grad_apply<float>, grad_apply<Bf16>},
+};
+
+}  // namespace assay::cpu::ASSAY_ISA

@@ -1,0 +1,171 @@
+// The inner loops of the CPU backend's own ops, compiled once per instruction set.
+//
+// Every kernel is a serial function over a range; partitioning and threads are the caller's
+// (sdk/backend/cpu/ops/). The files of this folder are compiled several times with different -m
+// flags, each time into the namespace ASSAY_ISA, and reached only through this table, which is
+// chosen once at run time. So the library starts on any x86-64 (or another architecture, then with
+// the baseline only) and still uses AVX2 or AVX-512 where present.
+//
+// Rule for all files of this folder but select.cpp: include nothing but <stdint.h> and this
+// folder's headers. An inline function or template of the standard library, compiled here for
+// AVX-512 and merged by the linker with its twin from an ordinary file, would bring AVX-512 code
+// into functions that must run everywhere.
+//
+// Tensors are dense; `[2]` is indexed by Element. Data of either type is computed in f32 and stored
+// rounded to nearest even. No kernel reads or writes outside its range; alignment is not required.
+#pragma once
+
+#include <stdint.h>
+
+namespace assay::cpu {
+
+enum Element : int { kElementF32 = 0, kElementBf16 = 1 };
+
+// ---- Elementwise ------------------------------------------------------------------------------
+// y may be the same memory as an input, element for element, unless the sizes of the types differ.
+
+struct ElementwiseKernels {
+  void (*cast[2][2])(const void* x, void* y, int64_t n);  // [type of x][type of y]
+  // `kind` is an ActivationKind other than kNone.
+  void (*activation[2])(int kind, const void* x, void* y, int64_t n);
+  void (*activation_grad[2])(int kind, const void* saved, const void* dy, void* dx, int64_t n);
+  void (*add[2])(const void* a, const void* b, void* y, int64_t n);
+};
+
+// y = drawn >= drop_below ? x * scale : 0, where element e draws word e of the Philox sequence of
+// (key, step): philox4x32({low(e / 4), high(e / 4), low(step), high(step)}, key)[e % 4].
+struct DropoutRange {
+  uint32_t key[2];
+  uint64_t step;
+  uint64_t first;  // index of x[0] in the whole tensor, a multiple of 4
+  uint32_t drop_below;
+  float scale;
+};
+struct DropoutKernels {
+  void (*apply[2])(const DropoutRange& range, const void* x, void* y, int64_t n);
+};
+
+// ---- Per-channel sums and affine maps ---------------------------------------------------------
+// Element i belongs to lane i % lanes. The caller folds rows together so that lanes is a multiple
+// of the vector width for any number of channels; tables are expanded to `lanes`.
+
+// Sums of g and of g * (x - mean), and the input gradient from them; see ops/batch_norm.cpp.
+struct NormGradArgs {
+  const void *x, *dy;
+  const void* y;                      // relu mask from y > 0; null: from the recomputed forward
+  bool relu;                          // false: no mask
+  const float *scale, *shift, *mean;  // [lanes]
+};
+
+struct ChannelKernels {
+  // sum[lane] and sum_squares[lane] of x, f64.
+  void (*moments[2])(const void* x, int64_t n, int64_t lanes, double* sum, double* sum_squares);
+  // sum[lane] of x, f64.
+  void (*sums[2])(const void* x, int64_t n, int64_t lanes, double* sum);
+  // y = act(x * scale + shift + residual); residual may be null; y may be x or residual.
+  void (*affine[2])(const void* x, const float* scale, const float* shift, const void* residual,
+                    bool relu, void* y, int64_t n, int64_t lanes);
+  // g = masked dy (also written to `masked` unless null, which may be dy or y itself);
+  // sum_g[lane] = sum g, sum_gx[lane] = sum g * (x - mean).
+  void (*grad_sums[2])(const NormGradArgs& args, void* masked, int64_t n, int64_t lanes,
+                       double* sum_g, double* sum_gx);
+  // dx = a*g + b*(x - mean) + c per lane; dx may be x or dy.
+  void (*grad_apply[2])(const NormGradArgs& args, const float* a, const float* b, const float* c,
+                        void* dx, int64_t n, int64_t lanes);
+};
+
+// ---- Pooling ----------------------------------------------------------------------------------
+
+struct PoolShape {
+  int64_t n, h, w, c;  // x
+  int64_t p, q;        // y is [n, p, q, c]
+  int64_t window[2], stride[2], pad[2];
+};
+
+// Output rows [begin, end) of the n*p rows of y; input rows of the n*h rows of x or dx.
+struct PoolKernels {
+  void (*max[2])(const PoolShape& s, const void* x, void* y, int64_t begin, int64_t end);
+  // For 2x2 windows, stride 2, no padding: dx of the inputs of output rows [begin, end), the
+  // uncovered edge included. dx may be x.
+  void (*max_grad_2x2[2])(const PoolShape& s, const void* x, const void* dy, void* dx,
+                          int64_t begin, int64_t end);
+  // which[n,p,q,c] = row-major position in its window of the first maximum.
+  void (*max_position[2])(const PoolShape& s, const void* x, uint16_t* which, int64_t begin,
+                          int64_t end);
+  void (*max_grad[2])(const PoolShape& s, const uint16_t* which, const void* dy, void* dx,
+                      int64_t begin, int64_t end);
+  void (*avg[2])(const PoolShape& s, const void* x, void* y, int64_t begin, int64_t end);
+  void (*avg_grad[2])(const PoolShape& s, const void* dy, void* dx, int64_t begin, int64_t end);
+};
+
+// ---- Softmax ----------------------------------------------------------------------------------
+
+struct SoftmaxKernels {
+  // y f32; rows [rows, classes].
+  void (*softmax[2])(const void* x, float* y, int64_t rows, int64_t classes);
+  // Sum over the rows of their losses, f64.
+  double (*cross_entropy[2])(const void* x, const int32_t* labels, float smoothing, int64_t rows,
+                             int64_t classes);
+  // dx = factor * (softmax(x) - q); dx may be x.
+  void (*cross_entropy_grad[2])(const void* x, const int32_t* labels, float smoothing, float factor,
+                                void* dx, int64_t rows, int64_t classes);
+  int64_t (*top_k_correct[2])(const void* x, const int32_t* labels, int64_t k, int64_t rows,
+                              int64_t classes);
+};
+
+// ---- Updates (all f32) ------------------------------------------------------------------------
+
+struct SgdStep {
+  float momentum, learning_rate, multiplier, weight_decay;
+  bool nesterov, sutskever;
+};
+struct AdamStep {
+  float beta1, one_minus_beta1, beta2, one_minus_beta2;
+  float multiplier;    // of the gradient
+  float weight_decay;  // added to the gradient
+  float keep;          // p is multiplied by it first: 1 - lr * decoupled weight decay
+  float rate;          // learning rate, bias corrections of numerator folded in
+  float inverse_root;  // factor of sqrt(v)
+  float epsilon;
+};
+struct LambStep {
+  float beta1, one_minus_beta1, beta2, one_minus_beta2;
+  float multiplier, weight_decay;
+  float inverse_bias1;  // 1 / (1 - beta1^t)
+  float inverse_root;   // 1 / sqrt(1 - beta2^t)
+  float epsilon;
+};
+
+struct UpdateKernels {
+  double (*sum_squares)(const float* x, int64_t n);
+  void (*sgd)(const SgdStep& s, float* p, const float* g, float* m, int64_t n);  // m may be null
+  void (*adam)(const AdamStep& s, float* p, const float* g, float* m, float* v, int64_t n);
+  // Updates m and v; returns sum p^2 and sum u^2 of the direction u.
+  void (*lamb_moments)(const LambStep& s, const float* p, const float* g, float* m, float* v,
+                       int64_t n, double* p_squares, double* u_squares);
+  // p -= rate * u, u computed again from the updated moments.
+  void (*lamb_apply)(const LambStep& s, float rate, float* p, const float* m, const float* v,
+                     int64_t n);
+  void (*ema)(float decay, float one_minus_decay, float* ema, const float* p, int64_t n);
+};
+
+// ---- The table --------------------------------------------------------------------------------
+
+struct Kernels {
+  const char* isa;  // "avx512", "avx2", "baseline"
+  const ElementwiseKernels* elementwise;
+  const DropoutKernels* dropout;
+  const ChannelKernels* channel;
+  const PoolKernels* pool;
+  const SoftmaxKernels* softmax;
+  const UpdateKernels* update;
+};
+
+// The best table this processor can run. Chosen on the first call; thread-safe.
+const Kernels& kernels();
+
+// The table called `isa`, or null if this build lacks it or this processor cannot run it: lets a
+// test compare all of them.
+const Kernels* kernels_for(const char* isa);
+
+}  // namespace assay::cpu

@@ -1,0 +1,281 @@
+// Pooling over NHWC: every loop ends in one over the channels of a pixel, which vectorises.
+//
+// A NaN in a window wins, as in other frameworks, and takes the gradient. All gradients are in
+// gather form: each dx element is written once, so rows are independent and nothing depends on the
+// order of threads.
+#include "sdk/backend/cpu/kernels/kernels.h"
+#include "sdk/backend/cpu/kernels/lane_math.h"
+
+namespace assay::cpu::ASSAY_ISA {
+namespace {
+
+constexpr int64_t kBlock = 512;  // channels accumulated at a time
+
+int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+bool beats(float candidate, float best) { return candidate > best || candidate != candidate; }
+float larger(float best, float candidate) { return beats(candidate, best) ? candidate : best; }
+
+// The part of a window along one axis that lies inside the image.
+struct Span {
+  int64_t begin, end;
+  int64_t first;  // where the window itself begins, maybe outside
+};
+Span window_span(const PoolShape& s, int axis, int64_t out, int64_t size) {
+  const int64_t first = out * s.stride[axis] - s.pad[axis];
+  return {most(first, 0), least(first + s.window[axis], size), first};
+}
+
+// The outputs along one axis whose windows contain the input at `in`.
+Span covering_span(const PoolShape& s, int axis, int64_t in, int64_t outputs) {
+  const int64_t reach = in + s.pad[axis] - s.window[axis] + 1;
+  const int64_t begin = reach > 0 ? (reach + s.stride[axis] - 1) / s.stride[axis] : 0;
+  return {begin, least((in + s.pad[axis]) / s.stride[axis] + 1, outputs), 0};
+}
+
+template <class T>
+void max_2x2_row(const T* x, int64_t row_elems, int64_t q, int64_t c, T* y) {
+  for (int64_t j = 0; j < q; ++j) {
+    const T* x0 = x + 2 * j * c;
+    const T* x1 = x0 + row_elems;
+    T* out = y + j * c;
+#pragma omp simd
+    for (int64_t i = 0; i < c; ++i) {
+      const float top = larger(load(x0[i]), load(x0[c + i]));
+      const float bottom = larger(load(x1[i]), load(x1[c + i]));
+      store(out[i], larger(top, bottom));
+    }
+  }
+}
+
+bool is_2x2(const PoolShape& s) {
+  return s.window[0] == 2 && s.window[1] == 2 && s.stride[0] == 2 && s.stride[1] == 2 &&
+         s.pad[0] == 0 && s.pad[1] == 0 && 2 * s.p <= s.h && 2 * s.q <= s.w;
+}
+
+// Calls visit(h, w, position) for the pixels of a window in row-major order.
+template <class Visit>
+void for_window(const Span& rows, const Span& columns, int64_t window_width, const Visit& visit) {
+  for (int64_t h = rows.begin; h < rows.end; ++h) {
+    for (int64_t w = columns.begin; w < columns.end; ++w) {
+      visit(h, w, (h - rows.first) * window_width + (w - columns.first));
+    }
+  }
+}
+
+template <class T>
+void max_window(const PoolShape& s, const T* image, const Span& rows, const Span& columns, T* y) {
+  alignas(64) float best[kBlock];
+  for (int64_t first = 0; first < s.c; first += kBlock) {
+    const int64_t width = least(kBlock, s.c - first);
+    for (int64_t i = 0; i < width; ++i) best[i] = -__builtin_inff();
+    for_window(rows, columns, s.window[1], [&](int64_t h, int64_t w, int64_t) {
+      const T* pixel = image + (h * s.w + w) * s.c + first;
+      for (int64_t i = 0; i < width; ++i) best[i] = larger(best[i], load(pixel[i]));
+    });
+    for (int64_t i = 0; i < width; ++i) store(y[first + i], best[i]);
+  }
+}
+
+template <class T>
+void max(const PoolShape& s, const void* x, void* y, int64_t begin, int64_t end) {
+  const int64_t row_elems = s.w * s.c;
+  for (int64_t row = begin; row < end; ++row) {
+    const T* image = static_cast<const T*>(x) + row / s.p * s.h * row_elems;
+    const int64_t out_row = row % s.p;
+    T* out = static_cast<T*>(y) + row * s.q * s.c;
+    if (is_2x2(s)) {
+      max_2x2_row(image + 2 * out_row * row_elems, row_elems, s.q, s.c, out);
+      continue;
+    }
+    const Span rows = window_span(s, 0, out_row, s.h);
+    for (int64_t j = 0; j < s.q; ++j) {
+      max_window(s, image, rows, window_span(s, 1, j, s.w), out + j * s.c);
+    }
+  }
+}
+
+template <class T>
+void fill_zero(T* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) store(y[i], 0.0f);
+}
+
+// The maximum is found again from the four inputs: that is cheaper than reading y.
+template <class T>
+void max_grad_2x2_row(const T* x, const T* dy, int64_t row_elems, int64_t q, int64_t c, T* dx) {
+  for (int64_t j = 0; j < q; ++j) {
+    const T* x0 = x + 2 * j * c;
+    const T* x1 = x0 + row_elems;
+    T* d0 = dx + 2 * j * c;
+    T* d1 = d0 + row_elems;
+    const T* g = dy + j * c;
+#pragma omp simd
+    for (int64_t i = 0; i < c; ++i) {
+      const float v0 = load(x0[i]), v1 = load(x0[c + i]), v2 = load(x1[i]), v3 = load(x1[c + i]);
+      // `later` wins only where it is larger: ties and later NaNs leave the first.
+      const bool right_top = v1 > v0 || (v1 != v1 && v0 == v0);
+      const bool right_bottom = v3 > v2 || (v3 != v3 && v2 == v2);
+      const float top = right_top ? v1 : v0;
+      const float bottom = right_bottom ? v3 : v2;
+      const bool below = bottom > top || (bottom != bottom && top == top);
+      const float gi = load(g[i]);
+      const float to_top = below ? 0.0f : gi;
+      const float to_bottom = below ? gi : 0.0f;
+      store(d0[i], right_top ? 0.0f : to_top);
+      store(d0[c + i], right_top ? to_top : 0.0f);
+      store(d1[i], right_bottom ? 0.0f : to_bottom);
+      store(d1[c + i], right_bottom ? to_bottom : 0.0f);
+    }
+  }
+}
+
+template <class T>
+void max_grad_2x2(const PoolShape& s, const void* x, const void* dy, void* dx, int64_t begin,
+                  int64_t end) {
+  const int64_t row_elems = s.w * s.c;
+  const int64_t covered = 2 * s.q * s.c;
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t out_row = row % s.p;
+    const int64_t at = (row / s.p * s.h + 2 * out_row) * row_elems;
+    T* out = static_cast<T*>(dx) + at;
+    max_grad_2x2_row(static_cast<const T*>(x) + at, static_cast<const T*>(dy) + row * s.q * s.c,
+                     row_elems, s.q, s.c, out);
+    for (int64_t k = 0; k < 2; ++k) fill_zero(out + k * row_elems + covered, row_elems - covered);
+    if (out_row == s.p - 1) fill_zero(out + 2 * row_elems, (s.h - 2 * s.p) * row_elems);
+  }
+}
+
+template <class T>
+void max_position(const PoolShape& s, const void* x, uint16_t* which, int64_t begin, int64_t end) {
+  alignas(64) float best[kBlock];
+  for (int64_t row = begin; row < end; ++row) {
+    const T* image = static_cast<const T*>(x) + row / s.p * s.h * s.w * s.c;
+    const Span rows = window_span(s, 0, row % s.p, s.h);
+    for (int64_t j = 0; j < s.q; ++j) {
+      const Span columns = window_span(s, 1, j, s.w);
+      const int64_t head =
+          (rows.begin - rows.first) * s.window[1] + (columns.begin - columns.first);
+      for (int64_t first = 0; first < s.c; first += kBlock) {
+        const int64_t width = least(kBlock, s.c - first);
+        uint16_t* out = which + (row * s.q + j) * s.c + first;
+        const T* start = image + (rows.begin * s.w + columns.begin) * s.c + first;
+        for (int64_t i = 0; i < width; ++i) {
+          best[i] = load(start[i]);
+          out[i] = static_cast<uint16_t>(head);
+        }
+        for_window(rows, columns, s.window[1], [&](int64_t h, int64_t w, int64_t position) {
+          const T* pixel = image + (h * s.w + w) * s.c + first;
+          const uint16_t here = static_cast<uint16_t>(position);
+#pragma omp simd
+          for (int64_t i = 0; i < width; ++i) {
+            const float v = load(pixel[i]);
+            const bool wins = v > best[i] || (v != v && best[i] == best[i]);
+            best[i] = wins ? v : best[i];
+            out[i] = wins ? here : out[i];
+          }
+        });
+      }
+    }
+  }
+}
+
+// Calls pixel(row, column, acc, first, width) to add to acc, for every pixel of dx rows
+// [begin, end) and block of channels, and stores the result.
+template <class T, class Pixel>
+void gather(const PoolShape& s, void* dx, int64_t begin, int64_t end, const Pixel& pixel) {
+  alignas(64) float acc[kBlock];
+  for (int64_t row = begin; row < end; ++row) {
+    for (int64_t w = 0; w < s.w; ++w) {
+      T* out = static_cast<T*>(dx) + (row * s.w + w) * s.c;
+      for (int64_t first = 0; first < s.c; first += kBlock) {
+        const int64_t width = least(kBlock, s.c - first);
+        for (int64_t i = 0; i < width; ++i) acc[i] = 0;
+        pixel(row, w, acc, first, width);
+        for (int64_t i = 0; i < width; ++i) store(out[first + i], acc[i]);
+      }
+    }
+  }
+}
+
+template <class T>
+void max_grad(const PoolShape& s, const uint16_t* which, const void* dy, void* dx, int64_t begin,
+              int64_t end) {
+  gather<T>(s, dx, begin, end,
+            [&](int64_t row, int64_t w, float* __restrict acc, int64_t first, int64_t width) {
+              const int64_t h = row % s.h;
+              const Span ps = covering_span(s, 0, h, s.p);
+              const Span qs = covering_span(s, 1, w, s.q);
+              for (int64_t p = ps.begin; p < ps.end; ++p) {
+                for (int64_t q = qs.begin; q < qs.end; ++q) {
+                  const int64_t at = ((row / s.h * s.p + p) * s.q + q) * s.c + first;
+                  const T* g = static_cast<const T*>(dy) + at;
+                  const uint16_t* winner = which + at;
+                  const uint16_t here =
+                      static_cast<uint16_t>((h + s.pad[0] - p * s.stride[0]) * s.window[1] + w +
+                                            s.pad[1] - q * s.stride[1]);
+                  for (int64_t i = 0; i < width; ++i) {
+                    acc[i] += winner[i] == here ? load(g[i]) : 0.0f;
+                  }
+                }
+              }
+            });
+}
+
+int64_t count(const Span& span) { return span.end - span.begin; }
+
+template <class T>
+void avg(const PoolShape& s, const void* x, void* y, int64_t begin, int64_t end) {
+  alignas(64) float sum[kBlock];
+  for (int64_t row = begin; row < end; ++row) {
+    const T* image = static_cast<const T*>(x) + row / s.p * s.h * s.w * s.c;
+    const Span rows = window_span(s, 0, row % s.p, s.h);
+    for (int64_t j = 0; j < s.q; ++j) {
+      const Span columns = window_span(s, 1, j, s.w);
+      const float inverse = 1.0f / static_cast<float>(count(rows) * count(columns));
+      T* out = static_cast<T*>(y) + (row * s.q + j) * s.c;
+      for (int64_t first = 0; first < s.c; first += kBlock) {
+        const int64_t width = least(kBlock, s.c - first);
+        for (int64_t i = 0; i < width; ++i) sum[i] = 0;
+        for_window(rows, columns, s.window[1], [&](int64_t h, int64_t w, int64_t) {
+          const T* pixel = image + (h * s.w + w) * s.c + first;
+          for (int64_t i = 0; i < width; ++i) sum[i] += load(pixel[i]);
+        });
+        for (int64_t i = 0; i < width; ++i) store(out[first + i], sum[i] * inverse);
+      }
+    }
+  }
+}
+
+template <class T>
+void avg_grad(const PoolShape& s, const void* dy, void* dx, int64_t begin, int64_t end) {
+  gather<T>(s, dx, begin, end,
+            [&](int64_t row, int64_t w, float* __restrict acc, int64_t first, int64_t width) {
+              const Span ps = covering_span(s, 0, row % s.h, s.p);
+              const Span qs = covering_span(s, 1, w, s.q);
+              for (int64_t p = ps.begin; p < ps.end; ++p) {
+                const int64_t rows = count(window_span(s, 0, p, s.h));
+                for (int64_t q = qs.begin; q < qs.end; ++q) {
+                  const int64_t elements = rows * count(window_span(s, 1, q, s.w));
+                  const float inverse = 1.0f / static_cast<float>(elements);
+                  const T* g =
+                      static_cast<const T*>(dy) + ((row / s.h * s.p + p) * s.q + q) * s.c + first;
+                  for (int64_t i = 0; i < width; ++i) acc[i] = fma(load(g[i]), inverse, acc[i]);
+                }
+              }
+            });
+}
+
+}  // namespace
+
+extern const PoolKernels kPool;
+const PoolKernels kPool = {
+    {max<float>, max<Bf16>},
+    {max_grad_2x2<float>, max_grad_2x2<Bf16>},
+    {max_position<float>, max_position<Bf16>},
+    {max_grad<float>, max_grad<Bf16>},
+    {avg<float>, avg<Bf16>},
+    {avg_grad<float>, avg_grad<Bf16>},
+};
+
+}  // namespace assay::cpu::ASSAY_ISA

@@ -1,0 +1,20 @@
+// The table of one instruction set.
+#include "sdk/backend/cpu/kernels/kernels.h"
+
+#define ASSAY_TEXT_OF(name) #name
+#define ASSAY_TEXT(name) ASSAY_TEXT_OF(name)
+
+namespace assay::cpu::ASSAY_ISA {
+
+extern const ElementwiseKernels kElementwise;
+extern const DropoutKernels kDropout;
+extern const ChannelKernels kChannel;
+extern const PoolKernels kPool;
+extern const SoftmaxKernels kSoftmax;
+extern const UpdateKernels kUpdate;
+
+extern const Kernels kTable;
+const Kernels kTable = {
+    ASSAY_TEXT(ASSAY_ISA), &kElementwise, &kDropout, &kChannel, &kPool, &kSoftmax, &kUpdate};
+
+}  // namespace assay::cpu::ASSAY_ISA

@@ -1,0 +1,233 @@
+// BatchNorm and its gradient: sums over rows, a few numbers per channel, one pass over elements.
+//
+// Forward reads x twice and writes y; the second pass starts where the first ended, in what the
+// caches still hold. Backward reads x and dy twice and writes dx; with a residual and relu the
+// first pass also writes the masked gradient, which is dresidual, and the second reads that
+// instead of dy and y.
+#include <cmath>
+
+#include "sdk/backend/cpu/ops/lanes.h"
+
+namespace assay::cpu {
+namespace {
+
+struct ChannelAffine {
+  float scale, shift;
+};
+// y = x * scale + shift. The gradient recomputes the relu mask from it, so forward and backward
+// must both take it from here.
+ChannelAffine channel_affine(float gamma, float beta, float mean, float var, float epsilon) {
+  const double deviation = std::sqrt(static_cast<double>(var) + epsilon);
+  const auto scale = static_cast<float>(gamma / deviation);
+  return {scale, static_cast<float>(beta - static_cast<double>(mean) * scale)};
+}
+
+struct ForwardScratch {
+  double *partial, *total;
+  float *scale, *shift;
+  size_t bytes;
+};
+ForwardScratch forward_scratch(const Lanes& l, void* base) {
+  ScratchLayout scratch(base);
+  ForwardScratch s{};
+  s.partial = scratch.take<double>(partial_sums_elems(l, 2));
+  s.total = scratch.take<double>(static_cast<size_t>(2 * l.channels));
+  s.scale = scratch.take<float>(static_cast<size_t>(l.lanes));
+  s.shift = scratch.take<float>(static_cast<size_t>(l.lanes));
+  s.bytes = scratch.bytes();
+  return s;
+}
+
+// mean and (biased) var from the sums of x and x^2. In f64 their cancellation is harmless: an f32
+// input cannot have a mean above 2^24 times its deviation.
+void finish_statistics(const Lanes& l, const double* total, float* mean, float* var) {
+  const double inverse = 1.0 / static_cast<double>(l.rows());
+  for (int64_t k = 0; k < l.channels; ++k) {
+    const double m = total[k] * inverse;
+    const double v = total[l.channels + k] * inverse - m * m;
+    mean[k] = static_cast<float>(m);
+    var[k] = static_cast<float>(v < 0 ? 0 : v);  // NaN stays
+  }
+}
+
+struct ChannelInputs {
+  const float *gamma, *beta, *mean, *var;
+};
+
+void fill_affine(const Lanes& l, const ChannelInputs& in, float epsilon, float* scale,
+                 float* shift) {
+  for (int64_t k = 0; k < l.channels; ++k) {
+    const ChannelAffine a = channel_affine(in.gamma[k], in.beta[k], in.mean[k], in.var[k], epsilon);
+    scale[k] = a.scale;
+    shift[k] = a.shift;
+  }
+  repeat_over_lanes(l, scale);
+  repeat_over_lanes(l, shift);
+}
+
+struct BackwardScratch {
+  double *partial, *total;
+  float *scale, *shift, *mean;
+  float *a, *b, *c;
+  size_t bytes;
+};
+BackwardScratch backward_scratch(const Lanes& l, void* base) {
+  ScratchLayout scratch(base);
+  BackwardScratch s{};
+  s.partial = scratch.take<double>(partial_sums_elems(l, 2));
+  s.total = scratch.take<double>(static_cast<size_t>(2 * l.channels));
+  for (float** table : {&s.scale, &s.shift, &s.mean, &s.a, &s.b, &s.c}) {
+    *table = scratch.take<float>(static_cast<size_t>(l.lanes));
+  }
+  s.bytes = scratch.bytes();
+  return s;
+}
+
+// dgamma, dbeta and the coefficients of dx = a*g + b*(x - mean) + c, from
+// dx = scale * (g - sum g / rows - xhat * sum(g * xhat) / rows), xhat = (x - mean) / deviation.
+void finish_gradient(const Lanes& l, const BackwardScratch& s, const float* var, float epsilon,
+                     float* dgamma, float* dbeta) {
+  const double rows = static_cast<double>(l.rows());
+  for (int64_t k = 0; k < l.channels; ++k) {
+    const double variance = static_cast<double>(var[k]) + epsilon;
+    const double sum_g = s.total[k], sum_gx = s.total[l.channels + k];
+    dbeta[k] = static_cast<float>(sum_g);
+    dgamma[k] = static_cast<float>(sum_gx / std::sqrt(variance));
+    const double scale = s.scale[k];
+    s.a[k] = s.scale[k];
+    s.b[k] = static_cast<float>(-scale * sum_gx / (variance * rows));
+    s.c[k] = static_cast<float>(-scale * sum_g / rows);
+  }
+  for (float* table : {s.a, s.b, s.c}) repeat_over_lanes(l, table);
+}
+
+std::string_view suffix(bool relu, bool residual) {
+  if (relu) return residual ? "_residual_relu" : "_relu";
+  return residual ? "_residual" : "";
+}
+
+}  // namespace
+
+NodePlan plan(const BatchNorm& p, const Planner& c) {
+  const Lanes l = lanes_of(c.x(0).dims);
+  NodePlan plan = own_plan(c, cat("norm", suffix(p.relu, p.has_residual)),
+                           (6.0 + p.relu + p.has_residual) * static_cast<double>(l.n));
+  plan.scratch_bytes = forward_scratch(l, nullptr).bytes;
+  plan.in_place = {{0, 0}};
+  if (p.has_residual) plan.in_place.push_back({0, 3});
+  const int element = element_of(c.x(0));
+  const auto moments = kernels().channel->moments[element];
+  const auto affine = kernels().channel->affine[element];
+  plan.bind = [=, size = dtype_size(c.x(0).dtype),
+               threads = c.threads()](const Binding& b) -> Launch {
+    const ForwardScratch s = forward_scratch(l, b.scratch);
+    const ChannelInputs in{b.x<float>(1), b.x<float>(2), b.y<float>(1), b.y<float>(2)};
+    return [=, x = b.x<void>(0), residual = p.has_residual ? b.x<void>(3) : nullptr,
+            y = b.y<void>(0), mean = b.y<float>(1), var = b.y<float>(2)] {
+      parallel_for(threads, l.tasks.count(), [&](int64_t i) {
+        double* sums = s.partial + 2 * i * l.lanes;
+        moments(at(x, l.tasks.begin(i), size), l.tasks.length(i), l.lanes, sums, sums + l.lanes);
+      });
+      fold_partial_sums(l, 2, s.partial, s.total);
+      finish_statistics(l, s.total, mean, var);
+      fill_affine(l, in, p.epsilon, s.scale, s.shift);
+      parallel_for(threads, l.pieces.count(), [&](int64_t i) {
+        const int64_t begin = l.pieces.begin(i);
+        affine(at(x, begin, size), s.scale, s.shift,
+               residual == nullptr ? nullptr : at(residual, begin, size), p.relu,
+               at(y, begin, size), l.pieces.length(i), l.lanes);
+      });
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const BatchNormInference& p, const Planner& c) {
+  const Lanes l = lanes_of(c.x(0).dims);
+  NodePlan plan = own_plan(c, cat("norm_given", suffix(p.relu, p.has_residual)),
+                           (2.0 + p.relu + p.has_residual) * static_cast<double>(l.n));
+  const auto tables = [l](void* base) {
+    ScratchLayout scratch(base);
+    float* scale = scratch.take<float>(static_cast<size_t>(l.lanes));
+    float* shift = scratch.take<float>(static_cast<size_t>(l.lanes));
+    return std::tuple(scale, shift, scratch.bytes());
+  };
+  plan.scratch_bytes = std::get<2>(tables(nullptr));
+  plan.in_place = {{0, 0}};
+  if (p.has_residual) plan.in_place.push_back({0, 5});
+  const auto affine = kernels().channel->affine[element_of(c.x(0))];
+  plan.bind = [=, size = dtype_size(c.x(0).dtype),
+               threads = c.threads()](const Binding& b) -> Launch {
+    const auto [scale_table, shift_table, bytes] = tables(b.scratch);
+    const ChannelInputs in{b.x<float>(1), b.x<float>(2), b.x<float>(3), b.x<float>(4)};
+    return [=, scale = scale_table, shift = shift_table, x = b.x<void>(0),
+            residual = p.has_residual ? b.x<void>(5) : nullptr, y = b.y<void>()] {
+      fill_affine(l, in, p.epsilon, scale, shift);
+      parallel_for(threads, l.pieces.count(), [&](int64_t i) {
+        const int64_t begin = l.pieces.begin(i);
+        affine(at(x, begin, size), scale, shift,
+               residual == nullptr ? nullptr : at(residual, begin, size), p.relu,
+               at(y, begin, size), l.pieces.length(i), l.lanes);
+      });
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const BatchNormGrad& p, const Planner& c) {
+  const Lanes l = lanes_of(c.x(0).dims);
+  NodePlan plan = own_plan(c, cat("norm_grad", suffix(p.relu, p.has_residual)),
+                           (9.0 + 2.0 * p.relu) * static_cast<double>(l.n));
+  plan.scratch_bytes = backward_scratch(l, nullptr).bytes;
+  plan.in_place = {{0, 0}, {0, 5}};
+  if (p.has_residual) plan.in_place.push_back({3, 5});
+  const int element = element_of(c.x(0));
+  const auto sums = kernels().channel->grad_sums[element];
+  const auto apply = kernels().channel->grad_apply[element];
+  plan.bind = [=, size = dtype_size(c.x(0).dtype),
+               threads = c.threads()](const Binding& b) -> Launch {
+    const BackwardScratch s = backward_scratch(l, b.scratch);
+    const ChannelInputs in{b.x<float>(1), b.x<float>(2), b.x<float>(3), b.x<float>(4)};
+    const bool mask_from_y = p.relu && p.has_residual;
+    const void* x = b.x<void>(0);
+    const void* dy = b.x<void>(5);
+    const void* y = mask_from_y ? b.x<void>(6) : nullptr;
+    void* residual = p.has_residual ? b.y<void>(3) : nullptr;
+    // Without a mask dresidual is dy, maybe in its place already.
+    void* masked = residual == dy && !p.relu ? nullptr : residual;
+    const auto args_at = [=](int64_t begin) -> NormGradArgs {
+      return {at(x, begin, size),
+              at(dy, begin, size),
+              y == nullptr ? nullptr : at(y, begin, size),
+              p.relu,
+              s.scale,
+              s.shift,
+              s.mean};
+    };
+    return [=, dx = b.y<void>(0), dgamma = b.y<float>(1), dbeta = b.y<float>(2)] {
+      fill_affine(l, in, p.epsilon, s.scale, s.shift);
+      std::copy_n(in.mean, l.channels, s.mean);
+      repeat_over_lanes(l, s.mean);
+      parallel_for(threads, l.tasks.count(), [&](int64_t i) {
+        const int64_t begin = l.tasks.begin(i);
+        double* g = s.partial + 2 * i * l.lanes;
+        sums(args_at(begin), masked == nullptr ? nullptr : at(masked, begin, size),
+             l.tasks.length(i), l.lanes, g, g + l.lanes);
+      });
+      fold_partial_sums(l, 2, s.partial, s.total);
+      finish_gradient(l, s, in.var, p.epsilon, dgamma, dbeta);
+      parallel_for(threads, l.pieces.count(), [&](int64_t i) {
+        const int64_t begin = l.pieces.begin(i);
+        NormGradArgs args = args_at(begin);
+        if (masked != nullptr) {
+          args.dy = at(masked, begin, size);
+          args.relu = false;
+        }
+        apply(args, s.a, s.b, s.c, at(dx, begin, size), l.pieces.length(i), l.lanes);
+      });
+    };
+  };
+  return plan;
+}
+
+}  // namespace assay::cpu

@@ -1,0 +1,53 @@
+// FoldBatchNorm and RunningStatistics: a few numbers per channel.
+#include <cmath>
+
+#include "sdk/backend/cpu/planner.h"
+
+namespace assay::cpu {
+
+NodePlan plan(const FoldBatchNorm& p, const Planner& c) {
+  NodePlan plan;
+  plan.kernel = "own:fold";
+  plan.flops = static_cast<double>(c.x(0).numel());
+  plan.bytes = c.traffic_bytes();
+  plan.in_place = {{0, 0}};
+  const int64_t filters = c.x(0).dims[0];
+  plan.bind = [filters, size = c.x(0).numel() / filters,
+               epsilon = p.epsilon](const Binding& b) -> Launch {
+    return [=, w = b.x<float>(0), gamma = b.x<float>(1), beta = b.x<float>(2), mean = b.x<float>(3),
+            var = b.x<float>(4), folded = b.y<float>(0), bias = b.y<float>(1)] {
+      for (int64_t k = 0; k < filters; ++k) {
+        const double scale = gamma[k] / std::sqrt(static_cast<double>(var[k]) + epsilon);
+        for (int64_t i = k * size; i < (k + 1) * size; ++i) {
+          folded[i] = static_cast<float>(w[i] * scale);
+        }
+        bias[k] = static_cast<float>(beta[k] - mean[k] * scale);
+      }
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const RunningStatistics& p, const Planner& c) {
+  NodePlan plan;
+  plan.kernel = "own:running_statistics";
+  const int64_t channels = c.x(0).numel();
+  plan.flops = 6 * static_cast<double>(channels);
+  plan.bytes = c.traffic_bytes();
+  const double count = static_cast<double>(p.count);
+  const double unbias = p.count > 1 ? count / (count - 1) : 1.0;
+  plan.bind = [=, momentum = static_cast<double>(p.momentum)](const Binding& b) -> Launch {
+    return [=, mean = b.x<float>(2), var = b.x<float>(3), loss = b.x<float>(4),
+            running_mean = b.y<float>(0), running_var = b.y<float>(1)] {
+      if (!std::isfinite(*loss)) return;
+      for (int64_t k = 0; k < channels; ++k) {
+        running_mean[k] = static_cast<float>((1 - momentum) * running_mean[k] + momentum * mean[k]);
+        running_var[k] =
+            static_cast<float>((1 - momentum) * running_var[k] + momentum * var[k] * unbias);
+      }
+    };
+  };
+  return plan;
+}
+
+}  // namespace assay::cpu

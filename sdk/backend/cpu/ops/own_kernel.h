@@ -1,0 +1,55 @@
+// Shared by the ops that run on the engine's own kernels: how work is cut, and how plans are named.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+#include "sdk/backend/cpu/kernels/kernels.h"
+#include "sdk/backend/cpu/planner.h"
+
+namespace assay::cpu {
+
+inline int element_of(const ValueType& type) {
+  return type.dtype == DType::kBf16 ? kElementBf16 : kElementF32;
+}
+
+// A plan called "own:<algorithm>:<isa>" that touches every input and output once.
+inline NodePlan own_plan(const Planner& c, std::string_view algorithm, double flops) {
+  NodePlan plan;
+  plan.kernel = cat("own:", algorithm, ":", kernels().isa);
+  plan.flops = flops;
+  plan.bytes = c.traffic_bytes();
+  return plan;
+}
+
+// [0, total) in pieces of `size`, the last one shorter. Depends on sizes only, never on threads.
+struct Chunks {
+  int64_t total, size;
+
+  int64_t count() const { return (total + size - 1) / size; }
+  int64_t begin(int64_t i) const { return i * size; }
+  int64_t end(int64_t i) const { return std::min(total, (i + 1) * size); }
+  int64_t length(int64_t i) const { return end(i) - begin(i); }
+};
+
+// Below this many elements a second thread costs more than it saves (a fork and join take about
+// 2 us, in which one core moves 30 KB).
+constexpr int64_t kSerialElems = 16384;
+constexpr int64_t kChunkElems = 8192;  // 32 KB of f32: even work, offsets on whole cache lines
+
+// Pieces of `total` units of `unit_elems` elements each.
+inline Chunks chunks_of(int64_t total, int64_t unit_elems = 1) {
+  const int64_t whole = std::max<int64_t>(total, 1);
+  if (total * unit_elems <= kSerialElems) return {total, whole};
+  return {total, std::max<int64_t>(1, kChunkElems / unit_elems)};
+}
+
+// Addresses of elements at an offset.
+inline const void* at(const void* base, int64_t elem, size_t size) {
+  return static_cast<const char*>(base) + static_cast<size_t>(elem) * size;
+}
+inline void* at(void* base, int64_t elem, size_t size) {
+  return static_cast<char*>(base) + static_cast<size_t>(elem) * size;
+}
+
+}  // namespace assay::cpu

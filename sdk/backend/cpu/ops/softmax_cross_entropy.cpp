@@ -1,0 +1,96 @@
+// Softmax, SoftmaxCrossEntropy, its gradient, TopKCorrect: rows are independent.
+#include "sdk/backend/cpu/ops/own_kernel.h"
+
+namespace assay::cpu {
+namespace {
+
+constexpr double kFlopsPerLogit = 25;  // mostly the exponential
+// An exponential costs about as much as moving 8 elements.
+Chunks rows_of(const Dims& x) { return chunks_of(x[0], 8 * x[1]); }
+
+}  // namespace
+
+NodePlan plan(const Softmax&, const Planner& c) {
+  const Dims& dims = c.x(0).dims;
+  NodePlan plan = own_plan(c, "softmax", kFlopsPerLogit * static_cast<double>(dims.numel()));
+  const auto run = kernels().softmax->softmax[element_of(c.x(0))];
+  plan.bind = [=, classes = dims[1], size = dtype_size(c.x(0).dtype), rows = rows_of(dims),
+               threads = c.threads()](const Binding& b) -> Launch {
+    return [=, x = b.x<void>(0), y = b.y<float>()] {
+      parallel_for(threads, rows.count(), [&](int64_t i) {
+        const int64_t begin = rows.begin(i) * classes;
+        run(at(x, begin, size), y + begin, rows.length(i), classes);
+      });
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
+  const Dims& dims = c.x(0).dims;
+  NodePlan plan = own_plan(c, "softmax_xent", kFlopsPerLogit * static_cast<double>(dims.numel()));
+  const Chunks rows = rows_of(dims);
+  plan.scratch_bytes = static_cast<size_t>(rows.count()) * sizeof(double);
+  const double factor = p.mean ? 1.0 / static_cast<double>(dims[0]) : 1.0;
+  const auto run = kernels().softmax->cross_entropy[element_of(c.x(0))];
+  plan.bind = [=, smoothing = p.label_smoothing, classes = dims[1], size = dtype_size(c.x(0).dtype),
+               threads = c.threads()](const Binding& b) -> Launch {
+    return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), loss = b.y<float>(),
+            partial = static_cast<double*>(b.scratch)] {
+      parallel_for(threads, rows.count(), [&](int64_t i) {
+        const int64_t begin = rows.begin(i);
+        partial[i] =
+            run(at(x, begin * classes, size), labels + begin, smoothing, rows.length(i), classes);
+      });
+      double sum = 0;
+      for (int64_t i = 0; i < rows.count(); ++i) sum += partial[i];
+      *loss = static_cast<float>(factor * sum);
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
+  const Dims& dims = c.x(0).dims;
+  NodePlan plan =
+      own_plan(c, "softmax_xent", 2 * kFlopsPerLogit * static_cast<double>(dims.numel()));
+  plan.in_place = {{0, 0}};
+  const float factor = p.mean ? 1.0f / static_cast<float>(dims[0]) : 1.0f;
+  const auto run = kernels().softmax->cross_entropy_grad[element_of(c.x(0))];
+  plan.bind = [=, smoothing = p.label_smoothing, classes = dims[1], size = dtype_size(c.x(0).dtype),
+               rows = rows_of(dims), threads = c.threads()](const Binding& b) -> Launch {
+    return
+        [=, x = b.x<void>(0), labels = b.x<int32_t>(1), dloss = b.x<float>(2), dx = b.y<void>()] {
+          parallel_for(threads, rows.count(), [&](int64_t i) {
+            const int64_t begin = rows.begin(i);
+            run(at(x, begin * classes, size), labels + begin, smoothing, *dloss * factor,
+                at(dx, begin * classes, size), rows.length(i), classes);
+          });
+        };
+  };
+  return plan;
+}
+
+NodePlan plan(const TopKCorrect& p, const Planner& c) {
+  const Dims& dims = c.x(0).dims;
+  NodePlan plan = own_plan(c, "rank_of_label", 2 * static_cast<double>(dims.numel()));
+  const Chunks rows = chunks_of(dims[0], dims[1]);
+  plan.scratch_bytes = static_cast<size_t>(rows.count()) * sizeof(int64_t);
+  const auto run = kernels().softmax->top_k_correct[element_of(c.x(0))];
+  plan.bind = [=, k = p.k, classes = dims[1], size = dtype_size(c.x(0).dtype),
+               threads = c.threads()](const Binding& b) -> Launch {
+    return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), count = b.y<float>(),
+            partial = static_cast<int64_t*>(b.scratch)] {
+      parallel_for(threads, rows.count(), [&](int64_t i) {
+        const int64_t begin = rows.begin(i);
+        partial[i] = run(at(x, begin * classes, size), labels + begin, k, rows.length(i), classes);
+      });
+      int64_t sum = 0;
+      for (int64_t i = 0; i < rows.count(); ++i) sum += partial[i];
+      *count = static_cast<float>(sum);
+    };
+  };
+  return plan;
+}
+
+}  // namespace assay::cpu

@@ -1,0 +1,123 @@
+// Store, GradientNorm, CountStep, LossScaleUpdate: between the gradients and the optimizer.
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "sdk/backend/cpu/ops/own_kernel.h"
+
+namespace assay::cpu {
+namespace {
+
+NodePlan scalar_plan(const char* kernel, const Planner& c) {
+  NodePlan plan;
+  plan.kernel = kernel;
+  plan.bytes = c.traffic_bytes();
+  return plan;
+}
+
+// A part of gradient `tensor`. Tensors are cut one by one, so that the order of the sum does not
+// depend on where they lie in memory.
+struct Part {
+  int tensor;
+  int64_t begin, length;
+};
+std::vector<Part> gradient_parts(const Planner& c) {
+  constexpr int64_t kPartElems = 2 * kChunkElems;
+  std::vector<Part> parts;
+  for (int i = 1; i < c.n_inputs(); ++i) {
+    const Chunks cut{c.x(i).numel(), kPartElems};
+    for (int64_t k = 0; k < cut.count(); ++k) parts.push_back({i, cut.begin(k), cut.length(k)});
+  }
+  return parts;
+}
+
+}  // namespace
+
+NodePlan plan(const Store& p, const Planner& c) {
+  const int64_t n = c.y().numel();
+  NodePlan plan = own_plan(c, p.accumulate ? "accumulate" : "copy", p.accumulate ? n : 0);
+  if (!p.accumulate) plan.bytes = 2.0 * static_cast<double>(c.y().bytes());
+  const auto add = kernels().elementwise->add[kElementF32];
+  plan.bind = [=, accumulate = p.accumulate, chunks = chunks_of(n),
+               threads = c.threads()](const Binding& b) -> Launch {
+    const float* src = b.x<float>(1);
+    float* dst = b.y<float>();
+    if (accumulate) {
+      return [=] {
+        parallel_for(threads, chunks.count(), [&](int64_t i) {
+          float* out = dst + chunks.begin(i);
+          add(out, src + chunks.begin(i), out, chunks.length(i));
+        });
+      };
+    }
+    if (src == dst) return nullptr;
+    return [=] {
+      parallel_for(threads, chunks.count(), [&](int64_t i) {
+        std::memcpy(dst + chunks.begin(i), src + chunks.begin(i),
+                    static_cast<size_t>(chunks.length(i)) * sizeof(float));
+      });
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const GradientNorm& p, const Planner& c) {
+  const std::vector<Part> parts = gradient_parts(c);
+  double elements = 0;
+  for (const Part& part : parts) elements += static_cast<double>(part.length);
+  NodePlan plan = own_plan(c, "sum_squares", 2 * elements);
+  plan.scratch_bytes = parts.size() * sizeof(double);
+  const int threads = elements <= kSerialElems ? 1 : c.threads();
+  plan.bind = [=, sum_squares = kernels().update->sum_squares](const Binding& b) -> Launch {
+    std::vector<const float*> starts;
+    for (const Part& part : parts) starts.push_back(b.x<float>(part.tensor) + part.begin);
+    return [=, scale = b.x<float>(0), partial = static_cast<double*>(b.scratch),
+            norm = b.y<float>(0), multiplier = b.y<float>(1), skip = b.y<float>(2)] {
+      const auto n = static_cast<int64_t>(parts.size());
+      parallel_for(threads, n,
+                   [&](int64_t i) { partial[i] = sum_squares(starts[i], parts[i].length); });
+      double sum = 0;
+      for (int64_t i = 0; i < n; ++i) sum += partial[i];
+      // Squares of finite f32 numbers cannot overflow an f64 sum, so this finds every NaN and
+      // infinity among the gradients and nothing else.
+      const bool finite = std::isfinite(sum);
+      const double unscale =
+          1.0 / (static_cast<double>(*scale) * static_cast<double>(p.accumulate));
+      const double length = std::sqrt(sum) * unscale;
+      const bool clipped = p.clip_norm > 0 && length > p.clip_norm;
+      *norm = static_cast<float>(length);
+      *multiplier =
+          finite ? static_cast<float>(unscale * (clipped ? p.clip_norm / length : 1.0)) : 0.0f;
+      *skip = finite ? 0.0f : 1.0f;
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const CountStep&, const Planner& c) {
+  NodePlan plan = scalar_plan("own:count", c);
+  plan.bind = [](const Binding& b) -> Launch {
+    return [step = b.y<int64_t>(), skip = b.x<float>(1)] {
+      if (*skip == 0.0f) ++*step;
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const LossScaleUpdate& p, const Planner& c) {
+  NodePlan plan = scalar_plan("own:loss_scale", c);
+  plan.bind = [p](const Binding& b) -> Launch {
+    return [p, scale = b.y<float>(0), good = b.y<int32_t>(1), skip = b.x<float>(2)] {
+      if (*skip != 0.0f) {
+        *scale = std::max(*scale * p.backoff, p.minimum);
+        *good = 0;
+      } else if (++*good >= p.interval) {
+        *scale = std::min(*scale * p.growth, p.maximum);
+        *good = 0;
+      }
+    };
+  };
+  return plan;
+}
+
+}  // namespace assay::cpu
