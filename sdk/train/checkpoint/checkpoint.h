@@ -1,0 +1,151 @@
+// Checkpoint files: everything training needs to go on bit for bit, in one file (FORMAT.md).
+//
+// A file appears under its name whole and durable or not at all: whatever stops the writer, a full
+// disk or SIGKILL included, leaves the previous file as it was. The reader notices every missing or
+// altered byte: bytes outside tensors when it opens, bytes of a tensor when it reads that tensor.
+//
+// Threads: functions are reentrant; the const functions of one CheckpointReader may run at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sdk/base/dims.h"
+#include "sdk/base/dtype.h"
+#include "sdk/train/checkpoint/io.h"
+
+namespace assay::checkpoint {
+
+// The newest format this library writes, and the oldest it reads. Apart from the library's version.
+inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kOldestFormatVersion = 1;
+
+// What a tensor is to the parameter whose name it carries. Values stand in files: frozen.
+enum class Role : int32_t {
+  kValue = 1,      // the parameter itself, in the precision of computation
+  kMoment1 = 2,    // momentum buffer, or first moment of Adam and LAMB
+  kMoment2 = 3,    // second moment
+  kEma = 4,        // moving average of the weights
+  kStatistic = 5,  // running statistics of normalisation
+  kMaster = 6,     // f32 copy of a parameter kept in 16 bits
+  kState = 7,      // anything else a trainer keeps, such as accumulated gradients
+};
+std::string_view to_text(Role role);  // "value", "moment1", ...
+
+// Parts of a checkpoint, as bits. Values stand in files and in the C ABI: frozen.
+enum Part : uint32_t {
+  kWeights = 1,  // roles kValue
+  kMoments = 2,  // kMoment1 and kMoment2
+  kEmaPart = 4,
+  kStatistics = 8,
+  kMasters = 16,
+  kTrainerState = 32,  // the numbers and texts of CheckpointState, and role kState
+  kAllParts = 63,
+};
+Part part_of(Role role);
+
+struct LossScale {
+  double scale = 1;
+  int64_t growth_counter = 0;  // updates since the scale last changed
+};
+
+struct BestMetric {
+  std::string name;
+  double value = 0;
+  int64_t step = 0;
+};
+
+// All text is UTF-8.
+struct CheckpointState {
+  // What the writer meant to save, so that "momentum was not saved" and "this optimizer has none"
+  // can be told apart. Tensors of other parts are refused.
+  uint32_t parts = kAllParts;
+  int64_t created_unix_s = 0;   // 0: the writer takes the clock
+  std::string library_version;  // filled by the reader; writers put their own
+
+  int64_t step = 0;        // steps done
+  int64_t updates = 0;     // of these, how many changed the parameters
+  int64_t micro_step = 0;  // position inside a gradient accumulation
+  int64_t epoch = 0;
+  int64_t samples = 0;
+  uint64_t seed = 0;
+  std::optional<LossScale> loss_scale;
+  std::string optimizer_name;
+  std::string optimizer_config;  // JSON
+  std::string schedule_config;   // JSON
+  std::string model_name;
+  std::string model_config;  // JSON
+  std::string precision;
+  std::string data_cursor;  // opaque bytes of the data loader
+  std::optional<BestMetric> best;
+  std::map<std::string, std::string> metadata;  // free; names of the library start with "assay."
+};
+
+// A tensor to be written. `data` is borrowed, dense, row-major, little-endian, and must not change
+// until the write has returned.
+struct TensorRecord {
+  std::string name;  // 1 to 1024 bytes of UTF-8 without control characters; unique per role
+  Role role = Role::kValue;
+  DType dtype = DType::kF32;
+  Dims dims;
+  std::span<const std::byte> data;  // dims.numel() * dtype_size(dtype) bytes
+};
+
+// A tensor in a file.
+struct TensorInfo {
+  std::string name;
+  Role role = Role::kValue;
+  DType dtype = DType::kF32;
+  Dims dims;
+  std::string entry;    // its zip entry
+  uint64_t offset = 0;  // in the file, a multiple of 64
+  uint64_t bytes = 0;
+  uint32_t crc32c = 0;
+};
+
+// Writes one file atomically. Needs a few hundred bytes of memory per tensor, never a copy of one.
+// Tensor order is kept. Errors: kInvalid names the record at fault; kIo (full disk, no permission).
+void write_checkpoint(const std::string& path, const CheckpointState& state,
+                      std::span<const TensorRecord> tensors);
+// The same into any sink, front to back without seeking; commits it at the end.
+void write_checkpoint(ByteSink& sink, const CheckpointState& state,
+                      std::span<const TensorRecord> tensors);
+
+class CheckpointReader {
+ public:
+  // Checks everything but the elements of tensors. Errors: kNotFound, kIo, kFormat (damaged or no
+  // checkpoint), kVersion (written by a newer library, or older than we still read).
+  static CheckpointReader open(const std::string& path);
+  static CheckpointReader open(std::unique_ptr<ByteSource> source);
+
+  const std::string& name() const { return source_->name(); }  // path, or the source's own name
+  uint64_t file_bytes() const { return source_->size(); }
+  uint32_t format_version() const { return format_version_; }
+  const CheckpointState& state() const { return state_; }
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  // Null when there is none.
+  const TensorInfo* find(std::string_view tensor, Role role) const;
+
+  // Copies the elements into `target` (exactly tensor.bytes long, or kInvalid) and checks their
+  // sum. On kFormat `target` holds damaged data.
+  void read(const TensorInfo& tensor, std::span<std::byte> target) const;
+  // Checks the elements of one tensor, of all tensors, without keeping them.
+  void verify(const TensorInfo& tensor) const;
+  void verify_all() const;
+
+ private:
+  CheckpointReader() = default;
+  std::unique_ptr<ByteSource> source_;
+  uint32_t format_version_ = 0;
+  CheckpointState state_;
+  std::vector<TensorInfo> tensors_;
+};
+
+}  // namespace assay::checkpoint

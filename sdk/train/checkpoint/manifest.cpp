@@ -1,0 +1,209 @@
+#include "sdk/train/checkpoint/manifest.h"
+
+#include <set>
+#include <utility>
+
+#include "sdk/base/error.h"
+#include "sdk/train/checkpoint/archive.h"
+#include "sdk/train/checkpoint/manifest.pb.h"
+#include "sdk/train/checkpoint/tensor_layout.h"
+
+namespace assay::checkpoint {
+namespace {
+
+void encode(const CheckpointState& state, pb::TrainerState& message) {
+  message.set_step(state.step);
+  message.set_updates(state.updates);
+  message.set_micro_step(state.micro_step);
+  message.set_epoch(state.epoch);
+  message.set_samples(state.samples);
+  message.set_seed(state.seed);
+  if (state.loss_scale) {
+    message.mutable_loss_scale()->set_scale(state.loss_scale->scale);
+    message.mutable_loss_scale()->set_growth_counter(state.loss_scale->growth_counter);
+  }
+  message.set_optimizer_name(state.optimizer_name);
+  message.set_optimizer_config(state.optimizer_config);
+  message.set_schedule_config(state.schedule_config);
+  message.set_model_name(state.model_name);
+  message.set_model_config(state.model_config);
+  message.set_precision(state.precision);
+  message.set_data_cursor(state.data_cursor);
+  if (state.best) {
+    message.mutable_best()->set_name(state.best->name);
+    message.mutable_best()->set_value(state.best->value);
+    message.mutable_best()->set_step(state.best->step);
+  }
+}
+
+void decode(const pb::TrainerState& message, CheckpointState& state) {
+  state.step = message.step();
+  state.updates = message.updates();
+  state.micro_step = message.micro_step();
+  state.epoch = message.epoch();
+  state.samples = message.samples();
+  state.seed = message.seed();
+  if (message.has_loss_scale()) {
+    state.loss_scale = {message.loss_scale().scale(), message.loss_scale().growth_counter()};
+  }
+  state.optimizer_name = message.optimizer_name();
+  state.optimizer_config = message.optimizer_config();
+  state.schedule_config = message.schedule_config();
+  state.model_name = message.model_name();
+  state.model_config = message.model_config();
+  state.precision = message.precision();
+  state.data_cursor = message.data_cursor();
+  if (message.has_best()) {
+    state.best = {message.best().name(), message.best().value(), message.best().step()};
+  }
+}
+
+void encode(const TensorInfo& tensor, pb::Tensor& message) {
+  message.set_name(tensor.name);
+  message.set_role(static_cast<pb::Role>(tensor.role));
+  message.set_dtype(static_cast<pb::DataType>(tensor.dtype));
+  for (const int64_t size : tensor.dims.span()) message.add_dims(size);
+  message.set_entry(tensor.entry);
+  message.set_offset(tensor.offset);
+  message.set_size(tensor.bytes);
+  message.set_crc32c(tensor.crc32c);
+}
+
+// Names the fault; the callers add which tensor of which file.
+TensorInfo decode(const pb::Tensor& message, uint32_t parts, std::string_view file) {
+  const std::string name = is_tensor_name(message.name()) ? message.name() : "with a broken name";
+  const auto check = [&](bool ok, const auto&... what) {
+    require(ok, Code::kFormat, file, ": tensor ", name, ": ", what...,
+            "; the file was not written by this library, use another one");
+  };
+  check(message.dims_size() <= Dims::kMaxRank, "it has ", message.dims_size(), " dimensions");
+  TensorInfo tensor;
+  tensor.name = message.name();
+  tensor.role = static_cast<Role>(message.role());
+  tensor.dtype = static_cast<DType>(message.dtype());
+  tensor.dims = Dims(std::span(message.dims().data(), static_cast<size_t>(message.dims_size())));
+  tensor.entry = message.entry();
+  tensor.offset = message.offset();
+  tensor.bytes = message.size();
+  tensor.crc32c = message.crc32c();
+  const std::string fault = find_fault(tensor, parts);
+  check(fault.empty(), fault);
+  check(is_entry_name(tensor.entry), "the name of its zip entry is not a plain relative path");
+  check(tensor.offset % kAlignment == 0, "it starts at byte ", tensor.offset,
+        ", which is no multiple of ", kAlignment);
+  return tensor;
+}
+
+void decode_tensors(const pb::Manifest& manifest, uint64_t limit, std::string_view file,
+                    std::vector<TensorInfo>& tensors) {
+  std::set<std::pair<std::string, Role>> names;
+  std::set<std::string> entries;
+  uint64_t end = 0;
+  tensors.reserve(static_cast<size_t>(manifest.tensors_size()));
+  for (const pb::Tensor& message : manifest.tensors()) {
+    TensorInfo tensor = decode(message, manifest.parts(), file);
+    require(inside(tensor.offset, tensor.bytes, end, limit), Code::kFormat, file, ": tensor ",
+            tensor.name, " claims ", tensor.bytes, " bytes from byte ", tensor.offset,
+            ", outside of the space between byte ", end, " and ", limit, " that is left for it");
+    end = tensor.offset + tensor.bytes;
+    require(names.emplace(tensor.name, tensor.role).second, Code::kFormat, file, ": ",
+            to_text(tensor.role), " of tensor ", tensor.name, " occurs twice");
+    require(entries.insert(tensor.entry).second, Code::kFormat, file, ": zip entry ", tensor.entry,
+            " is used twice");
+    tensors.push_back(std::move(tensor));
+  }
+}
+
+void decode_metadata(const pb::Manifest& manifest, std::string_view file, CheckpointState& state) {
+  for (const pb::KeyValue& pair : manifest.metadata()) {
+    const bool fresh = state.metadata.emplace(pair.key(), pair.value()).second;
+    require(fresh, Code::kFormat, file, ": a metadata key occurs twice");
+  }
+}
+
+}  // namespace
+
+std::string encode_manifest(const CheckpointState& state, const std::vector<TensorInfo>& tensors) {
+  pb::Manifest manifest;
+  manifest.set_format_version(kFormatVersion);
+  manifest.set_library_version(state.library_version);
+  manifest.set_created_unix_s(state.created_unix_s);
+  manifest.set_parts(state.parts);
+  manifest.set_alignment(kAlignment);
+  for (const TensorInfo& tensor : tensors) encode(tensor, *manifest.add_tensors());
+  if (state.parts & kTrainerState) encode(state, *manifest.mutable_state());
+  for (const auto& [key, value] : state.metadata) {
+    pb::KeyValue& pair = *manifest.add_metadata();
+    pair.set_key(key);
+    pair.set_value(value);
+  }
+  return manifest.SerializeAsString();
+}
+
+DecodedManifest decode_manifest(std::string_view bytes, uint32_t version, uint64_t limit,
+                                std::string_view file) {
+  pb::Manifest manifest;
+  require(bytes.size() <= INT32_MAX &&
+              manifest.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())),
+          Code::kFormat, file, ": the manifest is not readable as protobuf");
+  require(manifest.format_version() == version, Code::kVersion, file, ": the seal says format ",
+          version, ", the manifest ", manifest.format_version(),
+          "; the file was put together wrongly");
+  DecodedManifest decoded;
+  CheckpointState& state = decoded.state;
+  state.parts = manifest.parts();
+  state.created_unix_s = manifest.created_unix_s();
+  state.library_version = manifest.library_version();
+  decode(manifest.state(), state);
+  decode_metadata(manifest, file, state);
+  const std::string fault = find_fault(state);
+  require(fault.empty(), Code::kFormat, file, ": ", fault);
+  decode_tensors(manifest, limit, file, decoded.tensors);
+  return decoded;
+}
+
+std::string find_fault(const CheckpointState& state) {
+  if ((state.parts & ~uint32_t{kAllParts}) != 0) return cat("parts ", state.parts, " are unknown");
+  const std::pair<const char*, const std::string*> texts[] = {
+      {"library_version", &state.library_version},
+      {"optimizer_name", &state.optimizer_name},
+      {"optimizer_config", &state.optimizer_config},
+      {"schedule_config", &state.schedule_config},
+      {"model_name", &state.model_name},
+      {"model_config", &state.model_config},
+      {"precision", &state.precision}};
+  for (const auto& [name, text] : texts) {
+    if (!is_utf8(*text)) return cat(name, " is not UTF-8");
+  }
+  if (state.best && !is_utf8(state.best->name)) return "the name of the best metric is not UTF-8";
+  for (const auto& [key, value] : state.metadata) {
+    if (!is_tensor_name(key)) return "a metadata key is empty, too long or not plain text";
+    if (!is_utf8(value)) return cat("metadata ", key, " is not UTF-8");
+  }
+  return "";
+}
+
+std::string find_fault(const TensorInfo& tensor, uint32_t parts) {
+  if (!is_tensor_name(tensor.name)) {
+    return "its name is not 1 to 1024 bytes of UTF-8 without control characters";
+  }
+  if (tensor.role < Role::kValue || tensor.role > Role::kState) {
+    return cat("role ", static_cast<int32_t>(tensor.role), " is unknown");
+  }
+  if ((part_of(tensor.role) & parts) == 0) {
+    return cat("its role ", to_text(tensor.role), " belongs to none of the parts saved (bits ",
+               parts, ")");
+  }
+  if (dtype_size(tensor.dtype) == 0) {
+    return cat("element type ", static_cast<int32_t>(tensor.dtype), " is unknown");
+  }
+  const std::optional<uint64_t> bytes = tensor_bytes(tensor.dims.span(), tensor.dtype);
+  if (!bytes) return cat("shape ", tensor.dims, " has a negative size or is too large");
+  if (*bytes != tensor.bytes) {
+    return cat("shape ", tensor.dims, " of ", tensor.dtype, " takes ", *bytes, " bytes, it has ",
+               tensor.bytes);
+  }
+  return "";
+}
+
+}  // namespace assay::checkpoint

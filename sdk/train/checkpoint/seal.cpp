@@ -1,0 +1,62 @@
+#include "sdk/train/checkpoint/seal.h"
+
+#include <charconv>
+
+#include "sdk/base/crc32c.h"
+#include "sdk/base/error.h"
+
+namespace assay::checkpoint {
+namespace {
+
+constexpr std::string_view kMagic = "\nassay checkpoint ";
+
+std::string hex(uint64_t value, size_t digits) {
+  std::string text(digits, '0');
+  for (size_t i = digits; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
+  return text;
+}
+
+// Takes a field and the separator behind it off the front of `text`; 0 where there is no number,
+// which the comparison in parse_seal then notices.
+uint64_t take(std::string_view& text, size_t digits) {
+  uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + digits, value, 16);
+  text.remove_prefix(digits + 1);
+  return value;
+}
+
+}  // namespace
+
+std::string seal_text(const Seal& seal) {
+  std::string text =
+      cat(kMagic, hex(seal.format_version, 8), " size ", hex(seal.file_bytes, 16), " manifest ",
+          hex(seal.manifest_offset, 16), "+", hex(seal.manifest_bytes, 16), " sums ",
+          hex(seal.manifest_crc32c, 8), " ", hex(seal.structure_crc32c, 8), " ");
+  text += hex(crc32c(text), 8);
+  text += '\n';
+  return text;
+}
+
+Seal parse_seal(std::string_view text, std::string_view file) {
+  const bool plausible = text.size() == kSealBytes && text.starts_with(kMagic);
+  require(plausible, Code::kFormat, file,
+          ": no seal at its end, so it is not a checkpoint of this library or it was cut short; "
+          "use another copy or an earlier checkpoint");
+  Seal seal;
+  std::string_view rest = text.substr(kMagic.size());
+  seal.format_version = static_cast<uint32_t>(take(rest, 8));
+  rest.remove_prefix(5);  // "size "
+  seal.file_bytes = take(rest, 16);
+  rest.remove_prefix(9);  // "manifest "
+  seal.manifest_offset = take(rest, 16);
+  seal.manifest_bytes = take(rest, 16);
+  rest.remove_prefix(5);  // "sums "
+  seal.manifest_crc32c = static_cast<uint32_t>(take(rest, 8));
+  seal.structure_crc32c = static_cast<uint32_t>(take(rest, 8));
+  // One text per seal: writing it again must give these bytes, their sum included.
+  require(seal_text(seal) == text, Code::kFormat, file,
+          ": the seal at its end is damaged; use another copy or an earlier checkpoint");
+  return seal;
+}
+
+}  // namespace assay::checkpoint
