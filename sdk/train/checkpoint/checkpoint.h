@@ -73,6 +73,7 @@ struct CheckpointState {
   int64_t step = 0;        // steps done
   int64_t updates = 0;     // of these, how many changed the parameters
   int64_t micro_step = 0;  // position inside a gradient accumulation
+  int64_t batches = 0;     // micro-batches seen; drives the random streams of layers
   int64_t epoch = 0;
   int64_t samples = 0;
   uint64_t seed = 0;

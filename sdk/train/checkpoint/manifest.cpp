@@ -15,6 +15,7 @@ void encode(const CheckpointState& state, pb::TrainerState& message) {
   message.set_step(state.step);
   message.set_updates(state.updates);
   message.set_micro_step(state.micro_step);
+  message.set_batches(state.batches);
   message.set_epoch(state.epoch);
   message.set_samples(state.samples);
   message.set_seed(state.seed);
@@ -40,6 +41,7 @@ void decode(const pb::TrainerState& message, CheckpointState& state) {
   state.step = message.step();
   state.updates = message.updates();
   state.micro_step = message.micro_step();
+  state.batches = message.batches();
   state.epoch = message.epoch();
   state.samples = message.samples();
   state.seed = message.seed();

@@ -50,6 +50,7 @@ TEST(CheckpointRoundTrip, KeepsTheState) {
   EXPECT_EQ(state.step, saved.step);
   EXPECT_EQ(state.updates, saved.updates);
   EXPECT_EQ(state.micro_step, saved.micro_step);
+  EXPECT_EQ(state.batches, saved.batches);
   EXPECT_EQ(state.epoch, saved.epoch);
   EXPECT_EQ(state.samples, saved.samples);
   EXPECT_EQ(state.seed, saved.seed);

@@ -38,6 +38,7 @@ inline CheckpointState sample_state() {
   state.step = 1234;
   state.updates = 1230;
   state.micro_step = 1;
+  state.batches = 2469;
   state.epoch = 3;
   state.samples = 157952;
   state.seed = 0xFEDCBA9876543210;
