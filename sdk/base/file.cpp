@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -46,12 +49,14 @@ void sync_folder(const std::string& folder) {
   }
 }
 
+std::string temporary_prefix(const std::string& path) { return cat(".", file_name(path), ".tmp-"); }
+
 // Unique among the processes and threads of one machine; hidden, so that globs of a data folder
 // pass it over.
 std::string temporary_name(const std::string& path) {
   static std::atomic<uint64_t> serial{0};
   return join_path(parent_path(path),
-                   cat(".", file_name(path), ".tmp-", ::getpid(), "-", serial.fetch_add(1)));
+                   cat(temporary_prefix(path), ::getpid(), "-", serial.fetch_add(1)));
 }
 
 }  // namespace
@@ -148,6 +153,21 @@ void AtomicFile::commit() {
   }
   committed_ = true;
   sync_folder(parent_path(path_));
+}
+
+void remove_stale_temporaries(const std::string& path) noexcept try {
+  const std::string prefix = temporary_prefix(path);
+  for (const auto& entry : std::filesystem::directory_iterator(parent_path(path))) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(prefix)) continue;
+    pid_t process = 0;
+    const char* digits = name.data() + prefix.size();
+    const auto [end, error] = std::from_chars(digits, name.data() + name.size(), process);
+    const bool named_by_us = error == std::errc() && *end == '-' && process > 0;
+    if (named_by_us && ::kill(process, 0) < 0 && errno == ESRCH) ::unlink(entry.path().c_str());
+  }
+} catch (const std::exception&) {
+  // A folder that cannot be listed: the write that follows says so better.
 }
 
 std::string read_file(const std::string& path, uint64_t max_bytes) {

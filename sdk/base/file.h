@@ -74,6 +74,10 @@ class AtomicFile {
   bool committed_ = false;
 };
 
+// Removes the temporary files that writers of `path` left when they were killed: those of processes
+// that are gone. For large files; what cannot be removed is left alone.
+void remove_stale_temporaries(const std::string& path) noexcept;
+
 // The whole file. kFormat when it is larger than `max_bytes`, so that a wrong path cannot eat the
 // memory.
 std::string read_file(const std::string& path, uint64_t max_bytes = uint64_t{1} << 32);

@@ -124,6 +124,7 @@ void write_checkpoint(ByteSink& sink, const CheckpointState& state,
 
 void write_checkpoint(const std::string& path, const CheckpointState& state,
                       std::span<const TensorRecord> records) {
+  remove_stale_temporaries(path);
   FileSink sink(path);
   write_checkpoint(sink, state, records);
 }

@@ -82,6 +82,8 @@ TEST_F(CheckpointCrash, SigkillAtRandomMomentsLeavesACompleteFile) {
   }
   EXPECT_GT(last, 1) << "no save got through; the test waits too shortly";
   EXPECT_TRUE(killed_inside_a_save) << "no kill hit a save; the test proves nothing";
+  ASSERT_EQ(wait_for(start_writer({path_, "1", "1"})), 0);
+  EXPECT_EQ(all_files().size(), 1u) << "the next save cleans up after the killed ones";
 }
 
 TEST_F(CheckpointCrash, FullDiskKeepsTheOldFile) {
