@@ -19,6 +19,7 @@
 
 #include "sdk/base/dims.h"
 #include "sdk/base/dtype.h"
+#include "sdk/graph/variable.h"
 #include "sdk/train/checkpoint/io.h"
 
 namespace assay::checkpoint {
@@ -27,27 +28,14 @@ namespace assay::checkpoint {
 inline constexpr uint32_t kFormatVersion = 1;
 inline constexpr uint32_t kOldestFormatVersion = 1;
 
-// What a tensor is to the parameter whose name it carries. Values stand in files: frozen.
-enum class Role : int32_t {
-  kValue = 1,      // the parameter itself, in the precision of computation
-  kMoment1 = 2,    // momentum buffer, or first moment of Adam and LAMB
-  kMoment2 = 3,    // second moment
-  kEma = 4,        // moving average of the weights
-  kStatistic = 5,  // running statistics of normalisation
-  kMaster = 6,     // f32 copy of a parameter kept in 16 bits
-  kState = 7,      // anything else a trainer keeps, such as accumulated gradients
-};
-std::string_view to_text(Role role);  // "value", "moment1", ...
-
 // Parts of a checkpoint, as bits. Values stand in files and in the C ABI: frozen.
 enum Part : uint32_t {
-  kWeights = 1,  // roles kValue
+  kWeights = 1,  // role kValue: the f32 values, which are the masters under mixed precision
   kMoments = 2,  // kMoment1 and kMoment2
   kEmaPart = 4,
   kStatistics = 8,
-  kMasters = 16,
-  kTrainerState = 32,  // the numbers and texts of CheckpointState, and role kState
-  kAllParts = 63,
+  kTrainerState = 16,  // the numbers and texts of CheckpointState; roles kState and kGradient
+  kAllParts = 31,
 };
 Part part_of(Role role);
 

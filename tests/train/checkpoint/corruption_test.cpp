@@ -62,12 +62,12 @@ TEST(CheckpointCorruption, OtherFilesAreRefused) {
 
 TEST(CheckpointCorruption, DamageIsLocated) {
   std::string bytes = sample_bytes();
-  const uint64_t offset = open_string(bytes).find("fc.weight", Role::kMaster)->offset;
+  const uint64_t offset = open_string(bytes).find("fc.weight", Role::kGradient)->offset;
   bytes[offset + 3] ^= 1;
   const CheckpointReader reader = open_string(bytes);  // the rest of the file is still good
   std::array<std::byte, 72> good{};
   reader.read(reader.tensors()[0], good);
-  EXPECT_THAT(load(bytes).message, HasSubstr("master of tensor fc.weight is damaged"));
+  EXPECT_THAT(load(bytes).message, HasSubstr("gradient of tensor fc.weight is damaged"));
 }
 
 // The seal with one field changed and its own sum made right again.
@@ -136,7 +136,7 @@ TEST(CheckpointCorruption, ForgedManifestsAreRefused) {
   expect("role 8 is unknown",
          [](M& m) { m.mutable_tensors(0)->set_role(static_cast<pb::Role>(8)); });
   expect("belongs to none of the parts", [](M& m) { m.set_parts(kMoments); });
-  expect("parts 64 are unknown", [](M& m) { m.set_parts(64); });
+  expect("parts 32 are unknown", [](M& m) { m.set_parts(32); });
   expect("no multiple of 64", [](M& m) { m.mutable_tensors(0)->set_offset(1); });
   expect("outside of the space", [](M& m) { m.mutable_tensors(0)->set_offset(UINT64_MAX - 63); });
   expect("outside of the space",

@@ -60,7 +60,7 @@ inline SampleTensors sample_tensors() {
   tensors.add("conv1.weight", Role::kValue, DType::kF32, {2, 3, 3, 1}, 1);
   tensors.add("conv1.weight", Role::kMoment1, DType::kF32, {2, 3, 3, 1}, 2);
   tensors.add("fc.weight", Role::kValue, DType::kBf16, {5, 7}, 3);
-  tensors.add("fc.weight", Role::kMaster, DType::kF32, {5, 7}, 4);
+  tensors.add("fc.weight", Role::kGradient, DType::kF32, {5, 7}, 4);
   tensors.add("bn.mean", Role::kStatistic, DType::kF64, {3}, 5);
   tensors.add("scalar", Role::kState, DType::kI64, {}, 6);
   tensors.add("empty", Role::kValue, DType::kF16, {0, 4}, 7);

@@ -23,7 +23,8 @@ int main(int argc, char** argv) {
   try {
     for (long step = first; step < first + count; ++step) {
       SampleTensors tensors;
-      tensors.add("w", Role::kValue, assay::DType::kF32, {500, 1000}, static_cast<unsigned>(step));
+      tensors.add("w", assay::Role::kValue, assay::DType::kF32, {500, 1000},
+                  static_cast<unsigned>(step));
       CheckpointState state = sample_state();
       state.step = step;
       write_checkpoint(argv[1], state, tensors.records());
