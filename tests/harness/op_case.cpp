@@ -19,7 +19,7 @@ double roundoff(DType dtype) {
     case DType::kF32:
       return kF32Roundoff;
     case DType::kBf16:
-      return 0x1p-9;
+      return 0x1p-8;
     default:
       return 0;  // integers are exact
   }

@@ -10,7 +10,7 @@
 //   gradients   what append_backward gives for the inputs listed, on the backend, against central
 //               differences of the reference in f64
 //
-// Tolerance, once for all ops. u is the unit round-off (f32 2^-24, bf16 2^-9), n the number of
+// Tolerance, once for all ops. u is the unit round-off (f32 2^-24, bf16 2^-8), n the number of
 // terms added up per element, m = max(|expected|, rms of the expected tensor, Accuracy::magnitude):
 //   |got - expected| <= u_out * |expected|              the result is rounded once
 //                     + 4 * 2^-24 * (sqrt(n) + ulps) * m   f32 arithmetic
