@@ -53,8 +53,7 @@ double schedule_factor(const ScheduleConfig& config, int64_t step) {
     return std::pow(gamma, std::upper_bound(edges.begin(), edges.end(), step) - edges.begin());
   }
   if (kind == "exponential") {
-    return std::pow(gamma,
-                    static_cast<double>(step - warmup) / static_cast<double>(config.decay_steps()));
+    return std::pow(gamma, static_cast<double>(step - warmup) / config.decay_steps());
   }
   if (!needs_total(kind)) return 1;
   const double t = std::min(

@@ -1,0 +1,81 @@
+#include "sdk/graph/graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sdk/graph/text.h"
+#include "sdk/graph/verify.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+Graph small_graph() {
+  return parse_graph(
+      "%0 = input() {name=\"x\", dtype=f32, dims=[4,3]} : f32[4,3]\n"
+      "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[2,3]} : f32[2,3]\n"
+      "%2 = matmul(%0, %1) {transpose_a=false, transpose_b=true, has_bias=false, activation=none, "
+      "dtype=f32} : f32[4,2]\n"
+      "%3 = activation(%2) {kind=relu} : f32[4,2]\n"
+      "return y=%3\n");
+}
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Graph, EmitInfersTypesAtOnce) {
+  const Graph g = small_graph();
+  EXPECT_EQ(g.type(g.output("y")), (ValueType{DType::kF32, {4, 2}}));
+  EXPECT_FALSE(g.output("z").valid());
+}
+
+TEST(Graph, ShapeErrorsNameTheScopeAndBothSides) {
+  Graph g;
+  g.set_scope("encoder.3");
+  const ValueId a = g.emit1(Input{"a", DType::kF32, {4, 768}}, {});
+  const ValueId b = g.emit1(Input{"b", DType::kF32, {1024, 2}}, {});
+  const std::string message = message_of([&] { g.emit1(Matmul{}, {a, b}); });
+  EXPECT_THAT(message, HasSubstr("matmul at encoder.3"));
+  EXPECT_THAT(message, HasSubstr("inner sizes 768 and 1024 differ"));
+}
+
+TEST(Graph, DeadNodesGoAndUpdatesStay) {
+  Graph g = small_graph();
+  g.emit1(Activation{ActivationKind::kTanh}, {g.output("y")});  // nobody reads it
+  const ValueId gradient = g.emit1(Parameter{"w", Role::kGradient, DType::kF32, {2, 3}}, {});
+  const ValueId w = g.node({1}).outputs[0];
+  g.emit1(Store{}, {gradient, w});
+  g.remove_dead_nodes();
+  verify(g);
+  const std::string text = graph_text(g);
+  EXPECT_THAT(text, testing::Not(HasSubstr("tanh")));
+  EXPECT_THAT(text, HasSubstr("store"));
+}
+
+TEST(Graph, SortRestoresTheOrderAfterARewrite) {
+  Graph g = small_graph();
+  const ValueId late = g.emit1(Input{"late", DType::kF32, {4, 2}}, {});
+  g.rewrite({3}, Add{}, {g.node({2}).outputs[0], late});  // reads a value produced after it
+  EXPECT_THAT(message_of([&] { verify(g); }), HasSubstr("before it is produced"));
+  g.sort();
+  verify(g);
+}
+
+TEST(Graph, VerifyRefusesAReaderOfAnOverwrittenValue) {
+  Graph g;
+  const ValueId step = g.emit1(Parameter{"trainer.step", Role::kState, DType::kI64, {}}, {});
+  const ValueId skip = g.emit1(Fill{{}, 0}, {});
+  g.emit1(CountStep{}, {step, skip});
+  g.emit1(CountStep{}, {step, skip});  // reads the old value again
+  EXPECT_THAT(message_of([&] { verify(g); }), HasSubstr("was updated in place before"));
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,58 @@
+#include "sdk/graph/text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+// One node of every op family with unusual attributes: parse(print(g)) must give the same text.
+TEST(Text, RoundTripsEveryAttributeKind) {
+  Graph g;
+  g.set_scope("stem");
+  const ValueId x = g.emit1(Input{"image", DType::kBf16, {2, 9, 7, 6}}, {});
+  const ValueId w = g.emit1(Parameter{"stem.weight", Role::kEma, DType::kBf16, {4, 3, 1, 3}}, {});
+  const ConvGeometry geometry{{2, 1}, {1, 0}, {0, 2}, {1, 3}, 2};
+  const ValueId y =
+      g.emit1(Conv2d{.geometry = geometry, .activation = ActivationKind::kSwish}, {x, w});
+  const ValueId rate = g.emit1(StepScalar{ScalarKind::kRandomStep}, {});
+  g.set_scope("");
+  const ValueId z = g.emit1(Dropout{0.1f, 18446744073709551615u, 3}, {y, rate});
+  g.emit1(Cast{DType::kF32}, {z});
+  g.outputs() = {{"z", z}};
+  const std::string text = graph_text(g);
+  EXPECT_EQ(graph_text(parse_graph(text)), text);
+  EXPECT_THAT(text,
+              HasSubstr("stride=[2,1], pad_begin=[1,0], pad_end=[0,2], dilation=[1,3], groups=2"));
+  EXPECT_THAT(text, HasSubstr("# stem"));
+}
+
+std::string parse_error(const std::string& text) {
+  try {
+    parse_graph(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Text, ErrorsNameTheLine) {
+  const std::string input = "%0 = input() {name=\"x\", dtype=f32, dims=[4,3]} : f32[4,3]\n";
+  EXPECT_THAT(parse_error(input + "%1 = flip(%0) {} : f32[4,3]\n"),
+              HasSubstr("line 2: unknown op 'flip'"));
+  EXPECT_THAT(parse_error(input + "%1 = add(%0, %7) {} : f32[4,3]\n"),
+              HasSubstr("line 2: %7 is not defined above"));
+  EXPECT_THAT(parse_error(input + "%1 = activation(%0) {kind=soft} : f32[4,3]\n"),
+              HasSubstr("unknown name 'soft'"));
+  EXPECT_THAT(parse_error(input + "%1 = add(%0, %0) {} : f32[4,4]\n"),
+              HasSubstr("inferred as f32[4,3]"));
+  EXPECT_THAT(parse_error("%0 = input("), HasSubstr("line 1"));
+  EXPECT_THAT(parse_error("return y=%0"), HasSubstr("not defined"));
+  EXPECT_THAT(parse_error("%0 = fill() {dims=[99999999999999999999], value=0} : f32[1]\n"),
+              HasSubstr("is not a number"));
+}
+
+}  // namespace
+}  // namespace assay

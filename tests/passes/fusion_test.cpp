@@ -1,0 +1,157 @@
+// Each fusion: text in, text out, and graphs where it must not fire. That fused and unfused graphs
+// compute the same is tested on whole models (tests/train/trainer_test.cpp).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sdk/graph/text.h"
+#include "sdk/graph/verify.h"
+#include "sdk/passes/fuse_epilogue.h"
+#include "sdk/passes/fuse_norm.h"
+#include "sdk/passes/pipeline.h"
+#include "sdk/passes/precision.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const char* const kConvNorm =
+    "%0 = input() {name=\"x\", dtype=f32, dims=[2,4,4,3]} : f32[2,4,4,3]\n"
+    "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[3,1,1,3]} : f32[3,1,1,3]\n"
+    "%2 = conv2d(%0, %1) {stride=[1,1], pad_begin=[0,0], pad_end=[0,0], dilation=[1,1], groups=1, "
+    "has_bias=false, "
+    "has_residual=false, activation=none} : f32[2,4,4,3]\n"
+    "%3 = parameter() {name=\"g\", role=value, dtype=f32, dims=[3]} : f32[3]\n"
+    "%4 = parameter() {name=\"b\", role=value, dtype=f32, dims=[3]} : f32[3]\n";
+const char* const kTrainNorm =
+    "%5, %6, %7 = batch_norm(%2, %3, %4) {epsilon=1e-05, relu=false, has_residual=false} : "
+    "f32[2,4,4,3], f32[3], f32[3]\n";
+
+std::string run(bool (*pass)(Graph&), const std::string& text, bool expect_change = true) {
+  Graph g = parse_graph(text);
+  EXPECT_EQ(pass(g), expect_change);
+  g.sort();
+  g.remove_dead_nodes();
+  verify(g);
+  return graph_text(g);
+}
+
+TEST(FuseBatchNormRelu, MovesTheReluAndTheStatistics) {
+  const std::string out =
+      run(fuse_batch_norm_relu, std::string(kConvNorm) + kTrainNorm +
+                                    "%8 = activation(%5) {kind=relu} : f32[2,4,4,3]\n"
+                                    "return y=%8, mean=%6, var=%7\n");
+  EXPECT_THAT(out,
+              HasSubstr("batch_norm(%2, %3, %4) {epsilon=1e-05, relu=true, has_residual=false}"));
+  EXPECT_THAT(out, Not(HasSubstr("activation(")));
+}
+
+TEST(FuseBatchNormRelu, LeavesAnotherActivationAndASecondReaderAlone) {
+  run(fuse_batch_norm_relu,
+      std::string(kConvNorm) + kTrainNorm +
+          "%8 = activation(%5) {kind=tanh} : f32[2,4,4,3]\nreturn y=%8\n",
+      false);
+  run(fuse_batch_norm_relu,
+      std::string(kConvNorm) + kTrainNorm +
+          "%8 = activation(%5) {kind=relu} : f32[2,4,4,3]\n%9 = add(%8, %5) {} : "
+          "f32[2,4,4,3]\nreturn y=%9\n",
+      false);
+  run(fuse_batch_norm_relu,
+      std::string(kConvNorm) + kTrainNorm +
+          "%8 = activation(%5) {kind=relu} : f32[2,4,4,3]\nreturn y=%8, pre=%5\n",
+      false);
+}
+
+TEST(FuseBatchNormAdd, TakesTheResidualWhicheverSideItIsOn) {
+  for (const char* add : {"%8 = add(%5, %0) {}", "%8 = add(%0, %5) {}"}) {
+    const std::string out = run(fuse_batch_norm_add, std::string(kConvNorm) + kTrainNorm + add +
+                                                         " : f32[2,4,4,3]\nreturn y=%8\n");
+    EXPECT_THAT(
+        out,
+        HasSubstr("batch_norm(%2, %3, %4, %0) {epsilon=1e-05, relu=false, has_residual=true}"));
+    EXPECT_THAT(out, Not(HasSubstr("add(")));
+  }
+}
+
+TEST(FuseBatchNormAdd, LeavesAReluBetweenAndASumWithItselfAlone) {
+  run(fuse_batch_norm_add,
+      std::string(kConvNorm) +
+          "%5, %6, %7 = batch_norm(%2, %3, %4) {epsilon=1e-05, relu=true, has_residual=false} : "
+          "f32[2,4,4,3], f32[3], f32[3]\n"
+          "%8 = add(%5, %0) {} : f32[2,4,4,3]\nreturn y=%8\n",
+      false);
+  run(fuse_batch_norm_add,
+      std::string(kConvNorm) + kTrainNorm + "%8 = add(%5, %5) {} : f32[2,4,4,3]\nreturn y=%8\n",
+      false);
+}
+
+TEST(FoldBatchNorm, MovesIntoTheWeights) {
+  const std::string statistics =
+      "%5 = parameter() {name=\"m\", role=statistic, dtype=f32, dims=[3]} : f32[3]\n"
+      "%6 = parameter() {name=\"v\", role=statistic, dtype=f32, dims=[3]} : f32[3]\n";
+  const std::string norm =
+      "%7 = batch_norm_inference(%2, %3, %4, %5, %6, %0) {epsilon=1e-05, relu=true, "
+      "has_residual=true} : f32[2,4,4,3]\n";
+  const std::string out = run(fold_batch_norm, kConvNorm + statistics + norm + "return y=%7\n");
+  EXPECT_THAT(out, HasSubstr("fold_batch_norm(%1, "));
+  EXPECT_THAT(out, HasSubstr("has_bias=true, has_residual=true, activation=relu"));
+  EXPECT_THAT(out, Not(HasSubstr("batch_norm_inference")));
+  // Not if the convolution's own output is read as well.
+  run(fold_batch_norm, kConvNorm + statistics + norm + "return y=%7, conv=%2\n", false);
+}
+
+TEST(FuseActivation, OnlyKindsWhoseGradientReadsTheOutput) {
+  const std::string relu =
+      run(fuse_activation,
+          std::string(kConvNorm) + "%5 = activation(%2) {kind=relu} : f32[2,4,4,3]\nreturn y=%5\n");
+  EXPECT_THAT(relu, HasSubstr("activation=relu"));
+  run(fuse_activation,
+      std::string(kConvNorm) + "%5 = activation(%2) {kind=gelu} : f32[2,4,4,3]\nreturn y=%5\n",
+      false);
+}
+
+TEST(FuseGradientCast, KeepsTheAccumulatorsBits) {
+  const std::string text =
+      "%0 = input() {name=\"x\", dtype=bf16, dims=[4,3]} : bf16[4,3]\n"
+      "%1 = input() {name=\"dy\", dtype=bf16, dims=[4,2]} : bf16[4,2]\n"
+      "%2 = matmul(%1, %0) {transpose_a=true, transpose_b=false, has_bias=false, activation=none, "
+      "dtype=bf16} : bf16[2,3]\n"
+      "%3 = cast(%2) {dtype=f32} : f32[2,3]\n";
+  const std::string out = run(fuse_gradient_cast, text + "return dw=%3\n");
+  EXPECT_THAT(out, HasSubstr("dtype=f32} : f32[2,3]"));
+  EXPECT_THAT(out, Not(HasSubstr("cast(")));
+  run(fuse_gradient_cast, text + "return dw=%3, raw=%2\n", false);
+}
+
+TEST(Precision, CastsOperandsOnceAndKeepsOutputs) {
+  Graph g = parse_graph(std::string(kConvNorm) + kTrainNorm +
+                        "%8 = add(%5, %0) {} : f32[2,4,4,3]\nreturn y=%8, mean=%6\n");
+  apply_precision(g, Precision::kAmpBf16);
+  verify(g);
+  const std::string text = graph_text(g);
+  EXPECT_THAT(text, HasSubstr("cast(%0) {dtype=bf16} : bf16[2,4,4,3]"));
+  EXPECT_THAT(text, HasSubstr(": bf16[2,4,4,3], f32[3], f32[3]"));  // statistics stay f32
+  EXPECT_EQ(g.type(g.output("y")).dtype, DType::kF32);
+  EXPECT_EQ(g.type(g.output("mean")).dtype, DType::kF32);
+  EXPECT_THROW(apply_precision(g, Precision::kAmpF16), Error);  // this device has no f16 kernels
+}
+
+TEST(Pipeline, PassesCanBeSwitchedOffByName) {
+  const std::string text = std::string(kConvNorm) + kTrainNorm +
+                           "%8 = activation(%5) {kind=relu} : f32[2,4,4,3]\nreturn y=%8\n";
+  Graph g = parse_graph(text);
+  const auto records =
+      run_passes(g, forward_passes(), std::vector<std::string>{"fuse_batch_norm_relu"});
+  EXPECT_EQ(records.size(), forward_passes().size() - 1);
+  EXPECT_THAT(graph_text(g), HasSubstr("activation("));
+  try {
+    run_passes(g, forward_passes(), std::vector<std::string>{"fuse_everything"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no pass is called \"fuse_everything\""));
+  }
+}
+
+}  // namespace
+}  // namespace assay

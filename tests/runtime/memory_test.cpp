@@ -1,0 +1,47 @@
+#include "sdk/runtime/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace assay {
+namespace {
+
+bool alive_together(const BufferLifetime& a, const BufferLifetime& b) {
+  return a.first <= b.last && b.first <= a.last;
+}
+
+TEST(PlanArena, BuffersAliveTogetherNeverOverlap) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<BufferLifetime> buffers(60);
+    for (BufferLifetime& b : buffers) {
+      b.bytes = random() % 5000;
+      b.first = static_cast<int>(random() % 40);
+      b.last = b.first + static_cast<int>(random() % 10);
+    }
+    const ArenaPlan plan = plan_arena(buffers);
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      EXPECT_EQ(plan.offsets[i] % 64, 0u);
+      EXPECT_LE(plan.offsets[i] + buffers[i].bytes, plan.peak_bytes);
+      for (size_t j = 0; j < i; ++j) {
+        if (!alive_together(buffers[i], buffers[j])) continue;
+        const bool apart = plan.offsets[i] + buffers[i].bytes <= plan.offsets[j] ||
+                           plan.offsets[j] + buffers[j].bytes <= plan.offsets[i];
+        EXPECT_TRUE(apart) << i << " and " << j;
+      }
+    }
+    EXPECT_GE(plan.peak_bytes, plan.floor_bytes);
+    EXPECT_LE(plan.peak_bytes, plan.sum_bytes);
+  }
+}
+
+TEST(PlanArena, AChainNeedsTwoBuffers) {
+  std::vector<BufferLifetime> chain;
+  for (int i = 0; i < 10; ++i) chain.push_back({1024, i, i + 1});
+  EXPECT_EQ(plan_arena(chain).peak_bytes, 2048u);
+  EXPECT_EQ(plan_arena({}).peak_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace assay

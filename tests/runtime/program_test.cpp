@@ -1,0 +1,142 @@
+#include "sdk/runtime/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sdk/backend/cpu/device.h"
+#include "sdk/graph/text.h"
+
+namespace assay {
+namespace {
+
+using testing::ElementsAre;
+
+class ProgramTest : public testing::Test {
+ protected:
+  std::unique_ptr<Program> compile_text(const std::string& text, CompileOptions options = {}) {
+    segments.ensure(Role::kValue);
+    segments.ensure(Role::kGradient);
+    return compile(parse_graph(text), segments, options);
+  }
+  static void write(Program& program, const char* name, const std::vector<float>& values) {
+    program.backend().write(program.input(name).data, values.data(), values.size() * sizeof(float));
+  }
+  static std::vector<float> read(const void* data, size_t n) {
+    const auto* values = static_cast<const float*>(data);
+    return {values, values + n};
+  }
+
+  std::unique_ptr<Backend> backend = cpu::make_backend({.threads = 1});
+  VariableTable variables;
+  Segments segments{*backend, variables};
+};
+
+const char* const kTwoInputs =
+    "%0 = input() {name=\"a\", dtype=f32, dims=[3]} : f32[3]\n"
+    "%1 = input() {name=\"b\", dtype=f32, dims=[3]} : f32[3]\n";
+
+TEST_F(ProgramTest, RunsOnWhatTheInputsHold) {
+  const auto program =
+      compile_text(std::string(kTwoInputs) + "%2 = add(%0, %1) {} : f32[3]\nreturn sum=%2\n");
+  write(*program, "a", {1, 2, 3});
+  write(*program, "b", {10, 20, 30});
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    program->run();
+    EXPECT_THAT(read(program->output("sum").data, 3), ElementsAre(11, 22, 33));
+  }
+}
+
+TEST_F(ProgramTest, UnknownSlotsNameWhatExists) {
+  const auto program =
+      compile_text(std::string(kTwoInputs) + "%2 = add(%0, %1) {} : f32[3]\nreturn sum=%2\n");
+  try {
+    program->input("c");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kNotFound);
+    EXPECT_THAT(error.what(), testing::HasSubstr("there are: a, b"));
+  }
+}
+
+// An in-place activation must not destroy a value that someone reads later, and inputs are never
+// overwritten.
+TEST_F(ProgramTest, TakesOverOnlyDyingBuffers) {
+  const auto program = compile_text(std::string(kTwoInputs) +
+                                    "%2 = add(%0, %1) {} : f32[3]\n"
+                                    "%3 = activation(%2) {kind=relu} : f32[3]\n"
+                                    "%4 = add(%3, %2) {} : f32[3]\n"
+                                    "return y=%4\n");
+  write(*program, "a", {1, -2, 3});
+  write(*program, "b", {1, 1, 1});
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    program->run();
+    EXPECT_THAT(read(program->output("y").data, 3), ElementsAre(4, -1, 8));
+    EXPECT_THAT(read(program->input("a").data, 3), ElementsAre(1, -2, 3));
+  }
+}
+
+TEST_F(ProgramTest, StoresComputeInPlaceAtTheirDestination) {
+  variables.add({"w", {3}, DType::kF32, Role::kValue, {}});
+  const std::string text =
+      std::string(kTwoInputs) +
+      "%2 = add(%0, %1) {} : f32[3]\n"
+      "%3 = parameter() {name=\"w\", role=gradient, dtype=f32, dims=[3]} : f32[3]\n"
+      "%4 = store(%3, %2) {accumulate=";
+  const auto first = compile_text(text + "false} : f32[3]\n");
+  const auto next = compile_text(text + "true} : f32[3]\n");
+  const float* gradient = static_cast<const float*>(segments.tensor("w", Role::kGradient).data);
+  for (Program* program : {first.get(), next.get()}) {
+    write(*program, "a", {1, 2, 3});
+    write(*program, "b", {1, 1, 1});
+  }
+  first->run();
+  EXPECT_THAT(read(gradient, 3), ElementsAre(2, 3, 4));
+  EXPECT_EQ(first->memory().arena_bytes, 0u);
+  next->run();
+  next->run();
+  EXPECT_THAT(read(gradient, 3), ElementsAre(6, 9, 12));
+}
+
+TEST_F(ProgramTest, ConstantsAreComputedOnce) {
+  variables.add({"w", {3}, DType::kF32, Role::kValue, {}});
+  const auto program = compile_text(
+      "%0 = parameter() {name=\"w\", role=value, dtype=f32, dims=[3]} : f32[3]\n"
+      "%1 = add(%0, %0) {} : f32[3]\n"
+      "%2 = input() {name=\"x\", dtype=f32, dims=[3]} : f32[3]\n"
+      "%3 = add(%1, %2) {} : f32[3]\nreturn y=%3\n",
+      {.hoist_constants = true});
+  EXPECT_GT(program->memory().constant_bytes, 0u);
+  // Changing the weight afterwards changes nothing: 2w was taken when w was 0.
+  const std::vector<float> changed{5, 5, 5};
+  backend->write(segments.tensor("w", Role::kValue).data, changed.data(), 12);
+  write(*program, "x", {1, 2, 3});
+  program->run();
+  EXPECT_THAT(read(program->output("y").data, 3), ElementsAre(1, 2, 3));
+}
+
+TEST_F(ProgramTest, CancelStopsBeforeAnyUpdate) {
+  const auto program =
+      compile_text(std::string(kTwoInputs) + "%2 = add(%0, %1) {} : f32[3]\nreturn sum=%2\n");
+  const std::atomic<bool> cancel{true};
+  try {
+    program->run(&cancel);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kCancelled);
+  }
+}
+
+TEST_F(ProgramTest, ProfileAndPlanTextNameEveryLaunch) {
+  const auto program = compile_text(std::string(kTwoInputs) +
+                                    "%2 = add(%0, %1) {} : f32[3]  # block.sum\nreturn sum=%2\n");
+  const auto rows = program->profile(3);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].op, "add");
+  EXPECT_EQ(rows[0].scope, "block.sum");
+  EXPECT_GT(rows[0].bytes, 0);
+  EXPECT_THAT(program->plan_text(),
+              testing::HasSubstr("add(%0, %1) {} : f32[3]  # block.sum @0  [own:"));
+}
+
+}  // namespace
+}  // namespace assay
