@@ -101,6 +101,8 @@ class Backend {
   virtual std::unique_ptr<Memory> allocate(size_t bytes) = 0;
   virtual std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
                                                       size_t cancellable) = 0;
+  // Whether the host may read the device's memory directly.
+  virtual bool host_accessible() const = 0;
   // Copies between host memory and this device; on return the data is there.
   virtual void read(void* host, const void* device, size_t bytes) = 0;
   virtual void write(void* device, const void* host, size_t bytes) = 0;

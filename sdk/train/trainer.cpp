@@ -268,14 +268,11 @@ void Trainer::require_between_updates() const {
           " micro-batches are waiting; call apply first");
 }
 
-void Trainer::restore(int64_t step, int64_t samples) {
+void Trainer::restore(int64_t step, int64_t batches, int64_t samples) {
   require_between_updates();
-  require(step >= 0 && samples >= 0 && samples % config_.batch_size() == 0, Code::kInvalid,
-          "cannot continue at step ", step, " with ", samples, " samples of batch size ",
-          config_.batch_size());
   step_ = step;
+  batches_ = batches;
   samples_ = samples;
-  batches_ = samples / config_.batch_size();
 }
 
 }  // namespace assay::train

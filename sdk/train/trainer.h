@@ -76,9 +76,10 @@ class Trainer {
   std::string config_json() const;
   int64_t step_count() const { return step_; }
   int64_t sample_count() const { return samples_; }
+  int64_t batch_count() const { return batches_; }  // micro-batches seen; drives dropout
   double loss_scale() const;
   // For checkpoints: the counters outside the segments. Fails in the middle of an accumulation.
-  void restore(int64_t step, int64_t samples);
+  void restore(int64_t step, int64_t batches, int64_t samples);
   void require_between_updates() const;
 
   // The compiled programs, for reports. Compiles what was not used yet.

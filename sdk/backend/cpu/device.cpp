@@ -130,6 +130,7 @@ class CpuBackend : public Backend {
     return std::make_unique<LaunchList>(std::move(launches), cancellable, threads_);
   }
 
+  bool host_accessible() const override { return true; }
   void read(void* host, const void* device, size_t bytes) override {
     std::memcpy(host, device, bytes);
   }

@@ -1,0 +1,36 @@
+// What a trainer writes into a checkpoint and takes back from one.
+#pragma once
+
+#include <string>
+
+#include "sdk/train/checkpoint/checkpoint.h"
+#include "sdk/train/trainer.h"
+
+namespace assay::train {
+
+// What the host keeps in the same file; the trainer does not read it.
+struct HostState {
+  int64_t epoch = 0;
+  std::string data_cursor;  // opaque bytes of the data loader
+  std::optional<checkpoint::BestMetric> best;
+  std::map<std::string, std::string> metadata;
+};
+
+// Writes the chosen parts (bits of checkpoint::Part) atomically. Must stand between updates. With
+// all parts, a trainer loaded from the file goes on with the same bits as this one.
+void save_checkpoint(Trainer& trainer, const std::string& path, uint32_t parts,
+                     const HostState& host);
+void save_checkpoint(Trainer& trainer, checkpoint::ByteSink& sink, uint32_t parts,
+                     const HostState& host);
+
+// Loads the chosen parts and returns the state of the file. The file must hold them, for the same
+// model configuration and, where moments are taken, the same optimizer; extra parts are left alone.
+// Everything is checked before anything is changed: after an error the trainer is as it was.
+checkpoint::CheckpointState load_checkpoint(Trainer& trainer,
+                                            const checkpoint::CheckpointReader& reader,
+                                            uint32_t parts);
+
+// Loads values and statistics into a model that has no trainer, under the same rules.
+void load_weights(ModelInstance& instance, const checkpoint::CheckpointReader& reader);
+
+}  // namespace assay::train
