@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Times Assay and its opponents in turn and prints a Markdown table; README.md has the protocol.
+
+  compare.py --ours build/tools/bench/assay-bench-step      both sides
+  compare.py                                                the opponents alone
+"""
+
+import argparse
+import datetime
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import protocol
+
+HERE = Path(__file__).resolve().parent
+SCRIPTS = {  # (task, precision): opponents, each with the modes it may choose its fastest from
+    ("train", "fp32"): {"pytorch_train_step.py": ["eager", "eager-fused", "compile"]},
+    ("train", "bf16"): {"pytorch_train_step.py": ["eager", "eager-fused", "compile"]},
+    ("infer", "fp32"): {"onnxruntime_infer.py": ["all", "extended"],
+                        "pytorch_infer.py": ["eager", "jit", "compile"]},
+    ("infer", "bf16"): {"pytorch_infer.py": ["eager", "jit", "compile"]},
+}
+
+
+def run_json(command):
+    """The last line of JSON a program prints."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode != 0 or not lines:
+        raise SystemExit(f"{' '.join(map(str, command))} failed ({done.returncode}):\n"
+                         f"{done.stderr.strip()[-2000:]}")
+    return json.loads(lines[-1])
+
+
+def run_ours(chosen, case):
+    model, task, precision, batch = case
+    repeats = chosen.repeats * (10 if batch == 1 else 1)  # as the opponents do by themselves
+    return run_json([chosen.ours, "--json", "--model", model, "--precision", precision, "--mode",
+                     task, "--batch", str(batch), "--threads", str(chosen.threads), "--repeats",
+                     str(repeats)])
+
+
+def run_peer(chosen, case, script, mode):
+    model, _, precision, batch = case
+    return run_json([chosen.python, HERE / script, "--models", model, "--precisions", precision,
+                     "--batches", str(batch), "--threads", str(chosen.threads), "--repeats",
+                     str(chosen.repeats), "--modes", mode])
+
+
+def fastest_mode(chosen, case, script, modes):
+    """Every mode is tried twice, in turn; its better median counts: one disturbance is forgiven."""
+    best = {}
+    for _ in range(2 if len(modes) > 1 else 0):
+        for mode in modes:
+            time = run_peer(chosen, case, script, mode)["median_ms"]
+            best[mode] = min(time, best.get(mode, time))
+    return min(best, key=best.get) if best else modes[0]
+
+
+def cases(chosen):
+    for task in chosen.tasks:
+        for model in chosen.models:
+            batches = [protocol.SHAPES[model][3]] if task == "train" else protocol.INFERENCE_BATCHES
+            for precision in chosen.precisions:
+                for batch in batches:
+                    yield model, task, precision, batch
+
+
+def alternate(chosen, case):
+    """Results of every side, one per round: ours first in even rounds, last in odd ones."""
+    peers = {}
+    for script, modes in SCRIPTS[case[1], case[2]].items():
+        modes = [mode for mode in modes if mode not in chosen.skip_modes]
+        peers[script] = fastest_mode(chosen, case, script, modes)
+    sides = {script: (lambda s=script, m=mode: run_peer(chosen, case, s, m))
+             for script, mode in peers.items()}
+    if chosen.ours:
+        sides = {"ours": lambda: run_ours(chosen, case), **sides}
+    results = {side: [] for side in sides}
+    for turn in range(chosen.rounds):
+        for side in list(sides)[:: 1 if turn % 2 == 0 else -1]:
+            results[side].append(sides[side]())
+    return results
+
+
+def milliseconds(rounds):
+    middle = statistics.median(r["median_ms"] for r in rounds)
+    return f"{middle:.3g} ({min(r['p10'] for r in rounds):.3g})"
+
+
+def rows(case, results):
+    """One row per opponent; the ratio is taken round by round, so slow drifts cancel."""
+    ours = results.pop("ours", None)
+    for rounds in results.values():
+        row = ["/".join(map(str, case)), f"{rounds[0]['peer']} {rounds[0]['version']}",
+               rounds[0]["mode"], milliseconds(rounds)]
+        if ours:
+            ratios = sorted(t["median_ms"] / o["median_ms"] for o, t in zip(ours, rounds))
+            row += [milliseconds(ours), f"{statistics.median(ratios):.3g}",
+                    f"{ratios[0]:.3g} to {ratios[-1]:.3g}"]
+        yield row
+
+
+def machine():
+    names = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if "model name" in line]
+    return f"{names[0] if names else 'unknown CPU'}, {len(os.sched_getaffinity(0))} CPUs"
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ours", help="path of assay-bench-step")
+    parser.add_argument("--python", default=sys.executable, help="interpreter with the opponents")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=10, help="timed runs per side and round")
+    parser.add_argument("--models", nargs="+", default=list(protocol.SHAPES))
+    parser.add_argument("--tasks", nargs="+", default=["train", "infer"])
+    parser.add_argument("--precisions", nargs="+", default=["fp32", "bf16"])
+    parser.add_argument("--skip-modes", nargs="+", default=[], help="for example: compile")
+    return parser.parse_args()
+
+
+def main():
+    chosen = parse()
+    load = os.getloadavg()[0]
+    header = ["case", "opponent", "its fastest mode", "its ms"]
+    if chosen.ours:
+        header += ["ours ms", "theirs / ours", "over the rounds"]
+    print(f"{datetime.date.today()}, {machine()}, {chosen.threads} threads, {chosen.rounds} rounds "
+          f"of {chosen.repeats}, load {load:.1f} at the start; "
+          f"`{' '.join(['compare.py', *sys.argv[1:]])}`\n")
+    print("Times: median over the rounds (in brackets the quietest round's 10th percentile).\n")
+    print("| " + " | ".join(header) + " |")
+    print("|" + "---|" * len(header), flush=True)
+    for case in cases(chosen):
+        for row in rows(case, alternate(chosen, case)):
+            print("| " + " | ".join(row) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""ONNX Runtime's time for fp32 inference on the CPU: one line of JSON per model and batch.
+
+  all        every graph optimisation: batch norm folded, blocked (NCHWc) convolutions
+  extended   without the layout change, for comparison
+The ONNX graphs are written node by node, so that PyTorch's exporter has no say in them.
+"""
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+
+import protocol
+
+MODES = ["all", "extended"]
+
+
+class Graph:
+    """Collects nodes and random weights; each method adds a layer and returns its output's name."""
+
+    def __init__(self):
+        self.nodes, self.weights = [], []
+        self.random = np.random.default_rng(1)
+
+    def weight(self, *shape, low=-0.05, high=0.05):
+        name = f"w{len(self.weights)}"
+        values = self.random.uniform(low, high, shape).astype(np.float32)
+        self.weights.append(numpy_helper.from_array(values, name))
+        return name
+
+    def node(self, kind, *inputs, **attributes):
+        output = f"t{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [output], **attributes))
+        return output
+
+    def conv(self, x, inputs, outputs, kernel, stride=1):
+        weight = self.weight(outputs, inputs, kernel, kernel)
+        return self.node("Conv", x, weight, kernel_shape=[kernel] * 2, strides=[stride] * 2,
+                         pads=[kernel // 2] * 4)
+
+    def batch_norm(self, x, width):
+        parts = [self.weight(width, low=0.9, high=1.1), self.weight(width), self.weight(width),
+                 self.weight(width, low=0.9, high=1.1)]
+        return self.node("BatchNormalization", x, *parts, epsilon=1e-5)
+
+    def relu(self, x):
+        return self.node("Relu", x)
+
+    def linear(self, x, inputs, outputs, bias=True):
+        parts = [self.weight(outputs, inputs)] + ([self.weight(outputs)] if bias else [])
+        return self.node("Gemm", x, *parts, transB=1)
+
+    def model(self, output, size, channels, classes):
+        shape_in, shape_out = ["batch", channels, size, size], ["batch", classes]
+        graph = helper.make_graph(
+            self.nodes, "peer", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape_in)],
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape_out)], self.weights)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        onnx.checker.check_model(made)
+        return made.SerializeToString()
+
+
+def cnn(size, channels, classes):
+    graph, x, inputs, side = Graph(), "x", channels, size
+    for width in (32, 64):
+        x = graph.relu(graph.batch_norm(graph.conv(x, inputs, width, 5), width))
+        x = graph.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+        inputs, side = width, side // 2
+    x = graph.linear(graph.node("Flatten", x), side * side * inputs, 256, bias=False)
+    x = graph.linear(graph.relu(graph.batch_norm(x, 256)), 256, classes)
+    return graph.model(x, size, channels, classes)
+
+
+def basic_block(graph, x, inputs, outputs, stride):
+    y = graph.relu(graph.batch_norm(graph.conv(x, inputs, outputs, 3, stride), outputs))
+    y = graph.batch_norm(graph.conv(y, outputs, outputs, 3), outputs)
+    if stride != 1:
+        x = graph.batch_norm(graph.conv(x, inputs, outputs, 1, stride), outputs)
+    return graph.relu(graph.node("Add", y, x))
+
+
+def resnet18(size, channels, classes):
+    graph, inputs = Graph(), 64
+    x = graph.relu(graph.batch_norm(graph.conv("x", channels, 64, 3), 64))
+    for width in (64, 128, 256, 512):
+        x = basic_block(graph, x, inputs, width, 1 if width == inputs else 2)
+        x = basic_block(graph, x, width, width, 1)
+        inputs = width
+    x = graph.node("Flatten", graph.node("GlobalAveragePool", x))
+    return graph.model(graph.linear(x, 512, classes), size, channels, classes)
+
+
+def predictor(name, batch, threads, mode):
+    size, channels, classes, _ = protocol.SHAPES[name]
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    level = f"ORT_ENABLE_{mode.upper()}"
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
+    # The batch is known in advance, as it is to Assay's predictor.
+    options.add_free_dimension_override_by_name("batch", batch)
+    model = {"cnn": cnn, "resnet18": resnet18}[name](size, channels, classes)
+    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    images = np.random.default_rng(2).standard_normal((batch, channels, size, size), np.float32)
+    return lambda: session.run(None, {"x": images})
+
+
+def main():
+    chosen = protocol.arguments(__doc__.splitlines()[0], ["fp32"], MODES)
+    for name in chosen.models:
+        for batch in chosen.batches or protocol.INFERENCE_BATCHES:
+            for mode in chosen.modes:
+                run = predictor(name, batch, chosen.threads, mode)
+                repeats = chosen.repeats * (10 if batch == 1 else 1)
+                times = protocol.measure(run, repeats)
+                case = (name, "infer", "fp32", batch, chosen.threads)
+                protocol.report("onnxruntime", mode, case, times, ort.__version__)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""What all opponents share: arguments, shapes, timing, and the line of JSON they print."""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+
+# model: (height and width, channels, classes, training batch)
+SHAPES = {"cnn": (28, 1, 10, 128), "resnet18": (32, 3, 10, 64)}
+INFERENCE_BATCHES = (1, 64)
+
+
+def arguments(description, precisions, modes):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=30, help="timed runs of each case")
+    parser.add_argument("--models", nargs="+", default=list(SHAPES), choices=list(SHAPES))
+    parser.add_argument("--precisions", nargs="+", default=precisions, choices=precisions)
+    parser.add_argument("--batches", nargs="+", type=int, help="default: the protocol's")
+    parser.add_argument("--modes", nargs="+", default=modes, choices=modes)
+    parser.add_argument("--keep-malloc", action="store_true",
+                        help="leave the C library's allocator as it is (slower, see keep_pages)")
+    chosen = parser.parse_args()
+    prepare_process(chosen)
+    return chosen
+
+
+def prepare_process(chosen):
+    """Thread count and allocator can only be set before the libraries load: start again with them.
+
+    By default glibc returns every large buffer to the system and faults its pages in again on the
+    next step.  An opponent must not lose to that.
+    """
+    wanted = {"OMP_NUM_THREADS": str(chosen.threads)}
+    if not chosen.keep_malloc:
+        wanted |= {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 36),
+                   "MALLOC_TOP_PAD_": str(1 << 26)}
+    if any(os.environ.get(key) != value for key, value in wanted.items()):
+        os.environ.update(wanted)
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
+def measure(run, repeats, warm_up_seconds=1.0):
+    """Wall time of `run` in ms, after at least 3 runs and `warm_up_seconds` of warming up."""
+    start, runs = time.perf_counter(), 0
+    while runs < 3 or time.perf_counter() - start < warm_up_seconds:
+        run()
+        runs += 1
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        run()
+        times.append((time.perf_counter() - begin) * 1e3)
+    return times
+
+
+def percentile(times, share):
+    """Linear between the two nearest order statistics."""
+    times = sorted(times)
+    position = share * (len(times) - 1)
+    low = int(position)
+    high = min(low + 1, len(times) - 1)
+    return times[low] + (position - low) * (times[high] - times[low])
+
+
+def report(peer, mode, case, times, version):
+    """One line of JSON; `case` is (model, train or infer, precision, batch, threads)."""
+    model, task, precision, batch, threads = case
+    print(json.dumps(dict(
+        name=f"{model}/{task}/{precision}/{batch}", peer=peer, mode=mode,
+        median_ms=round(statistics.median(times), 4), p10=round(percentile(times, 0.1), 4),
+        p90=round(percentile(times, 0.9), 4), repeats=len(times), threads=threads,
+        version=version)), flush=True)

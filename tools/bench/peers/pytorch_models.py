@@ -1,0 +1,70 @@
+"""The two measured networks as a PyTorch user would write them; see README.md for their layers."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import protocol
+
+
+class Cnn(nn.Module):
+    """conv [32, 64] of 5x5, each with batch norm, relu and 2x2 pooling; then hidden [256]."""
+
+    def __init__(self, size, channels, classes):
+        super().__init__()
+        layers = []
+        for width in (32, 64):
+            layers += [nn.Conv2d(channels, width, 5, padding=2, bias=False),
+                       nn.BatchNorm2d(width), nn.ReLU(inplace=True), nn.MaxPool2d(2)]
+            channels, size = width, size // 2
+        self.features = nn.Sequential(*layers)
+        self.classifier = nn.Sequential(
+            nn.Linear(size * size * channels, 256, bias=False), nn.BatchNorm1d(256),
+            nn.ReLU(inplace=True), nn.Linear(256, classes))
+
+    def forward(self, x):
+        return self.classifier(self.features(x).flatten(1))
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.shortcut = nn.Identity() if stride == 1 else nn.Sequential(
+            nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)), inplace=True)))
+        return F.relu(y + self.shortcut(x), inplace=True)
+
+
+class ResNet18(nn.Module):
+    """Width 64, stem 3x3 of stride 1 without pooling: the form for 32x32 images."""
+
+    def __init__(self, size, channels, classes):
+        super().__init__()
+        layers = [nn.Conv2d(channels, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64),
+                  nn.ReLU(inplace=True)]
+        inputs = 64
+        for width in (64, 128, 256, 512):
+            layers += [BasicBlock(inputs, width, 1 if width == inputs else 2),
+                       BasicBlock(width, width, 1)]
+            inputs = width
+        self.features = nn.Sequential(*layers)
+        self.fc = nn.Linear(512, classes)
+
+    def forward(self, x):
+        return self.fc(self.features(x).mean(dim=(2, 3)))
+
+
+def build(name, batch):
+    """The model and a batch (images, labels), all channels_last."""
+    size, channels, classes, _ = protocol.SHAPES[name]
+    torch.manual_seed(1)
+    model = {"cnn": Cnn, "resnet18": ResNet18}[name](size, channels, classes)
+    images = torch.randn(batch, channels, size, size).to(memory_format=torch.channels_last)
+    labels = torch.randint(classes, (batch,))
+    return model.to(memory_format=torch.channels_last), images, labels
