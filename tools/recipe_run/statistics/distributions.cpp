@@ -1,5 +1,6 @@
 #include "tools/recipe_run/statistics/distributions.h"
 
+#include <algorithm>
 #include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/chi_squared.hpp>
 #include <boost/math/distributions/fisher_f.hpp>
@@ -26,6 +27,11 @@ double noncentral_t_cdf(double t, double df, double noncentrality) {
 
 double fisher_quantile(double p, double df1, double df2) {
   return bm::quantile(bm::fisher_f(df1, df2), p);
+}
+
+double fisher_two_sided_p(double f, double df1, double df2) {
+  const bm::fisher_f distribution(df1, df2);
+  return 2 * std::min(bm::cdf(distribution, f), bm::cdf(bm::complement(distribution, f)));
 }
 
 double chi_squared_quantile(double p, double df) { return bm::quantile(bm::chi_squared(df), p); }

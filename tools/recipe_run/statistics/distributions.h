@@ -14,6 +14,8 @@ double student_two_sided_p(double t, double df);
 double noncentral_t_cdf(double t, double df, double noncentrality);
 
 double fisher_quantile(double p, double df1, double df2);
+// Two-sided p of a variance ratio `f`.
+double fisher_two_sided_p(double f, double df1, double df2);
 double chi_squared_quantile(double p, double df);
 
 // P(Bin(n, p) <= k); 0 for k < 0.

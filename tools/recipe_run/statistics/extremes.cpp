@@ -74,13 +74,13 @@ class ExtremePivot {
 
 }  // namespace
 
-Interval extreme_interval(const Summary& published, int k, bool maximum) {
+Interval extreme_interval(const Summary& published, int k, bool maximum, double level) {
   if (published.n < 2 || k < 1) {
     throw std::domain_error("an extreme needs two published runs and one of ours");
   }
   const ExtremePivot pivot(k, published.n);
-  const double low = pivot.quantile(0.025) * published.sd;
-  const double high = pivot.quantile(0.975) * published.sd;
+  const double low = pivot.quantile((1 - level) / 2) * published.sd;
+  const double high = pivot.quantile((1 + level) / 2) * published.sd;
   return maximum ? Interval{published.mean + low, published.mean + high}
                  : Interval{published.mean - high, published.mean - low};
 }

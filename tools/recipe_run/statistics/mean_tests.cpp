@@ -61,6 +61,14 @@ MeanComparison with_borrowed_sd(const Summary& published, const Summary& lender,
   return from_standard_error(ours.mean - published.mean, se, df);
 }
 
+MeanComparison with_own_sd(const Summary& published, const Summary& ours) {
+  require_runs(published, 1);
+  require_runs(ours, 2);
+  const double variance = ours.sd * ours.sd * (1.0 / published.n + 1.0 / ours.n);
+  return from_standard_error(ours.mean - published.mean,
+                             std::sqrt(variance + published.rounding_variance), ours.n - 1);
+}
+
 Interval prediction_interval(const Summary& published, int k, double level) {
   require_runs(published, 2);
   if (k < 1 || !(level > 0 && level < 1))

@@ -32,6 +32,10 @@ MeanComparison welch(const Summary& published, const Summary& ours);
 MeanComparison with_borrowed_sd(const Summary& published, const Summary& lender,
                                 const Summary& ours);
 
+// The published mean of published.n runs has no spread of its own and nobody lends one: ours (n >=
+// 2) stands for both.
+MeanComparison with_own_sd(const Summary& published, const Summary& ours);
+
 // Where the mean of k new runs of the published system falls with probability `level`.
 Interval prediction_interval(const Summary& published, int k, double level);
 
@@ -45,9 +49,9 @@ SdRatio sd_ratio(const Summary& published, const Summary& ours);
 // Where the sd ratio of two samples of one system falls with 95 % probability.
 Interval unremarkable_sd_ratio(int published_n, int own_n);
 
-// Where the largest (or smallest) of k new runs falls with probability 95 %, given the published
-// mean and sd of n_p runs; simulated with a fixed seed, the same numbers on every machine.
-Interval extreme_interval(const Summary& published, int k, bool maximum);
+// Where the largest (or smallest) of k new runs falls with probability `level`, given the published
+// mean and sd.
+Interval extreme_interval(const Summary& published, int k, bool maximum, double level = 0.95);
 
 // Expected maximum of n standard normal values.
 double expected_maximum(int n);

@@ -1,0 +1,345 @@
+// Verdicts: the worked examples of the published rows, the operating characteristics of the rules,
+// and whole rows.
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "tools/recipe_run/verdict/rows.h"
+#include "tools/recipe_run/verdict/rules.h"
+
+namespace reciperun {
+namespace {
+
+using ::testing::HasSubstr;
+using Values = std::vector<double>;
+
+const Summary kResnet90ep{77.150, 0.098, 8, 0};
+const Summary kEfficientDet = summarise(Values{34.38, 34.56, 34.30, 34.34, 34.40});
+const Summary kElectraEm = summarise(Values{86.99, 86.81, 86.95, 87.10, 87.26});
+
+Tolerance points(double margin) {
+  Tolerance t;
+  t.margin = margin;
+  t.decimals = 2;
+  return t;
+}
+
+TEST(Means, WorkedExamples) {
+  const auto verdict = [](const Summary& published, const Values& own) {
+    return judge_means(published, summarise(own), points(0.30)).verdict;
+  };
+  EXPECT_EQ(verdict(kEfficientDet, {34.31, 34.47, 34.22}), Verdict::kReproduced);
+  EXPECT_EQ(verdict(kResnet90ep, {77.121, 77.206, 77.058, 77.177}), Verdict::kReproduced);
+  EXPECT_EQ(verdict(kElectraEm, {86.80, 86.95, 86.71}), Verdict::kWithinTolerance);
+  EXPECT_EQ(verdict(kElectraEm, {86.35, 86.52, 86.41, 86.60, 86.47}), Verdict::kDiffersWorse);
+  const Judgement drop =
+      judge_means(kElectraEm, summarise(Values{86.80, 86.95, 86.71}), points(0.30));
+  EXPECT_THAT(drop.reason, HasSubstr("\u22120.40 cannot be excluded"));
+  // Significantly different and equivalent all the same.
+  EXPECT_EQ(judge_means({77.313, 0.085, 8, 0}, kResnet90ep, points(0.30)).verdict,
+            Verdict::kReproduced);
+}
+
+TEST(Means, DirectionMarginAndInconclusive) {
+  Tolerance t = points(0.30);
+  EXPECT_EQ(judge_means(kResnet90ep, {77.9, 0.1, 8, 0}, t).verdict, Verdict::kDiffersBetter);
+  t.one_sided = true;
+  const Judgement better = judge_means(kResnet90ep, {77.9, 0.1, 8, 0}, t);
+  EXPECT_EQ(better.verdict, Verdict::kReproduced);
+  EXPECT_THAT(better.reason, HasSubstr("better, higher by 0.75"));
+  t = points(0.30);
+  t.higher_is_better = false;
+  t.lower_is_better = true;
+  EXPECT_EQ(judge_means(kResnet90ep, {77.9, 0.1, 8, 0}, t).verdict, Verdict::kDiffersWorse);
+  const Judgement wide = judge_means(kElectraEm, summarise(Values{86.9, 86.1}), points(0.30));
+  EXPECT_EQ(wide.verdict, Verdict::kInconclusive);
+  EXPECT_THAT(wide.reason, HasSubstr("runs would decide"));
+}
+
+TEST(Means, MeasurablyLowerInsideTheMargin) {
+  const Judgement j = judge_means({77.313, 0.085, 8, 0}, {77.05, 0.05, 8, 0}, points(0.30));
+  EXPECT_EQ(j.verdict, Verdict::kWithinTolerance);
+  EXPECT_THAT(j.reason, HasSubstr("measurably lower by 0.26, inside the margin"));
+}
+
+TEST(SingleRun, PredictionInterval) {
+  EXPECT_EQ(judge_single_run(kEfficientDet, 34.53, points(0.05)).verdict,
+            Verdict::kWithinTolerance);
+  EXPECT_EQ(judge_single_run(kEfficientDet, 34.02, points(0.30)).verdict, Verdict::kInconclusive);
+  EXPECT_EQ(judge_single_run(kEfficientDet, 33.5, points(0.30)).verdict, Verdict::kDiffersWorse);
+  EXPECT_EQ(judge_single_run({92.718, 0.1445, 5, 0}, 90.58, points(0.30)).verdict,
+            Verdict::kDiffersWorse);
+  EXPECT_EQ(judge_single_run({10, 0.001, 5, 0}, 10.01, points(0.30)).verdict,
+            Verdict::kInconclusive);
+}
+
+TEST(Borrowed, OneAgainstOneNeverReproduces) {
+  const Summary tight{34.4, 0.01, 5, 0};
+  EXPECT_EQ(judge_borrowed({34.53, 0, 1, 0}, tight, {34.52, 0, 1, 0}, points(0.30)).verdict,
+            Verdict::kWithinTolerance);
+  EXPECT_EQ(judge_borrowed({34.53, 0, 1, 0}, kEfficientDet,
+                           summarise(Values{34.50, 34.52, 34.61, 34.44}), points(0.30))
+                .verdict,
+            Verdict::kReproduced);
+}
+
+TEST(MarginOnly, NeverReproduces) {
+  const auto judge = [](const Values& own) {
+    return judge_margin_only(0.934, summarise(own), points(0.005));
+  };
+  EXPECT_EQ(judge({0.9338, 0.9342, 0.9335}).verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(judge({0.9338}).verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(judge({0.92}).verdict, Verdict::kInconclusive);
+  EXPECT_EQ(judge({0.921, 0.920, 0.922}).verdict, Verdict::kDiffersWorse);
+  EXPECT_EQ(judge({0.921, 0.935, 0.912}).verdict, Verdict::kInconclusive);
+  EXPECT_EQ(judge({0.945, 0.946, 0.9455}).verdict, Verdict::kDiffersBetter);
+}
+
+TEST(Extreme, OurNumberOfRunsDecides) {
+  const Values eight = {77.0, 77.05, 77.1, 77.12, 77.15, 77.18, 77.2, 77.266};
+  EXPECT_EQ(judge_extreme(kResnet90ep, eight, true, points(0)).verdict, Verdict::kWithinTolerance);
+  // 77.10 would be low for the maximum of eight, and is not for the maximum of three.
+  EXPECT_EQ(judge_extreme(kResnet90ep, Values{77.0, 77.05, 77.10}, true, points(0)).verdict,
+            Verdict::kWithinTolerance);
+  EXPECT_NE(judge_extreme(kResnet90ep, Values(8, 77.10), true, points(0)).verdict,
+            Verdict::kWithinTolerance);
+  EXPECT_EQ(judge_extreme(kResnet90ep, Values{76.9, 77.1, 76.0}, false, points(0)).verdict,
+            Verdict::kDiffersWorse);
+}
+
+TEST(Spread, FromTheFDistribution) {
+  EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0.4, 5, 0}).verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0.8, 5, 0}).verdict, Verdict::kDiffersWorse);
+  EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0.01, 5, 0}).verdict, Verdict::kDiffersBetter);
+  EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0, 1, 0}).verdict, Verdict::kInconclusive);
+}
+
+const Values kResnetMxnet32 = {11434.12, 11305.35, 11461.68, 11331.93,
+                               11429.36, 11313.33, 11283.49};
+const Values kResnetMxnet1 = {392.24, 393.53, 391.77, 390.09, 392.63, 392.85, 391.58};
+
+Tolerance timing(double margin, bool higher) {
+  Tolerance t;
+  t.margin = margin;
+  t.higher_is_better = higher;
+  t.lower_is_better = !higher;
+  t.one_sided = true;
+  return t;
+}
+
+TEST(Ratio, ThroughputLatencyAndScaling) {
+  const Judgement worked = judge_ratio(11233.92, kResnetMxnet32, timing(0.05, true));
+  EXPECT_EQ(worked.verdict, Verdict::kReproduced);
+  EXPECT_THAT(worked.reason, HasSubstr("below all repeats"));
+  EXPECT_EQ(judge_ratio(12500, kResnetMxnet32, timing(0.05, true)).verdict, Verdict::kDiffersWorse);
+  EXPECT_EQ(judge_ratio(11930, kResnetMxnet32, timing(0.05, true)).verdict, Verdict::kInconclusive);
+  EXPECT_EQ(judge_ratio(11900, kResnetMxnet32, timing(0.05, true)).verdict,
+            Verdict::kWithinTolerance);
+  const Judgement faster = judge_ratio(9000, kResnetMxnet32, timing(0.05, true));
+  EXPECT_EQ(faster.verdict, Verdict::kReproduced);
+  EXPECT_THAT(faster.reason, HasSubstr("better, 1.259 times"));
+  EXPECT_EQ(judge_ratio(11000, Values{11000}, timing(0.05, true)).verdict,
+            Verdict::kWithinTolerance);
+  EXPECT_EQ(judge_ratio(12500, Values{11000}, timing(0.05, true)).verdict, Verdict::kInconclusive);
+  // Latency: ten per cent above is the limit.
+  EXPECT_EQ(judge_ratio(26.31, Values{28, 28.1, 28.2, 28.3, 28.4, 28.5, 28.9}, timing(0.10, false))
+                .verdict,
+            Verdict::kReproduced);
+  EXPECT_EQ(judge_ratio(26.31, Values{29.5, 29.6, 29.7, 29.8, 29.9, 30, 30.1}, timing(0.10, false))
+                .verdict,
+            Verdict::kDiffersWorse);
+  EXPECT_EQ(judge_speedup(28.67, kResnetMxnet32, kResnetMxnet1, timing(0.05, true)).verdict,
+            Verdict::kReproduced);
+}
+
+TEST(ManyRows, HolmTurnsChanceFindingsIntoInconclusive) {
+  std::vector<Judgement> rows(4);
+  for (Judgement& row : rows) row.verdict = Verdict::kDiffersWorse;
+  rows[0].p = 0.04;
+  rows[1].p = 0.0001;
+  rows[2].p = 0.03;
+  rows[3].verdict = Verdict::kReproduced;
+  std::vector<Judgement*> all;
+  for (Judgement& row : rows) all.push_back(&row);
+  correct_for_many_rows(all);
+  EXPECT_EQ(rows[0].verdict, Verdict::kInconclusive);
+  EXPECT_EQ(rows[1].verdict, Verdict::kDiffersWorse);
+  EXPECT_EQ(rows[2].verdict, Verdict::kInconclusive);
+  EXPECT_EQ(rows[3].verdict, Verdict::kReproduced);
+}
+
+// Shares of REPRODUCED, WITHIN, INCONCLUSIVE, DIFFERS when both sides are drawn anew.
+std::array<double, 4> shares(double sd, int published_n, int own_n, double true_delta) {
+  constexpr int kDraws = 20'000;
+  std::mt19937_64 random(7);
+  std::normal_distribution<double> normal(0, sd);
+  std::array<double, 4> counts{};
+  for (int i = 0; i < kDraws; ++i) {
+    Values published;
+    Values own;
+    for (int j = 0; j < published_n; ++j) published.push_back(normal(random));
+    for (int j = 0; j < own_n; ++j) own.push_back(normal(random) + true_delta);
+    const Summary p = summarise(published);
+    const Verdict verdict = own_n == 1 ? judge_single_run(p, own[0], points(0.30)).verdict
+                                       : judge_means(p, summarise(own), points(0.30)).verdict;
+    const size_t at = verdict == Verdict::kReproduced        ? 0
+                      : verdict == Verdict::kWithinTolerance ? 1
+                      : verdict == Verdict::kInconclusive    ? 2
+                                                             : 3;
+    counts[at] += 1.0 / kDraws;
+  }
+  return counts;
+}
+
+TEST(OperatingCharacteristics, OfTheRules) {
+  struct Case {
+    double sd;
+    int published_n, own_n;
+    double delta;
+    std::array<double, 4> expected;
+  };
+  for (const Case& c :
+       {Case{0.169, 5, 3, 0, {.38, .61, .01, .01}}, Case{0.169, 5, 3, -0.3, {.05, .45, .15, .35}},
+        Case{0.169, 5, 8, 0, {.76, .24, 0, 0}}, Case{0.0994, 5, 3, -0.3, {.05, .46, .03, .47}},
+        Case{0.098, 8, 3, 0, {.91, .09, 0, 0}}, Case{0.169, 5, 1, 0, {0, .95, .04, .01}}}) {
+    const auto got = shares(c.sd, c.published_n, c.own_n, c.delta);
+    for (size_t i = 0; i < 4; ++i)
+      EXPECT_NEAR(got[i], c.expected[i], 0.0125)
+          << c.sd << " " << c.own_n << " " << c.delta << " " << i;
+  }
+}
+
+v1::Recipe recipe_of(const std::string& text) {
+  v1::Recipe recipe;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &recipe)) << text;
+  return recipe;
+}
+
+Trial trial(double accuracy) {
+  Trial t;
+  t.metrics["accuracy"] = accuracy;
+  t.train_seconds = 90;
+  return t;
+}
+
+BenchResult bench(const std::string& id, uint32_t batch, double rate) {
+  BenchResult b;
+  b.bench = id;
+  b.batch = batch;
+  for (int i = 0; i < 7; ++i)
+    b.repeats.push_back({rate * (1 + 0.001 * i), Values(400, batch / rate)});
+  return b;
+}
+
+TEST(Rows, WithPublishedValue) {
+  const v1::Recipe recipe = recipe_of(R"(
+    expect { id: "a" metric: "accuracy" unit: "%" direction: HIGHER single { v: 93.4 } margin { absolute: 0.5 } gate: true
+             at { printed: "93.4" } })");
+  Measurements m;
+  m.trials = {trial(0.9338), trial(0.9342), trial(0.9335)};
+  const Row row = make_rows(recipe, m)[0];
+  EXPECT_EQ(row.published, "93.4");
+  EXPECT_EQ(row.published_n, "?");
+  EXPECT_EQ(row.measured, "93.38 ± 0.04");
+  EXPECT_EQ(row.delta, "\u22120.02");
+  EXPECT_EQ(row.margin, "±0.50");
+  EXPECT_EQ(row.judgement.verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(exit_of_rows({row}, true), Exit::kOk);
+  m.not_comparable = "modified: training.epochs 90 → 5";
+  const Row modified = make_rows(recipe, m)[0];
+  EXPECT_EQ(modified.judgement.verdict, Verdict::kNotComparable);
+  EXPECT_EQ(modified.judgement.reason, m.not_comparable);
+  EXPECT_EQ(exit_of_rows({modified}, true), Exit::kNotRun);
+  EXPECT_EQ(exit_of_rows(make_rows(recipe, {}), false), Exit::kOk);
+  EXPECT_EQ(make_rows(recipe, {})[0].judgement.verdict, Verdict::kNotRun);
+}
+
+TEST(Rows, MeasuredOnly) {
+  const v1::Recipe recipe = recipe_of(R"(
+    bench { id: "infer" mode: INFER }
+    expect { id: "sd" metric: "accuracy:sd" unit: "1" direction: LOWER }
+    expect { id: "thr" bench: "infer" metric: "throughput" unit: "img/s" direction: HIGHER scope { batch: 8 } }
+    expect { id: "p99" bench: "infer" metric: "latency" unit: "ms" direction: LOWER scope { batch: 8 } quantile { p: 0.99 def: NEAREST_RANK } }
+    expect { id: "p999" bench: "infer" metric: "latency" unit: "ms" direction: LOWER scope { batch: 8 } quantile { p: 0.999 def: NEAREST_RANK } }
+    expect { id: "b1" bench: "infer" metric: "throughput" unit: "img/s" direction: HIGHER scope { batch: 1 } })");
+  Measurements m;
+  m.trials = {trial(0.93), trial(0.94)};
+  m.benches = {bench("infer", 8, 1600)};
+  const std::vector<Row> rows = make_rows(recipe, m);
+  EXPECT_EQ(rows[0].published, "—");
+  EXPECT_EQ(rows[0].measured, "0.00707");
+  EXPECT_EQ(rows[0].judgement.verdict, Verdict::kNoPublishedValue);
+  EXPECT_EQ(rows[1].measured, "1,605");
+  EXPECT_EQ(rows[1].group, "inference throughput");
+  EXPECT_EQ(rows[2].measured, "5.000");
+  EXPECT_EQ(rows[3].judgement.verdict, Verdict::kInvalid);
+  EXPECT_THAT(rows[3].judgement.reason, HasSubstr("n too small"));
+  EXPECT_EQ(rows[4].judgement.verdict, Verdict::kNotRun);
+}
+
+TEST(Rows, TimingNeedsTheSameHardwareAndAQuietMachine) {
+  const v1::Recipe recipe = recipe_of(R"(
+    platform { device: "Tesla V100-SXM2-16GB" same_class: "V100-SXM2" }
+    bench { id: "train" mode: TRAIN }
+    expect { id: "t" bench: "train" metric: "throughput" unit: "img/s" direction: HIGHER single { v: 1376 } gate: true at { printed: "1376" } })");
+  Measurements m;
+  m.benches = {bench("train", 192, 1400)};
+  m.device = "NVIDIA H200";
+  EXPECT_EQ(make_rows(recipe, m)[0].judgement.verdict, Verdict::kNotComparable);
+  m.device = "Tesla V100-SXM2-32GB";
+  EXPECT_EQ(make_rows(recipe, m)[0].judgement.verdict, Verdict::kReproduced);
+  m.benches[0].noise = {NoiseCheck{"repeats", 0.09, 0.02, 0.05, NoiseLevel::kBlock}};
+  const Row noisy = make_rows(recipe, m)[0];
+  EXPECT_EQ(noisy.judgement.verdict, Verdict::kInvalid);
+  EXPECT_EQ(exit_of_rows({noisy}, false), Exit::kUndecided);
+}
+
+TEST(Rows, ScalingSeedsExtremesAndSuspects) {
+  const v1::Recipe recipe = recipe_of(R"(
+    platform { device: "cpu" }
+    bench { id: "train" mode: TRAIN }
+    expect { id: "g1" bench: "train" metric: "throughput" unit: "img/s" direction: HIGHER scope { devices: 1 } single { v: 100 } }
+    expect { id: "g8" bench: "train" metric: "throughput" unit: "img/s" direction: HIGHER scope { devices: 8 } single { v: 780 } }
+    expect { id: "scale" metric: "weak_scaling" unit: "x" direction: HIGHER ratio { v: 7.79 num: "g8" den: "g1" } decimals: 2 }
+    expect { id: "seeds" metric: "accuracy" unit: "%" direction: HIGHER sample { v: [93.1, 93.3, 93.2] } margin { absolute: 0.5 } decimals: 2 }
+    expect { id: "max" metric: "accuracy" unit: "%" direction: EITHER extreme { v: 93.3 n: 3 which: MAX of: "seeds" } decimals: 2 }
+    expect { id: "sd" metric: "accuracy" unit: "%" direction: LOWER spread { v: 0.1 n: 3 } decimals: 2 }
+    expect { id: "bad" metric: "accuracy" unit: "%" direction: HIGHER single { v: 39.2 } margin { absolute: 0.5 } decimals: 2
+             suspect { why: "digits swapped" corrected: 93.2 } })");
+  Measurements m;
+  m.device = "cpu";
+  m.trials = {trial(0.9315), trial(0.9325), trial(0.932)};
+  m.benches = {bench("train", 32, 100), bench("train", 32, 790)};
+  m.benches[1].devices = 8;
+  const std::vector<Row> rows = make_rows(recipe, m);
+  EXPECT_EQ(rows[2].judgement.verdict, Verdict::kReproduced);
+  EXPECT_EQ(rows[2].measured, "7.90");
+  EXPECT_EQ(rows[3].published, "93.20 ± 0.10");
+  EXPECT_EQ(rows[3].judgement.verdict, Verdict::kReproduced);
+  EXPECT_EQ(rows[4].measured, "93.25");
+  EXPECT_EQ(rows[4].judgement.verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(rows[5].judgement.verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(rows[6].judgement.verdict, Verdict::kDiffersBetter);
+  EXPECT_THAT(
+      rows[6].note,
+      HasSubstr("SUSPECT SOURCE: digits swapped; against the corrected 93.20: WITHIN TOLERANCE"));
+}
+
+TEST(Exits, MostUrgentWins) {
+  EXPECT_EQ(more_urgent(Exit::kDiffers, Exit::kUndecided), Exit::kDiffers);
+  EXPECT_EQ(more_urgent(Exit::kOk, Exit::kNotRun), Exit::kNotRun);
+  const std::vector<Exit> order = {Exit::kUsage,    Exit::kSourceChanged, Exit::kDataMismatch,
+                                   Exit::kTampered, Exit::kCrashed,       Exit::kInterrupted,
+                                   Exit::kDiffers,  Exit::kUndecided,     Exit::kNotRun,
+                                   Exit::kOk};
+  for (size_t i = 0; i < order.size(); ++i) {
+    for (size_t j = 0; j < order.size(); ++j)
+      EXPECT_EQ(more_urgent(order[i], order[j]), order[std::min(i, j)]);
+  }
+}
+
+}  // namespace
+}  // namespace reciperun

@@ -1,0 +1,54 @@
+// What a run measured, as the verdicts need it: results of trials and benches, without files or
+// formats.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/recipe_run/statistics/noise.h"
+#include "tools/recipe_run/verdict/verdict.h"
+
+namespace reciperun {
+
+struct CurvePoint {
+  double x = 0;  // epochs
+  double y = 0;
+};
+
+struct Trial {
+  std::string name;  // "seed-0001"
+  uint64_t seed = 0;
+  std::map<std::string, double>
+      metrics;               // selected by the recipe's rule, in base units (fractions, nats)
+  double train_seconds = 0;  // active time of all segments, evaluations and checkpoints included
+  int segments = 1;          // 1 = never interrupted
+  std::string failure;       // "" or why it gave no result
+  std::vector<CurvePoint> loss_curve;    // training loss
+  std::vector<CurvePoint> metric_curve;  // headline metric at each evaluation
+};
+
+struct BenchRepeat {
+  double items_per_second = 0;       // by the bench's rate definition
+  std::vector<double> step_seconds;  // in time order
+};
+
+struct BenchResult {
+  std::string bench;
+  uint32_t devices = 1;
+  uint32_t batch = 0;
+  std::vector<BenchRepeat> repeats;
+  std::vector<NoiseCheck> noise;
+  std::string failure;  // "" or why it gave no result
+};
+
+struct Measurements {
+  std::vector<Trial> trials;
+  std::vector<BenchResult> benches;
+  std::string
+      not_comparable;  // "" or why no row can be compared, e.g. "modified: training.epochs 90 → 5"
+  std::string device;  // what it ran on
+  Evidence evidence = Evidence::kMeasured;
+};
+
+}  // namespace reciperun

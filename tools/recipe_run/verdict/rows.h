@@ -1,0 +1,53 @@
+// From a recipe's expectations and a run's measurements to the rows of a report.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "recipes/recipe.pb.h"
+#include "tools/recipe_run/verdict/measurements.h"
+
+namespace reciperun {
+
+struct Row {
+  std::string id;
+  std::string group;  // "accuracy", "time to train", "training throughput", "inference throughput",
+                      // "latency"
+  std::string title;
+  std::string unit;
+  std::string published;  // as text; "—" if there is none
+  std::string published_n;
+  std::string measured;
+  std::string measured_n;
+  std::string delta;
+  std::string interval;
+  std::string margin;
+  Judgement judgement;
+  Evidence evidence = Evidence::kMeasured;
+  bool gate = false;
+  std::string
+      note;  // suspect source, noise warnings, the true percentile beside a published estimator
+  std::vector<double> values;  // measured, in the row's unit: one per trial or repeat
+};
+
+// One row per expectation, in the recipe's order, judged and Holm-corrected.
+std::vector<Row> make_rows(const v1::Recipe& recipe, const Measurements& measurements);
+
+// What the gate rows say together. `require`: rows not run count too.
+Exit exit_of_rows(const std::vector<Row>& rows, bool require);
+
+// Factor from base units (fractions, seconds, items/s) to `unit`; fails on an unknown unit.
+double unit_factor(const std::string& unit);
+
+// Metric "accuracy:sd" is the statistic "sd" over trials of the metric "accuracy"; "" means their
+// mean.
+struct MetricName {
+  std::string base;
+  std::string statistic;  // "", "sd", "min", "max"
+};
+MetricName split_metric(const std::string& metric);
+
+// Default margin of a metric where the expectation gives none.
+double default_margin(const v1::Expect& expect);
+
+}  // namespace reciperun

@@ -1,0 +1,55 @@
+// One function per kind of published row: numbers in, judgement out. No recipes, no files.
+#pragma once
+
+#include <span>
+
+#include "tools/recipe_run/statistics/summary.h"
+#include "tools/recipe_run/verdict/verdict.h"
+
+namespace reciperun {
+
+struct Tolerance {
+  double margin = 0;  // absolute, in the row's unit; for ratio rules relative
+  bool higher_is_better = true;
+  bool lower_is_better = false;  // neither: any difference is as bad
+  bool one_sided = false;        // better than published is never outside
+  int decimals = 3;              // for the numbers in reasons
+};
+
+// Published mean ± sd of n_p >= 2 runs against n >= 2 of ours: Welch interval and equivalence test.
+Judgement judge_means(const Summary& published, const Summary& ours, const Tolerance& tolerance);
+
+// The same against one run of ours: prediction interval; never better than WITHIN TOLERANCE.
+Judgement judge_single_run(const Summary& published, double ours, const Tolerance& tolerance);
+
+// A published value of `published.n` runs without spread; `lender` (n >= 2) stands in.
+Judgement judge_borrowed(const Summary& published, const Summary& lender, const Summary& ours,
+                         const Tolerance& tolerance);
+
+// A published mean of published.n >= 2 runs without spread and without a lender: our own spread (n
+// >= 2) stands in.
+Judgement judge_known_n(const Summary& published, const Summary& ours, const Tolerance& tolerance);
+
+// A published value without spread and without a lender: the margin alone, never better than WITHIN
+// TOLERANCE.
+Judgement judge_margin_only(double published, const Summary& ours, const Tolerance& tolerance);
+
+// The largest or smallest of our runs against the published mean and sd.
+Judgement judge_extreme(const Summary& published, std::span<const double> ours, bool maximum,
+                        const Tolerance& tolerance);
+
+// Our spread against the published one.
+Judgement judge_spread(const Summary& published, const Summary& ours);
+
+// Throughput, latency, time: repeats of ours against one published number, by their ratio.
+Judgement judge_ratio(double published, std::span<const double> repeats,
+                      const Tolerance& tolerance);
+
+// Speed-up or weak scaling: the ratio of two sets of repeats against a published ratio.
+Judgement judge_speedup(double published, std::span<const double> numerator,
+                        std::span<const double> denominator, const Tolerance& tolerance);
+
+// Holm's correction over all DIFFERS of one report: those that do not survive become INCONCLUSIVE.
+void correct_for_many_rows(std::span<Judgement* const> rows);
+
+}  // namespace reciperun
