@@ -161,11 +161,8 @@ struct Kernels {
   const UpdateKernels* update;
 };
 
-// The best table this processor can run. Chosen on the first call; thread-safe.
+// The best table this processor can run, chosen on the first call; thread-safe. The environment
+// variable ASSAY_CPU_ISA may name a lesser one ("avx2", "baseline"), for tests and comparisons.
 const Kernels& kernels();
-
-// The table called `isa`, or null if this build lacks it or this processor cannot run it: lets a
-// test compare all of them.
-const Kernels* kernels_for(const char* isa);
 
 }  // namespace assay::cpu

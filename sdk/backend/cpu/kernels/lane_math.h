@@ -89,6 +89,7 @@ inline float exponential_minus_1(float x) {
   return fma(s, e.tail, s - 1.0f);
 }
 
+// 0 below -88.7, where e^-x overflows, instead of a denormal.
 inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
 inline float hyperbolic_tangent(float x) {

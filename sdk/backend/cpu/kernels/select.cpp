@@ -1,4 +1,5 @@
 // Chooses the kernels this processor can run.
+#include <cstdlib>
 #include <string_view>
 
 #include "sdk/backend/cpu/kernels/kernels.h"
@@ -34,8 +35,11 @@ bool has_avx512() {
 
 const Kernels& choose() {
 #ifdef ASSAY_KERNELS_X86_64
-  if (has_avx512()) return avx512::kTable;
-  if (has_avx2()) return avx2::kTable;
+  const char* const variable = std::getenv("ASSAY_CPU_ISA");
+  const std::string_view most = variable != nullptr ? variable : "";
+  const bool baseline_only = most == "baseline";
+  if (has_avx512() && !baseline_only && most != "avx2") return avx512::kTable;
+  if (has_avx2() && !baseline_only) return avx2::kTable;
 #endif
   return baseline::kTable;
 }
@@ -45,15 +49,6 @@ const Kernels& choose() {
 const Kernels& kernels() {
   static const Kernels& chosen = choose();
   return chosen;
-}
-
-const Kernels* kernels_for(const char* isa) {
-  const std::string_view wanted = isa;
-#ifdef ASSAY_KERNELS_X86_64
-  if (wanted == "avx512" && has_avx512()) return &avx512::kTable;
-  if (wanted == "avx2" && has_avx2()) return &avx2::kTable;
-#endif
-  return wanted == "baseline" ? &baseline::kTable : nullptr;
 }
 
 }  // namespace assay::cpu

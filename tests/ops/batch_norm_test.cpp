@@ -1,0 +1,282 @@
+// BatchNorm in training and inference form, its gradient, folding and running statistics.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/harness/op_case.h"
+
+namespace assay::test {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+double normalised(double x, double gamma, double beta, double mean, double var, double epsilon) {
+  return gamma * (x - mean) / std::sqrt(var + epsilon) + beta;
+}
+
+// inputs x, gamma, beta, [residual]; outputs y, mean, var
+std::vector<Tensor> batch_norm_reference(const Op& op, const std::vector<Tensor>& in) {
+  const auto& p = std::get<BatchNorm>(op);
+  const size_t channels = in[1].values.size(), n = in[0].values.size();
+  const double rows = static_cast<double>(n / channels);
+  const std::vector<double>& x = in[0].values;
+  Tensor y = in[0], mean{in[1].dims, std::vector<double>(channels)}, var = mean;
+  for (size_t i = 0; i < n; ++i) mean.values[i % channels] += x[i] / rows;
+  for (size_t i = 0; i < n; ++i)
+    var.values[i % channels] += std::pow(x[i] - mean.values[i % channels], 2) / rows;
+  for (size_t i = 0; i < n; ++i) {
+    const size_t c = i % channels;
+    double v = normalised(x[i], in[1].values[c], in[2].values[c], mean.values[c], var.values[c],
+                          p.epsilon);
+    if (p.has_residual) v += in[3].values[i];
+    y.values[i] = p.relu ? std::max(v, 0.0) : v;
+  }
+  return {y, mean, var};
+}
+
+const std::vector<Dims> kShapes{{2, 1},        {7, 3},          {6, 5, 5, 5}, {3, 4, 4, 17},
+                                {2, 3, 5, 33}, {4, 9, 11, 64},  {128, 256},   {3, 130},
+                                {2, 1030},     {5, 30, 37, 12}, {600, 129}};
+
+OpCase batch_norm_case(const BatchNorm& op, const Dims& x) {
+  const Dims channels{x.back()};
+  const int64_t rows = x.numel() / x.back();
+  std::vector<Argument> inputs{{x, {}, Recipe::uniform(-2, 3)},
+                               {channels, DType::kF32, Recipe::uniform(0.5, 2)},
+                               {channels, DType::kF32, Recipe::uniform(-1, 1)}};
+  std::vector<int> gradients{0};
+  if (op.has_residual) {
+    inputs.push_back({x});
+    gradients.push_back(3);
+  }
+  // Moving gamma or beta moves a whole channel over the kink of relu, where differences are no
+  // derivative; BatchNormGrad.Values covers what this leaves out.
+  if (!op.relu) gradients.insert(gradients.end(), {1, 2});
+  return {to_text(x), op, inputs, {.terms = rows, .magnitude = 3, .ulps = 8}, gradients};
+}
+
+// With a handful of rows some channel has hardly any variance, which would magnify every round-off;
+// a large epsilon keeps the test well conditioned.
+float epsilon_for(const Dims& x) { return x.numel() / x.back() < 8 ? 0.5f : 1e-3f; }
+
+void check_batch_norm(bool relu, bool residual) {
+  for (const Dims& x : kShapes)
+    check_op(batch_norm_case({epsilon_for(x), relu, residual}, x), batch_norm_reference);
+}
+
+TEST(BatchNorm, Plain) { check_batch_norm(false, false); }
+TEST(BatchNorm, Relu) { check_batch_norm(true, false); }
+TEST(BatchNorm, Residual) { check_batch_norm(false, true); }
+TEST(BatchNorm, ResidualAndRelu) { check_batch_norm(true, true); }
+
+// A naive sum of squares in f32 would leave no digit of the variance.
+TEST(BatchNorm, LargeMeanDoesNotCancel) {
+  for (const double mean : {1e3, -1e4}) {
+    const OpCase c{"",
+                   BatchNorm{},
+                   {{{40, 30, 30, 7}, {}, Recipe::uniform(mean - 2, mean + 2)},
+                    {{7}, {}, Recipe::uniform(1, 1)},
+                    {{7}, {}, Recipe::uniform(0, 0)}}};
+    const std::vector<Tensor> inputs = make_inputs(c, DType::kF32);
+    const std::vector<Tensor> expected = batch_norm_reference(c.op, inputs);
+    const RunResult got = run_node(c.op, inputs, {DType::kF32, DType::kF32, DType::kF32});
+    const Tensor var = decode(got.outputs[2], {DType::kF32, {7}});
+    for (size_t k = 0; k < 7; ++k)
+      EXPECT_NEAR(var.values[k], expected[2].values[k], 2e-6 * expected[2].values[k]) << mean;
+  }
+}
+
+TEST(BatchNorm, ConstantChannelHasNoVariance) {
+  const RunResult got =
+      run_node(BatchNorm{}, {{{300, 1}, std::vector<double>(300, 0.1)}, {{1}, {1}}, {{1}, {0.5}}},
+               {DType::kF32, DType::kF32, DType::kF32});
+  EXPECT_LT(decode(got.outputs[2], {DType::kF32, {1}}).values[0], 1e-15);
+  EXPECT_NEAR(decode(got.outputs[0], {DType::kF32, {300, 1}}).values[0], 0.5, 1e-5);
+}
+
+TEST(BatchNorm, NaNReachesStatistics) {
+  std::vector<double> x(64, 1.0);
+  x[33] = kNaN;
+  const RunResult got = run_node(BatchNorm{}, {{{32, 2}, x}, {{2}, {1, 1}}, {{2}, {0, 0}}},
+                                 {DType::kF32, DType::kF32, DType::kF32});
+  const Tensor mean = decode(got.outputs[1], {DType::kF32, {2}});
+  EXPECT_EQ(mean.values[0], 1);
+  EXPECT_TRUE(std::isnan(mean.values[1]));
+  EXPECT_TRUE(std::isnan(decode(got.outputs[2], {DType::kF32, {2}}).values[1]));
+}
+
+// inputs x, gamma, beta, mean, var, dy, [y]; outputs dx, dgamma, dbeta, [dresidual]
+std::vector<Tensor> grad_reference(const Op& op, const std::vector<Tensor>& in) {
+  const auto& p = std::get<BatchNormGrad>(op);
+  const size_t channels = in[1].values.size(), n = in[0].values.size();
+  const double rows = static_cast<double>(n / channels);
+  Tensor dx = in[0], dgamma{in[1].dims, std::vector<double>(channels)}, dbeta = dgamma, g = in[5];
+  const auto xhat = [&](size_t i) {
+    const size_t c = i % channels;
+    return normalised(in[0].values[i], 1, 0, in[3].values[c], in[4].values[c], p.epsilon);
+  };
+  for (size_t i = 0; i < n; ++i) {
+    const size_t c = i % channels;
+    const double y =
+        p.has_residual && p.relu ? in[6].values[i] : in[1].values[c] * xhat(i) + in[2].values[c];
+    if (p.relu && y <= 0) g.values[i] = 0;
+    dgamma.values[c] += g.values[i] * xhat(i);
+    dbeta.values[c] += g.values[i];
+  }
+  for (size_t i = 0; i < n; ++i) {
+    const size_t c = i % channels;
+    const double scale = in[1].values[c] / std::sqrt(in[4].values[c] + p.epsilon);
+    dx.values[i] = scale * (g.values[i] - (dbeta.values[c] + xhat(i) * dgamma.values[c]) / rows);
+  }
+  if (!p.has_residual) return {dx, dgamma, dbeta};
+  return {dx, dgamma, dbeta, g};
+}
+
+TEST(BatchNormGrad, Values) {
+  for (const bool relu : {false, true}) {
+    for (const bool residual : {false, true}) {
+      for (const Dims& x : kShapes) {
+        const Dims c{x.back()};
+        OpCase op_case{to_text(x),
+                       BatchNormGrad{1e-3f, relu, residual},
+                       {{x, {}, Recipe::uniform(-2, 3)},
+                        {c, DType::kF32, Recipe::uniform(0.5, 2)},
+                        {c, DType::kF32},
+                        {c, DType::kF32, Recipe::uniform(0.4, 0.6)},
+                        {c, DType::kF32, Recipe::uniform(1, 2)},
+                        {x}},
+                       {.terms = x.numel() / x.back(), .magnitude = 3}};
+        if (relu && residual) op_case.inputs.push_back({x});
+        check_op(op_case, grad_reference);
+      }
+    }
+  }
+}
+
+// The mask recomputed from x must be the forward's own: dy passes exactly where y is not zero.
+TEST(BatchNormGrad, RecomputedMaskAgreesWithForward) {
+  const Dims dims{50, 20, 20, 3};
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    const OpCase c{"",
+                   BatchNorm{1e-5f, true, false},
+                   {{dims, {}, Recipe::uniform(-1, 1)},
+                    {{3}, DType::kF32, Recipe::listed({1e-38, 1, 0})},  // y: denormal, usual, tiny
+                    {{3}, DType::kF32, Recipe::listed({0, 0, 1e-40})}}};
+    const std::vector<Tensor> in = make_inputs(c, dtype);
+    const DType f32 = DType::kF32;
+    const RunResult forward = run_node(c.op, in, {dtype, f32, f32});
+    const Tensor y = decode(forward.outputs[0], {dtype, dims});
+    const Tensor mean = decode(forward.outputs[1], {f32, {3}});
+    const Tensor var = decode(forward.outputs[2], {f32, {3}});
+    // One element of dy at a time is too slow; dbeta counts the elements that pass.
+    const Tensor ones{dims, std::vector<double>(y.values.size(), 1.0)};
+    const RunResult backward =
+        run_node(BatchNormGrad{1e-5f, true, false}, {in[0], in[1], in[2], mean, var, ones},
+                 {dtype, f32, f32, f32, f32, dtype});
+    const Tensor dbeta = decode(backward.outputs[2], {f32, {3}});
+    std::array<double, 3> positive{};
+    for (size_t i = 0; i < y.values.size(); ++i) positive[i % 3] += y.values[i] > 0;
+    for (size_t k = 0; k < 3; ++k) EXPECT_EQ(dbeta.values[k], positive[k]) << k;
+  }
+}
+
+std::vector<Tensor> inference_reference(const Op& op, const std::vector<Tensor>& in) {
+  const auto& p = std::get<BatchNormInference>(op);
+  const size_t channels = in[1].values.size();
+  Tensor y = in[0];
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const size_t c = i % channels;
+    double v = normalised(in[0].values[i], in[1].values[c], in[2].values[c], in[3].values[c],
+                          in[4].values[c], p.epsilon);
+    if (p.has_residual) v += in[5].values[i];
+    y.values[i] = p.relu ? std::max(v, 0.0) : v;
+  }
+  return {y};
+}
+
+TEST(BatchNormInference, UsesGivenStatistics) {
+  for (const bool relu : {false, true}) {
+    for (const bool residual : {false, true}) {
+      for (const Dims& x : kShapes) {
+        const Dims c{x.back()};
+        OpCase op_case{to_text(x),
+                       BatchNormInference{1e-3f, relu, residual},
+                       {{x, {}, Recipe::uniform(-2, 3)},
+                        {c, DType::kF32, Recipe::uniform(0.5, 2)},
+                        {c, DType::kF32},
+                        {c, DType::kF32},
+                        {c, DType::kF32, Recipe::uniform(0.1, 2)}},
+                       {.magnitude = 5}};
+        if (residual) op_case.inputs.push_back({x});
+        check_op(op_case, inference_reference);
+      }
+    }
+  }
+}
+
+std::vector<Tensor> fold_reference(const Op& op, const std::vector<Tensor>& in) {
+  const auto& p = std::get<FoldBatchNorm>(op);
+  Tensor w = in[0], bias = in[1];
+  const size_t size = w.values.size() / bias.values.size();
+  for (size_t i = 0; i < w.values.size(); ++i)
+    w.values[i] *= in[1].values[i / size] / std::sqrt(in[4].values[i / size] + p.epsilon);
+  for (size_t k = 0; k < bias.values.size(); ++k)
+    bias.values[k] = normalised(0, in[1].values[k], in[2].values[k], in[3].values[k],
+                                in[4].values[k], p.epsilon);
+  return {w, bias};
+}
+
+TEST(FoldBatchNorm, GivesEqualConvolution) {
+  check_op({{"3x3",
+             FoldBatchNorm{1e-3f},
+             {{{5, 3, 3, 7}},
+              {{5}, {}, Recipe::uniform(0.5, 2)},
+              {{5}},
+              {{5}},
+              {{5}, {}, Recipe::uniform(0.1, 2)}},
+             {.magnitude = 1},
+             {},
+             {DType::kF32}}},
+           fold_reference);
+}
+
+std::vector<Tensor> running_reference(const Op& op, const std::vector<Tensor>& in) {
+  const auto& p = std::get<RunningStatistics>(op);
+  const double m = p.momentum, count = static_cast<double>(p.count);
+  Tensor mean = in[0], var = in[1];
+  for (size_t k = 0; k < mean.values.size(); ++k) {
+    mean.values[k] += m * (in[2].values[k] - mean.values[k]);
+    var.values[k] +=
+        m * (in[3].values[k] * (p.count > 1 ? count / (count - 1) : 1) - var.values[k]);
+  }
+  return {mean, var};
+}
+
+OpCase running_case(int64_t count, double loss) {
+  return {cat("count ", count),
+          RunningStatistics{0.1f, count},
+          {{{17}},
+           {{17}, {}, Recipe::uniform(0, 2)},
+           {{17}},
+           {{17}, {}, Recipe::uniform(0, 2)},
+           {{}, {}, Recipe::listed({loss})}},
+          {.magnitude = 1},
+          {},
+          {DType::kF32}};
+}
+
+TEST(RunningStatistics, Moves) {
+  check_op({running_case(0, 1), running_case(1, 1), running_case(10, -3)}, running_reference);
+}
+
+TEST(RunningStatistics, StaysWhenTheLossIsNotFinite) {
+  for (const double loss : {static_cast<double>(kNaN), std::numeric_limits<double>::infinity()}) {
+    const OpCase c = running_case(10, loss);
+    const std::vector<Tensor> in = make_inputs(c, DType::kF32);
+    const RunResult got = run_node(c.op, in, std::vector<DType>(5, DType::kF32));
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(got.outputs[i], encode(in[i], DType::kF32));
+  }
+}
+
+}  // namespace
+}  // namespace assay::test

@@ -1,0 +1,193 @@
+// Cast, Activation, ActivationGrad, Add, SumRows.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/harness/op_case.h"
+
+namespace assay::test {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+template <class F>
+Tensor map(const Tensor& x, F f) {
+  Tensor y = x;
+  for (double& v : y.values) v = f(v);
+  return y;
+}
+
+std::vector<Tensor> run(const Op& op, const std::vector<Tensor>& x, DType dtype = DType::kF32) {
+  const std::vector<DType> dtypes(x.size(), dtype);
+  const RunResult result = run_node(op, x, dtypes);
+  return {decode(result.outputs[0], {dtype, x[0].dims})};
+}
+
+double apply(ActivationKind kind, double x) {
+  switch (kind) {
+    case ActivationKind::kNone:
+      return x;
+    case ActivationKind::kRelu:
+      return std::max(x, 0.0);
+    case ActivationKind::kElu:
+      return x > 0 ? x : std::expm1(x);
+    case ActivationKind::kTanh:
+      return std::tanh(x);
+    case ActivationKind::kSigmoid:
+      return 1 / (1 + std::exp(-x));
+    case ActivationKind::kGelu:
+      return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
+    case ActivationKind::kSwish:
+      return x / (1 + std::exp(-x));
+  }
+  return kNaN;
+}
+
+std::vector<Tensor> activation_reference(const Op& op, const std::vector<Tensor>& x) {
+  const ActivationKind kind = std::get<Activation>(op).kind;
+  return {map(x[0], [&](double v) { return apply(kind, v); })};
+}
+
+const std::vector<ActivationKind> kKinds{ActivationKind::kRelu, ActivationKind::kElu,
+                                         ActivationKind::kTanh, ActivationKind::kSigmoid,
+                                         ActivationKind::kGelu, ActivationKind::kSwish};
+
+TEST(Activation, ValuesAndGradientsOfEveryKind) {
+  for (const ActivationKind kind : kKinds) {
+    const Activation op{kind};
+    // The gradient reads a saved tensor of magnitude 1, rounded to the data type.
+    const Accuracy accuracy{.magnitude = 1, .ulps = 4};
+    check_op({{"one", op, {{{1}}}, accuracy, {0}},
+              {"odd", op, {{{3, 17}, {}, Recipe::uniform(-4, 4)}}, accuracy, {0}},
+              {"wide", op, {{{33, 5, 7}, {}, Recipe::uniform(-30, 30)}}, accuracy, {0}},
+              {"parallel", op, {{{20011}, {}, Recipe::uniform(-6, 6)}}, accuracy, {0}}},
+             activation_reference);
+  }
+}
+
+TEST(Activation, KeepsNaNAndTheLimits) {
+  for (const ActivationKind kind : kKinds) {
+    const Tensor x{{4}, {kNaN, -200, 200, 0}};
+    const std::vector<double> y = run(Activation{kind}, {x})[0].values;
+    EXPECT_TRUE(std::isnan(y[0])) << static_cast<int>(kind);
+    for (int i = 1; i < 4; ++i) {
+      const auto expected = static_cast<float>(apply(kind, x.values[i]));
+      EXPECT_EQ(static_cast<float>(y[i]), expected) << static_cast<int>(kind);
+    }
+  }
+}
+
+// Every binade of f32, densely enough to meet the worst spots of the polynomials.
+Tensor all_magnitudes(double least, double most) {
+  Tensor x{{}, {}};
+  for (double m = least; m < most; m *= 1.0003) {
+    for (const double sign : {-1, 1}) x.values.push_back(static_cast<float>(sign * m));
+  }
+  x.dims = {static_cast<int64_t>(x.values.size())};
+  return x;
+}
+
+double ulp_of(double value) {
+  return std::ldexp(1.0, std::max(-126, std::ilogb(static_cast<float>(value))) - 23);
+}
+
+TEST(Activation, IsAccurateToAFewUlps) {
+  for (const auto kind : {ActivationKind::kElu, ActivationKind::kTanh, ActivationKind::kSigmoid,
+                          ActivationKind::kSwish}) {
+    const Tensor x = all_magnitudes(1e-30, 87);  // beyond, e^-x overflows and results become 0
+    const Tensor y = run(Activation{kind}, {x})[0];
+    double worst = 0, where = 0;
+    for (size_t i = 0; i < x.values.size(); ++i) {
+      const double expected = apply(kind, x.values[i]);
+      const double error = std::abs(y.values[i] - expected) / ulp_of(expected);
+      if (error > worst) worst = error, where = x.values[i];
+    }
+    EXPECT_LE(worst, 3.0) << static_cast<int>(kind) << " at " << where;
+  }
+}
+
+// 1 + erf cancels for negative x, so Gelu is accurate relative to x there, not to its tiny value.
+TEST(Activation, GeluIsAccurateRelativeToItsInput) {
+  const Tensor x = all_magnitudes(1e-30, 100);
+  const Tensor y = run(Activation{ActivationKind::kGelu}, {x})[0];
+  for (size_t i = 0; i < x.values.size(); ++i) {
+    const double expected = apply(ActivationKind::kGelu, x.values[i]);
+    EXPECT_LE(std::abs(y.values[i] - expected), 2.5 * ulp_of(x.values[i])) << x.values[i];
+  }
+}
+
+TEST(ActivationGrad, OfReluIsZeroAtZeroAndPassesNaN) {
+  const std::vector<double> dx = run(ActivationGrad{ActivationKind::kRelu},
+                                     {{{4}, {0, 1, kNaN, 0}}, {{4}, {5, 6, 7, kNaN}}})[0]
+                                     .values;
+  EXPECT_EQ(dx[0], 0);
+  EXPECT_EQ(dx[1], 6);
+  EXPECT_EQ(dx[2], 7);
+  EXPECT_EQ(dx[3], 0);
+}
+
+std::vector<Tensor> add_reference(const Op&, const std::vector<Tensor>& x) {
+  Tensor y = x[0];
+  for (size_t i = 0; i < y.values.size(); ++i) y.values[i] += x[1].values[i];
+  return {y};
+}
+
+TEST(Add, ValuesAndGradients) {
+  check_op({{"scalar", Add{}, {{{}}, {{}}}, {}, {0, 1}},
+            {"odd", Add{}, {{{3, 5}}, {{3, 5}}}, {}, {0, 1}},
+            {"parallel", Add{}, {{{5, 20, 331}}, {{5, 20, 331}}}, {}, {0, 1}}},
+           add_reference);
+}
+
+std::vector<Tensor> cast_reference(const Op& op, const std::vector<Tensor>& x) {
+  return {rounded(x[0], std::get<Cast>(op).dtype)};
+}
+
+TEST(Cast, RoundsToNearestEven) {
+  for (const DType to : {DType::kF32, DType::kBf16}) {
+    check_op({{"odd", Cast{to}, {{{7, 3}, {}, Recipe::uniform(-1e4, 1e4)}}},
+              {"parallel", Cast{to}, {{{40007}, {}, Recipe::uniform(-1e-3, 1e-3)}}}},
+             cast_reference);
+  }
+}
+
+// Ties both ways, the largest finite number, overflow, infinity, NaN, denormals of both types.
+TEST(Cast, HandlesEverySortOfNumber) {
+  const Tensor x{{11},
+                 {1 + 0x1p-8, 1 + 3 * 0x1p-8, -1 - 0x1p-8 - 0x1p-20, 3.4028234e38, kInfinity,
+                  -kInfinity, kNaN, 0x1p-133, 0x1p-134, 0x1.8p-134, -0.0}};
+  const RunResult result = run_node(Cast{DType::kBf16}, {x}, {DType::kF32});
+  const std::vector<double> y = decode(result.outputs[0], {DType::kBf16, x.dims}).values;
+  const std::vector<double> expected{1,         1 + 0x1p-6, -1 - 0x1p-7, kInfinity,
+                                     kInfinity, -kInfinity, kNaN,        0x1p-133,
+                                     0,         0x1p-133,   -0.0};
+  for (size_t i = 0; i < y.size(); ++i) {
+    if (std::isnan(expected[i])) {
+      EXPECT_TRUE(std::isnan(y[i]));
+    } else {
+      EXPECT_EQ(y[i], expected[i]) << i;
+      EXPECT_EQ(std::signbit(y[i]), std::signbit(expected[i])) << i;
+    }
+  }
+}
+
+std::vector<Tensor> sum_rows_reference(const Op&, const std::vector<Tensor>& x) {
+  const int64_t channels = x[0].dims.back();
+  Tensor y{{channels}, std::vector<double>(static_cast<size_t>(channels))};
+  for (size_t i = 0; i < x[0].values.size(); ++i) y.values[i % channels] += x[0].values[i];
+  return {y};
+}
+
+TEST(SumRows, SumsAnyNumberOfChannels) {
+  std::vector<OpCase> cases;
+  for (const int64_t channels : {1, 3, 5, 10, 17, 33, 64, 127, 128, 129, 1025}) {
+    const int64_t rows = 20 + 30000 / channels;
+    cases.push_back({cat(channels, " channels"), SumRows{}, {{{rows, channels}}}, {rows}});
+    cases.push_back({cat(channels, " channels, 1 row"), SumRows{}, {{{channels}}}});
+  }
+  check_op(cases, sum_rows_reference);
+}
+
+}  // namespace
+}  // namespace assay::test

@@ -1,0 +1,170 @@
+// Softmax, SoftmaxCrossEntropy and its gradient, TopKCorrect.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/harness/op_case.h"
+
+namespace assay::test {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// log softmax of row r.
+std::vector<double> log_softmax(const Tensor& x, int64_t r) {
+  const auto begin = x.values.begin() + r * x.dims[1];
+  std::vector<double> row(begin, begin + x.dims[1]);
+  const double largest = *std::max_element(row.begin(), row.end());
+  double sum = 0;
+  for (const double v : row) sum += std::exp(v - largest);
+  for (double& v : row) v -= largest + std::log(sum);
+  return row;
+}
+
+std::vector<Tensor> softmax_reference(const Op&, const std::vector<Tensor>& x) {
+  Tensor y{x[0].dims, {}};
+  for (int64_t r = 0; r < y.dims[0]; ++r) {
+    for (const double v : log_softmax(x[0], r)) y.values.push_back(std::exp(v));
+  }
+  return {y};
+}
+
+std::vector<Tensor> loss_reference(const Op& op, const std::vector<Tensor>& x) {
+  const auto& p = std::get<SoftmaxCrossEntropy>(op);
+  const double s = p.label_smoothing;
+  const int64_t rows = x[0].dims[0], classes = x[0].dims[1];
+  double loss = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto label = static_cast<int64_t>(x[1].values[r]);
+    if (label == -1) continue;
+    const std::vector<double> log_p = log_softmax(x[0], r);
+    loss -= (1 - s) * log_p[label];
+    for (const double v : log_p) loss -= s / static_cast<double>(classes) * v;
+  }
+  return {{{}, {p.mean ? loss / static_cast<double>(rows) : loss}}};
+}
+
+const std::vector<Dims> kShapes{{1, 1}, {3, 5}, {128, 10}, {7, 33}, {5, 1000}, {700, 17}};
+
+TEST(Softmax, Values) {
+  for (const Dims& dims : kShapes) {
+    check_op({to_text(dims), Softmax{}, {{dims, {}, Recipe::uniform(-9, 9)}}, {dims[1], 0, 16}},
+             softmax_reference);
+  }
+}
+
+TEST(Softmax, SurvivesHugeLogits) {
+  const Tensor x{{2, 3}, {3e38, -3e38, 0, -1e30, -1e30, -1e30}};
+  const RunResult got = run_node(Softmax{}, {x}, {DType::kF32});
+  const std::vector<double> y = decode(got.outputs[0], {DType::kF32, x.dims}).values;
+  EXPECT_EQ(y[0], 1);
+  EXPECT_EQ(y[1], 0);
+  EXPECT_NEAR(y[3], 1.0 / 3, 1e-7);
+}
+
+TEST(SoftmaxCrossEntropy, ValuesAndGradients) {
+  for (const Dims& dims : kShapes) {
+    for (const float smoothing : {0.0f, 0.1f}) {
+      for (const bool mean : {false, true}) {
+        const Argument labels{{dims[0]}, DType::kI32, Recipe::integer(-1, dims[1] - 1)};
+        // The sum of the losses is rounded once; its terms are about 10 each.
+        const double rows = static_cast<double>(dims[0]);
+        check_op({to_text(dims),
+                  SoftmaxCrossEntropy{smoothing, mean},
+                  {{dims, {}, Recipe::uniform(-9, 9)}, labels},
+                  {.terms = dims[1], .magnitude = mean ? 10 : 10 * std::sqrt(rows), .ulps = 16},
+                  {0}},
+                 loss_reference);
+      }
+    }
+  }
+}
+
+// The gradient's own tolerance above is that of the loss; here it is that of a probability.
+TEST(SoftmaxCrossEntropyGrad, IsSoftmaxMinusTarget) {
+  const Reference reference = [](const Op& op, const std::vector<Tensor>& x) {
+    const auto& p = std::get<SoftmaxCrossEntropyGrad>(op);
+    const int64_t rows = x[0].dims[0], classes = x[0].dims[1];
+    Tensor dx{x[0].dims, {}};
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto label = static_cast<int64_t>(x[1].values[r]);
+      const std::vector<double> log_p = log_softmax(x[0], r);
+      for (int64_t c = 0; c < classes; ++c) {
+        const double q = (1 - p.label_smoothing) * (c == label) +
+                         p.label_smoothing / static_cast<double>(classes);
+        const double factor = x[2].values[0] / (p.mean ? static_cast<double>(rows) : 1);
+        dx.values.push_back(label == -1 ? 0 : factor * (std::exp(log_p[c]) - q));
+      }
+    }
+    return std::vector<Tensor>{dx};
+  };
+  for (const Dims& dims : kShapes) {
+    for (const bool mean : {false, true}) {
+      check_op({to_text(dims),
+                SoftmaxCrossEntropyGrad{0.1f, mean},
+                {{dims, {}, Recipe::uniform(-9, 9)},
+                 {{dims[0]}, DType::kI32, Recipe::integer(-1, dims[1] - 1)},
+                 {{}, DType::kF32, Recipe::listed({0.75})}},
+                {.terms = dims[1],
+                 .magnitude = mean ? 1.0 / static_cast<double>(dims[0]) : 1,
+                 .ulps = 16}},
+               reference);
+    }
+  }
+}
+
+double loss_of(const Tensor& x, const Tensor& labels) {
+  const RunResult got = run_node(SoftmaxCrossEntropy{}, {x, labels}, {DType::kF32, DType::kI32});
+  return decode(got.outputs[0], {DType::kF32, {}}).values[0];
+}
+
+TEST(SoftmaxCrossEntropy, BadLabelsAndNaNGiveNaN) {
+  const Tensor x{{2, 3}, {1, 2, 3, 4, 5, 6}};
+  for (const double label : {-2.0, 3.0, 2147483647.0, -2147483648.0})
+    EXPECT_TRUE(std::isnan(loss_of(x, {{2}, {0, label}}))) << label;
+  EXPECT_TRUE(std::isnan(loss_of({{1, 3}, {1, kNaN, 3}}, {{1}, {0}})));
+  EXPECT_TRUE(std::isnan(loss_of({{1, 3}, {1, kInfinity, 3}}, {{1}, {0}})));
+}
+
+TEST(SoftmaxCrossEntropy, SurvivesHugeLogits) {
+  EXPECT_EQ(loss_of({{1, 2}, {1e30, 0}}, {{1}, {0}}), 0);
+  EXPECT_FLOAT_EQ(static_cast<float>(loss_of({{1, 2}, {1e30, 0}}, {{1}, {1}})), 1e30f);
+}
+
+std::vector<Tensor> top_k_reference(const Op& op, const std::vector<Tensor>& x) {
+  const int64_t rows = x[0].dims[0], classes = x[0].dims[1], k = std::get<TopKCorrect>(op).k;
+  double correct = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto label = static_cast<int64_t>(x[1].values[r]);
+    if (label < 0) continue;
+    const double* row = x[0].values.data() + r * classes;
+    int64_t ahead = 0;
+    for (int64_t c = 0; c < classes; ++c)
+      ahead += row[c] > row[label] || (row[c] == row[label] && c < label);
+    correct += ahead < k;
+  }
+  return {{{}, {correct}}};
+}
+
+TEST(TopKCorrect, CountsWithTies) {
+  for (const Dims& dims : kShapes) {
+    for (const int64_t k : {1, 2, 5}) {
+      check_op({cat(to_text(dims), " k ", k),
+                TopKCorrect{k},
+                {{dims, {}, Recipe::integer(-3, 3)},  // many ties
+                 {{dims[0]}, DType::kI32, Recipe::integer(-1, dims[1] - 1)}}},
+               top_k_reference);
+    }
+  }
+}
+
+TEST(TopKCorrect, NaNNeverCounts) {
+  const Tensor x{{3, 2}, {kNaN, 0, 0, kNaN, kNaN, kNaN}};
+  const RunResult got = run_node(TopKCorrect{1}, {x, {{3}, {0, 0, 1}}}, {DType::kF32, DType::kI32});
+  EXPECT_EQ(decode(got.outputs[0], {DType::kF32, {}}).values[0], 1);  // only the middle row
+}
+
+}  // namespace
+}  // namespace assay::test

@@ -1,0 +1,110 @@
+// Store, GradientNorm, CountStep, LossScaleUpdate.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/harness/op_case.h"
+
+namespace assay::test {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+const std::vector<DType> kF32Only{DType::kF32};
+
+std::vector<Tensor> store_reference(const Op& op, const std::vector<Tensor>& x) {
+  Tensor y = x[1];
+  if (std::get<Store>(op).accumulate) {
+    for (size_t i = 0; i < y.values.size(); ++i) y.values[i] += x[0].values[i];
+  }
+  return {y};
+}
+
+TEST(Store, CopiesOrAdds) {
+  for (const bool accumulate : {false, true}) {
+    for (const Dims& dims : {Dims{}, Dims{3, 5}, Dims{40001}})
+      check_op({to_text(dims), Store{accumulate}, {{dims}, {dims}}, {}, {}, kF32Only},
+               store_reference);
+  }
+}
+
+// outputs norm, multiplier, skip
+std::vector<Tensor> norm_reference(const Op& op, const std::vector<Tensor>& x) {
+  const auto& p = std::get<GradientNorm>(op);
+  double sum = 0;
+  for (size_t i = 1; i < x.size(); ++i) {
+    for (const double v : x[i].values) sum += v * v;
+  }
+  const double unscale = 1 / (x[0].values[0] * static_cast<double>(p.accumulate));
+  const double norm = std::sqrt(sum) * unscale;
+  const double clip = p.clip_norm > 0 ? std::min(1.0, p.clip_norm / norm) : 1;
+  return {{{}, {norm}}, {{}, {clip * unscale}}, {{}, {0}}};
+}
+
+TEST(GradientNorm, NormMultiplierAndSkip) {
+  for (const GradientNorm& op :
+       {GradientNorm{0, 1}, GradientNorm{1.5f, 1}, GradientNorm{1e6f, 1}, GradientNorm{0.01f, 3}}) {
+    const Argument scale{{}, {}, Recipe::listed({128})};
+    check_op(
+        {{"one", op, {scale, {{3, 5}}}, {}, {}, kF32Only},
+         {"many", op, {scale, {{17}}, {{1}}, {{33, 1001}}, {{20000}}, {{7}}}, {}, {}, kF32Only}},
+        norm_reference);
+  }
+}
+
+TEST(GradientNorm, DoesNotOverflowNorUnderflow) {
+  for (const double size : {1e38, 1e-42}) {
+    const Tensor g = rounded({{3}, {size, -size, size}}, DType::kF32);
+    const RunResult got = run_node(GradientNorm{}, {{{}, {1}}, g}, {DType::kF32, DType::kF32});
+    EXPECT_NEAR(decode(got.outputs[0], {DType::kF32, {}}).values[0] / (g.values[0] * std::sqrt(3)),
+                1, 1e-3);  // a denormal has few digits
+    EXPECT_EQ(decode(got.outputs[2], {DType::kF32, {}}).values[0], 0);
+  }
+}
+
+TEST(GradientNorm, SkipsOnAnyNonFiniteElement) {
+  for (const double bad : {kNaN, kInfinity, -kInfinity}) {
+    for (const size_t at : {size_t{0}, size_t{20000}, size_t{40000}}) {
+      std::vector<double> g(40001, 1e-3);
+      g[at] = bad;
+      const RunResult got = run_node(GradientNorm{1, 1}, {{{}, {1}}, {{2}, {1, 2}}, {{40001}, g}},
+                                     {DType::kF32, DType::kF32, DType::kF32});
+      EXPECT_EQ(decode(got.outputs[1], {DType::kF32, {}}).values[0], 0);
+      EXPECT_EQ(decode(got.outputs[2], {DType::kF32, {}}).values[0], 1);
+    }
+  }
+}
+
+TEST(CountStep, CountsUnlessSkipped) {
+  const std::vector<DType> dtypes{DType::kI64, DType::kF32};
+  const auto after = [&](double skip) {
+    const RunResult got = run_node(CountStep{}, {{{}, {5e9}}, {{}, {skip}}}, dtypes);
+    return decode(got.outputs[0], {DType::kI64, {}}).values[0];
+  };
+  EXPECT_EQ(after(0), 5e9 + 1);
+  EXPECT_EQ(after(1), 5e9);
+}
+
+struct ScaleState {
+  double scale, good;
+  bool operator==(const ScaleState&) const = default;
+};
+ScaleState scale_after(const LossScaleUpdate& op, ScaleState before, double skip) {
+  const RunResult got = run_node(op, {{{}, {before.scale}}, {{}, {before.good}}, {{}, {skip}}},
+                                 {DType::kF32, DType::kI32, DType::kF32});
+  return {decode(got.outputs[0], {DType::kF32, {}}).values[0],
+          decode(got.outputs[1], {DType::kI32, {}}).values[0]};
+}
+
+TEST(LossScaleUpdate, GrowsAndBacksOffWithinItsBounds) {
+  const LossScaleUpdate op{2, 0.5f, 3, 1, 1024};
+  EXPECT_EQ(scale_after(op, {64, 0}, 0), (ScaleState{64, 1}));
+  EXPECT_EQ(scale_after(op, {64, 1}, 0), (ScaleState{64, 2}));
+  EXPECT_EQ(scale_after(op, {64, 2}, 0), (ScaleState{128, 0}));
+  EXPECT_EQ(scale_after(op, {1024, 2}, 0), (ScaleState{1024, 0}));
+  EXPECT_EQ(scale_after(op, {64, 2}, 1), (ScaleState{32, 0}));
+  EXPECT_EQ(scale_after(op, {1, 2}, 1), (ScaleState{1, 0}));
+}
+
+}  // namespace
+}  // namespace assay::test
