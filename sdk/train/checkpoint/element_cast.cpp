@@ -1,0 +1,124 @@
+#include "sdk/train/checkpoint/element_cast.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "sdk/base/bfloat16.h"
+#include "sdk/base/error.h"
+
+namespace assay::checkpoint {
+namespace {
+
+template <class T>
+T load(std::span<const std::byte> data, size_t index) {
+  T value;
+  std::memcpy(&value, data.data() + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <class T>
+void store(std::span<std::byte> data, size_t index, T value) {
+  std::memcpy(data.data() + index * sizeof(T), &value, sizeof(T));
+}
+
+void store_float(std::span<std::byte> data, DType dtype, size_t index, double value) {
+  switch (dtype) {
+    case DType::kF64:
+      return store(data, index, value);
+    case DType::kBf16:
+      return store(data, index, Bfloat16(static_cast<float>(value)));
+    case DType::kF16:
+      return store(data, index, half_from_float(static_cast<float>(value)));
+    default:
+      return store(data, index, static_cast<float>(value));
+  }
+}
+
+}  // namespace
+
+std::vector<std::byte> permute(std::span<const std::byte> source, size_t element_bytes,
+                               std::span<const int64_t> dims, std::span<const int> order) {
+  const size_t rank = dims.size();
+  std::vector<size_t> source_strides(rank, element_bytes);
+  for (size_t axis = rank; axis-- > 1;) {
+    source_strides[axis - 1] = source_strides[axis] * static_cast<size_t>(dims[axis]);
+  }
+  std::vector<std::byte> result(source.size());
+  std::vector<int64_t> index(rank, 0);  // in the order of the result
+  for (size_t to = 0; to < result.size(); to += element_bytes) {
+    size_t from = 0;
+    for (size_t axis = 0; axis < rank; ++axis) {
+      from += static_cast<size_t>(index[axis]) * source_strides[static_cast<size_t>(order[axis])];
+    }
+    std::memcpy(result.data() + to, source.data() + from, element_bytes);
+    for (size_t axis = rank; axis-- > 0;) {
+      if (++index[axis] < dims[static_cast<size_t>(order[axis])]) break;
+      index[axis] = 0;
+    }
+  }
+  return result;
+}
+
+void cast_elements(std::span<const std::byte> source, DType from, std::span<std::byte> target,
+                   DType to) {
+  const size_t count = source.size() / dtype_size(from);
+  require(target.size() == count * dtype_size(to), Code::kInternal, "casting ", count,
+          " elements of ", from, " into ", target.size(), " bytes of ", to);
+  if (from == to) {
+    if (!source.empty()) std::memcpy(target.data(), source.data(), source.size());
+    return;
+  }
+  require(is_float(from) && is_float(to), Code::kUnsupported, "casting ", from, " to ", to);
+  for (size_t i = 0; i < count; ++i) store_float(target, to, i, element_value(source, from, i));
+}
+
+double element_value(std::span<const std::byte> data, DType dtype, size_t index) {
+  switch (dtype) {
+    case DType::kF32:
+      return load<float>(data, index);
+    case DType::kF64:
+      return load<double>(data, index);
+    case DType::kBf16:
+      return static_cast<float>(load<Bfloat16>(data, index));
+    case DType::kF16:
+      return float_from_half(load<uint16_t>(data, index));
+    case DType::kI32:
+      return load<int32_t>(data, index);
+    case DType::kI64:
+      return static_cast<double>(load<int64_t>(data, index));
+    case DType::kU8:
+      return load<uint8_t>(data, index);
+  }
+  return 0;
+}
+
+uint16_t half_from_float(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
+  const uint32_t magnitude = bits & 0x7FFFFFFFu;
+  if (magnitude > 0x7F800000u) return sign | 0x7E00u;   // NaN
+  if (magnitude >= 0x477FF000u) return sign | 0x7C00u;  // 65520 and above round to infinity
+  if (magnitude < 0x38800000u) {
+    // Below 2^-14 halves are multiples of 2^-24; the addition of 0.5 makes the hardware round there
+    // (one unit in the last place of a float in [0.5, 1) is 2^-24).
+    const float rounded = std::bit_cast<float>(magnitude) + 0.5f;
+    return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(rounded) - 0x3F000000u);
+  }
+  const uint32_t odd = (magnitude >> 13) & 1u;
+  return sign | static_cast<uint16_t>((magnitude - 0x38000000u + 0xFFFu + odd) >> 13);
+}
+
+float float_from_half(uint16_t bits) {
+  const uint32_t sign = (bits & 0x8000u) << 16;
+  const uint32_t exponent = (bits >> 10) & 0x1Fu;
+  const uint32_t fraction = bits & 0x3FFu;
+  if (exponent == 0) {  // zero and subnormals: fraction times 2^-24
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
+  }
+  const uint32_t wide = exponent == 31 ? 255u : exponent + 112u;
+  return std::bit_cast<float>(sign | (wide << 23) | (fraction << 13));
+}
+
+}  // namespace assay::checkpoint

@@ -1,0 +1,164 @@
+#include "sdk/train/checkpoint/weights.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "sdk/base/error.h"
+#include "sdk/train/checkpoint/element_cast.h"
+
+namespace assay::weights {
+namespace {
+
+// The axis order that turns the file's layout into ours; empty for none.
+std::vector<int> order_from_file(const NameRule* rule, size_t rank) {
+  const Layout layout = rule == nullptr ? SAME : rule->layout();
+  if (layout == OIHW && rank == 4) return {0, 2, 3, 1};
+  if (layout == HWIO && rank == 4) return {3, 0, 1, 2};
+  if (layout == IO && rank == 2) return {1, 0};
+  return {};
+}
+
+std::vector<int> inverse(const std::vector<int>& order) {
+  std::vector<int> result(order.size());
+  for (size_t axis = 0; axis < order.size(); ++axis) {
+    result[static_cast<size_t>(order[axis])] = static_cast<int>(axis);
+  }
+  return result;
+}
+
+std::vector<int64_t> reorder(std::span<const int64_t> dims, const std::vector<int>& order) {
+  std::vector<int64_t> result(dims.begin(), dims.end());
+  for (size_t axis = 0; axis < order.size(); ++axis) {
+    result[axis] = dims[static_cast<size_t>(order[axis])];
+  }
+  return result;
+}
+
+std::string describe(std::string_view type, std::span<const int64_t> dims) {
+  std::string text = cat(type, " [");
+  for (const int64_t size : dims) text += cat(text.back() == '[' ? "" : ",", size);
+  return text + "]";
+}
+
+struct Assignment {
+  const safetensors::Tensor* tensor;
+  const Target* target;
+  std::vector<int> order;
+};
+
+bool fits(const Assignment& a) {
+  const DType to = a.target->dtype;
+  const std::optional<DType> from = a.tensor->dtype;
+  const bool castable = from && (*from == to || (is_float(*from) && is_float(to)));
+  return castable && std::ranges::equal(reorder(a.tensor->dims, a.order), a.target->dims.span());
+}
+
+// Sorts every tensor of the file into the report; returns those to be read.
+std::vector<Assignment> assign(const safetensors::Reader& file, std::span<const Target> targets,
+                               const NameMap& map, LoadReport& report) {
+  std::map<std::string_view, const Target*> by_name;
+  for (const Target& target : targets) by_name.emplace(target.name, &target);
+  std::set<std::string> seen;
+  std::vector<Assignment> assignments;
+  for (const safetensors::Tensor& tensor : file.tensors()) {
+    const std::optional<MappedName> mapped = name_in_model(map, tensor.name);
+    const auto found = mapped ? by_name.find(mapped->name) : by_name.end();
+    if (found == by_name.end()) {
+      report.add_unused(tensor.name);
+      continue;
+    }
+    require(seen.insert(mapped->name).second, Code::kInvalid, file.name(),
+            ": the name map sends two tensors to ", mapped->name, ", the second is ", tensor.name);
+    Assignment assignment{&tensor, found->second,
+                          order_from_file(mapped->rule, tensor.dims.size())};
+    if (fits(assignment)) {
+      assignments.push_back(std::move(assignment));
+      continue;
+    }
+    MismatchedTensor& mismatch = *report.add_mismatched();
+    mismatch.set_model(mapped->name);
+    mismatch.set_file(tensor.name);
+    mismatch.set_expected(describe(to_text(found->second->dtype), found->second->dims.span()));
+    mismatch.set_actual(describe(tensor.type, reorder(tensor.dims, assignment.order)));
+  }
+  for (const Target& target : targets) {
+    if (!seen.contains(target.name)) report.add_missing(target.name);
+  }
+  return assignments;
+}
+
+void require_complete(const LoadReport& report) {
+  if (report.mismatched_size() > 0) {
+    const MismatchedTensor& first = report.mismatched(0);
+    fail(Code::kInvalid,
+         cat(report.path(), ": ", report.mismatched_size(),
+             " tensors do not fit the model; the first, ", first.file(), ", is ", first.actual(),
+             " where ", first.model(), " needs ", first.expected()));
+  }
+  if (report.missing_size() > 0) {
+    fail(Code::kInvalid, cat(report.path(), ": ", report.missing_size(),
+                             " tensors of the model are missing, the first is ", report.missing(0),
+                             "; correct the name map or allow a partial load"));
+  }
+}
+
+void load(const safetensors::Reader& file, const Assignment& a, LoadReport& report) {
+  LoadedTensor& entry = *report.add_loaded();
+  entry.set_model(a.target->name);
+  entry.set_file(a.tensor->name);
+  const DType from = *a.tensor->dtype;
+  const DType to = a.target->dtype;
+  if (a.order.empty() && from == to) {
+    file.read(*a.tensor, a.target->data);
+    return;
+  }
+  std::vector<std::byte> elements(a.tensor->bytes);
+  file.read(*a.tensor, elements);
+  if (!a.order.empty()) {
+    elements = checkpoint::permute(elements, dtype_size(from), a.tensor->dims, a.order);
+    entry.set_layout(a.order.size() == 2 ? IO : a.order[0] == 0 ? OIHW : HWIO);
+  }
+  if (from != to) entry.set_cast(cat(from, " to ", to));
+  checkpoint::cast_elements(elements, from, a.target->data, to);
+}
+
+}  // namespace
+
+LoadReport import_weights(const safetensors::Reader& file, std::span<const Target> targets,
+                          const ImportOptions& options) {
+  for (const Target& target : targets) {
+    const auto bytes = static_cast<uint64_t>(target.dims.numel()) * dtype_size(target.dtype);
+    require(target.data.size() == bytes, Code::kInvalid, "loading tensor ", target.name,
+            ": it takes ", bytes, " bytes, the place for it has ", target.data.size());
+  }
+  LoadReport report;
+  report.set_path(file.name());
+  const std::vector<Assignment> assignments = assign(file, targets, options.map, report);
+  if (!options.allow_partial) require_complete(report);
+  for (const Assignment& assignment : assignments) load(file, assignment, report);
+  return report;
+}
+
+void export_weights(const std::string& path, std::span<const Source> sources, const NameMap& map,
+                    const std::map<std::string, std::string>& metadata) {
+  std::vector<safetensors::Record> records;
+  std::vector<std::byte> reordered;  // of the tensor being written
+  for (const Source& source : sources) {
+    const std::optional<MappedName> mapped = name_in_file(map, source.name);
+    require(mapped.has_value(), Code::kInvalid, "exporting tensor ", source.name,
+            ": no rule of the name map matches it");
+    const auto order = inverse(order_from_file(mapped->rule, source.dims.span().size()));
+    const auto data = [&source, &reordered, order]() -> std::span<const std::byte> {
+      if (order.empty()) return source.data;
+      reordered =
+          checkpoint::permute(source.data, dtype_size(source.dtype), source.dims.span(), order);
+      return reordered;
+    };
+    records.push_back({mapped->name, source.dtype, reorder(source.dims.span(), order), data});
+  }
+  safetensors::write(path, records, metadata);
+}
+
+}  // namespace assay::weights

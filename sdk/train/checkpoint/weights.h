@@ -1,0 +1,50 @@
+// Import and export of weights as safetensors, by name.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sdk/base/dims.h"
+#include "sdk/base/dtype.h"
+#include "sdk/train/checkpoint/name_map.h"
+#include "sdk/train/checkpoint/safetensors.h"
+
+namespace assay::weights {
+
+// A place for a tensor of the model; `data` is borrowed host memory, dense.
+struct Target {
+  std::string name;
+  DType dtype = DType::kF32;
+  Dims dims;
+  std::span<std::byte> data;
+};
+
+struct ImportOptions {
+  NameMap map;
+  // False: anything missing or of a wrong shape is kInvalid, and nothing is written. True: what
+  // fits is loaded, the rest is in the report.
+  bool allow_partial = false;
+};
+
+// Fills the targets from the file: names mapped, axes reordered, floating types converted. All
+// checks come before the first write. Tensors that nothing asked for are reported, not refused.
+LoadReport import_weights(const safetensors::Reader& file, std::span<const Target> targets,
+                          const ImportOptions& options = {});
+
+// A tensor of the model; `data` is borrowed host memory, dense.
+struct Source {
+  std::string name;
+  DType dtype = DType::kF32;
+  Dims dims;
+  std::span<const std::byte> data;
+};
+
+// The reverse: names and layouts of the file side of the map. kInvalid for a name that no rule
+// matches.
+void export_weights(const std::string& path, std::span<const Source> sources, const NameMap& map,
+                    const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace assay::weights
