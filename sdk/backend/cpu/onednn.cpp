@@ -1,0 +1,288 @@
+#include "sdk/backend/cpu/onednn.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "sdk/backend/cpu/ops/own_kernel.h"
+
+namespace assay::cpu {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+int element_of_desc(const dnnl::memory::desc& desc) {
+  return desc.data.data_type == dnnl_bf16 ? kElementBf16 : kElementF32;
+}
+
+Code code_of(dnnl_status_t status) {
+  switch (status) {
+    case dnnl_unimplemented:
+      return Code::kUnsupported;
+    case dnnl_out_of_memory:
+      return Code::kOutOfHostMemory;
+    default:
+      return Code::kDevice;
+  }
+}
+
+// "conv2d at layer1.0.conv1 (f32[64,32,32,64], f32[64,3,3,64] -> f32[64,32,32,64])"
+std::string describe(const Planner& c, std::string_view op) {
+  std::string text = cat(op, c.scope().empty() ? "" : " at ", c.scope(), " (");
+  for (int i = 0; i < c.n_inputs(); ++i) text += cat(i == 0 ? "" : ", ", c.x(i));
+  text += " -> ";
+  for (int i = 0; i < c.n_outputs(); ++i) text += cat(i == 0 ? "" : ", ", c.y(i));
+  return text + ")";
+}
+
+[[noreturn]] void fail_dnnl(dnnl_status_t status, const std::string& what, const std::string& scope,
+                            const std::string& reason) {
+  ErrorDetail detail;
+  detail.domain = Domain::kOneDnn;
+  detail.native_code = status;
+  detail.op_path = scope;
+  fail(code_of(status), cat(what, ": oneDNN ", reason, " (status ", static_cast<int>(status), ")"),
+       std::move(detail));
+}
+
+}  // namespace
+
+const dnnl::engine& dnnl_engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::memory::data_type dnnl_type(DType dtype) {
+  return dtype == DType::kBf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+dnnl::memory::desc dense_desc(const Dims& dims, DType dtype) {
+  const dnnl::memory::dims sizes(dims.span().begin(), dims.span().end());
+  dnnl::memory::dims strides(sizes.size(), 1);
+  for (size_t axis = sizes.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * sizes[axis];
+  return {sizes, dnnl_type(dtype), strides};
+}
+
+dnnl::primitive_attr dnnl_attributes() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+void append_activation(dnnl::post_ops& ops, ActivationKind kind) {
+  using dnnl::algorithm;
+  switch (kind) {
+    case ActivationKind::kNone:
+      return;
+    case ActivationKind::kRelu:
+      return ops.append_eltwise(1, algorithm::eltwise_relu, 0, 0);
+    case ActivationKind::kElu:
+      return ops.append_eltwise(1, algorithm::eltwise_elu, 1, 0);
+    case ActivationKind::kTanh:
+      return ops.append_eltwise(1, algorithm::eltwise_tanh, 0, 0);
+    case ActivationKind::kSigmoid:
+      return ops.append_eltwise(1, algorithm::eltwise_logistic, 0, 0);
+    case ActivationKind::kGelu:
+      return ops.append_eltwise(1, algorithm::eltwise_gelu_erf, 0, 0);
+    case ActivationKind::kSwish:
+      return ops.append_eltwise(1, algorithm::eltwise_swish, 1, 0);
+  }
+}
+
+bool is_reference_kernel(const std::string& implementation) {
+  return implementation.starts_with("ref");
+}
+
+// ---- Building ----
+
+DnnlChain::DnnlChain(const Planner& c, std::string_view op)
+    : what_(describe(c, op)),
+      scope_(c.scope()),
+      threads_(c.threads()),
+      traffic_bytes_(c.traffic_bytes()) {}
+
+DnnlChain::Slot DnnlChain::add_slot(Tensor tensor) {
+  tensors_.push_back(std::move(tensor));
+  return static_cast<Slot>(tensors_.size()) - 1;
+}
+
+DnnlChain::Slot DnnlChain::input(int i, const dnnl::memory::desc& desc) {
+  return add_slot({Place::kInput, static_cast<size_t>(i), desc});
+}
+
+DnnlChain::Slot DnnlChain::output(int i, const dnnl::memory::desc& desc) {
+  return add_slot({Place::kOutput, static_cast<size_t>(i), desc});
+}
+
+DnnlChain::Slot DnnlChain::scratch(const dnnl::memory::desc& desc) {
+  const size_t offset = scratch_bytes_;
+  scratch_bytes_ += aligned(desc.get_size());
+  return add_slot({Place::kScratch, offset, desc});
+}
+
+DnnlChain::Slot DnnlChain::as(Slot from, const dnnl::memory::desc& desc) {
+  if (tensors_[from].desc == desc) return from;
+  const Slot to = scratch(desc);
+  copy(from, to);
+  return to;
+}
+
+DnnlChain::Slot DnnlChain::before(Slot to, const dnnl::memory::desc& desc) {
+  return tensors_[to].desc == desc ? to : scratch(desc);
+}
+
+void DnnlChain::copy(Slot from, Slot to) {
+  if (from == to) return;
+  const dnnl::memory::desc &source = tensors_[from].desc, &target = tensors_[to].desc;
+  Step step{{}, {}, {}, from, to};
+  // Types are converted by our own kernels: oneDNN has no bf16 at all where it has no bf16
+  // primitives, which is the one case that needs it.
+  if (source.data.data_type == target.data.data_type) {
+    const dnnl::reorder::primitive_desc desc(dnnl_engine(), source, dnnl_engine(), target,
+                                             dnnl_attributes());
+    step.primitive = dnnl::reorder(desc);
+    step.scratchpad = desc.scratchpad_desc();
+    step.arguments = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+    scratchpad_bytes_ = std::max(scratchpad_bytes_, step.scratchpad.get_size());
+  }
+  steps_.push_back(std::move(step));
+}
+
+void DnnlChain::add(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
+                    const Arguments& arguments) {
+  scratchpad_bytes_ = std::max(scratchpad_bytes_, scratchpad.get_size());
+  steps_.push_back({std::move(primitive), arguments, scratchpad});
+}
+
+// ---- Running ----
+
+// The chain with addresses: everything oneDNN takes per call is built here, once.
+class DnnlChain::Bound {
+ public:
+  Bound(const DnnlChain& chain, const Binding& binding)
+      : stream_(dnnl_engine()), threads_(chain.threads_), what_(chain.what_), scope_(chain.scope_) {
+    for (const Tensor& tensor : chain.tensors_)
+      memories_.emplace_back(tensor.desc, dnnl_engine(), address(tensor, binding));
+    for (const Step& step : chain.steps_) {
+      if (step.from >= 0 && same_memory(step.from, step.to)) continue;
+      calls_.push_back(step.primitive ? call_of(chain, step, binding) : conversion_of(step));
+    }
+  }
+
+  void run() const {
+    for (const Call& call : calls_) {
+      if (call.convert != nullptr) {
+        run_conversion(call);
+        continue;
+      }
+      const dnnl_status_t status =
+          dnnl_primitive_execute(call.primitive.get(), stream_.get(),
+                                 static_cast<int>(call.arguments.size()), call.arguments.data());
+      if (status != dnnl_success) [[unlikely]]
+        fail_dnnl(status, what_, scope_, "failed to run");
+    }
+  }
+
+ private:
+  using Convert = void (*)(const void*, void*, int64_t);
+  struct Call {
+    dnnl::primitive primitive;
+    std::vector<dnnl_exec_arg_t> arguments;
+    Convert convert = nullptr;
+    const void* from = nullptr;
+    void* to = nullptr;
+    size_t from_size = 0, to_size = 0;
+    int64_t elems = 0;
+  };
+
+  static void* address(const Tensor& tensor, const Binding& binding) {
+    switch (tensor.place) {
+      case Place::kInput:
+        return binding.inputs[tensor.index];
+      case Place::kOutput:
+        return binding.outputs[tensor.index];
+      case Place::kScratch:
+        return static_cast<std::byte*>(binding.scratch) + tensor.index;
+    }
+    return nullptr;
+  }
+
+  bool same_memory(Slot a, Slot b) const {
+    return memories_[a].get_data_handle() == memories_[b].get_data_handle();
+  }
+
+  Call call_of(const DnnlChain& chain, const Step& step, const Binding& binding) {
+    Call call;
+    call.primitive = step.primitive;
+    for (const auto& [argument, slot] : step.arguments)
+      call.arguments.push_back({argument, memories_[slot].get()});
+    if (step.scratchpad.get_size() > 0) {
+      scratchpads_.emplace_back(step.scratchpad, dnnl_engine(),
+                                static_cast<std::byte*>(binding.scratch) + chain.scratch_bytes_);
+      call.arguments.push_back({DNNL_ARG_SCRATCHPAD, scratchpads_.back().get()});
+    }
+    return call;
+  }
+
+  Call conversion_of(const Step& step) const {
+    const dnnl::memory::desc from = memories_[step.from].get_desc();
+    const dnnl::memory::desc to = memories_[step.to].get_desc();
+    Call call;
+    call.convert = kernels().elementwise->cast[element_of_desc(from)][element_of_desc(to)];
+    call.from = memories_[step.from].get_data_handle();
+    call.to = memories_[step.to].get_data_handle();
+    call.elems = Dims(std::span<const int64_t>(to.data.dims, to.data.ndims)).numel();
+    call.from_size = from.get_size() / static_cast<size_t>(call.elems);
+    call.to_size = to.get_size() / static_cast<size_t>(call.elems);
+    return call;
+  }
+
+  void run_conversion(const Call& call) const {
+    const Chunks chunks = chunks_of(call.elems);
+    parallel_for(threads_, chunks.count(), [&](int64_t i) {
+      call.convert(at(call.from, chunks.begin(i), call.from_size),
+                   at(call.to, chunks.begin(i), call.to_size), chunks.length(i));
+    });
+  }
+
+  dnnl::stream stream_;
+  std::vector<dnnl::memory> memories_;  // by slot
+  std::vector<dnnl::memory> scratchpads_;
+  std::vector<Call> calls_;
+  int threads_;
+  std::string what_, scope_;
+};
+
+NodePlan DnnlChain::finish(const std::string& implementation, double flops) const {
+  NodePlan plan;
+  plan.kernel = cat("dnnl:", implementation);
+  plan.scratch_bytes = scratch_bytes_ + scratchpad_bytes_;
+  plan.flops = flops;
+  plan.bytes = traffic_bytes_;
+  const auto chain = std::make_shared<const DnnlChain>(*this);
+  plan.bind = [chain](const Binding& binding) -> Launch {
+    const auto bound = std::make_shared<const Bound>(*chain, binding);
+    return [bound] { bound->run(); };
+  };
+  return plan;
+}
+
+NodePlan plan_with_dnnl(const Planner& c, std::string_view op,
+                        const std::function<NodePlan(DType compute)>& build) {
+  try {
+    if (c.x(0).dtype == DType::kBf16) {
+      try {
+        return build(DType::kBf16);
+      } catch (const dnnl::error& error) {
+        if (error.status != dnnl_unimplemented) throw;
+      }
+    }
+    return build(DType::kF32);
+  } catch (const dnnl::error& error) {
+    fail_dnnl(error.status, describe(c, op), c.scope(), error.message);
+  }
+}
+
+}  // namespace assay::cpu

@@ -1,0 +1,97 @@
+// A node's work as a chain of oneDNN primitives, planned once and launched without allocating on
+// our side.
+//
+// Activations are dense NHWC. For weights oneDNN chooses the layout (its kernels for plain weights
+// are reference loops, 20 to 2000 times slower); the chain reorders them in scratch at each launch.
+// Included by the ops built on oneDNN only.
+#pragma once
+
+#include <dnnl.hpp>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sdk/backend/cpu/planner.h"
+
+namespace assay::cpu {
+
+const dnnl::engine& dnnl_engine();
+dnnl::memory::data_type dnnl_type(DType dtype);
+
+// Dense, row-major (the last dimension contiguous).
+dnnl::memory::desc dense_desc(const Dims& dims, DType dtype);
+
+// Attributes every primitive here has: the scratchpad comes from the node's scratch.
+dnnl::primitive_attr dnnl_attributes();
+// Appends y = f(y); nothing for kNone.
+void append_activation(dnnl::post_ops& ops, ActivationKind kind);
+
+// True for oneDNN's unoptimised loops: a last resort.
+bool is_reference_kernel(const std::string& implementation);
+
+class DnnlChain {
+ public:
+  // Where a tensor stands: an input or output of the node, or scratch.
+  using Slot = int;
+  using Arguments = std::vector<std::pair<int, Slot>>;  // DNNL_ARG_..., slot
+
+  // `op` names the node in messages.
+  DnnlChain(const Planner& c, std::string_view op);
+
+  Slot input(int i, const dnnl::memory::desc& desc);
+  Slot output(int i, const dnnl::memory::desc& desc);
+  Slot scratch(const dnnl::memory::desc& desc);
+
+  // `from` as `desc`: itself if it already is, else converted into scratch. Layout and type change
+  // one at a time.
+  Slot as(Slot from, const dnnl::memory::desc& desc);
+  // Where to compute what ends as `to`: itself, or scratch that a `copy` brings there afterwards.
+  Slot before(Slot to, const dnnl::memory::desc& desc);
+  // Converts `from` to `to` unless they are the same slot (or, when bound, the same memory).
+  void copy(Slot from, Slot to);
+
+  template <class Primitive>
+  void add(const typename Primitive::primitive_desc& desc, const Arguments& arguments) {
+    add(Primitive(desc), desc.scratchpad_desc(), arguments);
+  }
+
+  // The plan: kernel name "dnnl:<implementation>", scratch, traffic and the bind function.
+  NodePlan finish(const std::string& implementation, double flops) const;
+
+ private:
+  enum class Place { kInput, kOutput, kScratch };
+  struct Tensor {
+    Place place;
+    size_t index;  // of the input or output, or the offset in scratch
+    dnnl::memory::desc desc;
+  };
+  struct Step {
+    dnnl::primitive primitive;  // none: a conversion of types by our own kernels
+    Arguments arguments;
+    dnnl::memory::desc scratchpad;
+    Slot from = -1, to = -1;  // of a copy
+  };
+  class Bound;
+
+  void add(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
+           const Arguments& arguments);
+  Slot add_slot(Tensor tensor);
+
+  std::string what_, scope_;  // for messages
+  int threads_;
+  double traffic_bytes_;
+  std::vector<Tensor> tensors_;
+  std::vector<Step> steps_;
+  size_t scratch_bytes_ = 0;
+  size_t scratchpad_bytes_ = 0;  // shared by all steps, behind the tensors
+};
+
+// Plans with `build(compute type)`. bf16 primitives exist only on processors with AVX-512;
+// elsewhere the same primitive is built in f32 and the chain converts its operands: same rounding
+// of inputs and results, more memory traffic. Failures of oneDNN become Errors that name op, scope
+// and shapes.
+NodePlan plan_with_dnnl(const Planner& c, std::string_view op,
+                        const std::function<NodePlan(DType compute)>& build);
+
+}  // namespace assay::cpu

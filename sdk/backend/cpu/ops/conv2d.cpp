@@ -1,0 +1,195 @@
+// Conv2d and its gradients on oneDNN: activations pinned to NHWC, weights in oneDNN's own layout.
+#include "sdk/backend/cpu/onednn.h"
+
+namespace assay::cpu {
+namespace {
+
+using dnnl::algorithm;
+using dnnl::convolution_backward_data;
+using dnnl::convolution_backward_weights;
+using dnnl::convolution_forward;
+using dnnl::prop_kind;
+using Desc = dnnl::memory::desc;
+
+// [N,H,W,C] in memory, which oneDNN describes as sizes N, C, H, W with strides.
+Desc image_desc(const Dims& d, DType dtype) {
+  return {{d[0], d[3], d[1], d[2]}, dnnl_type(dtype), dnnl::memory::format_tag::nhwc};
+}
+
+// [K,R,S,C/groups] in memory: sizes (groups, K/groups,) C/groups, R, S.
+Desc weight_desc(const Dims& d, int64_t groups, DType dtype) {
+  const int64_t k = d[0] / groups, r = d[1], s = d[2], c = d[3];
+  if (groups == 1) return {{k, c, r, s}, dnnl_type(dtype), {r * s * c, 1, s * c, c}};
+  return {{groups, k, c, r, s}, dnnl_type(dtype), {k * r * s * c, r * s * c, 1, s * c, c}};
+}
+
+Desc any_layout(const Desc& desc) {
+  return {desc.dims(), desc.data_type(), dnnl::memory::format_tag::any};
+}
+
+Desc bias_desc(int64_t channels) {
+  return {{channels}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::x};
+}
+
+// Geometry as oneDNN wants it; its dilation counts the gaps.
+struct Geometry {
+  dnnl::memory::dims stride, dilation, pad_begin, pad_end;
+  explicit Geometry(const ConvGeometry& g)
+      : stride{g.stride[0], g.stride[1]},
+        dilation{g.dilation[0] - 1, g.dilation[1] - 1},
+        pad_begin{g.pad_begin[0], g.pad_begin[1]},
+        pad_end{g.pad_end[0], g.pad_end[1]} {}
+};
+
+double conv_flops(const Dims& y, const Dims& w) {
+  return 2.0 * static_cast<double>(y.numel()) * static_cast<double>(w[1] * w[2] * w[3]);
+}
+
+convolution_forward::primitive_desc forward_desc(const ConvGeometry& geometry, const Desc& x,
+                                                 const Desc& w, const Desc& y, bool has_bias,
+                                                 prop_kind kind,
+                                                 const dnnl::primitive_attr& attributes) {
+  const Geometry g(geometry);
+  using Descriptor = convolution_forward::desc;
+  const Descriptor desc =
+      has_bias ? Descriptor(kind, algorithm::convolution_direct, x, any_layout(w),
+                            bias_desc(y.dims()[1]), y, g.stride, g.dilation, g.pad_begin, g.pad_end)
+               : Descriptor(kind, algorithm::convolution_direct, x, any_layout(w), y, g.stride,
+                            g.dilation, g.pad_begin, g.pad_end);
+  return {desc, attributes, dnnl_engine()};
+}
+
+// The backward descriptors ask for a forward one as a hint.
+convolution_forward::primitive_desc forward_hint(const ConvGeometry& geometry, const Desc& x,
+                                                 const Desc& w, const Desc& y) {
+  return forward_desc(geometry, x, w, y, false, prop_kind::forward_training, dnnl_attributes());
+}
+
+// The residual can be added by reading it (binary) or by accumulating onto y, which must hold it
+// then (sum). The first needs no copy; the second runs where only a reference kernel has the first.
+enum class ResidualBy { kNone, kBinary, kSum };
+
+convolution_forward::primitive_desc fused_forward_desc(const Conv2d& p, const Desc& x,
+                                                       const Desc& w, const Desc& y,
+                                                       ResidualBy residual) {
+  dnnl::post_ops ops;
+  if (residual == ResidualBy::kBinary) ops.append_binary(algorithm::binary_add, y);
+  if (residual == ResidualBy::kSum) ops.append_sum(1);
+  append_activation(ops, p.activation);
+  dnnl::primitive_attr attributes = dnnl_attributes();
+  attributes.set_post_ops(ops);
+  return forward_desc(p.geometry, x, w, y, p.has_bias, prop_kind::forward_inference, attributes);
+}
+
+NodePlan plan_forward(const Conv2d& p, const Planner& c, DType compute) {
+  const Desc x = image_desc(c.x(0).dims, compute);
+  const Desc w = weight_desc(c.x(1).dims, p.geometry.groups, compute);
+  const Desc y = image_desc(c.y().dims, compute);
+  ResidualBy residual = p.has_residual ? ResidualBy::kBinary : ResidualBy::kNone;
+  auto desc = fused_forward_desc(p, x, w, y, residual);
+  if (p.has_residual && is_reference_kernel(desc.impl_info_str())) {
+    residual = ResidualBy::kSum;
+    desc = fused_forward_desc(p, x, w, y, residual);
+  }
+
+  DnnlChain chain(c, Conv2d::kName);
+  const auto result = chain.output(0, image_desc(c.y().dims, c.y().dtype));
+  const auto work = chain.before(result, y);
+  const auto images = chain.as(chain.input(0, image_desc(c.x(0).dims, c.x(0).dtype)), x);
+  const auto plain_weights =
+      chain.as(chain.input(1, weight_desc(c.x(1).dims, p.geometry.groups, c.x(1).dtype)), w);
+  DnnlChain::Arguments arguments{{DNNL_ARG_SRC, images},
+                                 {DNNL_ARG_WEIGHTS, chain.as(plain_weights, desc.weights_desc())},
+                                 {DNNL_ARG_DST, work}};
+  if (p.has_bias) arguments.push_back({DNNL_ARG_BIAS, chain.input(2, bias_desc(c.y().dims[3]))});
+  if (p.has_residual) {
+    const auto added = chain.input(2 + p.has_bias, image_desc(c.y().dims, c.y().dtype));
+    if (residual == ResidualBy::kSum) {
+      chain.copy(added, work);
+    } else {
+      arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, chain.as(added, y)});
+    }
+  }
+  chain.add<convolution_forward>(desc, arguments);
+  chain.copy(work, result);
+  NodePlan plan = chain.finish(desc.impl_info_str(), conv_flops(c.y().dims, c.x(1).dims));
+  // Element for element, y is written after the residual has been read.
+  if (p.has_residual) plan.in_place = {{0, 2 + p.has_bias}};
+  return plan;
+}
+
+NodePlan plan_grad_data(const Conv2dGradData& p, const Planner& c, DType compute) {
+  const Desc dx = image_desc(p.x_dims, compute);
+  const Desc w = weight_desc(c.x(1).dims, p.geometry.groups, compute);
+  const Desc dy = image_desc(c.x(0).dims, compute);
+  const Geometry g(p.geometry);
+  const convolution_backward_data::primitive_desc desc(
+      {algorithm::convolution_direct, dx, any_layout(w), dy, g.stride, g.dilation, g.pad_begin,
+       g.pad_end},
+      dnnl_attributes(), dnnl_engine(), forward_hint(p.geometry, dx, w, dy));
+
+  DnnlChain chain(c, Conv2dGradData::kName);
+  const auto result = chain.output(0, image_desc(p.x_dims, c.y().dtype));
+  const auto work = chain.before(result, dx);
+  const auto gradient = chain.as(chain.input(0, image_desc(c.x(0).dims, c.x(0).dtype)), dy);
+  const auto plain_weights =
+      chain.as(chain.input(1, weight_desc(c.x(1).dims, p.geometry.groups, c.x(1).dtype)), w);
+  const auto weights = chain.as(plain_weights, desc.weights_desc());
+  chain.add<convolution_backward_data>(
+      desc,
+      {{DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, work}});
+  chain.copy(work, result);
+  return chain.finish(desc.impl_info_str(), conv_flops(c.x(0).dims, c.x(1).dims));
+}
+
+NodePlan plan_grad_weight(const Conv2dGradWeight& p, const Planner& c, DType compute) {
+  const DType out_type = compute == DType::kF32 ? DType::kF32 : p.dtype;
+  const Desc x = image_desc(c.x(0).dims, compute);
+  const Desc dw = weight_desc(p.w_dims, p.geometry.groups, out_type);
+  const Desc dy = image_desc(c.x(1).dims, compute);
+  const Geometry g(p.geometry);
+  using Descriptor = convolution_backward_weights::desc;
+  const Descriptor descriptor =
+      p.has_bias
+          ? Descriptor(algorithm::convolution_direct, x, any_layout(dw), bias_desc(p.w_dims[0]), dy,
+                       g.stride, g.dilation, g.pad_begin, g.pad_end)
+          : Descriptor(algorithm::convolution_direct, x, any_layout(dw), dy, g.stride, g.dilation,
+                       g.pad_begin, g.pad_end);
+  const Desc w = weight_desc(p.w_dims, p.geometry.groups, compute);
+  const convolution_backward_weights::primitive_desc desc(
+      descriptor, dnnl_attributes(), dnnl_engine(), forward_hint(p.geometry, x, w, dy));
+
+  DnnlChain chain(c, Conv2dGradWeight::kName);
+  const auto result = chain.output(0, weight_desc(p.w_dims, p.geometry.groups, p.dtype));
+  const auto plain = chain.before(result, dw);
+  const auto work = chain.before(plain, desc.diff_weights_desc());
+  const auto images = chain.as(chain.input(0, image_desc(c.x(0).dims, c.x(0).dtype)), x);
+  const auto gradient = chain.as(chain.input(1, image_desc(c.x(1).dims, c.x(1).dtype)), dy);
+  DnnlChain::Arguments arguments{
+      {DNNL_ARG_SRC, images}, {DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_DIFF_WEIGHTS, work}};
+  if (p.has_bias)
+    arguments.push_back({DNNL_ARG_DIFF_BIAS, chain.output(1, bias_desc(p.w_dims[0]))});
+  chain.add<convolution_backward_weights>(desc, arguments);
+  chain.copy(work, plain);
+  chain.copy(plain, result);
+  return chain.finish(desc.impl_info_str(), conv_flops(c.x(1).dims, p.w_dims));
+}
+
+}  // namespace
+
+NodePlan plan(const Conv2d& p, const Planner& c) {
+  return plan_with_dnnl(c, Conv2d::kName,
+                        [&](DType compute) { return plan_forward(p, c, compute); });
+}
+
+NodePlan plan(const Conv2dGradData& p, const Planner& c) {
+  return plan_with_dnnl(c, Conv2dGradData::kName,
+                        [&](DType compute) { return plan_grad_data(p, c, compute); });
+}
+
+NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
+  return plan_with_dnnl(c, Conv2dGradWeight::kName,
+                        [&](DType compute) { return plan_grad_weight(p, c, compute); });
+}
+
+}  // namespace assay::cpu

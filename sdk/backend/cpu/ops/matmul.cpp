@@ -1,0 +1,52 @@
+// Matmul on oneDNN; transposed operands are read through their strides.
+#include "sdk/backend/cpu/onednn.h"
+
+namespace assay::cpu {
+namespace {
+
+using Desc = dnnl::memory::desc;
+
+// op(matrix) as oneDNN sees it: the sizes and strides of the transposed matrix, the same memory.
+Desc matrix_desc(const Dims& d, bool transpose, DType dtype) {
+  if (transpose) return {{d[1], d[0]}, dnnl_type(dtype), {1, d[1]}};
+  return {{d[0], d[1]}, dnnl_type(dtype), {d[1], 1}};
+}
+
+NodePlan plan_matmul(const Matmul& p, const Planner& c, DType compute) {
+  const DType out_type = compute == DType::kF32 ? DType::kF32 : p.dtype;
+  const Desc a = matrix_desc(c.x(0).dims, p.transpose_a, compute);
+  const Desc b = matrix_desc(c.x(1).dims, p.transpose_b, compute);
+  const Desc y = matrix_desc(c.y().dims, false, out_type);
+  const Desc bias({1, c.y().dims[1]}, dnnl_type(DType::kF32), dnnl::memory::format_tag::ab);
+  dnnl::post_ops ops;
+  append_activation(ops, p.activation);
+  dnnl::primitive_attr attributes = dnnl_attributes();
+  attributes.set_post_ops(ops);
+  using Descriptor = dnnl::matmul::desc;
+  const dnnl::matmul::primitive_desc desc(
+      p.has_bias ? Descriptor(a, b, bias, y) : Descriptor(a, b, y), attributes, dnnl_engine());
+
+  DnnlChain chain(c, Matmul::kName);
+  const auto result = chain.output(0, matrix_desc(c.y().dims, false, p.dtype));
+  const auto work = chain.before(result, y);
+  const auto operand = [&](int i, bool transpose, const Desc& wanted) {
+    return chain.as(chain.input(i, matrix_desc(c.x(i).dims, transpose, c.x(i).dtype)), wanted);
+  };
+  DnnlChain::Arguments arguments{{DNNL_ARG_SRC, operand(0, p.transpose_a, a)},
+                                 {DNNL_ARG_WEIGHTS, operand(1, p.transpose_b, b)},
+                                 {DNNL_ARG_DST, work}};
+  if (p.has_bias) arguments.push_back({DNNL_ARG_BIAS, chain.input(2, bias)});
+  chain.add<dnnl::matmul>(desc, arguments);
+  chain.copy(work, result);
+  const auto inner = static_cast<double>(a.dims()[1]);
+  return chain.finish(desc.impl_info_str(), 2 * static_cast<double>(c.y().numel()) * inner);
+}
+
+}  // namespace
+
+NodePlan plan(const Matmul& p, const Planner& c) {
+  return plan_with_dnnl(c, Matmul::kName,
+                        [&](DType compute) { return plan_matmul(p, c, compute); });
+}
+
+}  // namespace assay::cpu

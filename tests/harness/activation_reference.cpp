@@ -1,0 +1,37 @@
+#include "tests/harness/activation_reference.h"
+
+#include <cmath>
+
+namespace assay::test {
+
+double activation_reference(ActivationKind kind, double x) {
+  switch (kind) {
+    case ActivationKind::kNone:
+      return x;
+    case ActivationKind::kRelu:
+      return x > 0 ? x : 0;
+    case ActivationKind::kElu:
+      return x > 0 ? x : std::expm1(x);
+    case ActivationKind::kTanh:
+      return std::tanh(x);
+    case ActivationKind::kSigmoid:
+      return 1 / (1 + std::exp(-x));
+    case ActivationKind::kGelu:
+      return x / 2 * std::erfc(-x * std::sqrt(0.5));
+    case ActivationKind::kSwish:
+      return x / (1 + std::exp(-x));
+  }
+  return 0;
+}
+
+std::vector<ActivationKind> all_activations() {
+  using enum ActivationKind;
+  return {kNone, kRelu, kElu, kTanh, kSigmoid, kGelu, kSwish};
+}
+
+double activation_ulps(ActivationKind kind) {
+  // Exact but for one rounding; the others are polynomials or quotients of a few ulps.
+  return kind == ActivationKind::kNone || kind == ActivationKind::kRelu ? 0 : 8;
+}
+
+}  // namespace assay::test

@@ -1,0 +1,202 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/harness/activation_reference.h"
+#include "tests/harness/op_case.h"
+
+namespace assay::test {
+namespace {
+
+size_t flat(const Dims& d, int64_t a, int64_t b, int64_t c, int64_t e) {
+  return static_cast<size_t>(((a * d[1] + b) * d[2] + c) * d[3] + e);
+}
+
+// Calls body(x, w, y) with the flat indices of every product of the convolution.
+template <class Body>
+void each_product(const ConvGeometry& g, const Dims& x, const Dims& w, const Dims& y,
+                  const Body& body) {
+  for (int64_t n = 0; n < y[0]; ++n)
+    for (int64_t p = 0; p < y[1]; ++p)
+      for (int64_t q = 0; q < y[2]; ++q)
+        for (int64_t k = 0; k < y[3]; ++k)
+          for (int64_t r = 0; r < w[1]; ++r)
+            for (int64_t s = 0; s < w[2]; ++s) {
+              const int64_t h = p * g.stride[0] - g.pad_begin[0] + r * g.dilation[0];
+              const int64_t v = q * g.stride[1] - g.pad_begin[1] + s * g.dilation[1];
+              if (h < 0 || h >= x[1] || v < 0 || v >= x[2]) continue;
+              const int64_t first = k / (y[3] / g.groups) * w[3];  // first channel of the group
+              for (int64_t c = 0; c < w[3]; ++c)
+                body(flat(x, n, h, v, first + c), flat(w, k, r, s, c), flat(y, n, p, q, k));
+            }
+}
+
+Tensor zeros(const Dims& dims) {
+  return {dims, std::vector<double>(static_cast<size_t>(dims.numel()))};
+}
+
+Dims output_of(const ConvGeometry& g, const Dims& x, const Dims& w) {
+  Dims y{x[0], 0, 0, w[0]};
+  for (int a = 0; a < 2; ++a)
+    y[1 + a] = (x[1 + a] + g.pad_begin[a] + g.pad_end[a] - g.dilation[a] * (w[1 + a] - 1) - 1) /
+                   g.stride[a] +
+               1;
+  return y;
+}
+
+std::vector<Tensor> conv_reference(const Op& op, const std::vector<Tensor>& x) {
+  const auto& p = std::get<Conv2d>(op);
+  Tensor y = zeros(output_of(p.geometry, x[0].dims, x[1].dims));
+  each_product(p.geometry, x[0].dims, x[1].dims, y.dims, [&](size_t i, size_t j, size_t o) {
+    y.values[o] += x[0].values[i] * x[1].values[j];
+  });
+  for (size_t o = 0; o < y.values.size(); ++o) {
+    if (p.has_bias) y.values[o] += x[2].values[o % x[2].values.size()];
+    if (p.has_residual) y.values[o] += x[2 + p.has_bias].values[o];
+    y.values[o] = activation_reference(p.activation, y.values[o]);
+  }
+  return {y};
+}
+
+std::vector<Tensor> grad_data_reference(const Op& op, const std::vector<Tensor>& x) {
+  const auto& p = std::get<Conv2dGradData>(op);
+  Tensor dx = zeros(p.x_dims);
+  each_product(p.geometry, p.x_dims, x[1].dims, x[0].dims, [&](size_t i, size_t j, size_t o) {
+    dx.values[i] += x[0].values[o] * x[1].values[j];
+  });
+  return {dx};
+}
+
+std::vector<Tensor> grad_weight_reference(const Op& op, const std::vector<Tensor>& x) {
+  const auto& p = std::get<Conv2dGradWeight>(op);
+  Tensor dw = zeros(p.w_dims), dbias = zeros({p.w_dims[0]});
+  each_product(p.geometry, x[0].dims, p.w_dims, x[1].dims, [&](size_t i, size_t j, size_t o) {
+    dw.values[j] += x[0].values[i] * x[1].values[o];
+  });
+  for (size_t o = 0; o < x[1].values.size(); ++o)
+    dbias.values[o % dbias.values.size()] += x[1].values[o];
+  if (!p.has_bias) return {dw};
+  return {dw, dbias};
+}
+
+struct Shape {
+  std::string name;
+  Dims x, w;
+  ConvGeometry g;
+};
+
+ConvGeometry padded(int64_t pad, int64_t stride = 1, int64_t groups = 1) {
+  return {
+      .stride = {stride, stride}, .pad_begin = {pad, pad}, .pad_end = {pad, pad}, .groups = groups};
+}
+
+std::vector<Shape> shapes() {
+  return {
+      {"one element", {1, 1, 1, 1}, {1, 1, 1, 1}, {}},
+      {"5x5 from one channel", {2, 8, 9, 1}, {32, 5, 5, 1}, padded(2)},
+      {"3x3 from three channels", {2, 7, 6, 3}, {16, 3, 3, 3}, padded(1)},
+      {"3x3 of whole vectors", {2, 6, 6, 32}, {16, 3, 3, 32}, padded(1)},
+      {"3x3 stride 2", {2, 8, 7, 16}, {32, 3, 3, 16}, padded(1, 2)},
+      {"1x1", {2, 5, 4, 24}, {17, 1, 1, 24}, {}},
+      {"1x1 stride 2", {3, 7, 6, 16}, {32, 1, 1, 16}, padded(0, 2)},
+      {"odd channels", {1, 5, 7, 5}, {17, 3, 3, 5}, padded(1)},
+      {"few output channels", {2, 6, 5, 17}, {3, 3, 3, 17}, padded(1)},
+      {"3x1 window", {2, 6, 5, 5}, {4, 3, 1, 5}, {.pad_begin = {1, 0}, .pad_end = {1, 0}}},
+      {"asymmetric padding",
+       {2, 6, 6, 3},
+       {8, 3, 3, 3},
+       {.stride = {2, 2}, .pad_begin = {0, 0}, .pad_end = {1, 1}}},
+      {"all sides different",
+       {1, 6, 7, 4},
+       {5, 2, 3, 4},
+       {.stride = {1, 2}, .pad_begin = {1, 0}, .pad_end = {0, 2}}},
+      {"dilation",
+       {2, 9, 9, 8},
+       {8, 3, 3, 8},
+       {.pad_begin = {2, 2}, .pad_end = {2, 2}, .dilation = {2, 2}}},
+      {"uneven dilation", {1, 9, 8, 3}, {4, 3, 2, 3}, {.dilation = {3, 1}}},
+      {"two groups", {2, 5, 5, 8}, {6, 3, 3, 4}, padded(1, 1, 2)},
+      {"groups of one channel in", {2, 5, 5, 3}, {6, 3, 3, 1}, padded(1, 1, 3)},
+      {"depthwise", {2, 6, 7, 16}, {16, 3, 3, 1}, padded(1, 1, 16)},
+      {"depthwise stride 2, odd channels", {1, 7, 7, 5}, {5, 5, 5, 1}, padded(2, 2, 5)},
+  };
+}
+
+Accuracy sum_of(const Dims& w) { return {.terms = w[1] * w[2] * w[3]}; }
+
+TEST(Conv2d, EveryShape) {
+  for (const Shape& s : shapes())
+    check_op({s.name,
+              Conv2d{.geometry = s.g},
+              {{s.x}, {s.w}},
+              sum_of(s.w),
+              {0, 1},
+              {DType::kF32, DType::kBf16},
+              /*thread_invariant=*/false},
+             conv_reference);
+}
+
+// Every epilogue, with and without each addend; gradients where training graphs have them. Small
+// weights, because where tanh or sigmoid saturate, 1 - y^2 of a y kept in bf16 says little.
+TEST(Conv2d, EveryEpilogue) {
+  const Dims x{2, 5, 6, 16}, w{17, 3, 3, 16}, y{2, 5, 6, 17};
+  for (const ActivationKind kind : all_activations()) {
+    for (const bool bias : {false, true}) {
+      for (const bool residual : {false, true}) {
+        OpCase c{cat(static_cast<int>(kind), bias ? " bias" : "", residual ? " residual" : ""),
+                 Conv2d{padded(1), bias, residual, kind},
+                 {{x}, {w, {}, Recipe::uniform(-0.2, 0.2)}},
+                 {.terms = 144, .ulps = activation_ulps(kind)}};
+        if (bias) c.inputs.push_back({{17}, DType::kF32});
+        if (residual) c.inputs.push_back({y, {}, Recipe::uniform(-0.2, 0.2)});
+        if (kind != ActivationKind::kGelu && kind != ActivationKind::kSwish)
+          for (size_t i = 0; i < c.inputs.size(); ++i) c.gradients.push_back(static_cast<int>(i));
+        c.thread_invariant = false;
+        check_op(c, conv_reference);
+      }
+    }
+  }
+}
+
+TEST(Conv2dGradData, EveryShape) {
+  for (const Shape& s : shapes())
+    check_op({s.name,
+              Conv2dGradData{s.g, s.x},
+              {{output_of(s.g, s.x, s.w)}, {s.w}},
+              {.terms = s.w[0] * s.w[1] * s.w[2]},
+              {},
+              {DType::kF32, DType::kBf16},
+              /*thread_invariant=*/false},
+             grad_data_reference);
+}
+
+TEST(Conv2dGradWeight, EveryShape) {
+  for (const Shape& s : shapes()) {
+    const Dims y = output_of(s.g, s.x, s.w);
+    for (const bool bias : {false, true}) {
+      OpCase c{cat(s.name, bias ? " with bias" : ""),
+               Conv2dGradWeight{s.g, s.w, DType::kF32, bias},
+               {{s.x}, {y}},
+               {.terms = y[0] * y[1] * y[2]}};
+      c.thread_invariant = false;
+      check_op(c, grad_weight_reference);
+      c.name += " in bf16";
+      c.op = Conv2dGradWeight{s.g, s.w, DType::kBf16, bias};
+      c.dtypes = {DType::kBf16};
+      check_op(c, grad_weight_reference);
+    }
+  }
+}
+
+TEST(Conv2d, RefusesWhatDoesNotFit) {
+  const auto emit = [](const Conv2d& p, const Dims& x, const Dims& w) {
+    make_node(p, {{DType::kF32, x}, {DType::kF32, w}});
+  };
+  EXPECT_THROW(emit({}, {1, 4, 4, 3}, {8, 3, 3, 4}), Error);
+  EXPECT_THROW(emit({}, {1, 4, 4, 3}, {8, 5, 5, 3}), Error);
+  EXPECT_THROW(emit({.geometry = padded(0, 0)}, {1, 4, 4, 3}, {8, 3, 3, 3}), Error);
+  EXPECT_THROW(emit({.geometry = padded(0, 1, 2)}, {1, 4, 4, 3}, {8, 3, 3, 3}), Error);
+}
+
+}  // namespace
+}  // namespace assay::test
