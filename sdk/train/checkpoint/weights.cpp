@@ -126,6 +126,10 @@ void load(const safetensors::Reader& file, const Assignment& a, LoadReport& repo
 
 }  // namespace
 
+std::vector<int64_t> dims_in_model(std::span<const int64_t> file_dims, const NameRule* rule) {
+  return reorder(file_dims, order_from_file(rule, file_dims.size()));
+}
+
 LoadReport import_weights(const safetensors::Reader& file, std::span<const Target> targets,
                           const ImportOptions& options) {
   for (const Target& target : targets) {

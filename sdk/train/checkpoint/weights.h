@@ -29,6 +29,9 @@ struct ImportOptions {
   bool allow_partial = false;
 };
 
+// The shape a tensor of the file has in the model, after the rule's reordering (null: none).
+std::vector<int64_t> dims_in_model(std::span<const int64_t> file_dims, const NameRule* rule);
+
 // Fills the targets from the file: names mapped, axes reordered, floating types converted. All
 // checks come before the first write. Tensors that nothing asked for are reported, not refused.
 LoadReport import_weights(const safetensors::Reader& file, std::span<const Target> targets,

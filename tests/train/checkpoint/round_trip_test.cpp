@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -87,7 +88,7 @@ TEST(CheckpointRoundTrip, SameStateGivesSameBytes) {
 }
 
 TEST(CheckpointRoundTrip, ThroughAFile) {
-  const std::string path = testing::TempDir() + "checkpoint_round_trip.ckpt";
+  const std::string path = testing::TempDir() + cat("checkpoint_round_trip_", getpid(), ".ckpt");
   const SampleTensors tensors = sample_tensors();
   write_checkpoint(path, sample_state(), tensors.records());
   const CheckpointReader reader = CheckpointReader::open(path);

@@ -64,6 +64,9 @@ inline SampleTensors sample_tensors() {
   tensors.add("bn.mean", Role::kStatistic, DType::kF64, {3}, 5);
   tensors.add("scalar", Role::kState, DType::kI64, {}, 6);
   tensors.add("empty", Role::kValue, DType::kF16, {0, 4}, 7);
+  tensors.add("half", Role::kEma, DType::kF16, {1, 2, 3}, 8);
+  tensors.add("labels", Role::kMoment2, DType::kI32, {4}, 9);
+  tensors.add("bytes", Role::kValue, DType::kU8, {1, 1, 5}, 10);
   return tensors;
 }
 

@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "sdk/base/error.h"
+#include "sdk/train/checkpoint/checkpoint.h"
+#include "sdk/train/checkpoint/operations.h"
+#include "sdk/train/checkpoint/safetensors.h"
+#include "sdk/train/checkpoint/weights.h"
+
+namespace assay::checkpoint {
+namespace {
+
+// Memory of the tensors on their way; conversion holds the weights once.
+using Storage = std::deque<std::vector<std::byte>>;
+
+bool wanted(const CheckpointReader& reader, const TensorInfo& info, Role weights) {
+  if (info.role == Role::kStatistic || info.role == weights) return true;
+  return info.role == Role::kValue && reader.find(info.name, weights) == nullptr;
+}
+
+}  // namespace
+
+report::Conversion to_safetensors(const std::string& checkpoint, const std::string& safetensors,
+                                  const weights::NameMap& map, Role weights) {
+  require(weights == Role::kValue || weights == Role::kEma, Code::kInvalid, "exporting ", weights,
+          ": only value and ema are weights");
+  const CheckpointReader reader = CheckpointReader::open(checkpoint);
+  const bool has_any = std::ranges::any_of(
+      reader.tensors(), [&](const TensorInfo& info) { return info.role == weights; });
+  require(has_any, Code::kNotFound, checkpoint, ": it holds no tensor of role ", weights);
+  Storage storage;
+  std::vector<weights::Source> sources;
+  for (const TensorInfo& info : reader.tensors()) {
+    if (!wanted(reader, info, weights)) continue;
+    std::vector<std::byte>& data = storage.emplace_back(info.bytes);
+    reader.read(info, data);
+    sources.push_back({info.name, info.dtype, info.dims, data});
+  }
+  weights::export_weights(safetensors, sources, map,
+                          {{"format", "pt"}, {"assay.model", reader.state().model_name}});
+  report::Conversion out;
+  out.set_from(checkpoint);
+  out.set_to(safetensors);
+  out.set_tensors(static_cast<int>(sources.size()));
+  return out;
+}
+
+report::Conversion from_safetensors(const std::string& safetensors, const std::string& checkpoint,
+                                    const weights::NameMap& map) {
+  const safetensors::Reader reader = safetensors::Reader::open(safetensors);
+  report::Conversion out;
+  out.set_from(safetensors);
+  out.set_to(checkpoint);
+  Storage storage;
+  std::vector<TensorRecord> records;
+  std::vector<weights::Target> targets;
+  for (const safetensors::Tensor& tensor : reader.tensors()) {
+    const auto mapped = weights::name_in_model(map, tensor.name);
+    if (!mapped || !tensor.dtype || tensor.dims.size() > Dims::kMaxRank) {
+      out.add_skipped(tensor.name);
+      continue;
+    }
+    const Dims dims(weights::dims_in_model(tensor.dims, mapped->rule));
+    std::vector<std::byte>& data = storage.emplace_back(tensor.bytes);
+    const bool is_statistic = mapped->rule != nullptr && mapped->rule->role() == "statistic";
+    const Role role = is_statistic ? Role::kStatistic : Role::kValue;
+    targets.push_back({mapped->name, *tensor.dtype, dims, data});
+    records.push_back({mapped->name, role, *tensor.dtype, dims, data});
+  }
+  weights::import_weights(reader, targets, {.map = map});
+  CheckpointState state;
+  state.parts = kWeights | kStatistics;
+  state.metadata["assay.imported_from"] = file_name(safetensors);
+  write_checkpoint(checkpoint, state, records);
+  out.set_tensors(static_cast<int>(records.size()));
+  return out;
+}
+
+}  // namespace assay::checkpoint

@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "sdk/base/error.h"
+#include "sdk/train/checkpoint/checkpoint.h"
+#include "sdk/train/checkpoint/element_cast.h"
+#include "sdk/train/checkpoint/operations.h"
+
+namespace assay::checkpoint {
+namespace {
+
+using report::TensorDifference;
+
+std::string describe(const TensorInfo& info) { return cat(info.dtype, " ", info.dims); }
+
+TensorDifference new_difference(const TensorInfo& info, TensorDifference::Kind kind) {
+  TensorDifference difference;
+  difference.set_name(info.name);
+  difference.set_role(std::string(to_text(info.role)));
+  difference.set_kind(kind);
+  return difference;
+}
+
+void compare_elements(std::span<const std::byte> a, std::span<const std::byte> b, DType dtype,
+                      TensorDifference& difference) {
+  const size_t size = dtype_size(dtype);
+  uint64_t different = 0;
+  uint64_t nan_mismatches = 0;
+  double max_abs = 0;
+  for (size_t i = 0; i * size < a.size(); ++i) {
+    if (std::memcmp(a.data() + i * size, b.data() + i * size, size) == 0) continue;
+    ++different;
+    const double x = element_value(a, dtype, i);
+    const double y = element_value(b, dtype, i);
+    nan_mismatches += std::isnan(x) != std::isnan(y);
+    if (!std::isnan(x) && !std::isnan(y) && x != y) max_abs = std::max(max_abs, std::abs(x - y));
+  }
+  difference.set_different_elements(different);
+  difference.set_nan_mismatches(nan_mismatches);
+  difference.set_max_abs_difference(max_abs);
+}
+
+void compare_tensor(const CheckpointReader& a, const TensorInfo& in_a, const CheckpointReader& b,
+                    const TensorInfo& in_b, report::Comparison& out) {
+  if (in_a.dtype != in_b.dtype || in_a.dims != in_b.dims) {
+    TensorDifference difference = new_difference(in_a, TensorDifference::SHAPE_OR_TYPE);
+    difference.set_a(describe(in_a));
+    difference.set_b(describe(in_b));
+    *out.add_tensors() = std::move(difference);
+    return;
+  }
+  std::vector<std::byte> data_a(in_a.bytes);
+  std::vector<std::byte> data_b(in_b.bytes);
+  a.read(in_a, data_a);
+  b.read(in_b, data_b);
+  if (data_a == data_b) {
+    out.set_equal_tensors(out.equal_tensors() + 1);
+    return;
+  }
+  TensorDifference difference = new_difference(in_a, TensorDifference::VALUES);
+  compare_elements(data_a, data_b, in_a.dtype, difference);
+  *out.add_tensors() = std::move(difference);
+}
+
+void compare_states(const CheckpointState& a, const CheckpointState& b, report::Comparison& out) {
+  const auto compare = [&out](std::string_view field, const std::string& x, const std::string& y) {
+    if (x == y) return;
+    report::StateDifference& difference = *out.add_state();
+    difference.set_field(std::string(field));
+    difference.set_a(x);
+    difference.set_b(y);
+  };
+  const auto scale_text = [](const CheckpointState& s) {
+    return s.loss_scale ? cat(s.loss_scale->scale, " for ", s.loss_scale->growth_counter) : "none";
+  };
+  const auto best_text = [](const CheckpointState& s) {
+    return s.best ? cat(s.best->name, " ", s.best->value, " at step ", s.best->step) : "none";
+  };
+  compare("parts", cat(a.parts), cat(b.parts));
+  compare("step", cat(a.step), cat(b.step));
+  compare("updates", cat(a.updates), cat(b.updates));
+  compare("micro_step", cat(a.micro_step), cat(b.micro_step));
+  compare("batches", cat(a.batches), cat(b.batches));
+  compare("epoch", cat(a.epoch), cat(b.epoch));
+  compare("samples", cat(a.samples), cat(b.samples));
+  compare("seed", cat(a.seed), cat(b.seed));
+  compare("loss_scale", scale_text(a), scale_text(b));
+  compare("optimizer_name", a.optimizer_name, b.optimizer_name);
+  compare("optimizer_config", a.optimizer_config, b.optimizer_config);
+  compare("schedule_config", a.schedule_config, b.schedule_config);
+  compare("model_name", a.model_name, b.model_name);
+  compare("model_config", a.model_config, b.model_config);
+  compare("precision", a.precision, b.precision);
+  compare("best", best_text(a), best_text(b));
+  if (a.data_cursor != b.data_cursor) {  // opaque bytes: only that they differ can be said
+    compare("data_cursor", cat(a.data_cursor.size(), " bytes of the first file"),
+            cat(b.data_cursor.size(), " bytes of the second"));
+  }
+  std::map<std::string, std::string> keys = a.metadata;
+  keys.insert(b.metadata.begin(), b.metadata.end());
+  const auto value = [](const CheckpointState& s, const std::string& key) {
+    const auto found = s.metadata.find(key);
+    return found == s.metadata.end() ? std::string() : found->second;
+  };
+  for (const auto& [key, unused] : keys) compare("metadata " + key, value(a, key), value(b, key));
+}
+
+}  // namespace
+
+report::Comparison diff(const std::string& path_a, const std::string& path_b) {
+  const CheckpointReader a = CheckpointReader::open(path_a);
+  const CheckpointReader b = CheckpointReader::open(path_b);
+  report::Comparison out;
+  out.set_a(path_a);
+  out.set_b(path_b);
+  for (const TensorInfo& in_a : a.tensors()) {
+    const TensorInfo* in_b = b.find(in_a.name, in_a.role);
+    if (in_b == nullptr) {
+      *out.add_tensors() = new_difference(in_a, TensorDifference::ONLY_IN_A);
+    } else {
+      compare_tensor(a, in_a, b, *in_b, out);
+    }
+  }
+  for (const TensorInfo& in_b : b.tensors()) {
+    if (a.find(in_b.name, in_b.role) == nullptr) {
+      *out.add_tensors() = new_difference(in_b, TensorDifference::ONLY_IN_B);
+    }
+  }
+  compare_states(a.state(), b.state(), out);
+  out.set_identical(out.tensors().empty() && out.state().empty());
+  return out;
+}
+
+}  // namespace assay::checkpoint

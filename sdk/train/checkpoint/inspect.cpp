@@ -1,0 +1,108 @@
+#include "sdk/base/error.h"
+#include "sdk/train/checkpoint/checkpoint.h"
+#include "sdk/train/checkpoint/operations.h"
+
+namespace assay::checkpoint {
+namespace {
+
+std::string hex8(uint32_t value) {
+  std::string text(8, '0');
+  for (size_t i = 8; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
+  return text;
+}
+
+void describe_parts(uint32_t parts, report::Inspection& out) {
+  if (parts & kWeights) out.add_parts("weights");
+  if (parts & kMoments) out.add_parts("moments");
+  if (parts & kEmaPart) out.add_parts("ema");
+  if (parts & kStatistics) out.add_parts("statistics");
+  if (parts & kTrainerState) out.add_parts("trainer_state");
+}
+
+void describe_state(const CheckpointState& state, report::Inspection& out) {
+  out.set_library_version(state.library_version);
+  out.set_created_unix_s(state.created_unix_s);
+  describe_parts(state.parts, out);
+  out.set_step(state.step);
+  out.set_updates(state.updates);
+  out.set_micro_step(state.micro_step);
+  out.set_batches(state.batches);
+  out.set_epoch(state.epoch);
+  out.set_samples(state.samples);
+  out.set_seed(state.seed);
+  if (state.loss_scale) {
+    out.set_loss_scale(state.loss_scale->scale);
+    out.set_growth_counter(state.loss_scale->growth_counter);
+  }
+  out.set_optimizer_name(state.optimizer_name);
+  out.set_optimizer_config(state.optimizer_config);
+  out.set_schedule_config(state.schedule_config);
+  out.set_model_name(state.model_name);
+  out.set_model_config(state.model_config);
+  out.set_precision(state.precision);
+  out.set_data_cursor_bytes(state.data_cursor.size());
+  if (state.best) {
+    out.mutable_best()->set_name(state.best->name);
+    out.mutable_best()->set_value(state.best->value);
+    out.mutable_best()->set_step(state.best->step);
+  }
+  for (const auto& [key, value] : state.metadata) {
+    report::Metadata& pair = *out.add_metadata();
+    pair.set_key(key);
+    pair.set_value(value);
+  }
+}
+
+}  // namespace
+
+report::Inspection inspect(const std::string& path) {
+  const CheckpointReader reader = CheckpointReader::open(path);
+  report::Inspection out;
+  out.set_path(path);
+  out.set_file_bytes(reader.file_bytes());
+  out.set_format_version(reader.format_version());
+  describe_state(reader.state(), out);
+  for (const TensorInfo& info : reader.tensors()) {
+    report::Tensor& tensor = *out.add_tensors();
+    tensor.set_name(info.name);
+    tensor.set_role(std::string(to_text(info.role)));
+    tensor.set_dtype(std::string(to_text(info.dtype)));
+    for (const int64_t size : info.dims.span()) tensor.add_dims(size);
+    tensor.set_bytes(info.bytes);
+    tensor.set_offset(info.offset);
+    tensor.set_crc32c(hex8(info.crc32c));
+    if (info.role == Role::kValue) {
+      out.set_weight_elements(out.weight_elements() + info.dims.numel());
+    }
+  }
+  return out;
+}
+
+report::Verification verify(const std::string& path) {
+  report::Verification out;
+  out.set_path(path);
+  // Damage is what this function is asked about; anything else stays an Error.
+  const auto note = [&out](const Error& error) {
+    if (error.code() != Code::kFormat && error.code() != Code::kVersion) throw error;
+    out.add_faults(error.message());
+  };
+  auto source = std::make_unique<FileSource>(path);
+  out.set_file_bytes(source->size());
+  try {
+    const CheckpointReader reader = CheckpointReader::open(std::move(source));
+    out.set_tensors(static_cast<int>(reader.tensors().size()));
+    for (const TensorInfo& tensor : reader.tensors()) {
+      try {
+        reader.verify(tensor);
+      } catch (const Error& error) {
+        note(error);
+      }
+    }
+  } catch (const Error& error) {
+    note(error);
+  }
+  out.set_ok(out.faults().empty());
+  return out;
+}
+
+}  // namespace assay::checkpoint
