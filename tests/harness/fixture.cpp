@@ -1,0 +1,76 @@
+#include "tests/harness/fixture.h"
+
+#include <google/protobuf/struct.pb.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "sdk/base/proto_json.h"
+
+namespace assay::test {
+
+Fixture::Fixture(const std::string& name) {
+  const std::string path =
+      std::string(ASSAY_SOURCE_DIR) + "/tests/fixtures/" + name + ".safetensors";
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("no fixture " + path);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  uint64_t header_size = 0;
+  std::memcpy(&header_size, bytes.data(), 8);
+  google::protobuf::Struct header;
+  parse_json(std::string_view(bytes).substr(8, header_size), header, path);
+  const char* data = bytes.data() + 8 + header_size;
+  for (const auto& [key, value] : header.fields()) {
+    if (key == "__metadata__") continue;
+    const auto& fields = value.struct_value().fields();
+    std::vector<int64_t> dims;
+    for (const auto& size : fields.at("shape").list_value().values())
+      dims.push_back(static_cast<int64_t>(size.number_value()));
+    const auto& offsets = fields.at("data_offsets").list_value().values();
+    const auto begin = static_cast<size_t>(offsets[0].number_value());
+    const auto end = static_cast<size_t>(offsets[1].number_value());
+    FixtureTensor& tensor = tensors_[key];
+    tensor.dims = Dims(dims);
+    const std::string& dtype = fields.at("dtype").string_value();
+    if (dtype == "F32") {
+      tensor.f32.resize((end - begin) / 4);
+      std::memcpy(tensor.f32.data(), data + begin, end - begin);
+    } else if (dtype == "I32") {
+      tensor.i32.resize((end - begin) / 4);
+      std::memcpy(tensor.i32.data(), data + begin, end - begin);
+    } else {
+      throw std::runtime_error(path + ": " + key + " is " + dtype);
+    }
+  }
+}
+
+const FixtureTensor& Fixture::at(const std::string& tensor) const {
+  const auto found = tensors_.find(tensor);
+  if (found == tensors_.end()) throw std::runtime_error("the fixture has no tensor " + tensor);
+  return found->second;
+}
+
+std::map<std::string, const FixtureTensor*> Fixture::with_prefix(const std::string& prefix) const {
+  std::map<std::string, const FixtureTensor*> matches;
+  for (const auto& [name, tensor] : tensors_) {
+    if (name.starts_with(prefix)) matches[name.substr(prefix.size())] = &tensor;
+  }
+  return matches;
+}
+
+double relative_error(const std::vector<float>& actual, const std::vector<float>& expected) {
+  if (actual.size() != expected.size()) throw std::runtime_error("sizes differ");
+  double difference = 0, scale = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double error = std::abs(static_cast<double>(actual[i]) - expected[i]);
+    difference = std::isnan(error) ? INFINITY : std::max(difference, error);
+    scale = std::max(scale, std::abs(static_cast<double>(expected[i])));
+  }
+  return scale == 0 ? difference : difference / scale;
+}
+
+}  // namespace assay::test

@@ -1,0 +1,364 @@
+#include "sdk/train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "sdk/train/predictor.h"
+#include "tests/train/training_setup.h"
+
+namespace assay::train {
+namespace {
+
+using test::Batch;
+using test::config_of;
+using test::kBatch;
+using test::kSgd;
+using test::new_instance;
+using test::persistent_bytes;
+using testing::HasSubstr;
+
+std::string error_of(const std::function<void()>& action, Code expected) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), expected) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+TEST(Trainer, Learns) {
+  Trainer trainer(new_instance(), config_of(kSgd));
+  const double first = trainer.step(Batch(0).tensors()).loss;
+  double last = 0;
+  for (int i = 1; i < 60; ++i) last = trainer.step(Batch(i).tensors()).loss;
+  EXPECT_LT(last, 0.5 * first);
+  EvalSums sums;
+  for (int i = 1000; i < 1010; ++i) {
+    const EvalSums part = trainer.eval(Batch(i).tensors());
+    sums.top1 += part.top1, sums.top5 += part.top5, sums.samples += part.samples;
+  }
+  EXPECT_GT(sums.top1, 0.8 * static_cast<double>(sums.samples));
+  EXPECT_GE(sums.top5, sums.top1);
+}
+
+TEST(Trainer, StepInfoCounts) {
+  Trainer trainer(new_instance(), config_of(kSgd));
+  trainer.step(Batch(0).tensors());
+  const StepInfo info = trainer.step(Batch(1).tensors());
+  EXPECT_EQ(info.step, 2);
+  EXPECT_EQ(info.samples, 2 * kBatch);
+  EXPECT_TRUE(info.updated);
+  EXPECT_FALSE(info.skipped);
+  EXPECT_GT(info.grad_norm, 0);
+  EXPECT_DOUBLE_EQ(info.learning_rate, 0.05);
+}
+
+TEST(Trainer, SameSeedSameBits) {
+  std::vector<std::vector<std::byte>> results;
+  for (const uint64_t seed : {3u, 3u, 4u}) {
+    TrainerConfig config = config_of(kSgd);
+    config.set_seed(seed);
+    Trainer trainer(new_instance(), config);
+    for (int i = 0; i < 5; ++i) trainer.step(Batch(i).tensors());
+    results.push_back(persistent_bytes(trainer.instance()));
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_NE(results[0], results[2]);
+}
+
+TEST(Trainer, BackwardThenApplyHasTheBitsOfStep) {
+  for (const char* precision : {"fp32", "amp-bf16"}) {
+    TrainerConfig config = config_of(kSgd);
+    config.set_precision(precision);
+    Trainer whole(new_instance(), config);
+    Trainer halves(new_instance(), config);
+    for (int i = 0; i < 4; ++i) {
+      const StepInfo a = whole.step(Batch(i).tensors());
+      halves.backward(Batch(i).tensors());
+      const StepInfo b = halves.apply();
+      EXPECT_EQ(a.loss, b.loss);
+      EXPECT_EQ(a.grad_norm, b.grad_norm);
+    }
+    EXPECT_EQ(persistent_bytes(whole.instance()), persistent_bytes(halves.instance())) << precision;
+  }
+}
+
+// Without normalisation and dropout, averaging the gradients of two half batches is the gradient of
+// the whole batch.
+TEST(Trainer, AccumulationAveragesGradients) {
+  const std::string plain =
+      R"({"image": [12, 12, 1], "conv": [4], "hidden": [8], "batch_norm": false})";
+  Trainer whole(new_instance(2, plain), config_of(kSgd, 2 * kBatch));
+  TrainerConfig config = config_of(kSgd);
+  config.set_accumulate(2);
+  Trainer accumulated(new_instance(2, plain), config);
+  const Batch batch(0, 2 * kBatch);
+  const StepInfo expected = whole.step(batch.tensors());
+  StepInfo info;
+  for (int half = 0; half < 2; ++half) {
+    info = accumulated.step(std::vector<HostTensor>{
+        {DType::kF32, {kBatch, 12, 12, 1}, batch.images.data() + half * kBatch * 144},
+        {DType::kI32, {kBatch}, batch.labels.data() + half * kBatch}});
+    EXPECT_EQ(info.updated, half == 1);
+  }
+  EXPECT_NEAR(info.grad_norm, expected.grad_norm, 1e-5 * expected.grad_norm);
+  for (const SegmentTensor& tensor : whole.instance().segments().all()) {
+    if (tensor.role != Role::kValue) continue;
+    const auto* a = static_cast<const float*>(tensor.data);
+    const auto* b = static_cast<const float*>(
+        accumulated.instance().segments().tensor(tensor.variable->name, Role::kValue).data);
+    for (int64_t i = 0; i < tensor.variable->dims.numel(); ++i)
+      EXPECT_NEAR(a[i], b[i], 1e-6) << tensor.variable->name;
+  }
+}
+
+TEST(Trainer, HalvesInTheWrongOrderAreErrors) {
+  Trainer trainer(new_instance(), config_of(kSgd));
+  EXPECT_THAT(error_of([&] { trainer.apply(); }, Code::kInvalid),
+              HasSubstr("apply needs 1 backward calls before it, got 0"));
+  trainer.backward(Batch(0).tensors());
+  EXPECT_THAT(error_of([&] { trainer.backward(Batch(1).tensors()); }, Code::kInvalid),
+              HasSubstr("call apply"));
+  EXPECT_THAT(error_of([&] { trainer.step(Batch(1).tensors()); }, Code::kInvalid),
+              HasSubstr("call apply first"));
+  trainer.apply();
+  trainer.step(Batch(1).tensors());
+}
+
+// A power of two as loss scale moves exponents only: the update has the same bits, in fp32.
+TEST(Trainer, AStaticLossScaleChangesNothing) {
+  Trainer plain(new_instance(), config_of(kSgd));
+  TrainerConfig config = config_of(kSgd);
+  config.mutable_loss_scale()->set_mode("static");
+  config.mutable_loss_scale()->set_initial(1024);
+  Trainer scaled(new_instance(), config);
+  for (int i = 0; i < 3; ++i) {
+    const StepInfo a = plain.step(Batch(i).tensors());
+    const StepInfo b = scaled.step(Batch(i).tensors());
+    EXPECT_EQ(a.grad_norm, b.grad_norm);
+    EXPECT_EQ(b.loss_scale, 1024);
+  }
+  for (const SegmentTensor& tensor : plain.instance().segments().all()) {
+    if (tensor.role != Role::kValue) continue;
+    const SegmentTensor other =
+        scaled.instance().segments().tensor(tensor.variable->name, Role::kValue);
+    EXPECT_EQ(std::memcmp(tensor.data, other.data, tensor.bytes()), 0) << tensor.variable->name;
+  }
+}
+
+TEST(Trainer, DynamicLossScaleSkipsHalvesAndGrowsAgain) {
+  TrainerConfig config = config_of(kSgd);
+  config.mutable_loss_scale()->set_mode("dynamic");
+  config.mutable_loss_scale()->set_initial(1e38);  // overflows at once
+  config.mutable_loss_scale()->set_interval(3);
+  Trainer trainer(new_instance(), config);
+  int skipped = 0;
+  StepInfo info;
+  std::vector<std::byte> before;
+  do {
+    before = persistent_bytes(trainer.instance());
+    info = trainer.step(Batch(0).tensors());
+    skipped += info.skipped;
+  } while (info.skipped && skipped < 200);
+  EXPECT_GT(skipped, 0);
+  EXPECT_LT(skipped, 200);
+  EXPECT_TRUE(info.updated);
+  const double scale = trainer.loss_scale();
+  for (int i = 0; i < 3; ++i) info = trainer.step(Batch(i).tensors());
+  EXPECT_TRUE(info.skipped || trainer.loss_scale() == 2 * scale);
+}
+
+TEST(Trainer, ASkippedStepChangesNothingButTheScale) {
+  TrainerConfig config = config_of(kSgd);
+  config.mutable_loss_scale()->set_mode("dynamic");
+  config.mutable_loss_scale()->set_initial(1e38);
+  Trainer trainer(new_instance(), config);
+  const auto bytes_without_state = [&] {
+    std::vector<std::byte> all;
+    for (const SegmentTensor& tensor : trainer.instance().segments().all()) {
+      if (tensor.role == Role::kGradient || tensor.role == Role::kState) continue;
+      const auto* data = static_cast<const std::byte*>(tensor.data);
+      all.insert(all.end(), data, data + tensor.bytes());
+    }
+    return all;
+  };
+  const auto before = bytes_without_state();
+  ASSERT_TRUE(trainer.step(Batch(0).tensors()).skipped);
+  EXPECT_EQ(bytes_without_state(), before);
+}
+
+TEST(Trainer, ANanLossIsAnErrorAndLosesNothing) {
+  Trainer trainer(new_instance(), config_of(kSgd));
+  trainer.step(Batch(0).tensors());
+  const auto before = persistent_bytes(trainer.instance());
+  Batch bad(1);
+  bad.images[7] = std::nanf("");
+  EXPECT_THAT(error_of([&] { trainer.step(bad.tensors()); }, Code::kNonFinite),
+              HasSubstr("step 2: the loss is nan"));
+  EXPECT_EQ(persistent_bytes(trainer.instance()), before);
+  EXPECT_EQ(trainer.step_count(), 1);
+  EXPECT_EQ(trainer.step(Batch(1).tensors()).step, 2);  // and it goes on
+}
+
+TEST(Trainer, BadBatchesNameTheTensor) {
+  Trainer trainer(new_instance(), config_of(kSgd));
+  const Batch good(0);
+  auto batch = good.tensors();
+  EXPECT_THAT(error_of([&] { trainer.step(std::span(batch).first(1)); }, Code::kInvalid),
+              HasSubstr("has 2 tensors, got 1"));
+  batch[0].dims = {kBatch, 12, 12, 3};
+  EXPECT_THAT(error_of([&] { trainer.step(batch); }, Code::kInvalid),
+              HasSubstr("batch tensor 0 (image) is f32[16,12,12,3], expected f32[16,12,12,1]"));
+  batch = good.tensors();
+  batch[1].dtype = DType::kI64;
+  EXPECT_THAT(error_of([&] { trainer.step(batch); }, Code::kInvalid),
+              HasSubstr("expected i32[16]"));
+  Batch labelled(0);
+  labelled.labels[3] = 10;
+  EXPECT_THAT(error_of([&] { trainer.step(labelled.tensors()); }, Code::kInvalid),
+              HasSubstr("label[3] is 10, expected a class in [0, 10)"));
+  labelled.labels[3] = -1;  // padding is for evaluation only
+  error_of([&] { trainer.step(labelled.tensors()); }, Code::kInvalid);
+  EXPECT_EQ(trainer.step_count(), 0);
+}
+
+TEST(Trainer, PaddedRowsDoNotCountInEvaluation) {
+  Trainer trainer(new_instance(), config_of(kSgd));
+  trainer.step(Batch(0).tensors());
+  Batch batch(1);
+  const EvalSums all = trainer.eval(batch.tensors());
+  for (int i = 10; i < kBatch; ++i) batch.labels[i] = -1;
+  const EvalSums ten = trainer.eval(batch.tensors());
+  EXPECT_EQ(all.samples, kBatch);
+  EXPECT_EQ(ten.samples, 10);
+  EXPECT_LT(ten.loss, all.loss);
+  EXPECT_LE(ten.top1, all.top1);
+}
+
+TEST(Trainer, EvaluationAndTrainingDoNotDisturbEachOther) {
+  Trainer quiet(new_instance(), config_of(kSgd));
+  Trainer watched(new_instance(), config_of(kSgd));
+  for (int i = 0; i < 4; ++i) {
+    quiet.step(Batch(i).tensors());
+    watched.step(Batch(i).tensors());
+    watched.eval(Batch(50 + i).tensors());
+  }
+  EXPECT_EQ(persistent_bytes(quiet.instance()), persistent_bytes(watched.instance()));
+}
+
+TEST(Trainer, CancelLeavesTheStateAsItWas) {
+  Trainer trainer(new_instance(), config_of(kSgd));
+  trainer.step(Batch(0).tensors());
+  const auto before = persistent_bytes(trainer.instance());
+  trainer.cancel_flag() = true;
+  error_of([&] { trainer.step(Batch(1).tensors()); }, Code::kCancelled);
+  EXPECT_EQ(persistent_bytes(trainer.instance()), before);
+  trainer.cancel_flag() = false;
+  EXPECT_EQ(trainer.step(Batch(1).tensors()).step, 2);
+}
+
+TEST(Trainer, ScheduleDrivesTheRate) {
+  Trainer trainer(new_instance(), config_of(R"({"optimizer": {"name": "sgd", "learning_rate": 0.1},
+      "schedule": {"name": "cosine", "warmup_steps": 2, "total_steps": 10}})"));
+  EXPECT_DOUBLE_EQ(trainer.step(Batch(0).tensors()).learning_rate, 0.05);
+  EXPECT_DOUBLE_EQ(trainer.step(Batch(1).tensors()).learning_rate, 0.1);
+  EXPECT_DOUBLE_EQ(trainer.step(Batch(2).tensors()).learning_rate, 0.1);
+  EXPECT_LT(trainer.step(Batch(3).tensors()).learning_rate, 0.1);
+}
+
+TEST(Trainer, SetChecksKeyAndValue) {
+  Trainer trainer(new_instance(), config_of(kSgd));
+  trainer.set("learning_rate", 0.01);
+  EXPECT_DOUBLE_EQ(trainer.step(Batch(0).tensors()).learning_rate, 0.01);
+  EXPECT_THAT(error_of([&] { trainer.set("momentum", 0.5); }, Code::kNotFound),
+              HasSubstr("settable are learning_rate"));
+  error_of([&] { trainer.set("learning_rate", -1); }, Code::kInvalid);
+  error_of([&] { trainer.set("loss_scale", 8); }, Code::kInvalid);
+}
+
+// Every fusion can be switched off, and fused and unfused training agree within rounding.
+TEST(Trainer, FusedEqualsUnfused) {
+  Trainer fused(new_instance(), config_of(kSgd));
+  TrainerConfig config = config_of(kSgd);
+  for (const char* pass :
+       {"fuse_batch_norm_add", "fuse_batch_norm_relu", "fuse_activation", "fuse_gradient_cast"}) {
+    config.add_disabled_pass(pass);
+  }
+  Trainer unfused(new_instance(), config);
+  EXPECT_LT(fused.step_program().graph().nodes().size(),
+            unfused.step_program().graph().nodes().size());
+  for (int i = 0; i < 3; ++i) {
+    const StepInfo a = fused.step(Batch(i).tensors());
+    const StepInfo b = unfused.step(Batch(i).tensors());
+    EXPECT_NEAR(a.loss, b.loss, 1e-5 * a.loss);
+    EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-4 * a.grad_norm);
+  }
+}
+
+TEST(Trainer, AveragedWeightsAreEvaluatedOnRequest) {
+  TrainerConfig config =
+      config_of(R"({"optimizer": {"name": "sgd", "learning_rate": 0.05, "ema_decay": 0.999}})");
+  Trainer trainer(new_instance(), config);
+  const double initial = trainer.eval(Batch(9).tensors()).loss;
+  for (int i = 0; i < 20; ++i) trainer.step(Batch(i).tensors());
+  const double now = trainer.eval(Batch(9).tensors()).loss;
+  const double averaged = trainer.eval(Batch(9).tensors(), true).loss;
+  EXPECT_NE(averaged, now);
+  EXPECT_NE(averaged, initial);
+  Trainer without(new_instance(), config_of(kSgd));
+  error_of([&] { without.eval(Batch(0).tensors(), true); }, Code::kInvalid);
+}
+
+TEST(Predictor, IsASnapshot) {
+  Trainer trainer(new_instance(), config_of(kSgd));
+  trainer.step(Batch(0).tensors());
+  const Predictor predictor(trainer.instance(), {});
+  PredictorSlot slot(predictor);
+  const auto predict = [&] {
+    const Batch batch(5, 3);
+    const std::vector<HostTensor> images{batch.tensors()[0]};
+    const Program::Slot& output = slot.run(images).output("probabilities");
+    const auto* values = static_cast<const float*>(output.data);
+    return std::vector<float>(values, values + output.type.numel());
+  };
+  const auto first = predict();
+  for (int row = 0; row < 3; ++row) {
+    EXPECT_NEAR(std::accumulate(first.begin() + row * 10, first.begin() + row * 10 + 10, 0.0), 1.0,
+                1e-6);
+  }
+  for (int i = 0; i < 3; ++i) trainer.step(Batch(i).tensors());
+  EXPECT_EQ(predict(), first);
+}
+
+TEST(Predictor, TakesAnyBatchUpToItsLimit) {
+  Trainer trainer(new_instance(), config_of(kSgd));
+  const Predictor predictor(trainer.instance(), {.max_batch = 8});
+  PredictorSlot slot(predictor);
+  const Batch batch(0, 16);
+  std::vector<float> one_by_one, together;
+  for (int64_t i = 0; i < 8; ++i) {
+    const std::vector<HostTensor> image{
+        {DType::kF32, {1, 12, 12, 1}, batch.images.data() + i * 144}};
+    const auto* values = static_cast<const float*>(slot.run(image).output("logits").data);
+    one_by_one.insert(one_by_one.end(), values, values + 10);
+  }
+  const std::vector<HostTensor> eight{{DType::kF32, {8, 12, 12, 1}, batch.images.data()}};
+  const auto* values = static_cast<const float*>(slot.run(eight).output("logits").data);
+  for (int i = 0; i < 80; ++i) EXPECT_NEAR(values[i], one_by_one[i], 1e-5);
+  const std::vector<HostTensor> nine{{DType::kF32, {9, 12, 12, 1}, batch.images.data()}};
+  EXPECT_THAT(error_of([&] { slot.run(nine); }, Code::kInvalid),
+              HasSubstr("batch must be in [1, 8], got 9"));
+}
+
+TEST(Predictor, NeedsWeights) {
+  EXPECT_THAT(error_of([&] { Predictor(*new_instance(), {}); }, Code::kInvalid),
+              HasSubstr("no weights yet"));
+}
+
+}  // namespace
+}  // namespace assay::train

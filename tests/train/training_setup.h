@@ -1,0 +1,70 @@
+// A small model, made-up data and helpers shared by the tests of training.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "models/models.h"
+#include "sdk/backend/cpu/device.h"
+#include "sdk/base/philox.h"
+#include "sdk/base/proto_json.h"
+#include "sdk/train/trainer.h"
+
+namespace assay::train::test {
+
+inline constexpr int64_t kBatch = 16;
+inline const char* const kSmallCnn =
+    R"({"image": [12, 12, 1], "conv": [4, 6], "hidden": [16], "dropout": 0.25})";
+inline const char* const kSgd =
+    R"({"optimizer": {"name": "sgd", "learning_rate": 0.05, "momentum": 0.9}, "seed": 3})";
+
+// Images whose brightest quadrant depends on the label, plus noise: learnable in a few steps.
+struct Batch {
+  std::vector<float> images;
+  std::vector<int32_t> labels;
+  int64_t rows;
+
+  explicit Batch(uint64_t index, int64_t n = kBatch)
+      : images(static_cast<size_t>(n) * 144), labels(n), rows(n) {
+    PhiloxStream random(99, index);
+    for (int64_t i = 0; i < n; ++i) {
+      labels[i] = static_cast<int32_t>(random.below(10));
+      for (int64_t p = 0; p < 144; ++p) {
+        const bool bright = (p / 12 / 3 * 4 + p % 12 / 3) % 10 == labels[i];
+        images[i * 144 + p] = random.uniform(0, 0.5f) + (bright ? 1.0f : 0.0f);
+      }
+    }
+  }
+  std::vector<HostTensor> tensors() const {
+    return {{DType::kF32, {rows, 12, 12, 1}, images.data()}, {DType::kI32, {rows}, labels.data()}};
+  }
+};
+
+inline TrainerConfig config_of(const std::string& json, int64_t batch = kBatch) {
+  TrainerConfig config;
+  parse_json(json, config, "test");
+  config.set_batch_size(batch);
+  return config;
+}
+
+inline std::shared_ptr<ModelInstance> new_instance(int threads = 2,
+                                                   const std::string& model = kSmallCnn) {
+  return std::make_shared<ModelInstance>(
+      std::shared_ptr<nn::Model>(models::create_model("cnn", model)),
+      std::shared_ptr<Backend>(cpu::make_backend({.threads = threads})));
+}
+
+// Every byte of every persistent tensor except gradients, which only live between backward and
+// apply.
+inline std::vector<std::byte> persistent_bytes(const ModelInstance& instance) {
+  std::vector<std::byte> all;
+  for (const SegmentTensor& tensor : instance.segments().all()) {
+    if (tensor.role == Role::kGradient) continue;
+    const auto* data = static_cast<const std::byte*>(tensor.data);
+    all.insert(all.end(), data, data + tensor.bytes());
+  }
+  return all;
+}
+
+}  // namespace assay::train::test
