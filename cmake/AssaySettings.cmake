@@ -26,6 +26,7 @@ endif()
 # Warnings for our own code; generated protobuf code opts out with assay_third_party_warnings().
 add_library(assay_warnings INTERFACE)
 target_compile_options(assay_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-unused-parameter
+                       -Wno-missing-field-initializers
                        # gcc 12 reports overlapping copies in plain std::string concatenation (its bug 105651).
                        $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
                        $<$<BOOL:${ASSAY_WERROR}>:-Werror>)

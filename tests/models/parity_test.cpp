@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(
                               R"({"image": [16, 16, 3], "width": 4})", 5e-6, 3.4e-5, true, false},
                     ModelCase{"resnet18_14x14x1", "resnet18",
                               R"({"image": [14, 14, 1], "width": 4})", 5e-6, 3.4e-5, true, false}),
-    [](const auto& info) { return info.param.fixture; });
+    [](const auto& param) { return param.param.fixture; });
 
 struct RuleCase {
   std::string name, optimizer;
@@ -238,7 +238,7 @@ INSTANTIATE_TEST_SUITE_P(
             cat(R"("name": "lamb", "weight_decay": 1e-2, "group": [{"match": ["*.bn.*", "*.bias"],
                  "weight_decay": 0, "no_trust_ratio": true}], )",
                 kAdamConstants)}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& param) { return param.param.name; });
 
 TEST(OptimizerParity, ResNet18NesterovThreeSteps) {
   const Fixture start("models/resnet18_16x16x3");

@@ -69,8 +69,8 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenPlan,
                                                   "amp-bf16"},
                                          PlanCase{"resnet18.fp32", "resnet18", "", "fp32"},
                                          PlanCase{"resnet18.amp-bf16", "resnet18", "", "amp-bf16"}),
-                         [](const auto& info) {
-                           std::string name = info.param.name;
+                         [](const auto& param) {
+                           std::string name = param.param.name;
                            for (char& c : name)
                              c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
                            return name;

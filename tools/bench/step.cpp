@@ -1,0 +1,176 @@
+// assay-bench-step: times one training step or one inference of a model, as the opponents in peers/
+// do, and prints the same line of JSON; with --profile, where the time goes, node by node.
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "models/models.h"
+#include "sdk/backend/cpu/device.h"
+#include "sdk/base/philox.h"
+#include "sdk/base/version.h"
+#include "sdk/train/predictor.h"
+#include "sdk/train/trainer.h"
+
+namespace assay::bench {
+namespace {
+
+struct Options {
+  std::string model = "cnn", precision = "fp32", mode = "train";
+  int64_t batch = 128;
+  int threads = 2;
+  int repeats = 30;
+  bool json = false;
+  bool profile = false;
+  bool plan = false;
+};
+
+// A batch of noise that does not change: loading data is not part of a step.
+struct Batch {
+  std::vector<std::vector<float>> floats;
+  std::vector<std::vector<int32_t>> labels;
+  std::vector<train::HostTensor> tensors;
+
+  Batch(const std::vector<nn::InputSpec>& specs, int64_t rows) {
+    PhiloxStream random(1, 1);
+    for (const nn::InputSpec& spec : specs) {
+      std::vector<int64_t> sizes{rows};
+      sizes.insert(sizes.end(), spec.sample.span().begin(), spec.sample.span().end());
+      const Dims dims(sizes);
+      if (spec.classes > 0) {
+        auto& values = labels.emplace_back(dims.numel());
+        for (int32_t& value : values)
+          value = static_cast<int32_t>(random.below(static_cast<uint32_t>(spec.classes)));
+        tensors.push_back({spec.dtype, dims, values.data()});
+      } else {
+        auto& values = floats.emplace_back(dims.numel());
+        for (float& value : values) value = random.uniform(-1, 1);
+        tensors.push_back({spec.dtype, dims, values.data()});
+      }
+    }
+  }
+};
+
+double milliseconds(const auto& action) {
+  const auto start = std::chrono::steady_clock::now();
+  action();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+// At least 3 runs and one second of warm-up, then `repeats` timed runs, sorted.
+std::vector<double> measure(int repeats, const auto& action) {
+  double warm = 0;
+  for (int i = 0; i < 3 || warm < 1000; ++i) warm += milliseconds(action);
+  std::vector<double> times(static_cast<size_t>(repeats));
+  for (double& time : times) time = milliseconds(action);
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+void print_times(const Options& o, const std::vector<double>& times) {
+  const auto quantile = [&](double p) {
+    return times[static_cast<size_t>(p * static_cast<double>(times.size() - 1))];
+  };
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const char* format =
+      o.json
+          ? "{\"name\": \"%s/%s/%s/%ld\", \"peer\": \"assay\", \"mode\": \"graph\", \"median_ms\": "
+            "%.4f, "
+            "\"p10\": %.4f, \"p90\": %.4f, \"repeats\": %zu, \"threads\": %d, \"version\": \"%s\", "
+            "\"max_rss_mib\": %ld}\n"
+          : "%s/%s/%s/%ld: median %.3f ms, p10 %.3f, p90 %.3f (%zu runs, %d threads, assay %s, %ld "
+            "MiB)\n";
+  std::printf(format, o.model.c_str(), o.mode.c_str(), o.precision.c_str(), o.batch, quantile(0.5),
+              quantile(0.1), quantile(0.9), times.size(), o.threads,
+              std::string(kLibraryVersion).c_str(), usage.ru_maxrss / 1024);
+}
+
+void print_profile(Program& program, int repeats) {
+  auto rows = program.profile(repeats);
+  double total = 0, flops = 0;
+  for (const ProfileRow& row : rows) total += row.seconds, flops += row.flops;
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  std::printf("%8s %6s %9s %8s  %-22s %-26s %-30s %s\n", "us", "share", "GFLOP/s", "GB/s", "op",
+              "output", "kernel", "scope");
+  for (const ProfileRow& row : rows) {
+    std::printf("%8.1f %5.1f%% %9.1f %8.1f  %-22s %-26s %-30s %s\n", row.seconds * 1e6,
+                100 * row.seconds / total, row.flops / row.seconds * 1e-9,
+                row.bytes / row.seconds * 1e-9, row.op.c_str(), row.output.c_str(),
+                row.kernel.c_str(), row.scope.c_str());
+  }
+  const MemoryReport& memory = program.memory();
+  std::printf("sum %.3f ms, %.1f GFLOP/s; arena %.1f MiB (%.1f apart, %.1f at least)\n",
+              total * 1e3, flops / total * 1e-9, static_cast<double>(memory.arena_bytes) / 1048576,
+              static_cast<double>(memory.separate_bytes) / 1048576,
+              static_cast<double>(memory.floor_bytes) / 1048576);
+}
+
+void finish(const Options& o, Program& program, const std::vector<double>& times) {
+  print_times(o, times);
+  if (o.profile) print_profile(program, o.repeats);
+  if (o.plan) std::fputs(program.plan_text().c_str(), stdout);
+}
+
+int run(const Options& o) {
+  const auto instance = std::make_shared<train::ModelInstance>(
+      std::shared_ptr<nn::Model>(models::create_model(o.model, "")),
+      std::shared_ptr<Backend>(cpu::make_backend({.threads = o.threads})));
+  const auto specs = instance->model().inputs();
+  if (o.mode == "train") {
+    train::TrainerConfig config;
+    config.set_batch_size(o.batch);
+    config.set_precision(o.precision);
+    config.mutable_optimizer()->set_name("sgd");
+    config.mutable_optimizer()->set_learning_rate(0.01);
+    config.mutable_optimizer()->set_momentum(0.9);
+    train::Trainer trainer(instance, config);
+    const Batch batch(specs, o.batch);
+    finish(o, trainer.step_program(), measure(o.repeats, [&] { trainer.step(batch.tensors); }));
+  } else {
+    instance->initialize_once(1);
+    const train::Predictor predictor(*instance, {.precision = parse_precision(o.precision)});
+    train::PredictorSlot slot(predictor);
+    const Batch batch(predictor.inputs(), o.batch);
+    finish(o, slot.prepare(o.batch), measure(o.repeats, [&] { slot.run(batch.tensors); }));
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace assay::bench
+
+int main(int argc, char** argv) {
+  assay::bench::Options o;
+  CLI::App app{
+      "Times one training step or one inference on the CPU.\n\n"
+      "  assay-bench-step --model resnet18 --batch 64 --profile"};
+  app.add_option("--model", o.model, "cnn or resnet18, at their default configuration")
+      ->capture_default_str();
+  app.add_option("--precision", o.precision, "fp32 or bf16")->capture_default_str();
+  app.add_option("--mode", o.mode, "train or infer")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"train", "infer"}));
+  app.add_option("--batch", o.batch, "samples")->capture_default_str();
+  app.add_option("--threads", o.threads, "CPU threads")->capture_default_str();
+  app.add_option("--repeats", o.repeats, "timed runs")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  app.add_flag("--json", o.json, "one line of JSON");
+  app.add_flag("--profile", o.profile, "time, GFLOP/s and GB/s of every node");
+  app.add_flag("--plan", o.plan, "the compiled plan as text");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (o.precision == "bf16") o.precision = "amp-bf16";
+    return assay::bench::run(o);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "assay-bench-step: %s\n", error.what());
+    return 1;
+  }
+}
