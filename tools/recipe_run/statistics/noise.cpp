@@ -95,8 +95,7 @@ NoiseCheck repeat_check(std::span<const double> repeats) {
 
 std::vector<NoiseCheck> host_checks(const HostWindow& window) {
   std::vector<NoiseCheck> checks;
-  if (window.steal_and_pressure >= 0)
-    checks.push_back(judge("host pressure", window.steal_and_pressure, 0.01, 0.05));
+  if (window.steal >= 0) checks.push_back(judge("stolen CPU", window.steal, 0.01, 0.05));
   if (window.throttled >= 0)
     checks.push_back(judge("cgroup throttling", window.throttled, 0, 0.01));
   if (window.foreign_cpu >= 0)

@@ -41,9 +41,9 @@ NoiseCheck repeat_check(std::span<const double> repeats);
 
 // What the host lost while measuring, as fractions of the window; negative = unknown, not checked.
 struct HostWindow {
-  double steal_and_pressure = -1;  // CPU steal + PSI "some"
-  double throttled = -1;           // cgroup periods throttled
-  double foreign_cpu = -1;         // other processes
+  double steal = -1;        // CPU time taken by the hypervisor
+  double throttled = -1;    // cgroup periods throttled
+  double foreign_cpu = -1;  // other processes
 };
 std::vector<NoiseCheck> host_checks(const HostWindow& window);
 

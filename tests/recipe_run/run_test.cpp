@@ -1,0 +1,379 @@
+// Running a recipe with a toy engine: results, interruption, resume, top-up, failures, and the
+// record they leave.
+#include "tools/recipe_run/run/runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/recipe/canonical.h"
+#include "tools/recipe_run/run/bench_runner.h"
+#include "tools/recipe_run/run/trial_runner.h"
+#include "tools/recipe_run/run_record/event_log.h"
+#include "tools/recipe_run/run_record/step_log.h"
+#include "tools/recipe_run/verdict/rows.h"
+
+namespace reciperun {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The whole state of a training is one number, moved by each step in a way that depends on all
+// steps before it.
+struct Toy {
+  int64_t total = 40;
+  std::atomic<bool>* stop = nullptr;
+  int64_t stop_at = -1;   // sets *stop after this step of any trial
+  int64_t crash_at = -1;  // raises as a killed process would: nothing is saved
+  uint64_t nan_seed = 0;  // this seed's training fails
+  int starts = 0;
+  int resumes = 0;
+  int batches = 0;
+};
+
+struct Killed {};
+
+class ToyTrial : public TrainingTrial {
+ public:
+  ToyTrial(Toy& toy, uint64_t seed) : toy_(toy), seed_(seed), weight_(static_cast<double>(seed)) {}
+  int64_t step() const override { return step_; }
+  int64_t total_steps() const override { return toy_.total; }
+  double steps_per_epoch() const override { return 10; }
+  uint64_t parameters() const override { return 1; }
+  StepResult run_step() override {
+    if (seed_ == toy_.nan_seed && step_ == 5) throw Error(Exit::kCrashed, "loss is NaN at step 6");
+    if (step_ + 1 == toy_.crash_at) throw Killed{};
+    ++step_;
+    weight_ = std::sin(weight_ * 1.7) + 0.1 * static_cast<double>(step_);
+    if (step_ == toy_.stop_at) *toy_.stop = true;
+    return {step_, step_ * 32, 2.0 / static_cast<double>(step_) + 0.01 * std::abs(weight_), 0.1,
+            0.001};
+  }
+  std::map<std::string, double> evaluate(const Tick&) override {
+    return {{"accuracy", 0.93 + 0.001 * std::sin(weight_)}, {"loss", 0.2}};
+  }
+  void save(const fs::path& file) override {
+    std::string bytes(24, '\0');
+    std::memcpy(bytes.data(), &step_, 8);
+    std::memcpy(bytes.data() + 8, &weight_, 8);
+    std::memcpy(bytes.data() + 16, &seed_, 8);
+    write_file_atomic(file, bytes);
+  }
+  void load(const fs::path& file) {
+    const std::string bytes = read_file(file);
+    std::memcpy(&step_, bytes.data(), 8);
+    std::memcpy(&weight_, bytes.data() + 8, 8);
+  }
+
+ private:
+  Toy& toy_;
+  uint64_t seed_;
+  int64_t step_ = 0;
+  double weight_;
+};
+
+class ToyBench : public BenchSession {
+ public:
+  ToyBench(Toy& toy, uint32_t batch) : toy_(toy), batch_(batch) {}
+  int64_t items_per_batch() const override { return batch_; }
+  double run_batch() override { return 0.001 * batch_ * (1 + 0.001 * (++toy_.batches % 7)); }
+
+ private:
+  Toy& toy_;
+  uint32_t batch_;
+};
+
+class ToyDriver : public TrainerDriver {
+ public:
+  explicit ToyDriver(Toy& toy) : toy_(toy) {}
+  EngineInfo info() const override { return {"toy 1.0", "cpu"}; }
+  void check(const v1::Recipe&) override {}
+  std::unique_ptr<TrainingTrial> start(const v1::Recipe&, uint64_t seed) override {
+    ++toy_.starts;
+    return std::make_unique<ToyTrial>(toy_, seed);
+  }
+  std::unique_ptr<TrainingTrial> resume(const v1::Recipe&, uint64_t seed,
+                                        const fs::path& checkpoint) override {
+    ++toy_.resumes;
+    auto trial = std::make_unique<ToyTrial>(toy_, seed);
+    trial->load(checkpoint);
+    return trial;
+  }
+  std::unique_ptr<BenchSession> bench(const v1::Recipe&, const BenchPoint& point,
+                                      const fs::path&) override {
+    if (point.batch == 13) throw Error(Exit::kCrashed, "out of memory");
+    return std::make_unique<ToyBench>(toy_, point.batch);
+  }
+  void cancel() override {}
+
+ private:
+  Toy& toy_;
+};
+
+constexpr char kRecipe[] = R"(schema: 1
+id: "toy/run"
+version: "1.0.0"
+model { arch: "toy" }
+data { id: "train" role: "train" lock: "toy" }
+data { id: "test" role: "test" lock: "toy" }
+training { epochs: 4 batch_per_device: 32 checkpoint_every_steps: 7 optimizer { name: "sgd" lr: 0.1 } }
+numerics { compute: FP32 }
+trials { unit: "seed" seed: [1, 2] derive_root: 9 count: 2 max_count: 9 }
+evaluation { metric: "accuracy" metric: "loss" select: LAST when: "every:1epoch" }
+bench { id: "infer" mode: INFER batch: [1, 8] warmup_steps: 2 measure_steps: 400 repeats: 7 }
+expect { id: "accuracy" metric: "accuracy" unit: "1" direction: HIGHER single { v: 0.930 } margin { absolute: 0.005 } gate: true }
+expect { id: "latency" bench: "infer" metric: "latency" unit: "ms" direction: LOWER scope { batch: 8 } quantile { p: 0.9 def: NEAREST_RANK } }
+free_override: "trials.count"
+)";
+
+class RunTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(::testing::TempDir()) /
+            ("run_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(root_);
+    write_file_atomic(root_ / "recipes/toy/run.textproto", kRecipe);
+    log_ = std::tmpfile();
+    toy_.stop = &stop_;
+  }
+  void TearDown() override { std::fclose(log_); }
+
+  ResolvedRecipe recipe(const std::vector<std::string>& sets = {}) {
+    return load_recipe({root_ / "recipes", "toy/run"}, sets);
+  }
+  RunOutcome run(const std::string& runs = "runs", const std::vector<std::string>& sets = {}) {
+    ToyDriver driver(toy_);
+    Progress progress(log_, false);
+    RunOptions options;
+    options.runs = root_ / runs;
+    return run_recipe(recipe(sets), options, driver, progress, stop_);
+  }
+  Measurements measured(const fs::path& folder) { return RunRecord::open(folder).measurements(); }
+
+  fs::path root_;
+  std::FILE* log_ = nullptr;
+  Toy toy_;
+  std::atomic<bool> stop_{false};
+};
+
+TEST_F(RunTest, TrainsEvaluatesMeasuresAndRecords) {
+  const RunOutcome outcome = run();
+  EXPECT_EQ(outcome.exit, Exit::kOk);
+  const RunRecord record = RunRecord::open(outcome.folder);
+  EXPECT_EQ(record.info().status(), "finished");
+  const Measurements m = record.measurements();
+  ASSERT_EQ(m.trials.size(), 2u);
+  EXPECT_EQ(m.trials[0].loss_curve.size(), 40u);
+  EXPECT_EQ(m.trials[0].metric_curve.size(), 4u);
+  EXPECT_EQ(m.trials[0].segments, 1);
+  ASSERT_EQ(m.benches.size(), 2u);
+  EXPECT_EQ(m.benches[0].repeats.size(), 7u);
+  EXPECT_EQ(m.benches[0].repeats[0].step_seconds.size(), 400u);
+  const std::vector<Row> rows = make_rows(record.recipe(), m);
+  EXPECT_EQ(rows[0].judgement.verdict, Verdict::kWithinTolerance);
+  EXPECT_THAT(rows[1].measured, HasSubstr("8.0"));
+  const EventLogContent events = read_events(outcome.folder / "trials/seed-0001/events.jsonl");
+  EXPECT_EQ(events.problem, "");
+  EXPECT_GT(events.lines.size(), 8u);
+  for (const char* file : {"recipe.resolved.json", "recipe.lock", "env/machine.json"}) {
+    EXPECT_TRUE(fs::exists(outcome.folder / file)) << file;
+  }
+}
+
+TEST_F(RunTest, CalledAgainItOnlyReports) {
+  const RunOutcome first = run();
+  const RunOutcome second = run();
+  EXPECT_EQ(first.folder, second.folder);
+  EXPECT_EQ(toy_.starts, 2);
+  EXPECT_EQ(toy_.resumes, 0);
+}
+
+TEST_F(RunTest, MoreSeedsTopUpTheSameRun) {
+  const RunOutcome first = run();
+  const RunOutcome more = run("runs", {"trials.count=4"});
+  EXPECT_EQ(first.folder, more.folder);
+  EXPECT_EQ(toy_.starts, 4);
+  std::set<uint64_t> seeds;
+  for (const Trial& trial : measured(more.folder).trials) seeds.insert(trial.seed);
+  EXPECT_EQ(seeds.size(), 4u);
+}
+
+TEST_F(RunTest, AModifiedRecipeIsAnotherRunAndNotComparable) {
+  const RunOutcome plain = run();
+  const RunOutcome modified = run("runs", {"training.epochs=2"});
+  EXPECT_NE(plain.folder, modified.folder);
+  const RunRecord record = RunRecord::open(modified.folder);
+  EXPECT_EQ(make_rows(record.recipe(), record.measurements())[0].judgement.verdict,
+            Verdict::kNotComparable);
+}
+
+TEST_F(RunTest, StoppedBySignalItSavesAndContinuesToTheSameResult) {
+  const Measurements straight = measured(run("straight").folder);
+  toy_.stop_at = 23;
+  try {
+    run();
+    FAIL() << "not interrupted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), Exit::kInterrupted);
+  }
+  toy_.stop_at = -1;
+  stop_ = false;
+  const Measurements resumed = measured(run().folder);
+  EXPECT_EQ(toy_.resumes, 1);
+  ASSERT_EQ(resumed.trials.size(), straight.trials.size());
+  EXPECT_EQ(resumed.trials[0].segments, 2);
+  EXPECT_EQ(resumed.trials[1].segments, 1);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(resumed.trials[i].metrics, straight.trials[i].metrics);
+    ASSERT_EQ(resumed.trials[i].loss_curve.size(), straight.trials[i].loss_curve.size());
+    for (size_t s = 0; s < 40; ++s)
+      EXPECT_EQ(resumed.trials[i].loss_curve[s].y, straight.trials[i].loss_curve[s].y);
+  }
+}
+
+TEST_F(RunTest, KilledAtAnyStepItContinuesToTheSameResult) {
+  const Measurements straight = measured(run("straight").folder);
+  for (int64_t at = 1; at <= 40; at += 3) {
+    toy_.crash_at = at;
+    const std::string runs = "killed" + std::to_string(at);
+    EXPECT_THROW(run(runs), Killed);
+    toy_.crash_at = -1;
+    const Measurements resumed = measured(run(runs).folder);
+    EXPECT_EQ(resumed.trials[0].metrics, straight.trials[0].metrics) << at;
+    EXPECT_EQ(resumed.trials[0].metric_curve.size(), 4u) << at;
+    ASSERT_EQ(resumed.trials[0].loss_curve.size(), 40u) << at;
+    for (size_t s = 0; s < 40; ++s)
+      EXPECT_EQ(resumed.trials[0].loss_curve[s].y, straight.trials[0].loss_curve[s].y);
+  }
+}
+
+TEST_F(RunTest, FailuresAreRecordedAndTheRestGoesOn) {
+  toy_.nan_seed = 1;
+  const RunOutcome outcome = run("runs");
+  EXPECT_EQ(outcome.exit, Exit::kCrashed);
+  const Measurements m = measured(outcome.folder);
+  EXPECT_EQ(m.trials[0].failure, "loss is NaN at step 6");
+  EXPECT_EQ(m.trials[1].failure, "");
+  const std::vector<Row> rows = make_rows(recipe().recipe, m);
+  EXPECT_EQ(rows[0].measured_n, "1");
+  EXPECT_THAT(rows[0].note, HasSubstr("1 of 2 trials failed"));
+  const Measurements oom = measured(run("oom", {"bench.infer.batch=[8, 13]"}).folder);
+  ASSERT_EQ(oom.benches.size(), 2u);
+  EXPECT_EQ(oom.benches[0].failure, "out of memory");
+  EXPECT_EQ(oom.benches[1].failure, "");
+}
+
+TEST_F(RunTest, AnAlteredRecordIsRefused) {
+  const RunOutcome outcome = run();
+  const fs::path file = outcome.folder / "recipe.resolved.textproto";
+  std::string text = read_file(file);
+  text.replace(text.find("0.93"), 4, "0.99");
+  write_file_atomic(file, text);
+  try {
+    RunRecord::open(outcome.folder);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), Exit::kTampered);
+  }
+  EXPECT_THROW(RunRecord::open(root_), Error);
+}
+
+TEST_F(RunTest, TwoRunsAtOnceAreRefused) {
+  create_folders(root_ / "runs");
+  const FileLock lock(root_ / "runs/.lock", "held");
+  EXPECT_THROW(run(), Error);
+}
+
+TEST(EventLogTest, ChainTearsAndTampering) {
+  const fs::path file = fs::path(::testing::TempDir()) / "events_test/events.jsonl";
+  fs::remove_all(file.parent_path());
+  {
+    EventLog log(file, "seed-0001");
+    for (int i = 0; i < 600; ++i)
+      log.write({"step_block", "loss", i == 5 ? NAN : 0.5, "nats", {}, {}});
+  }
+  const std::string whole = read_file(file);
+  EXPECT_EQ(read_events(file).lines.size(), 600u);
+  EXPECT_EQ(read_events(file).problem, "");
+  EXPECT_THAT(read_events(file).lines[5], HasSubstr(R"("val":"nan")"));
+  EXPECT_THAT(read_events(file).lines[256], HasSubstr("\"prev\""));
+  write_file_atomic(file, whole + "{\"v\":1,\"n\":60");  // a crash while writing
+  EXPECT_TRUE(read_events(file).torn_tail);
+  {
+    EventLog log(file, "seed-0001");
+    log.write_durably({"resume", "step", 1, "1", {}, {}});
+  }
+  EXPECT_EQ(read_events(file).lines.size(), 601u);
+  EXPECT_EQ(read_events(file).problem, "");
+  std::string changed = whole;
+  changed.replace(changed.find("0.5"), 3, "0.4");
+  write_file_atomic(file, changed);
+  EXPECT_THAT(read_events(file).problem, HasSubstr("hash chain breaks at line 257"));
+  EXPECT_THROW(EventLog(file, "x"), Error);
+}
+
+TEST(StepLogTest, RowsAfterTheCheckpointAndTornOnesGo) {
+  const fs::path file = fs::path(::testing::TempDir()) / "steps_test/steps.bin";
+  fs::remove_all(file.parent_path());
+  {
+    StepLog log(file, 2, 0);
+    for (double i = 1; i <= 10; ++i) log.append(std::vector<double>{i, i * i});
+    log.sync();
+  }
+  std::string bytes = read_file(file);
+  write_file_atomic(file, bytes.substr(0, bytes.size() - 3));
+  EXPECT_EQ(read_steps(file, 2).size(), 9u);
+  {
+    StepLog log(file, 2, 4);
+    log.append(std::vector<double>{5, 7});
+    log.sync();
+  }
+  const auto rows = read_steps(file, 2);
+  ASSERT_EQ(rows.size(), 5u);
+  EXPECT_EQ(rows[4][1], 7);
+  EXPECT_THROW(read_steps(file, 3), Error);
+  EXPECT_TRUE(read_steps(file.parent_path() / "none", 2).empty());
+}
+
+TEST(EvaluationTimesTest, EpochsStepsAndEnd) {
+  const auto due_steps = [](const std::string& when) {
+    const EvaluationTimes times(when, 7.5, 20);
+    std::vector<int64_t> out;
+    for (int64_t s = 1; s <= 20; ++s) {
+      if (times.due(s)) out.push_back(s);
+    }
+    return out;
+  };
+  EXPECT_EQ(due_steps("end"), (std::vector<int64_t>{20}));
+  EXPECT_EQ(due_steps("every:1epoch"), (std::vector<int64_t>{8, 15, 20}));
+  EXPECT_EQ(due_steps("every:6step"), (std::vector<int64_t>{6, 12, 18, 20}));
+  for (const char* bad :
+       {"every", "every:", "every:xepoch", "every:0step", "every:2eons", "always"}) {
+    EXPECT_THROW(EvaluationTimes(bad, 10, 20), Error) << bad;
+  }
+}
+
+TEST(RateOf, Definitions) {
+  const std::vector<double> seconds = {1, 1, 2, 4};
+  EXPECT_DOUBLE_EQ(rate_of(v1::Bench::ITEMS_OVER_TIME, seconds, 10), 5);
+  EXPECT_DOUBLE_EQ(rate_of(v1::Bench::MEAN_OF_STEP_RATES, seconds, 10), (10 + 10 + 5 + 2.5) / 4);
+  EXPECT_DOUBLE_EQ(rate_of(v1::Bench::HARMONIC_MEAN_OF_SEGMENTS, seconds, 10),
+                   2 / (1 / 10.0 + 1 / (20 / 6.0)));
+}
+
+TEST(TrialSeeds, AreDistinctAndStable) {
+  v1::Trials trials;
+  trials.add_seed(7);
+  trials.set_derive_root(1);
+  const auto five = trial_seeds(trials, 5);
+  EXPECT_EQ(five[0], 7u);
+  EXPECT_EQ(std::set<uint64_t>(five.begin(), five.end()).size(), 5u);
+  EXPECT_EQ(trial_seeds(trials, 3), std::vector<uint64_t>(five.begin(), five.begin() + 3));
+}
+
+}  // namespace
+}  // namespace reciperun

@@ -1,0 +1,91 @@
+#include "tools/recipe_run/run/progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "tools/recipe_run/base/text.h"
+
+namespace reciperun {
+namespace {
+
+constexpr double kRedrawSeconds = 0.1;
+constexpr double kPlainLineSeconds = 15;
+constexpr int kBarCells = 24;
+
+int terminal_columns(std::FILE* stream) {
+  winsize size = {};
+  return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string bar(double fraction) {
+  // Eighths of a cell, so that a slow job is seen to move.
+  static constexpr const char* kParts[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const int eighths = static_cast<int>(fraction * kBarCells * 8);
+  std::string out;
+  for (int i = 0; i < eighths / 8; ++i) out += "█";
+  out += kParts[eighths % 8];
+  return pad_right(out, kBarCells);
+}
+
+}  // namespace
+
+Progress::Progress(std::FILE* stream, bool terminal, bool quiet)
+    : stream_(stream), terminal_(terminal), quiet_(quiet) {}
+
+Progress::~Progress() { clear_line(); }
+
+void Progress::clear_line() {
+  if (drawn_) std::fputs("\r\033[K", stream_);
+  drawn_ = false;
+}
+
+void Progress::begin(const std::string& title) {
+  title_ = title;
+  first_fraction_ = -1;
+  start_ = Clock::now();
+  last_ = start_ - std::chrono::hours(1);
+}
+
+void Progress::update(double fraction, const std::string& detail) {
+  if (quiet_) return;
+  const auto now = Clock::now();
+  if (first_fraction_ < 0) first_fraction_ = fraction;
+  const double since = std::chrono::duration<double>(now - last_).count();
+  if (since < (terminal_ ? kRedrawSeconds : kPlainLineSeconds)) return;
+  last_ = now;
+  draw(std::clamp(fraction, 0.0, 1.0), detail);
+}
+
+void Progress::draw(double fraction, const std::string& detail) {
+  const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+  const double done = fraction - first_fraction_;
+  std::string left = "";
+  if (done > 0.005 && elapsed > 1) left = duration_text(elapsed * (1 - fraction) / done) + " left";
+  const std::string percent = pad_left(std::to_string(static_cast<int>(100 * fraction)), 3) + " %";
+  std::vector<std::string> parts = {percent, detail};
+  if (!left.empty()) parts.push_back(left);
+  const std::string text = join(parts, "  ");
+  if (!terminal_) {
+    std::fprintf(stream_, "%s: %s\n", title_.c_str(), text.c_str());
+    std::fflush(stream_);
+    return;
+  }
+  std::string line = title_ + " " + bar(fraction) + " " + text;
+  if (display_width(line) >= terminal_columns(stream_))
+    line = title_ + " " + percent + (left.empty() ? "" : "  " + left);
+  std::fprintf(stream_, "\r\033[K%s", line.c_str());
+  std::fflush(stream_);
+  drawn_ = true;
+}
+
+void Progress::end(const std::string& result) { note(title_ + ": " + result); }
+
+void Progress::note(const std::string& line) {
+  clear_line();
+  std::fprintf(stream_, "%s\n", line.c_str());
+  std::fflush(stream_);
+}
+
+}  // namespace reciperun

@@ -1,0 +1,116 @@
+#include "tools/recipe_run/run/runner.h"
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/run/bench_runner.h"
+#include "tools/recipe_run/run/trial_runner.h"
+#include "tools/recipe_run/run_record/json_file.h"
+#include "tools/recipe_run/run_record/machine.h"
+
+namespace reciperun {
+namespace {
+
+RunRecord open_or_create(const ResolvedRecipe& resolved, const RunOptions& options,
+                         TrainerDriver& driver, Progress& progress) {
+  std::vector<std::string> skipped;
+  const std::optional<fs::path> found =
+      options.fresh ? std::nullopt : find_run(options.runs, resolved, skipped);
+  for (const std::string& why : skipped) progress.note("skipped: " + why);
+  const record::Machine machine = capture_machine();
+  if (!found) return RunRecord::create(options.runs, resolved, machine, driver.info().engine);
+  RunRecord run = RunRecord::open(*found);
+  run.refresh(resolved);
+  if (run.info().machine() != machine_digest(machine)) {
+    write_json(run.folder() / "env" / ("machine-" + utc_now() + ".json"), machine);
+    progress.note("note: this run began on another machine (" + run.info().device() +
+                  "); timings mix both");
+  }
+  return run;
+}
+
+// Trains the trials that lack a result. Returns whether all succeeded.
+bool run_trials(const RunRecord& run, const ResolvedRecipe& resolved, const RunOptions& options,
+                TrainerDriver& driver, Progress& progress, std::atomic<bool>& stop) {
+  const v1::Trials& trials = resolved.recipe.trials();
+  const std::vector<uint64_t> seeds = trial_seeds(trials, trials.count());
+  bool all_good = true;
+  for (size_t i = 0; i < seeds.size(); ++i) {
+    if (stop.load()) throw Error(Exit::kInterrupted, "stopped before " + trial_name(seeds[i]));
+    const std::string title =
+        "trial " + std::to_string(i + 1) + " of " + std::to_string(seeds.size());
+    const TrialJob job{resolved.recipe,
+                       resolved.exec_digest,
+                       seeds[i],
+                       run.trial_folder(seeds[i]),
+                       title,
+                       stop,
+                       options.checkpoint_seconds};
+    all_good = run_trial(job, driver, progress).failure().empty() && all_good;
+  }
+  return all_good;
+}
+
+// Whether any trial or bench has still to be run, so that nothing slow is checked or built for a
+// mere report.
+bool has_work(const RunRecord& run, const ResolvedRecipe& resolved, const RunOptions& options) {
+  std::error_code ignored;
+  for (const uint64_t seed :
+       trial_seeds(resolved.recipe.trials(), resolved.recipe.trials().count())) {
+    if (options.trials && !fs::exists(run.trial_folder(seed) / "metrics.json", ignored))
+      return true;
+  }
+  for (const v1::Bench& bench : resolved.recipe.bench()) {
+    for (const uint32_t batch : bench.batch()) {
+      const fs::path last = run.repeat_folder(bench.id(), 1, batch, bench.repeats());
+      if (options.benches && !fs::exists(last / "result.json", ignored)) return true;
+    }
+  }
+  return false;
+}
+
+// The last checkpoint of some trial, "" if there is none.
+fs::path any_checkpoint(const RunRecord& run, const ResolvedRecipe& resolved) {
+  std::error_code ignored;
+  for (const uint64_t seed :
+       trial_seeds(resolved.recipe.trials(), resolved.recipe.trials().count())) {
+    const fs::path folder = run.trial_folder(seed);
+    if (!fs::exists(folder / "state.json", ignored)) continue;
+    record::TrialState state;
+    read_json(folder / "state.json", state);
+    if (fs::exists(folder / state.checkpoint(), ignored)) return folder / state.checkpoint();
+  }
+  return {};
+}
+
+}  // namespace
+
+RunOutcome run_recipe(const ResolvedRecipe& resolved, const RunOptions& options,
+                      TrainerDriver& driver, Progress& progress, std::atomic<bool>& stop) {
+  if (resolved.recipe.abstract()) {
+    throw Error(Exit::kUsage, "'" + resolved.recipe.id() + "' is only a base for other recipes",
+                "'recipe-run list' shows what can be run");
+  }
+  create_folders(options.runs);
+  const FileLock lock(options.runs / ".lock", "'" + options.runs.string() + "'");
+  RunRecord run = open_or_create(resolved, options, driver, progress);
+  RunOutcome outcome{run.folder(), Exit::kOk};
+  if (!has_work(run, resolved, options)) return outcome;
+  driver.check(resolved.recipe);
+  run.set_status("running");
+  progress.note("run " + run.info().id());
+  try {
+    if (options.trials && !run_trials(run, resolved, options, driver, progress, stop))
+      outcome.exit = Exit::kCrashed;
+    if (options.benches &&
+        run_benches({run, any_checkpoint(run, resolved), 1, stop}, driver, progress) > 0) {
+      outcome.exit = Exit::kCrashed;
+    }
+  } catch (const Error& error) {
+    run.set_status(error.exit_code() == Exit::kInterrupted ? "interrupted" : "failed");
+    throw;
+  }
+  run.set_status(outcome.exit == Exit::kOk ? "finished" : "failed");
+  return outcome;
+}
+
+}  // namespace reciperun

@@ -1,0 +1,30 @@
+// One call of `recipe-run run`: find or begin the run, train what is missing, measure what is
+// missing.
+#pragma once
+
+#include <atomic>
+
+#include "tools/recipe_run/run/progress.h"
+#include "tools/recipe_run/run/trainer_driver.h"
+#include "tools/recipe_run/run_record/record.h"
+
+namespace reciperun {
+
+struct RunOptions {
+  fs::path runs = "runs";
+  bool fresh = false;  // begin a new run even if there is one to continue
+  bool benches = true;
+  bool trials = true;
+  double checkpoint_seconds = 30;
+};
+
+struct RunOutcome {
+  fs::path folder;
+  Exit exit = Exit::kOk;  // kCrashed if a trial or bench failed; the rows' exit comes on top
+};
+
+// Raises Error kInterrupted when `stop` was set; the same call later continues.
+RunOutcome run_recipe(const ResolvedRecipe& resolved, const RunOptions& options,
+                      TrainerDriver& driver, Progress& progress, std::atomic<bool>& stop);
+
+}  // namespace reciperun

@@ -1,0 +1,99 @@
+// What recipe-run needs from an engine. Implemented over the public C ABI; tests implement it with
+// a toy.
+//
+// A driver serves one recipe. Calls come from one thread, except TrainerDriver::cancel. Every
+// failure is an Error: kUsage for what the recipe asks wrongly, kDataMismatch for data that are
+// missing or not the ones it names, kCrashed for the rest (NaN loss, out of memory, disk full),
+// kInterrupted after cancel(). Nothing prints.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "recipes/recipe.pb.h"
+#include "tools/recipe_run/base/file.h"
+
+namespace reciperun {
+
+struct EngineInfo {
+  std::string engine;  // name and version, "assay 0.1.0"
+  std::string device;  // "cpu", "NVIDIA H200"; "" = the machine's own title serves
+};
+
+struct StepResult {
+  int64_t step = 0;     // updates done, this one included
+  int64_t samples = 0;  // training samples seen since the beginning
+  double loss = 0;      // mean over the batch, nats; finite
+  double learning_rate = 0;
+  double seconds = 0;  // wall time: waiting for the batch and computing
+};
+
+// Called now and then during long calls with the fraction done; returning false cancels (Error
+// kInterrupted).
+using Tick = std::function<bool(double fraction)>;
+
+// One training run under way. Same seed, same recipe, same machine: same bits, also across save and
+// resume.
+class TrainingTrial {
+ public:
+  virtual ~TrainingTrial() = default;
+
+  virtual int64_t step() const = 0;            // updates done
+  virtual int64_t total_steps() const = 0;     // of the whole training
+  virtual double steps_per_epoch() const = 0;  // > 0
+  virtual uint64_t parameters() const = 0;     // trainable scalars of the model
+
+  // One update (all its accumulated micro-batches).
+  virtual StepResult run_step() = 0;
+
+  // The recipe's metrics over the whole evaluation data, in base units: fractions, nats. Does not
+  // change the training.
+  virtual std::map<std::string, double> evaluate(const Tick& tick) = 0;
+
+  // Everything a resume needs, in one file: atomic, and on the disk when the call returns.
+  virtual void save(const fs::path& file) = 0;
+};
+
+// One bench configuration, ready to be measured. The first batches are the caller's to discard.
+class BenchSession {
+ public:
+  virtual ~BenchSession() = default;
+  virtual int64_t items_per_batch() const = 0;
+  // Runs one batch (TRAIN: one update, INFER: one forward pass); seconds of what the bench's
+  // timing_span covers, ended by a device synchronisation.
+  virtual double run_batch() = 0;
+};
+
+struct BenchPoint {
+  const v1::Bench& bench;
+  uint32_t devices = 1;
+  uint32_t batch = 1;
+};
+
+class TrainerDriver {
+ public:
+  virtual ~TrainerDriver() = default;
+  virtual EngineInfo info() const = 0;
+
+  // Everything that can be checked before anything slow: the model builds and has the expected
+  // number of parameters, the optimizer and pipeline are known, the data exist and hold the
+  // expected number of samples.
+  virtual void check(const v1::Recipe& recipe) = 0;
+
+  virtual std::unique_ptr<TrainingTrial> start(const v1::Recipe& recipe, uint64_t seed) = 0;
+  // Continues from a file of TrainingTrial::save.
+  virtual std::unique_ptr<TrainingTrial> resume(const v1::Recipe& recipe, uint64_t seed,
+                                                const fs::path& checkpoint) = 0;
+
+  // `checkpoint`: weights to serve, "" for fresh ones (timing does not depend on them).
+  virtual std::unique_ptr<BenchSession> bench(const v1::Recipe& recipe, const BenchPoint& point,
+                                              const fs::path& checkpoint) = 0;
+
+  // From a signal watcher's thread: makes the running call return soon with kInterrupted, or finish
+  // its step.
+  virtual void cancel() = 0;
+};
+
+}  // namespace reciperun

@@ -1,0 +1,254 @@
+#include "tools/recipe_run/run/trial_runner.h"
+
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/run_record/event_log.h"
+#include "tools/recipe_run/run_record/json_file.h"
+#include "tools/recipe_run/run_record/step_log.h"
+
+namespace reciperun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kStepsPerEvent = 50;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// One trial being trained.
+class TrialRunner {
+ public:
+  TrialRunner(const TrialJob& job, TrainerDriver& driver, Progress& progress)
+      : job_(job),
+        driver_(driver),
+        progress_(progress),
+        events_(job.folder / "events.jsonl", job.folder.filename()) {}
+
+  record::TrialMetrics run() {
+    open();
+    const EvaluationTimes times(job_.recipe.evaluation().when(), trial_->steps_per_epoch(),
+                                trial_->total_steps());
+    StepLog steps(job_.folder / "steps.bin", kTrialColumns, static_cast<double>(state_.step()));
+    last_checkpoint_ = Clock::now();
+    while (trial_->step() < trial_->total_steps()) {
+      const StepResult result = trial_->run_step();
+      record(result, steps);
+      if (times.due(result.step)) evaluate(result.samples);
+      const bool epoch_end = job_.recipe.training().checkpoint_every_steps() > 0 &&
+                             result.step % job_.recipe.training().checkpoint_every_steps() == 0;
+      const bool stop = job_.stop.load();
+      if (stop || epoch_end || seconds_since(last_checkpoint_) > job_.checkpoint_seconds)
+        checkpoint(steps);
+      if (stop)
+        throw Error(Exit::kInterrupted,
+                    "stopped in " + job_.title + " at step " + std::to_string(result.step));
+    }
+    if (state_.eval_size() == 0 || state_.eval(state_.eval_size() - 1).step() != trial_->step())
+      evaluate(0);
+    checkpoint(steps);
+    return finish();
+  }
+
+ private:
+  void open() {
+    std::error_code ignored;
+    const fs::path state_file = job_.folder / "state.json";
+    if (fs::exists(state_file, ignored)) {
+      read_json(state_file, state_);
+      if (state_.exec_digest() != job_.exec_digest || state_.seed() != job_.seed) {
+        throw Error(Exit::kTampered,
+                    "'" + state_file.string() + "' belongs to another recipe or seed");
+      }
+      trial_ = driver_.resume(job_.recipe, job_.seed, job_.folder / state_.checkpoint());
+      if (trial_->step() != state_.step()) {
+        throw Error(Exit::kTampered, "checkpoint '" + (job_.folder / state_.checkpoint()).string() +
+                                         "' stands at step " + std::to_string(trial_->step()) +
+                                         ", state.json at " + std::to_string(state_.step()));
+      }
+    } else {
+      state_.set_seed(job_.seed);
+      state_.set_exec_digest(job_.exec_digest);
+      trial_ = driver_.start(job_.recipe, job_.seed);
+    }
+    state_.set_segments(state_.segments() + 1);
+    segment_start_ = Clock::now();
+    before_ = state_.active_seconds();
+    events_.write_durably({state_.segments() > 1 ? "resume" : "trial",
+                           "seed",
+                           static_cast<double>(job_.seed),
+                           "1",
+                           place(0),
+                           {{"parameters", std::to_string(trial_->parameters())}}});
+  }
+
+  EventPlace place(int64_t samples) const {
+    return {static_cast<double>(trial_->step()) / trial_->steps_per_epoch(), trial_->step(),
+            samples};
+  }
+
+  void record(const StepResult& result, StepLog& steps) {
+    const double epoch = static_cast<double>(result.step) / trial_->steps_per_epoch();
+    const std::array<double, kTrialColumns> row = {
+        static_cast<double>(result.step), epoch, result.loss, result.learning_rate, result.seconds};
+    steps.append(row);
+    smooth_loss_ = smooth_loss_ < 0 ? result.loss : 0.98 * smooth_loss_ + 0.02 * result.loss;
+    if (result.step % kStepsPerEvent == 0) {
+      events_.write({"step_block", "loss", smooth_loss_, "nats", place(result.samples), {}});
+    }
+    std::string detail = "epoch " + fixed(epoch, 1) + ", loss " + fixed(smooth_loss_, 3);
+    if (!headline_.empty()) detail += ", " + headline_;
+    progress_.update(static_cast<double>(result.step) / static_cast<double>(trial_->total_steps()),
+                     detail);
+  }
+
+  void evaluate(int64_t samples) {
+    const double fraction =
+        static_cast<double>(trial_->step()) / static_cast<double>(trial_->total_steps());
+    const auto metrics = trial_->evaluate([&](double) {
+      progress_.update(fraction, "evaluating");
+      return true;  // a stop waits for the evaluation: it is short beside an epoch
+    });
+    record::Eval& eval = *state_.add_eval();
+    eval.set_step(trial_->step());
+    eval.set_epoch(place(samples).epoch);
+    for (const auto& [name, value] : metrics) {
+      (*eval.mutable_metric())[name] = value;
+      events_.write({"eval", name, value, "1", place(samples), {}});
+    }
+    if (job_.recipe.evaluation().metric().empty()) return;
+    const std::string& name = job_.recipe.evaluation().metric(0);
+    const auto it = metrics.find(name);
+    if (it != metrics.end()) headline_ = name + " " + fixed(it->second, 4);
+  }
+
+  // Order matters: steps and checkpoint reach the disk before the state that names them, and the
+  // checkpoint that the old state names stays until then. Whenever the process dies, state.json
+  // points at a whole checkpoint of its own step.
+  void checkpoint(StepLog& steps) {
+    steps.sync();
+    const std::string name = "checkpoint-" + std::to_string(trial_->step());
+    trial_->save(job_.folder / name);
+    state_.set_step(trial_->step());
+    state_.set_checkpoint(name);
+    state_.set_active_seconds(before_ + seconds_since(segment_start_));
+    write_json(job_.folder / "state.json", state_);
+    remove_other_checkpoints(name);
+    events_.write_durably({"ckpt", "step", static_cast<double>(trial_->step()), "1", place(0), {}});
+    last_checkpoint_ = Clock::now();
+  }
+
+  void remove_other_checkpoints(const std::string& keep) const {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(job_.folder, ignored)) {
+      const std::string name = entry.path().filename().string();
+      if (name.rfind("checkpoint-", 0) == 0 && name != keep) fs::remove_all(entry.path(), ignored);
+    }
+  }
+
+  record::TrialMetrics finish() {
+    record::TrialMetrics out;
+    out.set_seed(job_.seed);
+    out.set_train_seconds(state_.active_seconds());
+    out.set_segments(state_.segments());
+    out.set_steps(trial_->total_steps());
+    out.set_steps_per_epoch(trial_->steps_per_epoch());
+    *out.mutable_eval() = state_.eval();
+    *out.mutable_metric() = selected().metric();
+    events_.write_durably({"trial", "finished", out.train_seconds(), "s", place(0), {}});
+    return out;
+  }
+
+  // The evaluation the recipe reports: the last, or the best by its first metric.
+  const record::Eval& selected() const {
+    const record::Eval* best = &state_.eval(state_.eval_size() - 1);
+    if (job_.recipe.evaluation().select() != v1::Evaluation::BEST_OVER_EVALS ||
+        job_.recipe.evaluation().metric().empty()) {
+      return *best;
+    }
+    const std::string& name = job_.recipe.evaluation().metric(0);
+    const bool lower = name.find("loss") != std::string::npos;
+    for (const record::Eval& eval : state_.eval()) {
+      const double a = eval.metric().at(name);
+      const double b = best->metric().at(name);
+      if (lower ? a < b : a > b) best = &eval;
+    }
+    return *best;
+  }
+
+  const TrialJob& job_;
+  TrainerDriver& driver_;
+  Progress& progress_;
+  EventLog events_;
+  record::TrialState state_;
+  std::unique_ptr<TrainingTrial> trial_;
+  Clock::time_point segment_start_;
+  Clock::time_point last_checkpoint_;
+  double before_ = 0;
+  double smooth_loss_ = -1;
+  std::string headline_;
+};
+
+}  // namespace
+
+EvaluationTimes::EvaluationTimes(const std::string& when, double steps_per_epoch,
+                                 int64_t total_steps)
+    : total_(total_steps) {
+  if (when.empty() || when == "end") return;
+  double number = 0;
+  const char* begin = when.data() + 6;
+  const char* end = when.data() + when.size();
+  const bool prefixed = when.rfind("every:", 0) == 0;
+  const char* rest = prefixed ? std::from_chars(begin, end, number).ptr : begin;
+  const std::string unit = prefixed ? std::string(rest, end) : "";
+  if (!(number > 0) || (unit != "epoch" && unit != "step")) {
+    throw Error(Exit::kUsage, "evaluation.when '" + when + "' is not understood",
+                "end, every:2epoch or every:500step");
+  }
+  every_ = unit == "epoch" ? number * steps_per_epoch : number;
+}
+
+bool EvaluationTimes::due(int64_t step) const {
+  if (step == total_) return true;
+  if (every_ <= 0) return false;
+  // A multiple of the period lies in (step - 1, step].
+  const double tolerance = 1e-9;
+  return std::floor(static_cast<double>(step) / every_ + tolerance) >
+         std::floor(static_cast<double>(step - 1) / every_ + tolerance);
+}
+
+record::TrialMetrics run_trial(const TrialJob& job, TrainerDriver& driver, Progress& progress) {
+  record::TrialMetrics metrics;
+  const fs::path result = job.folder / "metrics.json";
+  std::error_code ignored;
+  if (fs::exists(result, ignored)) {
+    read_json(result, metrics);
+    return metrics;
+  }
+  create_folders(job.folder);
+  progress.begin(job.title);
+  try {
+    metrics = TrialRunner(job, driver, progress).run();
+  } catch (const Error& error) {
+    if (error.exit_code() != Exit::kCrashed) throw;
+    metrics.set_seed(job.seed);
+    metrics.set_failure(error.what());
+  }
+  write_json(result, metrics);
+  std::string text = metrics.failure().empty() ? duration_text(metrics.train_seconds())
+                                               : "failed: " + metrics.failure();
+  for (const std::string& name : job.recipe.evaluation().metric()) {
+    if (metrics.metric().count(name) == 1)
+      text += ", " + name + " " + fixed(metrics.metric().at(name), 4);
+  }
+  progress.end(text);
+  return metrics;
+}
+
+}  // namespace reciperun

@@ -1,0 +1,39 @@
+// Trains one trial from wherever it stands to its result, leaving events, steps, checkpoints and
+// metrics in its folder.
+#pragma once
+
+#include <atomic>
+
+#include "tools/recipe_run/run/progress.h"
+#include "tools/recipe_run/run/trainer_driver.h"
+#include "tools/recipe_run/run_record/run_record.pb.h"
+
+namespace reciperun {
+
+struct TrialJob {
+  const v1::Recipe& recipe;
+  std::string exec_digest;
+  uint64_t seed = 0;
+  fs::path folder;
+  std::string title;               // for the progress bar
+  std::atomic<bool>& stop;         // set by a signal: checkpoint, then Error kInterrupted
+  double checkpoint_seconds = 30;  // longest time between two checkpoints
+};
+
+// Nothing to do if the trial has its metrics.json already. A failure of the training itself (NaN,
+// ...) is recorded there and returned; interruption and failures to record are raised.
+record::TrialMetrics run_trial(const TrialJob& job, TrainerDriver& driver, Progress& progress);
+
+// The steps after which Evaluation.when ("end", "every:2epoch", "every:500step") asks for an
+// evaluation; the last step always. Fails (Exit::kUsage) on other text.
+class EvaluationTimes {
+ public:
+  EvaluationTimes(const std::string& when, double steps_per_epoch, int64_t total_steps);
+  bool due(int64_t step) const;
+
+ private:
+  double every_ = 0;  // steps; 0 = only at the end
+  int64_t total_;
+};
+
+}  // namespace reciperun

@@ -1,0 +1,30 @@
+#include "tools/recipe_run/run_record/json_file.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include "tools/recipe_run/base/error.h"
+
+namespace reciperun {
+
+namespace pb = google::protobuf;
+
+void write_json(const fs::path& path, const pb::Message& message) {
+  pb::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  const auto status = pb::util::MessageToJsonString(message, &text, options);
+  if (!status.ok())
+    throw Error(Exit::kCrashed, "cannot write '" + path.string() + "': " + status.ToString());
+  write_file_atomic(path, text);
+}
+
+void read_json(const fs::path& path, pb::Message& message) {
+  const auto status = pb::util::JsonStringToMessage(read_file(path), &message);
+  if (status.ok()) return;
+  throw Error(Exit::kTampered, "'" + path.string() + "' is damaged: " + status.ToString(),
+              "move the run's folder away and run again");
+}
+
+}  // namespace reciperun

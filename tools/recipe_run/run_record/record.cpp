@@ -1,0 +1,287 @@
+#include "tools/recipe_run/run_record/record.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <set>
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/recipe/canonical.h"
+#include "tools/recipe_run/run_record/json_file.h"
+#include "tools/recipe_run/run_record/machine.h"
+#include "tools/recipe_run/run_record/step_log.h"
+
+namespace reciperun {
+namespace {
+
+namespace pb = google::protobuf;
+
+std::string utc_text(const char* format) {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  gmtime_r(&now, &parts);
+  char text[40];
+  std::strftime(text, sizeof text, format, &parts);
+  return text;
+}
+
+std::string padded(uint64_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(digits.size() < 4 ? 4 - digits.size() : 0, '0') + digits;
+}
+
+std::vector<fs::path> sorted_folders(const fs::path& parent) {
+  std::vector<fs::path> out;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(parent, error)) {
+    if (entry.is_directory()) out.push_back(entry.path());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+uint64_t mixed(uint64_t root, uint64_t index) {  // splitmix64
+  uint64_t z = root + (index + 1) * 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return (z ^ (z >> 31)) >> 32;  // short enough to be typed and to fit every reader's integers
+}
+
+}  // namespace
+
+std::string utc_now() { return utc_text("%Y-%m-%dT%H:%M:%SZ"); }
+
+std::string trial_name(uint64_t seed) { return "seed-" + padded(seed); }
+
+std::vector<uint64_t> trial_seeds(const v1::Trials& trials, uint32_t count) {
+  std::vector<uint64_t> seeds(trials.seed().begin(), trials.seed().end());
+  std::set<uint64_t> used(seeds.begin(), seeds.end());
+  for (uint64_t index = 0; seeds.size() < count; ++index) {
+    const uint64_t seed = mixed(trials.derive_root(), index);
+    if (used.insert(seed).second) seeds.push_back(seed);
+  }
+  seeds.resize(count);
+  return seeds;
+}
+
+RunRecord RunRecord::create(const fs::path& runs, const ResolvedRecipe& resolved,
+                            const record::Machine& machine, const std::string& engine) {
+  RunRecord out;
+  const std::string& recipe_id = resolved.recipe.id();
+  const std::string tail = recipe_id.substr(recipe_id.rfind('/') + 1);
+  const std::string stem =
+      utc_text("%Y%m%dT%H%M%SZ") + "-" + tail + "-" + resolved.exec_digest.substr(0, 8);
+  std::string id = stem;
+  std::error_code ignored;
+  for (int n = 2; fs::exists(runs / id, ignored); ++n) id = stem + "-" + std::to_string(n);
+  out.folder_ = runs / id;
+  create_folders(out.folder_);
+  out.recipe_ = resolved.recipe;
+  record::Run& info = out.info_;
+  info.set_schema(1);
+  info.set_id(id);
+  info.set_recipe(recipe_id);
+  info.set_recipe_version(resolved.recipe.version());
+  info.set_exec_digest(resolved.exec_digest);
+  info.set_expect_digest(resolved.expect_digest);
+  info.set_status("running");
+  info.set_created(utc_now());
+  info.set_evidence(evidence_word(Evidence::kMeasured));
+  info.set_not_comparable(resolved.modified_reason());
+  info.set_engine(engine);
+  info.set_device(machine_title(machine));
+  info.set_machine(machine_digest(machine));
+  for (const Modification& m : resolved.modifications) {
+    record::Change& change = *info.add_modification();
+    change.set_path(m.path);
+    change.set_from(m.from);
+    change.set_to(m.to);
+    change.set_free(m.free);
+  }
+  out.save_recipe(resolved);
+  write_json(out.folder_ / "env/machine.json", machine);
+  out.save();  // last: a folder with run.json is complete
+  return out;
+}
+
+void RunRecord::save_recipe(const ResolvedRecipe& resolved) const {
+  write_file_atomic(folder_ / "recipe.resolved.json", canonical_json(resolved.recipe) + "\n");
+  std::string text;
+  pb::TextFormat::PrintToString(resolved.recipe, &text);
+  write_file_atomic(folder_ / "recipe.resolved.textproto", text);
+  record::Lock lock;
+  for (const BaseUsed& base : resolved.bases) {
+    record::Base& entry = *lock.add_base();
+    entry.set_id(base.id);
+    entry.set_version(base.version);
+    entry.set_sha256(base.sha256);
+  }
+  write_json(folder_ / "recipe.lock", lock);
+}
+
+RunRecord RunRecord::open(const fs::path& folder) {
+  RunRecord out;
+  out.folder_ = folder;
+  std::error_code ignored;
+  if (!fs::exists(folder / "run.json", ignored)) {
+    throw Error(Exit::kUsage, "'" + folder.string() + "' is not a run: it has no run.json",
+                "name a folder below runs/, or the run's id");
+  }
+  read_json(folder / "run.json", out.info_);
+  const fs::path recipe_file = folder / "recipe.resolved.textproto";
+  if (!pb::TextFormat::ParseFromString(read_file(recipe_file), &out.recipe_)) {
+    throw Error(Exit::kTampered, "'" + recipe_file.string() + "' is damaged");
+  }
+  if (exec_digest(out.recipe_) != out.info_.exec_digest() ||
+      expect_digest(out.recipe_) != out.info_.expect_digest()) {
+    throw Error(Exit::kTampered,
+                "'" + recipe_file.string() + "' is not the recipe that run.json names by digest",
+                "the record was changed after the run");
+  }
+  return out;
+}
+
+void RunRecord::save() const {
+  record::Run info = info_;
+  info.set_updated(utc_now());
+  write_json(folder_ / "run.json", info);
+}
+
+void RunRecord::set_status(const std::string& status) {
+  info_.set_status(status);
+  save();
+}
+
+void RunRecord::set_results(const std::vector<record::Result>& results) {
+  info_.clear_result();
+  for (const record::Result& result : results) *info_.add_result() = result;
+  save();
+}
+
+void RunRecord::refresh(const ResolvedRecipe& resolved) {
+  if (resolved.exec_digest != info_.exec_digest()) {
+    throw Error(Exit::kUsage, "run '" + info_.id() + "' belongs to another recipe: exec digest " +
+                                  info_.exec_digest().substr(0, 8) + ", not " +
+                                  resolved.exec_digest.substr(0, 8));
+  }
+  recipe_ = resolved.recipe;
+  info_.set_expect_digest(resolved.expect_digest);
+  info_.set_recipe_version(resolved.recipe.version());
+  info_.set_not_comparable(resolved.modified_reason());
+  save_recipe(resolved);
+  save();
+}
+
+fs::path RunRecord::trial_folder(uint64_t seed) const {
+  return folder_ / "trials" / trial_name(seed);
+}
+
+fs::path RunRecord::repeat_folder(const std::string& bench, uint32_t devices, uint32_t batch,
+                                  uint32_t repeat) const {
+  return folder_ / "bench" /
+         (bench + "-d" + std::to_string(devices) + "-b" + std::to_string(batch)) /
+         ("rep-" + std::to_string(repeat));
+}
+
+Trial RunRecord::read_trial(const fs::path& folder) const {
+  record::TrialMetrics metrics;
+  read_json(folder / "metrics.json", metrics);
+  Trial trial;
+  trial.name = folder.filename().string();
+  trial.seed = metrics.seed();
+  trial.failure = metrics.failure();
+  trial.metrics.insert(metrics.metric().begin(), metrics.metric().end());
+  trial.train_seconds = metrics.train_seconds();
+  trial.segments = static_cast<int>(metrics.segments());
+  for (const auto& row : read_steps(folder / "steps.bin", kTrialColumns)) {
+    trial.loss_curve.push_back({row[kEpoch], row[kLoss]});
+  }
+  const std::string headline =
+      recipe_.evaluation().metric().empty() ? "" : recipe_.evaluation().metric(0);
+  for (const record::Eval& eval : metrics.eval()) {
+    const auto it = eval.metric().find(headline);
+    if (it != eval.metric().end()) trial.metric_curve.push_back({eval.epoch(), it->second});
+  }
+  return trial;
+}
+
+std::vector<BenchResult> RunRecord::read_benches() const {
+  std::vector<BenchResult> out;
+  for (const fs::path& configuration : sorted_folders(folder_ / "bench")) {
+    BenchResult result;
+    std::vector<double> rates;
+    std::vector<NoiseCheck> worst_checks;
+    for (const fs::path& repeat : sorted_folders(configuration)) {
+      std::error_code ignored;
+      if (!fs::exists(repeat / "result.json", ignored)) continue;
+      record::BenchRepeat r;
+      read_json(repeat / "result.json", r);
+      result.bench = r.bench();
+      result.devices = r.devices();
+      result.batch = r.batch();
+      if (!r.failure().empty()) result.failure = r.failure();
+      if (!r.failure().empty()) continue;
+      BenchRepeat measured{r.items_per_second(), {}};
+      for (const auto& row : read_steps(repeat / "steps.bin", 1))
+        measured.step_seconds.push_back(row[0]);
+      std::vector<NoiseCheck> checks = step_checks(measured.step_seconds);
+      const auto host = host_checks({r.stolen_cpu(), r.cgroup_throttled(), r.foreign_cpu()});
+      checks.insert(checks.end(), host.begin(), host.end());
+      // Of every check the worst repeat counts.
+      for (const NoiseCheck& check : checks) {
+        const auto same = std::find_if(worst_checks.begin(), worst_checks.end(),
+                                       [&](const NoiseCheck& c) { return c.name == check.name; });
+        if (same == worst_checks.end()) {
+          worst_checks.push_back(check);
+        } else if (check.value > same->value) {
+          *same = check;
+        }
+      }
+      rates.push_back(r.items_per_second());
+      result.repeats.push_back(std::move(measured));
+    }
+    if (rates.size() >= 2) worst_checks.insert(worst_checks.begin(), repeat_check(rates));
+    result.noise = std::move(worst_checks);
+    if (!result.bench.empty()) out.push_back(std::move(result));
+  }
+  return out;
+}
+
+Measurements RunRecord::measurements() const {
+  Measurements out;
+  for (const fs::path& folder : sorted_folders(folder_ / "trials")) {
+    std::error_code ignored;
+    if (fs::exists(folder / "metrics.json", ignored)) out.trials.push_back(read_trial(folder));
+  }
+  out.benches = read_benches();
+  out.not_comparable = info_.not_comparable();
+  for (const v1::DataRef& data : recipe_.data()) {
+    if (out.not_comparable.empty() && !data.substitute_for().empty()) {
+      out.not_comparable = "substitute data: " + data.lock() + " for " + data.substitute_for();
+    }
+  }
+  out.device = info_.device();
+  return out;
+}
+
+std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& resolved,
+                                 std::vector<std::string>& skipped) {
+  const std::vector<fs::path> folders = sorted_folders(runs);
+  for (auto it = folders.rbegin(); it != folders.rend(); ++it) {
+    std::error_code ignored;
+    if (!fs::exists(*it / "run.json", ignored)) continue;
+    try {
+      record::Run info;
+      read_json(*it / "run.json", info);
+      if (info.exec_digest() == resolved.exec_digest && info.recipe() == resolved.recipe.id())
+        return *it;
+    } catch (const Error& error) {
+      skipped.push_back(error.what());
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace reciperun

@@ -1,0 +1,75 @@
+// The run directory: where everything a run leaves behind is kept, and how it is found again.
+//
+//   runs/20261121T093012Z-cnn_2conv_bn-278d71e2/
+//     run.json  recipe.resolved.json  recipe.resolved.textproto  recipe.lock
+//     env/machine.json
+//     trials/seed-0001/  events.jsonl  steps.bin  state.json  metrics.json  checkpoint
+//     bench/infer-d1-b64/rep-3/  steps.bin  result.json
+//     report/report.md .html .json .txt
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/recipe_run/base/file.h"
+#include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/run_record/run_record.pb.h"
+#include "tools/recipe_run/verdict/measurements.h"
+
+namespace reciperun {
+
+// Now, "2026-11-21T09:30:12Z".
+std::string utc_now();
+
+class RunRecord {
+ public:
+  // A new folder below `runs`; writes the recipe, its lock, the machine and run.json.
+  static RunRecord create(const fs::path& runs, const ResolvedRecipe& resolved,
+                          const record::Machine& machine, const std::string& engine);
+
+  // An existing folder. Fails (Exit::kTampered) if run.json or the recipe in it is damaged or its
+  // digest does not fit.
+  static RunRecord open(const fs::path& folder);
+
+  const fs::path& folder() const { return folder_; }
+  const record::Run& info() const { return info_; }
+  const v1::Recipe& recipe() const { return recipe_; }
+
+  void set_status(const std::string& status);
+  void set_results(const std::vector<record::Result>& results);
+
+  // The expectations and free values of `resolved` replace those recorded; its exec digest must be
+  // equal.
+  void refresh(const ResolvedRecipe& resolved);
+
+  fs::path trial_folder(uint64_t seed) const;
+  fs::path repeat_folder(const std::string& bench, uint32_t devices, uint32_t batch,
+                         uint32_t repeat) const;
+
+  // Everything measured so far, read back from the files.
+  Measurements measurements() const;
+
+ private:
+  void save() const;
+  void save_recipe(const ResolvedRecipe& resolved) const;
+  Trial read_trial(const fs::path& folder) const;
+  std::vector<BenchResult> read_benches() const;
+
+  fs::path folder_;
+  record::Run info_;
+  v1::Recipe recipe_;
+};
+
+// The newest run below `runs` with this exec digest that is unmodified alike; damaged folders are
+// skipped and named in `skipped`.
+std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& resolved,
+                                 std::vector<std::string>& skipped);
+
+// Seeds of the first `count` trials: the recipe's list, then derived from derive_root. All
+// different.
+std::vector<uint64_t> trial_seeds(const v1::Trials& trials, uint32_t count);
+
+std::string trial_name(uint64_t seed);
+
+}  // namespace reciperun
