@@ -14,8 +14,12 @@ constexpr int64_t kBlock = 512;  // channels accumulated at a time
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-bool beats(float candidate, float best) { return candidate > best || candidate != candidate; }
-float larger(float best, float candidate) { return beats(candidate, best) ? candidate : best; }
+// The larger, or the NaN. In two selections, as gcc 12 gives up on loops with three such conditions
+// joined by a logical operator.
+float larger(float best, float later) {
+  const float ordered = later > best ? later : best;
+  return later != later ? later : ordered;
+}
 
 // The part of a window along one axis that lies inside the image.
 struct Span {
@@ -101,6 +105,17 @@ void fill_zero(T* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) store(y[i], 0.0f);
 }
 
+// What element v of a window with this maximum takes of the gradient, and what it leaves. A NaN
+// among the elements makes the maximum NaN, so a NaN element is always one of the maxima.
+float share(float v, float best, float gradient) {
+  const float if_equal = v == best ? gradient : 0.0f;
+  return v != v ? gradient : if_equal;
+}
+float rest(float v, float best, float gradient) {
+  const float if_unequal = v == best ? 0.0f : gradient;
+  return v != v ? 0.0f : if_unequal;
+}
+
 // The maximum is found again from the four inputs: that is cheaper than reading y.
 template <class T>
 void max_grad_2x2_row(const T* x, const T* dy, int64_t row_elems, int64_t q, int64_t c, T* dx) {
@@ -113,19 +128,18 @@ void max_grad_2x2_row(const T* x, const T* dy, int64_t row_elems, int64_t q, int
 #pragma omp simd
     for (int64_t i = 0; i < c; ++i) {
       const float v0 = load(x0[i]), v1 = load(x0[c + i]), v2 = load(x1[i]), v3 = load(x1[c + i]);
-      // `later` wins only where it is larger: ties and later NaNs leave the first.
-      const bool right_top = v1 > v0 || (v1 != v1 && v0 == v0);
-      const bool right_bottom = v3 > v2 || (v3 != v3 && v2 == v2);
-      const float top = right_top ? v1 : v0;
-      const float bottom = right_bottom ? v3 : v2;
-      const bool below = bottom > top || (bottom != bottom && top == top);
-      const float gi = load(g[i]);
-      const float to_top = below ? 0.0f : gi;
-      const float to_bottom = below ? gi : 0.0f;
-      store(d0[i], right_top ? 0.0f : to_top);
-      store(d0[c + i], right_top ? to_top : 0.0f);
-      store(d1[i], right_bottom ? 0.0f : to_bottom);
-      store(d1[c + i], right_bottom ? to_bottom : 0.0f);
+      const float best = larger(larger(v0, v1), larger(v2, v3));
+      float left = load(g[i]);  // what no earlier element has taken
+      const float g0 = share(v0, best, left);
+      left = rest(v0, best, left);
+      const float g1 = share(v1, best, left);
+      left = rest(v1, best, left);
+      const float g2 = share(v2, best, left);
+      left = rest(v2, best, left);
+      store(d0[i], g0);
+      store(d0[c + i], g1);
+      store(d1[i], g2);
+      store(d1[c + i], left);
     }
   }
 }
@@ -170,9 +184,10 @@ void max_position(const PoolShape& s, const void* x, uint16_t* which, int64_t be
 #pragma omp simd
           for (int64_t i = 0; i < width; ++i) {
             const float v = load(pixel[i]);
-            const bool wins = v > best[i] || (v != v && best[i] == best[i]);
-            best[i] = wins ? v : best[i];
-            out[i] = wins ? here : out[i];
+            const float before = best[i];
+            const uint16_t kept = before == before && v != v ? here : out[i];
+            best[i] = larger(before, v);
+            out[i] = v > before ? here : kept;
           }
         });
       }
