@@ -21,7 +21,7 @@ def arguments(description, precisions, modes):
     parser.add_argument("--batches", nargs="+", type=int, help="default: the protocol's")
     parser.add_argument("--modes", nargs="+", default=modes, choices=modes)
     parser.add_argument("--keep-malloc", action="store_true",
-                        help="leave the C library's allocator as it is (slower, see keep_pages)")
+                        help="leave the C library's allocator as it is")
     chosen = parser.parse_args()
     prepare_process(chosen)
     return chosen
@@ -30,7 +30,7 @@ def arguments(description, precisions, modes):
 def prepare_process(chosen):
     """Thread count and allocator can only be set before the libraries load: start again with them.
 
-    By default glibc returns every large buffer to the system and faults its pages in again on the
+    By default glibc may return large buffers to the system and fault their pages in again on the
     next step.  An opponent must not lose to that.
     """
     wanted = {"OMP_NUM_THREADS": str(chosen.threads)}
