@@ -1,0 +1,222 @@
+#include "sdk/train/checkpoint/checkpoint.h"
+
+#include <chrono>
+
+#include "capi/src/abi.h"
+#include "capi/src/report.h"
+#include "capi/src/trainer.h"
+#include "sdk/train/checkpoint/operations.h"
+#include "sdk/train/checkpoint/weights.h"
+#include "sdk/train/trainer_checkpoint.h"
+
+namespace assay::capi {
+namespace {
+
+// The key of the host's metadata that may hold any bytes; the others are text.
+constexpr std::string_view kCursorKey = "assay.cursor";
+
+uint32_t checked_parts(uint32_t parts) {
+  require_argument((parts & ~uint32_t{ASSAY_PART_ALL}) == 0, "parts", "has unknown bits: ", parts);
+  return parts == 0 ? uint32_t{ASSAY_PART_ALL} : parts;
+}
+
+std::string checked_path(assay_str path, std::string_view argument) {
+  const std::string_view name = to_text(path, argument);
+  require_argument(!name.empty(), argument, "must not be empty");
+  require_argument(name.find('\0') == std::string_view::npos, argument, "holds a zero byte");
+  return std::string(name);
+}
+
+train::HostState host_state(const assay_trainer& trainer) {
+  train::HostState host;
+  for (const auto& [key, value] : trainer.metadata) {
+    (key == kCursorKey ? host.data_cursor : host.metadata[key]) = value;
+  }
+  return host;
+}
+
+void take_metadata(assay_trainer& trainer, const checkpoint::CheckpointState& state) {
+  trainer.metadata.clear();
+  trainer.metadata.insert(state.metadata.begin(), state.metadata.end());
+  if (!state.data_cursor.empty()) trainer.metadata.emplace(kCursorKey, state.data_cursor);
+}
+
+LoadedCheckpoint describe(const checkpoint::CheckpointReader& reader) {
+  const checkpoint::CheckpointState& state = reader.state();
+  LoadedCheckpoint report;
+  report.set_path(reader.name());
+  report.set_file_bytes(static_cast<double>(reader.file_bytes()));
+  report.set_format_version(reader.format_version());
+  report.set_library_version(state.library_version);
+  report.set_created_unix_s(static_cast<double>(state.created_unix_s));
+  report.set_step(static_cast<double>(state.step));
+  report.set_samples(static_cast<double>(state.samples));
+  for (const auto& [key, value] : state.metadata) report.add_metadata(key);
+  if (!state.data_cursor.empty()) report.add_metadata(std::string(kCursorKey));
+  return report;
+}
+
+// The tensors that make a model: weights and statistics, in host memory.
+std::vector<SegmentTensor> weight_tensors(const Segments& segments) {
+  require(segments.backend().host_accessible(), Code::kUnsupported,
+          "weights of this device cannot be reached by the host");
+  std::vector<SegmentTensor> tensors = segments.all();
+  std::erase_if(tensors, [](const SegmentTensor& tensor) {
+    return tensor.role != Role::kValue && tensor.role != Role::kStatistic;
+  });
+  return tensors;
+}
+
+void load_safetensors(ModelState& state, const std::string& path, std::string_view map,
+                      bool partial, weights::LoadReport& report) {
+  const bool had_weights = state.initialized();
+  require(had_weights || !partial, Code::kInvalid,
+          "a partial load needs a model with weights: initialize it first");
+  train::ModelInstance& instance = *state.make_instance();
+  std::vector<weights::Target> targets;
+  for (const SegmentTensor& tensor : weight_tensors(instance.segments())) {
+    targets.push_back({tensor.variable->name,
+                       tensor.variable->dtype,
+                       tensor.variable->dims,
+                       {static_cast<std::byte*>(tensor.data), tensor.bytes()}});
+  }
+  report = weights::import_weights(safetensors::Reader::open(path), targets,
+                                   {.map = weights::parse_name_map(map), .allow_partial = partial});
+  instance.mark_initialized();
+}
+
+void save_safetensors(const ModelState& state, const std::string& path, std::string_view map) {
+  const train::ModelInstance& instance = state.initialized_instance();
+  std::vector<weights::Source> sources;
+  for (const SegmentTensor& tensor : weight_tensors(instance.segments())) {
+    sources.push_back({tensor.variable->name,
+                       tensor.variable->dtype,
+                       tensor.variable->dims,
+                       {static_cast<const std::byte*>(tensor.data), tensor.bytes()}});
+  }
+  weights::export_weights(path, sources, weights::parse_name_map(map));
+}
+
+}  // namespace
+}  // namespace assay::capi
+
+using namespace assay;
+using namespace assay::capi;
+
+assay_status assay_checkpoint_save(const assay_trainer* t, assay_str path, uint32_t parts,
+                                   assay_error** err) {
+  return guard(err, [&] {
+    // Saving only reads; the engine's signature does not say so.
+    auto& trainer = const_cast<assay_trainer&>(not_null(t, "t"));
+    const std::string file = checked_path(path, "path");
+    const uint32_t chosen = checked_parts(parts);
+    const SharedUse use(trainer.model->access(), "trainer or its model");
+    train::save_checkpoint(trainer.trainer, file, chosen, host_state(trainer));
+    trainer.model->context().log(ASSAY_LOG_INFO, "checkpoint", "saved step ",
+                                 trainer.trainer.step_count(), " to ", file);
+  });
+}
+
+assay_status assay_checkpoint_load(assay_trainer* t, assay_str path, uint32_t parts,
+                                   assay_report** out, assay_error** err) {
+  return guard(err, [&] {
+    if (out != nullptr) *out = nullptr;
+    assay_trainer& trainer = not_null(t, "t");
+    const std::string file = checked_path(path, "path");
+    const uint32_t chosen = checked_parts(parts);
+    const ExclusiveUse use(trainer.model->access(), "trainer or its model");
+    const auto reader = checkpoint::CheckpointReader::open(file);
+    std::unique_ptr<assay_report> report(new_report(describe(reader)));
+    const auto state = train::load_checkpoint(trainer.trainer, reader, chosen);
+    if ((chosen & ASSAY_PART_TRAINER_STATE) != 0) take_metadata(trainer, state);
+    trainer.model->context().log(ASSAY_LOG_INFO, "checkpoint", "loaded step ",
+                                 trainer.trainer.step_count(), " from ", file);
+    if (out != nullptr) *out = report.release();
+  });
+}
+
+assay_status assay_model_load_weights(assay_model* m, assay_str path, assay_str format,
+                                      assay_str map_json, uint32_t flags, assay_report** out,
+                                      assay_error** err) {
+  return guard(err, [&] {
+    if (out != nullptr) *out = nullptr;
+    ModelState& state = *not_null(m, "m").impl;
+    const std::string file = checked_path(path, "path");
+    const std::string_view kind = to_text(format, "format");
+    const std::string_view map = to_text(map_json, "map_json");
+    require_argument((flags & ~uint32_t{ASSAY_WEIGHTS_PARTIAL}) == 0, "flags",
+                     "has unknown bits: ", flags);
+    const ExclusiveUse use(state.access(), "model");
+    require(!state.has_trainer, Code::kInvalid,
+            "the model has a trainer; load weights before making it, or use assay_checkpoint_load");
+    weights::LoadReport report;
+    if (kind == "safetensors") {
+      load_safetensors(state, file, map, (flags & ASSAY_WEIGHTS_PARTIAL) != 0, report);
+    } else {
+      require_argument(kind == "checkpoint", "format", "is \"", kind,
+                       "\", expected \"checkpoint\" or \"safetensors\"");
+      require_argument(map.empty() && flags == 0, "map_json",
+                       "and flags do not apply to checkpoints");
+      train::load_weights(*state.make_instance(), checkpoint::CheckpointReader::open(file));
+      report.set_path(file);
+    }
+    if (out != nullptr) *out = new_report(report);
+  });
+}
+
+assay_status assay_model_save_weights(const assay_model* m, assay_str path, assay_str format,
+                                      assay_str map_json, assay_error** err) {
+  return guard(err, [&] {
+    const ModelState& state = *not_null(m, "m").impl;
+    const std::string file = checked_path(path, "path");
+    const std::string_view kind = to_text(format, "format");
+    require_argument(kind == "safetensors", "format", "is \"", kind,
+                     "\", expected \"safetensors\"");
+    const std::string_view map = to_text(map_json, "map_json");
+    const SharedUse use(state.access(), "model");
+    save_safetensors(state, file, map);
+  });
+}
+
+assay_status assay_checkpoint_inspect(assay_str path, assay_report** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    *out = new_report(checkpoint::inspect(checked_path(path, "path")));
+  });
+}
+
+assay_status assay_checkpoint_verify(assay_str path, assay_report** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    *out = new_report(checkpoint::verify(checked_path(path, "path")));
+  });
+}
+
+assay_status assay_checkpoint_diff(assay_str a, assay_str b, assay_report** out,
+                                   assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    *out = new_report(checkpoint::diff(checked_path(a, "a"), checked_path(b, "b")));
+  });
+}
+
+assay_status assay_checkpoint_convert(assay_str from, assay_str to, assay_str format,
+                                      assay_str map_json, int32_t kind, assay_report** out,
+                                      assay_error** err) {
+  return guard(err, [&] {
+    if (out != nullptr) *out = nullptr;
+    const std::string source = checked_path(from, "from");
+    const std::string target = checked_path(to, "to");
+    const std::string_view wanted = to_text(format, "format");
+    const weights::NameMap map = weights::parse_name_map(to_text(map_json, "map_json"));
+    require_argument(kind == 0 || kind == ASSAY_KIND_VALUE || kind == ASSAY_KIND_EMA, "kind", "is ",
+                     kind, ", expected ASSAY_KIND_VALUE or ASSAY_KIND_EMA");
+    require_argument(wanted == "safetensors" || wanted == "checkpoint", "format", "is \"", wanted,
+                     "\", expected \"safetensors\" or \"checkpoint\"");
+    const Role role = kind == ASSAY_KIND_EMA ? Role::kEma : Role::kValue;
+    const auto report = wanted == "safetensors"
+                            ? checkpoint::to_safetensors(source, target, map, role)
+                            : checkpoint::from_safetensors(source, target, map);
+    if (out != nullptr) *out = new_report(report);
+  });
+}

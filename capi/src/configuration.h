@@ -1,0 +1,15 @@
+// Settings that may come from a struct or from JSON text, but not from both.
+#pragma once
+
+#include "capi/include/assay/assay.h"
+#include "capi/src/predictor_config.pb.h"
+#include "sdk/train/predictor.h"
+#include "sdk/train/trainer.pb.h"
+
+namespace assay::capi {
+
+train::TrainerConfig read_trainer_config(const assay_trainer_options* options,
+                                         std::string_view json);
+train::PredictorOptions read_predictor_config(std::string_view json);
+
+}  // namespace assay::capi

@@ -1,0 +1,133 @@
+#include "capi/src/context.h"
+
+#include "capi/src/abi.h"
+#include "sdk/backend/cpu/device.h"
+
+namespace assay::capi {
+namespace {
+
+constexpr std::string_view kNoCuda = "this build of the library has no CUDA back end";
+
+}  // namespace
+
+Context::Context(const assay_context_options& options, const assay_host& host)
+    : host_(host),
+      log_level_(options.log_level == 0 ? int32_t{ASSAY_LOG_WARNING} : options.log_level) {
+  count_->limit = options.mem_limit;
+  backend_ =
+      std::make_shared<CountedBackend>(cpu::make_backend({.threads = options.n_threads}), count_);
+}
+
+void Context::require_device(assay_device_id device) const {
+  require(device.kind == ASSAY_DEVICE_CPU && device.index == 0, Code::kNotFound, "device {kind ",
+          device.kind, ", index ", device.index, "} is not one of this context's");
+}
+
+void Context::write_log(int32_t level, std::string_view component, std::string_view text) const {
+  host_.log(host_.user, level, to_str(component), to_str(text));
+}
+
+void Context::interrupt() const {
+  const std::lock_guard lock(running_mutex_);
+  for (Operation* operation = running_; operation != nullptr; operation = operation->next_) {
+    operation->flag_.store(true, std::memory_order_relaxed);
+  }
+}
+
+Operation::Operation(const Context& context, std::atomic<bool>& flag)
+    : context_(context), flag_(flag) {
+  const std::lock_guard lock(context_.running_mutex_);
+  flag_.store(false, std::memory_order_relaxed);
+  next_ = context_.running_;
+  if (next_ != nullptr) next_->previous_ = this;
+  context_.running_ = this;
+}
+
+Operation::~Operation() {
+  const std::lock_guard lock(context_.running_mutex_);
+  (previous_ != nullptr ? previous_->next_ : context_.running_) = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+  flag_.store(false, std::memory_order_relaxed);
+}
+
+const DeviceInfo& cpu_device() {
+  // Never destroyed: its texts are handed out.
+  static const DeviceInfo& info = *new DeviceInfo(cpu::make_backend({})->info());
+  return info;
+}
+
+namespace {
+
+assay_device_info describe_cpu() {
+  const DeviceInfo& cpu = cpu_device();
+  return {.id = {ASSAY_DEVICE_CPU, 0},
+          .name = to_str(cpu.name),
+          .driver = to_str(cpu.driver),
+          .mem_total = cpu.memory_total,
+          .mem_free = cpu::make_backend({.threads = 1})->info().memory_free,
+          .n_threads = cpu.threads};
+}
+
+void check_devices(const assay_device_id* devices, size_t n_devices) {
+  require_argument(devices != nullptr || n_devices == 0, "devices", "must not be NULL");
+  require(n_devices <= 1, Code::kUnsupported, "a context has one device in this version, got ",
+          n_devices);
+  if (n_devices == 0) return;
+  const assay_device_id device = devices[0];
+  require(device.kind != ASSAY_DEVICE_CUDA, Code::kUnsupported, "CUDA device ", device.index,
+          " cannot be used: ", kNoCuda);
+  require_argument(device.kind == ASSAY_DEVICE_CPU && device.index == 0, "devices",
+                   "names no device of this machine: kind ", device.kind, ", index ", device.index);
+}
+
+}  // namespace
+}  // namespace assay::capi
+
+using namespace assay;
+using namespace assay::capi;
+
+assay_status assay_device_enum(size_t index, assay_device_info* out, assay_error** err) {
+  return guard(err, [&] {
+    require(index < 2, Code::kNotFound, "there is no device number ", index);
+    write_struct(out, "out",
+                 index == 0 ? describe_cpu()
+                            : assay_device_info{.id = {ASSAY_DEVICE_CUDA, 0},
+                                                .unavailable_reason = to_str(kNoCuda)});
+  });
+}
+
+assay_status assay_context_create(const assay_context_options* options, const assay_host* host,
+                                  const assay_device_id* devices, size_t n_devices,
+                                  assay_context** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    const auto wanted = read_struct(options, "options");
+    require_argument(wanted.log_level >= 0 && wanted.log_level <= ASSAY_LOG_DEBUG, "options",
+                     "has log_level ", wanted.log_level, ", expected 0 to 4");
+    check_devices(devices, n_devices);
+    auto context = std::make_shared<const Context>(wanted, read_struct(host, "host"));
+    context->log(ASSAY_LOG_DEBUG, "context", cpu_device().name, ", ", cpu_device().driver, ", ",
+                 context->backend()->info().threads, " threads");
+    *out = new assay_context{std::move(context)};
+  });
+}
+
+assay_status assay_context_interrupt(const assay_context* c) {
+  return guard(nullptr, [&] { not_null(c, "c").impl->interrupt(); });
+}
+
+assay_status assay_context_mem_stats(const assay_context* c, assay_device_id device,
+                                     assay_mem_stats* out, assay_error** err) {
+  return guard(err, [&] {
+    const Context& context = *not_null(c, "c").impl;
+    context.require_device(device);
+    const MemoryCount& count = context.memory();
+    write_struct(out, "out",
+                 assay_mem_stats{.in_use = count.in_use,
+                                 .peak = count.peak,
+                                 .limit = count.limit,
+                                 .blocks = count.blocks});
+  });
+}
+
+void assay_context_free(assay_context* c) { delete c; }

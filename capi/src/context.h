@@ -1,0 +1,71 @@
+// The context behind assay_context: one device, its memory count, the host's log, running calls.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "capi/include/assay/assay.h"
+#include "capi/src/counted_backend.h"
+
+namespace assay::capi {
+
+class Context {
+ public:
+  Context(const assay_context_options& options, const assay_host& host);
+
+  const std::shared_ptr<Backend>& backend() const { return backend_; }
+  const MemoryCount& memory() const { return *count_; }
+  // Fails with kNotFound unless `device` is this context's.
+  void require_device(assay_device_id device) const;
+
+  bool logs(int32_t level) const { return host_.log != nullptr && level <= log_level_; }
+  template <class... Parts>
+  void log(int32_t level, std::string_view component, const Parts&... parts) const {
+    if (logs(level)) write_log(level, component, cat(parts...));
+  }
+
+  void interrupt() const;
+
+ private:
+  friend class Operation;
+  void write_log(int32_t level, std::string_view component, std::string_view text) const;
+
+  assay_host host_;
+  int32_t log_level_;
+  std::shared_ptr<MemoryCount> count_ = std::make_shared<MemoryCount>();
+  std::shared_ptr<Backend> backend_;
+  mutable std::mutex running_mutex_;
+  mutable class Operation* running_ = nullptr;  // head of a list through the operations themselves
+};
+
+// A call that assay_context_interrupt may stop, from its construction to its end. Allocates
+// nothing.
+class Operation {
+ public:
+  explicit Operation(const Context& context) : Operation(context, own_flag_) {}
+  // Raises `flag`, which the engine looks at, instead of a flag of its own.
+  Operation(const Context& context, std::atomic<bool>& flag);
+  ~Operation();
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  const std::atomic<bool>* flag() const { return &flag_; }
+
+ private:
+  friend class Context;
+  const Context& context_;
+  std::atomic<bool> own_flag_{false};
+  std::atomic<bool>& flag_;
+  Operation* next_ = nullptr;
+  Operation* previous_ = nullptr;
+};
+
+// What assay_device_enum and reports say of the machine's processor; the texts live for ever.
+const DeviceInfo& cpu_device();
+
+}  // namespace assay::capi
+
+struct assay_context {
+  std::shared_ptr<const assay::capi::Context> impl;
+};

@@ -1,0 +1,52 @@
+#include "capi/src/counted_backend.h"
+
+namespace assay::capi {
+namespace {
+
+// A claim on the count, given back with the object.
+class Claim {
+ public:
+  Claim(std::shared_ptr<MemoryCount> count, size_t bytes)
+      : count_(std::move(count)), bytes_(bytes) {
+    uint64_t before = count_->in_use.load();
+    do {
+      require(count_->limit == 0 || before + bytes <= count_->limit, Code::kOutOfHostMemory,
+              "a block of ", bytes, " bytes goes over the context's limit: ", before, " of ",
+              count_->limit, " bytes are in use");
+    } while (!count_->in_use.compare_exchange_weak(before, before + bytes));
+    count_->blocks.fetch_add(1);
+    uint64_t peak = count_->peak.load();
+    while (peak < before + bytes && !count_->peak.compare_exchange_weak(peak, before + bytes)) {
+    }
+  }
+  ~Claim() {
+    count_->in_use.fetch_sub(bytes_);
+    count_->blocks.fetch_sub(1);
+  }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+
+ private:
+  std::shared_ptr<MemoryCount> count_;
+  size_t bytes_;
+};
+
+class CountedMemory : public Memory {
+ public:
+  CountedMemory(Backend& backend, std::shared_ptr<MemoryCount> count, size_t bytes)
+      : claim_(std::move(count), bytes), memory_(backend.allocate(bytes)) {}
+  void* data() const override { return memory_->data(); }
+  size_t bytes() const override { return memory_->bytes(); }
+
+ private:
+  Claim claim_;  // before the block: a limit is kept, not noticed afterwards
+  std::unique_ptr<Memory> memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Memory> CountedBackend::allocate(size_t bytes) {
+  return std::make_unique<CountedMemory>(*inner_, count_, bytes);
+}
+
+}  // namespace assay::capi

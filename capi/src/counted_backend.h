@@ -1,0 +1,42 @@
+// A backend that counts the memory it hands out and keeps to a limit.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "sdk/backend/backend.h"
+
+namespace assay::capi {
+
+struct MemoryCount {
+  std::atomic<uint64_t> in_use{0}, peak{0}, blocks{0};
+  uint64_t limit = 0;  // 0: none
+};
+
+class CountedBackend : public Backend {
+ public:
+  CountedBackend(std::unique_ptr<Backend> inner, std::shared_ptr<MemoryCount> count)
+      : inner_(std::move(inner)), count_(std::move(count)) {}
+
+  DeviceInfo info() const override { return inner_->info(); }
+  bool host_accessible() const override { return inner_->host_accessible(); }
+  NodePlan plan(const Graph& graph, NodeId node) override { return inner_->plan(graph, node); }
+  // Fails with kOutOfHostMemory when the block would go over the limit.
+  std::unique_ptr<Memory> allocate(size_t bytes) override;
+  std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
+                                              size_t cancellable) override {
+    return inner_->make_executable(std::move(launches), cancellable);
+  }
+  void read(void* host, const void* device, size_t bytes) override {
+    inner_->read(host, device, bytes);
+  }
+  void write(void* device, const void* host, size_t bytes) override {
+    inner_->write(device, host, bytes);
+  }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+  std::shared_ptr<MemoryCount> count_;  // blocks may outlive the backend's owner
+};
+
+}  // namespace assay::capi

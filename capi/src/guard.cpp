@@ -1,0 +1,92 @@
+#include "capi/src/guard.h"
+
+#include <memory>
+#include <new>
+
+namespace assay::capi {
+namespace {
+
+// Made when the library is loaded, in memory that no destructor touches: reporting that memory ran
+// out must not need any. Its texts fit into the string objects themselves.
+alignas(assay_error) std::byte out_of_memory_storage[sizeof(assay_error)];
+assay_error* const out_of_memory_error =
+    new (out_of_memory_storage) assay_error{Code::kOutOfHostMemory, "out of memory", {}};
+
+assay_status hand_out(assay_error** err, Code code, const char* message,
+                      const ErrorDetail& detail) noexcept {
+  if (err == nullptr) return static_cast<assay_status>(code);
+  try {
+    *err = new assay_error{code, message, detail};
+  } catch (...) {  // no memory for the error: the code is right, the text is lost
+    *err = out_of_memory_error;
+  }
+  return static_cast<assay_status>(code);
+}
+
+uint32_t flags_of(Code code) {
+  switch (code) {
+    case Code::kBusy:
+    case Code::kCancelled:
+    case Code::kTimeout:
+    case Code::kOutOfHostMemory:
+    case Code::kOutOfDeviceMemory:
+      return ASSAY_ERROR_RETRY;
+    case Code::kPoisoned:
+      return ASSAY_ERROR_POISONED;
+    case Code::kInvalid:
+    case Code::kUnsupported:
+    case Code::kFormat:
+    case Code::kVersion:
+    case Code::kNotFound:
+    case Code::kNondeterministic:
+      return ASSAY_ERROR_CALLER;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+assay_status take_current_exception(assay_error** err) noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return hand_out(err, error.code(), error.what(), error.detail());
+  } catch (const std::bad_alloc&) {
+    if (err != nullptr) *err = out_of_memory_error;
+    return ASSAY_E_OOM_HOST;
+  } catch (const std::exception& error) {
+    return hand_out(err, Code::kInternal, error.what(), {});
+  } catch (...) {
+    return hand_out(err, Code::kInternal, "an exception of unknown type", {});
+  }
+}
+
+}  // namespace assay::capi
+
+#include "capi/src/abi.h"
+
+using namespace assay;
+using namespace assay::capi;
+
+assay_status assay_error_get(const assay_error* e, assay_error_info* out) {
+  return guard(nullptr, [&] {
+    const assay_error& error = not_null(e, "e");
+    const ErrorDetail& detail = error.detail;
+    write_struct(out, "out",
+                 assay_error_info{.code = static_cast<assay_status>(error.code),
+                                  .domain = static_cast<int32_t>(detail.domain),
+                                  .native_code = detail.native_code,
+                                  .flags = flags_of(error.code),
+                                  .message = to_str(error.message),
+                                  .op_path = to_str(detail.op_path),
+                                  .argument = to_str(detail.argument),
+                                  .expected = to_str(detail.expected),
+                                  .actual = to_str(detail.actual),
+                                  .hint = to_str(detail.hint)});
+  });
+}
+
+void assay_error_free(assay_error* e) {
+  if (e != out_of_memory_error) delete e;
+}

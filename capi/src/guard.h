@@ -1,0 +1,56 @@
+// The border: what throws inside becomes a status and an error object outside.
+//
+// Every exported function that can fail runs its body in guard(). Besides thread borders this is
+// the only place that catches.
+#pragma once
+
+#include <string_view>
+
+#include "capi/include/assay/assay.h"
+#include "sdk/base/error.h"
+
+struct assay_error {
+  assay::Code code;
+  std::string message;
+  assay::ErrorDetail detail;
+};
+
+namespace assay::capi {
+
+// Turns the exception being handled into a status, and into an error object if the caller wants
+// one.
+assay_status take_current_exception(assay_error** err) noexcept;
+
+template <class Body>
+assay_status guard(assay_error** err, Body&& body) noexcept {
+  if (err != nullptr) *err = nullptr;
+  try {
+    body();
+    return ASSAY_OK;
+  } catch (...) {
+    return take_current_exception(err);
+  }
+}
+
+// Fails with kInvalid and the argument's name in the error's detail.
+template <class... Parts>
+void require_argument(bool ok, std::string_view argument, const Parts&... parts) {
+  if (!ok) [[unlikely]]
+    fail(Code::kInvalid, cat(argument, " ", parts...), {.argument = std::string(argument)});
+}
+
+// The referenced object, or kInvalid.
+template <class T>
+T& not_null(T* pointer, std::string_view argument) {
+  require_argument(pointer != nullptr, argument, "must not be NULL");
+  return *pointer;
+}
+
+// Checks an output handle's place and clears it.
+template <class T>
+T*& cleared(T** out, std::string_view argument = "out") {
+  not_null(out, argument) = nullptr;
+  return *out;
+}
+
+}  // namespace assay::capi

@@ -1,0 +1,119 @@
+#include "capi/src/model.h"
+
+#include "capi/src/abi.h"
+#include "capi/src/planning_backend.h"
+#include "capi/src/report.h"
+#include "capi/src/tensor.h"
+#include "models/models.h"
+
+namespace assay::capi {
+
+const std::shared_ptr<train::ModelInstance>& ModelState::make_instance() {
+  if (!instance_) {
+    instance_ = std::make_shared<train::ModelInstance>(model_, context_->backend());
+  }
+  return instance_;
+}
+
+train::ModelInstance& ModelState::initialized_instance() const {
+  require(initialized(), Code::kInvalid,
+          "the model has no weights yet: initialize it, load weights, or make a trainer");
+  return *instance_;
+}
+
+namespace {
+
+ModelList list_models() {
+  ModelList list;
+  for (const models::ModelEntry& entry : models::model_entries()) {
+    ModelRow& row = *list.add_models();
+    row.set_name(std::string(entry.name));
+    row.set_summary(std::string(entry.summary));
+    set_struct(*row.mutable_config(), entry.create("")->config_json());
+  }
+  return list;
+}
+
+ModelReport describe(const ModelState& state) {
+  ModelReport report;
+  const nn::Model& model = *state.model();
+  report.set_architecture(model.architecture());
+  set_struct(*report.mutable_config(), model.config_json());
+  report.set_initialized(state.initialized());
+  set_inputs(*report.mutable_inputs(), model.inputs());
+  // The variables of an instance without memory: describing a model needs none.
+  const train::ModelInstance instance(state.model(),
+                                      std::make_shared<PlanningBackend>(state.context().backend()));
+  const double parameters = static_cast<double>(instance.variables().parameter_count());
+  report.set_parameters(parameters);
+  report.set_parameter_bytes(parameters * static_cast<double>(sizeof(float)));
+  for (const Variable& variable : instance.variables().all()) {
+    if (variable.role == Role::kState) continue;
+    VariableRow& row = *report.add_variables();
+    row.set_name(variable.name);
+    row.set_role(std::string(assay::to_text(variable.role)));
+    row.set_dtype(std::string(assay::to_text(variable.dtype)));
+    set_shape(*row.mutable_shape(), variable.dims.span());
+    row.set_elements(static_cast<double>(variable.dims.numel()));
+  }
+  return report;
+}
+
+}  // namespace
+}  // namespace assay::capi
+
+using namespace assay;
+using namespace assay::capi;
+
+assay_status assay_model_list(assay_report** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    *out = new_report(list_models());
+  });
+}
+
+assay_status assay_model_named(const assay_context* c, assay_str arch, assay_str config_json,
+                               assay_model** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    const auto& context = not_null(c, "c").impl;
+    std::shared_ptr<const nn::Model> model =
+        models::create_model(to_text(arch, "arch"), to_text(config_json, "config_json"));
+    *out = new assay_model{std::make_shared<ModelState>(context, std::move(model))};
+  });
+}
+
+assay_status assay_model_report(const assay_model* m, assay_report** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    const ModelState& state = *not_null(m, "m").impl;
+    const SharedUse use(state.access(), "model");
+    *out = new_report(describe(state));
+  });
+}
+
+assay_status assay_model_initialize(assay_model* m, uint64_t seed, assay_error** err) {
+  return guard(err, [&] {
+    ModelState& state = *not_null(m, "m").impl;
+    const ExclusiveUse use(state.access(), "model");
+    require(!state.initialized(), Code::kInvalid, "the model has weights already");
+    state.make_instance()->initialize_once(seed);
+  });
+}
+
+assay_status assay_model_tensor(const assay_model* m, assay_str name, int32_t kind,
+                                assay_tensor** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    const auto& state = not_null(m, "m").impl;
+    require_argument(kind >= ASSAY_KIND_VALUE && kind <= ASSAY_KIND_STATISTIC, "kind", "is ", kind,
+                     ", expected ASSAY_KIND_VALUE to ASSAY_KIND_STATISTIC");
+    const SharedUse use(state->access(), "model");
+    const SegmentTensor found = state->initialized_instance().segments().tensor(
+        to_text(name, "name"), static_cast<Role>(kind));
+    *out = new assay_tensor(found.variable->dtype, found.variable->dims, found.data, 0,
+                            state->access(), state);
+  });
+}
+
+void assay_model_free(assay_model* m) { delete m; }

@@ -1,0 +1,231 @@
+#include <map>
+
+#include "capi/src/abi.h"
+#include "capi/src/configuration.h"
+#include "capi/src/model.h"
+#include "capi/src/planning_backend.h"
+#include "capi/src/report.h"
+#include "capi/src/tensor.h"
+#include "sdk/train/training_graph.h"
+
+namespace assay::capi {
+namespace {
+
+struct OutputSpec {
+  std::string name;
+  ValueType row;  // of one sample, without the batch axis
+};
+
+std::vector<OutputSpec> output_specs(const ModelState& state,
+                                     const train::PredictorOptions& options) {
+  train::ModelInstance described(state.model(),
+                                 std::make_shared<PlanningBackend>(state.context().backend()));
+  const train::BuiltGraph built = train::build_predict_graph(
+      *state.model(), described.variables(), options.precision, 1, options.disabled_passes);
+  std::vector<OutputSpec> specs;
+  for (const GraphOutput& output : built.graph.outputs()) {
+    const ValueType& type = built.graph.type(output.value);
+    specs.push_back({output.name, {type.dtype, Dims(type.dims.span().subspan(1))}});
+  }
+  return specs;
+}
+
+struct PredictorState {
+  PredictorState(const ModelState& state, const train::PredictorOptions& options)
+      : outputs(output_specs(state, options)), predictor(state.initialized_instance(), options) {}
+
+  std::shared_ptr<const Context> context;
+  std::string architecture;
+  std::vector<OutputSpec> outputs;
+  train::Predictor predictor;
+};
+
+// Shared by a slot's handle and the views of its results.
+struct SlotState {
+  explicit SlotState(std::shared_ptr<const PredictorState> parent)
+      : predictor(std::move(parent)), slot(predictor->predictor) {}
+
+  std::shared_ptr<const PredictorState> predictor;
+  train::PredictorSlot slot;
+  Access access;
+};
+
+// Releases its tensor at the end.
+struct TensorOwner {
+  explicit TensorOwner(assay_tensor* owned) : tensor(owned) {}
+  ~TensorOwner() { assay_tensor_release(tensor); }
+  TensorOwner(TensorOwner&& other) noexcept : tensor(std::exchange(other.tensor, nullptr)) {}
+  assay_tensor* tensor;
+};
+
+PredictorReport describe(const PredictorState& state) {
+  PredictorReport report;
+  const train::PredictorOptions& options = state.predictor.options();
+  report.set_architecture(state.architecture);
+  report.set_precision(std::string(assay::to_text(options.precision)));
+  report.set_use_ema(options.use_ema);
+  report.set_max_batch(static_cast<double>(options.max_batch));
+  set_inputs(*report.mutable_inputs(), state.predictor.inputs());
+  for (const OutputSpec& output : state.outputs) {
+    InputRow& row = *report.add_outputs();
+    row.set_name(output.name);
+    row.set_dtype(std::string(assay::to_text(output.row.dtype)));
+    set_shape(*row.mutable_sample_shape(), output.row.dims.span());
+  }
+  return report;
+}
+
+}  // namespace
+}  // namespace assay::capi
+
+struct assay_predictor {
+  std::shared_ptr<const assay::capi::PredictorState> impl;
+};
+
+struct assay_slot {
+  std::shared_ptr<assay::capi::SlotState> impl;
+  // By batch size, one view per output. They keep `impl` alive, so they stand outside of it.
+  std::map<int64_t, std::vector<assay::capi::TensorOwner>> views;
+};
+
+namespace assay::capi {
+namespace {
+
+const std::vector<TensorOwner>& views_of(assay_slot& slot, int64_t batch, const Program& program) {
+  auto& views = slot.views[batch];
+  while (views.size() < program.outputs().size()) {
+    const Program::Slot& output = program.outputs()[views.size()];
+    views.emplace_back(new assay_tensor(output.type.dtype, output.type.dims, output.data,
+                                        ASSAY_TENSOR_READ_ONLY, slot.impl->access, slot.impl));
+  }
+  return views;
+}
+
+// The places a run writes its results to.
+class Results {
+ public:
+  // Checks what the caller gave; outputs [batch, ...] of `slot`.
+  Results(assay_slot& slot, int64_t batch, const Program& program, assay_tensor** out, size_t n)
+      : program_(program), out_(out), n_(n), views_(views_of(slot, batch, program)) {
+    for (size_t i = 0; i < n_; ++i) {
+      if (out_[i] == nullptr || out_[i] == views_[i].tensor) continue;
+      const ValueType& expected = program_.outputs()[i].type;
+      const ValueType actual{out_[i]->dtype, out_[i]->dims};
+      require_argument(actual == expected, "out", "[", i, "] (", program_.outputs()[i].name,
+                       ") is ", actual, ", expected ", expected);
+      require_argument((out_[i]->flags & ASSAY_TENSOR_READ_ONLY) == 0, "out", "[", i,
+                       "] is read-only");
+      uses_[i].emplace(*out_[i]->access, "output tensor");
+    }
+  }
+
+  void deliver() {
+    for (size_t i = 0; i < n_; ++i) {
+      if (out_[i] == nullptr) {
+        out_[i] = assay_tensor_retain(views_[i].tensor);
+      } else if (uses_[i].has_value()) {
+        const Program::Slot& output = program_.outputs()[i];
+        program_.backend().read(out_[i]->data, output.data, output.type.bytes());
+      }
+    }
+  }
+
+  static constexpr size_t kMost = 32;
+
+ private:
+  const Program& program_;
+  assay_tensor** out_;
+  size_t n_;
+  const std::vector<TensorOwner>& views_;
+  std::array<std::optional<ExclusiveUse>, kMost> uses_;
+};
+
+int64_t batch_of(std::span<const train::HostTensor> inputs) {
+  require_argument(!inputs.empty(), "in", "must hold the model's inputs, got 0 tensors");
+  require_argument(inputs[0].dims.rank() >= 1, "in", "[0] needs a batch axis");
+  return inputs[0].dims[0];
+}
+
+}  // namespace
+}  // namespace assay::capi
+
+using namespace assay;
+using namespace assay::capi;
+
+assay_status assay_predictor_create(const assay_model* m, assay_str config_json,
+                                    assay_predictor** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    const auto& model = not_null(m, "m").impl;
+    const train::PredictorOptions options =
+        read_predictor_config(to_text(config_json, "config_json"));
+    const SharedUse use(model->access(), "model");
+    auto state = std::make_shared<PredictorState>(*model, options);
+    state->context = model->shared_context();
+    state->architecture = model->model()->architecture();
+    *out = new assay_predictor{std::move(state)};
+  });
+}
+
+assay_status assay_predictor_report(const assay_predictor* p, assay_report** out,
+                                    assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    *out = new_report(describe(*not_null(p, "p").impl));
+  });
+}
+
+assay_status assay_slot_create(const assay_predictor* p, assay_slot** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    *out = new assay_slot{std::make_shared<SlotState>(not_null(p, "p").impl), {}};
+  });
+}
+
+assay_status assay_slot_prepare(assay_slot* slot, int64_t batch, assay_error** err) {
+  return guard(err, [&] {
+    SlotState& state = *not_null(slot, "slot").impl;
+    const ExclusiveUse use(state.access, "slot");
+    views_of(*slot, batch, state.slot.prepare(batch));
+  });
+}
+
+assay_status assay_predictor_run(const assay_predictor* p, assay_slot* slot,
+                                 const assay_tensor* const* in, size_t n_in, assay_tensor** out,
+                                 size_t n_out, assay_error** err) {
+  return guard(err, [&] {
+    const auto& predictor = not_null(p, "p").impl;
+    SlotState& state = *not_null(slot, "slot").impl;
+    require_argument(state.predictor == predictor, "slot", "belongs to another predictor");
+    require_argument(out != nullptr || n_out == 0, "out", "must not be NULL");
+    require_argument(n_out <= std::min(predictor->outputs.size(), Results::kMost), "n_out", "is ",
+                     n_out, ", but the predictor has ", predictor->outputs.size(), " outputs");
+    const ExclusiveUse use(state.access, "slot");
+    const BatchUse inputs(in, n_in, "in");
+    const Operation operation(*predictor->context);
+    const int64_t batch = batch_of(inputs.tensors());
+    Results results(*slot, batch, state.slot.prepare(batch), out, n_out);
+    state.slot.run(inputs.tensors(), operation.flag());
+    results.deliver();
+  });
+}
+
+assay_status assay_slot_profile(assay_slot* slot, int64_t batch, int32_t repeats,
+                                assay_report** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    SlotState& state = *not_null(slot, "slot").impl;
+    require_argument(repeats >= 1 && repeats <= 1000, "repeats", "is ", repeats,
+                     ", expected 1 to 1000");
+    const ExclusiveUse use(state.access, "slot");
+    Program& program = state.slot.prepare(batch);
+    ProfileReport report;
+    set_program_memory(*report.mutable_memory(), program.memory());
+    set_profile(report, program.graph(), program.profile(repeats), repeats);
+    *out = new_report(report);
+  });
+}
+
+void assay_slot_free(assay_slot* slot) { delete slot; }
+
+void assay_predictor_free(assay_predictor* p) { delete p; }

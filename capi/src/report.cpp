@@ -1,0 +1,124 @@
+#include "capi/src/report.h"
+
+#include "capi/src/abi.h"
+#include "sdk/base/proto_json.h"
+#include "sdk/train/model_instance.h"
+
+namespace assay::capi {
+
+assay_report* new_report(const google::protobuf::Message& message) {
+  return new assay_report{to_json(message)};
+}
+
+void set_struct(google::protobuf::Struct& target, std::string_view json) {
+  parse_json(json, target, "report");
+}
+
+void set_device(DeviceReport& target, const DeviceInfo& device) {
+  target.set_kind(device.kind);
+  target.set_index(device.index);
+  target.set_name(device.name);
+  target.set_driver(device.driver);
+  target.set_threads(device.threads);
+  target.set_mem_total(static_cast<double>(device.memory_total));
+  target.set_mem_free(static_cast<double>(device.memory_free));
+}
+
+void set_shape(google::protobuf::RepeatedField<double>& target, std::span<const int64_t> sizes) {
+  target.Clear();
+  for (const int64_t size : sizes) target.Add(static_cast<double>(size));
+}
+
+void set_inputs(google::protobuf::RepeatedPtrField<InputRow>& rows,
+                std::span<const nn::InputSpec> inputs) {
+  for (const nn::InputSpec& input : inputs) {
+    InputRow& row = *rows.Add();
+    row.set_name(input.name);
+    row.set_dtype(std::string(assay::to_text(input.dtype)));
+    set_shape(*row.mutable_sample_shape(), input.sample.span());
+    row.set_classes(static_cast<double>(input.classes));
+    row.set_label(input.classes > 0);
+  }
+}
+
+void set_passes(google::protobuf::RepeatedPtrField<PassRow>& rows,
+                std::span<const PassRecord> records) {
+  for (const PassRecord& record : records) {
+    PassRow& row = *rows.Add();
+    row.set_name(record.name);
+    row.set_changed(record.changed);
+    row.set_seconds(record.seconds);
+    row.set_nodes_after(static_cast<double>(record.nodes_after));
+  }
+}
+
+void set_program_memory(MemoryPlan& target, const MemoryReport& program) {
+  target.set_arena(static_cast<double>(program.arena_bytes));
+  target.set_arena_unshared(static_cast<double>(program.separate_bytes));
+  target.set_arena_floor(static_cast<double>(program.floor_bytes));
+  target.set_inputs(static_cast<double>(program.input_bytes));
+  target.set_constants(static_cast<double>(program.constant_bytes));
+  target.set_total(target.weights() + target.statistics() + target.gradients() +
+                   target.optimizer() + target.arena() + target.inputs() + target.constants());
+}
+
+void set_memory(MemoryPlan& target, const Segments& segments, const MemoryReport& program) {
+  const auto of = [&](Role role) { return static_cast<double>(segments.bytes(role)); };
+  target.set_weights(of(Role::kValue));
+  target.set_statistics(of(Role::kStatistic));
+  target.set_gradients(of(Role::kGradient));
+  target.set_optimizer(of(Role::kMoment1) + of(Role::kMoment2) + of(Role::kEma) + of(Role::kState));
+  set_program_memory(target, program);
+}
+
+std::vector<std::string_view> directions(const Graph& graph) {
+  // Backward is what depends on the gradient of the loss, which starts from the loss scale.
+  std::vector<bool> backward(graph.values().size(), false);
+  std::vector<std::string_view> result;
+  for (const Node& node : graph.nodes()) {
+    const auto* parameter = std::get_if<Parameter>(&node.op);
+    bool depends = parameter != nullptr && parameter->name == train::kLossScaleVariable;
+    for (const ValueId input : node.inputs) depends = depends || backward[input.index];
+    for (const ValueId output : node.outputs) backward[output.index] = depends;
+    const bool stores = std::holds_alternative<Store>(node.op);
+    const bool update = (is_update(node.op) && !stores) || node.scope.starts_with("optimizer");
+    result.push_back(update ? "update" : depends ? "backward" : "forward");
+  }
+  return result;
+}
+
+void set_profile(ProfileReport& target, const Graph& graph, std::span<const assay::ProfileRow> rows,
+                 int repeats) {
+  target.set_repeats(repeats);
+  const auto direction = directions(graph);
+  size_t node = 0;  // rows are the launched nodes in their order
+  double total = 0;
+  for (const assay::ProfileRow& timed : rows) {
+    const auto matches = [&](const Node& candidate) {
+      return op_name(candidate.op) == timed.op && candidate.scope == timed.scope;
+    };
+    while (node + 1 < graph.nodes().size() && !matches(graph.nodes()[node])) ++node;
+    auto& row = *target.add_rows();
+    row.set_op(timed.op);
+    row.set_scope(timed.scope);
+    row.set_direction(std::string(direction[node]));
+    row.set_output(timed.output);
+    row.set_kernel(timed.kernel);
+    row.set_seconds(timed.seconds);
+    row.set_flops(timed.flops);
+    row.set_bytes(timed.bytes);
+    total += timed.seconds;
+    if (node + 1 < graph.nodes().size()) ++node;
+  }
+  target.set_seconds(total);
+}
+
+}  // namespace assay::capi
+
+using namespace assay::capi;
+
+assay_str assay_report_text(const assay_report* r) {
+  return r == nullptr ? assay_str{nullptr, 0} : to_str(r->text);
+}
+
+void assay_report_free(assay_report* r) { delete r; }

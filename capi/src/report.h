@@ -1,0 +1,42 @@
+// Reports: protobuf messages printed as JSON, and the parts that several reports share.
+#pragma once
+
+#include <google/protobuf/repeated_ptr_field.h>
+
+#include <string>
+#include <string_view>
+
+#include "capi/include/assay/assay.h"
+#include "capi/src/reports.pb.h"
+#include "sdk/nn/model.h"
+#include "sdk/passes/pipeline.h"
+#include "sdk/runtime/program.h"
+
+struct assay_report {
+  std::string text;
+};
+
+namespace assay::capi {
+
+// The caller's handle of a report with this content.
+assay_report* new_report(const google::protobuf::Message& message);
+
+// Embeds JSON text that another message was printed as.
+void set_struct(google::protobuf::Struct& target, std::string_view json);
+
+void set_device(DeviceReport& target, const DeviceInfo& device);
+void set_shape(google::protobuf::RepeatedField<double>& target, std::span<const int64_t> sizes);
+void set_inputs(google::protobuf::RepeatedPtrField<InputRow>& rows,
+                std::span<const nn::InputSpec> inputs);
+void set_passes(google::protobuf::RepeatedPtrField<PassRow>& rows,
+                std::span<const PassRecord> records);
+// The part that a program takes; `total` is the sum of what was set.
+void set_program_memory(MemoryPlan& target, const MemoryReport& program);
+void set_memory(MemoryPlan& target, const Segments& segments, const MemoryReport& program);
+void set_profile(ProfileReport& target, const Graph& graph, std::span<const assay::ProfileRow> rows,
+                 int repeats);
+
+// "forward", "backward" or "update", by node.
+std::vector<std::string_view> directions(const Graph& graph);
+
+}  // namespace assay::capi

@@ -1,0 +1,133 @@
+#include "capi/src/tensor.h"
+
+#include <cstring>
+
+#include "capi/src/abi.h"
+#include "capi/src/context.h"
+
+namespace assay::capi {
+
+Dims checked_dims(const int64_t* shape, int32_t ndim, assay_dtype dtype) {
+  require_argument(ndim >= 0 && ndim <= ASSAY_MAX_NDIM, "ndim", "is ", ndim, ", expected 0 to ",
+                   int{ASSAY_MAX_NDIM});
+  require_argument(shape != nullptr || ndim == 0, "shape", "must not be NULL");
+  const size_t element = dtype_size(static_cast<DType>(dtype));
+  require_argument(element > 0, "dtype", "is ", dtype, ", which is no element type");
+  int64_t bytes = static_cast<int64_t>(element);
+  for (int32_t i = 0; i < ndim; ++i) {
+    require_argument(shape[i] >= 0, "shape", "has size ", shape[i], " at axis ", i);
+    require_argument(!__builtin_mul_overflow(bytes, std::max<int64_t>(shape[i], 1), &bytes),
+                     "shape", "has more elements than fit into memory");
+  }
+  return Dims(std::span<const int64_t>(shape, static_cast<size_t>(ndim)));
+}
+
+BatchUse::BatchUse(const assay_tensor* const* tensors, size_t n, std::string_view argument)
+    : n_(n) {
+  require_argument(tensors != nullptr || n == 0, argument, "must not be NULL");
+  require_argument(n <= kMost, argument, "has ", n, " tensors, at most ", kMost, " are allowed");
+  for (size_t i = 0; i < n; ++i) {
+    require_argument(tensors[i] != nullptr, argument, "holds NULL at index ", i);
+    uses_[i].emplace(*tensors[i]->access, "tensor of the batch");
+    host_[i] = {tensors[i]->dtype, tensors[i]->dims, tensors[i]->data};
+  }
+}
+
+}  // namespace assay::capi
+
+using namespace assay;
+using namespace assay::capi;
+
+assay_tensor::~assay_tensor() {
+  if (release != nullptr) release(user);
+}
+
+assay_status assay_tensor_new(const assay_context* c, assay_device_id device, assay_dtype dtype,
+                              const int64_t* shape, int32_t ndim, assay_tensor** out,
+                              assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    const auto& context = not_null(c, "c").impl;
+    context->require_device(device);
+    const Dims dims = checked_dims(shape, ndim, dtype);
+    auto tensor = std::make_unique<assay_tensor>(static_cast<DType>(dtype), dims, context);
+    tensor->memory = context->backend()->allocate(tensor->bytes());
+    tensor->data = tensor->memory->data();
+    *out = tensor.release();
+  });
+}
+
+assay_status assay_tensor_borrow(const assay_context* c, void* data, size_t bytes,
+                                 assay_dtype dtype, const int64_t* shape, int32_t ndim,
+                                 void (*release)(uintptr_t user), uintptr_t user,
+                                 assay_tensor** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    const auto& context = not_null(c, "c").impl;
+    const Dims dims = checked_dims(shape, ndim, dtype);
+    auto tensor = std::make_unique<assay_tensor>(static_cast<DType>(dtype), dims, context);
+    require_argument(data != nullptr || tensor->bytes() == 0, "data", "must not be NULL");
+    require_argument(bytes >= tensor->bytes(), "bytes", "is ", bytes, ", but ", dims, " of ",
+                     tensor->dtype, " takes ", tensor->bytes());
+    require_argument(reinterpret_cast<uintptr_t>(data) % dtype_size(tensor->dtype) == 0, "data",
+                     "is not aligned to elements of ", tensor->dtype);
+    tensor->data = data;
+    tensor->release = release;
+    tensor->user = user;
+    *out = tensor.release();
+  });
+}
+
+assay_status assay_tensor_get_info(const assay_tensor* t, assay_tensor_info* out,
+                                   assay_error** err) {
+  return guard(err, [&] {
+    const assay_tensor& tensor = not_null(t, "t");
+    write_struct(out, "out",
+                 assay_tensor_info{.dtype = static_cast<assay_dtype>(tensor.dtype),
+                                   .ndim = tensor.dims.rank(),
+                                   .device = {ASSAY_DEVICE_CPU, 0},
+                                   .shape = tensor.dims.span().data(),
+                                   .bytes = tensor.bytes(),
+                                   .data = tensor.data,
+                                   .flags = tensor.flags});
+  });
+}
+
+namespace {
+
+void check_copy(const assay_tensor& tensor, const void* host, size_t bytes,
+                std::string_view argument) {
+  require_argument(bytes == tensor.bytes(), "bytes", "is ", bytes, ", but the tensor has ",
+                   tensor.bytes());
+  require_argument(host != nullptr || bytes == 0, argument, "must not be NULL");
+}
+
+}  // namespace
+
+assay_status assay_tensor_read(const assay_tensor* t, void* dst, size_t bytes, assay_error** err) {
+  return guard(err, [&] {
+    const assay_tensor& tensor = not_null(t, "t");
+    check_copy(tensor, dst, bytes, "dst");
+    const SharedUse use(*tensor.access, "tensor");
+    if (bytes > 0) std::memcpy(dst, tensor.data, bytes);
+  });
+}
+
+assay_status assay_tensor_write(assay_tensor* t, const void* src, size_t bytes, assay_error** err) {
+  return guard(err, [&] {
+    assay_tensor& tensor = not_null(t, "t");
+    require_argument((tensor.flags & ASSAY_TENSOR_READ_ONLY) == 0, "t", "is read-only");
+    check_copy(tensor, src, bytes, "src");
+    const ExclusiveUse use(*tensor.access, "tensor");
+    if (bytes > 0) std::memcpy(tensor.data, src, bytes);
+  });
+}
+
+assay_tensor* assay_tensor_retain(const assay_tensor* t) {
+  if (t != nullptr) t->retain();
+  return const_cast<assay_tensor*>(t);
+}
+
+void assay_tensor_release(assay_tensor* t) {
+  if (t != nullptr && t->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete t;
+}

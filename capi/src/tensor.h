@@ -1,0 +1,62 @@
+// The tensor behind assay_tensor: dense elements somewhere, and who keeps that somewhere alive.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "capi/include/assay/assay.h"
+#include "capi/src/access.h"
+#include "sdk/train/trainer.h"
+
+struct assay_tensor {
+  assay_tensor(assay::DType type, const assay::Dims& shape, std::shared_ptr<const void> owner)
+      : dtype(type), dims(shape), keep_alive(std::move(owner)) {}
+  // A view of storage that `owner` keeps alive and `guard` watches.
+  assay_tensor(assay::DType type, const assay::Dims& shape, void* elements, uint32_t view_flags,
+               assay::capi::Access& guard, std::shared_ptr<const void> owner)
+      : dtype(type),
+        dims(shape),
+        data(elements),
+        flags(view_flags | ASSAY_TENSOR_VIEW),
+        access(&guard),
+        keep_alive(std::move(owner)) {}
+  ~assay_tensor();
+
+  size_t bytes() const { return static_cast<size_t>(dims.numel()) * assay::dtype_size(dtype); }
+  void retain() const { owners.fetch_add(1, std::memory_order_relaxed); }
+
+  mutable std::atomic<int32_t> owners{1};
+  assay::DType dtype;
+  assay::Dims dims;
+  void* data = nullptr;
+  uint32_t flags = 0;
+  assay::capi::Access own_access;
+  assay::capi::Access* access = &own_access;
+  std::shared_ptr<const void> keep_alive;  // context, model, slot or loader
+  std::unique_ptr<assay::Memory> memory;   // of assay_tensor_new
+  void (*release)(uintptr_t user) = nullptr;
+  uintptr_t user = 0;
+};
+
+namespace assay::capi {
+
+// Checks a shape argument; sizes at least 0 whose product fits.
+Dims checked_dims(const int64_t* shape, int32_t ndim, assay_dtype dtype);
+
+// The tensors of a batch, held for reading from construction to destruction. Allocates nothing.
+class BatchUse {
+ public:
+  BatchUse(const assay_tensor* const* tensors, size_t n, std::string_view argument);
+  std::span<const train::HostTensor> tensors() const { return {host_.data(), n_}; }
+
+ private:
+  static constexpr size_t kMost = 32;
+  size_t n_;
+  std::array<train::HostTensor, kMost> host_;
+  std::array<std::optional<SharedUse>, kMost> uses_;
+};
+
+}  // namespace assay::capi

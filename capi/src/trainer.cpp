@@ -1,0 +1,164 @@
+#include "capi/src/trainer.h"
+
+#include <chrono>
+
+#include "capi/src/abi.h"
+#include "capi/src/configuration.h"
+#include "capi/src/tensor.h"
+
+namespace assay::capi {
+namespace {
+
+assay_step_info to_info(const train::StepInfo& info) {
+  return {.step = info.step,
+          .micro_step = info.micro_step,
+          .samples = info.samples,
+          .loss = info.loss,
+          .grad_norm = info.grad_norm,
+          .loss_scale = info.loss_scale,
+          .learning_rate = info.learning_rate,
+          .seconds = info.seconds,
+          .flags = (info.updated ? uint32_t{ASSAY_STEP_UPDATED} : 0) |
+                   (info.skipped ? uint32_t{ASSAY_STEP_SKIPPED_NONFINITE} : 0)};
+}
+
+void finish(const assay_trainer& trainer, const train::StepInfo& info, assay_step_info* out) {
+  if (info.skipped) {
+    trainer.model->context().log(ASSAY_LOG_WARNING, "trainer", "step ", info.step,
+                                 " was skipped: a gradient is not finite at loss scale ",
+                                 info.loss_scale);
+  }
+  if (out != nullptr) write_struct(out, "info", to_info(info));
+}
+
+using Half = train::StepInfo (train::Trainer::*)(std::span<const train::HostTensor>);
+
+assay_status run_batch(assay_trainer* t, Half half, const assay_tensor* const* batch, size_t n,
+                       assay_step_info* info, assay_error** err) {
+  return guard(err, [&] {
+    assay_trainer& trainer = not_null(t, "t");
+    check_output(info, "info");
+    const ExclusiveUse use(trainer.model->access(), "trainer or its model");
+    const BatchUse tensors(batch, n, "batch");
+    const Operation operation(trainer.model->context(), trainer.trainer.cancel_flag());
+    finish(trainer, (trainer.trainer.*half)(tensors.tensors()), info);
+  });
+}
+
+void check_metadata_key(std::string_view key) {
+  require_argument(!key.empty() && key.size() <= 255, "key", "must have 1 to 255 bytes, got ",
+                   key.size());
+  require_argument(!key.starts_with("assay.") || key == "assay.cursor", "key",
+                   "begins with \"assay.\", which is the library's own");
+}
+
+}  // namespace
+}  // namespace assay::capi
+
+using namespace assay;
+using namespace assay::capi;
+
+assay_status assay_trainer_create(assay_model* m, const assay_trainer_options* options,
+                                  assay_str config_json, assay_trainer** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    const auto& state = not_null(m, "m").impl;
+    const train::TrainerConfig config =
+        read_trainer_config(options, to_text(config_json, "config_json"));
+    const ExclusiveUse use(state->access(), "model");
+    require(!state->has_trainer, Code::kInvalid, "the model has a trainer already; free it first");
+    auto trainer = std::make_unique<assay_trainer>(state, config);
+    state->context().log(ASSAY_LOG_INFO, "trainer", state->model()->architecture(), ", ",
+                         trainer->trainer.instance().variables().parameter_count(),
+                         " parameters, batch ", trainer->trainer.config().batch_size(), ", ",
+                         trainer->trainer.config().precision(), ", ",
+                         trainer->trainer.config().optimizer().name());
+    *out = trainer.release();
+  });
+}
+
+assay_status assay_trainer_step(assay_trainer* t, const assay_tensor* const* batch, size_t n,
+                                assay_step_info* info, assay_error** err) {
+  return run_batch(t, &train::Trainer::step, batch, n, info, err);
+}
+
+assay_status assay_trainer_backward(assay_trainer* t, const assay_tensor* const* batch, size_t n,
+                                    assay_step_info* info, assay_error** err) {
+  return run_batch(t, &train::Trainer::backward, batch, n, info, err);
+}
+
+assay_status assay_trainer_apply(assay_trainer* t, assay_step_info* info, assay_error** err) {
+  return guard(err, [&] {
+    assay_trainer& trainer = not_null(t, "t");
+    check_output(info, "info");
+    const ExclusiveUse use(trainer.model->access(), "trainer or its model");
+    const Operation operation(trainer.model->context(), trainer.trainer.cancel_flag());
+    finish(trainer, trainer.trainer.apply(), info);
+  });
+}
+
+assay_status assay_trainer_eval(assay_trainer* t, const assay_tensor* const* batch, size_t n,
+                                uint32_t flags, assay_eval_info* info, assay_error** err) {
+  return guard(err, [&] {
+    assay_trainer& trainer = not_null(t, "t");
+    require_argument((flags & ~uint32_t{ASSAY_EVAL_EMA}) == 0, "flags",
+                     "has unknown bits: ", flags);
+    check_output(info, "info");
+    const ExclusiveUse use(trainer.model->access(), "trainer or its model");
+    const BatchUse tensors(batch, n, "batch");
+    const Operation operation(trainer.model->context(), trainer.trainer.cancel_flag());
+    const auto start = std::chrono::steady_clock::now();
+    const train::EvalSums sums =
+        trainer.trainer.eval(tensors.tensors(), (flags & ASSAY_EVAL_EMA) != 0);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    if (info == nullptr) return;
+    write_struct(info, "info",
+                 assay_eval_info{.samples = sums.samples,
+                                 .loss_sum = sums.loss,
+                                 .top1 = sums.top1,
+                                 .top5 = sums.top5,
+                                 .seconds = elapsed.count()});
+  });
+}
+
+assay_status assay_trainer_set(assay_trainer* t, assay_str key, double value, assay_error** err) {
+  return guard(err, [&] {
+    assay_trainer& trainer = not_null(t, "t");
+    const std::string_view name = to_text(key, "key");
+    const ExclusiveUse use(trainer.model->access(), "trainer or its model");
+    trainer.trainer.set(name, value);
+  });
+}
+
+assay_status assay_trainer_set_metadata(assay_trainer* t, assay_str key, assay_str value,
+                                        assay_error** err) {
+  return guard(err, [&] {
+    assay_trainer& trainer = not_null(t, "t");
+    const std::string_view name = to_text(key, "key");
+    check_metadata_key(name);
+    const std::string_view bytes = to_text(value, "value");
+    const ExclusiveUse use(trainer.model->access(), "trainer or its model");
+    if (value.data == nullptr) {
+      trainer.metadata.erase(std::string(name));
+    } else {
+      trainer.metadata.insert_or_assign(std::string(name), std::string(bytes));
+    }
+  });
+}
+
+assay_status assay_trainer_get_metadata(const assay_trainer* t, assay_str key, assay_str* value,
+                                        assay_error** err) {
+  return guard(err, [&] {
+    const assay_trainer& trainer = not_null(t, "t");
+    assay_str& found = not_null(value, "value");
+    found = {nullptr, 0};
+    const std::string_view name = to_text(key, "key");
+    const SharedUse use(trainer.model->access(), "trainer or its model");
+    const auto entry = trainer.metadata.find(name);
+    require(entry != trainer.metadata.end(), Code::kNotFound, "the trainer has no metadata \"",
+            name, "\"");
+    found = to_str(entry->second);
+  });
+}
+
+void assay_trainer_free(assay_trainer* t) { delete t; }

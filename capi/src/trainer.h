@@ -1,0 +1,22 @@
+// The trainer behind assay_trainer. It has no access guard of its own: it is used with its model's.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "capi/src/model.h"
+#include "sdk/train/trainer.h"
+
+struct assay_trainer {
+  assay_trainer(std::shared_ptr<assay::capi::ModelState> state,
+                const assay::train::TrainerConfig& config)
+      : model(std::move(state)), trainer(model->make_instance(), config) {
+    model->has_trainer = true;
+  }
+  ~assay_trainer() { model->has_trainer = false; }
+
+  std::shared_ptr<assay::capi::ModelState> model;
+  assay::train::Trainer trainer;
+  std::map<std::string, std::string, std::less<>> metadata;  // of the host
+};
