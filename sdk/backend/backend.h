@@ -27,6 +27,8 @@ struct Binding {
   std::span<void* const> outputs;
   void* scratch =
       nullptr;  // NodePlan::scratch_bytes bytes, 64-byte aligned, contents undefined at each launch
+  // NodePlan::Prepare::bytes that outlive the runs, or null if nothing was prepared.
+  void* prepared = nullptr;
 
   template <class T>
   const T* x(int i) const {
@@ -54,6 +56,16 @@ struct NodePlan {
   std::vector<InPlace>
       in_place;  // this output may use the memory of this input, if nobody reads the input later
   std::function<Launch(const Binding&)> bind;
+
+  // Work on an input that never changes (a predictor's weights) can be done once. If `bytes` is not
+  // 0 and the runtime knows the input to be constant, it may give that much memory as
+  // Binding::prepared, and must then run the launch of `Prepare::bind` once before the first run.
+  struct Prepare {
+    int input = -1;
+    size_t bytes = 0;
+    std::function<Launch(const Binding&)> bind;
+  };
+  Prepare prepare;
 };
 
 // A block of device memory, freed with the object. Aligned to at least 64 bytes; contents start as

@@ -59,15 +59,15 @@ class Compiler {
   }
 
   void find_constants() {
+    fixed_.assign(n_values(), false);
     if (!options_.hoist_constants) return;
-    std::vector<bool> fixed(n_values(), false);
     for (int i = 0; i < n_nodes(); ++i) {
       const Node& node = graph().nodes()[i];
       bool all = !is_update(node.op) && !std::holds_alternative<Input>(node.op) &&
                  !std::holds_alternative<StepScalar>(node.op);
-      for (const ValueId input : node.inputs) all = all && fixed[input.index];
+      for (const ValueId input : node.inputs) all = all && fixed_[input.index];
       constant_[i] = all;
-      for (const ValueId output : node.outputs) fixed[output.index] = all;
+      for (const ValueId output : node.outputs) fixed_[output.index] = all;
     }
   }
 
@@ -214,12 +214,19 @@ class Compiler {
     }
   }
 
-  Launch bind_node(int i) {
+  // Launches for constants and for what plans prepare from constants go to `once`.
+  Launch bind_node(int i, std::vector<Launch>& once) {
     const Node& node = graph().nodes()[i];
+    const NodePlan& plan = program_->plans_[i];
     std::vector<void*> inputs, outputs;
     for (const ValueId input : node.inputs) inputs.push_back(address_[input.index]);
     for (const ValueId output : node.outputs) outputs.push_back(address_[output.index]);
-    return program_->plans_[i].bind({inputs, outputs, scratch_[i]});
+    Binding binding{inputs, outputs, scratch_[i]};
+    if (!constant_[i] && plan.prepare.bytes > 0 && fixed_[node.inputs[plan.prepare.input].index]) {
+      binding.prepared = own_block(plan.prepare.bytes, program_->memory_.constant_bytes);
+      once.push_back(plan.prepare.bind(binding));
+    }
+    return plan.bind(binding);
   }
 
   void bind() {
@@ -227,7 +234,7 @@ class Compiler {
     size_t cancellable = 0;
     for (int i = 0; i < n_nodes(); ++i) {
       if (forwarded_[i]) continue;
-      Launch launch = bind_node(i);
+      Launch launch = bind_node(i, once);
       if (!launch) continue;
       if (constant_[i]) {
         once.push_back(std::move(launch));
@@ -250,6 +257,7 @@ class Compiler {
   std::vector<void*> address_;   // by value
   std::vector<void*> scratch_;   // by node
   std::vector<bool> constant_;   // by node
+  std::vector<bool> fixed_;      // by value: computed by constant nodes
   std::vector<bool> forwarded_;  // by node: stores that need no copy
 };
 

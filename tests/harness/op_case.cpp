@@ -177,15 +177,20 @@ void check_values(const OpCase& c, DType data_type, const Reference& reference) 
   for (size_t i = 0; i < inputs.size(); ++i) value_types.push_back({types[i], inputs[i].dims});
   const OneNode one = make_node(c.op, value_types);
 
-  const RunResult result = run_node(c.op, inputs, types);
-  expect_no_damage(result);
   const std::vector<Tensor> expected = reference(c.op, inputs);
-  ASSERT_EQ(result.outputs.size(), expected.size());
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const ValueType& type = one.graph.type(one.outputs[i]);
-    expect_close(cat("output ", i), decode(result.outputs[i], type), expected[i], type.dtype,
-                 data_type, c.accuracy);
-  }
+  const auto compare = [&](const std::string& what, const RunResult& result) {
+    expect_no_damage(result);
+    ASSERT_EQ(result.outputs.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const ValueType& type = one.graph.type(one.outputs[i]);
+      expect_close(cat(what, "output ", i), decode(result.outputs[i], type), expected[i],
+                   type.dtype, data_type, c.accuracy);
+    }
+  };
+  const RunResult result = run_node(c.op, inputs, types);
+  compare("", result);
+  if (result.can_prepare)
+    compare("prepared: ", run_node(c.op, inputs, types, {.prepare = true, .repeats = 2}));
 }
 
 void check_bits(const OpCase& c, DType data_type) {

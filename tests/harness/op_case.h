@@ -2,7 +2,8 @@
 //
 // A test gives the op's attributes, the shapes of its inputs and how to fill them; `check_op`
 // gives, in every data type of the case:
-//   values      every output against the reference on the same (rounded) inputs
+//   values      every output against the reference on the same (rounded) inputs; also with the
+//               input prepared once, where the plan can
 //   bits        two runs, two alignments, each binding in place that the plan allows, and (own
 //               kernels) one, two and three threads: all bit-equal
 //   damage      nothing written outside the outputs, every output written, inputs kept, scratch not

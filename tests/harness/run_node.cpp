@@ -126,11 +126,22 @@ class Runner {
     for (const ValueId value : node.outputs) outputs.push_back(buffers_[value.index]->data());
     const ValueType scratch_type{DType::kU8, {static_cast<int64_t>(plan.scratch_bytes)}};
     scratch_.push_back(std::make_unique<GuardedBuffer>(*backend_, scratch_type, 0));
-    Launch launch = plan.bind({inputs, outputs, scratch_.back()->data()});
+    result_.can_prepare = plan.prepare.bytes > 0;
+    Binding binding{inputs, outputs, scratch_.back()->data()};
+    if (options_.prepare && result_.can_prepare) {
+      const ValueType type{DType::kU8, {static_cast<int64_t>(plan.prepare.bytes)}};
+      prepared_.push_back(std::make_unique<GuardedBuffer>(*backend_, type, 0));
+      prepared_.back()->poison();
+      binding.prepared = prepared_.back()->data();
+      prepare_launches_.push_back(plan.prepare.bind(binding));
+    }
+    Launch launch = plan.bind(binding);
     if (launch) launches_.push_back(std::move(launch));
   }
 
   RunResult run(const std::vector<ValueId>& wanted) {
+    prepare();
+    backend_->make_executable(std::move(prepare_launches_), 0)->run(nullptr);
     const size_t n_launches = launches_.size();
     const auto executable = backend_->make_executable(std::move(launches_), n_launches);
     for (int repeat = 0; repeat < options_.repeats; ++repeat) {
@@ -182,6 +193,9 @@ class Runner {
     for (const auto& scratch : scratch_) {
       if (!scratch->guards_intact()) result_.damage.push_back("wrote outside its scratch");
     }
+    for (const auto& prepared : prepared_) {
+      if (!prepared->guards_intact()) result_.damage.push_back("wrote outside its prepared memory");
+    }
     for (const Feed& feed : feeds_) {
       if (!overwritten_[feed.value.index] && buffers_[feed.value.index]->read() != feed.data)
         result_.damage.push_back(cat("changed its input, value ", feed.value.index));
@@ -195,7 +209,8 @@ class Runner {
   std::vector<std::shared_ptr<GuardedBuffer>> buffers_;  // by value index
   std::vector<bool> overwritten_;                        // by value index: shared with an output
   std::vector<std::unique_ptr<GuardedBuffer>> scratch_;
-  std::vector<Launch> launches_;
+  std::vector<std::unique_ptr<GuardedBuffer>> prepared_;
+  std::vector<Launch> launches_, prepare_launches_;
   RunResult result_;
 };
 

@@ -31,6 +31,7 @@ struct RunOptions {
   int threads = 1;
   size_t misalign_elems = 0;  // tensors start this many elements past a 64-byte boundary
   int in_place = -1;          // bind this entry of NodePlan::in_place (single-node runs)
+  bool prepare = false;       // let the plan prepare its input once (NodePlan::prepare)
   int repeats = 1;            // launches; inputs are written again and outputs poisoned before each
 };
 
@@ -45,6 +46,7 @@ struct RunResult {
   std::vector<std::string> damage;   // guard bytes or inputs that were overwritten, in words
   std::vector<std::string> kernels;  // NodePlan::kernel of each node run
   size_t n_in_place = 0;             // entries of NodePlan::in_place of the last node
+  bool can_prepare = false;          // the last node's plan has something to prepare
 };
 
 // Computes `wanted` from `feeds`. Any value may be fed; only nodes between the two are planned and

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "sdk/backend/cpu/device.h"
 #include "sdk/graph/text.h"
 
@@ -72,6 +74,31 @@ TEST_F(ProgramTest, TakesOverOnlyDyingBuffers) {
     program->run();
     EXPECT_THAT(read(program->output("y").data, 3), ElementsAre(4, -1, 8));
     EXPECT_THAT(read(program->input("a").data, 3), ElementsAre(1, -2, 3));
+  }
+}
+
+// A predictor's weights are brought into the kernel's layout once, when the program is made.
+TEST_F(ProgramTest, PreparesConstantWeightsOnce) {
+  variables.add({"w", {64, 64}, DType::kF32, Role::kValue, {}});
+  const std::string text =
+      "%0 = input() {name=\"x\", dtype=f32, dims=[1,64]} : f32[1,64]\n"
+      "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[64,64]} : f32[64,64]\n"
+      "%2 = matmul(%0, %1) {transpose_a=false, transpose_b=true, has_bias=false, "
+      "activation=none, dtype=f32} : f32[1,64]\n"
+      "return y=%2\n";
+  segments.ensure(Role::kValue);
+  auto* w = static_cast<float*>(segments.tensor("w", Role::kValue).data);
+  std::fill_n(w, 64 * 64, 1.0f);
+  const auto trained = compile_text(text);
+  const auto served = compile_text(text, {.hoist_constants = true});
+  EXPECT_EQ(trained->memory().constant_bytes, 0u);
+  EXPECT_GE(served->memory().constant_bytes, 64u * 64 * sizeof(float));
+  std::fill_n(w, 64 * 64, 2.0f);
+  for (Program* program : {trained.get(), served.get()}) {
+    write(*program, "x", std::vector<float>(64, 1.0f));
+    program->run();
+    EXPECT_THAT(read(program->output("y").data, 64),
+                testing::Each(program == trained.get() ? 128.0f : 64.0f));
   }
 }
 

@@ -91,10 +91,6 @@ void append_activation(dnnl::post_ops& ops, ActivationKind kind) {
   }
 }
 
-bool is_reference_kernel(const std::string& implementation) {
-  return implementation.starts_with("ref");
-}
-
 // ---- Building ----
 
 DnnlChain::DnnlChain(const Planner& c, std::string_view op)
@@ -124,9 +120,21 @@ DnnlChain::Slot DnnlChain::scratch(const dnnl::memory::desc& desc) {
 
 DnnlChain::Slot DnnlChain::as(Slot from, const dnnl::memory::desc& desc) {
   if (tensors_[from].desc == desc) return from;
-  const Slot to = scratch(desc);
+  Slot to = -1;
+  if (is_preparable(from)) {
+    to = add_slot({Place::kPrepared, prepared_bytes_, desc});
+    prepared_bytes_ += aligned(desc.get_size());
+  } else {
+    to = scratch(desc);
+  }
   copy(from, to);
   return to;
+}
+
+bool DnnlChain::is_preparable(Slot slot) const {
+  const Tensor& tensor = tensors_[slot];
+  return tensor.place == Place::kPrepared ||
+         (tensor.place == Place::kInput && static_cast<int>(tensor.index) == prepared_input_);
 }
 
 DnnlChain::Slot DnnlChain::before(Slot to, const dnnl::memory::desc& desc) {
@@ -145,14 +153,14 @@ void DnnlChain::copy(Slot from, Slot to) {
     step.primitive = dnnl::reorder(desc);
     step.scratchpad = desc.scratchpad_desc();
     step.arguments = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
-    scratchpad_bytes_ = std::max(scratchpad_bytes_, step.scratchpad.get_size());
+    scratchpad_bytes_ = std::max(scratchpad_bytes_, aligned(step.scratchpad.get_size()));
   }
   steps_.push_back(std::move(step));
 }
 
 void DnnlChain::add(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
                     const Arguments& arguments) {
-  scratchpad_bytes_ = std::max(scratchpad_bytes_, scratchpad.get_size());
+  scratchpad_bytes_ = std::max(scratchpad_bytes_, aligned(scratchpad.get_size()));
   steps_.push_back({std::move(primitive), arguments, scratchpad});
 }
 
@@ -161,11 +169,14 @@ void DnnlChain::add(dnnl::primitive primitive, const dnnl::memory::desc& scratch
 // The chain with addresses: everything oneDNN takes per call is built here, once.
 class DnnlChain::Bound {
  public:
-  Bound(const DnnlChain& chain, const Binding& binding)
+  Bound(const DnnlChain& chain, const Binding& binding, Phase phase)
       : stream_(dnnl_engine()), threads_(chain.threads_), what_(chain.what_), scope_(chain.scope_) {
     for (const Tensor& tensor : chain.tensors_)
-      memories_.emplace_back(tensor.desc, dnnl_engine(), address(tensor, binding));
+      memories_.emplace_back(tensor.desc, dnnl_engine(), address(chain, tensor, binding));
     for (const Step& step : chain.steps_) {
+      const bool prepares = step.to >= 0 && chain.tensors_[step.to].place == Place::kPrepared;
+      if (phase == Phase::kPrepare && !prepares) continue;
+      if (phase == Phase::kRun && prepares && binding.prepared != nullptr) continue;
       if (step.from >= 0 && same_memory(step.from, step.to)) continue;
       calls_.push_back(step.primitive ? call_of(chain, step, binding) : conversion_of(step));
     }
@@ -197,7 +208,7 @@ class DnnlChain::Bound {
     int64_t elems = 0;
   };
 
-  static void* address(const Tensor& tensor, const Binding& binding) {
+  static void* address(const DnnlChain& chain, const Tensor& tensor, const Binding& binding) {
     switch (tensor.place) {
       case Place::kInput:
         return binding.inputs[tensor.index];
@@ -205,6 +216,11 @@ class DnnlChain::Bound {
         return binding.outputs[tensor.index];
       case Place::kScratch:
         return static_cast<std::byte*>(binding.scratch) + tensor.index;
+      case Place::kPrepared:
+        return (binding.prepared != nullptr
+                    ? static_cast<std::byte*>(binding.prepared)
+                    : static_cast<std::byte*>(binding.scratch) + chain.unprepared_offset()) +
+               tensor.index;
     }
     return nullptr;
   }
@@ -219,8 +235,9 @@ class DnnlChain::Bound {
     for (const auto& [argument, slot] : step.arguments)
       call.arguments.push_back({argument, memories_[slot].get()});
     if (step.scratchpad.get_size() > 0) {
-      scratchpads_.emplace_back(step.scratchpad, dnnl_engine(),
-                                static_cast<std::byte*>(binding.scratch) + chain.scratch_bytes_);
+      scratchpads_.emplace_back(
+          step.scratchpad, dnnl_engine(),
+          static_cast<std::byte*>(binding.scratch) + chain.scratchpad_offset());
       call.arguments.push_back({DNNL_ARG_SCRATCHPAD, scratchpads_.back().get()});
     }
     return call;
@@ -258,14 +275,18 @@ class DnnlChain::Bound {
 NodePlan DnnlChain::finish(const std::string& implementation, double flops) const {
   NodePlan plan;
   plan.kernel = cat("dnnl:", implementation);
-  plan.scratch_bytes = scratch_bytes_ + scratchpad_bytes_;
+  plan.scratch_bytes = scratch_bytes_ + scratchpad_bytes_ + prepared_bytes_;
   plan.flops = flops;
   plan.bytes = traffic_bytes_;
   const auto chain = std::make_shared<const DnnlChain>(*this);
-  plan.bind = [chain](const Binding& binding) -> Launch {
-    const auto bound = std::make_shared<const Bound>(*chain, binding);
-    return [bound] { bound->run(); };
+  const auto bind = [chain](Phase phase) {
+    return [chain, phase](const Binding& binding) -> Launch {
+      const auto bound = std::make_shared<const Bound>(*chain, binding, phase);
+      return [bound] { bound->run(); };
+    };
   };
+  plan.bind = bind(Phase::kRun);
+  if (prepared_bytes_ > 0) plan.prepare = {prepared_input_, prepared_bytes_, bind(Phase::kPrepare)};
   return plan;
 }
 

@@ -27,9 +27,6 @@ dnnl::primitive_attr dnnl_attributes();
 // Appends y = f(y); nothing for kNone.
 void append_activation(dnnl::post_ops& ops, ActivationKind kind);
 
-// True for oneDNN's unoptimised loops: a last resort.
-bool is_reference_kernel(const std::string& implementation);
-
 class DnnlChain {
  public:
   // Where a tensor stands: an input or output of the node, or scratch.
@@ -38,6 +35,9 @@ class DnnlChain {
 
   // `op` names the node in messages.
   DnnlChain(const Planner& c, std::string_view op);
+
+  // What is made of this input alone may be made once (NodePlan::prepare). Call before `input`.
+  void allow_preparing(int input) { prepared_input_ = input; }
 
   Slot input(int i, const dnnl::memory::desc& desc);
   Slot output(int i, const dnnl::memory::desc& desc);
@@ -60,10 +60,10 @@ class DnnlChain {
   NodePlan finish(const std::string& implementation, double flops) const;
 
  private:
-  enum class Place { kInput, kOutput, kScratch };
+  enum class Place { kInput, kOutput, kScratch, kPrepared };
   struct Tensor {
     Place place;
-    size_t index;  // of the input or output, or the offset in scratch
+    size_t index;  // of the input or output, or the offset in scratch or prepared memory
     dnnl::memory::desc desc;
   };
   struct Step {
@@ -73,18 +73,25 @@ class DnnlChain {
     Slot from = -1, to = -1;  // of a copy
   };
   class Bound;
+  enum class Phase { kPrepare, kRun };
 
   void add(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
            const Arguments& arguments);
   Slot add_slot(Tensor tensor);
+  bool is_preparable(Slot slot) const;
+  size_t scratchpad_offset() const { return scratch_bytes_; }
+  size_t unprepared_offset() const { return scratch_bytes_ + scratchpad_bytes_; }
 
   std::string what_, scope_;  // for messages
   int threads_;
   double traffic_bytes_;
   std::vector<Tensor> tensors_;
   std::vector<Step> steps_;
+  int prepared_input_ = -1;
+  // Scratch: tensors, then the scratchpad all steps share, then what could not be prepared.
   size_t scratch_bytes_ = 0;
-  size_t scratchpad_bytes_ = 0;  // shared by all steps, behind the tensors
+  size_t scratchpad_bytes_ = 0;
+  size_t prepared_bytes_ = 0;
 };
 
 // Plans with `build(compute type)`. bf16 primitives exist only on processors with AVX-512;

@@ -65,16 +65,13 @@ convolution_forward::primitive_desc forward_hint(const ConvGeometry& geometry, c
   return forward_desc(geometry, x, w, y, false, prop_kind::forward_training, dnnl_attributes());
 }
 
-// The residual can be added by reading it (binary) or by accumulating onto y, which must hold it
-// then (sum). The first needs no copy; the second runs where only a reference kernel has the first.
-enum class ResidualBy { kNone, kBinary, kSum };
-
+// The residual is added by accumulating onto y, which holds it before: no copy when y takes over
+// its memory, as it does unless somebody reads the residual later. (As a binary post-op it may not
+// share y's memory: kernels built on GEMM write y before they read it.)
 convolution_forward::primitive_desc fused_forward_desc(const Conv2d& p, const Desc& x,
-                                                       const Desc& w, const Desc& y,
-                                                       ResidualBy residual) {
+                                                       const Desc& w, const Desc& y) {
   dnnl::post_ops ops;
-  if (residual == ResidualBy::kBinary) ops.append_binary(algorithm::binary_add, y);
-  if (residual == ResidualBy::kSum) ops.append_sum(1);
+  if (p.has_residual) ops.append_sum(1);
   append_activation(ops, p.activation);
   dnnl::primitive_attr attributes = dnnl_attributes();
   attributes.set_post_ops(ops);
@@ -85,14 +82,10 @@ NodePlan plan_forward(const Conv2d& p, const Planner& c, DType compute) {
   const Desc x = image_desc(c.x(0).dims, compute);
   const Desc w = weight_desc(c.x(1).dims, p.geometry.groups, compute);
   const Desc y = image_desc(c.y().dims, compute);
-  ResidualBy residual = p.has_residual ? ResidualBy::kBinary : ResidualBy::kNone;
-  auto desc = fused_forward_desc(p, x, w, y, residual);
-  if (p.has_residual && is_reference_kernel(desc.impl_info_str())) {
-    residual = ResidualBy::kSum;
-    desc = fused_forward_desc(p, x, w, y, residual);
-  }
+  const auto desc = fused_forward_desc(p, x, w, y);
 
   DnnlChain chain(c, Conv2d::kName);
+  chain.allow_preparing(1);
   const auto result = chain.output(0, image_desc(c.y().dims, c.y().dtype));
   const auto work = chain.before(result, y);
   const auto images = chain.as(chain.input(0, image_desc(c.x(0).dims, c.x(0).dtype)), x);
@@ -102,18 +95,11 @@ NodePlan plan_forward(const Conv2d& p, const Planner& c, DType compute) {
                                  {DNNL_ARG_WEIGHTS, chain.as(plain_weights, desc.weights_desc())},
                                  {DNNL_ARG_DST, work}};
   if (p.has_bias) arguments.push_back({DNNL_ARG_BIAS, chain.input(2, bias_desc(c.y().dims[3]))});
-  if (p.has_residual) {
-    const auto added = chain.input(2 + p.has_bias, image_desc(c.y().dims, c.y().dtype));
-    if (residual == ResidualBy::kSum) {
-      chain.copy(added, work);
-    } else {
-      arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, chain.as(added, y)});
-    }
-  }
+  if (p.has_residual)
+    chain.copy(chain.input(2 + p.has_bias, image_desc(c.y().dims, c.y().dtype)), work);
   chain.add<convolution_forward>(desc, arguments);
   chain.copy(work, result);
   NodePlan plan = chain.finish(desc.impl_info_str(), conv_flops(c.y().dims, c.x(1).dims));
-  // Element for element, y is written after the residual has been read.
   if (p.has_residual) plan.in_place = {{0, 2 + p.has_bias}};
   return plan;
 }
