@@ -70,7 +70,8 @@ TEST_F(CheckpointCrash, SigkillAtRandomMomentsLeavesACompleteFile) {
   std::mt19937 random(7);
   int64_t last = 1;
   bool killed_inside_a_save = false;
-  for (int round = 0; round < 25; ++round) {
+  // At least 25 kills, and more on a machine so busy that they came before anything was saved.
+  for (int round = 0; round < 25 || (round < 300 && !(last > 1 && killed_inside_a_save)); ++round) {
     const pid_t child = start_writer({path_, cat(last + 1), "1000000"});
     usleep(5000 + random() % 60000);
     kill(child, SIGKILL);
@@ -80,7 +81,7 @@ TEST_F(CheckpointCrash, SigkillAtRandomMomentsLeavesACompleteFile) {
     last = step;
     killed_inside_a_save |= all_files().size() > 1;
   }
-  EXPECT_GT(last, 1) << "no save got through; the test waits too shortly";
+  EXPECT_GT(last, 1) << "no save got through; the test proves nothing";
   EXPECT_TRUE(killed_inside_a_save) << "no kill hit a save; the test proves nothing";
   ASSERT_EQ(wait_for(start_writer({path_, "1", "1"})), 0);
   EXPECT_EQ(all_files().size(), 1u) << "the next save cleans up after the killed ones";
