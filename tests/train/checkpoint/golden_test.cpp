@@ -1,5 +1,5 @@
 // Files of every format version are read for ever: tests/golden/checkpoint_v<N>.zip is never
-// written again.
+// written again. A new version's file is made with `checkpoint_writer_process golden PATH`.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,14 +56,6 @@ TEST(CheckpointGolden, Version1IsRead) {
 
 TEST(CheckpointGolden, TheFileItselfIsTheOneCommittedFirst) {
   EXPECT_EQ(crc32c(read_file(kVersion1)), 1042723028u);
-}
-
-// How the file was made: run once per format version with --gtest_also_run_disabled_tests.
-TEST(CheckpointGolden, DISABLED_WriteNewVersion) {
-  const std::string path =
-      cat(ASSAY_SOURCE_DIR "/tests/golden/checkpoint_v", kFormatVersion, ".zip");
-  ASSERT_FALSE(path_exists(path)) << "a golden file is never written again";
-  write_checkpoint(path, sample_state(), sample_tensors().records());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Saves one checkpoint after the other over the same path until it is killed, or until a save
 // fails. Usage: PROGRAM PATH FIRST_STEP COUNT [FILE_SIZE_LIMIT_BYTES]
+//    or: PROGRAM golden PATH, which saves the sample of sample.h and never overwrites.
 // Prints the code of the Error that stopped it. Exit status: 0 all saved, 3 an Error.
 #include <sys/resource.h>
 
@@ -11,6 +12,10 @@
 
 int main(int argc, char** argv) {
   using namespace assay::checkpoint;
+  if (argc == 3 && std::string(argv[1]) == "golden" && !assay::path_exists(argv[2])) {
+    write_checkpoint(argv[2], sample_state(), sample_tensors().records());
+    return 0;
+  }
   if (argc < 4) return 2;
   const long first = std::atol(argv[2]);
   const long count = std::atol(argv[3]);
