@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,6 +73,16 @@ File File::open_read(const std::string& path) {
 
 File File::create(const std::string& path) {
   return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "creating"), path};
+}
+
+File File::lock_folder(const std::string& folder, std::string_view doing) {
+  File file(open_or_fail(folder, O_RDONLY | O_DIRECTORY, "opening folder"), folder);
+  if (retry([&] { return ::flock(file.descriptor_, LOCK_EX | LOCK_NB); }) < 0) {
+    if (errno != EWOULDBLOCK) fail_errno("locking folder", folder, errno);
+    fail(Code::kBusy, cat(doing, ": somebody else is at work in ", folder,
+                          "; wait until they are done or choose another folder"));
+  }
+  return file;
 }
 
 File::File(File&& other) noexcept

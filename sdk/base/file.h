@@ -22,6 +22,10 @@ class File {
   // Creates or empties the file, mode 0666 less the umask.
   static File create(const std::string& path);
 
+  // Opens a folder and takes its lock, held until the File goes; the system frees it even when the
+  // process is killed. kBusy, naming `doing`, while another process or File holds it.
+  static File lock_folder(const std::string& folder, std::string_view doing);
+
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   ~File();

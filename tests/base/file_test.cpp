@@ -139,6 +139,16 @@ TEST_F(FileTest, Directories) {
   EXPECT_FALSE(path_exists(at("file/x")));
 }
 
+TEST_F(FileTest, FolderLockIsExclusiveUntilReleased) {
+  {
+    const File lock = File::lock_folder(folder_, "testing");
+    const Error error = error_of([&] { File::lock_folder(folder_, "testing"); });
+    EXPECT_EQ(error.code(), Code::kBusy);
+    EXPECT_THAT(error.message(), HasSubstr(folder_));
+  }
+  EXPECT_NO_THROW(File::lock_folder(folder_, "testing"));
+}
+
 TEST_F(FileTest, ListsSorted) {
   for (const char* name : {"b.rec", "a.rec", "c.txt"}) write_file_atomic(at(name), name);
   EXPECT_THAT(list_files(at("*.rec")), ElementsAre(at("a.rec"), at("b.rec")));
