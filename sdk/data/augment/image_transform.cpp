@@ -1,0 +1,189 @@
+#include "sdk/data/augment/image_transform.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "sdk/base/error.h"
+#include "sdk/data/example.h"
+
+namespace assay::data {
+namespace {
+
+// The configuration, checked and in the form the inner loops want.
+struct Plan {
+  LabelledImages images;
+  int crop_padding;
+  float flip_horizontal, flip_vertical, rotation_degrees;
+  std::array<float, 256> level;  // u8 -> f32 for images that need no other scale per channel
+  std::vector<float> multiplier, offset;
+  float erasing_probability, erasing_value;
+  ErasingRange erasing;
+};
+
+void require_probability(std::string_view key, float value) {
+  require(value >= 0 && value <= 1, Code::kInvalid, "image transform: ", key, " is ", value,
+          ", expected a probability");
+}
+
+// One value per channel out of none, one or all of them.
+std::vector<float> per_channel(std::string_view key,
+                               const google::protobuf::RepeatedField<float>& values, int channels,
+                               float fallback) {
+  require(values.size() <= 1 || values.size() == channels, Code::kInvalid, "image transform: ", key,
+          " has ", values.size(), " values, expected 1 or ", channels);
+  if (values.size() == channels) return {values.begin(), values.end()};
+  return std::vector<float>(static_cast<size_t>(channels), values.empty() ? fallback : values[0]);
+}
+
+ErasingRange erasing_range(const ImageTransformConfig& config) {
+  ErasingRange range;
+  if (config.has_erasing_min_area()) range.min_area = config.erasing_min_area();
+  if (config.has_erasing_max_area()) range.max_area = config.erasing_max_area();
+  if (config.has_erasing_min_aspect()) range.min_aspect = config.erasing_min_aspect();
+  if (config.has_erasing_max_aspect()) range.max_aspect = config.erasing_max_aspect();
+  require(range.min_area > 0 && range.min_area <= range.max_area && range.max_area <= 1,
+          Code::kInvalid, "image transform: erasing area is ", range.min_area, " to ",
+          range.max_area, ", expected 0 < min <= max <= 1");
+  require(range.min_aspect > 0 && range.min_aspect <= range.max_aspect, Code::kInvalid,
+          "image transform: erasing aspect is ", range.min_aspect, " to ", range.max_aspect,
+          ", expected 0 < min <= max");
+  return range;
+}
+
+void set_normalisation(const ImageTransformConfig& config, Plan& plan) {
+  const int channels = plan.images.shape.channels;
+  const float scale = config.has_scale() ? config.scale() : 1.0f / 255.0f;
+  const auto mean = per_channel("mean", config.mean(), channels, 0);
+  const auto stddev = per_channel("stddev", config.stddev(), channels, 1);
+  for (int c = 0; c < channels; ++c) {
+    const auto i = static_cast<size_t>(c);
+    require(stddev[i] > 0, Code::kInvalid, "image transform: stddev is ", stddev[i],
+            ", expected more than 0");
+    plan.multiplier.push_back(scale / stddev[i]);
+    plan.offset.push_back(-mean[i] / stddev[i]);
+  }
+  // With one channel a table of the 256 levels replaces all arithmetic, and rounds only once.
+  for (size_t value = 0; value < 256; ++value) {
+    plan.level[value] = channels == 1 ? (static_cast<float>(value) * scale - mean[0]) / stddev[0]
+                                      : static_cast<float>(value);
+  }
+}
+
+Plan make_plan(const LabelledImages& images, const ImageTransformConfig& config) {
+  const ImageShape& shape = images.shape;
+  require_probability("flip_horizontal", config.flip_horizontal());
+  require_probability("flip_vertical", config.flip_vertical());
+  require_probability("erasing_probability", config.erasing_probability());
+  require(
+      config.crop_padding() >= 0 && config.crop_padding() <= std::max(shape.height, shape.width),
+      Code::kInvalid, "image transform: crop_padding is ", config.crop_padding(),
+      ", expected 0 to the size of the image");
+  require(config.rotation_degrees() >= 0 && config.rotation_degrees() <= 180, Code::kInvalid,
+          "image transform: rotation_degrees is ", config.rotation_degrees(),
+          ", expected 0 to 180");
+  Plan plan{};
+  plan.images = images;
+  plan.crop_padding = config.crop_padding();
+  plan.flip_horizontal = config.flip_horizontal();
+  plan.flip_vertical = config.flip_vertical();
+  plan.rotation_degrees = config.rotation_degrees();
+  plan.erasing_probability = config.erasing_probability();
+  plan.erasing_value = config.erasing_value();
+  plan.erasing = erasing_range(config);
+  set_normalisation(config, plan);
+  return plan;
+}
+
+class ImageMaker : public SampleMaker {
+ public:
+  explicit ImageMaker(std::shared_ptr<const Plan> plan)
+      : plan_(std::move(plan)),
+        pixels_(static_cast<size_t>(plan_->images.shape.values())),
+        moved_(pixels_.size()) {}
+
+  // Prepared form: the pixels, then the label as four bytes.
+  void prepare(std::string_view record, std::string& prepared) override {
+    const ImageShape& shape = plan_->images.shape;
+    parse_example(record, example_);
+    require_size("height", shape.height);
+    require_size("width", shape.width);
+    require_size("channels", shape.channels);
+    const std::string& pixels = bytes_feature(example_, "image");
+    require(pixels.size() == pixels_.size(), Code::kFormat, "feature \"image\" holds ",
+            pixels.size(), " bytes, expected ", pixels_.size());
+    const int64_t label = int64_feature(example_, "label");
+    require(label >= 0 && label < plan_->images.classes, Code::kFormat, "label ", label,
+            " is out of range, expected 0 to ", plan_->images.classes - 1);
+    const auto stored = static_cast<int32_t>(label);
+    prepared.assign(pixels);
+    prepared.append(reinterpret_cast<const char*>(&stored), sizeof stored);
+  }
+
+  void finish(std::string_view prepared, PhiloxStream& random,
+              std::span<std::byte* const> arrays) override {
+    auto* image = reinterpret_cast<float*>(arrays[0]);
+    const size_t values = pixels_.size();
+    const uint8_t* pixels = augment(reinterpret_cast<const uint8_t*>(prepared.data()), random);
+    for (size_t i = 0; i < values; ++i) image[i] = plan_->level[pixels[i]];
+    const ImageShape& shape = plan_->images.shape;
+    if (shape.channels > 1) {
+      scale_and_shift(image, shape, plan_->multiplier.data(), plan_->offset.data());
+    }
+    if (plan_->erasing_probability > 0 && random.bernoulli(plan_->erasing_probability)) {
+      fill_rectangle(image, shape, random_rectangle(shape, plan_->erasing, random),
+                     plan_->erasing_value);
+    }
+    std::memcpy(arrays[1], prepared.data() + values, sizeof(int32_t));
+  }
+
+ private:
+  void require_size(const std::string& name, int expected) const {
+    const int64_t found = int64_feature(example_, name);
+    require(found == expected, Code::kFormat, "feature \"", name, "\" is ", found, ", expected ",
+            expected);
+  }
+
+  // The pixels after the random steps; the prepared ones themselves where nothing was asked for.
+  const uint8_t* augment(const uint8_t* source, PhiloxStream& random) {
+    const Plan& plan = *plan_;
+    const ImageShape& shape = plan.images.shape;
+    if (plan.crop_padding > 0) {
+      random_crop_padded<uint8_t>(source, shape, plan.crop_padding, 0, random, pixels_.data());
+      source = pixels_.data();
+    }
+    const bool horizontal = plan.flip_horizontal > 0 && random.bernoulli(plan.flip_horizontal);
+    const bool vertical = plan.flip_vertical > 0 && random.bernoulli(plan.flip_vertical);
+    if ((horizontal || vertical) && source != pixels_.data()) {
+      std::copy_n(source, pixels_.size(), pixels_.data());
+      source = pixels_.data();
+    }
+    if (horizontal) flip_horizontal(pixels_.data(), shape);
+    if (vertical) flip_vertical(pixels_.data(), shape);
+    if (plan.rotation_degrees > 0) {
+      random_rotate<uint8_t>(source, shape, plan.rotation_degrees, 0, random, moved_.data());
+      source = moved_.data();
+    }
+    return source;
+  }
+
+  std::shared_ptr<const Plan> plan_;
+  Example example_;
+  std::vector<uint8_t> pixels_, moved_;
+};
+
+}  // namespace
+
+Transform make_image_transform(const LabelledImages& images, const ImageTransformConfig& config) {
+  const ImageShape& shape = images.shape;
+  const auto plan = std::make_shared<const Plan>(make_plan(images, config));
+  Transform transform;
+  transform.arrays = {{"image", DType::kF32, Dims{shape.height, shape.width, shape.channels}, 0},
+                      {"label", DType::kI32, Dims{}, -1}};
+  transform.make_worker = [plan] { return std::make_unique<ImageMaker>(plan); };
+  return transform;
+}
+
+}  // namespace assay::data

@@ -1,0 +1,237 @@
+#include "sdk/data/loader.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <system_error>
+
+#include "sdk/base/error.h"
+#include "sdk/data/streams.h"
+
+namespace assay::data {
+namespace {
+
+constexpr int kDefaultWorkers = 2, kDefaultPrefetch = 4, kDefaultCacheMib = 512;
+constexpr int kMaxWorkers = 256, kMaxPrefetch = 4096;
+
+int in_range(std::string_view key, int value, int low, int high) {
+  require(value >= low && value <= high, Code::kInvalid, "loader: ", key, " is ", value,
+          ", expected ", low, " to ", high);
+  return value;
+}
+
+int workers_of(const LoaderConfig& config) {
+  return in_range("workers", config.has_workers() ? config.workers() : kDefaultWorkers, 0,
+                  kMaxWorkers);
+}
+
+uint64_t cache_bytes_of(const LoaderConfig& config) {
+  const int mib = config.has_cache_mib() ? config.cache_mib() : kDefaultCacheMib;
+  return static_cast<uint64_t>(in_range("cache_mib", mib, 0, std::numeric_limits<int32_t>::max()))
+         << 20;
+}
+
+// Epochs are 32-bit coordinates of the random streams.
+uint64_t end_of(const LoaderConfig& config, uint64_t batches_per_epoch) {
+  constexpr uint64_t kMaxEpochs = std::numeric_limits<uint32_t>::max();
+  require(config.epochs() <= kMaxEpochs, Code::kInvalid, "loader: epochs is ", config.epochs(),
+          ", expected at most ", kMaxEpochs);
+  return (config.epochs() == 0 ? kMaxEpochs : config.epochs()) * batches_per_epoch;
+}
+
+void fill_padding(const ArraySpec& spec, std::byte* begin, size_t bytes) {
+  if (spec.dtype == DType::kI32 && spec.pad != 0) {
+    std::fill_n(reinterpret_cast<int32_t*>(begin), bytes / sizeof(int32_t), spec.pad);
+  } else {
+    std::memset(begin, 0, bytes);
+  }
+}
+
+}  // namespace
+
+struct Loader::Worker {
+  std::unique_ptr<SampleMaker> maker;
+  std::string record, prepared;
+  std::vector<std::byte*> rows;
+  std::thread thread;
+};
+
+Loader::Loader(std::shared_ptr<const RecordSource> source, Transform transform,
+               const LoaderConfig& config)
+    : source_(std::move(source)),
+      transform_(std::move(transform)),
+      order_(source_->size(), config),
+      cache_(source_->size(), cache_bytes_of(config)),
+      end_(end_of(config, order_.batches_per_epoch())),
+      augment_key_(philox_key(config.seed(), kAugmentStream)) {
+  const int workers = workers_of(config);
+  const int prefetch = in_range(
+      "prefetch", config.has_prefetch() ? config.prefetch() : kDefaultPrefetch, 1, kMaxPrefetch);
+  inline_ = workers == 0;
+  const int slots = inline_ ? 1 : std::max(prefetch, workers) + 1;  // one is with the caller
+  slots_.reserve(static_cast<size_t>(slots));
+  for (int i = 0; i < slots; ++i) {
+    slots_.push_back(Slot{Batch(transform_.arrays, batch_size()), {}, nullptr});
+    slots_.back().samples.reserve(static_cast<size_t>(batch_size()));
+  }
+  for (int i = 0; i < std::max(workers, 1); ++i) {
+    auto worker = std::make_unique<Worker>();
+    worker->maker = transform_.make_worker();
+    worker->rows.resize(transform_.arrays.size());
+    workers_.push_back(std::move(worker));
+  }
+}
+
+Loader::~Loader() { stop(); }
+
+void Loader::start() {
+  running_ = true;
+  if (inline_) return;
+  for (auto& worker : workers_) {
+    try {
+      worker->thread = std::thread([this, w = worker.get()] { run(*w); });
+    } catch (const std::system_error& error) {
+      seek(delivered_);
+      fail_errno("starting", "the threads of a loader", error.code().value());
+    }
+  }
+}
+
+void Loader::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  slot_free_.notify_all();
+  for (auto& worker : workers_) {
+    if (worker->thread.joinable()) worker->thread.join();
+  }
+  stopping_ = false;
+  running_ = false;
+}
+
+void Loader::seek(uint64_t ticket) {
+  stop();
+  for (Slot& slot : slots_) {
+    slot.ready = UINT64_MAX;
+    slot.error = nullptr;
+  }
+  const std::lock_guard lock(mutex_);
+  claimed_ = delivered_ = released_ = ticket;
+  cancelled_ = false;
+}
+
+// Takes the next ticket and notes what belongs into its batch; mutex_ is held.
+Loader::Slot& Loader::claim() {
+  const uint64_t ticket = claimed_++;
+  Slot& slot = slot_of(ticket);
+  slot.batch.epoch = ticket / batches_per_epoch();
+  slot.batch.index = ticket % batches_per_epoch();
+  order_.samples_of(slot.batch.epoch, slot.batch.index, slot.samples);
+  slot.batch.valid = static_cast<int64_t>(slot.samples.size());
+  return slot;
+}
+
+void Loader::run(Worker& worker) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    slot_free_.wait(lock, [this] {
+      return stopping_ || (claimed_ < end_ && claimed_ < released_ + slots_.size());
+    });
+    if (stopping_) return;
+    const uint64_t ticket = claimed_;
+    Slot& slot = claim();
+    lock.unlock();
+    fill(slot, worker);
+    lock.lock();
+    slot.ready = ticket;
+    slot_ready_.notify_all();
+  }
+}
+
+void Loader::fill(Slot& slot, Worker& worker) noexcept {
+  size_t row = 0;
+  try {
+    for (; row < slot.samples.size() && !stopping_; ++row) fill_row(slot, row, worker);
+  } catch (...) {
+    slot.error = std::current_exception();
+    return;
+  }
+  for (size_t k = 0; k < transform_.arrays.size(); ++k) {
+    const BatchArray& array = slot.batch.arrays()[k];
+    const size_t used = transform_.arrays[k].sample_bytes() * slot.samples.size();
+    fill_padding(transform_.arrays[k], array.data + used, array.bytes - used);
+  }
+}
+
+void Loader::fill_row(Slot& slot, size_t row, Worker& worker) {
+  const int64_t sample = slot.samples[row];
+  for (size_t k = 0; k < worker.rows.size(); ++k) {
+    worker.rows[k] = slot.batch.arrays()[k].data + row * transform_.arrays[k].sample_bytes();
+  }
+  PhiloxStream random(augment_key_, static_cast<uint64_t>(sample),
+                      static_cast<uint32_t>(slot.batch.epoch));
+  auto prepared = cache_.find(sample);
+  if (!prepared) source_->read(sample, worker.record);  // its messages name file and record
+  try {
+    if (!prepared) {
+      worker.maker->prepare(worker.record, worker.prepared);
+      cache_.store(sample, worker.prepared);
+      prepared = worker.prepared;
+    }
+    worker.maker->finish(*prepared, random, worker.rows);
+  } catch (const Error& error) {
+    throw error.with_context(source_->where(sample));
+  }
+}
+
+const Batch* Loader::next() {
+  if (!running_) start();
+  std::unique_lock lock(mutex_);
+  released_ = delivered_;
+  slot_free_.notify_all();
+  if (cancelled_) fail(Code::kCancelled, "loader: cancelled");
+  if (delivered_ == end_) return nullptr;
+  Slot& slot = slot_of(delivered_);
+  if (inline_ && slot.ready != delivered_) {
+    claim();
+    fill(slot, *workers_[0]);
+    slot.ready = delivered_;
+  }
+  if (slot.ready != delivered_) {
+    const auto begin = std::chrono::steady_clock::now();
+    slot_ready_.wait(lock, [&] { return slot.ready == delivered_ || cancelled_; });
+    wait_seconds_ +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (cancelled_) fail(Code::kCancelled, "loader: cancelled");
+  }
+  if (slot.error) std::rethrow_exception(slot.error);
+  ++delivered_;
+  return &slot.batch;
+}
+
+LoaderState Loader::state() const {
+  const std::lock_guard lock(mutex_);
+  return order_.position(delivered_ / batches_per_epoch(), delivered_ % batches_per_epoch());
+}
+
+void Loader::restore(const LoaderState& state) {
+  order_.check_position(state);
+  const uint64_t epochs = end_ / batches_per_epoch();
+  const bool at_end = state.epoch() == epochs && state.batch() == 0;
+  require(state.epoch() < epochs || at_end, Code::kInvalid, "loader: the saved position is epoch ",
+          state.epoch(), ", but this loader ends after ", epochs, " epochs; raise epochs");
+  seek(state.epoch() * batches_per_epoch() + state.batch());
+}
+
+void Loader::rewind() { seek(0); }
+
+void Loader::cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  slot_ready_.notify_all();
+}
+
+}  // namespace assay::data

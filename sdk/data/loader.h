@@ -1,0 +1,98 @@
+// Batches from records: ordered, sharded, prepared by worker threads, in a reproducible way.
+//
+// Batch k of epoch e has one content, a function of seed, data, batch size and ranks. The number of
+// workers, the prefetch depth, the cache and restarts change only the time it takes.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "sdk/data/batch.h"
+#include "sdk/data/loader_config.pb.h"
+#include "sdk/data/order.h"
+#include "sdk/data/record_source.h"
+#include "sdk/data/sample_cache.h"
+#include "sdk/data/transform.h"
+
+namespace assay::data {
+
+// For one thread at a time; cancel() may come from any thread.
+class Loader {
+ public:
+  // kInvalid for a data set without records, a batch size that leaves no batch, or other values
+  // that make no sense. Threads start with the first next().
+  Loader(std::shared_ptr<const RecordSource> source, Transform transform,
+         const LoaderConfig& config);
+  ~Loader();  // waits for the batches being filled, at most one sample per worker
+  Loader(const Loader&) = delete;
+
+  // The next batch, valid until the following call of next, restore or the destructor; null after
+  // the last one of the last epoch. After the first epoch of a data set that fits the cache,
+  // nothing is allocated.
+  // Fails where a worker failed, with the file and the record in the message; calling again fails
+  // again, since skipping data silently is no option. kCancelled after cancel().
+  const Batch* next();
+
+  // The position after the batches returned so far. Plain data, for a checkpoint.
+  LoaderState state() const;
+  // Continues there. kInvalid when data, seed, order or global batch size differ.
+  void restore(const LoaderState& state);
+  // Back to the first batch, for another evaluation pass.
+  void rewind();
+
+  // Makes a waiting or later next() fail with kCancelled, until restore or rewind.
+  void cancel();
+
+  const std::vector<ArraySpec>& arrays() const { return transform_.arrays; }
+  int64_t samples() const { return source_->size(); }
+  int64_t batch_size() const { return order_.batch_size(); }
+  uint64_t batches_per_epoch() const { return order_.batches_per_epoch(); }
+  // Time next() spent waiting since construction, in seconds: what the workers failed to hide.
+  double wait_seconds() const { return wait_seconds_; }
+
+ private:
+  struct Slot {
+    Batch batch;
+    std::vector<uint32_t> samples;  // one index per valid row
+    std::exception_ptr error;
+    uint64_t ready = UINT64_MAX;  // ticket whose batch lies here
+  };
+  struct Worker;
+
+  void seek(uint64_t ticket);
+  void start();
+  void stop();
+  void run(Worker& worker);
+  Slot& claim();
+  void fill(Slot& slot, Worker& worker) noexcept;
+  void fill_row(Slot& slot, size_t row, Worker& worker);
+  Slot& slot_of(uint64_t ticket) { return slots_[ticket % slots_.size()]; }
+
+  std::shared_ptr<const RecordSource> source_;
+  Transform transform_;
+  EpochOrder order_;
+  SampleCache cache_;
+  uint64_t end_;  // tickets number the batches over all epochs
+  PhiloxKey augment_key_;
+  std::vector<Slot> slots_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  bool inline_ = false;  // no threads: next() fills
+
+  mutable std::mutex mutex_;  // guards what follows, and the slots' `ready`
+  std::condition_variable slot_free_, slot_ready_;
+  uint64_t claimed_ = 0;    // next ticket to be filled
+  uint64_t delivered_ = 0;  // next ticket to be returned
+  uint64_t released_ = 0;   // tickets before this one have given back their slot
+  bool running_ = false;
+  bool cancelled_ = false;
+  std::atomic<bool> stopping_{false};
+  double wait_seconds_ = 0;
+};
+
+}  // namespace assay::data

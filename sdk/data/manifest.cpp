@@ -1,0 +1,135 @@
+#include "sdk/data/manifest.h"
+
+#include "sdk/base/crc32c.h"
+#include "sdk/base/error.h"
+#include "sdk/base/proto_json.h"
+
+namespace assay::data {
+namespace {
+
+constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 20;
+constexpr size_t kPieceBytes = size_t{1} << 20;
+
+// Calls use(pointer, bytes) for all of the file.
+template <class Use>
+uint64_t for_each_piece(const std::string& path, Use&& use) {
+  const File file = File::open_read(path);
+  std::string piece(kPieceBytes, 0);
+  uint64_t offset = 0;
+  while (const size_t count = file.read_at(piece.data(), piece.size(), offset)) {
+    use(piece.data(), count);
+    offset += count;
+  }
+  return offset;
+}
+
+// Shard names come from a file: they must not lead out of its folder.
+void check_shard_name(const std::string& folder, const Shard& shard) {
+  require(!shard.file().empty() && shard.file().find('/') == std::string::npos, Code::kFormat,
+          join_path(folder, kManifestName), ": shard \"", shard.file(),
+          "\" is not the name of a file in this folder");
+}
+
+void verify_split(const std::string& folder, const DatasetManifest& manifest,
+                  const DatasetSplit& split, const ProgressFunction& progress) {
+  for (const Shard& shard : split.shards()) {
+    const std::string path = join_path(folder, shard.file());
+    uint32_t crc = 0;
+    for_each_piece(path,
+                   [&](const char* data, size_t bytes) { crc = crc32c_extend(crc, data, bytes); });
+    require(crc == shard.crc32c(), Code::kFormat, path,
+            ": its CRC-32C differs from the manifest; convert the data set again");
+  }
+  const auto source = open_split(folder, manifest, split.name());
+  ContentDigest digest;
+  std::string payload;
+  const std::string phase = cat("checking ", split.name());
+  for (int64_t index = 0; index < source->size(); ++index) {
+    if (index % 1024 == 0) report_progress(progress, {phase, index, source->size()});
+    source->read(index, payload);
+    digest.add(payload);
+  }
+  report_progress(progress, {phase, source->size(), source->size()});
+  require(digest.hex() == split.content_sha256(), Code::kFormat, folder, ": the contents of split ",
+          split.name(), " differ from the manifest; convert the data set again");
+}
+
+}  // namespace
+
+void report_progress(const ProgressFunction& progress, const Progress& state) {
+  if (progress && !progress(state)) {
+    fail(Code::kCancelled,
+         cat("cancelled at record ", state.done, " of ", state.total, " (", state.phase, ")"));
+  }
+}
+
+DatasetManifest read_manifest(const std::string& folder) {
+  const std::string path = join_path(folder, kManifestName);
+  require(path_exists(path), Code::kNotFound, folder, " holds no data set: there is no ",
+          kManifestName, "; convert one into it with dataset-convert");
+  DatasetManifest manifest;
+  try {
+    parse_json(read_file(path, kMaxManifestBytes), manifest, path);
+  } catch (const Error& error) {
+    if (error.code() != Code::kInvalid) throw;
+    fail(Code::kFormat, error.message());
+  }
+  require(manifest.format_version() == kManifestVersion, Code::kVersion, path, ": format version ",
+          manifest.format_version(), ", this build reads ", kManifestVersion,
+          "; convert the data set again");
+  return manifest;
+}
+
+const DatasetSplit& find_split(const DatasetManifest& manifest, const std::string& name) {
+  std::string names;
+  for (const DatasetSplit& split : manifest.splits()) {
+    if (split.name() == name) return split;
+    names += cat(names.empty() ? "" : ", ", split.name());
+  }
+  fail(Code::kNotFound,
+       cat("data set ", manifest.dataset(), " has no split \"", name, "\"; it has ", names));
+}
+
+std::shared_ptr<const RecordSource> open_split(const std::string& folder,
+                                               const DatasetManifest& manifest,
+                                               const std::string& name) {
+  const DatasetSplit& split = find_split(manifest, name);
+  std::vector<std::string> paths;
+  for (const Shard& shard : split.shards()) {
+    check_shard_name(folder, shard);
+    paths.push_back(join_path(folder, shard.file()));
+    const uint64_t bytes = File::open_read(paths.back()).size();
+    require(bytes == shard.bytes(), Code::kFormat, paths.back(), " has ", bytes,
+            " bytes, the manifest states ", shard.bytes(), "; convert the data set again");
+  }
+  auto source = std::make_shared<RecordSet>(paths);
+  require(source->size() == split.records(), Code::kFormat, folder, ": split ", name, " holds ",
+          source->size(), " records, the manifest states ", split.records(),
+          "; convert the data set again");
+  return source;
+}
+
+void verify_dataset(const std::string& folder, const ProgressFunction& progress) {
+  const DatasetManifest manifest = read_manifest(folder);
+  for (const DatasetSplit& split : manifest.splits()) {
+    verify_split(folder, manifest, split, progress);
+  }
+}
+
+void ContentDigest::add(std::string_view payload) {
+  const uint64_t length = payload.size();
+  sum_.update(&length, sizeof length);
+  sum_.update(payload);
+}
+
+SourceFile describe_source(const std::string& path) {
+  Sha256 sum;
+  SourceFile source;
+  source.set_file(file_name(path));
+  source.set_bytes(
+      for_each_piece(path, [&](const char* data, size_t bytes) { sum.update(data, bytes); }));
+  source.set_sha256(sum.hex());
+  return source;
+}
+
+}  // namespace assay::data

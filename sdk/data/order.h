@@ -1,0 +1,47 @@
+// Which samples make up which batch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sdk/data/loader_config.pb.h"
+
+namespace assay::data {
+
+// A function of configuration and number of samples; caches the permutation of one epoch.
+class EpochOrder {
+ public:
+  // Checks the configuration: kInvalid names the key.
+  EpochOrder(int64_t samples, const LoaderConfig& config);
+
+  // Same on every rank, so that ranks stay in step.
+  uint64_t batches_per_epoch() const { return batches_; }
+  int64_t batch_size() const { return batch_size_; }
+  int64_t global_batch() const { return batch_size_ * world_size_; }
+
+  // Replaces `indices` by this rank's samples of a batch: batch_size() of them, fewer (even none)
+  // where the last batch is padded. Not thread-safe.
+  void samples_of(uint64_t epoch, uint64_t batch, std::vector<uint32_t>& indices);
+
+  // The position before a batch, with what its meaning depends on.
+  LoaderState position(uint64_t epoch, uint64_t batch) const;
+  // kInvalid unless the position means the same batches here.
+  void check_position(const LoaderState& state) const;
+
+ private:
+  void shuffle(uint64_t epoch);
+
+  int64_t samples_;
+  int64_t batch_size_;
+  int64_t world_size_;
+  int64_t rank_;
+  uint64_t seed_;
+  std::string order_;
+  std::string last_batch_;
+  uint64_t batches_ = 0;
+  std::vector<uint32_t> permutation_;
+  uint64_t permuted_epoch_ = UINT64_MAX;
+};
+
+}  // namespace assay::data

@@ -1,0 +1,12 @@
+// Philox streams of the data layer. Frozen: other values would change published runs.
+#pragma once
+
+#include <cstdint>
+
+namespace assay::data {
+
+inline constexpr uint64_t kShuffleStream = 0x64617461'73687566;  // "datashuf", a = epoch
+inline constexpr uint64_t kAugmentStream =
+    0x64617461'6175676d;  // "dataaugm", a = sample, b = epoch
+
+}  // namespace assay::data

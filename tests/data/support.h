@@ -1,0 +1,50 @@
+// Shared by the tests of data and datasets: a folder that cleans up, errors as values.
+#pragma once
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "sdk/base/error.h"
+
+namespace assay::test {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    char pattern[] = "/tmp/assay_data_test_XXXXXX";
+    path_ = ::mkdtemp(pattern);
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+  std::string at(const std::string& name) const { return path_ + "/" + name; }
+  // Entries of the folder, hidden ones too.
+  int entries() const {
+    int count = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(path_)) ++count;
+    return count;
+  }
+
+ private:
+  std::string path_;
+};
+
+// Without the fsync of write_file_atomic, which loops over thousands of damaged files would pay.
+inline void write_quickly(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// The Error that `call` raises; code kOk when it raises none.
+template <class Call>
+Error error_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return {Code::kOk, "no error"};
+}
+
+}  // namespace assay::test
