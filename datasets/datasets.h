@@ -1,0 +1,51 @@
+// The data sets that dataset-convert and loaders know by name.
+//
+// A data set is two functions: convert turns the files its authors publish into a folder of records
+// (sdk/data/FORMAT.md), make_transform says how a record becomes a training sample.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sdk/data/manifest.h"
+#include "sdk/data/transform.h"
+
+namespace assay::datasets {
+
+struct ConvertOptions {
+  // Where the published files lie: a folder in most cases; summary says what is expected.
+  std::string source;
+  // The folder to fill; created if need be.
+  std::string output;
+  // Files per split; 0 lets the data set choose.
+  int shards = 0;
+  // Replace what the folder holds, even another data set.
+  bool overwrite = false;
+  // Called now and then; returning false cancels, and nothing stays behind.
+  data::ProgressFunction progress = {};
+};
+
+struct DatasetEntry {
+  std::string_view name;
+  std::string_view summary;  // one line: content, expected source
+  std::string_view licence;
+  // Where Debian or another package puts the source; "" if nowhere.
+  std::string_view default_source;
+  // Returns at once when the folder already holds the same data set from the same files.
+  // kNotFound, kFormat for the source; kIo, kBusy, kInvalid for the output; kCancelled.
+  data::DatasetManifest (*convert)(const ConvertOptions& options);
+  // `config_json` is the JSON text of the data set's transform message ("" is all defaults; for
+  // images assay.data.ImageTransformConfig). kInvalid for unknown keys and senseless values.
+  data::Transform (*make_transform)(std::string_view config_json);
+};
+
+std::span<const DatasetEntry> dataset_entries();
+
+// kNotFound, listing the names.
+const DatasetEntry& find_dataset(std::string_view name);
+
+// Defined in <name>.cpp.
+extern const DatasetEntry kFashionMnist;
+
+}  // namespace assay::datasets
