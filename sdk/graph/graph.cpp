@@ -186,7 +186,7 @@ const ValueType& InferCtx::x(int i) const {
   return graph_.type(inputs_[i]);
 }
 
-void InferCtx::y(ValueType type, int alias) { results_.push_back({std::move(type), alias}); }
+void InferCtx::y(ValueType type, int alias) { results_.push_back({type, alias}); }
 
 void InferCtx::fail_here(const std::string& message) const {
   ErrorDetail detail;
