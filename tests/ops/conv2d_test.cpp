@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <thread>
 
 #include "tests/harness/activation_reference.h"
 #include "tests/harness/op_case.h"
@@ -186,6 +187,33 @@ TEST(Conv2dGradWeight, EveryShape) {
       check_op(c, grad_weight_reference);
     }
   }
+}
+
+// Programs of different threads share the library's primitives but no state.
+TEST(Conv2d, ProgramsRunAtOnce) {
+  const Conv2d op{padded(1), true, true, ActivationKind::kRelu};
+  const OpCase c{"", op, {{{2, 9, 9, 16}}, {{16, 3, 3, 16}}, {{16}, DType::kF32}, {{2, 9, 9, 16}}}};
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    const std::vector<Tensor> inputs = make_inputs(c, dtype);
+    const std::vector<DType> types{dtype, dtype, DType::kF32, dtype};
+    const RunResult alone = run_node(op, inputs, types);
+    std::vector<RunResult> together(3);
+    std::vector<std::thread> threads;
+    for (RunResult& result : together)
+      threads.emplace_back([&] { result = run_node(op, inputs, types, {.repeats = 50}); });
+    for (std::thread& thread : threads) thread.join();
+    for (const RunResult& result : together) {
+      EXPECT_TRUE(result.repeats_equal);
+      EXPECT_TRUE(result.damage.empty());
+      EXPECT_TRUE(result.outputs == alone.outputs);
+    }
+  }
+}
+
+TEST(Conv2d, PlansNameTheirKernel) {
+  const RunResult result =
+      run_node(Conv2d{}, {{{1, 1, 1, 1}, {2}}, {{1, 1, 1, 1}, {3}}}, {DType::kF32, DType::kF32});
+  EXPECT_EQ(result.kernels[0].substr(0, 5), "dnnl:") << result.kernels[0];
 }
 
 TEST(Conv2d, RefusesWhatDoesNotFit) {

@@ -251,8 +251,8 @@ class DnnlChain::Bound {
     call.from = memories_[step.from].get_data_handle();
     call.to = memories_[step.to].get_data_handle();
     call.elems = Dims(std::span<const int64_t>(to.data.dims, to.data.ndims)).numel();
-    call.from_size = from.get_size() / static_cast<size_t>(call.elems);
-    call.to_size = to.get_size() / static_cast<size_t>(call.elems);
+    call.from_size = dnnl::memory::data_type_size(from.data_type());
+    call.to_size = dnnl::memory::data_type_size(to.data_type());
     return call;
   }
 
