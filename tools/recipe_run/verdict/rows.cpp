@@ -236,7 +236,9 @@ class RowBuilder {
           significant(median_of.interval.lower) + " … " + significant(median_of.interval.upper);
     }
     const std::string noise = noise_text(bench_->noise);
-    if (!noise.empty()) row_.note = "noisy: " + noise;
+    // Said once per configuration, at its throughput; a noise that blocks is the reason of every
+    // row's verdict.
+    if (!noise.empty() && expect_.metric() == "throughput") row_.note = "noisy: " + noise;
     add_true_percentile();
   }
 

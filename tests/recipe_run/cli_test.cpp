@@ -1,0 +1,129 @@
+// The command line: exit codes and what is said.
+#include "tools/recipe_run/cli/app.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/recipe_run/toy_driver.h"
+#include "tools/recipe_run/base/sha256.h"
+
+namespace reciperun {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CliTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(::testing::TempDir()) /
+            ("cli_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(root_);
+    put("0.930");
+  }
+
+  // A recipe whose published value is `value`, in a tab-separated source.
+  void put(const std::string& value) {
+    const std::string table = "name\tscore\ntoy\t" + value + "\n";
+    write_file_atomic(root_ / "recipes/sources/t.tsv", table);
+    write_file_atomic(root_ / "recipes/recipe.proto", "");
+    write_file_atomic(root_ / "recipes/toy/run.textproto",
+                      R"(schema: 1 id: "toy/run" version: "1.0.0" title: "A toy"
+model { arch: "toy" } data { id: "d" role: "train" lock: "d" } data { id: "t" role: "test" lock: "d" }
+training { epochs: 4 batch_per_device: 32 optimizer { name: "sgd" lr: 0.1 } } numerics { compute: FP32 }
+trials { unit: "seed" seed: [1, 2] count: 2 } evaluation { metric: "accuracy" when: "end" }
+source { id: "s" file: "sources/t.tsv" sha256: ")" +
+                          sha256_hex(table) + R"(" }
+expect { id: "accuracy" metric: "accuracy" unit: "1" direction: HIGHER single { v: )" +
+                          value + R"( } gate: true
+  margin { absolute: 0.005 } at { source: "s" where { column: "name" equals: "toy" } column: "score" printed: ")" +
+                          value + R"(" } }
+free_override: "trials" free_override: "io"
+)");
+  }
+
+  int call(std::vector<std::string> words) {
+    words.insert(words.begin(), {"recipe-run", "--recipes", (root_ / "recipes").string()});
+    std::vector<const char*> argv;
+    for (const std::string& word : words) argv.push_back(word.c_str());
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    const int code = run_app(static_cast<int>(argv.size()), argv.data(),
+                             [&](uint32_t) { return std::make_unique<ToyDriver>(toy_); });
+    out_ = ::testing::internal::GetCapturedStdout();
+    err_ = ::testing::internal::GetCapturedStderr();
+    return code;
+  }
+  int run(std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"run", "toy/run", "--runs", (root_ / "runs").string()});
+    return call(more);
+  }
+
+  fs::path root_;
+  Toy toy_;
+  std::string out_;
+  std::string err_;
+};
+
+TEST_F(CliTest, RunReportsAndReportRepeats) {
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(out_, HasSubstr("WITHIN TOLERANCE"));
+  EXPECT_THAT(out_, HasSubstr("report.html"));
+  EXPECT_THAT(err_, HasSubstr("trial 2 of 2"));
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(toy_.starts, 2);
+  EXPECT_EQ(call({"report", "--runs", (root_ / "runs").string(), "--format", "markdown"}), 0);
+  EXPECT_THAT(out_, HasSubstr("**WITHIN TOLERANCE**"));
+  EXPECT_EQ(run({"--seeds", "3"}), 0);
+  EXPECT_EQ(toy_.starts, 3);
+}
+
+TEST_F(CliTest, ExitCodes) {
+  put("0.700");
+  EXPECT_EQ(run(), 0) << "far better than published is not a failure";
+  put("0.990");
+  EXPECT_EQ(run({"--new"}), 1);
+  EXPECT_THAT(out_, HasSubstr("DIFFERS (worse)"));
+  put("0.930");
+  EXPECT_EQ(run({"--set", "training.epochs=1", "--require"}), 4);
+  EXPECT_EQ(run({"--set", "training.epochs=1"}), 0);
+  EXPECT_THAT(out_, HasSubstr("NOT COMPARABLE"));
+  toy_.nan_seed = 2;
+  EXPECT_EQ(run({"--new"}), 5);
+  EXPECT_EQ(run({"--set", "training.epoch=1"}), 2);
+  EXPECT_THAT(err_, HasSubstr("did you mean 'epochs'?"));
+  EXPECT_EQ(call({"run"}), 2);
+  EXPECT_EQ(call({"fly"}), 2);
+  write_file_atomic(root_ / "recipes/sources/t.tsv", "name\tscore\ntoy\t0.931\n");
+  EXPECT_EQ(run(), 8);
+  EXPECT_EQ(call({"plan", "toy/run"}), 8);
+}
+
+TEST_F(CliTest, ATamperedRecordIsRefused) {
+  EXPECT_EQ(run(), 0);
+  const fs::path folder = fs::directory_iterator(root_ / "runs")->path().filename() == ".lock"
+                              ? std::next(fs::directory_iterator(root_ / "runs"))->path()
+                              : fs::directory_iterator(root_ / "runs")->path();
+  write_file_atomic(folder / "trials/seed-0001/metrics.json", "{\"seed\": 1,");
+  EXPECT_EQ(call({"report", folder.string()}), 7);
+}
+
+TEST_F(CliTest, HelpListExplainPlanProbe) {
+  EXPECT_EQ(call({"--help"}), 0);
+  EXPECT_THAT(out_, HasSubstr("Examples:"));
+  EXPECT_THAT(out_, HasSubstr("Exit codes:"));
+  EXPECT_EQ(call({"list"}), 0);
+  EXPECT_THAT(out_, HasSubstr("toy/run"));
+  EXPECT_EQ(
+      call({"explain", "toy/run", "training.optimizer", "--set", "training.optimizer.lr=0.2"}), 0);
+  EXPECT_THAT(out_, HasSubstr("training.optimizer.lr = 0.2    --set\n    hides 0.1"));
+  EXPECT_EQ(call({"explain", "toy/run", "training.optimiser"}), 2);
+  EXPECT_EQ(call({"plan", "toy/run"}), 0);
+  EXPECT_THAT(out_, HasSubstr("no published spread"));
+  EXPECT_EQ(call({"probe"}), 0);
+  EXPECT_THAT(out_, HasSubstr("threads"));
+  EXPECT_EQ(call({"probe", "--json"}), 0);
+  EXPECT_THAT(out_, HasSubstr("\"memory_bytes\""));
+}
+
+}  // namespace
+}  // namespace reciperun

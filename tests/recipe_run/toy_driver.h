@@ -1,0 +1,104 @@
+// An engine for tests of recipe-run: its whole training state is one number, moved by each step in
+// a way that depends on all steps before it, so that a resume that loses anything shows.
+#pragma once
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/run/trainer_driver.h"
+
+namespace reciperun {
+
+struct Toy {
+  int64_t total = 40;
+  std::atomic<bool>* stop = nullptr;
+  int64_t stop_at = -1;   // sets *stop after this step of any trial
+  int64_t crash_at = -1;  // raises Killed at this step, as a killed process ends: nothing is saved
+  uint64_t nan_seed = 0;  // this seed's training fails
+  int starts = 0;
+  int resumes = 0;
+  int batches = 0;
+};
+
+struct Killed {};
+
+class ToyTrial : public TrainingTrial {
+ public:
+  ToyTrial(Toy& toy, uint64_t seed) : toy_(toy), seed_(seed), weight_(static_cast<double>(seed)) {}
+  int64_t step() const override { return step_; }
+  int64_t total_steps() const override { return toy_.total; }
+  double steps_per_epoch() const override { return 10; }
+  uint64_t parameters() const override { return 1; }
+  StepResult run_step() override {
+    if (seed_ == toy_.nan_seed && step_ == 5) throw Error(Exit::kCrashed, "loss is NaN at step 6");
+    if (step_ + 1 == toy_.crash_at) throw Killed{};
+    ++step_;
+    weight_ = std::sin(weight_ * 1.7) + 0.1 * static_cast<double>(step_);
+    if (step_ == toy_.stop_at) *toy_.stop = true;
+    return {step_, step_ * 32, 2.0 / static_cast<double>(step_) + 0.01 * std::abs(weight_), 0.1,
+            0.001};
+  }
+  std::map<std::string, double> evaluate(const Tick&) override {
+    return {{"accuracy", 0.93 + 0.001 * std::sin(weight_)}, {"loss", 0.2}};
+  }
+  void save(const fs::path& file) override {
+    std::string bytes(24, '\0');
+    std::memcpy(bytes.data(), &step_, 8);
+    std::memcpy(bytes.data() + 8, &weight_, 8);
+    std::memcpy(bytes.data() + 16, &seed_, 8);
+    write_file_atomic(file, bytes);
+  }
+  void load(const fs::path& file) {
+    const std::string bytes = read_file(file);
+    std::memcpy(&step_, bytes.data(), 8);
+    std::memcpy(&weight_, bytes.data() + 8, 8);
+  }
+
+ private:
+  Toy& toy_;
+  uint64_t seed_;
+  int64_t step_ = 0;
+  double weight_;
+};
+
+class ToyBench : public BenchSession {
+ public:
+  ToyBench(Toy& toy, uint32_t batch) : toy_(toy), batch_(batch) {}
+  int64_t items_per_batch() const override { return batch_; }
+  double run_batch() override { return 0.001 * batch_ * (1 + 0.001 * (++toy_.batches % 7)); }
+
+ private:
+  Toy& toy_;
+  uint32_t batch_;
+};
+
+class ToyDriver : public TrainerDriver {
+ public:
+  explicit ToyDriver(Toy& toy) : toy_(toy) {}
+  EngineInfo info() const override { return {"toy 1.0", "cpu"}; }
+  void check(const v1::Recipe&) override {}
+  std::unique_ptr<TrainingTrial> start(const v1::Recipe&, uint64_t seed) override {
+    ++toy_.starts;
+    return std::make_unique<ToyTrial>(toy_, seed);
+  }
+  std::unique_ptr<TrainingTrial> resume(const v1::Recipe&, uint64_t seed,
+                                        const fs::path& checkpoint) override {
+    ++toy_.resumes;
+    auto trial = std::make_unique<ToyTrial>(toy_, seed);
+    trial->load(checkpoint);
+    return trial;
+  }
+  std::unique_ptr<BenchSession> bench(const v1::Recipe&, const BenchPoint& point,
+                                      const fs::path&) override {
+    if (point.batch == 13) throw Error(Exit::kCrashed, "out of memory");
+    return std::make_unique<ToyBench>(toy_, point.batch);
+  }
+  void cancel() override {}
+
+ private:
+  Toy& toy_;
+};
+
+}  // namespace reciperun

@@ -1,0 +1,149 @@
+#include "tools/recipe_run/cli/app.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "tools/recipe_run/base/error.h"
+
+namespace reciperun {
+namespace {
+
+constexpr char kIntroduction[] =
+    "Trains and measures what a recipe describes, and holds the results against the published "
+    "values, row by row.";
+
+constexpr char kExamples[] = R"(Examples:
+  recipe-run list                                    what there is
+  recipe-run plan fashion_mnist/cnn_2conv_bn         what would run, and how many seeds a row needs
+  recipe-run run fashion_mnist/cnn_2conv_bn          train, measure, report; interrupted, the same command continues
+  recipe-run run fashion_mnist/cnn_2conv_bn --seeds 5
+                                                     two more seeds for the run that is there
+  recipe-run run fashion_mnist/cnn_2conv_bn --set training.epochs=1 --no-bench
+                                                     a quick try; its rows become NOT COMPARABLE
+  recipe-run explain fashion_mnist/cnn_2conv_bn training.optimizer
+                                                     values, and the file and line that set them
+  recipe-run report                                  the newest run again, verdicts computed anew
+
+Exit codes: 0 every gate row reproduced or within tolerance, 1 one differs for the worse, 2 usage or recipe error,
+3 undecided or too noisy, 4 not run or not comparable (with --require), 5 training or bench failed, 6 wrong data,
+7 record tampered with, 8 a recipe no longer says what its source prints, 75 interrupted: run the same command again.)";
+
+void add_set(CLI::App& command, std::vector<std::string>& sets) {
+  command
+      .add_option("--set", sets,
+                  "change a value, PATH=VALUE; outside of the recipe's free_override its rows "
+                  "become NOT COMPARABLE")
+      ->allow_extra_args(false);
+}
+
+int report_error(const Error& error) {
+  std::fprintf(stderr, "recipe-run: %s\n", error.what());
+  if (!error.hint().empty()) std::fprintf(stderr, "  %s\n", error.hint().c_str());
+  if (error.exit_code() == Exit::kInterrupted)
+    std::fprintf(stderr, "  run the same command again to continue\n");
+  return static_cast<int>(error.exit_code());
+}
+
+// Options of all commands; they live as long as the parser.
+struct Options {
+  std::string recipes;
+  std::string recipe;
+  std::string path;
+  std::string run;
+  std::string format = "all";
+  std::vector<std::string> sets;
+  RunArguments arguments;
+  uint32_t seeds = 0;
+  int threads = -1;
+  std::string data;
+  bool json = false;
+  bool require = false;
+};
+
+void define_run(CLI::App& app, Options& o) {
+  CLI::App& run = *app.add_subcommand(
+      "run", "train, evaluate, measure, report; continues where an earlier call stopped");
+  run.add_option("recipe", o.recipe, "id of a recipe, or its file")->required();
+  add_set(run, o.sets);
+  run.add_option("--seeds", o.seeds, "number of trials; more than before tops the run up")
+      ->check(CLI::Range(1, 1000));
+  run.add_option("--data", o.data, "folder of the converted data sets (recipe: io.data_root)");
+  run.add_option("--threads", o.threads, "compute threads; 0 = every core this process may use")
+      ->check(CLI::Range(0, 4096));
+  run.add_option("--runs", o.arguments.runs, "folder of the runs")->capture_default_str();
+  run.add_flag("--new", o.arguments.fresh, "begin a new run although there is one to continue");
+  CLI::Option* no_bench =
+      run.add_flag("--no-bench", o.arguments.no_bench, "train and evaluate only");
+  run.add_flag("--bench-only", o.arguments.bench_only, "measure speed only")->excludes(no_bench);
+  run.add_flag("--quiet", o.arguments.quiet, "no progress bar");
+  run.add_flag("--require", o.require, "rows not run or not comparable count too (exit 4)");
+}
+
+void define(CLI::App& app, Options& o) {
+  app.require_subcommand(1);
+  app.footer(kExamples);
+  app.add_option("--recipes", o.recipes,
+                 "folder of the recipes; default: ./recipes, or the one above the program");
+  app.add_subcommand("list", "recipes with their published rows");
+  CLI::App& explain =
+      *app.add_subcommand("explain", "resolved values, who set them and what they hide");
+  explain.add_option("recipe", o.recipe, "id of a recipe, or its file")->required();
+  explain.add_option("path", o.path,
+                     "only this field and what is below it, e.g. training.optimizer");
+  add_set(explain, o.sets);
+  CLI::App& plan = *app.add_subcommand(
+      "plan", "what would run, and how many seeds each row needs; starts nothing");
+  plan.add_option("recipe", o.recipe, "id of a recipe, or its file")->required();
+  add_set(plan, o.sets);
+  define_run(app, o);
+  CLI::App& report =
+      *app.add_subcommand("report", "verdicts of a run, computed anew from what was measured");
+  report.add_option("run", o.run, "folder or id of a run; default: the newest");
+  report.add_option("--runs", o.arguments.runs, "folder of the runs")->capture_default_str();
+  report.add_option("--format", o.format, "all writes every format beside the run")
+      ->check(CLI::IsMember({"all", "text", "markdown", "json", "html"}))
+      ->capture_default_str();
+  report.add_flag("--require", o.require, "rows not run or not comparable count too (exit 4)");
+  app.add_subcommand("probe", "what this machine is")->add_flag("--json", o.json, "as JSON");
+}
+
+int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_driver) {
+  const std::string name = app.get_subcommands().at(0)->get_name();
+  if (name == "probe") return probe_machine(o.json);
+  if (name == "report") return report_command(o.arguments.runs, o.run, o.format, o.require);
+  const fs::path root = recipes_root(o.recipes);
+  if (name == "list") return list_recipes(root);
+  if (name == "explain") return explain_recipe(root, o.recipe, o.path, o.sets);
+  if (name == "plan") return plan_recipe(root, o.recipe, o.sets);
+  o.arguments.recipe = o.recipe;
+  o.arguments.sets = o.sets;
+  o.arguments.require = o.require;
+  if (o.seeds > 0) {
+    o.arguments.sets.push_back("trials.count=" + std::to_string(o.seeds));
+    o.arguments.sets.push_back("trials.max_count=1000");
+  }
+  if (!o.data.empty()) o.arguments.sets.push_back("io.data_root=" + o.data);
+  if (o.threads >= 0) o.arguments.sets.push_back("io.threads=" + std::to_string(o.threads));
+  return run_command(root, o.arguments, make_driver);
+}
+
+}  // namespace
+
+int run_app(int argc, const char* const* argv, const DriverFactory& make_driver) {
+  CLI::App app(kIntroduction, "recipe-run");
+  Options options;
+  define(app, options);
+  try {
+    app.parse(argc, argv);
+    return run_subcommand(app, options, make_driver);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(Exit::kUsage);
+  } catch (const Error& error) {
+    return report_error(error);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "recipe-run: %s\n", error.what());
+    return static_cast<int>(Exit::kCrashed);
+  }
+}
+
+}  // namespace reciperun

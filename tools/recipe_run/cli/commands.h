@@ -1,0 +1,44 @@
+// The commands of recipe-run. Each prints to stdout (progress goes to stderr) and returns the
+// process's exit code; failures are raised as Error.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/recipe_run/run/trainer_driver.h"
+
+namespace reciperun {
+
+// The `recipes` folder: as given, else ./recipes, else the one beside or above the program.
+fs::path recipes_root(const std::string& given);
+
+// Makes a driver with `threads` compute threads (0 = every core this process may use).
+using DriverFactory = std::function<std::unique_ptr<TrainerDriver>(uint32_t threads)>;
+
+int list_recipes(const fs::path& root);
+int explain_recipe(const fs::path& root, const std::string& recipe, const std::string& path,
+                   const std::vector<std::string>& sets);
+int plan_recipe(const fs::path& root, const std::string& recipe,
+                const std::vector<std::string>& sets);
+
+struct RunArguments {
+  std::string recipe;
+  std::vector<std::string> sets;
+  std::string runs = "runs";
+  bool fresh = false;
+  bool no_bench = false;
+  bool bench_only = false;
+  bool quiet = false;
+  bool require = false;
+};
+int run_command(const fs::path& root, const RunArguments& arguments,
+                const DriverFactory& make_driver);
+
+// `run`: a folder, a run's id below `runs`, or "" for the newest run.
+int report_command(const std::string& runs, const std::string& run, const std::string& format,
+                   bool require);
+int probe_machine(bool json);
+
+}  // namespace reciperun

@@ -1,0 +1,77 @@
+// `recipe-run run`: signals, progress, and what is printed at the end.
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/cli/commands.h"
+#include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/recipe/sources.h"
+#include "tools/recipe_run/report/report.h"
+#include "tools/recipe_run/run/runner.h"
+
+namespace reciperun {
+namespace {
+
+std::atomic<bool> stop_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
+
+// The first signal asks for a checkpoint; the second ends the process at once.
+extern "C" void on_signal(int signal_number) {
+  stop_requested = true;
+  std::signal(signal_number, SIG_DFL);
+}
+
+void watch_signals() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+std::vector<record::Result> results_of(const Report& report) {
+  std::vector<record::Result> out;
+  for (const Row& row : report.rows) {
+    record::Result result;
+    result.set_row(row.id);
+    result.set_verdict(verdict_word(row.judgement.verdict));
+    out.push_back(result);
+  }
+  return out;
+}
+
+}  // namespace
+
+int run_command(const fs::path& root, const RunArguments& arguments,
+                const DriverFactory& make_driver) {
+  const RecipeFile file = locate_recipe(root, arguments.recipe);
+  const ResolvedRecipe resolved = load_recipe(file, arguments.sets);
+  const std::vector<SourceProblem> problems = verify_sources(resolved.recipe, file.root);
+  if (!problems.empty())
+    throw Error(Exit::kSourceChanged, problems[0].expectation + ": " + problems[0].text);
+  const auto driver = make_driver(resolved.recipe.io().threads());
+  Progress progress(stderr, isatty(STDERR_FILENO) != 0, arguments.quiet);
+  if (!resolved.modified_reason().empty()) {
+    progress.note("published rows will be NOT COMPARABLE (" + resolved.modified_reason() + ")");
+  }
+  RunOptions options;
+  options.runs = arguments.runs;
+  options.fresh = arguments.fresh;
+  options.benches = !arguments.no_bench;
+  options.trials = !arguments.bench_only;
+  watch_signals();
+  const RunOutcome outcome = run_recipe(resolved, options, *driver, progress, stop_requested);
+  RunRecord record = RunRecord::open(outcome.folder);
+  const Report report = make_report(record, arguments.require);
+  const fs::path folder = write_reports(record, report);
+  record.set_results(results_of(report));
+  const std::string text =
+      "\n" + console_report(report) + "\nreport: " + (folder / "report.html").string() + "\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return static_cast<int>(more_urgent(outcome.exit, report.exit));
+}
+
+}  // namespace reciperun

@@ -1,0 +1,96 @@
+// The report as JSON: with all inputs of every test, so that a third party can compute the verdicts
+// again.
+#include "tools/recipe_run/base/json_writer.h"
+#include "tools/recipe_run/report/report.h"
+
+namespace reciperun {
+namespace {
+
+void write_interval(JsonWriter& json, const Judgement& judgement) {
+  json.key("interval");
+  if (!judgement.interval) {
+    json.null();
+    return;
+  }
+  json.begin_object()
+      .field("lower", judgement.interval->lower)
+      .field("upper", judgement.interval->upper);
+  json.field("of", judgement.interval_of_ratio ? "ratio" : "difference").end_object();
+}
+
+void write_row(JsonWriter& json, const Row& row) {
+  json.begin_object();
+  json.field("id", row.id)
+      .field("group", row.group)
+      .field("title", row.title)
+      .field("unit", row.unit);
+  json.field("published", row.published).field("published_n", row.published_n);
+  json.field("measured", row.measured)
+      .field("measured_n", row.measured_n)
+      .field("values", row.values);
+  json.field("verdict", verdict_word(row.judgement.verdict)).field("reason", row.judgement.reason);
+  json.field("evidence", evidence_word(row.evidence))
+      .field("gate", row.gate)
+      .field("note", row.note);
+  json.field("margin", row.margin);
+  write_interval(json, row.judgement);
+  json.key("test").begin_object();
+  for (const auto& [name, value] : row.judgement.inputs) json.field(name, value);
+  json.end_object().end_object();
+}
+
+void write_trial(JsonWriter& json, const Trial& trial) {
+  json.begin_object();
+  json.field("name", trial.name).field("seed", trial.seed).field("failure", trial.failure);
+  json.field("train_seconds", trial.train_seconds).field("segments", trial.segments);
+  json.key("metrics").begin_object();
+  for (const auto& [name, value] : trial.metrics) json.field(name, value);
+  json.end_object().end_object();
+}
+
+void write_bench(JsonWriter& json, const BenchResult& bench) {
+  json.begin_object();
+  json.field("bench", bench.bench).field("devices", bench.devices).field("batch", bench.batch);
+  json.field("failure", bench.failure);
+  std::vector<double> rates;
+  std::vector<size_t> steps;
+  for (const BenchRepeat& repeat : bench.repeats) {
+    rates.push_back(repeat.items_per_second);
+    steps.push_back(repeat.step_seconds.size());
+  }
+  json.field("items_per_second", rates).field("steps", steps).key("noise").begin_array();
+  for (const NoiseCheck& check : bench.noise) {
+    json.begin_object()
+        .field("check", check.name)
+        .field("value", check.value)
+        .field("warn", check.warn);
+    json.field("block", check.block).end_object();
+  }
+  json.end_array().end_object();
+}
+
+}  // namespace
+
+std::string json_report(const Report& report) {
+  JsonWriter json(1);
+  json.begin_object()
+      .field("schema", 1)
+      .field("run", report.run.id())
+      .field("recipe", report.run.recipe());
+  json.field("recipe_version", report.run.recipe_version())
+      .field("exec_digest", report.run.exec_digest());
+  json.field("expect_digest", report.run.expect_digest()).field("device", report.run.device());
+  json.field("engine", report.run.engine())
+      .field("not_comparable", report.measurements.not_comparable);
+  json.field("exit", static_cast<int>(report.exit)).field("summary", summary_line(report));
+  json.key("rows").begin_array();
+  for (const Row& row : report.rows) write_row(json, row);
+  json.end_array().key("trials").begin_array();
+  for (const Trial& trial : report.measurements.trials) write_trial(json, trial);
+  json.end_array().key("benches").begin_array();
+  for (const BenchResult& bench : report.measurements.benches) write_bench(json, bench);
+  json.end_array().field("deviations", deviation_lines(report.recipe)).end_object();
+  return json.text() + "\n";
+}
+
+}  // namespace reciperun

@@ -1,0 +1,56 @@
+#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/report/report.h"
+
+namespace reciperun {
+namespace {
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|' || c == '\\' || c == '*' || c == '_' || c == '<' || c == '`') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+std::string line_of(const std::vector<std::string>& cells, const std::vector<const Row*>& rows) {
+  std::string line = "|";
+  for (size_t c = 0; c < cells.size(); ++c) {
+    if (column_used(rows, c)) line += " " + cells[c] + " |";
+  }
+  return line + "\n";
+}
+
+}  // namespace
+
+std::string markdown_report(const Report& report) {
+  const std::string title =
+      report.recipe.title().empty() ? report.recipe.id() : report.recipe.title();
+  std::string out = "# " + escaped(title) + "\n\n" + escaped(summary_line(report)) +
+                    "\n\n- recipe `" + report.run.recipe() + "` " + report.run.recipe_version() +
+                    ", run `" + report.run.id() + "`\n- " + escaped(report.run.device()) + ", " +
+                    escaped(report.run.engine()) + "\n";
+  for (const RowGroup& group : grouped(report.rows)) {
+    out += "\n## " + group.title + "\n\n" + line_of(table_headings(), group.rows);
+    out += line_of({"---", "---:", "---:", "---:", "---:", "---", "---:", "---:", "---:", "---"},
+                   group.rows);
+    std::string remarks;
+    for (const Row* row : group.rows) {
+      std::vector<std::string> cells = table_cells(*row);
+      for (std::string& cell : cells) cell = escaped(cell);
+      if (row->judgement.verdict != Verdict::kNoPublishedValue)
+        cells.back() = "**" + cells.back() + "**";
+      out += line_of(cells, group.rows);
+      if (row->judgement.verdict != Verdict::kNoPublishedValue)
+        remarks += "- " + escaped(row->title + ": " + row->judgement.reason) + "\n";
+      if (!row->note.empty()) remarks += "- " + escaped(row->title + ": " + row->note) + "\n";
+    }
+    if (!remarks.empty()) out += "\n" + remarks;
+  }
+  const std::vector<std::string> deviations = deviation_lines(report.recipe);
+  if (!deviations.empty()) out += "\n## Known deviations from the source\n\n";
+  for (const std::string& line : deviations) out += "- " + escaped(line) + "\n";
+  return out;
+}
+
+}  // namespace reciperun

@@ -1,0 +1,221 @@
+#include "tools/recipe_run/report/plots.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/report/chart.h"
+#include "tools/recipe_run/statistics/distributions.h"
+#include "tools/recipe_run/statistics/quantiles.h"
+#include "tools/recipe_run/verdict/published.h"
+
+namespace reciperun {
+namespace {
+
+constexpr size_t kCurvePoints = 120;
+constexpr size_t kStyles = 6;
+
+std::string series_style(size_t index) { return "s" + std::to_string(index % kStyles); }
+
+// Means of equal blocks of a curve, so that curves of equal length stay comparable point by point.
+std::vector<CurvePoint> block_means(const std::vector<CurvePoint>& curve) {
+  const size_t blocks = std::min(kCurvePoints, curve.size());
+  std::vector<CurvePoint> out;
+  for (size_t b = 0; b < blocks; ++b) {
+    const size_t from = b * curve.size() / blocks;
+    const size_t to = (b + 1) * curve.size() / blocks;
+    CurvePoint mean;
+    for (size_t i = from; i < to; ++i) mean = {mean.x + curve[i].x, mean.y + curve[i].y};
+    const double n = static_cast<double>(to - from);
+    out.push_back({mean.x / n, mean.y / n});
+  }
+  return out;
+}
+
+std::vector<double> ys_of(const std::vector<std::vector<CurvePoint>>& curves) {
+  std::vector<double> out;
+  for (const auto& curve : curves) {
+    for (const CurvePoint& p : curve) out.push_back(p.y);
+  }
+  return out;
+}
+
+Axis epochs_axis(const std::vector<std::vector<CurvePoint>>& curves) {
+  double end = 0;
+  for (const auto& curve : curves) {
+    for (const CurvePoint& p : curve) end = std::max(end, p.x);
+  }
+  return {"epoch", 0, end > 0 ? end * 1.02 : 1, false};
+}
+
+// The row that holds the headline metric against a published value, or else without one; nullptr if
+// there is none.
+const v1::Expect* headline(const v1::Recipe& recipe) {
+  if (recipe.evaluation().metric().empty()) return nullptr;
+  const v1::Expect* found = nullptr;
+  for (const v1::Expect& expect : recipe.expect()) {
+    if (expect.metric() != recipe.evaluation().metric(0)) continue;
+    if (found == nullptr || (!published_side(*found).value && published_side(expect).value))
+      found = &expect;
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string loss_plot(const Measurements& measurements) {
+  std::vector<std::vector<CurvePoint>> curves;
+  std::vector<std::string> names;
+  for (const Trial& trial : measurements.trials) {
+    if (trial.loss_curve.empty()) continue;
+    curves.push_back(block_means(trial.loss_curve));
+    names.push_back("seed " + std::to_string(trial.seed));
+  }
+  if (curves.empty()) return "";
+  Chart chart("Training loss", epochs_axis(curves),
+              axis_around("loss (nats)", ys_of(curves), true));
+  std::vector<CurvePoint> lower;
+  std::vector<CurvePoint> upper;
+  const bool same_length = std::all_of(curves.begin(), curves.end(),
+                                       [&](const auto& c) { return c.size() == curves[0].size(); });
+  for (size_t i = 0; same_length && curves.size() > 1 && i < curves[0].size(); ++i) {
+    CurvePoint low = curves[0][i];
+    CurvePoint high = low;
+    for (const auto& curve : curves) {
+      low.y = std::min(low.y, curve[i].y);
+      high.y = std::max(high.y, curve[i].y);
+    }
+    lower.push_back(low);
+    upper.push_back(high);
+  }
+  if (!lower.empty()) chart.band(lower, upper, "soft").legend("area soft", "range over seeds");
+  for (size_t i = 0; i < curves.size(); ++i)
+    chart.line(curves[i], series_style(i)).legend(series_style(i), names[i]);
+  return chart.svg();
+}
+
+std::string metric_plot(const Report& report) {
+  std::vector<std::vector<CurvePoint>> curves;
+  std::vector<std::string> names;
+  for (const Trial& trial : report.measurements.trials) {
+    if (trial.metric_curve.size() < 2) continue;
+    curves.push_back(trial.metric_curve);
+    names.push_back("seed " + std::to_string(trial.seed));
+  }
+  const v1::Expect* expect = headline(report.recipe);
+  if (curves.empty() || expect == nullptr) return "";
+  const double factor = unit_factor(expect->unit());
+  for (auto& curve : curves) {
+    for (CurvePoint& p : curve) p.y *= factor;
+  }
+  std::vector<double> values = ys_of(curves);
+  const Published published = published_side(*expect);
+  if (published.value) values.push_back(*published.value);
+  const std::string unit = expect->unit() == "1" ? "" : " (" + expect->unit() + ")";
+  Chart chart("Test " + expect->metric() + " while training", epochs_axis(curves),
+              axis_around(expect->metric() + unit, values));
+  if (published.value)
+    chart.horizontal_line(*published.value, "ref", "published " + published_text(*expect));
+  for (size_t i = 0; i < curves.size(); ++i) {
+    chart.line(curves[i], series_style(i)).legend(series_style(i), names[i]);
+  }
+  return chart.svg();
+}
+
+std::string trials_plot(const Report& report) {
+  const v1::Expect* expect = headline(report.recipe);
+  if (expect == nullptr) return "";
+  const auto row = std::find_if(report.rows.begin(), report.rows.end(),
+                                [&](const Row& r) { return r.id == expect->id(); });
+  if (row == report.rows.end() || row->values.empty()) return "";
+  const Published published = published_side(*expect);
+  const double margin =
+      expect->margin().absolute() > 0 ? expect->margin().absolute() : default_margin(*expect);
+  const Summary summary = summarise(row->values);
+  std::vector<double> extent = row->values;
+  if (published.value)
+    extent.insert(extent.end(), {*published.value - margin, *published.value + margin});
+  std::vector<std::string> names;
+  for (const Trial& trial : report.measurements.trials) {
+    if (trial.failure.empty()) names.push_back("seed " + std::to_string(trial.seed));
+  }
+  names.resize(row->values.size());
+  names.push_back("mean");
+  const double rows = static_cast<double>(names.size());
+  Chart chart(
+      "Test " + expect->metric() + ", each seed against the published value",
+      axis_around(expect->metric() + (expect->unit() == "1" ? "" : " (" + expect->unit() + ")"),
+                  extent),
+      {"", -(rows - 0.5), 0.5, false});
+  chart.row_names(names);
+  if (published.value) {
+    chart.vertical_band(*published.value - margin, *published.value + margin, "refband");
+    chart.vertical_line(*published.value, "ref", "")
+        .legend("ref", "published " + published_text(*expect));
+    chart.legend("area refband", "margin ±" + shortest(margin));
+  }
+  const int decimals = std::max(published.decimals, expect->unit() == "1" ? 4 : 2);
+  for (size_t i = 0; i < row->values.size(); ++i) {
+    chart.dot(row->values[i], -static_cast<double>(i), series_style(i),
+              names[i] + ": " + fixed(row->values[i], decimals));
+    chart.text(row->values[i], -static_cast<double>(i), fixed(row->values[i], decimals));
+  }
+  const double y = -(rows - 1);
+  if (summary.n >= 2) {
+    const double half = student_quantile(0.95, summary.n - 1) * summary.sd /
+                        std::sqrt(static_cast<double>(summary.n));
+    chart.segment({summary.mean - half, y}, {summary.mean + half, y}, "mean")
+        .legend("mean", "mean with its 90 % interval");
+  }
+  chart.dot(summary.mean, y, "meandot", "mean: " + fixed(summary.mean, decimals));
+  return chart.svg();
+}
+
+std::string latency_plot(const BenchResult& bench, const v1::Bench& definition) {
+  std::vector<double> all;
+  for (const BenchRepeat& repeat : bench.repeats) {
+    for (const double s : repeat.step_seconds) all.push_back(1000 * s);
+  }
+  if (all.size() < 2) return "";
+  std::sort(all.begin(), all.end());
+  // The last half per cent would squeeze everything else; what lies beyond is said in words.
+  const double cut = all[static_cast<size_t>(0.995 * static_cast<double>(all.size() - 1))];
+  const double end = std::max(cut, all.front() * 1.02) * 1.03;
+  const bool train = definition.mode() == v1::Bench::TRAIN;
+  Chart chart(std::string(train ? "Training step time" : "Inference latency") + ", batch " +
+                  std::to_string(bench.batch),
+              {"milliseconds", all.front() * 0.98, end, false}, {"steps done (%)", 0, 100, false});
+  for (const BenchRepeat& repeat : bench.repeats) {
+    std::vector<double> ms;
+    for (const double s : repeat.step_seconds) ms.push_back(1000 * s);
+    std::sort(ms.begin(), ms.end());
+    std::vector<CurvePoint> curve;
+    const size_t stride = std::max<size_t>(1, ms.size() / 200);
+    for (size_t i = 0; i < ms.size(); i += stride) {
+      if (ms[i] <= end)
+        curve.push_back({ms[i], 100 * static_cast<double>(i + 1) / static_cast<double>(ms.size())});
+    }
+    chart.line(curve, "thin");
+  }
+  chart.legend("thin", std::to_string(bench.repeats.size()) + " repeats");
+  double mean = 0;
+  for (const double x : all) mean += x / static_cast<double>(all.size());
+  if (mean <= end)
+    chart.vertical_line(mean, "s3", "").legend("s3", "mean " + significant(mean, 3) + " ms");
+  static constexpr double kLevels[] = {0.5, 0.9, 0.99};
+  for (size_t i = 0; i < 3; ++i) {
+    v1::Quantile q;
+    q.set_p(kLevels[i]);
+    q.set_def(v1::Quantile::NEAREST_RANK);
+    const double value = *estimate_quantile(all, q);
+    chart.dot(value, 100 * kLevels[i], series_style(i),
+              quantile_title(q) + " " + significant(value, 4) + " ms");
+    chart.text(value, 100 * kLevels[i] - (i == 0 ? 0 : 4),
+               quantile_title(q) + " " + significant(value, 3),
+               value > 0.6 * end + 0.4 * all.front() ? "end" : "start");
+  }
+  if (all.back() > end) chart.legend("none", "slowest " + significant(all.back(), 3) + " ms");
+  return chart.svg();
+}
+
+}  // namespace reciperun

@@ -1,0 +1,51 @@
+// A report is computed from what was measured and what was published, never from stored verdicts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/recipe_run/run_record/record.h"
+#include "tools/recipe_run/verdict/rows.h"
+
+namespace reciperun {
+
+struct Report {
+  v1::Recipe recipe;
+  record::Run run;
+  Measurements measurements;
+  std::vector<Row> rows;
+  Exit exit = Exit::kOk;  // of the gate rows
+};
+
+Report make_report(const RunRecord& run, bool require_all = false);
+
+// Rows with the same group, in the order they have in the recipe; accuracy first, then stability,
+// time, throughput, latency.
+struct RowGroup {
+  std::string title;
+  std::vector<const Row*> rows;
+};
+std::vector<RowGroup> grouped(const std::vector<Row>& rows);
+
+// The column headings and cells of the tables, shared by every format.
+std::vector<std::string> table_headings();
+std::vector<std::string> table_cells(const Row& row);
+// Whether any of the rows fills column `column`; empty columns are left out.
+bool column_used(const std::vector<const Row*>& rows, size_t column);
+std::vector<const Row*> pointers(const std::vector<Row>& rows);
+
+// "3 of 3 trials, 2 gate rows: 1 REPRODUCED, 1 WITHIN TOLERANCE".
+std::string summary_line(const Report& report);
+
+// One line per deviation from the source.
+std::vector<std::string> deviation_lines(const v1::Recipe& recipe);
+
+std::string console_report(const Report& report);
+std::string markdown_report(const Report& report);
+std::string json_report(const Report& report);
+std::string html_report(const Report& report);
+
+// Writes report/report.{txt,md,json,html} below the run's folder; returns the folder.
+fs::path write_reports(const RunRecord& run, const Report& report);
+
+}  // namespace reciperun
