@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "capi/include/assay/assay.h"
+#include "assay/assay.h"
 #include "capi/src/guard.h"
 
 namespace assay::capi {

@@ -1,8 +1,8 @@
 // Settings that may come from a struct or from JSON text, but not from both.
 #pragma once
 
-#include "capi/include/assay/assay.h"
-#include "capi/src/predictor_config.pb.h"
+#include "assay/assay.h"
+#include "capi/src/configuration.pb.h"
 #include "sdk/train/predictor.h"
 #include "sdk/train/trainer.pb.h"
 

@@ -31,11 +31,13 @@ void Context::interrupt() const {
   const std::lock_guard lock(running_mutex_);
   for (Operation* operation = running_; operation != nullptr; operation = operation->next_) {
     operation->flag_.store(true, std::memory_order_relaxed);
+    if (operation->wake_ != nullptr) operation->wake_(operation->sleeper_);
   }
 }
 
-Operation::Operation(const Context& context, std::atomic<bool>& flag)
-    : context_(context), flag_(flag) {
+Operation::Operation(const Context& context, std::atomic<bool>& flag, void (*wake)(void*),
+                     void* sleeper)
+    : context_(context), flag_(flag), wake_(wake), sleeper_(sleeper) {
   const std::lock_guard lock(context_.running_mutex_);
   flag_.store(false, std::memory_order_relaxed);
   next_ = context_.running_;

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "capi/include/assay/assay.h"
+#include "assay/assay.h"
 #include "capi/src/counted_backend.h"
 
 namespace assay::capi {
@@ -45,7 +45,11 @@ class Operation {
  public:
   explicit Operation(const Context& context) : Operation(context, own_flag_) {}
   // Raises `flag`, which the engine looks at, instead of a flag of its own.
-  Operation(const Context& context, std::atomic<bool>& flag);
+  Operation(const Context& context, std::atomic<bool>& flag, void (*wake)(void*) = nullptr,
+            void* sleeper = nullptr);
+  // Also calls wake(sleeper), under a lock, for work that does not look at a flag.
+  Operation(const Context& context, void (*wake)(void*), void* sleeper)
+      : Operation(context, own_flag_, wake, sleeper) {}
   ~Operation();
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
@@ -57,6 +61,8 @@ class Operation {
   const Context& context_;
   std::atomic<bool> own_flag_{false};
   std::atomic<bool>& flag_;
+  void (*wake_)(void*);
+  void* sleeper_;
   Operation* next_ = nullptr;
   Operation* previous_ = nullptr;
 };

@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "capi/include/assay/assay.h"
+#include "assay/assay.h"
 #include "sdk/base/error.h"
 
 struct assay_error {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "capi/include/assay/assay.h"
+#include "assay/assay.h"
 #include "capi/src/access.h"
 #include "capi/src/context.h"
 #include "sdk/train/model_instance.h"

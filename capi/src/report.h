@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "capi/include/assay/assay.h"
+#include "assay/assay.h"
 #include "capi/src/reports.pb.h"
 #include "sdk/nn/model.h"
 #include "sdk/passes/pipeline.h"

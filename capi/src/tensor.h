@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "capi/include/assay/assay.h"
+#include "assay/assay.h"
 #include "capi/src/access.h"
 #include "sdk/train/trainer.h"
 

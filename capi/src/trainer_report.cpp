@@ -72,7 +72,7 @@ void set_ops(CheckReport& report, const Program& program,
   const auto direction = directions(graph);
   for (const auto& row : planned) {
     const Node& node = graph.node(row.node);
-    if (row.kernel.empty() && row.flops == 0) continue;  // inputs and parameters run nothing
+    if (row.kernel == "none") continue;  // inputs and parameters run nothing
     OpRow& op = *report.add_ops();
     op.set_op(std::string(op_name(node.op)));
     op.set_scope(node.scope);
@@ -101,16 +101,21 @@ void check_training(CheckReport& report, const std::shared_ptr<train::ModelInsta
   set_ops(report, program, backend.take_planned());
 }
 
-void check_prediction(CheckReport& report, const train::ModelInstance& instance,
-                      PlanningBackend& backend, std::string_view json) {
+void check_prediction(CheckReport& report, train::ModelInstance& instance, PlanningBackend& backend,
+                      std::string_view json) {
   const train::PredictorOptions options = read_predictor_config(json);
+  if (options.use_ema) instance.segments().ensure(Role::kEma);
   const train::Predictor predictor(instance, options);
   train::PredictorSlot slot(predictor);
   const Program& program = slot.prepare(options.max_batch);
   report.set_mode("predict");
   report.set_precision(std::string(assay::to_text(options.precision)));
   report.set_batch(static_cast<double>(options.max_batch));
-  set_memory(*report.mutable_memory(), instance.segments(), program.memory());
+  // The predictor's copy of the weights, whichever they were.
+  MemoryPlan& memory = *report.mutable_memory();
+  memory.set_weights(static_cast<double>(instance.segments().bytes(Role::kValue)));
+  memory.set_statistics(static_cast<double>(instance.segments().bytes(Role::kStatistic)));
+  set_program_memory(memory, program.memory());
   set_ops(report, program, backend.take_planned());
 }
 
@@ -124,7 +129,6 @@ CheckReport check(const ModelState& state, int32_t mode, std::string_view json) 
   instance->mark_initialized();  // plans need no numbers
   report.set_parameters(static_cast<double>(instance->variables().parameter_count()));
   if (mode == ASSAY_MODE_PREDICT) {
-    instance->segments().ensure(Role::kEma);
     check_prediction(report, *instance, *backend, json);
   } else {
     check_training(report, instance, *backend, mode, json);

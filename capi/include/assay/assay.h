@@ -1,52 +1,70 @@
 /* Assay: train, checkpoint and run deep-learning models inside your own program.
  *
- * This header is the specification of the library's C interface. It compiles alone, as C99 and later and as C++11 and
- * later. Loading data sets has a header of its own, assay_data.h. Everything below is ABI 1.0.
+ * This header is the specification of the library's C interface. It compiles alone, as C99 and
+ * later and as C++11 and later. Loading data sets has a header of its own, assay_data.h.
+ * Everything below is ABI 1.0.
  *
  * In short
  *   assay_context_create     a device, its threads, a log
  *   assay_model_named        a model by name, configured with JSON text
- *   assay_trainer_create     optimizer, schedule, precision; then assay_trainer_step once per batch
+ *   assay_trainer_create     optimizer, schedule, precision; then assay_trainer_step once per
+ *                            batch
  *   assay_checkpoint_save    everything needed to go on bit for bit
  *   assay_predictor_create   inference on a snapshot of the weights
  * examples/train_and_serve.c is a complete program.
  *
- * Names       assay_<noun>_<verb>, ASSAY_<CONSTANT>. Parameters come in the order subject, inputs, options, outputs,
- *             error.
- * Status      Every call that can fail returns assay_status: ASSAY_OK or a negative code. Codes are frozen.
- * Errors      The last parameter, assay_error **err, may be NULL. Otherwise it is set to NULL on success and to an error
- *             object on failure, which the caller frees with assay_error_free. There is no thread-local state. On failure
- *             every other output is set to NULL and nothing else has changed, unless the function says otherwise.
- * Ownership   `T **out` gives the caller a handle, ended by the function its type names. A returned pointer or assay_str is
- *             borrowed, and valid as long as the object it came from. No argument pointer is kept after return; the one
- *             exception is assay_tensor_borrow.
- * Lifetimes   Objects keep what they were made from alive, so frees may come in any order. Every free accepts NULL, cannot
- *             fail, and may be called on any thread, but not while another thread is inside a call with that handle.
- *             Leaving the process without freeing is fine.
- * Threads     A `const T *` may be used by many threads at once. A `T *` needs that handle alone; a second thread that enters
- *             gets ASSAY_E_BUSY and nothing happens. Handles on the same storage share the rule: a model, its trainer and
- *             the tensors that view its weights are one storage, so reading a weight while a step runs gets ASSAY_E_BUSY
- *             and never half-updated numbers. No handle is tied to the thread that made it.
- * Text        assay_str: UTF-8, pointer and size, need not end in a zero byte. {NULL, 0} is empty.
- * Configuration  Rich and rarely read settings are JSON text, documented where they are taken; an unknown key, a wrong type
- *             or a bad value is ASSAY_E_INVALID and the message names the key. 64-bit integers of configurations may be
- *             written as JSON numbers or strings; where reports repeat them, and in reports on checkpoint files, they are
- *             printed as strings, as protobuf's JSON mapping does.
- * Structs     Set struct_size to sizeof the struct, and everything you do not use to zero: zero is always the default. A
- *             struct of an older header, which is shorter, is read as if the missing fields were zero. A longer one, of a
- *             newer header, is accepted if the bytes unknown here are zero, else refused with ASSAY_E_VERSION and their
- *             offset. Output structs are filled up to the caller's struct_size. `next` chains extensions; none is defined
- *             yet, so anything but NULL is refused with ASSAY_E_VERSION. Fields are only ever appended.
- * Memory      Steady state allocates nothing: plans and arenas are made at the first call of a kind and kept.
- * Guest       The library prints nothing, installs no signal or exit handlers, changes no environment, locale or rounding
- *             mode, opens no files but those named and /proc and /sys for what this machine is, and starts threads only for
- *             computation and loaders. A function of the host must return, never unwind through the library. A process
- *             that uses the library and forks must not use it in the child before exec.
- * Synchronous Every call of this version has finished its work when it returns. Asynchronous forms (streams, events) and
- *             process groups will come as further functions; those declared here keep their meaning.
+ * Names       assay_<noun>_<verb>, ASSAY_<CONSTANT>. Parameters come in the order subject,
+ *             inputs, options, outputs, error.
+ * Status      Every call that can fail returns assay_status: ASSAY_OK or a negative code. Codes
+ *             are frozen.
+ * Errors      The last parameter, assay_error **err, may be NULL. Otherwise it is set to NULL on
+ *             success and to an error object on failure, which the caller frees with
+ *             assay_error_free. There is no thread-local state. On failure output handles are
+ *             NULL, output structs are as they were, and nothing else has changed, unless the
+ *             function says otherwise.
+ * Ownership   `T **out` gives the caller a handle, ended by the function its type names. A
+ *             returned pointer or assay_str is borrowed, and valid as long as the object it came
+ *             from. No argument pointer is kept after return; the one exception is
+ *             assay_tensor_borrow.
+ * Lifetimes   Objects keep what they were made from alive, so frees may come in any order. Every
+ *             free accepts NULL, cannot fail, and may be called on any thread, but not while
+ *             another thread is inside a call with that handle. Leaving the process without
+ *             freeing is fine.
+ * Threads     A `const T *` may be used by many threads at once. A `T *` needs that handle
+ *             alone; a second thread that enters gets ASSAY_E_BUSY and nothing happens. Handles
+ *             on the same storage share the rule: a model, its trainer and the tensors that view
+ *             its weights are one storage, so reading a weight while a step runs gets
+ *             ASSAY_E_BUSY and never half-updated numbers. No handle is tied to the thread that
+ *             made it.
+ * Text        assay_str: UTF-8, pointer and size, need not end in a zero byte. {NULL, 0} is
+ *             empty.
+ * Configuration  Rich and rarely read settings are JSON text, documented where they are taken;
+ *                an unknown key, a wrong type or a bad value is ASSAY_E_INVALID and the message
+ *                names the key. 64-bit integers of configurations may be written as JSON numbers
+ *                or strings; where reports repeat them, and in reports on checkpoint files, they
+ *                are printed as strings, as protobuf's JSON mapping does.
+ * Structs     Set struct_size to sizeof the struct, and everything you do not use to zero: zero
+ *             is always the default. A struct of an older header, which is shorter, is read as
+ *             if the missing fields were zero. A longer one, of a newer header, is accepted if
+ *             the bytes unknown here are zero, else refused with ASSAY_E_VERSION and their
+ *             offset. Output structs are filled up to the caller's struct_size. `next` chains
+ *             extensions; none is defined yet, so anything but NULL is refused with
+ *             ASSAY_E_VERSION. Fields are only ever appended.
+ * Memory      Steady state allocates nothing: plans and arenas are made at the first call of a
+ *             kind and kept.
+ * Guest       The library prints nothing, installs no signal or exit handlers, changes no
+ *             environment, locale or rounding mode, opens no files but those named and /proc and
+ *             /sys for what this machine is, and starts threads only for computation and
+ *             loaders. A function of the host must return, never unwind through the library. A
+ *             process that uses the library and forks must not use it in the child before exec.
+ *             Its code stays in the process after dlclose.
+ * Synchronous Every call of this version has finished its work when it returns. Asynchronous
+ *             forms (streams, events) and process groups will come as further functions; those
+ *             declared here keep their meaning.
  *
- * Since and lifecycle: every function says the ABI version that brought it. "stable" functions never change or go within
- * ABI 1; "provisional" ones may change until version 1.0.0 of the library and are stable from then on. */
+ * Since and lifecycle: every function says the ABI version that brought it. "stable" functions
+ * never change or go within ABI 1; "provisional" ones may change until version 1.0.0 of the
+ * library and are stable from then on. */
 #ifndef ASSAY_ASSAY_H
 #define ASSAY_ASSAY_H
 
@@ -63,42 +81,42 @@
 extern "C" {
 #endif
 
-/* ---- Version and status ----------------------------------------------------------------------------------------------- */
+/* ---- Version and status ---------------------------------------------------------------------- */
 
 typedef int32_t assay_status;
 
 /* Frozen: a number is never given a second meaning. */
 enum {
   ASSAY_OK = 0,
-  ASSAY_E_INVALID = -1,      /* an argument, a configuration value, or a call in the wrong state          */
-  ASSAY_E_UNSUPPORTED = -2,  /* a correct request that this build or device cannot serve                  */
-  ASSAY_E_OOM_HOST = -3,     /* out of host memory, or over the context's limit                           */
-  ASSAY_E_OOM_DEVICE = -4,   /* the same for device memory                                                */
-  ASSAY_E_DEVICE = -5,       /* the device or its driver failed                                           */
-  ASSAY_E_IO = -6,           /* the operating system refused a file operation                             */
-  ASSAY_E_FORMAT = -7,       /* a file or text is malformed, truncated or damaged                         */
-  ASSAY_E_VERSION = -8,      /* a file, struct or extension of a version unknown here                     */
-  ASSAY_E_NOT_FOUND = -9,    /* no such file, model, variable or key                                      */
-  ASSAY_E_BUSY = -10,        /* the handle or its storage is in use by another thread                     */
-  ASSAY_E_CANCELLED = -11,   /* assay_context_interrupt, or a progress function, stopped the call         */
-  ASSAY_E_TIMEOUT = -12,     /* not used yet                                                              */
-  ASSAY_E_COMM = -13,        /* not used yet                                                              */
-  ASSAY_E_CALLBACK = -14,    /* a function of the host reported a failure: native_code is its number      */
-  ASSAY_E_NONDETERMINISTIC = -15, /* no deterministic kernel exists for what was asked                    */
-  ASSAY_E_POISONED = -16,    /* an earlier failure left this handle unusable: free it                     */
-  ASSAY_E_INTERNAL = -17,    /* a mistake in this library: please report it                               */
-  ASSAY_E_NONFINITE = -18,   /* the loss or a gradient is NaN or infinite; nothing was updated            */
-  ASSAY_E_END_OF_DATA = -19  /* a loader has no further batch                                             */
+  ASSAY_E_INVALID = -1,     /* an argument, a configuration value, or a call in the wrong state */
+  ASSAY_E_UNSUPPORTED = -2, /* a correct request that this build or device cannot serve */
+  ASSAY_E_OOM_HOST = -3,    /* out of host memory, or over the context's limit */
+  ASSAY_E_OOM_DEVICE = -4,  /* the same for device memory */
+  ASSAY_E_DEVICE = -5,      /* the device or its driver failed */
+  ASSAY_E_IO = -6,          /* the operating system refused a file operation */
+  ASSAY_E_FORMAT = -7,      /* a file or text is malformed, truncated or damaged */
+  ASSAY_E_VERSION = -8,     /* a file, struct or extension of a version unknown here */
+  ASSAY_E_NOT_FOUND = -9,   /* no such file, model, variable or key */
+  ASSAY_E_BUSY = -10,       /* the handle or its storage is in use by another thread */
+  ASSAY_E_CANCELLED = -11,  /* assay_context_interrupt, or a progress function, stopped the call */
+  ASSAY_E_TIMEOUT = -12,    /* not used yet */
+  ASSAY_E_COMM = -13,       /* not used yet */
+  ASSAY_E_CALLBACK = -14, /* a function of the host reported a failure: native_code is its number */
+  ASSAY_E_NONDETERMINISTIC = -15, /* no deterministic kernel exists for what was asked */
+  ASSAY_E_POISONED = -16,         /* an earlier failure left this handle unusable: free it */
+  ASSAY_E_INTERNAL = -17,         /* a mistake in this library: please report it */
+  ASSAY_E_NONFINITE = -18,  /* the loss or a gradient is NaN or infinite; nothing was updated */
+  ASSAY_E_END_OF_DATA = -19 /* a loader has no further batch */
 };
 
-typedef struct assay_error assay_error;         /* assay_error_free       */
-typedef struct assay_context assay_context;     /* assay_context_free     */
-typedef struct assay_tensor assay_tensor;       /* assay_tensor_release   */
-typedef struct assay_model assay_model;         /* assay_model_free       */
-typedef struct assay_trainer assay_trainer;     /* assay_trainer_free     */
-typedef struct assay_predictor assay_predictor; /* assay_predictor_free   */
-typedef struct assay_slot assay_slot;           /* assay_slot_free        */
-typedef struct assay_report assay_report;       /* assay_report_free      */
+typedef struct assay_error assay_error;         /* assay_error_free */
+typedef struct assay_context assay_context;     /* assay_context_free */
+typedef struct assay_tensor assay_tensor;       /* assay_tensor_release */
+typedef struct assay_model assay_model;         /* assay_model_free */
+typedef struct assay_trainer assay_trainer;     /* assay_trainer_free */
+typedef struct assay_predictor assay_predictor; /* assay_predictor_free */
+typedef struct assay_slot assay_slot;           /* assay_slot_free */
+typedef struct assay_report assay_report;       /* assay_report_free */
 
 typedef struct assay_str {
   const char *data;
@@ -113,7 +131,8 @@ typedef struct assay_ext {
   const struct assay_ext *next;
 } assay_ext;
 
-/* The ABI this library offers: major << 16 | minor. A program needs the same major, and at least the minor it was built with.
+/* The ABI this library offers: major << 16 | minor. A program needs the same major, and at least
+ * the minor it was built with.
  *   threads any   since 1.0, stable */
 #define ASSAY_ABI_VERSION ((uint32_t)1 << 16)
 ASSAY_API uint32_t assay_abi_version(void);
@@ -122,17 +141,18 @@ ASSAY_API uint32_t assay_abi_version(void);
  *   threads any   since 1.0, stable */
 ASSAY_API assay_str assay_version_string(void);
 
-/* The name of a code without its prefix, in lower case: "ok", "invalid", "end_of_data"; "unknown" for other numbers; static.
+/* The name of a code without its prefix, in lower case: "ok", "invalid", "end_of_data";
+ * "unknown" for other numbers; static.
  *   threads any   since 1.0, stable */
 ASSAY_API assay_str assay_status_name(assay_status status);
 
-/* ---- Errors ----------------------------------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* Bits of assay_error_info.flags. */
 enum {
-  ASSAY_ERROR_RETRY = 1,    /* the same call may succeed later                 */
-  ASSAY_ERROR_POISONED = 2, /* the handle must be freed                        */
-  ASSAY_ERROR_CALLER = 4    /* the arguments must change                       */
+  ASSAY_ERROR_RETRY = 1,    /* the same call may succeed later */
+  ASSAY_ERROR_POISONED = 2, /* the handle must be freed */
+  ASSAY_ERROR_CALLER = 4    /* the arguments must change */
 };
 
 /* Who gave native_code. Frozen. */
@@ -157,15 +177,17 @@ typedef struct assay_error_info {
   int64_t native_code;
   uint32_t flags;
   uint32_t reserved;
-  assay_str message;  /* one line: what was done, found and expected, and what to do                     */
-  assay_str op_path;  /* the layer, "layer2.0.conv1"; this and the rest are empty where they do not apply */
-  assay_str argument; /* the argument or configuration key at fault                                       */
+  assay_str message; /* one line: what was done, found and expected, and what to do */
+  /* Empty where they do not apply: */
+  assay_str op_path;  /* the layer, "layer2.0.conv1" */
+  assay_str argument; /* the argument or configuration key at fault */
   assay_str expected;
   assay_str actual;
   assay_str hint;
 } assay_error_info;
 
-/* Describes an error. An error is immutable, may travel between threads and outlives every other handle.
+/* Describes an error. An error is immutable, may travel between threads and outlives every other
+ * handle.
  *   e    must not be NULL
  *   out  its texts live as long as e
  *   returns ASSAY_E_INVALID for NULL or a bad struct_size
@@ -175,17 +197,18 @@ ASSAY_API assay_status assay_error_get(const assay_error *e, assay_error_info *o
 /* since 1.0, stable */
 ASSAY_API void assay_error_free(assay_error *e);
 
-/* ---- Reports ---------------------------------------------------------------------------------------------------------- */
+/* ---- Reports --------------------------------------------------------------------------------- */
 
-/* The text of a report: one JSON object, UTF-8, immutable, as long as the report lives. Empty for NULL.
- * The keys are documented at the function that makes the report; further keys may appear. Sizes are bytes, times seconds.
+/* The text of a report: one JSON object, UTF-8, immutable, as long as the report lives. Empty
+ * for NULL. The keys are documented at the function that makes the report; further keys may
+ * appear. Sizes are bytes, times seconds.
  *   threads any   since 1.0, stable */
 ASSAY_API assay_str assay_report_text(const assay_report *r);
 
 /* since 1.0, stable */
 ASSAY_API void assay_report_free(assay_report *r);
 
-/* ---- Devices and contexts --------------------------------------------------------------------------------------------- */
+/* ---- Devices and contexts -------------------------------------------------------------------- */
 
 /* assay_device_id.kind */
 enum { ASSAY_DEVICE_CPU = 0, ASSAY_DEVICE_CUDA = 1 };
@@ -199,12 +222,13 @@ typedef struct assay_device_info {
   size_t struct_size;
   const assay_ext *next;
   assay_device_id id;
-  assay_str name;               /* "AMD EPYC 9R14"; static                                          */
-  assay_str driver;             /* "oneDNN 2.6.3"; static                                           */
-  assay_str unavailable_reason; /* empty if contexts can be made on it, else why not, in words; static */
-  uint64_t mem_total;           /* bytes                                                            */
-  uint64_t mem_free;            /* bytes, now                                                       */
-  int32_t n_threads;            /* CPU: threads a context uses unless told otherwise                */
+  assay_str name;   /* "AMD EPYC 9R14"; static */
+  assay_str driver; /* "oneDNN 2.6.3"; static */
+  /* Empty if contexts can be made on it, else why not, in words; static. */
+  assay_str unavailable_reason;
+  uint64_t mem_total; /* bytes */
+  uint64_t mem_free;  /* bytes, now */
+  int32_t n_threads;  /* CPU: threads a context uses unless told otherwise */
   int32_t reserved;
 } assay_device_info;
 
@@ -221,31 +245,40 @@ typedef struct assay_host {
   size_t struct_size;
   const assay_ext *next;
   uintptr_t user; /* handed to every function below */
-  /* A message for people. component: "trainer"; text: one line without its end. Both last for the call. NULL: no log. */
+  /* A message for people; NULL: no log.
+   *   component  "trainer", ...
+   *   text       one line without its end; both texts last for the call */
   void (*log)(uintptr_t user, int32_t level, assay_str component, assay_str text);
 } assay_host;
 
 typedef struct assay_context_options {
   size_t struct_size;
   const assay_ext *next;
-  int32_t n_threads;  /* threads per kernel; 0: as many as this process may use (affinity mask, cgroup quota) */
-  int32_t log_level;  /* least important level handed to the log; 0: ASSAY_LOG_WARNING                         */
-  uint64_t mem_limit; /* bytes of all models, trainers, predictors and tensors; beyond: ASSAY_E_OOM_HOST; 0: none */
+  /* Threads per kernel; 0: as many as this process may use by affinity mask and cgroup quota. */
+  int32_t n_threads;
+  int32_t log_level; /* least important level handed to the log; 0: ASSAY_LOG_WARNING */
+  /* Bytes of all models, trainers, predictors and tensors; 0: no limit. Beyond it calls fail with
+   * ASSAY_E_OOM_HOST. */
+  uint64_t mem_limit;
 } assay_context_options;
 
 /* Makes a context: the devices to work on and what they share. Does not touch other contexts.
  *   options, host  NULL for all defaults; copied
- *   devices        n_devices of them; NULL and 0: the CPU. One device in this version. A device that cannot be used is an
- *                  error, never replaced by another
- *   errors  ASSAY_E_INVALID; ASSAY_E_UNSUPPORTED with the device's unavailable_reason; ASSAY_E_OOM_HOST
+ *   devices        n_devices of them; NULL and 0: the CPU. One device in this version. A device
+ *                  that cannot be used is an error, never replaced by another
+ *   errors  ASSAY_E_INVALID; ASSAY_E_UNSUPPORTED with the device's unavailable_reason;
+ *           ASSAY_E_OOM_HOST
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_context_create(const assay_context_options *options, const assay_host *host,
-                                            const assay_device_id *devices, size_t n_devices, assay_context **out,
+ASSAY_API assay_status assay_context_create(const assay_context_options *options,
+                                            const assay_host *host, const assay_device_id *devices,
+                                            size_t n_devices, assay_context **out,
                                             assay_error **err);
 
-/* Stops every call now running in this context on other threads: steps, evaluations, predictions, conversions, loaders. Each
- * returns ASSAY_E_CANCELLED at the next kernel or record; a stopped step has updated nothing, and every handle may be used
- * again. Calls that begin later are not affected. Takes a lock: not for signal handlers.
+/* Stops every call now running in this context on other threads: steps, evaluations,
+ * predictions, conversions, loaders. Each
+ * returns ASSAY_E_CANCELLED at the next kernel or record; a stopped step has updated nothing,
+ * and every handle may be used again. Calls that begin later are not affected. Takes a lock: not
+ * for signal handlers.
  *   returns ASSAY_E_INVALID for NULL
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_context_interrupt(const assay_context *c);
@@ -253,29 +286,32 @@ ASSAY_API assay_status assay_context_interrupt(const assay_context *c);
 typedef struct assay_mem_stats {
   size_t struct_size;
   const assay_ext *next;
-  uint64_t in_use; /* bytes held by all objects of the context on this device    */
-  uint64_t peak;   /* the most in_use has been                                   */
-  uint64_t limit;  /* of assay_context_options; 0: none                          */
-  uint64_t blocks; /* number of blocks behind in_use                             */
+  uint64_t in_use; /* bytes held by all objects of the context on this device */
+  uint64_t peak;   /* the most in_use has been */
+  uint64_t limit;  /* of assay_context_options; 0: none */
+  uint64_t blocks; /* number of blocks behind in_use */
 } assay_mem_stats;
 
-/* What models, optimizer state, plans and tensors take. The library's own bookkeeping is not counted.
+/* What models, optimizer state, plans and tensors take. The library's own bookkeeping is not
+ * counted.
  *   errors  ASSAY_E_INVALID; ASSAY_E_NOT_FOUND if the context does not have the device
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_context_mem_stats(const assay_context *c, assay_device_id device, assay_mem_stats *out,
-                                               assay_error **err);
+ASSAY_API assay_status assay_context_mem_stats(const assay_context *c, assay_device_id device,
+                                               assay_mem_stats *out, assay_error **err);
 
 /* What a result depends on besides its inputs.
- *   report  library_version, abi_version, compiler, build_type, assertions, device {kind, index, name, driver, threads,
- *           mem_total, mem_free}, cpu_flags [..], operating_system, machine
+ *   report  library_version, abi_version, compiler, build_type, assertions, device {kind, index,
+ *           name, driver, threads, mem_total, mem_free}, cpu_flags [..], operating_system,
+ *           machine
  *   errors  ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_env_report(const assay_context *c, assay_report **out, assay_error **err);
+ASSAY_API assay_status assay_env_report(const assay_context *c, assay_report **out,
+                                        assay_error **err);
 
 /* since 1.0, stable */
 ASSAY_API void assay_context_free(assay_context *c);
 
-/* ---- Tensors ---------------------------------------------------------------------------------------------------------- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
 typedef int32_t assay_dtype;
 /* Frozen; also stored in checkpoints. */
@@ -293,21 +329,23 @@ enum { ASSAY_MAX_NDIM = 8 };
 
 /* Bits of assay_tensor_info.flags. */
 enum {
-  ASSAY_TENSOR_READ_ONLY = 1, /* assay_tensor_write is refused                            */
-  ASSAY_TENSOR_VIEW = 2       /* the memory belongs to a model, a slot or a loader         */
+  ASSAY_TENSOR_READ_ONLY = 1, /* assay_tensor_write is refused */
+  ASSAY_TENSOR_VIEW = 2       /* the memory belongs to a model, a slot or a loader */
 };
 
-/* Tensors are dense and row-major: the last axis is contiguous. Images are [batch, rows, columns, channels]. */
+/* Tensors are dense and row-major: the last axis is contiguous. Images are [batch, rows, columns,
+ * channels]. */
 typedef struct assay_tensor_info {
   size_t struct_size;
   const assay_ext *next;
   assay_dtype dtype;
   int32_t ndim;
   assay_device_id device;
-  const int64_t *shape; /* ndim sizes; lives as long as the tensor                                          */
-  uint64_t bytes;       /* of the elements                                                                  */
-  void *data;           /* the elements, if the host can address them, else NULL. Reading there counts as a
-                           `const assay_tensor *` use, writing as an `assay_tensor *` use; no guard watches */
+  const int64_t *shape; /* ndim sizes; lives as long as the tensor */
+  uint64_t bytes;       /* of the elements */
+  /* The elements, if the host can address them, else NULL. Reading there counts as a
+   * `const assay_tensor *` use and writing as an `assay_tensor *` use, which no guard watches. */
+  void *data;
   uint32_t flags;
   uint32_t reserved;
 } assay_tensor_info;
@@ -317,34 +355,41 @@ typedef struct assay_tensor_info {
  *   ndim    0 to ASSAY_MAX_NDIM
  *   errors  ASSAY_E_INVALID; ASSAY_E_NOT_FOUND: not a device of this context; ASSAY_E_OOM_HOST
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_tensor_new(const assay_context *c, assay_device_id device, assay_dtype dtype,
-                                        const int64_t *shape, int32_t ndim, assay_tensor **out, assay_error **err);
+ASSAY_API assay_status assay_tensor_new(const assay_context *c, assay_device_id device,
+                                        assay_dtype dtype, const int64_t *shape, int32_t ndim,
+                                        assay_tensor **out, assay_error **err);
 
 /* A tensor on memory of the host, without a copy. The one call whose pointer argument is kept.
- *   data     dense, row-major, aligned to its element; kept until release is called. NULL only for 0 elements
+ *   data     dense, row-major, aligned to its element; kept until release is called. NULL only
+ *            for 0 elements
  *   bytes    size of the memory; at least that of the elements
- *   release  called once, when the last handle is gone, on the thread of that call; may be NULL. Not called on failure
+ *   release  called once, when the last handle is gone, on the thread of that call; may be NULL.
+ *            Not called on failure
  *   errors   ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_tensor_borrow(const assay_context *c, void *data, size_t bytes, assay_dtype dtype,
-                                           const int64_t *shape, int32_t ndim, void (*release)(uintptr_t user),
-                                           uintptr_t user, assay_tensor **out, assay_error **err);
+ASSAY_API assay_status assay_tensor_borrow(const assay_context *c, void *data, size_t bytes,
+                                           assay_dtype dtype, const int64_t *shape, int32_t ndim,
+                                           void (*release)(uintptr_t user), uintptr_t user,
+                                           assay_tensor **out, assay_error **err);
 
 /*   errors  ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_tensor_get_info(const assay_tensor *t, assay_tensor_info *out, assay_error **err);
+ASSAY_API assay_status assay_tensor_get_info(const assay_tensor *t, assay_tensor_info *out,
+                                             assay_error **err);
 
 /* Copies all elements to dst.
  *   bytes   exactly the tensor's size
  *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY while a step or a write uses the storage
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_tensor_read(const assay_tensor *t, void *dst, size_t bytes, assay_error **err);
+ASSAY_API assay_status assay_tensor_read(const assay_tensor *t, void *dst, size_t bytes,
+                                         assay_error **err);
 
 /* Copies all elements from src.
  *   bytes   exactly the tensor's size
  *   errors  ASSAY_E_INVALID, also for read-only tensors; ASSAY_E_BUSY
  *   threads alone   since 1.0, stable */
-ASSAY_API assay_status assay_tensor_write(assay_tensor *t, const void *src, size_t bytes, assay_error **err);
+ASSAY_API assay_status assay_tensor_write(assay_tensor *t, const void *src, size_t bytes,
+                                          assay_error **err);
 
 /* Another owner of the same tensor: returns t. Each retain needs a release. NULL for NULL.
  *   threads any   since 1.0, stable */
@@ -354,189 +399,215 @@ ASSAY_API assay_tensor *assay_tensor_retain(const assay_tensor *t);
  *   threads any   since 1.0, stable */
 ASSAY_API void assay_tensor_release(assay_tensor *t);
 
-/* ---- Models ----------------------------------------------------------------------------------------------------------- */
+/* ---- Models ---------------------------------------------------------------------------------- */
 
 /* The architectures that assay_model_named knows.
  *   report  models [{name, summary, config {..defaults..}}]
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
 
-/* A model by name, without weights: it gets them from assay_model_initialize, assay_model_load_weights,
- * assay_checkpoint_load, or assay_trainer_create if nothing else gave them. Takes little memory until then.
+/* A model by name, without weights: it gets them from assay_model_initialize,
+ * assay_model_load_weights, assay_checkpoint_load, or assay_trainer_create if nothing else gave
+ * them. Takes little memory until then.
  *   arch         "cnn", "resnet18", ... (assay_model_list)
  *   config_json  keys of that architecture; empty: its defaults. assay_model_list shows them all
  *   errors  ASSAY_E_NOT_FOUND, listing the names; ASSAY_E_INVALID naming the key
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_model_named(const assay_context *c, assay_str arch, assay_str config_json, assay_model **out,
+ASSAY_API assay_status assay_model_named(const assay_context *c, assay_str arch,
+                                         assay_str config_json, assay_model **out,
                                          assay_error **err);
 
 /* What the model is.
  *   report  architecture, config {..}, parameters (count), parameter_bytes, initialized,
- *           inputs [{name, dtype, sample_shape [..], classes, label}] in the order of a batch; predictions take those that
- *           are not labels,
+ *           inputs [{name, dtype, sample_shape [..], classes, label}] in the order of a batch;
+ *           predictions take those that are not labels,
  *           variables [{name, role, dtype, shape [..], elements}]
  *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_model_report(const assay_model *m, assay_report **out, assay_error **err);
+ASSAY_API assay_status assay_model_report(const assay_model *m, assay_report **out,
+                                          assay_error **err);
 
 /* assay_model_check modes */
 enum { ASSAY_MODE_TRAIN = 1, ASSAY_MODE_EVAL = 2, ASSAY_MODE_PREDICT = 3 };
 
-/* Would this work here, and what would it take? Plans everything exactly as the real call would, on address space without
- * memory behind it: cheap enough to ask before any weight is allocated.
+/* Would this work here, and what would it take? Plans everything exactly as the real call would,
+ * on address space without memory behind it: cheap enough to ask before any weight is allocated.
  *   device       of the model's context
- *   mode         ASSAY_MODE_TRAIN and _EVAL: config_json is that of assay_trainer_create (batch_size is needed);
- *                ASSAY_MODE_PREDICT: that of assay_predictor_create, for a batch of max_batch
- *   report  architecture, device, mode, precision, batch, parameters, flops and bytes (of one call; 2 flops per multiply-add),
+ *   mode         ASSAY_MODE_TRAIN and _EVAL: config_json is that of assay_trainer_create
+ *                (batch_size is needed); ASSAY_MODE_PREDICT: that of assay_predictor_create, for
+ *                a batch of max_batch
+ *   report  architecture, device, mode, precision, batch, parameters, flops and bytes (of one
+ *           call; 2 flops per multiply-add),
  *           determinism ("run-to-run": same inputs and seed, same bits on this machine),
- *           memory {weights, statistics, gradients, optimizer, arena, arena_unshared, arena_floor, inputs, constants, total},
- *           ops [{op, scope, direction ("forward", "backward", "update"), output, kernel, flops, bytes, scratch}] in order,
+ *           memory {weights, statistics, gradients, optimizer, arena, arena_unshared,
+ *           arena_floor, inputs, constants, total},
+ *           ops [{op, scope, direction ("forward", "backward", "update"), output, kernel, flops,
+ *           bytes, scratch}] in order,
  *           passes [{name, changed, seconds, nodes_after}]
- *   errors  ASSAY_E_UNSUPPORTED names the op, its place, its types and why; ASSAY_E_INVALID; ASSAY_E_NOT_FOUND: device
- *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_model_check(const assay_model *m, assay_device_id device, int32_t mode, assay_str config_json,
-                                         assay_report **out, assay_error **err);
+ *   errors  ASSAY_E_UNSUPPORTED names the op, its place, its types and why; ASSAY_E_INVALID;
+ *           ASSAY_E_NOT_FOUND: device
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_model_check(const assay_model *m, assay_device_id device, int32_t mode,
+                                         assay_str config_json, assay_report **out,
+                                         assay_error **err);
 
-/* Draws first weights from the seed. The same seed gives the same weights whatever else is done, and is what
- * assay_trainer_create does for a model without weights.
+/* Draws first weights from the seed. The same seed gives the same weights whatever else is done,
+ * and is what assay_trainer_create does for a model without weights.
  *   errors  ASSAY_E_INVALID if the model has weights already; ASSAY_E_BUSY; ASSAY_E_OOM_HOST
  *   threads alone   since 1.0, stable */
 ASSAY_API assay_status assay_model_initialize(assay_model *m, uint64_t seed, assay_error **err);
 
 /* Tensors of a variable. Frozen. */
 enum {
-  ASSAY_KIND_VALUE = 1,    /* the weight, f32, also under mixed precision             */
-  ASSAY_KIND_GRADIENT = 2, /* of the last assay_trainer_backward or step              */
-  ASSAY_KIND_MOMENT1 = 3,  /* momentum, or Adam's m                                   */
-  ASSAY_KIND_MOMENT2 = 4,  /* Adam's v                                                */
-  ASSAY_KIND_EMA = 5,      /* moving average of the weight                            */
-  ASSAY_KIND_STATISTIC = 6 /* running mean or variance of a normalisation             */
+  ASSAY_KIND_VALUE = 1,    /* the weight, f32, also under mixed precision */
+  ASSAY_KIND_GRADIENT = 2, /* of the last assay_trainer_backward or step */
+  ASSAY_KIND_MOMENT1 = 3,  /* momentum, or Adam's m */
+  ASSAY_KIND_MOMENT2 = 4,  /* Adam's v */
+  ASSAY_KIND_EMA = 5,      /* moving average of the weight */
+  ASSAY_KIND_STATISTIC = 6 /* running mean or variance of a normalisation */
 };
 
-/* A tensor of the model by name, without a copy: reads show the present numbers, writes change what is trained. Keeps the model
- * alive. Gradients may be edited between assay_trainer_backward and assay_trainer_apply.
+/* A tensor of the model by name, without a copy: reads show the present numbers, writes change
+ * what is trained. Keeps the model alive. Gradients may be edited between assay_trainer_backward
+ * and assay_trainer_apply.
  *   name    of assay_model_report, "block1.conv.weight"
- *   errors  ASSAY_E_NOT_FOUND: no such variable, or nothing in this training keeps that kind of it;
- *           ASSAY_E_INVALID: the model has no weights yet; ASSAY_E_BUSY
+ *   errors  ASSAY_E_NOT_FOUND: no such variable, or nothing in this training keeps that kind of
+ *           it; ASSAY_E_INVALID: the model has no weights yet; ASSAY_E_BUSY
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_model_tensor(const assay_model *m, assay_str name, int32_t kind, assay_tensor **out,
-                                          assay_error **err);
+ASSAY_API assay_status assay_model_tensor(const assay_model *m, assay_str name, int32_t kind,
+                                          assay_tensor **out, assay_error **err);
 
 /* Flags of assay_model_load_weights. */
-enum { ASSAY_WEIGHTS_PARTIAL = 1 /* load what fits and report the rest; the model must have weights already */ };
+enum {
+  /* Load what fits and report the rest; the model must have weights already. */
+  ASSAY_WEIGHTS_PARTIAL = 1
+};
 
-/* Loads weights and statistics into a model that has no trainer. Without ASSAY_WEIGHTS_PARTIAL anything missing or of a wrong
- * shape is an error, and nothing is changed.
+/* Loads weights and statistics into a model that has no trainer. Without ASSAY_WEIGHTS_PARTIAL
+ * anything missing or of a wrong shape is an error, and nothing is changed.
  *   format    "safetensors", or "checkpoint" (of the same model configuration)
- *   map_json  safetensors: how names and layouts there map to ours, {"rules": [{"file": "layers.*.w", "model":
- *             "layer*.weight", "layout": "SAME", "OIHW", "HWIO" or "IO", "role": "value" or "statistic"}]}; the first rule
- *             that matches decides; empty: names and layouts are ours
+ *   map_json  safetensors: how names and layouts there map to ours, {"rules": [{"file":
+ *             "layers.*.w", "model": "layer*.weight", "layout": "SAME", "OIHW", "HWIO" or "IO",
+ *             "role": "value" or "statistic"}]}; the first rule that matches decides; empty:
+ *             names and layouts are ours
  *   flags     bits of ASSAY_WEIGHTS_*
  *   out       may be NULL
- *   report    path, loaded [{model, file, cast, layout}], missing [..], unused [..], mismatched [{model, file, expected,
- *             actual}]
- *   errors    ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION; ASSAY_E_INVALID; ASSAY_E_BUSY
+ *   report    path, loaded [{model, file, cast, layout}], missing [..], unused [..], mismatched
+ *             [{model, file, expected, actual}]
+ *   errors    ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION; ASSAY_E_INVALID;
+ *             ASSAY_E_BUSY
  *   threads alone   since 1.0, stable */
-ASSAY_API assay_status assay_model_load_weights(assay_model *m, assay_str path, assay_str format, assay_str map_json,
-                                                uint32_t flags, assay_report **out, assay_error **err);
+ASSAY_API assay_status assay_model_load_weights(assay_model *m, assay_str path, assay_str format,
+                                                assay_str map_json, uint32_t flags,
+                                                assay_report **out, assay_error **err);
 
 /* Writes weights and statistics, whole and durable or not at all.
  *   format    "safetensors"
  *   map_json  as for loading; the file gets the names and layouts of its side
  *   errors    ASSAY_E_INVALID; ASSAY_E_IO; ASSAY_E_NOT_FOUND: no such folder; ASSAY_E_BUSY
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_model_save_weights(const assay_model *m, assay_str path, assay_str format,
-                                                assay_str map_json, assay_error **err);
+ASSAY_API assay_status assay_model_save_weights(const assay_model *m, assay_str path,
+                                                assay_str format, assay_str map_json,
+                                                assay_error **err);
 
 /* since 1.0, stable */
 ASSAY_API void assay_model_free(assay_model *m);
 
-/* ---- Training --------------------------------------------------------------------------------------------------------- */
+/* ---- Training -------------------------------------------------------------------------------- */
 
 /* Precision. Frozen. */
 enum {
   ASSAY_PRECISION_FP32 = 1,
-  ASSAY_PRECISION_TF32 = 2,     /* f32, matrix units may round operands (GPU)                    */
-  ASSAY_PRECISION_AMP_FP16 = 3, /* f16 matrix operands, f32 masters, loss scaling (GPU)          */
-  ASSAY_PRECISION_AMP_BF16 = 4  /* bf16 matrix operands, f32 masters                             */
+  ASSAY_PRECISION_TF32 = 2,     /* f32, matrix units may round operands (GPU) */
+  ASSAY_PRECISION_AMP_FP16 = 3, /* f16 matrix operands, f32 masters, loss scaling (GPU) */
+  ASSAY_PRECISION_AMP_BF16 = 4  /* bf16 matrix operands, f32 masters */
 };
 
 /* The scalars most programs set. Each has a twin in config_json; giving both is ASSAY_E_INVALID. */
 typedef struct assay_trainer_options {
   size_t struct_size;
   const assay_ext *next;
-  int64_t batch_size;      /* samples of a training batch; needed here or in config_json           */
-  int64_t eval_batch_size; /* 0: the same                                                          */
-  int64_t accumulate;      /* micro-batches averaged into one update; 0: 1                         */
-  uint64_t seed;           /* of first weights and dropout                                         */
-  double learning_rate;    /* at schedule factor 1, positive; config_json: optimizer.learning_rate */
-  int32_t precision;       /* ASSAY_PRECISION_*; 0: FP32                                           */
+  int64_t batch_size;      /* samples of a training batch; needed here or in config_json */
+  int64_t eval_batch_size; /* 0: the same */
+  int64_t accumulate;      /* micro-batches averaged into one update; 0: 1 */
+  uint64_t seed;           /* of first weights and dropout */
+  double learning_rate; /* at schedule factor 1, positive; config_json: optimizer.learning_rate */
+  int32_t precision;    /* ASSAY_PRECISION_*; 0: FP32 */
   int32_t reserved;
 } assay_trainer_options;
 
-/* A trainer of m on the model's context. A model has one trainer at a time; a new one starts at step 0 with fresh optimizer
- * state and the model's present weights.
+/* A trainer of m on the model's context. A model has one trainer at a time; a new one starts at
+ * step 0 with fresh optimizer state and the model's present weights.
  *   options      may be NULL
- *   config_json  {"optimizer": {"name": "sgd", "adam", "adamw" or "lamb", "learning_rate", "momentum", "nesterov",
- *                  "momentum_convention": "pytorch" or "sutskever", "beta1", "beta2", "epsilon",
- *                  "epsilon_form": "pytorch" or "tensorflow", "bias_correction", "weight_decay", "clip_norm", "ema_decay",
- *                  "group": [{"match": ["*.bias"], "weight_decay", "lr_scale", "no_trust_ratio"}]},
- *                "schedule": {"name": "constant", "step", "polynomial", "cosine" or "exponential", "warmup_steps",
- *                  "total_steps", "end_factor", "power", "gamma", "boundaries", "decay_steps"},
- *                "loss_scale": {"mode": "none", "static" or "dynamic", "initial", "growth", "backoff", "interval",
- *                  "minimum", "maximum"},
- *                "batch_size", "eval_batch_size", "accumulate", "precision": "fp32" or "amp-bf16", "seed",
- *                "label_smoothing", "disabled_pass": [..]}
+ *   config_json  {"optimizer": {"name": "sgd", "adam", "adamw" or "lamb", "learning_rate",
+ *                "momentum", "nesterov", "momentum_convention": "pytorch" or "sutskever",
+ *                "beta1", "beta2", "epsilon", "epsilon_form": "pytorch" or "tensorflow",
+ *                "bias_correction", "weight_decay", "clip_norm", "ema_decay",
+ *                  "group": [{"match": ["*.bias"], "weight_decay", "lr_scale",
+ *                  "no_trust_ratio"}]},
+ *                "schedule": {"name": "constant", "step", "polynomial", "cosine" or
+ *                  "exponential", "warmup_steps", "total_steps", "end_factor", "power", "gamma",
+ *                  "boundaries", "decay_steps"},
+ *                "loss_scale": {"mode": "none", "static" or "dynamic", "initial", "growth",
+ *                  "backoff", "interval", "minimum", "maximum"},
+ *                "batch_size", "eval_batch_size", "accumulate", "precision": "fp32" or
+ *                "amp-bf16", "seed", "label_smoothing", "disabled_pass": [..]}
  *                clip_norm, ema_decay, label_smoothing, weight_decay, momentum: 0 is none
- *   errors  ASSAY_E_INVALID naming the key, also if the model has a trainer; ASSAY_E_UNSUPPORTED; ASSAY_E_BUSY;
- *           ASSAY_E_OOM_HOST
+ *   errors  ASSAY_E_INVALID naming the key, also if the model has a trainer;
+ *           ASSAY_E_UNSUPPORTED; ASSAY_E_BUSY; ASSAY_E_OOM_HOST
  *   threads alone (m)   since 1.0, stable */
-ASSAY_API assay_status assay_trainer_create(assay_model *m, const assay_trainer_options *options, assay_str config_json,
-                                            assay_trainer **out, assay_error **err);
+ASSAY_API assay_status assay_trainer_create(assay_model *m, const assay_trainer_options *options,
+                                            assay_str config_json, assay_trainer **out,
+                                            assay_error **err);
 
 /* Bits of assay_step_info.flags. */
 enum {
-  ASSAY_STEP_UPDATED = 1,          /* the weights changed                                             */
-  ASSAY_STEP_SKIPPED_NONFINITE = 2 /* dynamic loss scaling met a NaN or infinity: nothing was updated */
+  ASSAY_STEP_UPDATED = 1, /* the weights changed */
+  /* Dynamic loss scaling met a NaN or infinity: nothing was updated. */
+  ASSAY_STEP_SKIPPED_NONFINITE = 2
 };
 
 typedef struct assay_step_info {
   size_t struct_size;
   const assay_ext *next;
-  int64_t step;         /* updates done, this one included                                   */
-  int64_t micro_step;   /* batches since the last update                                     */
-  int64_t samples;      /* training samples seen since step 0                                */
-  double loss;          /* mean over the batch, nats                                         */
-  double grad_norm;     /* global L2 norm before clipping; 0 without an update               */
+  int64_t step;       /* updates done, this one included */
+  int64_t micro_step; /* batches since the last update */
+  int64_t samples;    /* training samples seen since step 0 */
+  double loss;        /* mean over the batch, nats */
+  double grad_norm;   /* global L2 norm before clipping; 0 without an update */
   double loss_scale;
-  double learning_rate; /* of this update                                                    */
-  double seconds;       /* wall time of the call                                             */
+  double learning_rate; /* of this update */
+  double seconds;       /* wall time of the call */
   uint32_t flags;
   uint32_t reserved;
 } assay_step_info;
 
-/* One training step on one batch: forward, backward and, at every accumulate-th call, the update.
- *   batch   n tensors in host memory, the model's inputs in their order, each [batch_size, sample...]: images f32, labels i32
- *           in [0, classes)
+/* One training step on one batch: forward, backward and, at every accumulate-th call, the
+ * update.
+ *   batch   n tensors in host memory, the model's inputs in their order, each [batch_size,
+ *           sample...]: images f32, labels i32 in [0, classes)
  *   info    may be NULL
  *   errors  ASSAY_E_INVALID: wrong number, type or shape of tensors, a label out of range;
- *           ASSAY_E_NONFINITE unless loss scaling is dynamic; ASSAY_E_CANCELLED; ASSAY_E_BUSY. Weights, optimizer state and
- *           counters are then as before the call
+ *           ASSAY_E_NONFINITE unless loss scaling is dynamic; ASSAY_E_CANCELLED; ASSAY_E_BUSY.
+ *           Weights, optimizer state and counters are then as before the call
  *   threads alone, with the model   since 1.0, stable */
-ASSAY_API assay_status assay_trainer_step(assay_trainer *t, const assay_tensor *const *batch, size_t n,
-                                          assay_step_info *info, assay_error **err);
+ASSAY_API assay_status assay_trainer_step(assay_trainer *t, const assay_tensor *const *batch,
+                                          size_t n, assay_step_info *info, assay_error **err);
 
-/* The first half of a step: gradients of one batch, added to those of the calls since the last update. Bit-equal to step when
- * followed by assay_trainer_apply. Arguments and errors as assay_trainer_step; ASSAY_E_INVALID when `accumulate` batches
- * are waiting already.
+/* The first half of a step: gradients of one batch, added to those of the calls since the last
+ * update. Bit-equal to step when followed by assay_trainer_apply. Arguments and errors as
+ * assay_trainer_step; ASSAY_E_INVALID when `accumulate` batches are waiting already.
  *   threads alone, with the model   since 1.0, stable */
-ASSAY_API assay_status assay_trainer_backward(assay_trainer *t, const assay_tensor *const *batch, size_t n,
-                                              assay_step_info *info, assay_error **err);
+ASSAY_API assay_status assay_trainer_backward(assay_trainer *t, const assay_tensor *const *batch,
+                                              size_t n, assay_step_info *info, assay_error **err);
 
-/* The second half: the update from the gradients, which may have been edited (assay_model_tensor).
- *   errors  ASSAY_E_INVALID before `accumulate` backward calls; ASSAY_E_NONFINITE; ASSAY_E_CANCELLED; ASSAY_E_BUSY
+/* The second half: the update from the gradients, which may have been edited
+ * (assay_model_tensor).
+ *   errors  ASSAY_E_INVALID before `accumulate` backward calls; ASSAY_E_NONFINITE;
+ *           ASSAY_E_CANCELLED; ASSAY_E_BUSY
  *   threads alone, with the model   since 1.0, stable */
-ASSAY_API assay_status assay_trainer_apply(assay_trainer *t, assay_step_info *info, assay_error **err);
+ASSAY_API assay_status assay_trainer_apply(assay_trainer *t, assay_step_info *info,
+                                           assay_error **err);
 
 /* Flags of assay_trainer_eval. */
 enum { ASSAY_EVAL_EMA = 1 /* with the moving averages; needs optimizer.ema_decay */ };
@@ -544,149 +615,176 @@ enum { ASSAY_EVAL_EMA = 1 /* with the moving averages; needs optimizer.ema_decay
 typedef struct assay_eval_info {
   size_t struct_size;
   const assay_ext *next;
-  int64_t samples; /* rows that counted: those whose label is not -1                   */
-  double loss_sum; /* nats, over these rows                                            */
-  double top1;     /* how many were classified right                                   */
-  double top5;     /* ... or among the five best                                       */
-  double seconds;  /* wall time of the call                                            */
+  int64_t samples; /* rows that counted: those whose label is not -1 */
+  double loss_sum; /* nats, over these rows */
+  double top1;     /* how many were classified right */
+  double top5;     /* ... or among the five best */
+  double seconds;  /* wall time of the call */
 } assay_eval_info;
 
-/* Evaluates one batch with the statistics of training, without dropout; changes nothing. Mode is the call: there is no switch to
- * forget.
+/* Evaluates one batch with the statistics of training, without dropout; changes nothing. Mode is
+ * the call: there is no switch to forget.
  *   batch   as for step, of eval_batch_size rows; rows of label -1 are padding
  *   errors  as assay_trainer_step, less ASSAY_E_NONFINITE
  *   threads alone, with the model   since 1.0, stable */
-ASSAY_API assay_status assay_trainer_eval(assay_trainer *t, const assay_tensor *const *batch, size_t n, uint32_t flags,
-                                          assay_eval_info *info, assay_error **err);
+ASSAY_API assay_status assay_trainer_eval(assay_trainer *t, const assay_tensor *const *batch,
+                                          size_t n, uint32_t flags, assay_eval_info *info,
+                                          assay_error **err);
 
 /* Changes a setting between steps.
  *   key     "learning_rate" (the rate at schedule factor 1) or "loss_scale"
  *   errors  ASSAY_E_NOT_FOUND: no such key; ASSAY_E_INVALID: bad value; ASSAY_E_BUSY
  *   threads alone, with the model   since 1.0, stable */
-ASSAY_API assay_status assay_trainer_set(assay_trainer *t, assay_str key, double value, assay_error **err);
+ASSAY_API assay_status assay_trainer_set(assay_trainer *t, assay_str key, double value,
+                                         assay_error **err);
 
-/* Attaches a text of the host, or the cursor of its data loader, to the trainer. All are saved with every checkpoint and
- * come back with assay_checkpoint_load.
+/* Attaches a text of the host, or the cursor of its data loader, to the trainer. All are saved
+ * with every checkpoint and come back with assay_checkpoint_load.
  *   key     UTF-8, 1 to 255 bytes, not beginning with "assay.", or "assay.cursor"
  *   value   text, copied; of "assay.cursor" any bytes. {NULL, 0} removes the key
  *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY
  *   threads alone, with the model   since 1.0, stable */
-ASSAY_API assay_status assay_trainer_set_metadata(assay_trainer *t, assay_str key, assay_str value, assay_error **err);
+ASSAY_API assay_status assay_trainer_set_metadata(assay_trainer *t, assay_str key, assay_str value,
+                                                  assay_error **err);
 
 /* Reads such a text.
- *   value   borrowed until the next assay_trainer_set_metadata or assay_checkpoint_load of this trainer
+ *   value   borrowed until the next assay_trainer_set_metadata or assay_checkpoint_load of this
+ *           trainer
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_INVALID; ASSAY_E_BUSY
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_trainer_get_metadata(const assay_trainer *t, assay_str key, assay_str *value,
-                                                  assay_error **err);
+ASSAY_API assay_status assay_trainer_get_metadata(const assay_trainer *t, assay_str key,
+                                                  assay_str *value, assay_error **err);
 
 /* Where training stands and how it is done. Compiles the step if no step was done yet.
  *   report  architecture, config {..resolved..}, step, samples, loss_scale,
- *           groups [{name, group, weight_decay, lr_scale, trust_ratio}] one row per trained variable,
- *           memory {..} and passes [..] as in assay_model_check, plan [..]: the compiled step, a line per node with its place in
- *           the arena and its kernel
+ *           groups [{name, group, weight_decay, lr_scale, trust_ratio}] one row per trained
+ *           variable,
+ *           memory {..} and passes [..] as in assay_model_check, plan [..]: the compiled step, a
+ *           line per node with its place in the arena and its kernel
  *   errors  ASSAY_E_INVALID; ASSAY_E_UNSUPPORTED; ASSAY_E_OOM_HOST; ASSAY_E_BUSY
  *   threads alone, with the model   since 1.0, stable */
-ASSAY_API assay_status assay_trainer_report(assay_trainer *t, assay_report **out, assay_error **err);
+ASSAY_API assay_status assay_trainer_report(assay_trainer *t, assay_report **out,
+                                            assay_error **err);
 
-/* Times every node of the training step on the data of the last batch (zeros before the first). Weights, optimizer state and
- * counters are put back afterwards; this takes a copy of them for the time of the call.
+/* Times every node of the training step on the data of the last batch (zeros before the first).
+ * Weights, optimizer state and counters are put back afterwards; this takes a copy of them for
+ * the time of the call.
  *   repeats  1 to 1000 steps; each time is the median
- *   report  repeats, seconds (sum of rows), memory {..},
- *           rows [{op, scope, direction, output, kernel, seconds, flops, bytes}]
+ *   report  repeats, seconds (sum of rows), memory {..}, rows [{op, scope, direction, output,
+ *           kernel, seconds, flops, bytes}]
  *   errors  ASSAY_E_INVALID, also between backward and apply; ASSAY_E_BUSY; ASSAY_E_OOM_HOST
- *   threads alone, with the model   since 1.0, stable */
-ASSAY_API assay_status assay_trainer_profile(assay_trainer *t, int32_t repeats, assay_report **out, assay_error **err);
+ *   threads alone, with the model   since 1.0, provisional */
+ASSAY_API assay_status assay_trainer_profile(assay_trainer *t, int32_t repeats, assay_report **out,
+                                             assay_error **err);
 
 /* since 1.0, stable */
 ASSAY_API void assay_trainer_free(assay_trainer *t);
 
-/* ---- Checkpoints ------------------------------------------------------------------------------------------------------ */
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
 
 /* Parts of a checkpoint. Frozen; also stored in files. */
 enum {
   ASSAY_PART_WEIGHTS = 1,
-  ASSAY_PART_MOMENTS = 2,       /* of the optimizer                                        */
+  ASSAY_PART_MOMENTS = 2, /* of the optimizer */
   ASSAY_PART_EMA = 4,
-  ASSAY_PART_STATISTICS = 8,    /* running means and variances                             */
-  ASSAY_PART_TRAINER_STATE = 16, /* counters, loss scale, metadata                         */
+  ASSAY_PART_STATISTICS = 8,     /* running means and variances */
+  ASSAY_PART_TRAINER_STATE = 16, /* counters, loss scale, metadata */
   ASSAY_PART_ALL = 31
 };
 
-/* Writes a checkpoint. The file appears under its name whole and durable, or not at all: whatever stops the writer leaves the
- * previous file as it was. Everything in it is under a checksum.
+/* Writes a checkpoint. The file appears under its name whole and durable, or not at all:
+ * whatever stops the writer leaves the previous file as it was. Everything in it is under a
+ * checksum.
  *   path    UTF-8
- *   parts   bits of ASSAY_PART_*; 0: all. With all, a trainer that loads the file goes on with the same bits as this one
- *   errors  ASSAY_E_INVALID, also between backward and apply; ASSAY_E_IO; ASSAY_E_NOT_FOUND: no such folder; ASSAY_E_BUSY
+ *   parts   bits of ASSAY_PART_*; 0: all. With all, a trainer that loads the file goes on with
+ *           the same bits as this one
+ *   errors  ASSAY_E_INVALID, also between backward and apply; ASSAY_E_IO; ASSAY_E_NOT_FOUND: no
+ *           such folder; ASSAY_E_BUSY
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_checkpoint_save(const assay_trainer *t, assay_str path, uint32_t parts, assay_error **err);
-
-/* Loads parts of a checkpoint into a trainer of the same model configuration and, for moments and trainer state, the same
- * optimizer. All is checked before anything is changed.
- *   parts   bits of ASSAY_PART_*; 0: all. The file must hold them; what else it holds is left alone
- *   out     may be NULL
- *   report  path, file_bytes, format_version, library_version, created_unix_s, step, samples, metadata [keys]
- *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT: damaged, or no checkpoint; ASSAY_E_VERSION; ASSAY_E_INVALID: of
- *           another model or optimizer; ASSAY_E_BUSY
- *   threads alone, with the model   since 1.0, stable */
-ASSAY_API assay_status assay_checkpoint_load(assay_trainer *t, assay_str path, uint32_t parts, assay_report **out,
+ASSAY_API assay_status assay_checkpoint_save(const assay_trainer *t, assay_str path, uint32_t parts,
                                              assay_error **err);
 
+/* Loads parts of a checkpoint into a trainer of the same model configuration and, for moments
+ * and trainer state, the same optimizer. All is checked before anything is changed.
+ *   parts   bits of ASSAY_PART_*; 0: all. The file must hold them; what else it holds is left
+ *           alone
+ *   out     may be NULL
+ *   report  path, file_bytes, format_version, library_version, created_unix_s, step, samples,
+ *           metadata [keys]
+ *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT: damaged, or no checkpoint;
+ *           ASSAY_E_VERSION; ASSAY_E_INVALID: of another model or optimizer; ASSAY_E_BUSY
+ *   threads alone, with the model   since 1.0, stable */
+ASSAY_API assay_status assay_checkpoint_load(assay_trainer *t, assay_str path, uint32_t parts,
+                                             assay_report **out, assay_error **err);
+
 /* What a checkpoint file holds, without reading its tensors.
- *   report  path, file_bytes, format_version, library_version, created_unix_s, parts [..], step, updates, micro_step, batches,
- *           epoch, samples, seed, loss_scale, growth_counter, optimizer_name, optimizer_config, schedule_config, model_name,
- *           model_config, precision, data_cursor_bytes, best {name, value, step}, metadata [{key, value}],
+ *   report  path, file_bytes, format_version, library_version, created_unix_s, parts [..], step,
+ *           updates, micro_step, batches, epoch, samples, seed, loss_scale, growth_counter,
+ *           optimizer_name, optimizer_config, schedule_config, model_name, model_config,
+ *           precision, data_cursor_bytes, best {name, value, step}, metadata [{key, value}],
  *           tensors [{name, role, dtype, dims [..], bytes, offset, crc32c}], weight_elements
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION; ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_checkpoint_inspect(assay_str path, assay_report **out, assay_error **err);
+ASSAY_API assay_status assay_checkpoint_inspect(assay_str path, assay_report **out,
+                                                assay_error **err);
 
 /* Reads every byte of a checkpoint file. Damage is the report's business, not an error.
  *   report  path, ok, file_bytes, tensors (count), faults [a sentence each; empty when ok]
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_checkpoint_verify(assay_str path, assay_report **out, assay_error **err);
+ASSAY_API assay_status assay_checkpoint_verify(assay_str path, assay_report **out,
+                                               assay_error **err);
 
 /* Compares two checkpoint files: tensors bit by bit, states field by field.
- *   report  a, b, identical (creation time and library version do not count), equal_tensors (count),
- *           tensors [{name, role, kind "VALUES", "SHAPE_OR_TYPE", "ONLY_IN_A" or "ONLY_IN_B", different_elements,
- *           max_abs_difference, nan_mismatches, a, b}], state [{field, a, b}]
+ *   report  a, b, identical (creation time and library version do not count), equal_tensors
+ *           (count),
+ *           tensors [{name, role, kind "VALUES", "SHAPE_OR_TYPE", "ONLY_IN_A" or "ONLY_IN_B",
+ *           different_elements, max_abs_difference, nan_mismatches, a, b}], state [{field, a,
+ *           b}]
  *   errors  as inspect
- *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_checkpoint_diff(assay_str a, assay_str b, assay_report **out, assay_error **err);
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_checkpoint_diff(assay_str a, assay_str b, assay_report **out,
+                                             assay_error **err);
 
 /* Converts between checkpoints and safetensors. The target appears whole or not at all.
- *   format    of the target: "safetensors" (from a checkpoint) or "checkpoint" (from safetensors: weights and statistics)
+ *   format    of the target: "safetensors" (from a checkpoint) or "checkpoint" (from
+ *             safetensors: weights and statistics)
  *   map_json  as for assay_model_load_weights
  *   kind      to safetensors: ASSAY_KIND_VALUE (or 0), or ASSAY_KIND_EMA for the moving averages
  *   out       may be NULL
  *   report    from, to, tensors (count), skipped [names]
  *   errors    as inspect
- *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_checkpoint_convert(assay_str from, assay_str to, assay_str format, assay_str map_json,
-                                                int32_t kind, assay_report **out, assay_error **err);
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_checkpoint_convert(assay_str from, assay_str to, assay_str format,
+                                                assay_str map_json, int32_t kind,
+                                                assay_report **out, assay_error **err);
 
-/* ---- Inference -------------------------------------------------------------------------------------------------------- */
+/* ---- Inference ------------------------------------------------------------------------------- */
 
-/* A predictor on a copy of the model's present weights, normalisations folded into convolutions: training goes on without
- * disturbing it. Immutable: share it between threads and give each caller a slot.
- *   config_json  {"precision": "fp32" (default) or "amp-bf16", "use_ema": false, "max_batch": 1024, "disabled_pass": [..]}
+/* A predictor on a copy of the model's present weights, normalisations folded into convolutions:
+ * training goes on without disturbing it. Immutable: share it between threads and give each
+ * caller a slot.
+ *   config_json  {"precision": "fp32" (default) or "amp-bf16", "use_ema": false, "max_batch":
+ *                1024, "disabled_pass": [..]}
  *   errors  ASSAY_E_INVALID, also if the model has no weights; ASSAY_E_BUSY; ASSAY_E_OOM_HOST
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_predictor_create(const assay_model *m, assay_str config_json, assay_predictor **out,
-                                              assay_error **err);
+ASSAY_API assay_status assay_predictor_create(const assay_model *m, assay_str config_json,
+                                              assay_predictor **out, assay_error **err);
 
 /* What it takes and gives.
  *   report  architecture, precision, use_ema, max_batch, inputs [{name, dtype, sample_shape [..]}],
  *           outputs [{name, dtype, sample_shape [..]}], both in the order of assay_predictor_run
  *   errors  ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_predictor_report(const assay_predictor *p, assay_report **out, assay_error **err);
+ASSAY_API assay_status assay_predictor_report(const assay_predictor *p, assay_report **out,
+                                              assay_error **err);
 
-/* The run state of one caller: plans and scratch memory, made per batch size at its first use. Outlives its predictor.
+/* The run state of one caller: plans and scratch memory, made per batch size at its first use.
+ * Outlives its predictor.
  *   errors  ASSAY_E_INVALID; ASSAY_E_OOM_HOST
  *   threads any   since 1.0, stable */
-ASSAY_API assay_status assay_slot_create(const assay_predictor *p, assay_slot **out, assay_error **err);
+ASSAY_API assay_status assay_slot_create(const assay_predictor *p, assay_slot **out,
+                                         assay_error **err);
 
 /* Makes the plan for a batch size now instead of in the first run.
  *   batch   1 to max_batch
@@ -696,22 +794,27 @@ ASSAY_API assay_status assay_slot_prepare(assay_slot *slot, int64_t batch, assay
 
 /* Runs one batch.
  *   slot    of this predictor
- *   in      n_in tensors in host memory, [batch, sample...], all with the same batch, 1 to max_batch
+ *   in      n_in tensors in host memory, [batch, sample...], all with the same batch, 1 to
+ *           max_batch
  *   out     n_out places, at most as many as the report's outputs, filled in its order:
- *           NULL on entry: receives a read-only view of the result, to be released; its numbers are valid until the next run
- *           of this slot. The same handle is given again in the next run of this batch size: nothing is allocated.
+ *           NULL on entry: receives a read-only view of the result, to be released; its numbers
+ *           are valid until the next run of this slot. Such a view may stand here again in
+ *           later runs of the same batch size, and then shows the new result.
  *           A tensor on entry: must have the output's type and shape; the result is copied there
- *   errors  ASSAY_E_INVALID; ASSAY_E_CANCELLED; ASSAY_E_BUSY; ASSAY_E_OOM_HOST. On failure places that were NULL stay NULL
+ *   errors  ASSAY_E_INVALID; ASSAY_E_CANCELLED; ASSAY_E_BUSY; ASSAY_E_OOM_HOST. On failure
+ *           places that were NULL stay NULL
  *   threads any number with one predictor, one at a time per slot   since 1.0, stable */
-ASSAY_API assay_status assay_predictor_run(const assay_predictor *p, assay_slot *slot, const assay_tensor *const *in,
-                                           size_t n_in, assay_tensor **out, size_t n_out, assay_error **err);
+ASSAY_API assay_status assay_predictor_run(const assay_predictor *p, assay_slot *slot,
+                                           const assay_tensor *const *in, size_t n_in,
+                                           assay_tensor **out, size_t n_out, assay_error **err);
 
-/* Times every node of a prediction, on the data of the last run of this batch size (zeros before the first).
+/* Times every node of a prediction, on the data of the last run of this batch size (zeros before
+ * the first).
  *   report  as assay_trainer_profile
  *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY; ASSAY_E_OOM_HOST
- *   threads alone   since 1.0, stable */
-ASSAY_API assay_status assay_slot_profile(assay_slot *slot, int64_t batch, int32_t repeats, assay_report **out,
-                                          assay_error **err);
+ *   threads alone   since 1.0, provisional */
+ASSAY_API assay_status assay_slot_profile(assay_slot *slot, int64_t batch, int32_t repeats,
+                                          assay_report **out, assay_error **err);
 
 /* since 1.0, stable */
 ASSAY_API void assay_slot_free(assay_slot *slot);

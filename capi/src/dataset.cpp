@@ -1,0 +1,101 @@
+#include "assay/assay_data.h"
+#include "capi/src/abi.h"
+#include "capi/src/configuration.pb.h"
+#include "capi/src/context.h"
+#include "capi/src/report.h"
+#include "datasets/datasets.h"
+#include "sdk/base/proto_json.h"
+
+namespace assay::capi {
+namespace {
+
+DatasetList list_datasets() {
+  DatasetList list;
+  for (const datasets::DatasetEntry& entry : datasets::dataset_entries()) {
+    DatasetRow& row = *list.add_datasets();
+    row.set_name(std::string(entry.name));
+    row.set_summary(std::string(entry.summary));
+    row.set_licence(std::string(entry.licence));
+    row.set_default_source(std::string(entry.default_source));
+  }
+  return list;
+}
+
+// Hands progress to the host and stops when it, or assay_context_interrupt, says so.
+data::ProgressFunction progress_function(const Operation& operation, assay_progress progress,
+                                         uintptr_t user) {
+  return [&operation, progress, user](const data::Progress& state) {
+    if (operation.flag()->load(std::memory_order_relaxed)) return false;
+    if (progress == nullptr) return true;
+    const int32_t answer = progress(user, to_str(state.phase), state.done, state.total);
+    if (answer < 0) {
+      fail(Code::kCancelled,
+           cat("stopped by the host at record ", state.done, " of ", state.total, " (", state.phase,
+               ")"),
+           {.domain = Domain::kHost, .native_code = answer});
+    }
+    return true;
+  };
+}
+
+datasets::ConvertOptions convert_options(const datasets::DatasetEntry& entry, assay_str source,
+                                         assay_str target, assay_str json) {
+  DatasetOptions given;
+  parse_json(to_text(json, "options_json"), given, "conversion options");
+  datasets::ConvertOptions options;
+  options.source = to_text(source, "source");
+  if (options.source.empty()) options.source = entry.default_source;
+  require_argument(!options.source.empty(), "source", "must be given: ", entry.name,
+                   " has no default");
+  options.output = to_text(target, "target");
+  require_argument(!options.output.empty(), "target", "must not be empty");
+  options.shards = given.shards();
+  options.overwrite = given.overwrite();
+  return options;
+}
+
+}  // namespace
+}  // namespace assay::capi
+
+using namespace assay;
+using namespace assay::capi;
+
+assay_status assay_dataset_list(assay_report** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    *out = new_report(list_datasets());
+  });
+}
+
+assay_status assay_dataset_convert(const assay_context* c, assay_str name, assay_str source,
+                                   assay_str target, assay_str options_json,
+                                   assay_progress progress, uintptr_t user, assay_report** out,
+                                   assay_error** err) {
+  return guard(err, [&] {
+    if (out != nullptr) *out = nullptr;
+    const Context& context = *not_null(c, "c").impl;
+    const datasets::DatasetEntry& entry = datasets::find_dataset(to_text(name, "name"));
+    datasets::ConvertOptions options = convert_options(entry, source, target, options_json);
+    const Operation operation(context);
+    options.progress = progress_function(operation, progress, user);
+    const data::DatasetManifest manifest = entry.convert(options);
+    context.log(ASSAY_LOG_INFO, "dataset", entry.name, " is in ", options.output);
+    if (out != nullptr) *out = new_report(manifest);
+  });
+}
+
+assay_status assay_dataset_report(assay_str folder, assay_report** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    *out = new_report(data::read_manifest(std::string(to_text(folder, "folder"))));
+  });
+}
+
+assay_status assay_dataset_verify(const assay_context* c, assay_str folder, assay_progress progress,
+                                  uintptr_t user, assay_error** err) {
+  return guard(err, [&] {
+    const Operation operation(*not_null(c, "c").impl);
+    data::verify_dataset(std::string(to_text(folder, "folder")),
+                         progress_function(operation, progress, user));
+  });
+}

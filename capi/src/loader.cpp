@@ -1,0 +1,218 @@
+#include "sdk/data/loader.h"
+
+#include <chrono>
+#include <cstring>
+
+#include "assay/assay_data.h"
+#include "capi/src/abi.h"
+#include "capi/src/context.h"
+#include "capi/src/report.h"
+#include "capi/src/tensor.h"
+#include "datasets/datasets.h"
+#include "sdk/base/proto_json.h"
+
+namespace assay::capi {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Shared by a loader's handle and the tensors of its batches.
+struct LoaderCore {
+  LoaderCore(std::shared_ptr<const Context> in_context, std::string in_dataset,
+             std::string in_split, std::shared_ptr<const data::RecordSource> source,
+             data::Transform transform, const data::LoaderConfig& config)
+      : context(std::move(in_context)),
+        dataset(std::move(in_dataset)),
+        split(std::move(in_split)),
+        loader(std::move(source), std::move(transform), config) {}
+
+  std::shared_ptr<const Context> context;
+  std::string dataset, split;
+  data::Loader loader;
+  mutable Access access;
+  std::atomic<bool> interrupted{false};
+  int64_t delivered = 0;  // samples
+  Clock::time_point first_request;
+};
+
+void interrupt_loader(void* argument) {
+  auto& core = *static_cast<LoaderCore*>(argument);
+  core.interrupted = true;
+  core.loader.cancel();
+}
+
+std::shared_ptr<LoaderCore> open_loader(const std::shared_ptr<const Context>& context,
+                                        const std::string& folder, const std::string& split,
+                                        std::string_view config_json,
+                                        std::string_view transform_json) {
+  data::LoaderConfig config;
+  parse_json(config_json, config, "loader configuration");
+  const data::DatasetManifest manifest = data::read_manifest(folder);
+  return std::make_shared<LoaderCore>(
+      context, manifest.dataset(), split, data::open_split(folder, manifest, split),
+      datasets::find_dataset(manifest.dataset()).make_transform(transform_json), config);
+}
+
+LoaderReport describe(const LoaderCore& core) {
+  LoaderReport report;
+  const data::LoaderState state = core.loader.state();
+  report.set_dataset(core.dataset);
+  report.set_split(core.split);
+  report.set_samples(static_cast<double>(core.loader.samples()));
+  report.set_batch_size(static_cast<double>(core.loader.batch_size()));
+  report.set_batches_per_epoch(static_cast<double>(core.loader.batches_per_epoch()));
+  report.set_epoch(static_cast<double>(state.epoch()));
+  report.set_batch(static_cast<double>(state.batch()));
+  for (const data::ArraySpec& array : core.loader.arrays()) {
+    InputRow& row = *report.add_arrays();
+    row.set_name(array.name);
+    row.set_dtype(std::string(assay::to_text(array.dtype)));
+    set_shape(*row.mutable_sample_shape(), array.dims.span());
+    row.set_label(array.pad < 0);
+  }
+  report.set_samples_delivered(static_cast<double>(core.delivered));
+  report.set_wait_seconds(core.loader.wait_seconds());
+  if (core.first_request != Clock::time_point()) {
+    report.set_seconds(std::chrono::duration<double>(Clock::now() - core.first_request).count());
+    report.set_samples_per_second(report.samples_delivered() / report.seconds());
+  }
+  return report;
+}
+
+// Releases its tensor at the end.
+using TensorOwner = std::unique_ptr<assay_tensor, decltype(&assay_tensor_release)>;
+
+}  // namespace
+}  // namespace assay::capi
+
+struct assay_loader {
+  std::shared_ptr<assay::capi::LoaderCore> core;
+  // One per array of every batch the loader fills in turn. They keep `core` alive, so they stand
+  // outside of it.
+  std::vector<assay::capi::TensorOwner> views;
+};
+
+namespace assay::capi {
+namespace {
+
+const assay_tensor* view_of(assay_loader& loader, const data::BatchArray& array) {
+  for (const TensorOwner& view : loader.views) {
+    if (view->data == array.data) return view.get();
+  }
+  auto view =
+      std::make_unique<assay_tensor>(array.dtype, array.dims, array.data, ASSAY_TENSOR_READ_ONLY,
+                                     loader.core->access, loader.core);
+  loader.views.emplace_back(view.get(), assay_tensor_release);
+  return view.release();
+}
+
+const data::Batch& next_batch(LoaderCore& core) {
+  // After an interruption the loader waits to be told to go on.
+  if (core.interrupted.exchange(false)) core.loader.restore(core.loader.state());
+  if (core.first_request == Clock::time_point()) core.first_request = Clock::now();
+  const Operation operation(*core.context, interrupt_loader, &core);
+  const data::Batch* batch = core.loader.next();
+  require(batch != nullptr, Code::kEndOfData, "the loader has given its last batch");
+  core.delivered += batch->valid;
+  return *batch;
+}
+
+data::LoaderState parse_cursor(const void* src, size_t size) {
+  require_argument(src != nullptr && size > 0, "src", "must not be empty");
+  data::LoaderState state;
+  require(size < (size_t{1} << 20) && state.ParseFromArray(src, static_cast<int>(size)),
+          Code::kFormat, "these ", size, " bytes are no position of a loader");
+  return state;
+}
+
+}  // namespace
+}  // namespace assay::capi
+
+using namespace assay;
+using namespace assay::capi;
+
+assay_status assay_loader_create(const assay_context* c, assay_str folder, assay_str split,
+                                 assay_str config_json, assay_str transform_json,
+                                 assay_loader** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    const auto& context = not_null(c, "c").impl;
+    auto core = open_loader(
+        context, std::string(to_text(folder, "folder")), std::string(to_text(split, "split")),
+        to_text(config_json, "config_json"), to_text(transform_json, "transform_json"));
+    context->log(ASSAY_LOG_INFO, "loader", core->dataset, " ", core->split, ": ",
+                 core->loader.samples(), " samples, ", core->loader.batches_per_epoch(),
+                 " batches of ", core->loader.batch_size());
+    *out = new assay_loader{std::move(core), {}};
+  });
+}
+
+assay_status assay_loader_next(assay_loader* l, const assay_tensor** batch, size_t n,
+                               assay_batch_info* info, assay_error** err) {
+  return guard(err, [&] {
+    LoaderCore& core = *not_null(l, "l").core;
+    check_output(info, "info");
+    require_argument(batch != nullptr || n == 0, "batch", "must not be NULL");
+    require_argument(n <= core.loader.arrays().size(), "n", "is ", n, ", but a batch has ",
+                     core.loader.arrays().size(), " tensors");
+    const ExclusiveUse use(core.access, "loader or a tensor of its batch");
+    const double waited = core.loader.wait_seconds();
+    const data::Batch& given = next_batch(core);
+    for (size_t i = 0; i < n; ++i) batch[i] = view_of(*l, given.arrays()[i]);
+    if (info == nullptr) return;
+    write_struct(info, "info",
+                 assay_batch_info{.epoch = static_cast<int64_t>(given.epoch),
+                                  .batch = static_cast<int64_t>(given.index),
+                                  .rows = given.rows(),
+                                  .valid = given.valid,
+                                  .wait_seconds = core.loader.wait_seconds() - waited});
+  });
+}
+
+assay_status assay_loader_cursor(const assay_loader* l, void* dst, size_t capacity, size_t* size,
+                                 assay_error** err) {
+  return guard(err, [&] {
+    const LoaderCore& core = *not_null(l, "l").core;
+    size_t& needed = not_null(size, "size");
+    const SharedUse use(core.access, "loader");
+    const std::string bytes = core.loader.state().SerializeAsString();
+    needed = bytes.size();
+    if (dst == nullptr) return;
+    require_argument(capacity >= bytes.size(), "capacity", "is ", capacity,
+                     ", but the position has ", bytes.size(), " bytes");
+    std::memcpy(dst, bytes.data(), bytes.size());
+  });
+}
+
+assay_status assay_loader_restore(assay_loader* l, const void* src, size_t size,
+                                  assay_error** err) {
+  return guard(err, [&] {
+    LoaderCore& core = *not_null(l, "l").core;
+    const data::LoaderState state = parse_cursor(src, size);
+    const ExclusiveUse use(core.access, "loader or a tensor of its batch");
+    core.loader.restore(state);
+  });
+}
+
+assay_status assay_loader_seek(assay_loader* l, int64_t epoch, assay_error** err) {
+  return guard(err, [&] {
+    LoaderCore& core = *not_null(l, "l").core;
+    require_argument(epoch >= 0, "epoch", "is ", epoch, ", expected 0 or more");
+    const ExclusiveUse use(core.access, "loader or a tensor of its batch");
+    data::LoaderState state = core.loader.state();
+    state.set_epoch(static_cast<uint64_t>(epoch));
+    state.set_batch(0);
+    core.loader.restore(state);
+  });
+}
+
+assay_status assay_loader_report(const assay_loader* l, assay_report** out, assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    const LoaderCore& core = *not_null(l, "l").core;
+    const SharedUse use(core.access, "loader");
+    *out = new_report(describe(core));
+  });
+}
+
+void assay_loader_free(assay_loader* l) { delete l; }
