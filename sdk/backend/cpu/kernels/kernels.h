@@ -69,9 +69,9 @@ struct ChannelKernels {
   // sum_g[lane] = sum g, sum_gx[lane] = sum g * (x - mean).
   void (*grad_sums[2])(const NormGradArgs& args, void* masked, int64_t n, int64_t lanes,
                        double* sum_g, double* sum_gx);
-  // dx = a*g + b*(x - mean) + c per lane; dx may be x or dy.
-  void (*grad_apply[2])(const NormGradArgs& args, const float* a, const float* b, const float* c,
-                        void* dx, int64_t n, int64_t lanes);
+  // dx = scale*g + b*x + c per lane; dx may be x or dy.
+  void (*grad_apply[2])(const NormGradArgs& args, const float* b, const float* c, void* dx,
+                        int64_t n, int64_t lanes);
 };
 
 // ---- Pooling ----------------------------------------------------------------------------------

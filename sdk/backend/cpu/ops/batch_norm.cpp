@@ -38,8 +38,8 @@ ForwardScratch forward_scratch(const Lanes& l, void* base) {
   return s;
 }
 
-// mean and (biased) var from the sums of x and x^2. Their cancellation costs (mean / deviation)^2 of
-// f64's 2^53: the variance is good to f32 up to a mean of 10^4 deviations.
+// mean and (biased) var from the sums of x and x^2. Their cancellation costs (mean / deviation)^2
+// of f64's 2^53: the variance is good to f32 up to a mean of 10^4 deviations.
 void finish_statistics(const Lanes& l, const double* total, float* mean, float* var) {
   const double inverse = 1.0 / static_cast<double>(l.rows());
   for (int64_t k = 0; k < l.channels; ++k) {
@@ -67,8 +67,7 @@ void fill_affine(const Lanes& l, const ChannelInputs& in, float epsilon, float* 
 
 struct BackwardScratch {
   double *partial, *total;
-  float *scale, *shift, *mean;
-  float *a, *b, *c;
+  float *scale, *shift, *mean, *b, *c;
   size_t bytes;
 };
 BackwardScratch backward_scratch(const Lanes& l, void* base) {
@@ -76,15 +75,17 @@ BackwardScratch backward_scratch(const Lanes& l, void* base) {
   BackwardScratch s{};
   s.partial = scratch.take<double>(partial_sums_elems(l, 2));
   s.total = scratch.take<double>(static_cast<size_t>(2 * l.channels));
-  for (float** table : {&s.scale, &s.shift, &s.mean, &s.a, &s.b, &s.c}) {
+  for (float** table : {&s.scale, &s.shift, &s.mean, &s.b, &s.c}) {
     *table = scratch.take<float>(static_cast<size_t>(l.lanes));
   }
   s.bytes = scratch.bytes();
   return s;
 }
 
-// dgamma, dbeta and the coefficients of dx = a*g + b*(x - mean) + c, from
+// dgamma, dbeta and the coefficients of dx = scale*g + b*x + c, from
 // dx = scale * (g - sum g / rows - xhat * sum(g * xhat) / rows), xhat = (x - mean) / deviation.
+// b*x + c cancels where the mean is large; its error stays below |mean| / deviation round-offs of
+// the last term, which is itself small beside g.
 void finish_gradient(const Lanes& l, const BackwardScratch& s, const float* var, float epsilon,
                      float* dgamma, float* dbeta) {
   const double rows = static_cast<double>(l.rows());
@@ -94,11 +95,11 @@ void finish_gradient(const Lanes& l, const BackwardScratch& s, const float* var,
     dbeta[k] = static_cast<float>(sum_g);
     dgamma[k] = static_cast<float>(sum_gx / std::sqrt(variance));
     const double scale = s.scale[k];
-    s.a[k] = s.scale[k];
     s.b[k] = static_cast<float>(-scale * sum_gx / (variance * rows));
-    s.c[k] = static_cast<float>(-scale * sum_g / rows);
+    s.c[k] = static_cast<float>(-scale * sum_g / rows - static_cast<double>(s.b[k]) * s.mean[k]);
   }
-  for (float* table : {s.a, s.b, s.c}) repeat_over_lanes(l, table);
+  repeat_over_lanes(l, s.b);
+  repeat_over_lanes(l, s.c);
 }
 
 std::string_view suffix(bool relu, bool residual) {
@@ -223,7 +224,7 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
           args.dy = at(masked, begin, size);
           args.relu = false;
         }
-        apply(args, s.a, s.b, s.c, at(dx, begin, size), l.pieces.length(i), l.lanes);
+        apply(args, s.b, s.c, at(dx, begin, size), l.pieces.length(i), l.lanes);
       });
     };
   };
