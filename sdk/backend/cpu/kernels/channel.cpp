@@ -180,7 +180,7 @@ template <class T, Mask kMask, bool kWrite>
 float row_gradient(const GradRow<T>& row, int64_t i, float x, float scale, float shift) {
   const float y = kMask == kFromY ? load(row.y[i]) : 0.0f;
   const float g = masked_gradient<T, kMask>(load(row.dy[i]), x, y, scale, shift);
-  if constexpr (kWrite) store(row.out[i], g);
+  if constexpr (kWrite) store_exact(row.out[i], g);
   return g;
 }
 

@@ -35,6 +35,12 @@ inline void store(Bf16& y, float value) {
   y.bits = static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded);
 }
 
+// For values that came from the type, or zero: nothing to round, which is half the work for bf16.
+inline void store_exact(float& y, float value) { y = value; }
+inline void store_exact(Bf16& y, float value) {
+  y.bits = static_cast<uint16_t>(bits_of(value) >> 16);
+}
+
 // a*b + c: one rounding where the instruction set has it, two elsewhere.
 inline float fma(float a, float b, float c) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)

@@ -48,7 +48,7 @@ void max_2x2_row(const T* x, int64_t row_elems, int64_t q, int64_t c, T* y) {
     for (int64_t i = 0; i < c; ++i) {
       const float top = larger(load(x0[i]), load(x0[c + i]));
       const float bottom = larger(load(x1[i]), load(x1[c + i]));
-      store(out[i], larger(top, bottom));
+      store_exact(out[i], larger(top, bottom));
     }
   }
 }
@@ -78,7 +78,7 @@ void max_window(const PoolShape& s, const T* image, const Span& rows, const Span
       const T* pixel = image + (h * s.w + w) * s.c + first;
       for (int64_t i = 0; i < width; ++i) best[i] = larger(best[i], load(pixel[i]));
     });
-    for (int64_t i = 0; i < width; ++i) store(y[first + i], best[i]);
+    for (int64_t i = 0; i < width; ++i) store_exact(y[first + i], best[i]);
   }
 }
 
@@ -136,10 +136,10 @@ void max_grad_2x2_row(const T* x, const T* dy, int64_t row_elems, int64_t q, int
       left = rest(v1, best, left);
       const float g2 = share(v2, best, left);
       left = rest(v2, best, left);
-      store(d0[i], g0);
-      store(d0[c + i], g1);
-      store(d1[i], g2);
-      store(d1[c + i], left);
+      store_exact(d0[i], g0);
+      store_exact(d0[c + i], g1);
+      store_exact(d1[i], g2);
+      store_exact(d1[c + i], left);
     }
   }
 }
@@ -229,6 +229,7 @@ void max_grad(const PoolShape& s, const uint16_t* which, const void* dy, void* d
                   const uint16_t here =
                       static_cast<uint16_t>((h + s.pad[0] - p * s.stride[0]) * s.window[1] + w +
                                             s.pad[1] - q * s.stride[1]);
+#pragma omp simd
                   for (int64_t i = 0; i < width; ++i) {
                     acc[i] += winner[i] == here ? load(g[i]) : 0.0f;
                   }
@@ -275,6 +276,7 @@ void avg_grad(const PoolShape& s, const void* dy, void* dx, int64_t begin, int64
                   const float inverse = 1.0f / static_cast<float>(elements);
                   const T* g =
                       static_cast<const T*>(dy) + ((row / s.h * s.p + p) * s.q + q) * s.c + first;
+#pragma omp simd
                   for (int64_t i = 0; i < width; ++i) acc[i] = fma(load(g[i]), inverse, acc[i]);
                 }
               }

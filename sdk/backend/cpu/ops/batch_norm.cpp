@@ -1,9 +1,8 @@
 // BatchNorm and its gradient: sums over rows, a few numbers per channel, one pass over elements.
 //
-// Forward reads x twice and writes y; the second pass starts where the first ended, in what the
-// caches still hold. Backward reads x and dy twice and writes dx; with a residual and relu the
-// first pass also writes the masked gradient, which is dresidual, and the second reads that
-// instead of dy and y.
+// Forward reads x twice and writes y. Backward reads x and dy twice and writes dx; with a residual
+// and relu the first pass also writes the masked gradient, which is dresidual, and the second reads
+// that instead of dy and y.
 #include <cmath>
 
 #include "sdk/backend/cpu/ops/lanes.h"
