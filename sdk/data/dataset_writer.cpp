@@ -40,6 +40,18 @@ bool shards_present(const std::string& folder, const DatasetManifest& manifest) 
   return true;
 }
 
+// Those of a data set about to be replaced, which may have other names than the new ones.
+void remove_shards(const std::string& folder, const DatasetManifest& manifest) {
+  for (const DatasetSplit& split : manifest.splits()) {
+    for (const Shard& shard : split.shards()) {
+      const bool here = shard.file() == file_name(shard.file());  // never outside of the folder
+      if (here && !is_directory(join_path(folder, shard.file()))) {
+        remove_file(join_path(folder, shard.file()));
+      }
+    }
+  }
+}
+
 std::string to_json_lines(const DatasetManifest& manifest) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
@@ -89,6 +101,7 @@ DatasetWriter::DatasetWriter(const std::string& folder, DatasetManifest plan, bo
       return;
     }
     remove_file(manifest_path);  // before its shards change under it
+    remove_shards(folder_, found);
   }
   remove_leftovers();
 }

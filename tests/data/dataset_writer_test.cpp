@@ -82,9 +82,10 @@ TEST(DatasetWriter, AnotherDataSetIsNotReplacedUnasked) {
   const Error error = error_of([&] { write(folder.at("set"), plan_of(10, 4, 3)); });
   EXPECT_EQ(error.code(), Code::kInvalid);
   verify_dataset(folder.at("set"), {});
-  write(folder.at("set"), plan_of(10, 4, 3), {}, true);
+  write(folder.at("set"), plan_of(10, 4, 2), {}, true);
   EXPECT_EQ(read_manifest(folder.at("set")).splits(1).records(), 4);
   verify_dataset(folder.at("set"), {});
+  EXPECT_THAT(list_files(folder.at("set/*")), testing::SizeIs(4));  // nothing of the old one
 }
 
 TEST(DatasetWriter, CancelledAtAnyRecordLeavesNothing) {
