@@ -30,7 +30,7 @@ inline Lanes lanes_of(const Dims& x) {
     fold = round_up((kMinLanes + channels - 1) / channels, unit);
   }
   const int64_t lanes = fold * channels;
-  if (n <= kSerialElems) return {n, channels, lanes, {n, n}, {n, n}};
+  if (n <= kSerialElems) return {n, channels, lanes, chunks_of(n), chunks_of(n)};
   const int64_t task = std::max(2 * kChunkElems, (n + kMaxTasks - 1) / kMaxTasks);
   return {n, channels, lanes, {n, round_up(task, lanes)}, {n, round_up(kChunkElems, lanes)}};
 }

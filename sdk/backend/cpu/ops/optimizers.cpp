@@ -1,5 +1,6 @@
 // SgdUpdate, AdamUpdate, LambUpdate, EmaUpdate: one pass over all variables of a group.
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <vector>
 
@@ -83,24 +84,42 @@ void for_runs(int threads, const std::vector<Run>& runs, const Body& body) {
   parallel_for(threads, static_cast<int64_t>(runs.size()), [&](int64_t i) { body(runs[i]); });
 }
 
-// 1 - beta^t, in f64: for beta = 0.999 and t = 1 an f32 power would keep 4 digits.
-double bias_correction(float beta, int64_t t, bool enabled) {
-  return enabled ? 1.0 - std::pow(static_cast<double>(beta), static_cast<double>(t)) : 1.0;
+// The number that was meant by an f32 attribute: the shortest decimal that rounds to it. 1 - 0.999f
+// is 1.3e-5 off 0.001, and 1 - 0.9999f 1.7e-4 off 0.0001, which moments and averages would inherit.
+double as_written(float attribute) {
+  char digits[40];
+  const auto end = std::to_chars(digits, digits + sizeof digits, attribute).ptr;
+  double number = attribute;
+  std::from_chars(digits, end, number);
+  return number;
 }
 
-// The complement of a decay rate as users mean it: 1 - 0.9f is 0.1 + 2.4e-8 in f64, and f32 rounds
-// that to the same number as 0.1.
-float complement(float beta) { return static_cast<float>(1.0 - static_cast<double>(beta)); }
+float complement(double beta) { return static_cast<float>(1.0 - beta); }
 
-AdamStep adam_step(const AdamUpdate& p, double rate, float multiplier, int64_t t) {
+// The decay rates of an Adam-like optimizer, in f64: an f32 power would keep 4 digits of 1 - b^t.
+struct Betas {
+  double first, second;
+  bool corrected;
+
+  double correction1(int64_t t) const { return correction(first, t); }
+  double correction2(int64_t t) const { return correction(second, t); }
+
+ private:
+  double correction(double beta, int64_t t) const {
+    return corrected ? 1.0 - std::pow(beta, static_cast<double>(t)) : 1.0;
+  }
+};
+
+AdamStep adam_step(const AdamUpdate& p, const Betas& betas, double rate, float multiplier,
+                   int64_t t) {
   const double lr = rate * p.lr_scale;
-  const double c1 = bias_correction(p.beta1, t, p.bias_correction);
-  const double c2 = std::sqrt(bias_correction(p.beta2, t, p.bias_correction));
+  const double c1 = betas.correction1(t);
+  const double c2 = std::sqrt(betas.correction2(t));
   const bool hat = p.epsilon_form == EpsilonForm::kTensorFlow;
   return {.beta1 = p.beta1,
-          .one_minus_beta1 = complement(p.beta1),
+          .one_minus_beta1 = complement(betas.first),
           .beta2 = p.beta2,
-          .one_minus_beta2 = complement(p.beta2),
+          .one_minus_beta2 = complement(betas.second),
           .multiplier = multiplier,
           .weight_decay = p.decoupled ? 0.0f : p.weight_decay,
           .keep = p.decoupled ? static_cast<float>(1.0 - lr * p.weight_decay) : 1.0f,
@@ -109,16 +128,15 @@ AdamStep adam_step(const AdamUpdate& p, double rate, float multiplier, int64_t t
           .epsilon = p.epsilon};
 }
 
-LambStep lamb_step(const LambUpdate& p, float multiplier, int64_t t) {
+LambStep lamb_step(const LambUpdate& p, const Betas& betas, float multiplier, int64_t t) {
   return {.beta1 = p.beta1,
-          .one_minus_beta1 = complement(p.beta1),
+          .one_minus_beta1 = complement(betas.first),
           .beta2 = p.beta2,
-          .one_minus_beta2 = complement(p.beta2),
+          .one_minus_beta2 = complement(betas.second),
           .multiplier = multiplier,
           .weight_decay = p.weight_decay,
-          .inverse_bias1 = static_cast<float>(1.0 / bias_correction(p.beta1, t, p.bias_correction)),
-          .inverse_root =
-              static_cast<float>(1.0 / std::sqrt(bias_correction(p.beta2, t, p.bias_correction))),
+          .inverse_bias1 = static_cast<float>(1.0 / betas.correction1(t)),
+          .inverse_root = static_cast<float>(1.0 / std::sqrt(betas.correction2(t))),
           .epsilon = p.epsilon};
 }
 
@@ -153,12 +171,13 @@ NodePlan plan(const SgdUpdate& p, const Planner& c) {
 
 NodePlan plan(const AdamUpdate& p, const Planner& c) {
   const Lists lists(c, 4, 4);
+  const Betas betas{as_written(p.beta1), as_written(p.beta2), p.bias_correction};
   NodePlan plan = own_plan(c, "adam", 14.0 * static_cast<double>(lists.total()));
   plan.bind = [=, threads = threads_for(c, lists),
                run = kernels().update->adam](const Binding& b) -> Launch {
     return [=, control = Control(b), t = b.x<int64_t>(3), runs = merged_runs(lists, b)] {
       if (*control.skip != 0.0f) return;
-      const AdamStep step = adam_step(p, *control.rate, *control.multiplier, *t);
+      const AdamStep step = adam_step(p, betas, *control.rate, *control.multiplier, *t);
       for_runs(threads, runs,
                [&](const Run& r) { run(step, r.at[0], r.at[1], r.at[2], r.at[3], r.length); });
     };
@@ -168,6 +187,7 @@ NodePlan plan(const AdamUpdate& p, const Planner& c) {
 
 NodePlan plan(const LambUpdate& p, const Planner& c) {
   const Lists lists(c, 4, 4);
+  const Betas betas{as_written(p.beta1), as_written(p.beta2), p.bias_correction};
   NodePlan plan = own_plan(c, "lamb", 26.0 * static_cast<double>(lists.total()));
   size_t pieces = 0;
   for (const int64_t size : lists.sizes) {
@@ -182,7 +202,7 @@ NodePlan plan(const LambUpdate& p, const Planner& c) {
     double* rates = squares + 2 * pieces;               // [variable]
     return [=, control = Control(b), t = b.x<int64_t>(3)] {
       if (*control.skip != 0.0f) return;
-      const LambStep step = lamb_step(p, *control.multiplier, *t);
+      const LambStep step = lamb_step(p, betas, *control.multiplier, *t);
       parallel_for(threads, static_cast<int64_t>(runs.size()), [&](int64_t i) {
         const Run& r = runs[i];
         moments(step, r.at[0], r.at[1], r.at[2], r.at[3], r.length, squares + 2 * i,
@@ -210,13 +230,12 @@ NodePlan plan(const LambUpdate& p, const Planner& c) {
 NodePlan plan(const EmaUpdate& p, const Planner& c) {
   const Lists lists(c, 1, 2);
   NodePlan plan = own_plan(c, "ema", 3.0 * static_cast<double>(lists.total()));
-  plan.bind = [=, threads = threads_for(c, lists),
+  plan.bind = [=, threads = threads_for(c, lists), rest = complement(as_written(p.decay)),
                run = kernels().update->ema](const Binding& b) -> Launch {
     return [=, skip = b.x<float>(0), runs = merged_runs(lists, b)] {
       if (*skip != 0.0f) return;
-      for_runs(threads, runs, [&](const Run& r) {
-        run(p.decay, complement(p.decay), r.at[0], r.at[1], r.length);
-      });
+      for_runs(threads, runs,
+               [&](const Run& r) { run(p.decay, rest, r.at[0], r.at[1], r.length); });
     };
   };
   return plan;

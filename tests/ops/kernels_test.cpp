@@ -1,0 +1,28 @@
+// The choice of an instruction set.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/harness/run_node.h"
+
+namespace assay::test {
+namespace {
+
+std::string add_kernel() {
+  return run_node(Add{}, {{{1}, {1}}, {{1}, {2}}}, {DType::kF32, DType::kF32}).kernels.back();
+}
+
+TEST(Kernels, UseWhatTheProcessorHasOrTheEnvironmentAllows) {
+  const char* const wanted = std::getenv("ASSAY_CPU_ISA");
+  std::string expected = "baseline";
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) expected = "avx2";
+  if (__builtin_cpu_supports("avx512bw")) expected = "avx512";
+#endif
+  if (wanted != nullptr && (std::string(wanted) == "baseline" || expected == "avx512"))
+    expected = wanted;
+  EXPECT_EQ(add_kernel(), "own:add:" + expected);
+}
+
+}  // namespace
+}  // namespace assay::test
