@@ -1,0 +1,48 @@
+// A recipe in the words of the engine: the JSON texts that the C ABI takes.
+//
+// Nothing is dropped: what a recipe asks and this engine does not offer is an Error (kUsage) that
+// names the field.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "recipes/recipe.pb.h"
+
+namespace reciperun::engine {
+
+// Where a training stands in the recipe's own units.
+struct Length {
+  int64_t steps_per_epoch = 0;
+  int64_t total_steps = 0;
+};
+
+// Steps of a training over `samples` training samples.
+Length training_length(const v1::Recipe& recipe, int64_t samples);
+
+std::string model_config(const v1::Model& model);
+
+// A trained variable of the model, as its report names it.
+struct Variable {
+  std::string name;
+  bool normalisation = false;  // scale or shift of a normalisation
+};
+
+// batch 0: the recipe's own; another one is for benches.
+std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>& variables,
+                           const Length& length, uint64_t seed, int64_t batch);
+std::string predictor_config(const v1::Recipe& recipe, int64_t batch);
+
+struct LoaderConfig {
+  std::string loader, transform;
+};
+LoaderConfig training_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
+                                    uint64_t seed, int64_t batch);
+LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRef& data);
+
+// The data of that role or id; Error kUsage if the recipe has none.
+const v1::DataRef& training_data(const v1::Recipe& recipe);
+const v1::DataRef& evaluation_data(const v1::Recipe& recipe);
+
+}  // namespace reciperun::engine
