@@ -47,6 +47,7 @@ svg{display:block;width:100%;height:auto}svg text{fill:var(--dim);font-size:12px
 .legend .key{display:inline-block;width:28px;height:12px;vertical-align:-1px}.key .none{stroke:none}
 ul{padding-left:1.2rem;margin:.4rem 0}li{margin:.25rem 0}dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem .9rem;margin:.4rem 0}
 dt{font-weight:600}dd{margin:0}@media(max-width:34rem){dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}}
+@media(max-width:40rem){.opt{display:none}td.w{white-space:normal}th,td{padding:.38rem .35rem}}
 @media print{body{max-width:none}figure{break-inside:avoid}}
 )";
 
@@ -68,7 +69,12 @@ std::string verdict_class(Verdict verdict) {
   }
 }
 
-bool is_word_column(size_t c) { return c == 5 || c == 9; }
+// Class attribute of a column's cells: words align left; counts, intervals and margins give way on
+// narrow screens.
+std::string column_class(size_t c) {
+  if (c == 5 || c == 9) return " class=\"w\"";
+  return c == 2 || c == 4 || c == 7 || c == 8 ? " class=\"opt\"" : "";
+}
 
 std::string table_of(const RowGroup& group) {
   const std::vector<std::string> headings = table_headings();
@@ -78,8 +84,7 @@ std::string table_of(const RowGroup& group) {
   for (size_t c = 0; c < headings.size(); ++c) {
     if (!column_used(group.rows, c)) continue;
     ++columns;
-    out += std::string("<th") + (is_word_column(c) ? " class=\"w\">" : ">") +
-           html_escaped(headings[c]) + "</th>";
+    out += "<th" + column_class(c) + ">" + html_escaped(headings[c]) + "</th>";
   }
   out += "</tr></thead><tbody>\n";
   for (const Row* row : group.rows) {
@@ -94,7 +99,7 @@ std::string table_of(const RowGroup& group) {
       if (c == 9)
         cell =
             "<span class=\"v " + verdict_class(row->judgement.verdict) + "\">" + cell + "</span>";
-      out += std::string("<td") + (is_word_column(c) ? " class=\"w\">" : ">") + cell + "</td>";
+      out += "<td" + column_class(c) + ">" + cell + "</td>";
     }
     out += "</tr>\n";
     if (!why.empty())
