@@ -1,210 +1,22 @@
 #include "tools/recipe_run/engine/configuration.h"
 
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
-
-#include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <map>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/json_writer.h"
-#include "tools/recipe_run/base/text.h"
 
-namespace reciperun {
+namespace reciperun::engine {
 namespace {
 
-[[noreturn]] void fail_at(const std::string& path, const std::string& what,
-                          const std::string& hint = {}) {
-  throw Error(Exit::kUsage, path + ": " + what, hint);
+void require(bool ok, const std::string& message, const std::string& hint = {}) {
+  if (!ok) throw Error(Exit::kUsage, message, hint);
 }
 
-bool is_plain_json(const std::string& text) {
-  if (text == "true" || text == "false") return true;
-  const bool candidate = !text.empty() && (text[0] == '[' || text[0] == '-' ||
-                                           std::isdigit(static_cast<unsigned char>(text[0])));
-  google::protobuf::Value value;
-  return candidate && google::protobuf::util::JsonStringToMessage(text, &value).ok();
-}
-
-double number_arg(const v1::Stage& stage, const std::string& name, double fallback,
-                  const std::string& path) {
-  const auto it = stage.arg().find(name);
-  if (it == stage.arg().end()) return fallback;
-  double value = 0;
-  const char* end = it->second.data() + it->second.size();
-  if (std::from_chars(it->second.data(), end, value).ptr != end || it->second.empty()) {
-    fail_at(path + "." + name, "'" + it->second + "' is not a number");
-  }
-  return value;
-}
-
-// Numbers of "0.485, 0.456, 0.406".
-std::vector<double> list_arg(const v1::Stage& stage, const std::string& name,
-                             const std::string& path) {
-  std::vector<double> out;
-  const auto it = stage.arg().find(name);
-  if (it == stage.arg().end()) return out;
-  for (std::string part : split(it->second, ',')) {
-    part.erase(0, part.find_first_not_of(' '));
-    v1::Stage one;
-    (*one.mutable_arg())[name] = part;
-    out.push_back(number_arg(one, name, 0, path));
-  }
-  return out;
-}
-
-void refuse_unknown_args(const v1::Stage& stage, const std::vector<std::string>& known,
-                         const std::string& path) {
-  for (const auto& entry : stage.arg()) {
-    if (std::find(known.begin(), known.end(), entry.first) == known.end()) {
-      fail_at(path, stage.op() + " has no argument '" + entry.first + "'",
-              "it takes: " + join(known, ", "));
-    }
-  }
-}
-
-void write_stage(JsonWriter& json, const v1::Stage& stage, const std::string& path) {
-  const auto number = [&](const char* name, double fallback) {
-    return number_arg(stage, name, fallback, path);
-  };
-  if (stage.op() == "random_crop") {
-    refuse_unknown_args(stage, {"pad"}, path);
-    json.field("crop_padding", static_cast<int64_t>(number("pad", 0)));
-  } else if (stage.op() == "random_flip") {
-    refuse_unknown_args(stage, {"axis", "p"}, path);
-    const auto axis = stage.arg().find("axis");
-    const bool vertical = axis != stage.arg().end() && axis->second == "vertical";
-    if (axis != stage.arg().end() && !vertical && axis->second != "horizontal")
-      fail_at(path + ".axis", "'" + axis->second + "' is neither horizontal nor vertical");
-    json.field(vertical ? "flip_vertical" : "flip_horizontal", number("p", 0.5));
-  } else if (stage.op() == "random_rotation") {
-    refuse_unknown_args(stage, {"degrees"}, path);
-    json.field("rotation_degrees", number("degrees", 0));
-  } else if (stage.op() == "scale") {
-    refuse_unknown_args(stage, {"by"}, path);
-    json.field("scale", number("by", 1));
-  } else if (stage.op() == "normalize") {
-    refuse_unknown_args(stage, {"mean", "std"}, path);
-    json.field("mean", list_arg(stage, "mean", path)).field("stddev", list_arg(stage, "std", path));
-  } else {
-    refuse_unknown_args(stage, {"p", "value"}, path);
-    json.field("erasing_probability", number("p", 0.5)).field("erasing_value", number("value", 0));
-  }
-}
-
-double learning_rate(const v1::Recipe& recipe) {
-  const v1::Training& training = recipe.training();
-  const double lr = training.optimizer().lr();
-  const std::string& rule = training.optimizer().lr_rule();
-  if (rule.empty() || rule == "absolute") return lr;
-  if (rule != "per_256_global_batch")
-    fail_at("training.optimizer.lr_rule", "'" + rule + "' is unknown",
-            "absolute or per_256_global_batch");
-  const double devices =
-      std::max(1u, recipe.topology().nodes()) * std::max(1u, recipe.topology().devices_per_node());
-  return lr * training.batch_per_device() * std::max(1u, training.accumulate()) * devices / 256;
-}
-
-std::vector<std::string> names_without_decay(const v1::Optimizer& optimizer,
-                                             const std::vector<Variable>& variables) {
-  std::vector<std::string> out;
-  for (const Variable& variable : variables) {
-    const bool bias =
-        variable.name.size() > 5 && variable.name.substr(variable.name.size() - 5) == ".bias";
-    const bool vector = variable.dimensions <= 1 && !bias;
-    const bool wanted = std::any_of(
-        optimizer.no_decay().begin(), optimizer.no_decay().end(), [&](const std::string& kind) {
-          return (kind == "bias" && bias) || ((kind == "bn" || kind == "layer_norm") && vector);
-        });
-    if (wanted) out.push_back(variable.name);
-  }
-  return out;
-}
-
-void write_optimizer(JsonWriter& json, const v1::Recipe& recipe, const TrainerSetup& setup) {
-  const v1::Optimizer& optimizer = recipe.training().optimizer();
-  if (optimizer.layerwise_lr_decay() != 0)
-    fail_at("training.optimizer.layerwise_lr_decay", "this engine's groups cannot do that yet");
-  json.key("optimizer")
-      .begin_object()
-      .field("name", optimizer.name())
-      .field("learning_rate", learning_rate(recipe));
-  json.field("weight_decay", optimizer.weight_decay());
-  const bool tensorflow = optimizer.convention() == "tensorflow";
-  if (!tensorflow && !optimizer.convention().empty() && optimizer.convention() != "pytorch") {
-    fail_at("training.optimizer.convention", "'" + optimizer.convention() + "' is unknown",
-            "pytorch or tensorflow");
-  }
-  if (optimizer.name() == "sgd") {
-    json.field("momentum", optimizer.momentum()).field("nesterov", optimizer.nesterov());
-    json.field("momentum_convention", tensorflow ? "sutskever" : "pytorch");
-  } else {
-    if (optimizer.beta1() > 0) json.field("beta1", optimizer.beta1());
-    if (optimizer.beta2() > 0) json.field("beta2", optimizer.beta2());
-    if (optimizer.epsilon() > 0) json.field("epsilon", optimizer.epsilon());
-    if (optimizer.name() != "lamb")
-      json.field("epsilon_form", tensorflow ? "tensorflow" : "pytorch");
-  }
-  json.field("clip_norm", recipe.training().clip_global_norm())
-      .field("ema_decay", recipe.training().ema_decay());
-  const std::vector<std::string> plain = names_without_decay(optimizer, setup.variables);
-  if (!plain.empty() && optimizer.weight_decay() > 0) {
-    json.key("group")
-        .begin_array()
-        .begin_object()
-        .field("match", plain)
-        .field("weight_decay", 0.0)
-        .end_object()
-        .end_array();
-  }
-  json.end_object();
-}
-
-void write_schedule(JsonWriter& json, const v1::Recipe& recipe, const TrainerSetup& setup) {
-  const v1::Schedule& schedule = recipe.training().schedule();
-  const std::string kind = schedule.kind().empty() ? "constant" : schedule.kind();
-  double warmup = schedule.warmup();
-  if (schedule.warmup_unit() == "epoch") {
-    warmup *= setup.steps_per_epoch;
-  } else if (schedule.warmup_unit() == "fraction") {
-    warmup *= static_cast<double>(setup.total_steps);
-  } else if (!schedule.warmup_unit().empty() && schedule.warmup_unit() != "step") {
-    fail_at("training.schedule.warmup_unit", "'" + schedule.warmup_unit() + "' is unknown",
-            "step, epoch or fraction");
-  }
-  json.key("schedule").begin_object().field("name", kind == "linear" ? "polynomial" : kind);
-  json.field("warmup_steps", static_cast<int64_t>(std::llround(warmup)))
-      .field("total_steps", setup.total_steps);
-  if (schedule.end_lr() > 0)
-    json.field("end_factor", schedule.end_lr() / recipe.training().optimizer().lr());
-  if (kind == "polynomial" && schedule.power() > 0) json.field("power", schedule.power());
-  if (schedule.factor() > 0) json.field("gamma", schedule.factor());
-  if (kind == "exponential")
-    json.field("decay_steps", static_cast<int64_t>(std::llround(setup.steps_per_epoch)));
-  std::vector<int64_t> boundaries;
-  for (const double epoch : schedule.milestone())
-    boundaries.push_back(std::llround(epoch * setup.steps_per_epoch));
-  if (!boundaries.empty()) json.field("boundaries", boundaries);
-  json.end_object();
-}
-
-// "none", "static:128", "dynamic", "dynamic:32768/2000".
-void write_loss_scale(JsonWriter& json, const std::string& text) {
-  const std::vector<std::string> parts = split(text.empty() ? "none" : text, ':');
-  if (parts[0] != "none" && parts[0] != "static" && parts[0] != "dynamic")
-    fail_at("numerics.loss_scale", "'" + text + "' is not understood",
-            "none, static:128 or dynamic:32768/2000");
-  json.key("loss_scale").begin_object().field("mode", parts[0]);
-  if (parts.size() > 1) {
-    const std::vector<std::string> numbers = split(parts[1], '/');
-    if (!std::all_of(numbers.begin(), numbers.end(), is_plain_json))
-      fail_at("numerics.loss_scale", "'" + text + "' is not understood");
-    json.key("initial").raw(numbers[0]);
-    if (numbers.size() > 1) json.key("interval").raw(numbers[1]);
-  }
-  json.end_object();
+// hparam values are JSON if they are numbers, booleans or lists, else text.
+bool is_json_value(const std::string& value) {
+  if (value == "true" || value == "false") return true;
+  return !value.empty() &&
+         (value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9'));
 }
 
 std::string precision_name(v1::Numerics::Compute compute) {
@@ -220,96 +32,273 @@ std::string precision_name(v1::Numerics::Compute compute) {
   }
 }
 
+double learning_rate(const v1::Training& training) {
+  const v1::Optimizer& optimizer = training.optimizer();
+  if (optimizer.lr_rule() == "per_256_global_batch")
+    return optimizer.lr() * training.batch_per_device() / 256.0;
+  require(optimizer.lr_rule().empty() || optimizer.lr_rule() == "absolute",
+          "training.optimizer.lr_rule '" + optimizer.lr_rule() + "' is not understood",
+          "absolute or per_256_global_batch");
+  return optimizer.lr();
+}
+
+// Names of the variables that take no weight decay.
+std::vector<std::string> undecayed(const v1::Optimizer& optimizer,
+                                   const std::vector<Variable>& variables) {
+  std::vector<std::string> names;
+  for (const Variable& variable : variables) {
+    bool exempt = false;
+    for (const std::string& kind : optimizer.no_decay()) {
+      require(kind == "bn" || kind == "bias" || kind == "layer_norm",
+              "training.optimizer.no_decay '" + kind + "' is not understood",
+              "bn, layer_norm or bias");
+      exempt =
+          exempt || (kind == "bias" ? variable.name.ends_with(".bias") : variable.normalisation);
+    }
+    if (exempt) names.push_back(variable.name);
+  }
+  return names;
+}
+
+void write_optimizer(JsonWriter& json, const v1::Training& training,
+                     const std::vector<Variable>& variables) {
+  const v1::Optimizer& o = training.optimizer();
+  require(o.layerwise_lr_decay() == 0,
+          "training.optimizer.layerwise_lr_decay is not offered by this engine");
+  json.key("optimizer")
+      .begin_object()
+      .field("name", o.name())
+      .field("learning_rate", learning_rate(training));
+  const bool tensorflow = o.convention() == "tensorflow";
+  if (o.name() == "sgd") {
+    if (o.momentum() > 0) {
+      json.field("momentum", o.momentum()).field("nesterov", o.nesterov());
+      json.field("momentum_convention", tensorflow ? "sutskever" : "pytorch");
+    }
+  } else {
+    if (o.beta1() > 0) json.field("beta1", o.beta1());
+    if (o.beta2() > 0) json.field("beta2", o.beta2());
+    if (o.epsilon() > 0) json.field("epsilon", o.epsilon());
+    if (o.name() != "lamb") json.field("epsilon_form", tensorflow ? "tensorflow" : "pytorch");
+  }
+  json.field("weight_decay", o.weight_decay()).field("clip_norm", training.clip_global_norm());
+  json.field("ema_decay", training.ema_decay());
+  const auto names = undecayed(o, variables);
+  if (o.weight_decay() > 0 && !names.empty()) {
+    json.key("group")
+        .begin_array()
+        .begin_object()
+        .field("match", names)
+        .field("weight_decay", 0.0)
+        .end_object()
+        .end_array();
+  }
+  json.end_object();
+}
+
+int64_t warmup_steps(const v1::Schedule& schedule, const Length& length) {
+  const std::string& unit = schedule.warmup_unit();
+  const double scale = unit == "epoch"      ? static_cast<double>(length.steps_per_epoch)
+                       : unit == "fraction" ? static_cast<double>(length.total_steps)
+                                            : 1.0;
+  require(schedule.warmup() == 0 || unit == "step" || unit == "epoch" || unit == "fraction",
+          "training.schedule.warmup_unit '" + unit + "' is not understood",
+          "step, epoch or fraction");
+  return std::llround(schedule.warmup() * scale);
+}
+
+void write_schedule(JsonWriter& json, const v1::Training& training, const Length& length) {
+  const v1::Schedule& s = training.schedule();
+  const bool linear = s.kind() == "linear";
+  json.key("schedule").begin_object();
+  json.field("name", s.kind().empty() ? "constant" : linear ? "polynomial" : s.kind());
+  json.field("warmup_steps", warmup_steps(s, length)).field("total_steps", length.total_steps);
+  json.field("end_factor", s.end_lr() / learning_rate(training));
+  if (s.power() > 0 && !linear) json.field("power", s.power());
+  if (s.factor() > 0) json.field("gamma", s.factor());
+  if (s.kind() == "step") {
+    std::vector<int64_t> boundaries;
+    for (const double epoch : s.milestone())
+      boundaries.push_back(std::llround(epoch * static_cast<double>(length.steps_per_epoch)));
+    json.field("boundaries", boundaries);
+  }
+  if (s.kind() == "exponential")
+    json.field("decay_steps", static_cast<double>(length.steps_per_epoch));
+  json.end_object();
+}
+
+// "none", "static:128", "dynamic:32768/2000"
+void write_loss_scale(JsonWriter& json, const std::string& text) {
+  if (text.empty() || text == "none") return;
+  const size_t colon = text.find(':');
+  const std::string mode = text.substr(0, colon);
+  require(mode == "static" || mode == "dynamic",
+          "numerics.loss_scale '" + text + "' is not understood",
+          "none, static:128 or dynamic:32768/2000");
+  json.key("loss_scale").begin_object().field("mode", mode);
+  if (colon != std::string::npos) {
+    const std::string numbers = text.substr(colon + 1);
+    const size_t slash = numbers.find('/');
+    json.key("initial").raw(numbers.substr(0, slash));
+    if (slash != std::string::npos) json.key("interval").raw(numbers.substr(slash + 1));
+  }
+  json.end_object();
+}
+
+double number(const v1::Stage& stage, const std::string& name) {
+  const auto found = stage.arg().find(name);
+  require(found != stage.arg().end(),
+          "pipeline step '" + stage.op() + "' needs the argument '" + name + "'");
+  char* end = nullptr;
+  const double value = std::strtod(found->second.c_str(), &end);
+  require(
+      end != found->second.c_str() && *end == '\0',
+      "pipeline step '" + stage.op() + "': " + name + " '" + found->second + "' is not a number");
+  return value;
+}
+
+void write_stage(JsonWriter& json, const v1::Stage& stage, const std::string& where) {
+  if (stage.op() == "scale") {
+    json.field("scale", number(stage, "by"));
+  } else if (stage.op() == "normalize") {
+    json.key("mean").begin_array().value(number(stage, "mean")).end_array();
+    json.key("stddev").begin_array().value(number(stage, "std")).end_array();
+  } else if (stage.op() == "random_flip") {
+    const auto axis = stage.arg().find("axis");
+    const bool vertical = axis != stage.arg().end() && axis->second == "vertical";
+    json.field(vertical ? "flip_vertical" : "flip_horizontal", 0.5);
+  } else if (stage.op() == "random_crop") {
+    json.key("crop_padding").raw(std::to_string(std::llround(number(stage, "pad"))));
+  } else if (stage.op() == "random_rotation") {
+    json.field("rotation_degrees", number(stage, "degrees"));
+  } else if (stage.op() == "random_erasing") {
+    json.field("erasing_probability", number(stage, "probability"));
+  } else {
+    throw Error(Exit::kUsage,
+                where + ": pipeline step '" + stage.op() + "' is not offered by this engine",
+                "scale, normalize, random_flip, random_crop, random_rotation, random_erasing");
+  }
+}
+
+LoaderConfig loader_config(const v1::Recipe& recipe, const v1::DataRef& data, JsonWriter loader) {
+  require(!data.has_range() && !data.has_folds() && data.nominal_epoch_samples() == 0,
+          "data '" + data.id() +
+              "': ranges, folds and nominal epoch lengths are not offered by this engine yet");
+  if (recipe.io().workers() > 0) loader.field("workers", recipe.io().workers());
+  if (recipe.io().prefetch() > 0) loader.field("prefetch", recipe.io().prefetch());
+  JsonWriter transform;
+  transform.begin_object();
+  for (const v1::Stage& stage : data.pipeline())
+    write_stage(transform, stage, "data '" + data.id() + "'");
+  return {loader.end_object().text(), transform.end_object().text()};
+}
+
+const v1::DataRef* data_of_role(const v1::Recipe& recipe,
+                                std::initializer_list<const char*> roles) {
+  for (const char* role : roles) {
+    for (const v1::DataRef& data : recipe.data()) {
+      if (data.role() == role) return &data;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
+Length training_length(const v1::Recipe& recipe, int64_t samples) {
+  const v1::Training& t = recipe.training();
+  require(t.batch_per_device() > 0, "training.batch_per_device must be at least 1");
+  require(t.phase().empty(), "training.phase is not offered by this engine yet");
+  require(t.mixup_alpha() == 0, "training.mixup_alpha is not offered by this engine yet");
+  const int64_t samples_per_step =
+      int64_t{t.batch_per_device()} * std::max<int64_t>(t.accumulate(), 1);
+  Length length;
+  length.steps_per_epoch = t.drop_last() ? samples / samples_per_step
+                                         : (samples + samples_per_step - 1) / samples_per_step;
+  require(length.steps_per_epoch > 0, "a step needs " + std::to_string(samples_per_step) +
+                                          " samples, the training data have " +
+                                          std::to_string(samples));
+  length.total_steps = t.length_case() == v1::Training::kSteps
+                           ? static_cast<int64_t>(t.steps())
+                           : std::llround(t.epochs() * static_cast<double>(length.steps_per_epoch));
+  require(length.total_steps > 0, "training.steps or training.epochs must be positive");
+  return length;
+}
+
 std::string model_config(const v1::Model& model) {
-  const std::map<std::string, std::string> sorted(model.hparam().begin(), model.hparam().end());
+  require(model.pretrained().empty(), "model.pretrained is not offered by this engine yet");
   JsonWriter json;
   json.begin_object();
-  for (const auto& [name, value] : sorted) {
-    json.key(name);
-    if (is_plain_json(value)) {
+  for (const auto& [key, value] : model.hparam()) {
+    json.key(key);
+    if (is_json_value(value)) {
       json.raw(value);
     } else {
       json.value(value);
     }
   }
-  json.end_object();
-  return json.text();
+  return json.end_object().text();
 }
 
-std::string trainer_config(const v1::Recipe& recipe, const TrainerSetup& setup) {
-  if (recipe.training().mixup_alpha() != 0)
-    fail_at("training.mixup_alpha", "this engine has no mixup yet");
-  if (recipe.training().phase_size() > 0)
-    fail_at("training.phase", "this engine trains in one phase");
+std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>& variables,
+                           const Length& length, uint64_t seed, int64_t batch) {
+  const v1::Training& t = recipe.training();
   JsonWriter json;
   json.begin_object();
-  write_optimizer(json, recipe, setup);
-  write_schedule(json, recipe, setup);
+  write_optimizer(json, t, variables);
+  write_schedule(json, t, length);
   write_loss_scale(json, recipe.numerics().loss_scale());
-  json.field("batch_size", setup.batch)
-      .field("eval_batch_size", setup.eval_batch > 0 ? setup.eval_batch : setup.batch);
-  json.field("accumulate", static_cast<int64_t>(std::max(1u, recipe.training().accumulate())));
-  json.field("precision", precision_name(recipe.numerics().compute())).field("seed", setup.seed);
-  json.field("label_smoothing", recipe.training().label_smoothing()).end_object();
-  return json.text();
+  json.field("batch_size", batch > 0 ? batch : int64_t{t.batch_per_device()});
+  if (recipe.evaluation().batch() > 0) json.field("eval_batch_size", recipe.evaluation().batch());
+  json.field("accumulate", batch > 0 ? 1 : std::max<int64_t>(t.accumulate(), 1));
+  json.field("precision", precision_name(recipe.numerics().compute())).field("seed", seed);
+  json.field("label_smoothing", t.label_smoothing());
+  return json.end_object().text();
 }
 
-std::string loader_config(const v1::Recipe& recipe, const LoaderSetup& setup) {
+std::string predictor_config(const v1::Recipe& recipe, int64_t batch) {
+  const bool ema = recipe.evaluation().select() == v1::Evaluation::EMA_LAST;
   JsonWriter json;
-  json.begin_object().field("batch_size", setup.batch).field("seed", setup.seed);
-  json.field("order", setup.training ? "shuffled" : "sequential");
-  json.field("last_batch", !setup.training                 ? "pad"
-                           : recipe.training().drop_last() ? "drop"
-                                                           : "wrap");
-  json.field("epochs", setup.training ? 0 : 1);
-  if (recipe.io().workers() > 0) json.field("workers", recipe.io().workers());
-  if (recipe.io().prefetch() > 0)
-    json.field("prefetch", std::max(recipe.io().prefetch(), recipe.io().workers()));
-  json.end_object();
-  return json.text();
+  json.begin_object().field("precision", precision_name(recipe.numerics().compute()));
+  json.field("use_ema", ema).field("max_batch", batch);
+  return json.end_object().text();
 }
 
-std::string transform_config(const v1::DataRef& data) {
-  static const std::vector<std::string> kOrder = {"random_crop", "random_flip", "random_rotation",
-                                                  "scale",       "normalize",   "random_erasing"};
-  if (data.has_range())
-    fail_at("data." + data.id() + ".range", "this engine's loader reads whole splits only");
+LoaderConfig training_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
+                                    uint64_t seed, int64_t batch) {
   JsonWriter json;
-  json.begin_object();
-  ptrdiff_t last = -1;
-  for (int i = 0; i < data.pipeline_size(); ++i) {
-    const v1::Stage& stage = data.pipeline(i);
-    const std::string path = "data." + data.id() + ".pipeline." + std::to_string(i);
-    const ptrdiff_t rank = std::find(kOrder.begin(), kOrder.end(), stage.op()) - kOrder.begin();
-    if (rank == static_cast<ptrdiff_t>(kOrder.size()))
-      fail_at(path, "there is no stage '" + stage.op() + "'", "there are: " + join(kOrder, ", "));
-    // Flips on both axes are two stages of one rank.
-    if (rank < last || (rank == last && stage.op() != "random_flip")) {
-      fail_at(path, stage.op() + " cannot stand after " + data.pipeline(i - 1).op(),
-              "the order is: " + join(kOrder, ", "));
-    }
-    last = rank;
-    write_stage(json, stage, path);
+  json.begin_object().field("batch_size", batch).field("seed", seed).field("order", "shuffled");
+  json.field("last_batch", recipe.training().drop_last() ? "drop" : "wrap");
+  return loader_config(recipe, data, json);
+}
+
+LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRef& data) {
+  const uint32_t batch = recipe.evaluation().batch() > 0 ? recipe.evaluation().batch()
+                                                         : recipe.training().batch_per_device();
+  JsonWriter json;
+  json.begin_object()
+      .field("batch_size", batch)
+      .field("order", "sequential")
+      .field("last_batch", "pad");
+  json.field("epochs", 1);
+  return loader_config(recipe, data, json);
+}
+
+const v1::DataRef& training_data(const v1::Recipe& recipe) {
+  const v1::DataRef* data = data_of_role(recipe, {"train"});
+  require(data != nullptr, "the recipe has no data of role train");
+  return *data;
+}
+
+const v1::DataRef& evaluation_data(const v1::Recipe& recipe) {
+  const std::string& id = recipe.evaluation().data();
+  for (const v1::DataRef& data : recipe.data()) {
+    if (!id.empty() && data.id() == id) return data;
   }
-  json.end_object();
-  return json.text();
+  require(id.empty(), "evaluation.data names '" + id + "', which the recipe does not have");
+  const v1::DataRef* data = data_of_role(recipe, {"eval", "test", "validation"});
+  require(data != nullptr, "the recipe has no data of role eval or test");
+  return *data;
 }
 
-int64_t total_steps(const v1::Training& training, double steps_per_epoch) {
-  const double steps = training.has_steps() ? static_cast<double>(training.steps())
-                                            : training.epochs() * steps_per_epoch;
-  return std::max<int64_t>(1, std::llround(steps));
-}
-
-const v1::DataRef& data_of_role(const v1::Recipe& recipe, const std::vector<std::string>& roles) {
-  for (const std::string& role : roles) {
-    for (const v1::DataRef& data : recipe.data()) {
-      if (data.role() == role) return data;
-    }
-  }
-  fail_at("data", "there is no entry with role " + join(roles, " or "));
-}
-
-}  // namespace reciperun
+}  // namespace reciperun::engine

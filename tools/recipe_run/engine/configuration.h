@@ -1,5 +1,7 @@
-// From a recipe to the configurations (JSON text) that the engine's C interface takes. Pure
-// functions; what a recipe asks and the engine does not have is an Error kUsage naming the path.
+// A recipe in the words of the engine: the JSON texts that the C ABI takes.
+//
+// Nothing is dropped: what a recipe asks and this engine does not offer is an Error (kUsage) that
+// names the field.
 #pragma once
 
 #include <cstdint>
@@ -8,44 +10,39 @@
 
 #include "recipes/recipe.pb.h"
 
-namespace reciperun {
+namespace reciperun::engine {
 
-// Model.hparam as one JSON object: values that are JSON numbers, true, false or [lists] stay,
-// others become strings.
+// Where a training stands in the recipe's own units.
+struct Length {
+  int64_t steps_per_epoch = 0;
+  int64_t total_steps = 0;
+};
+
+// Steps of a training over `samples` training samples.
+Length training_length(const v1::Recipe& recipe, int64_t samples);
+
 std::string model_config(const v1::Model& model);
 
-// A trained variable, as the engine reports it.
+// A trained variable of the model, as its report names it.
 struct Variable {
   std::string name;
-  int dimensions = 0;
+  bool normalisation = false;  // scale or shift of a normalisation
 };
 
-struct TrainerSetup {
-  int64_t batch = 0;
-  int64_t eval_batch = 0;
-  double steps_per_epoch = 1;
-  int64_t total_steps = 1;
-  uint64_t seed = 0;
-  std::vector<Variable>
-      variables;  // for no_decay: "bias" is *.bias, "bn" every other variable of one dimension
+// batch 0: the recipe's own; another one is for benches.
+std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>& variables,
+                           const Length& length, uint64_t seed, int64_t batch);
+std::string predictor_config(const v1::Recipe& recipe, int64_t batch);
+
+struct LoaderConfig {
+  std::string loader, transform;
 };
-std::string trainer_config(const v1::Recipe& recipe, const TrainerSetup& setup);
+LoaderConfig training_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
+                                    uint64_t seed, int64_t batch);
+LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRef& data);
 
-struct LoaderSetup {
-  int64_t batch = 0;
-  uint64_t seed = 0;
-  bool training = true;  // shuffled without end; else one sequential pass, the last batch padded
-};
-std::string loader_config(const v1::Recipe& recipe, const LoaderSetup& setup);
+// The data of that role or id; Error kUsage if the recipe has none.
+const v1::DataRef& training_data(const v1::Recipe& recipe);
+const v1::DataRef& evaluation_data(const v1::Recipe& recipe);
 
-// The stages of a pipeline, which must stand in the order the engine applies them: random_crop,
-// random_flip, random_rotation, scale, normalize, random_erasing.
-std::string transform_config(const v1::DataRef& data);
-
-// Updates of the whole training, given the updates of one epoch.
-int64_t total_steps(const v1::Training& training, double steps_per_epoch);
-
-// The data of the first role in `roles` that the recipe has; fails if it has none.
-const v1::DataRef& data_of_role(const v1::Recipe& recipe, const std::vector<std::string>& roles);
-
-}  // namespace reciperun
+}  // namespace reciperun::engine

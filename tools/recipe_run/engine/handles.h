@@ -1,7 +1,6 @@
-// Ownership and errors of the C interface for C++ callers.
+// Owners of the C ABI's handles, and the way its errors become ours.
 #pragma once
 
-#include <assay/assay.h>
 #include <assay/assay_data.h>
 #include <google/protobuf/struct.pb.h>
 
@@ -11,61 +10,41 @@
 
 #include "tools/recipe_run/base/error.h"
 
-namespace reciperun {
+namespace reciperun::engine {
 
-template <auto Free>
-struct Freer {
-  template <class T>
-  void operator()(T* handle) const {
-    Free(handle);
-  }
+template <class T, void (*kFree)(T*)>
+struct Free {
+  void operator()(T* handle) const { kFree(handle); }
 };
-using Context = std::unique_ptr<assay_context, Freer<assay_context_free>>;
-using Model = std::unique_ptr<assay_model, Freer<assay_model_free>>;
-using Trainer = std::unique_ptr<assay_trainer, Freer<assay_trainer_free>>;
-using Loader = std::unique_ptr<assay_loader, Freer<assay_loader_free>>;
-using Predictor = std::unique_ptr<assay_predictor, Freer<assay_predictor_free>>;
-using Slot = std::unique_ptr<assay_slot, Freer<assay_slot_free>>;
-using Tensor = std::unique_ptr<assay_tensor, Freer<assay_tensor_release>>;
+template <class T, void (*kFree)(T*)>
+using Handle = std::unique_ptr<T, Free<T, kFree>>;
 
-inline assay_str str(std::string_view text) { return {text.data(), text.size()}; }
-inline std::string text(assay_str s) {
+using Context = Handle<assay_context, assay_context_free>;
+using Model = Handle<assay_model, assay_model_free>;
+using Trainer = Handle<assay_trainer, assay_trainer_free>;
+using Predictor = Handle<assay_predictor, assay_predictor_free>;
+using Slot = Handle<assay_slot, assay_slot_free>;
+using Loader = Handle<assay_loader, assay_loader_free>;
+using Tensor = Handle<assay_tensor, assay_tensor_release>;
+using Report = Handle<assay_report, assay_report_free>;
+
+inline assay_str text(std::string_view s) { return {s.data(), s.size()}; }
+inline std::string string(assay_str s) {
   return s.size == 0 ? std::string() : std::string(s.data, s.size);
 }
 
-// Raises what an engine call reported; frees `error`. The exit code: kInterrupted for a cancelled
-// call, `kind` otherwise.
-[[noreturn]] void raise(assay_status status, assay_error* error, Exit kind);
-
-// Calls `function(arguments..., &error)` and raises on failure.
+// Calls an ABI function whose last parameter is the error, and raises Error if it fails: with
+// `caller_fault` when the library says that the arguments are at fault, kDataMismatch for damaged
+// or missing files, kInterrupted after an interrupt, kCrashed otherwise.
+[[noreturn]] void raise(assay_status status, assay_error* error, Exit caller_fault);
 template <class Function, class... Arguments>
-void call(Exit kind, Function function, Arguments... arguments) {
+void call(Exit caller_fault, Function function, Arguments... arguments) {
   assay_error* error = nullptr;
   const assay_status status = function(arguments..., &error);
-  if (status != ASSAY_OK) raise(status, error, kind);
+  if (status != ASSAY_OK) raise(status, error, caller_fault);
 }
 
-// The same for functions whose last output is a new handle.
-template <class Handle, class Function, class... Arguments>
-Handle make(Exit kind, Function function, Arguments... arguments) {
-  typename Handle::pointer out = nullptr;
-  call(kind, function, arguments..., &out);
-  return Handle(out);
-}
+// The JSON object of a report.
+google::protobuf::Struct parse_report(const assay_report* report);
 
-// A report as a JSON object.
-template <class Function, class... Arguments>
-google::protobuf::Struct report(Exit kind, Function function, Arguments... arguments);
-google::protobuf::Struct parsed(const assay_report* report);
-
-template <class Function, class... Arguments>
-google::protobuf::Struct report(Exit kind, Function function, Arguments... arguments) {
-  const auto handle =
-      make<std::unique_ptr<assay_report, Freer<assay_report_free>>>(kind, function, arguments...);
-  return parsed(handle.get());
-}
-
-// A whole number of a report; 0 if absent.
-int64_t whole(const google::protobuf::Struct& object, const std::string& key);
-
-}  // namespace reciperun
+}  // namespace reciperun::engine
