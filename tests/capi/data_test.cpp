@@ -1,0 +1,245 @@
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/capi/support.h"
+
+namespace assay::test {
+
+TemporaryFolder::TemporaryFolder() {
+  char pattern[] = "/tmp/assay_capi_test_XXXXXX";
+  path_ = ::mkdtemp(pattern);
+}
+TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path_); }
+
+namespace {
+
+using testing::HasSubstr;
+
+std::string big_endian(std::initializer_list<uint32_t> words) {
+  std::string bytes;
+  for (const uint32_t word : words) {
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(word >> shift);
+  }
+  return bytes;
+}
+
+// A made-up source in the format of Fashion-MNIST: image i has all pixels i, label i % 10.
+class DataTest : public testing::Test {
+ protected:
+  DataTest() {
+    std::filesystem::create_directory(source);
+    write_split("train", 21);
+    write_split("t10k", 7);
+  }
+  void write_split(const std::string& prefix, uint32_t images) {
+    std::string pixels = big_endian({0x803, images, 28, 28}), classes = big_endian({0x801, images});
+    for (uint32_t i = 0; i < images; ++i) {
+      pixels.append(28 * 28, static_cast<char>(i));
+      classes += static_cast<char>(i % 10);
+    }
+    std::ofstream(source + "/" + prefix + "-images-idx3-ubyte") << pixels;
+    std::ofstream(source + "/" + prefix + "-labels-idx1-ubyte") << classes;
+  }
+  void convert() {
+    ok(assay_dataset_convert, context.get(), text("fashion_mnist"), text(source), text(target),
+       text(""), nullptr, 0, nullptr);
+  }
+  Owned<assay_loader> make_loader(std::string_view config, std::string_view split = "train") {
+    return make<assay_loader>(assay_loader_create, context.get(), text(target), text(split),
+                              text(config), text(""));
+  }
+  // The labels of the next batch; empty at the end of the data.
+  std::vector<int32_t> next(assay_loader* loader) {
+    const assay_tensor* tensors[2] = {};
+    assay_batch_info info{.struct_size = sizeof info};
+    const Outcome outcome = call(assay_loader_next, loader,
+                                 static_cast<const assay_tensor**>(tensors), size_t{2}, &info);
+    if (outcome.status == ASSAY_E_END_OF_DATA) return {};
+    EXPECT_EQ(outcome.status, ASSAY_OK) << outcome.message;
+    std::vector<int32_t> labels(static_cast<size_t>(info.rows));
+    ok(assay_tensor_read, tensors[1], labels.data(), labels.size() * sizeof(int32_t));
+    return labels;
+  }
+
+  TemporaryFolder folder;
+  std::string source = folder.at("source"), target = folder.at("target");
+  Owned<assay_context> context = make_context();
+};
+
+TEST_F(DataTest, ConvertReportVerify) {
+  EXPECT_GE(at(report(assay_dataset_list), "datasets").list_value().values_size(), 1);
+  int64_t last_done = -1, total = 0;
+  struct Seen {
+    int64_t* done;
+    int64_t* total;
+  } seen{&last_done, &total};
+  const auto progress = [](uintptr_t user, assay_str phase, int64_t done, int64_t of) {
+    EXPECT_GT(phase.size, 0u);
+    *reinterpret_cast<Seen*>(user)->done = done;
+    *reinterpret_cast<Seen*>(user)->total = of;
+    return int32_t{0};
+  };
+  const auto made =
+      report(assay_dataset_convert, context.get(), text("fashion_mnist"), text(source),
+             text(target), text(R"({"shards": 2})"), static_cast<assay_progress>(progress),
+             reinterpret_cast<uintptr_t>(&seen));
+  EXPECT_EQ(last_done, total);
+  EXPECT_EQ(at(made, "dataset").string_value(), "fashion_mnist");
+  const auto manifest = report(assay_dataset_report, text(target));
+  const auto& train = at(manifest, "splits").list_value().values(0).struct_value();
+  EXPECT_EQ(at(train, "records").string_value(), "21");
+  EXPECT_EQ(at(train, "shards").list_value().values_size(), 2);
+  ok(assay_dataset_verify, context.get(), text(target), nullptr, 0);
+
+  const std::string shard =
+      at(at(train, "shards").list_value().values(1).struct_value(), "file").string_value();
+  std::fstream(target + "/" + shard, std::ios::in | std::ios::out).seekp(40).put('!');
+  EXPECT_THAT(fails(ASSAY_E_FORMAT, assay_dataset_verify, context.get(), text(target), nullptr, 0),
+              HasSubstr(shard));
+}
+
+TEST_F(DataTest, TheHostStopsAConversion) {
+  const auto stop = [](uintptr_t, assay_str, int64_t, int64_t) { return int32_t{-42}; };
+  const Outcome outcome =
+      call(assay_dataset_convert, context.get(), text("fashion_mnist"), text(source), text(target),
+           text(""), static_cast<assay_progress>(stop), 0, nullptr);
+  EXPECT_EQ(outcome.status, ASSAY_E_CANCELLED);
+  EXPECT_EQ(outcome.native_code, -42);
+  assay_report* out = nullptr;
+  fails(ASSAY_E_NOT_FOUND, assay_dataset_report, text(target), &out);
+  convert();
+}
+
+TEST_F(DataTest, AnInterruptStopsAConversion) {
+  // From the progress function: as good as from another thread, and repeatable.
+  const auto interrupt = [](uintptr_t user, assay_str, int64_t, int64_t) {
+    EXPECT_EQ(assay_context_interrupt(reinterpret_cast<assay_context*>(user)), ASSAY_OK);
+    return int32_t{0};
+  };
+  fails(ASSAY_E_CANCELLED, assay_dataset_convert, context.get(), text("fashion_mnist"),
+        text(source), text(target), text(""), static_cast<assay_progress>(interrupt),
+        reinterpret_cast<uintptr_t>(context.get()), nullptr);
+  convert();
+}
+
+TEST_F(DataTest, BadConversions) {
+  const auto fail_convert = [&](std::string_view name, std::string_view from, std::string_view to,
+                                std::string_view options) {
+    return call(assay_dataset_convert, context.get(), text(name), text(from), text(to),
+                text(options), nullptr, 0, nullptr)
+        .status;
+  };
+  EXPECT_EQ(fail_convert("mnits", source, target, ""), ASSAY_E_NOT_FOUND);
+  EXPECT_EQ(fail_convert("fashion_mnist", folder.at("nothing"), target, ""), ASSAY_E_NOT_FOUND);
+  EXPECT_EQ(fail_convert("fashion_mnist", source, "", ""), ASSAY_E_INVALID);
+  EXPECT_EQ(fail_convert("fashion_mnist", source, target, R"({"shard": 2})"), ASSAY_E_INVALID);
+}
+
+TEST_F(DataTest, BatchesTrainAModel) {
+  convert();
+  const auto loader = make_loader(R"({"batch_size": 5, "seed": 3})");
+  const auto model = make<assay_model>(assay_model_named, context.get(), text("cnn"),
+                                       text(R"({"conv": [2], "hidden": [0]})"));
+  const assay_trainer_options options{
+      .struct_size = sizeof options, .batch_size = 5, .learning_rate = 0.01};
+  const auto trainer = make<assay_trainer>(assay_trainer_create, model.get(), &options,
+                                           text(R"({"optimizer": {"name": "sgd"}})"));
+  const assay_tensor* batch[2];
+  assay_batch_info info{.struct_size = sizeof info};
+  for (int i = 0; i < 5; ++i) {
+    ok(assay_loader_next, loader.get(), batch, size_t{2}, &info);
+    ok(assay_trainer_step, trainer.get(), batch, size_t{2}, nullptr);
+  }
+  EXPECT_EQ(info.epoch, 1);  // 4 batches each
+  EXPECT_EQ(info.batch, 0);
+  EXPECT_EQ(info.valid, 5);
+  const auto described = report(assay_loader_report, loader.get());
+  EXPECT_EQ(number(described, "samples"), 21);
+  EXPECT_EQ(number(described, "batches_per_epoch"), 4);
+  EXPECT_EQ(number(described, "samples_delivered"), 25);
+  EXPECT_GT(number(described, "samples_per_second"), 0);
+  EXPECT_EQ(at(described, "arrays").list_value().values_size(), 2);
+  EXPECT_TRUE(
+      at(at(described, "arrays").list_value().values(1).struct_value(), "label").bool_value());
+}
+
+TEST_F(DataTest, EndOfDataAndPadding) {
+  convert();
+  const auto loader = make_loader(
+      R"({"batch_size": 4, "order": "sequential", "last_batch": "pad", "epochs": 1})", "test");
+  EXPECT_EQ(next(loader.get()), (std::vector<int32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(next(loader.get()), (std::vector<int32_t>{4, 5, 6, -1}));
+  EXPECT_TRUE(next(loader.get()).empty());
+  EXPECT_TRUE(next(loader.get()).empty());
+  ok(assay_loader_seek, loader.get(), int64_t{0});
+  EXPECT_EQ(next(loader.get()), (std::vector<int32_t>{0, 1, 2, 3}));
+  fails(ASSAY_E_INVALID, assay_loader_seek, loader.get(), int64_t{7});
+  fails(ASSAY_E_INVALID, assay_loader_seek, loader.get(), int64_t{-1});
+}
+
+TEST_F(DataTest, CursorGivesTheSameBatches) {
+  convert();
+  for (const char* workers : {"0", "3"}) {
+    const std::string config =
+        R"({"batch_size": 2, "seed": 9, "workers": )" + std::string(workers) + "}";
+    const auto loader = make_loader(config), resumed = make_loader(config);
+    for (int i = 0; i < 13; ++i) next(loader.get());
+    size_t size = 0;
+    ok(assay_loader_cursor, loader.get(), nullptr, size_t{0}, &size);
+    std::string cursor(size, '\0');
+    fails(ASSAY_E_INVALID, assay_loader_cursor, loader.get(), static_cast<void*>(cursor.data()),
+          size - 1, &size);
+    ok(assay_loader_cursor, loader.get(), static_cast<void*>(cursor.data()), cursor.size(), &size);
+    ok(assay_loader_restore, resumed.get(), static_cast<const void*>(cursor.data()), cursor.size());
+    for (int i = 0; i < 9; ++i) EXPECT_EQ(next(loader.get()), next(resumed.get()));
+
+    const auto other = make_loader(R"({"batch_size": 2, "seed": 10})");
+    fails(ASSAY_E_INVALID, assay_loader_restore, other.get(),
+          static_cast<const void*>(cursor.data()), cursor.size());
+    const std::string junk(40, '\377');
+    fails(ASSAY_E_FORMAT, assay_loader_restore, other.get(), static_cast<const void*>(junk.data()),
+          junk.size());
+    fails(ASSAY_E_INVALID, assay_loader_restore, other.get(), nullptr, size_t{4});
+  }
+}
+
+TEST_F(DataTest, BatchesAreReadOnlyAndOutliveTheLoader) {
+  convert();
+  auto loader = make_loader(R"({"batch_size": 2, "order": "sequential"})");
+  const assay_tensor* batch[2];
+  ok(assay_loader_next, loader.get(), batch, size_t{2}, nullptr);
+  const Owned<assay_tensor> labels(assay_tensor_retain(batch[1]));
+  int32_t values[2] = {7, 7};
+  fails(ASSAY_E_INVALID, assay_tensor_write, labels.get(), values, sizeof values);
+  loader.reset();
+  context.reset();
+  ok(assay_tensor_read, labels.get(), values, sizeof values);
+  EXPECT_THAT(values, testing::ElementsAre(0, 1));
+}
+
+TEST_F(DataTest, BadLoaders) {
+  convert();
+  assay_loader* out = nullptr;
+  const auto fail_loader = [&](assay_status status, std::string_view where, std::string_view split,
+                               std::string_view config, std::string_view transform) {
+    return fails(status, assay_loader_create, context.get(), text(where), text(split), text(config),
+                 text(transform), &out);
+  };
+  const std::string_view good = R"({"batch_size": 2})";
+  fail_loader(ASSAY_E_NOT_FOUND, source, "train", good, "");
+  EXPECT_THAT(fail_loader(ASSAY_E_NOT_FOUND, target, "trian", good, ""), HasSubstr("train"));
+  EXPECT_THAT(fail_loader(ASSAY_E_INVALID, target, "train", "", ""), HasSubstr("batch_size"));
+  EXPECT_THAT(fail_loader(ASSAY_E_INVALID, target, "train", R"({"batch": 2})", ""),
+              HasSubstr("batch"));
+  EXPECT_THAT(fail_loader(ASSAY_E_INVALID, target, "train", good, R"({"flip": 1})"),
+              HasSubstr("flip"));
+  const auto loader = make_loader(good);
+  const assay_tensor* batch[3];
+  fails(ASSAY_E_INVALID, assay_loader_next, loader.get(), batch, size_t{3}, nullptr);
+  fails(ASSAY_E_INVALID, assay_loader_next, loader.get(), nullptr, size_t{2}, nullptr);
+}
+
+}  // namespace
+}  // namespace assay::test

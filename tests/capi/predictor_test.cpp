@@ -1,0 +1,143 @@
+#include "tests/capi/support.h"
+
+namespace assay::test {
+namespace {
+
+using testing::HasSubstr;
+
+class PredictorTest : public SmallModel {
+ protected:
+  PredictorTest() { ok(assay_model_initialize, model.get(), uint64_t{1}); }
+  Owned<assay_predictor> make_predictor(std::string_view config = R"({"max_batch": 8})") const {
+    return make<assay_predictor>(assay_predictor_create, model.get(), text(config));
+  }
+  Owned<assay_slot> make_slot(const assay_predictor* of) const {
+    return make<assay_slot>(assay_slot_create, of);
+  }
+  Owned<assay_model> model = make_model();
+};
+
+const float* numbers(const assay_tensor* tensor) {
+  assay_tensor_info info{.struct_size = sizeof info};
+  ok(assay_tensor_get_info, tensor, &info);
+  return static_cast<const float*>(info.data);
+}
+
+TEST_F(PredictorTest, ReportsWhatItTakesAndGives) {
+  const auto described = report(assay_predictor_report, make_predictor().get());
+  ASSERT_EQ(at(described, "inputs").list_value().values_size(), 1);
+  const auto& outputs = at(described, "outputs").list_value().values();
+  ASSERT_EQ(outputs.size(), 2);
+  EXPECT_EQ(at(outputs[0].struct_value(), "name").string_value(), "logits");
+  EXPECT_EQ(at(outputs[0].struct_value(), "sample_shape").list_value().values(0).number_value(), 3);
+  EXPECT_EQ(number(described, "max_batch"), 8);
+}
+
+TEST_F(PredictorTest, ViewsAreGivenAgain) {
+  const auto predictor = make_predictor();
+  auto slot = make_slot(predictor.get());
+  ok(assay_slot_prepare, slot.get(), kBatch);
+  assay_tensor* out[2] = {nullptr, nullptr};
+  ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, out, size_t{2});
+  const Owned<assay_tensor> logits(out[0]), probabilities(out[1]);
+  float sum = 0;
+  for (int k = 0; k < 3; ++k) sum += numbers(probabilities.get())[k];
+  EXPECT_NEAR(sum, 1, 1e-6);
+  const float first = numbers(logits.get())[0];
+  fails(ASSAY_E_INVALID, assay_tensor_write, logits.get(), numbers(logits.get()),
+        sizeof(float) * 3 * kBatch);
+
+  for (float& value : batch.images()) value = 1 - value;
+  ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, out, size_t{2});
+  EXPECT_EQ(out[0], logits.get());
+  EXPECT_NE(numbers(logits.get())[0], first);
+  assay_tensor* again = nullptr;
+  ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, &again,
+     size_t{1});
+  EXPECT_EQ(again, logits.get());
+  assay_tensor_release(again);
+  slot.reset();  // views keep the results
+  EXPECT_NE(numbers(logits.get())[0], first);
+}
+
+TEST_F(PredictorTest, ResultsIntoTheCallersTensors) {
+  const auto predictor = make_predictor();
+  const auto slot = make_slot(predictor.get());
+  const int64_t shape[] = {kBatch, 3};
+  const auto own = make<assay_tensor>(assay_tensor_new, context.get(), kCpu, ASSAY_F32, shape, 2);
+  assay_tensor* out[2] = {own.get(), nullptr};
+  ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, out, size_t{2});
+  const Owned<assay_tensor> probabilities(out[1]);
+  EXPECT_EQ(out[0], own.get());
+  EXPECT_NE(numbers(own.get())[0], 0);
+
+  const int64_t wrong_shape[] = {3, kBatch};
+  const auto wrong =
+      make<assay_tensor>(assay_tensor_new, context.get(), kCpu, ASSAY_F32, wrong_shape, 2);
+  assay_tensor* bad[2] = {wrong.get(), nullptr};
+  EXPECT_THAT(fails(ASSAY_E_INVALID, assay_predictor_run, predictor.get(), slot.get(),
+                    batch.tensors(), size_t{1}, bad, size_t{2}),
+              HasSubstr("logits"));
+  EXPECT_EQ(bad[1], nullptr);
+}
+
+TEST_F(PredictorTest, IsASnapshot) {
+  const auto predictor = make_predictor();
+  const auto slot = make_slot(predictor.get());
+  assay_tensor* out = nullptr;
+  ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, &out, size_t{1});
+  const Owned<assay_tensor> logits(out);
+  const std::vector<float> before(numbers(out), numbers(out) + 3 * kBatch);
+  const auto trainer = make_trainer(model.get());
+  step(trainer.get(), batch);
+  ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, &out, size_t{1});
+  EXPECT_EQ(before, std::vector<float>(numbers(out), numbers(out) + 3 * kBatch));
+}
+
+TEST_F(PredictorTest, BadRequests) {
+  assay_predictor* none = nullptr;
+  const auto empty = make_model();
+  EXPECT_THAT(fails(ASSAY_E_INVALID, assay_predictor_create, empty.get(), text(""), &none),
+              HasSubstr("no weights yet"));
+  EXPECT_THAT(fails(ASSAY_E_INVALID, assay_predictor_create, model.get(),
+                    text(R"({"maxbatch": 3})"), &none),
+              HasSubstr("maxbatch"));
+  fails(ASSAY_E_INVALID, assay_predictor_create, model.get(), text(R"({"max_batch": -3})"), &none);
+  fails(ASSAY_E_INVALID, assay_predictor_create, model.get(), text(R"({"precision": "x"})"), &none);
+
+  const auto predictor = make_predictor(R"({"max_batch": 4})"), other = make_predictor();
+  const auto slot = make_slot(predictor.get());
+  const auto fail_run = [&](const assay_predictor* p, const assay_tensor* const* in, size_t n_in,
+                            size_t n_out) {
+    assay_tensor* out[3] = {nullptr, nullptr, nullptr};
+    const Outcome outcome =
+        call(assay_predictor_run, p, slot.get(), in, n_in, static_cast<assay_tensor**>(out), n_out);
+    EXPECT_EQ(outcome.status, ASSAY_E_INVALID);
+    EXPECT_EQ(out[0], nullptr);
+    return outcome.message;
+  };
+  EXPECT_THAT(fail_run(predictor.get(), batch.tensors(), 1, 1), HasSubstr("[1, 4]"));
+  EXPECT_THAT(fail_run(other.get(), batch.tensors(), 1, 1), HasSubstr("another predictor"));
+  fail_run(predictor.get(), batch.tensors(), 0, 1);
+  fail_run(predictor.get(), batch.tensors(), 2, 1);
+  fail_run(predictor.get(), batch.tensors(), 1, 3);
+  fail_run(predictor.get(), batch.tensors() + 1, 1, 1);
+  const auto scalar =
+      make<assay_tensor>(assay_tensor_new, context.get(), kCpu, ASSAY_F32, nullptr, 0);
+  const assay_tensor* scalars[] = {scalar.get()};
+  EXPECT_THAT(fail_run(predictor.get(), scalars, 1, 1), HasSubstr("batch axis"));
+  fails(ASSAY_E_INVALID, assay_slot_prepare, slot.get(), int64_t{0});
+  fails(ASSAY_E_INVALID, assay_slot_prepare, slot.get(), int64_t{5});
+}
+
+TEST_F(PredictorTest, Profile) {
+  const auto slot = make_slot(make_predictor().get());  // the slot outlives its predictor
+  const auto profile = report(assay_slot_profile, slot.get(), int64_t{2}, 3);
+  EXPECT_GT(at(profile, "rows").list_value().values_size(), 2);
+  EXPECT_EQ(number(profile, "repeats"), 3);
+  assay_report* out = nullptr;
+  fails(ASSAY_E_INVALID, assay_slot_profile, slot.get(), int64_t{2}, 1001, &out);
+}
+
+}  // namespace
+}  // namespace assay::test

@@ -1,0 +1,196 @@
+// Calls that meet: exclusive use, sharing, interruption.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/capi/support.h"
+
+namespace assay::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A model whose steps take long enough to be met.
+class ThreadsTest : public testing::Test {
+ protected:
+  static constexpr int64_t kRows = 8;
+
+  ThreadsTest() {
+    const int64_t image_shape[] = {kRows, 32, 32, 3};
+    image = make<assay_tensor>(assay_tensor_new, context.get(), kCpu, ASSAY_F32, image_shape, 4);
+    label = make<assay_tensor>(assay_tensor_new, context.get(), kCpu, ASSAY_I32, image_shape, 1);
+    model = make<assay_model>(assay_model_named, context.get(), text("resnet18"),
+                              text(R"({"width": 32})"));
+    const assay_trainer_options options{
+        .struct_size = sizeof options, .batch_size = kRows, .learning_rate = 0.01};
+    trainer = make<assay_trainer>(assay_trainer_create, model.get(), &options,
+                                  text(R"({"optimizer": {"name": "sgd", "momentum": 0.9}})"));
+    batch[0] = image.get(), batch[1] = label.get();
+    step();  // compiles
+  }
+  Outcome step(assay_step_info* info = nullptr) {
+    return call(assay_trainer_step, trainer.get(), static_cast<const assay_tensor* const*>(batch),
+                size_t{2}, info);
+  }
+  // Steps on another thread until `meanwhile` returns true or many steps have gone by; returns how
+  // often it was asked and the statuses the steps had.
+  template <class Meanwhile>
+  std::vector<assay_status> steps_until(Meanwhile&& meanwhile) {
+    std::atomic<bool> done{false};
+    std::vector<assay_status> statuses;
+    std::thread worker([&] {
+      for (int i = 0; i < 50 && !done; ++i) statuses.push_back(step().status);
+      done = true;
+    });
+    while (!done) {
+      if (meanwhile()) done = true;
+    }
+    worker.join();
+    return statuses;
+  }
+
+  Owned<assay_context> context = make_context();
+  Owned<assay_tensor> image, label;
+  Owned<assay_model> model;
+  Owned<assay_trainer> trainer;
+  const assay_tensor* batch[2];
+};
+
+TEST_F(ThreadsTest, AStepKeepsOthersOut) {
+  const auto weight =
+      make<assay_tensor>(assay_model_tensor, model.get(), text("fc.weight"), ASSAY_KIND_VALUE);
+  assay_tensor_info info{.struct_size = sizeof info};
+  ok(assay_tensor_get_info, weight.get(), &info);
+  std::vector<std::byte> copy(info.bytes);
+  bool read_busy = false, step_busy = false, predictor_busy = false;
+  const auto statuses = steps_until([&] {
+    const auto is_busy = [](const Outcome& outcome) {
+      EXPECT_TRUE(outcome.status == ASSAY_OK || outcome.status == ASSAY_E_BUSY) << outcome.message;
+      if (outcome.status == ASSAY_E_BUSY) {
+        EXPECT_EQ(outcome.flags, uint32_t{ASSAY_ERROR_RETRY});
+      }
+      return outcome.status == ASSAY_E_BUSY;
+    };
+    read_busy |= is_busy(
+        call(assay_tensor_read, weight.get(), static_cast<void*>(copy.data()), copy.size()));
+    if (read_busy) step_busy |= is_busy(step());
+    assay_predictor* predictor = nullptr;
+    if (step_busy) {
+      predictor_busy |= is_busy(call(assay_predictor_create, model.get(), text(""), &predictor));
+    }
+    assay_predictor_free(predictor);
+    return predictor_busy;
+  });
+  EXPECT_TRUE(read_busy && step_busy && predictor_busy);
+  for (const assay_status status : statuses) {
+    EXPECT_TRUE(status == ASSAY_OK || status == ASSAY_E_BUSY);
+  }
+  ok(assay_tensor_read, weight.get(), static_cast<void*>(copy.data()), copy.size());
+  EXPECT_EQ(step().status, ASSAY_OK);
+}
+
+TEST_F(ThreadsTest, AnInterruptStopsAStepAndNothingIsLost) {
+  assay_step_info before{.struct_size = sizeof before}, after{.struct_size = sizeof after};
+  EXPECT_EQ(step(&before).status, ASSAY_OK);
+  int completed = 0, cancelled = 0;
+  for (int attempt = 0; attempt < 20 && cancelled == 0; ++attempt) {
+    Outcome outcome;
+    std::atomic<bool> done{false};
+    std::thread worker([&] {
+      outcome = step();
+      done = true;
+    });
+    while (!done) {
+      std::this_thread::sleep_for(1ms);
+      EXPECT_EQ(assay_context_interrupt(context.get()), ASSAY_OK);
+    }
+    worker.join();
+    cancelled += outcome.status == ASSAY_E_CANCELLED;
+    completed += outcome.status == ASSAY_OK;
+    EXPECT_TRUE(outcome.status == ASSAY_OK || outcome.status == ASSAY_E_CANCELLED);
+  }
+  EXPECT_EQ(cancelled, 1);
+  assay_context_interrupt(context.get());  // nothing runs: nothing happens
+  EXPECT_EQ(step(&after).status, ASSAY_OK);
+  EXPECT_EQ(after.step, before.step + completed + 1);
+}
+
+TEST_F(ThreadsTest, ACancelledStepChangesNoBit) {
+  const auto read = [&](std::string_view name, int32_t kind) {
+    const auto tensor = make<assay_tensor>(assay_model_tensor, model.get(), text(name), kind);
+    assay_tensor_info info{.struct_size = sizeof info};
+    ok(assay_tensor_get_info, tensor.get(), &info);
+    std::vector<std::byte> copy(info.bytes);
+    ok(assay_tensor_read, tensor.get(), static_cast<void*>(copy.data()), copy.size());
+    return copy;
+  };
+  const auto state = [&] {
+    return std::vector{read("fc.weight", ASSAY_KIND_VALUE), read("conv1.weight", ASSAY_KIND_VALUE),
+                       read("fc.weight", ASSAY_KIND_MOMENT1),
+                       read("bn1.running_mean", ASSAY_KIND_STATISTIC)};
+  };
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    const auto before = state();
+    Outcome outcome;
+    std::atomic<bool> done{false};
+    std::thread worker([&] {
+      outcome = step();
+      done = true;
+    });
+    while (!done) {
+      std::this_thread::sleep_for(2ms);
+      assay_context_interrupt(context.get());
+    }
+    worker.join();
+    if (outcome.status != ASSAY_E_CANCELLED) continue;
+    EXPECT_EQ(state(), before);
+    return;
+  }
+  FAIL() << "no step was cancelled";
+}
+
+class SharedPredictorTest : public SmallModel {};
+
+TEST_F(SharedPredictorTest, ManyCallersGetTheNumbersOfOne) {
+  const auto model = make_model();
+  ok(assay_model_initialize, model.get(), uint64_t{1});
+  const auto predictor = make<assay_predictor>(assay_predictor_create, model.get(), text(""));
+  const auto predict = [&](assay_slot* slot, const SmallBatch& with) {
+    assay_tensor* out = nullptr;
+    ok(assay_predictor_run, predictor.get(), slot, with.tensors(), size_t{1}, &out, size_t{1});
+    std::vector<float> logits(3 * kBatch);
+    ok(assay_tensor_read, out, static_cast<void*>(logits.data()), logits.size() * sizeof(float));
+    assay_tensor_release(out);
+    return logits;
+  };
+  constexpr int kCallers = 16;
+  std::vector<std::unique_ptr<SmallBatch>> batches;
+  std::vector<std::vector<float>> expected;
+  const auto slot = make<assay_slot>(assay_slot_create, predictor.get());
+  for (unsigned i = 0; i < kCallers; ++i) {
+    batches.push_back(std::make_unique<SmallBatch>(context.get(), i));
+    expected.push_back(predict(slot.get(), *batches.back()));
+  }
+  EXPECT_NE(expected[0], expected[1]);
+  std::vector<std::thread> callers;
+  for (size_t i = 0; i < kCallers; ++i) {
+    callers.emplace_back([&, i] {
+      const auto own = make<assay_slot>(assay_slot_create, predictor.get());
+      for (int round = 0; round < 5; ++round)
+        EXPECT_EQ(predict(own.get(), *batches[i]), expected[i]);
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+TEST_F(SharedPredictorTest, HandlesAreNotTiedToThreads) {
+  auto model = make_model();
+  auto trainer = make_trainer(model.get());
+  for (int i = 0; i < 3; ++i) {
+    std::thread([&] { EXPECT_EQ(step(trainer.get(), batch).step, i + 1); }).join();
+  }
+  std::thread([&] { trainer.reset(), model.reset(), context.reset(); }).join();
+}
+
+}  // namespace
+}  // namespace assay::test

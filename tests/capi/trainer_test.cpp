@@ -1,0 +1,309 @@
+#include <cmath>
+#include <limits>
+
+#include "tests/capi/support.h"
+
+namespace assay::test {
+namespace {
+
+using testing::HasSubstr;
+
+class TrainerTest : public SmallModel {};
+
+TEST_F(TrainerTest, LearnsAndCounts) {
+  const auto model = make_model();
+  const auto trainer = make_trainer(model.get());
+  const assay_step_info first = step(trainer.get(), batch);
+  EXPECT_EQ(first.step, 1);
+  EXPECT_EQ(first.samples, kBatch);
+  EXPECT_EQ(first.flags, uint32_t{ASSAY_STEP_UPDATED});
+  EXPECT_EQ(first.learning_rate, 0.05);
+  EXPECT_GT(first.grad_norm, 0);
+  EXPECT_GT(first.seconds, 0);
+  assay_step_info last = first;
+  for (int i = 0; i < 30; ++i) last = step(trainer.get(), batch);
+  EXPECT_EQ(last.step, 31);
+  EXPECT_LT(last.loss, first.loss / 2);
+  assay_eval_info eval{.struct_size = sizeof eval};
+  batch.labels()[5] = -1;
+  ok(assay_trainer_eval, trainer.get(), batch.tensors(), size_t{2}, 0u, &eval);
+  EXPECT_EQ(eval.samples, 5);
+  EXPECT_GE(eval.top1, 0);
+  EXPECT_LE(eval.top1, 5);
+  EXPECT_EQ(eval.top5, 5);  // of three classes
+}
+
+TEST_F(TrainerTest, SameSeedSameBits) {
+  std::vector<std::byte> weights[2];
+  for (auto& result : weights) {
+    const auto model = make_model();
+    const auto trainer = make_trainer(model.get());
+    for (int i = 0; i < 3; ++i) step(trainer.get(), batch);
+    result = bits(model.get(), "output.weight");
+  }
+  EXPECT_EQ(weights[0], weights[1]);
+}
+
+TEST_F(TrainerTest, BackwardAndApplyEqualStep) {
+  const auto one = make_model(), two = make_model();
+  const auto whole = make_trainer(one.get()), halves = make_trainer(two.get());
+  for (int i = 0; i < 3; ++i) {
+    const assay_step_info expected = step(whole.get(), batch);
+    assay_step_info info{.struct_size = sizeof info};
+    ok(assay_trainer_backward, halves.get(), batch.tensors(), size_t{2}, &info);
+    EXPECT_EQ(info.micro_step, 1);
+    EXPECT_EQ(info.flags, 0u);
+    ok(assay_trainer_apply, halves.get(), &info);
+    EXPECT_EQ(info.loss, expected.loss);
+    EXPECT_EQ(info.grad_norm, expected.grad_norm);
+    EXPECT_EQ(info.step, expected.step);
+  }
+  EXPECT_EQ(bits(one.get(), "block1.conv.weight"), bits(two.get(), "block1.conv.weight"));
+}
+
+TEST_F(TrainerTest, GradientsMayBeEditedBetweenTheHalves) {
+  const auto model = make_model();
+  const auto trainer = make_trainer(model.get());
+  ok(assay_trainer_backward, trainer.get(), batch.tensors(), size_t{2}, nullptr);
+  const auto bias = bits(model.get(), "output.bias");
+  const auto gradient =
+      make<assay_tensor>(assay_model_tensor, model.get(), text("output.bias"), ASSAY_KIND_GRADIENT);
+  const float zeros[3] = {};
+  ok(assay_tensor_write, gradient.get(), zeros, sizeof zeros);
+  ok(assay_trainer_apply, trainer.get(), nullptr);
+  EXPECT_EQ(bits(model.get(), "output.bias"), bias);
+}
+
+TEST_F(TrainerTest, HalvesInTheWrongOrder) {
+  const auto model = make_model();
+  const auto trainer = make_trainer(model.get());
+  fails(ASSAY_E_INVALID, assay_trainer_apply, trainer.get(), nullptr);
+  ok(assay_trainer_backward, trainer.get(), batch.tensors(), size_t{2}, nullptr);
+  EXPECT_THAT(fails(ASSAY_E_INVALID, assay_trainer_backward, trainer.get(), batch.tensors(),
+                    size_t{2}, nullptr),
+              HasSubstr("apply"));
+  fails(ASSAY_E_INVALID, assay_trainer_step, trainer.get(), batch.tensors(), size_t{2}, nullptr);
+  assay_report* out = nullptr;
+  fails(ASSAY_E_INVALID, assay_trainer_profile, trainer.get(), 1, &out);
+  ok(assay_trainer_apply, trainer.get(), nullptr);
+}
+
+TEST_F(TrainerTest, AccumulationUpdatesEveryKthCall) {
+  const auto model = make_model();
+  const assay_trainer_options options{
+      .struct_size = sizeof options, .batch_size = kBatch, .accumulate = 2, .learning_rate = 0.05};
+  const auto trainer = make<assay_trainer>(assay_trainer_create, model.get(), &options, text(kSgd));
+  EXPECT_EQ(step(trainer.get(), batch).flags, 0u);
+  EXPECT_EQ(step(trainer.get(), batch).flags, uint32_t{ASSAY_STEP_UPDATED});
+}
+
+TEST_F(TrainerTest, BadBatches) {
+  const auto model = make_model();
+  const auto trainer = make_trainer(model.get());
+  const auto fail_step = [&](const assay_tensor* const* tensors, size_t n) {
+    return fails(ASSAY_E_INVALID, assay_trainer_step, trainer.get(), tensors, n, nullptr);
+  };
+  const assay_tensor* swapped[] = {batch.tensors()[1], batch.tensors()[0]};
+  EXPECT_THAT(fail_step(swapped, 2), HasSubstr("image"));
+  EXPECT_THAT(fail_step(batch.tensors(), 1), HasSubstr("2 tensors"));
+  EXPECT_THAT(fail_step(nullptr, 2), HasSubstr("batch"));
+  const assay_tensor* with_null[] = {batch.tensors()[0], nullptr};
+  EXPECT_THAT(fail_step(with_null, 2), HasSubstr("index 1"));
+  const std::vector<const assay_tensor*> many(40, batch.tensors()[0]);
+  EXPECT_THAT(fail_step(many.data(), many.size()), HasSubstr("40"));
+  const int64_t wrong_shape[] = {kBatch, 8, 1, 8};
+  const auto wrong =
+      make<assay_tensor>(assay_tensor_new, context.get(), kCpu, ASSAY_F32, wrong_shape, 4);
+  const assay_tensor* misshapen[] = {wrong.get(), batch.tensors()[1]};
+  EXPECT_THAT(fail_step(misshapen, 2), HasSubstr("f32[6,8,1,8]"));
+  batch.labels()[2] = 3;
+  EXPECT_THAT(fail_step(batch.tensors(), 2), HasSubstr("label[2] is 3"));
+  batch.labels()[2] = -1;  // padding is for evaluation
+  EXPECT_THAT(fail_step(batch.tensors(), 2), HasSubstr("label[2] is -1"));
+  batch.labels()[2] = 0;
+  EXPECT_EQ(step(trainer.get(), batch).step, 1);
+}
+
+TEST_F(TrainerTest, NonFiniteLossChangesNothing) {
+  const auto model = make_model();
+  const auto trainer = make_trainer(model.get());
+  step(trainer.get(), batch);
+  const auto weights = bits(model.get(), "block1.conv.weight");
+  const auto momentum = bits(model.get(), "block1.conv.weight", ASSAY_KIND_MOMENT1);
+  const auto mean = bits(model.get(), "block1.bn.running_mean", ASSAY_KIND_STATISTIC);
+  const float before = batch.images()[7];
+  batch.images()[7] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT(fails(ASSAY_E_NONFINITE, assay_trainer_step, trainer.get(), batch.tensors(),
+                    size_t{2}, nullptr),
+              HasSubstr("nothing was updated"));
+  EXPECT_EQ(bits(model.get(), "block1.conv.weight"), weights);
+  EXPECT_EQ(bits(model.get(), "block1.conv.weight", ASSAY_KIND_MOMENT1), momentum);
+  EXPECT_EQ(bits(model.get(), "block1.bn.running_mean", ASSAY_KIND_STATISTIC), mean);
+  batch.images()[7] = before;
+  EXPECT_EQ(step(trainer.get(), batch).step, 2);
+}
+
+TEST_F(TrainerTest, DynamicLossScalingSkipsAndTells) {
+  std::vector<std::string> warnings;
+  const assay_host host{
+      .struct_size = sizeof host,
+      .user = reinterpret_cast<uintptr_t>(&warnings),
+      .log = [](uintptr_t user, int32_t, assay_str, assay_str message) {
+        reinterpret_cast<std::vector<std::string>*>(user)->push_back(string(message));
+      }};
+  context = make<assay_context>(assay_context_create, nullptr, &host, nullptr, size_t{0});
+  const auto model = make_model();
+  const auto trainer = make_trainer(
+      model.get(), R"({"optimizer": {"name": "sgd"}, "loss_scale": {"mode": "dynamic"}})");
+  batch.images()[0] = std::numeric_limits<float>::infinity();
+  const assay_step_info info = step(trainer.get(), batch);
+  EXPECT_EQ(info.flags, uint32_t{ASSAY_STEP_SKIPPED_NONFINITE});
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_THAT(warnings[0], HasSubstr("skipped"));
+}
+
+TEST_F(TrainerTest, OptionsAndJsonTogether) {
+  const auto model = make_model();
+  assay_trainer_options options{
+      .struct_size = sizeof options, .batch_size = kBatch, .learning_rate = 0.1};
+  assay_trainer* out = nullptr;
+  const auto fail_create = [&](std::string_view config) {
+    return call(assay_trainer_create, model.get(), &options, text(config), &out);
+  };
+  for (const auto& [config, key] : std::initializer_list<std::pair<const char*, const char*>>{
+           {R"({"batch_size": 6, "optimizer": {"name": "sgd"}})", "batch_size"},
+           {R"({"optimizer": {"name": "sgd", "learning_rate": 0.1}})", "learning_rate"}}) {
+    const Outcome outcome = fail_create(config);
+    EXPECT_EQ(outcome.status, ASSAY_E_INVALID);
+    EXPECT_EQ(outcome.argument, key);
+  }
+  options = {.struct_size = sizeof options,
+             .batch_size = kBatch,
+             .eval_batch_size = 2,
+             .accumulate = 1,
+             .seed = 1,
+             .learning_rate = 0.1,
+             .precision = ASSAY_PRECISION_AMP_BF16};
+  for (const char* key : {"eval_batch_size", "accumulate", "seed"}) {
+    EXPECT_EQ(fail_create("{\"" + std::string(key) + "\": 1}").argument, key);
+  }
+  EXPECT_EQ(fail_create(R"({"precision": "fp32"})").argument, "precision");
+  options.precision = 5;
+  EXPECT_EQ(fail_create(kSgd).argument, "precision");
+}
+
+TEST_F(TrainerTest, BadConfigurations) {
+  const auto model = make_model();
+  assay_trainer* out = nullptr;
+  const auto fail_create = [&](std::string_view config) {
+    return fails(ASSAY_E_INVALID, assay_trainer_create, model.get(), nullptr, text(config), &out);
+  };
+  EXPECT_THAT(fail_create(""), HasSubstr("batch_size"));
+  EXPECT_THAT(fail_create(R"({"batch_size": -3})"), HasSubstr("-3"));
+  EXPECT_THAT(fail_create(R"({"batchsize": 3})"), HasSubstr("batchsize"));
+  EXPECT_THAT(fail_create(R"({"batch_size": 2, "optimizer": {"name": "sdg"}})"), HasSubstr("sdg"));
+  EXPECT_THAT(fail_create(R"({"batch_size": 2, "optimizer": {"name": "sgd"}})"),
+              HasSubstr("learning_rate"));
+  EXPECT_THAT(fail_create(R"({"batch_size": 2, "precision": "fp8",
+                              "optimizer": {"name": "sgd", "learning_rate": 1}})"),
+              HasSubstr("fp8"));
+}
+
+TEST_F(TrainerTest, OneAtATimeAndEachStartsFresh) {
+  const auto model = make_model();
+  auto trainer = make_trainer(model.get());
+  assay_trainer* second = nullptr;
+  const std::string config = R"({"batch_size": 6, "optimizer": {"name": "sgd", "momentum": 0.9,
+      "learning_rate": 0.05}})";
+  EXPECT_THAT(
+      fails(ASSAY_E_INVALID, assay_trainer_create, model.get(), nullptr, text(config), &second),
+      HasSubstr("has a trainer"));
+  step(trainer.get(), batch);
+  trainer.reset();
+  const auto weights = bits(model.get(), "output.weight");
+  trainer = make_trainer(model.get());
+  EXPECT_EQ(bits(model.get(), "output.weight"), weights);
+  const auto momentum = bits(model.get(), "output.weight", ASSAY_KIND_MOMENT1);
+  EXPECT_EQ(momentum, std::vector<std::byte>(momentum.size()));
+  EXPECT_EQ(step(trainer.get(), batch).step, 1);
+}
+
+TEST_F(TrainerTest, MovingAveragesAreEvaluated) {
+  const auto model = make_model();
+  const auto plain = make_trainer(make_model().get());
+  fails(ASSAY_E_INVALID, assay_trainer_eval, plain.get(), batch.tensors(), size_t{2},
+        uint32_t{ASSAY_EVAL_EMA}, nullptr);
+  fails(ASSAY_E_INVALID, assay_trainer_eval, plain.get(), batch.tensors(), size_t{2}, 6u, nullptr);
+  const auto trainer =
+      make_trainer(model.get(), R"({"optimizer": {"name": "sgd", "ema_decay": 0.99}})");
+  for (int i = 0; i < 10; ++i) step(trainer.get(), batch);
+  assay_eval_info now{.struct_size = sizeof now}, averaged{.struct_size = sizeof averaged};
+  ok(assay_trainer_eval, trainer.get(), batch.tensors(), size_t{2}, 0u, &now);
+  ok(assay_trainer_eval, trainer.get(), batch.tensors(), size_t{2}, uint32_t{ASSAY_EVAL_EMA},
+     &averaged);
+  EXPECT_NE(now.loss_sum, averaged.loss_sum);
+}
+
+TEST_F(TrainerTest, SettingsAndMetadata) {
+  const auto model = make_model();
+  const auto trainer = make_trainer(model.get());
+  ok(assay_trainer_set, trainer.get(), text("learning_rate"), 0.5);
+  EXPECT_EQ(step(trainer.get(), batch).learning_rate, 0.5);
+  EXPECT_THAT(fails(ASSAY_E_NOT_FOUND, assay_trainer_set, trainer.get(), text("momentum"), 0.5),
+              HasSubstr("learning_rate"));
+  fails(ASSAY_E_INVALID, assay_trainer_set, trainer.get(), text("learning_rate"), -1.0);
+  fails(ASSAY_E_INVALID, assay_trainer_set, trainer.get(), text("learning_rate"),
+        std::numeric_limits<double>::quiet_NaN());
+  fails(ASSAY_E_INVALID, assay_trainer_set, trainer.get(), text("loss_scale"), 8.0);
+
+  assay_str value{};
+  fails(ASSAY_E_NOT_FOUND, assay_trainer_get_metadata, trainer.get(), text("note"), &value);
+  ok(assay_trainer_set_metadata, trainer.get(), text("note"), text("hello"));
+  ok(assay_trainer_get_metadata, trainer.get(), text("note"), &value);
+  EXPECT_EQ(string(value), "hello");
+  ok(assay_trainer_set_metadata, trainer.get(), text("note"), assay_str{nullptr, 0});
+  fails(ASSAY_E_NOT_FOUND, assay_trainer_get_metadata, trainer.get(), text("note"), &value);
+  fails(ASSAY_E_INVALID, assay_trainer_set_metadata, trainer.get(), text(""), text("x"));
+  fails(ASSAY_E_INVALID, assay_trainer_set_metadata, trainer.get(), text("assay.x"), text("x"));
+  fails(ASSAY_E_INVALID, assay_trainer_set_metadata, trainer.get(), text(std::string(256, 'k')),
+        text("x"));
+}
+
+TEST_F(TrainerTest, ReportAndProfileChangeNothing) {
+  const auto model = make_model(), other = make_model();
+  const auto trainer = make_trainer(model.get()), plain = make_trainer(other.get());
+  step(trainer.get(), batch), step(plain.get(), batch);
+  const auto described = report(assay_trainer_report, trainer.get());
+  EXPECT_EQ(number(described, "step"), 1);
+  EXPECT_EQ(at(described, "groups").list_value().values_size(), 5);
+  EXPECT_GT(at(described, "plan").list_value().values_size(), 10);
+
+  const auto profile = report(assay_trainer_profile, trainer.get(), 3);
+  double seconds = 0;
+  bool saw_backward = false;
+  for (const auto& row : at(profile, "rows").list_value().values()) {
+    seconds += number(row.struct_value(), "seconds");
+    saw_backward |= at(row.struct_value(), "direction").string_value() == "backward";
+  }
+  EXPECT_NEAR(number(profile, "seconds"), seconds, 1e-9);
+  EXPECT_GT(seconds, 0);
+  EXPECT_TRUE(saw_backward);
+  assay_report* out = nullptr;
+  fails(ASSAY_E_INVALID, assay_trainer_profile, trainer.get(), 0, &out);
+
+  const assay_step_info a = step(trainer.get(), batch), b = step(plain.get(), batch);
+  EXPECT_EQ(a.loss, b.loss);
+  EXPECT_EQ(a.step, b.step);
+  EXPECT_EQ(bits(model.get(), "output.weight"), bits(other.get(), "output.weight"));
+}
+
+TEST_F(TrainerTest, FreesComeInAnyOrder) {
+  auto model = make_model();
+  auto trainer = make_trainer(model.get());
+  model.reset();
+  context.reset();
+  EXPECT_EQ(step(trainer.get(), batch).step, 1);
+}
+
+}  // namespace
+}  // namespace assay::test
