@@ -2,6 +2,8 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
+
 #include "sdk/base/error.h"
 
 namespace assay {
@@ -10,7 +12,12 @@ void parse_json(std::string_view text, google::protobuf::Message& message, std::
   if (text.empty()) return;
   const auto status = google::protobuf::util::JsonStringToMessage(
       google::protobuf::StringPiece(text.data(), text.size()), &message);
-  require(status.ok(), Code::kInvalid, what, ": ", std::string(status.message()));
+  if (status.ok()) return;
+  // protobuf answers with three lines: the mistake, the text around it, a mark below the place.
+  std::string mistake(status.message());
+  mistake.resize(std::min(mistake.size(), mistake.rfind('\n')));
+  std::replace(mistake.begin(), mistake.end(), '\n', ' ');
+  fail(Code::kInvalid, cat(what, ": ", mistake));
 }
 
 std::string to_json(const google::protobuf::Message& message) {

@@ -54,6 +54,18 @@ void write_state(Segments& segments, std::string_view name, T value) {
   segments.backend().write(segments.tensor(name, Role::kState).data, &value, sizeof value);
 }
 
+// What an earlier trainer of the same model left behind is not ours.
+void forget_training(Segments& segments) {
+  std::vector<std::byte> zeros;
+  for (const SegmentTensor& tensor : segments.all()) {
+    const bool moment = tensor.role == Role::kMoment1 || tensor.role == Role::kMoment2;
+    if (!moment && tensor.role != Role::kGradient) continue;
+    zeros.resize(std::max(zeros.size(), tensor.bytes()));
+    segments.backend().write(tensor.data, zeros.data(), tensor.bytes());
+  }
+  if (segments.has(Role::kEma)) segments.copy_from(segments, Role::kEma, Role::kValue);
+}
+
 }  // namespace
 
 Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
@@ -66,11 +78,8 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
   instance_->initialize_once(config_.seed());
   segments.ensure(Role::kGradient);
   segments.ensure(Role::kState);
-  for (const Role role : optim::state_roles(config_.optimizer())) {
-    const bool is_new = !segments.has(role);
-    segments.ensure(role);
-    if (role == Role::kEma && is_new) segments.copy_from(segments, Role::kEma, Role::kValue);
-  }
+  for (const Role role : optim::state_roles(config_.optimizer())) segments.ensure(role);
+  forget_training(segments);
   write_state(segments, kLossScaleVariable, static_cast<float>(config_.loss_scale().initial()));
   write_state(segments, kStepVariable, int64_t{0});
   write_state(segments, kGoodStepsVariable, int32_t{0});

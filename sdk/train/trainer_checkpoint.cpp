@@ -68,6 +68,8 @@ class HostTensors {
 
 void check_model(const ModelInstance& instance, const CheckpointReader& reader) {
   const CheckpointState& state = reader.state();
+  // Files without trainer state do not say what model they are of: names and shapes must do.
+  if ((state.parts & Part::kTrainerState) == 0) return;
   require(state.model_name == instance.model().architecture() &&
               state.model_config == instance.model().config_json(),
           Code::kInvalid, reader.name(), " holds ", state.model_name, " ", state.model_config,

@@ -124,7 +124,7 @@ TEST_F(CheckpointTest, BadRequests) {
   ok(assay_trainer_apply, trainer.get(), nullptr);
   ok(assay_checkpoint_save, trainer.get(), text(path), uint32_t{ASSAY_PART_WEIGHTS});
   EXPECT_EQ(load(path, 0), ASSAY_E_INVALID);
-  EXPECT_EQ(load(path, ASSAY_PART_WEIGHTS), ASSAY_OK);
+  ok(assay_checkpoint_load, trainer.get(), text(path), uint32_t{ASSAY_PART_WEIGHTS}, nullptr);
   const auto other_model = make_model();
   const auto adam = make_trainer(other_model.get(), R"({"optimizer": {"name": "adam"}})");
   ok(assay_checkpoint_save, trainer.get(), text(path), 0u);

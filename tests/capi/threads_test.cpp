@@ -32,19 +32,17 @@ class ThreadsTest : public testing::Test {
     return call(assay_trainer_step, trainer.get(), static_cast<const assay_tensor* const*>(batch),
                 size_t{2}, info);
   }
-  // Steps on another thread until `meanwhile` returns true or many steps have gone by; returns how
-  // often it was asked and the statuses the steps had.
+  // Steps on another thread until `meanwhile` returns true, or half a minute has gone by. Returns
+  // the statuses of the steps.
   template <class Meanwhile>
   std::vector<assay_status> steps_until(Meanwhile&& meanwhile) {
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
     std::atomic<bool> done{false};
     std::vector<assay_status> statuses;
     std::thread worker([&] {
-      for (int i = 0; i < 50 && !done; ++i) statuses.push_back(step().status);
-      done = true;
+      while (!done) statuses.push_back(step().status);
     });
-    while (!done) {
-      if (meanwhile()) done = true;
-    }
+    while (!done) done = meanwhile() || std::chrono::steady_clock::now() > deadline;
     worker.join();
     return statuses;
   }
