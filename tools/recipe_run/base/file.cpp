@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 #include "tools/recipe_run/base/error.h"
 
@@ -85,6 +86,19 @@ void write_file_atomic(const fs::path& path, std::string_view content) {
     throw;
   }
   sync_folder(folder);
+}
+
+void remove_unfinished(const fs::path& folder) {
+  std::vector<fs::path> unfinished;
+  std::error_code error;
+  fs::recursive_directory_iterator entry(folder, error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool ours = name.find(".tmp.") != std::string::npos;
+    const bool the_engines = name[0] == '.' && name.find(".tmp-") != std::string::npos;
+    if ((ours || the_engines) && entry->is_regular_file()) unfinished.push_back(entry->path());
+  }
+  for (const fs::path& path : unfinished) fs::remove(path, error);
 }
 
 AppendFile::AppendFile(fs::path path, int64_t keep_bytes) : path_(std::move(path)) {

@@ -18,6 +18,10 @@ std::string read_file(const fs::path& path);
 // Creates the folder.
 void write_file_atomic(const fs::path& path, std::string_view content);
 
+// Removes what killed writers left anywhere below `folder`: files under a temporary name, ours or
+// the engine's. Only while nobody writes there.
+void remove_unfinished(const fs::path& folder);
+
 void create_folders(const fs::path& folder);
 
 // An append-only file. Not thread safe. The destructor closes without syncing.

@@ -19,6 +19,7 @@ RunRecord open_or_create(const ResolvedRecipe& resolved, const RunOptions& optio
   const record::Machine machine = capture_machine();
   if (!found) return RunRecord::create(options.runs, resolved, machine, driver.info().engine);
   RunRecord run = RunRecord::open(*found);
+  remove_unfinished(run.folder());
   run.refresh(resolved);
   if (run.info().machine() != machine_digest(machine)) {
     write_json(run.folder() / "env" / ("machine-" + utc_now() + ".json"), machine);
