@@ -1,0 +1,51 @@
+// The quickstart recipe made small: its command line, and what it leaves behind.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/end_to_end/process.h"
+
+namespace end_to_end {
+
+class SmallRun : public testing::Test {
+ protected:
+  static constexpr uint32_t kTrain = 640, kTest = 100, kBatch = 16;
+  static constexpr int64_t kSteps = 2 * kTrain / kBatch;  // two epochs
+
+  SmallRun();
+  ~SmallRun() override;
+
+  // `recipe-run run` of the small recipe, keeping its runs below `runs`; `more` is appended.
+  std::vector<std::string> command(const std::string& runs,
+                                   const std::vector<std::string>& more = {}) const;
+  Ended run(const std::string& runs, const std::vector<std::string>& more = {}) const;
+
+  fs::path at(const std::string& name) const { return folder_ / name; }
+  fs::path data_set() const { return folder_ / "data/fashion_mnist"; }
+
+  // The one run below `runs`, and the folder of its one trial; "" before they exist.
+  fs::path run_folder(const std::string& runs) const;
+  fs::path trial_folder(const std::string& runs) const;
+
+  // Whether the last checkpoints hold the same tensors and states, bit for bit.
+  bool same_checkpoint(const std::string& runs_a, const std::string& runs_b) const;
+
+  // Fails the test unless both finished with the same_checkpoint, the same losses and rates at
+  // every step, and the same evaluations.
+  void expect_same_training(const std::string& runs_a, const std::string& runs_b) const;
+
+ private:
+  fs::path folder_;
+};
+
+// Fails the test unless the call ended with `code`, saying one line "recipe-run: ..." that contains
+// `part`, and a hint at most.
+void expect_refusal(const Ended& ended, int code, const std::string& part);
+
+// Inverts one byte of a file.
+void damage(const fs::path& file, int64_t offset);
+
+}  // namespace end_to_end
