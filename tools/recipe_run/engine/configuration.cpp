@@ -1,9 +1,11 @@
 #include "tools/recipe_run/engine/configuration.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/json_writer.h"
+#include "tools/recipe_run/base/text.h"
 
 namespace reciperun::engine {
 namespace {
@@ -180,12 +182,31 @@ void write_stage(JsonWriter& json, const v1::Stage& stage, const std::string& wh
   }
 }
 
+// The engine applies the steps in this order, whatever the order of its configuration. A recipe
+// that wants another one would silently get other pixels: what a crop pads with depends on whether
+// it comes before normalisation.
+void require_engine_order(const v1::DataRef& data) {
+  static const std::vector<std::string> kOrder = {"random_crop", "random_flip", "random_rotation",
+                                                  "scale",       "normalize",   "random_erasing"};
+  const auto rank = [](const v1::Stage& stage) {
+    return std::find(kOrder.begin(), kOrder.end(), stage.op());
+  };
+  for (int i = 1; i < data.pipeline_size(); ++i) {
+    const v1::Stage& before = data.pipeline(i - 1);
+    const v1::Stage& stage = data.pipeline(i);
+    require(rank(stage) >= rank(before),
+            "data '" + data.id() + "': " + stage.op() + " cannot stand after " + before.op(),
+            "the engine's order is " + join(kOrder, ", "));
+  }
+}
+
 LoaderConfig loader_config(const v1::Recipe& recipe, const v1::DataRef& data, JsonWriter loader) {
   require(!data.has_range() && !data.has_folds() && data.nominal_epoch_samples() == 0,
           "data '" + data.id() +
               "': ranges, folds and nominal epoch lengths are not offered by this engine yet");
   if (recipe.io().workers() > 0) loader.field("workers", recipe.io().workers());
   if (recipe.io().prefetch() > 0) loader.field("prefetch", recipe.io().prefetch());
+  require_engine_order(data);
   JsonWriter transform;
   transform.begin_object();
   for (const v1::Stage& stage : data.pipeline())

@@ -1,0 +1,134 @@
+// What the engine is told: every field of a recipe that reaches it, and refusals of those that
+// cannot.
+#include "tools/recipe_run/engine/configuration.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tools/recipe_run/base/error.h"
+
+namespace reciperun::engine {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+v1::Recipe recipe_of(const std::string& text) {
+  v1::Recipe recipe;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &recipe)) << text;
+  return recipe;
+}
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), Exit::kUsage);
+    return std::string(error.what()) + " | " + error.hint();
+  }
+  return "no error";
+}
+
+TEST(ModelConfig, KeepsJsonAndQuotesTheRest) {
+  const v1::Recipe recipe = recipe_of(R"(model {
+    hparam { key: "image" value: "[28, 28, 1]" } hparam { key: "dropout" value: "0.5" } hparam { key: "stem" value: "cifar" }
+    hparam { key: "batch_norm" value: "true" } })");
+  const std::string json = model_config(recipe.model());
+  for (const char* part : {R"("image":[28, 28, 1])", R"("dropout":0.5)", R"("stem":"cifar")",
+                           R"("batch_norm":true)"}) {
+    EXPECT_THAT(json, HasSubstr(part));
+  }
+}
+
+TEST(TrainerConfig, SgdWithGroupsWarmUpAndEndRate) {
+  const v1::Recipe recipe = recipe_of(R"(
+    training { epochs: 30 accumulate: 2 batch_per_device: 128 label_smoothing: 0.1 clip_global_norm: 1
+      optimizer { name: "sgd" lr: 0.1 lr_rule: "absolute" momentum: 0.9 nesterov: true weight_decay: 0.0005
+                  no_decay: "bn" no_decay: "bias" }
+      schedule { kind: "cosine" warmup: 1.5 warmup_unit: "epoch" end_lr: 0.001 } }
+    evaluation { batch: 250 } numerics { compute: AMP_BF16 loss_scale: "dynamic:32768/2000" })");
+  const std::vector<Variable> variables = {
+      {"conv.weight", false}, {"bn.weight", true}, {"bn.bias", true}, {"fc.bias", false}};
+  const std::string json = trainer_config(recipe, variables, {10, 300}, 7, 0);
+  for (const char* part : {R"("name":"sgd","learning_rate":0.1)", R"("nesterov":true)",
+                           R"("momentum_convention":"pytorch")",
+                           R"("match":["bn.weight","bn.bias","fc.bias"],"weight_decay":0)",
+                           R"("warmup_steps":15)", R"("total_steps":300)", R"("end_factor":0.01)",
+                           R"("precision":"amp-bf16")", R"("accumulate":2)", R"("clip_norm":1)",
+                           R"("seed":7)", R"("eval_batch_size":250)", R"("label_smoothing":0.1)",
+                           R"("loss_scale":{"mode":"dynamic","initial":32768,"interval":2000})"}) {
+    EXPECT_THAT(json, HasSubstr(part));
+  }
+}
+
+TEST(TrainerConfig, AdamMilestonesAndRefusals) {
+  v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
+    optimizer { name: "adam" lr: 0.001 beta1: 0.9 epsilon: 1e-8 convention: "tensorflow" }
+    schedule { kind: "step" milestone: [2, 3.5] factor: 0.1 } } numerics { compute: FP32 })");
+  const std::string json = trainer_config(recipe, {}, {100, 500}, 1, 0);
+  EXPECT_THAT(json, HasSubstr(R"("epsilon_form":"tensorflow")"));
+  EXPECT_THAT(json, HasSubstr(R"("boundaries":[200,350])"));
+  EXPECT_THAT(json, Not(HasSubstr("momentum")));
+  EXPECT_THAT(json, Not(HasSubstr("group")));
+  recipe.mutable_numerics()->set_loss_scale("sometimes");
+  EXPECT_THAT(error_of([&] {
+                trainer_config(recipe, {}, {100, 500}, 1, 0);
+              }),
+              HasSubstr("numerics.loss_scale"));
+  recipe.mutable_training()->set_mixup_alpha(0.2);
+  EXPECT_THAT(error_of([&] { training_length(recipe, 100); }), HasSubstr("training.mixup_alpha"));
+}
+
+TEST(TrainingLength, EpochsStepsAndIncompleteBatches) {
+  v1::Recipe recipe = recipe_of("training { epochs: 2.5 batch_per_device: 128 drop_last: true }");
+  EXPECT_EQ(training_length(recipe, 60000).steps_per_epoch, 468);
+  EXPECT_EQ(training_length(recipe, 60000).total_steps, 1170);
+  recipe.mutable_training()->set_drop_last(false);
+  EXPECT_EQ(training_length(recipe, 60000).steps_per_epoch, 469);
+  recipe.mutable_training()->set_steps(77);
+  EXPECT_EQ(training_length(recipe, 60000).total_steps, 77);
+  recipe.mutable_training()->set_drop_last(true);
+  EXPECT_THAT(error_of([&] { training_length(recipe, 100); }), HasSubstr("128"));
+}
+
+v1::Recipe with_pipeline(const std::string& pipeline) {
+  return recipe_of("training { batch_per_device: 8 } data { id: \"d\" role: \"train\" " + pipeline +
+                   " }");
+}
+
+std::string transform_of(const std::string& pipeline) {
+  const v1::Recipe recipe = with_pipeline(pipeline);
+  return training_loader_config(recipe, recipe.data(0), 1, 8).transform;
+}
+
+TEST(LoaderConfigTest, StagesBecomeTheEnginesTransform) {
+  EXPECT_EQ(
+      transform_of(
+          R"(pipeline { op: "random_crop" arg { key: "pad" value: "2" } } pipeline { op: "random_flip" }
+      pipeline { op: "scale" arg { key: "by" value: "0.25" } }
+      pipeline { op: "normalize" arg { key: "mean" value: "0.5" } arg { key: "std" value: "2" } })"),
+      R"({"crop_padding":2,"flip_horizontal":0.5,"scale":0.25,"mean":[0.5],"stddev":[2]})");
+  EXPECT_EQ(transform_of(""), "{}");
+}
+
+TEST(LoaderConfigTest, RefusesWhatTheEngineWouldDoOtherwise) {
+  const auto refused = [](const std::string& pipeline) {
+    return error_of([&] { transform_of(pipeline); });
+  };
+  // A flip or a crop after normalisation pads with another value than one before it.
+  EXPECT_THAT(
+      refused(
+          R"(pipeline { op: "scale" arg { key: "by" value: "1" } } pipeline { op: "random_flip" })"),
+      HasSubstr("random_flip cannot stand after scale"));
+  EXPECT_THAT(refused(R"(pipeline { op: "blur" })"), HasSubstr("'blur'"));
+  EXPECT_THAT(refused(R"(pipeline { op: "scale" })"), HasSubstr("'by'"));
+  EXPECT_THAT(refused(R"(pipeline { op: "scale" arg { key: "by" value: "half" } })"),
+              HasSubstr("'half' is not a number"));
+  EXPECT_THAT(refused("range { first: 1 }"), HasSubstr("ranges"));
+}
+
+}  // namespace
+}  // namespace reciperun::engine
