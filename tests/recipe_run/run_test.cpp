@@ -178,6 +178,14 @@ TEST_F(RunTest, FailuresAreRecordedAndTheRestGoesOn) {
   EXPECT_EQ(oom.benches[1].failure, "");
 }
 
+TEST_F(RunTest, WhatCannotRunLeavesNoFolder) {
+  toy_.no_data = true;
+  EXPECT_THROW(run(), Error);
+  for (const auto& entry : fs::directory_iterator(root_ / "runs")) {
+    EXPECT_EQ(entry.path().filename(), ".lock");
+  }
+}
+
 TEST_F(RunTest, AnAlteredRecordIsRefused) {
   const RunOutcome outcome = run();
   const fs::path file = outcome.folder / "recipe.resolved.textproto";

@@ -17,6 +17,7 @@ struct Toy {
   int64_t stop_at = -1;   // sets *stop after this step of any trial
   int64_t crash_at = -1;  // raises Killed at this step, as a killed process ends: nothing is saved
   uint64_t nan_seed = 0;  // this seed's training fails
+  bool no_data = false;
   int starts = 0;
   int resumes = 0;
   int batches = 0;
@@ -78,7 +79,9 @@ class ToyDriver : public TrainerDriver {
  public:
   explicit ToyDriver(Toy& toy) : toy_(toy) {}
   EngineInfo info() const override { return {"toy 1.0", "cpu"}; }
-  void check(const v1::Recipe&) override {}
+  void check(const v1::Recipe&) override {
+    if (toy_.no_data) throw Error(Exit::kDataMismatch, "there is no data");
+  }
   std::unique_ptr<TrainingTrial> start(const v1::Recipe&, uint64_t seed) override {
     ++toy_.starts;
     return std::make_unique<ToyTrial>(toy_, seed);

@@ -11,13 +11,17 @@ namespace reciperun {
 namespace {
 
 RunRecord open_or_create(const ResolvedRecipe& resolved, const RunOptions& options,
-                         TrainerDriver& driver, Progress& progress) {
+                         TrainerDriver& driver, Progress& progress, bool& checked) {
   std::vector<std::string> skipped;
   const std::optional<fs::path> found =
       options.fresh ? std::nullopt : find_run(options.runs, resolved, skipped);
   for (const std::string& why : skipped) progress.note("skipped: " + why);
   const record::Machine machine = capture_machine();
-  if (!found) return RunRecord::create(options.runs, resolved, machine, driver.info().engine);
+  if (!found) {
+    driver.check(resolved.recipe);  // first, so that what cannot run leaves no folder behind
+    checked = true;
+    return RunRecord::create(options.runs, resolved, machine, driver.info().engine);
+  }
   RunRecord run = RunRecord::open(*found);
   remove_unfinished(run.folder());
   run.refresh(resolved);
@@ -93,10 +97,11 @@ RunOutcome run_recipe(const ResolvedRecipe& resolved, const RunOptions& options,
   }
   create_folders(options.runs);
   const FileLock lock(options.runs / ".lock", "'" + options.runs.string() + "'");
-  RunRecord run = open_or_create(resolved, options, driver, progress);
+  bool checked = false;
+  RunRecord run = open_or_create(resolved, options, driver, progress, checked);
   RunOutcome outcome{run.folder(), Exit::kOk};
   if (!has_work(run, resolved, options)) return outcome;
-  driver.check(resolved.recipe);
+  if (!checked) driver.check(resolved.recipe);
   run.set_status("running");
   progress.note("run " + run.info().id());
   try {
