@@ -1,0 +1,149 @@
+#include "tools/checkpoint/print.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <string_view>
+#include <vector>
+
+#include "tools/common/abi.h"
+
+namespace assay::tools {
+namespace {
+
+using google::protobuf::Struct;
+
+const auto& rows(const Struct& object, const std::string& key) {
+  return at(object, key).list_value().values();
+}
+
+std::string list_text(const Struct& object, const std::string& key, std::string_view between) {
+  std::string text;
+  for (const auto& value : rows(object, key)) {
+    if (!text.empty()) text += between;
+    text += value.string_value();
+  }
+  return text;
+}
+
+std::string bytes_text(double bytes) {
+  constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < std::size(kUnits)) bytes /= 1024, ++unit;
+  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
+}
+
+std::string time_text(const std::string& unix_seconds) {
+  const std::time_t time = std::stoll(unix_seconds);
+  std::tm utc{};
+  char text[32];
+  if (gmtime_r(&time, &utc) == nullptr) return unix_seconds;
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc)};
+}
+
+// Columns as wide as their longest cell.
+std::string table(const std::vector<std::vector<std::string>>& cells) {
+  std::vector<size_t> widths(cells.front().size());
+  for (const auto& row : cells) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : cells) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::string field(std::string_view name, const std::string& value) {
+  return value.empty() ? "" : fmt::format("{:<12} {}\n", name, value);
+}
+
+// Nothing for a file that does not say what it is of.
+std::string named(const Struct& report, const std::string& name, const std::string& config) {
+  const std::string text = text_of(report, name);
+  return text.empty() ? "" : text + " " + text_of(report, config);
+}
+
+std::string tensor_table(const Struct& report) {
+  std::vector<std::vector<std::string>> cells{{"tensor", "role", "type", "bytes", "crc32c"}};
+  for (const auto& value : rows(report, "tensors")) {
+    const Struct& tensor = value.struct_value();
+    cells.push_back({text_of(tensor, "name"), text_of(tensor, "role"),
+                     text_of(tensor, "dtype") + "[" + list_text(tensor, "dims", ",") + "]",
+                     text_of(tensor, "bytes"), text_of(tensor, "crc32c")});
+  }
+  return table(cells);
+}
+
+}  // namespace
+
+std::string inspection_text(const Struct& report) {
+  std::string text = field("file", text_of(report, "path"));
+  text += field("size", bytes_text(std::stod(text_of(report, "file_bytes"))));
+  text += field("format", text_of(report, "format_version") + ", written by assay " +
+                              text_of(report, "library_version") + ", " +
+                              time_text(text_of(report, "created_unix_s")));
+  text += field("parts", list_text(report, "parts", ", "));
+  text += field("model", named(report, "model_name", "model_config"));
+  text += field("optimizer", named(report, "optimizer_name", "optimizer_config"));
+  text += field("schedule", text_of(report, "schedule_config"));
+  text += field("precision", text_of(report, "precision"));
+  text += field("progress", fmt::format("step {}, {} samples, seed {}", text_of(report, "step"),
+                                        text_of(report, "samples"), text_of(report, "seed")));
+  text += field("weights", text_of(report, "weight_elements"));
+  text += field("data cursor", text_of(report, "data_cursor_bytes") + " bytes");
+  for (const auto& value : rows(report, "metadata")) {
+    text += field("metadata", text_of(value.struct_value(), "key") + " = " +
+                                  text_of(value.struct_value(), "value"));
+  }
+  return text + "\n" + tensor_table(report);
+}
+
+std::string verification_text(const Struct& report) {
+  if (at(report, "ok").bool_value()) {
+    return fmt::format("{}: ok, {} tensors, {}\n", text_of(report, "path"),
+                       text_of(report, "tensors"),
+                       bytes_text(std::stod(text_of(report, "file_bytes"))));
+  }
+  std::string text = text_of(report, "path") + ": DAMAGED\n";
+  for (const auto& fault : rows(report, "faults")) text += "  " + fault.string_value() + "\n";
+  return text;
+}
+
+std::string comparison_text(const Struct& report) {
+  if (at(report, "identical").bool_value()) {
+    return fmt::format("identical: {} tensors and all state\n", text_of(report, "equal_tensors"));
+  }
+  std::string text = fmt::format("a  {}\nb  {}\n{} tensors are equal\n", text_of(report, "a"),
+                                 text_of(report, "b"), text_of(report, "equal_tensors"));
+  std::vector<std::vector<std::string>> cells{
+      {"tensor", "role", "difference", "elements", "largest", "a", "b"}};
+  for (const auto& value : rows(report, "tensors")) {
+    const Struct& tensor = value.struct_value();
+    cells.push_back({text_of(tensor, "name"), text_of(tensor, "role"), text_of(tensor, "kind"),
+                     text_of(tensor, "different_elements"), text_of(tensor, "max_abs_difference"),
+                     text_of(tensor, "a"), text_of(tensor, "b")});
+  }
+  if (cells.size() > 1) text += "\n" + table(cells);
+  cells = {{"state", "a", "b"}};
+  for (const auto& value : rows(report, "state")) {
+    const Struct& difference = value.struct_value();
+    cells.push_back(
+        {text_of(difference, "field"), text_of(difference, "a"), text_of(difference, "b")});
+  }
+  if (cells.size() > 1) text += "\n" + table(cells);
+  return text;
+}
+
+std::string conversion_text(const Struct& report) {
+  std::string text = fmt::format("{}: {} tensors from {}\n", text_of(report, "to"),
+                                 text_of(report, "tensors"), text_of(report, "from"));
+  for (const auto& name : rows(report, "skipped"))
+    text += "  skipped " + name.string_value() + "\n";
+  return text;
+}
+
+}  // namespace assay::tools

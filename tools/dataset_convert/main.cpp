@@ -1,0 +1,132 @@
+// dataset-convert: turns the files a data set is published as into records that loaders read.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+
+#include "tools/common/abi.h"
+#include "tools/dataset_convert/progress_bar.h"
+
+namespace assay::tools {
+namespace {
+
+struct Request {
+  std::string name, from, to;
+  int shards = 0;
+  bool overwrite = false, verify = false, quiet = false, list = false;
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+void remember_interrupt(int) { interrupted = 1; }
+
+int32_t on_progress(uintptr_t user, assay_str phase, int64_t done, int64_t total) {
+  reinterpret_cast<ProgressBar*>(user)->update({phase.data, phase.size}, done, total);
+  return interrupted != 0 ? -1 : 0;
+}
+
+std::string list_text() {
+  assay_report* report = nullptr;
+  call(assay_dataset_list, &report);
+  std::string words;
+  const auto list = parse(Report(report));
+  for (const auto& value : at(list, "datasets").list_value().values()) {
+    const auto& row = value.struct_value();
+    words += fmt::format("{}\n    {}\n    licence: {}\n", text_of(row, "name"),
+                         text_of(row, "summary"), text_of(row, "licence"));
+    if (const std::string from = text_of(row, "default_source"); !from.empty()) {
+      words += fmt::format("    default of --from: {}\n", from);
+    }
+  }
+  return words;
+}
+
+void print_result(const std::string& folder, const Report& report) {
+  const auto manifest = parse(report);
+  fmt::print("{}: {}\n", folder, text_of(manifest, "dataset"));
+  for (const auto& value : at(manifest, "splits").list_value().values()) {
+    const auto& split = value.struct_value();
+    fmt::print("  {:<8} {:>10} records in {} files, content {:.16}\n", text_of(split, "name"),
+               text_of(split, "records"), at(split, "shards").list_value().values_size(),
+               text_of(split, "content_sha256"));
+  }
+}
+
+Context make_context() {
+  assay_context* context = nullptr;
+  call(assay_context_create, nullptr, nullptr, nullptr, size_t{0}, &context);
+  return Context(context);
+}
+
+void convert(const Request& request) {
+  const Context context = make_context();
+  ProgressBar bar(isatty(STDERR_FILENO) == 1, request.quiet);
+  const auto user = reinterpret_cast<uintptr_t>(&bar);
+  const std::string options =
+      fmt::format(R"({{"shards": {}, "overwrite": {}}})", request.shards, request.overwrite);
+  assay_report* report = nullptr;
+  try {
+    call(assay_dataset_convert, context.get(), text(request.name), text(request.from),
+         text(request.to), text(options), on_progress, user, &report);
+    const Report owned(report);
+    if (request.verify) {
+      call(assay_dataset_verify, context.get(), text(request.to), on_progress, user);
+    }
+    bar.finish();
+    if (!request.quiet) print_result(request.to, owned);
+  } catch (...) {
+    bar.finish();
+    throw;
+  }
+}
+
+Exit run(int argc, char** argv) {
+  CLI::App app("Turns the files a data set is published as into records that loaders read.",
+               "dataset-convert");
+  Request request;
+  app.add_option("name", request.name, "the data set; --list shows them");
+  app.add_option("--from", request.from, "folder of the published files");
+  app.add_option("--to", request.to, "folder to fill; created if need be");
+  app.add_option("--shards", request.shards, "files per split; default: the data set's choice")
+      ->check(CLI::Range(1, 100000));
+  app.add_flag("--overwrite", request.overwrite, "replace what the folder holds");
+  app.add_flag("--verify", request.verify, "read everything back and check it");
+  app.add_flag("-q,--quiet", request.quiet, "say nothing unless it fails");
+  app.add_flag("-l,--list", request.list, "list the data sets and what they are made from");
+  app.footer(
+      "Converting again what is already there takes no time. Interrupted, it leaves nothing behind."
+      "\nExit codes: 0 done; 2 wrong usage; 3 a file cannot be used; 4 other failures; 130 "
+      "interrupted.\n\nExample: dataset-convert fashion_mnist --from /usr/share/datasets/"
+      "fashion-mnist --to data/fashion_mnist");
+  try {
+    app.parse(argc, argv);
+    if (!request.list && request.name.empty()) throw CLI::RequiredError("name");
+    if (!request.list && request.to.empty()) throw CLI::RequiredError("--to");
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kDone : kUsage;
+  }
+  if (request.list) {
+    fmt::print("{}", list_text());
+    return kDone;
+  }
+  std::signal(SIGINT, remember_interrupt);
+  std::signal(SIGTERM, remember_interrupt);
+  convert(request);
+  return kDone;
+}
+
+}  // namespace
+}  // namespace assay::tools
+
+int main(int argc, char** argv) {
+  try {
+    return assay::tools::run(argc, argv);
+  } catch (const assay::tools::Failure& failure) {
+    fmt::print(stderr, "dataset-convert: {}\n", failure.what());
+    return failure.exit_code();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "dataset-convert: {}\n", error.what());
+    return assay::tools::kFailed;
+  }
+}
