@@ -24,7 +24,7 @@ class VariableTable {
   }
 
   const Variable* find(std::string_view name) const {
-    const auto entry = index_.find(std::string(name));
+    const auto entry = index_.find(name);
     return entry == index_.end() ? nullptr : &variables_[entry->second];
   }
 
@@ -41,7 +41,7 @@ class VariableTable {
 
  private:
   std::deque<Variable> variables_;
-  std::map<std::string, size_t> index_;
+  std::map<std::string, size_t, std::less<>> index_;
 };
 
 }  // namespace assay

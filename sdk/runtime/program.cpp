@@ -9,11 +9,11 @@ namespace {
 
 const Program::Slot& find_slot(const std::vector<Program::Slot>& slots, std::string_view name,
                                std::string_view kind) {
-  std::string known;
   for (const Program::Slot& slot : slots) {
     if (slot.name == name) return slot;
-    known += cat(known.empty() ? "" : ", ", slot.name);
   }
+  std::string known;
+  for (const Program::Slot& slot : slots) known += cat(known.empty() ? "" : ", ", slot.name);
   fail(Code::kNotFound, cat("no ", kind, " is called \"", name, "\"; there are: ", known));
 }
 

@@ -1,6 +1,7 @@
 #include "sdk/train/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 
@@ -40,6 +41,13 @@ void check(const TrainerConfig& config) {
   optim::check_schedule(config.schedule());
 }
 
+// [batch, sample...]; on the stack, for steps allocate nothing.
+Dims batch_dims(int64_t batch, const Dims& sample) {
+  std::array<int64_t, Dims::kMaxRank> sizes{batch};
+  std::copy(sample.span().begin(), sample.span().end(), sizes.begin() + 1);
+  return Dims(std::span<const int64_t>(sizes.data(), static_cast<size_t>(sample.rank()) + 1));
+}
+
 void check_labels(const HostTensor& tensor, const nn::InputSpec& spec, bool allow_padding) {
   const auto* labels = static_cast<const int32_t*>(tensor.data);
   const int32_t least = allow_padding ? -1 : 0;
@@ -69,7 +77,9 @@ void forget_training(Segments& segments) {
 }  // namespace
 
 Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
-    : instance_(std::move(instance)), config_(with_defaults(std::move(config))) {
+    : instance_(std::move(instance)),
+      inputs_(instance_->model().inputs()),
+      config_(with_defaults(std::move(config))) {
   check(config_);
   optim::resolve_groups(config_.optimizer(), instance_->variables());
   build_training_graph(instance_->model(), instance_->variables(), config_,
@@ -112,13 +122,11 @@ Program& Trainer::eval_program(bool use_ema) {
 
 void Trainer::load_batch(Program& program, std::span<const HostTensor> batch, int64_t batch_size,
                          bool allow_padding) {
-  const auto specs = instance_->model().inputs();
+  const auto& specs = inputs_;
   require(batch.size() == specs.size(), Code::kInvalid, "a batch of ",
           instance_->model().architecture(), " has ", specs.size(), " tensors, got ", batch.size());
   for (size_t i = 0; i < specs.size(); ++i) {
-    std::vector<int64_t> sizes{batch_size};
-    sizes.insert(sizes.end(), specs[i].sample.span().begin(), specs[i].sample.span().end());
-    const ValueType expected{specs[i].dtype, Dims(sizes)};
+    const ValueType expected{specs[i].dtype, batch_dims(batch_size, specs[i].sample)};
     const ValueType actual{batch[i].dtype, batch[i].dims};
     require(actual == expected, Code::kInvalid, "batch tensor ", i, " (", specs[i].name, ") is ",
             actual, ", expected ", expected);
@@ -245,9 +253,8 @@ EvalSums Trainer::eval(std::span<const HostTensor> batch, bool use_ema) {
   load_batch(eval, batch, config_.eval_batch_size(), true);
   eval.run(&cancel_);
   EvalSums sums{read_scalar(eval, "loss"), read_scalar(eval, "top1"), read_scalar(eval, "top5"), 0};
-  const auto specs = instance_->model().inputs();
-  for (size_t i = 0; i < specs.size(); ++i) {
-    if (specs[i].classes == 0) continue;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i].classes == 0) continue;
     const auto* labels = static_cast<const int32_t*>(batch[i].data);
     sums.samples = std::count_if(labels, labels + batch[i].dims.numel(),
                                  [](int32_t label) { return label >= 0; });

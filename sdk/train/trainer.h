@@ -99,6 +99,7 @@ class Trainer {
   StepInfo begin_info() const;
 
   std::shared_ptr<ModelInstance> instance_;
+  std::vector<nn::InputSpec> inputs_;
   TrainerConfig config_;
   std::map<GraphKind, std::unique_ptr<Program>> programs_;
   std::map<bool, std::unique_ptr<Program>> eval_programs_;
