@@ -1,0 +1,15 @@
+// Counts allocations of the whole process by the library they come from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace assay::test {
+
+// Between start and stop every allocation of every thread is noted.
+void start_counting();
+// By file name of the calling library, without folder and version: "libassay", "libdnnl", ...
+std::map<std::string, int64_t> stop_counting();
+
+}  // namespace assay::test
