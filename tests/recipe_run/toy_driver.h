@@ -33,7 +33,7 @@ class ToyTrial : public TrainingTrial {
   double steps_per_epoch() const override { return 10; }
   uint64_t parameters() const override { return 1; }
   StepResult run_step() override {
-    if (seed_ == toy_.nan_seed && step_ == 5) throw Error(Exit::kCrashed, "loss is NaN at step 6");
+    if (seed_ == toy_.nan_seed && step_ == 5) throw Failed("loss is NaN at step 6");
     if (step_ + 1 == toy_.crash_at) throw Killed{};
     ++step_;
     weight_ = std::sin(weight_ * 1.7) + 0.1 * static_cast<double>(step_);

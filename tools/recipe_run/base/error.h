@@ -39,4 +39,13 @@ class Error : public std::runtime_error {
   std::string hint_;
 };
 
+// The training or measurement itself came to nothing (NaN loss, a model too large): doing it again
+// would fail again, so the failure is recorded as its result. Every other failure leaves the run
+// as it is, to be continued once its cause is gone.
+class Failed : public Error {
+ public:
+  explicit Failed(const std::string& message, std::string hint = {})
+      : Error(Exit::kCrashed, message, std::move(hint)) {}
+};
+
 }  // namespace reciperun

@@ -23,8 +23,13 @@ double seconds_since(Clock::time_point start) {
 
 Model new_model(const assay_context* context, const v1::Recipe& recipe) {
   assay_model* model = nullptr;
-  call(Exit::kUsage, assay_model_named, context, text(recipe.model().arch()),
-       text(model_config(recipe.model())), &model);
+  const std::string config = model_config(recipe.model());
+  try {
+    call(Exit::kUsage, assay_model_named, context, text(recipe.model().arch()), text(config),
+         &model);
+  } catch (const Error& error) {  // a name it does not know is the recipe's fault, not the data's
+    throw Error(Exit::kUsage, error.what(), error.hint());
+  }
   return Model(model);
 }
 
@@ -109,8 +114,14 @@ class AssayTrial : public TrainingTrial {
 
   void resume(const fs::path& file) {
     assay_report* report = nullptr;
-    call(Exit::kTampered, assay_checkpoint_load, trainer_.get(), text(file.string()), uint32_t{0},
-         &report);
+    try {
+      call(Exit::kTampered, assay_checkpoint_load, trainer_.get(), text(file.string()), uint32_t{0},
+           &report);
+    } catch (const Error& error) {
+      throw Error(Exit::kTampered, error.what(),
+                  "remove '" + file.parent_path().string() +
+                      "' and run the same command again: this trial then begins anew");
+    }
     step_ = integer(parse_report(Report(report).get()).fields().at("step"));
     assay_str cursor{};
     call(Exit::kTampered, assay_trainer_get_metadata, trainer_.get(), text(kCursorKey), &cursor);

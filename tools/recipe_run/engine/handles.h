@@ -35,7 +35,8 @@ inline std::string string(assay_str s) {
 
 // Calls an ABI function whose last parameter is the error, and raises Error if it fails: with
 // `caller_fault` when the library says that the arguments are at fault, kDataMismatch for damaged
-// or missing files, kInterrupted after an interrupt, kCrashed otherwise.
+// or missing files, kInterrupted after an interrupt, kCrashed otherwise; Failed if the loss is not
+// finite.
 [[noreturn]] void raise(assay_status status, assay_error* error, Exit caller_fault);
 template <class Function, class... Arguments>
 void call(Exit caller_fault, Function function, Arguments... arguments) {

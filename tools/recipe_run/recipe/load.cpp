@@ -58,11 +58,11 @@ class Composer {
     std::error_code ignored;
     if (!fs::exists(path, ignored)) {
       const std::string similar = closest(id, recipe_ids(root_));
-      throw Error(
-          Exit::kUsage,
-          wanted_by + ": there is no recipe '" + id + "' (looked for " + path.string() + ")",
-          similar.empty() ? "'recipe-run list' shows what there is"
-                          : "did you mean '" + similar + "'?");
+      throw Error(Exit::kUsage,
+                  (wanted_by.empty() ? "" : wanted_by + ": ") + "there is no recipe '" + id +
+                      "' (looked for " + path.string() + ")",
+                  similar.empty() ? "'recipe-run list' shows what there is"
+                                  : "did you mean '" + similar + "'?");
     }
     const std::string text = read_file(path);
     const auto parsed = parse_recipe(path.string(), text);
@@ -174,7 +174,7 @@ RecipeFile locate_recipe(const fs::path& root, const std::string& name) {
 ResolvedRecipe load_recipe(const RecipeFile& file, const std::vector<std::string>& sets) {
   ResolvedRecipe resolved;
   resolved.file = file.root / (file.id + std::string(kSuffix));
-  Composer(file.root, resolved).apply(file.id, "", "recipe-run");
+  Composer(file.root, resolved).apply(file.id, "", "");
   for (const std::string& set : sets) apply_set(set, resolved);
   check_recipe(resolved);
   resolved.exec_digest = exec_digest(resolved.recipe);

@@ -32,9 +32,9 @@ std::vector<Task> open_tasks(const BenchJob& job) {
   for (uint32_t repeat = 1; repeat <= most_repeats; ++repeat) {
     for (const v1::Bench& bench : job.record.recipe().bench()) {
       if (repeat > bench.repeats()) continue;
-      std::vector<uint32_t> devices(bench.devices().begin(), bench.devices().end());
-      if (devices.empty()) devices.push_back(1);
-      for (const uint32_t d : devices) {
+      const int counts = std::max(bench.devices_size(), 1);
+      for (int c = 0; c < counts; ++c) {
+        const uint32_t d = bench.devices().empty() ? 1 : bench.devices(c);
         for (const uint32_t batch : bench.batch()) {
           const fs::path folder = job.record.repeat_folder(bench.id(), d, batch, repeat);
           std::error_code ignored;
@@ -124,10 +124,9 @@ double rate_of(v1::Bench::Rate rate, std::span<const double> step_seconds, doubl
   return n * items_per_batch / time_of(step_seconds);
 }
 
-int run_benches(const BenchJob& job, TrainerDriver& driver, Progress& progress) {
+void run_benches(const BenchJob& job, TrainerDriver& driver, Progress& progress) {
   const std::vector<Task> tasks = open_tasks(job);
-  if (tasks.empty()) return 0;
-  int failures = 0;
+  if (tasks.empty()) return;
   progress.begin("measuring");
   for (size_t i = 0; i < tasks.size(); ++i) {
     const Task& task = tasks[i];
@@ -144,7 +143,6 @@ int run_benches(const BenchJob& job, TrainerDriver& driver, Progress& progress) 
       if (error.exit_code() == Exit::kInterrupted) throw;
       result.set_failure(error.what());
       progress.note(task_title(task) + " failed: " + error.what());
-      ++failures;
     }
     result.set_bench(task.bench->id());
     result.set_devices(task.devices);
@@ -153,7 +151,6 @@ int run_benches(const BenchJob& job, TrainerDriver& driver, Progress& progress) 
     write_json(task.folder / "result.json", result);
   }
   progress.end(std::to_string(tasks.size()) + " measurements done");
-  return failures;
 }
 
 }  // namespace reciperun

@@ -18,8 +18,8 @@ struct BenchJob {
 };
 
 // Repeats that have their result.json are not run again. A configuration that fails is recorded as
-// failed, and the others go on; returns the number of such failures.
-int run_benches(const BenchJob& job, TrainerDriver& driver, Progress& progress);
+// failed, and the others go on.
+void run_benches(const BenchJob& job, TrainerDriver& driver, Progress& progress);
 
 // Throughput of one repeat by the bench's rate definition.
 double rate_of(v1::Bench::Rate rate, std::span<const double> step_seconds, double items_per_batch);

@@ -33,12 +33,11 @@ RunRecord open_or_create(const ResolvedRecipe& resolved, const RunOptions& optio
   return run;
 }
 
-// Trains the trials that lack a result. Returns whether all succeeded.
-bool run_trials(const RunRecord& run, const ResolvedRecipe& resolved, const RunOptions& options,
+// Trains the trials that lack a result.
+void run_trials(const RunRecord& run, const ResolvedRecipe& resolved, const RunOptions& options,
                 TrainerDriver& driver, Progress& progress, std::atomic<bool>& stop) {
   const v1::Trials& trials = resolved.recipe.trials();
   const std::vector<uint64_t> seeds = trial_seeds(trials, trials.count());
-  bool all_good = true;
   for (size_t i = 0; i < seeds.size(); ++i) {
     if (stop.load()) throw Error(Exit::kInterrupted, "stopped before " + trial_name(seeds[i]));
     const std::string title =
@@ -50,9 +49,8 @@ bool run_trials(const RunRecord& run, const ResolvedRecipe& resolved, const RunO
                        title,
                        stop,
                        options.checkpoint_seconds};
-    all_good = run_trial(job, driver, progress).failure().empty() && all_good;
+    run_trial(job, driver, progress);
   }
-  return all_good;
 }
 
 // Whether any trial or bench has still to be run, so that nothing slow is checked or built for a
@@ -87,6 +85,25 @@ fs::path any_checkpoint(const RunRecord& run, const ResolvedRecipe& resolved) {
   return {};
 }
 
+// Failures that stand in the record, those of earlier calls too: they count until a new run.
+std::vector<std::string> recorded_failures(const RunRecord& run) {
+  const Measurements measured = run.measurements();
+  std::vector<std::string> out;
+  for (const Trial& trial : measured.trials) {
+    if (!trial.failure.empty()) out.push_back(trial.name + " failed: " + trial.failure);
+  }
+  for (const BenchResult& bench : measured.benches) {
+    if (bench.failure.empty()) continue;
+    out.push_back("bench " + bench.bench + ", batch " + std::to_string(bench.batch) +
+                  " failed: " + bench.failure);
+  }
+  return out;
+}
+
+RunOutcome outcome_of(const RunRecord& run, const std::vector<std::string>& failures) {
+  return {run.folder(), failures.empty() ? Exit::kOk : Exit::kCrashed};
+}
+
 }  // namespace
 
 RunOutcome run_recipe(const ResolvedRecipe& resolved, const RunOptions& options,
@@ -99,22 +116,26 @@ RunOutcome run_recipe(const ResolvedRecipe& resolved, const RunOptions& options,
   const FileLock lock(options.runs / ".lock", "'" + options.runs.string() + "'");
   bool checked = false;
   RunRecord run = open_or_create(resolved, options, driver, progress, checked);
-  RunOutcome outcome{run.folder(), Exit::kOk};
-  if (!has_work(run, resolved, options)) return outcome;
+  if (!has_work(run, resolved, options)) {
+    const std::vector<std::string> failures = recorded_failures(run);
+    for (const std::string& failure : failures) progress.note(failure);
+    return outcome_of(run, failures);
+  }
   if (!checked) driver.check(resolved.recipe);
   run.set_status("running");
   progress.note("run " + run.info().id());
   try {
-    if (options.trials && !run_trials(run, resolved, options, driver, progress, stop))
-      outcome.exit = Exit::kCrashed;
-    if (options.benches &&
-        run_benches({run, any_checkpoint(run, resolved), 1, stop}, driver, progress) > 0) {
-      outcome.exit = Exit::kCrashed;
-    }
+    if (options.trials) run_trials(run, resolved, options, driver, progress, stop);
+    if (options.benches)
+      run_benches({run, any_checkpoint(run, resolved), 1, stop}, driver, progress);
   } catch (const Error& error) {
-    run.set_status(error.exit_code() == Exit::kInterrupted ? "interrupted" : "failed");
+    try {
+      run.set_status(error.exit_code() == Exit::kInterrupted ? "interrupted" : "failed");
+    } catch (const Error&) {  // a full disk stops this too; the first failure is the one to tell
+    }
     throw;
   }
+  const RunOutcome outcome = outcome_of(run, recorded_failures(run));
   run.set_status(outcome.exit == Exit::kOk ? "finished" : "failed");
   return outcome;
 }

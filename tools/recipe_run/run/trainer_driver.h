@@ -3,8 +3,8 @@
 //
 // A driver serves one recipe. Calls come from one thread, except TrainerDriver::cancel. Every
 // failure is an Error: kUsage for what the recipe asks wrongly, kDataMismatch for data that are
-// missing or not the ones it names, kCrashed for the rest (NaN loss, out of memory, disk full),
-// kInterrupted after cancel(). Nothing prints.
+// missing or not the ones it names, kCrashed for the rest (out of memory, disk full), of which
+// Failed for a NaN loss, kInterrupted after cancel(). Nothing prints.
 #pragma once
 
 #include <functional>

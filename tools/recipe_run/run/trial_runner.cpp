@@ -235,8 +235,7 @@ record::TrialMetrics run_trial(const TrialJob& job, TrainerDriver& driver, Progr
   progress.begin(job.title);
   try {
     metrics = TrialRunner(job, driver, progress).run();
-  } catch (const Error& error) {
-    if (error.exit_code() != Exit::kCrashed) throw;
+  } catch (const Failed& error) {
     metrics.set_seed(job.seed);
     metrics.set_failure(error.what());
   }

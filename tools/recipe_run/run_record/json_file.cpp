@@ -23,7 +23,10 @@ void write_json(const fs::path& path, const pb::Message& message) {
 void read_json(const fs::path& path, pb::Message& message) {
   const auto status = pb::util::JsonStringToMessage(read_file(path), &message);
   if (status.ok()) return;
-  throw Error(Exit::kTampered, "'" + path.string() + "' is damaged: " + status.ToString(),
+  // protobuf adds the text around the mistake and a mark below it, on lines of their own.
+  const std::string mistake(status.message());
+  throw Error(Exit::kTampered,
+              "'" + path.string() + "' is damaged: " + mistake.substr(0, mistake.find('\n')),
               "move the run's folder away and run again");
 }
 
