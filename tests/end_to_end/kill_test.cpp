@@ -2,14 +2,11 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <random>
 #include <thread>
 
 #include "tests/end_to_end/small_run.h"
 #include "tools/recipe_run/run_record/event_log.h"
-#include "tools/recipe_run/run_record/json_file.h"
-#include "tools/recipe_run/run_record/run_record.pb.h"
 
 namespace end_to_end {
 namespace {
@@ -18,6 +15,8 @@ using std::chrono::microseconds;
 using std::chrono::steady_clock;
 
 constexpr int kKills = 20;
+// Long enough for all of them.
+const std::vector<std::string> kLonger = {"--set", "training.epochs=4"};
 
 // Files under a temporary name are being written, or were when their writer died.
 int64_t unfinished_files(const fs::path& folder) {
@@ -30,21 +29,10 @@ int64_t unfinished_files(const fs::path& folder) {
 
 class Kill : public SmallRun {
  protected:
-  int64_t saved_step() const {
-    const fs::path state = trial_folder("killed") / "state.json";
-    std::error_code ignored;
-    if (!fs::exists(state, ignored)) return 0;
-    reciperun::record::TrialState content;
-    reciperun::read_json(state, content);
-    return content.step();
-  }
-
   // Lets the process get `steps` checkpoints further, and `delay` more. While saving, it stops
   // waiting at the first temporary file it sees after that.
   void watch(Process& process, int64_t steps, microseconds delay, bool while_saving) const {
-    const int64_t from = saved_step();
-    while (process.running() && saved_step() < from + steps)
-      std::this_thread::sleep_for(microseconds(500));
+    wait_for_step("killed", saved_step("killed") + steps, process);
     const auto end = steady_clock::now() + delay;
     while (process.running() && steady_clock::now() < end) std::this_thread::yield();
     while (while_saving && process.running() && unfinished_files(trial_folder("killed")) == 0)
@@ -65,11 +53,11 @@ class Kill : public SmallRun {
 };
 
 TEST_F(Kill, AtRandomMomentsEqualsTheUninterruptedRun) {
-  ASSERT_EQ(run("whole").code, 0);
+  ASSERT_EQ(run("whole", kLonger).code, 0);
   std::mt19937 random(20261121);
   int kills = 0, while_saving = 0;
   while (kills < kKills) {
-    Process process(command("killed"), at(""));
+    Process process(command("killed", kLonger), at(""));
     // Every fourth dies at its start, wherever that is; the others some checkpoints later, half of
     // them with a temporary file on the disk.
     const int64_t steps = kills % 4 == 0 ? 0 : static_cast<int64_t>(random() % 5);
@@ -84,7 +72,7 @@ TEST_F(Kill, AtRandomMomentsEqualsTheUninterruptedRun) {
   EXPECT_GE(while_saving, 3) << "too few kills met a file being written";
   RecordProperty("kills", kills);
   RecordProperty("kills_while_writing", while_saving);
-  const Ended last = run("killed");
+  const Ended last = run("killed", kLonger);
   ASSERT_EQ(last.code, 0) << last.err;
   expect_same_training("whole", "killed");
   expect_valid_events(kills + 1);

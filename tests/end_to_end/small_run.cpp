@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "tests/end_to_end/data_set.h"
 #include "tools/recipe_run/run_record/json_file.h"
@@ -120,10 +122,26 @@ fs::path SmallRun::trial_folder(const std::string& runs) const {
   return run.empty() ? run : only_folder_with("events.jsonl", run / "trials");
 }
 
+int64_t SmallRun::saved_step(const std::string& runs) const {
+  const fs::path state = trial_folder(runs) / "state.json";
+  std::error_code ignored;
+  if (!fs::exists(state, ignored)) return 0;
+  reciperun::record::TrialState content;
+  reciperun::read_json(state, content);
+  return content.step();
+}
+
+fs::path SmallRun::checkpoint(const std::string& runs) const {
+  return trial_folder(runs) / ("checkpoint-" + std::to_string(saved_step(runs)));
+}
+
+void SmallRun::wait_for_step(const std::string& runs, int64_t step, Process& process) const {
+  while (process.running() && saved_step(runs) < step)
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+}
+
 bool SmallRun::same_checkpoint(const std::string& runs_a, const std::string& runs_b) const {
-  const std::string name = "checkpoint-" + std::to_string(kSteps);
-  const std::string a = (trial_folder(runs_a) / name).string();
-  const std::string b = (trial_folder(runs_b) / name).string();
+  const std::string a = checkpoint(runs_a).string(), b = checkpoint(runs_b).string();
   assay_report* report = nullptr;
   EXPECT_EQ(assay_checkpoint_diff({a.data(), a.size()}, {b.data(), b.size()}, &report, nullptr),
             ASSAY_OK)

@@ -1,4 +1,5 @@
-// The quickstart recipe made small: its command line, and what it leaves behind.
+// The quickstart recipe made small (two epochs, a checkpoint after every step): its command line,
+// and what it leaves behind.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +14,6 @@ namespace end_to_end {
 class SmallRun : public testing::Test {
  protected:
   static constexpr uint32_t kTrain = 640, kTest = 100, kBatch = 16;
-  static constexpr int64_t kSteps = 2 * kTrain / kBatch;  // two epochs
 
   SmallRun();
   ~SmallRun() override;
@@ -29,6 +29,11 @@ class SmallRun : public testing::Test {
   // The one run below `runs`, and the folder of its one trial; "" before they exist.
   fs::path run_folder(const std::string& runs) const;
   fs::path trial_folder(const std::string& runs) const;
+
+  int64_t saved_step(const std::string& runs) const;   // of the last checkpoint; 0 without
+  fs::path checkpoint(const std::string& runs) const;  // the last one
+  // Returns when a checkpoint of this step or a later one is there, or the process has ended.
+  void wait_for_step(const std::string& runs, int64_t step, Process& process) const;
 
   // Whether the last checkpoints hold the same tensors and states, bit for bit.
   bool same_checkpoint(const std::string& runs_a, const std::string& runs_b) const;
