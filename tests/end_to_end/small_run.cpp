@@ -95,14 +95,20 @@ std::vector<std::string> SmallRun::command(const std::string& runs,
                                     "--threads=1",
                                     "--runs=" + at(runs).string(),
                                     "--data=" + at("data").string()};
-  for (const std::string& set :
-       {std::string("trials.count=1"), std::string("training.epochs=2"),
-        "training.batch_per_device=" + std::to_string(kBatch),
-        std::string("training.checkpoint_every_steps=1"), std::string("evaluation.batch=32"),
-        std::string("training.schedule.warmup=10"), std::string("model.hparam.conv=[4, 8]"),
-        std::string("model.hparam.kernel=3"), std::string("model.hparam.hidden=[16]"),
-        "data.train.expect_samples=" + std::to_string(kTrain),
-        "data.test.expect_samples=" + std::to_string(kTest)}) {
+  const std::string sets[] = {
+      "trials.count=1",
+      "training.epochs=2",
+      "training.batch_per_device=" + std::to_string(kBatch),
+      "training.checkpoint_every_steps=1",
+      "evaluation.batch=32",
+      "model.expect_parameters=0",
+      "model.hparam.conv=[4, 8]",
+      "model.hparam.kernel=3",
+      "model.hparam.hidden=[16]",
+      "data.train.expect_samples=" + std::to_string(kTrain),
+      "data.test.expect_samples=" + std::to_string(kTest),
+  };
+  for (const std::string& set : sets) {
     words.insert(words.end(), {"--set", set});
   }
   words.insert(words.end(), more.begin(), more.end());
