@@ -28,7 +28,7 @@ class ModelState {
   train::ModelInstance& initialized_instance() const;
   bool initialized() const { return instance_ != nullptr && instance_->initialized(); }
 
-  bool has_trainer = false;  // guarded by access()
+  std::atomic<bool> has_trainer{false};  // set under access(), cleared by any thread
 
  private:
   std::shared_ptr<const Context> context_;
