@@ -548,16 +548,17 @@ struct EmaUpdate {
 // ---- The list
 // -----------------------------------------------------------------------------------------------------
 
-#define ASSAY_OPS(X)                                                                              \
-  X(Input)                                                                                        \
-  X(Parameter)                                                                                    \
-  X(StepScalar)                                                                                   \
-  X(Fill) X(Cast) X(Reshape) X(Activation) X(ActivationGrad) X(Add) X(Dropout) X(Conv2d)          \
-      X(Conv2dGradData) X(Conv2dGradWeight) X(Matmul) X(SumRows) X(MaxPool) X(MaxPoolGrad)        \
-          X(AvgPool) X(AvgPoolGrad) X(BatchNorm) X(BatchNormGrad) X(BatchNormInference)           \
-              X(FoldBatchNorm) X(RunningStatistics) X(Softmax) X(SoftmaxCrossEntropy)             \
-                  X(SoftmaxCrossEntropyGrad) X(TopKCorrect) X(Store) X(GradientNorm) X(CountStep) \
-                      X(LossScaleUpdate) X(SgdUpdate) X(AdamUpdate) X(LambUpdate) X(EmaUpdate)
+#define ASSAY_OPS(X)                                                                               \
+  X(Input)                                                                                         \
+  X(Parameter)                                                                                     \
+  X(StepScalar)                                                                                    \
+  X(Fill)                                                                                          \
+  X(Cast) X(Reshape) X(Activation) X(ActivationGrad) X(Add) X(Dropout) X(Conv2d) X(Conv2dGradData) \
+      X(Conv2dGradWeight) X(Matmul) X(SumRows) X(MaxPool) X(MaxPoolGrad) X(AvgPool) X(AvgPoolGrad) \
+          X(BatchNorm) X(BatchNormGrad) X(BatchNormInference) X(FoldBatchNorm)                     \
+              X(RunningStatistics) X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad)    \
+                  X(TopKCorrect) X(Store) X(GradientNorm) X(CountStep) X(LossScaleUpdate)          \
+                      X(SgdUpdate) X(AdamUpdate) X(LambUpdate) X(EmaUpdate)
 
 namespace detail {
 template <class First, class... Rest>

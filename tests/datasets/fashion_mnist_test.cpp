@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
 #include "datasets/datasets.h"
 #include "datasets/idx.h"
 #include "sdk/base/file.h"
