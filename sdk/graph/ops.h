@@ -548,17 +548,15 @@ struct EmaUpdate {
 // ---- The list
 // -----------------------------------------------------------------------------------------------------
 
+// clang-format off
 #define ASSAY_OPS(X)                                                                               \
-  X(Input)                                                                                         \
-  X(Parameter)                                                                                     \
-  X(StepScalar)                                                                                    \
-  X(Fill)                                                                                          \
-  X(Cast) X(Reshape) X(Activation) X(ActivationGrad) X(Add) X(Dropout) X(Conv2d) X(Conv2dGradData) \
-      X(Conv2dGradWeight) X(Matmul) X(SumRows) X(MaxPool) X(MaxPoolGrad) X(AvgPool) X(AvgPoolGrad) \
-          X(BatchNorm) X(BatchNormGrad) X(BatchNormInference) X(FoldBatchNorm)                     \
-              X(RunningStatistics) X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad)    \
-                  X(TopKCorrect) X(Store) X(GradientNorm) X(CountStep) X(LossScaleUpdate)          \
-                      X(SgdUpdate) X(AdamUpdate) X(LambUpdate) X(EmaUpdate)
+  X(Input) X(Parameter) X(StepScalar) X(Fill) X(Cast) X(Reshape) X(Activation) X(ActivationGrad)   \
+  X(Add) X(Dropout) X(Conv2d) X(Conv2dGradData) X(Conv2dGradWeight) X(Matmul) X(SumRows)           \
+  X(MaxPool) X(MaxPoolGrad) X(AvgPool) X(AvgPoolGrad) X(BatchNorm) X(BatchNormGrad)                \
+  X(BatchNormInference) X(FoldBatchNorm) X(RunningStatistics) X(Softmax) X(SoftmaxCrossEntropy)    \
+  X(SoftmaxCrossEntropyGrad) X(TopKCorrect) X(Store) X(GradientNorm) X(CountStep)                  \
+  X(LossScaleUpdate) X(SgdUpdate) X(AdamUpdate) X(LambUpdate) X(EmaUpdate)
+// clang-format on
 
 namespace detail {
 template <class First, class... Rest>
