@@ -22,7 +22,7 @@ class BadInput : public SmallRun {
   }
 
   void leave_unfinished(const std::string& runs) const {
-    Process process(command(runs), at(""));
+    Process process(command(runs, kOften), at(""));
     wait_for_step(runs, 3, process);
     process.signal(SIGKILL);
     ASSERT_EQ(process.wait().signal, SIGKILL);
@@ -71,40 +71,40 @@ TEST_F(BadInput, ADamagedCheckpoint) {
   const auto size = static_cast<int64_t>(fs::file_size(file));
   for (const int64_t place : {int64_t{100}, size / 2, size - 100}) {
     damage(file, place);
-    const Ended ended = run("runs");
+    const Ended ended = run("runs", kOften);
     expect_refusal(ended, kTampered, file.filename().string());
     EXPECT_THAT(ended.err, HasSubstr("remove '" + trial_folder("runs").string() + "'"));
     damage(file, place);
   }
   fs::resize_file(file, static_cast<uintmax_t>(size) / 2);
-  expect_refusal(run("runs"), kTampered, file.filename().string());
+  expect_refusal(run("runs", kOften), kTampered, file.filename().string());
   fs::remove(file);
-  expect_refusal(run("runs"), kTampered, file.filename().string());
+  expect_refusal(run("runs", kOften), kTampered, file.filename().string());
   fs::remove_all(trial_folder("runs"));
-  EXPECT_EQ(run("runs").code, 0);
+  EXPECT_EQ(run("runs", kOften).code, 0);
 }
 
 TEST_F(BadInput, DamagedRecords) {
   leave_unfinished("runs");
   const fs::path trial = trial_folder("runs");
   damage(trial / "events.jsonl", 3);
-  expect_refusal(run("runs"), kTampered, "events.jsonl");
+  expect_refusal(run("runs", kOften), kTampered, "events.jsonl");
   damage(trial / "events.jsonl", 3);
   damage(trial / "steps.bin", 3);
-  expect_refusal(run("runs"), kTampered, "steps.bin");
+  expect_refusal(run("runs", kOften), kTampered, "steps.bin");
   damage(trial / "steps.bin", 3);
   std::ofstream(trial / "state.json") << "{\n";
-  expect_refusal(run("runs"), kTampered, "state.json");
+  expect_refusal(run("runs", kOften), kTampered, "state.json");
 }
 
 TEST_F(BadInput, AFullDiskLosesNothing) {
   ASSERT_EQ(run("whole").code, 0);
   // Room for every file but the checkpoint, then for none.
   for (const int64_t largest : {40'000, 5'000}) {
-    const Ended ended = Process(command("runs"), at(""), largest).wait();
+    const Ended ended = Process(command("runs", kOften), at(""), largest).wait();
     expect_refusal(ended, kFailed, "File too large");
   }
-  const Ended ended = run("runs");
+  const Ended ended = run("runs", kOften);
   ASSERT_EQ(ended.code, 0) << ended.err;
   expect_same_training("whole", "runs");
 }
@@ -113,9 +113,10 @@ TEST_F(BadInput, AFullDiskInTheMiddleKeepsTheCheckpoint) {
   ASSERT_EQ(run("whole").code, 0);
   leave_unfinished("runs");
   const int64_t step = saved_step("runs");
-  expect_refusal(Process(command("runs"), at(""), 40'000).wait(), kFailed, "File too large");
+  expect_refusal(Process(command("runs", kOften), at(""), 40'000).wait(), kFailed,
+                 "File too large");
   EXPECT_EQ(saved_step("runs"), step);
-  ASSERT_EQ(run("runs").code, 0);
+  ASSERT_EQ(run("runs", kOften).code, 0);
   expect_same_training("whole", "runs");
 }
 

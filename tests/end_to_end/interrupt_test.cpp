@@ -17,7 +17,7 @@ const std::vector<std::string> kLonger = {"--set", "training.epochs=8", "--set",
                                           "training.checkpoint_every_steps=10"};
 
 TEST_F(Interrupt, TheSameCommandContinuesAndThenOnlyReports) {
-  ASSERT_EQ(run("whole", kLonger).code, 0);
+  ASSERT_EQ(run("whole", {"--set", "training.epochs=8"}).code, 0);
   for (const int number : {SIGINT, SIGTERM}) {
     Process process(command("stopped", kLonger), at(""));
     wait_for_step("stopped", saved_step("stopped") + 20, process);
