@@ -6,12 +6,16 @@
 
 enum { BATCH = 32, SIDE = 16, CLASSES = 4, PIXELS = SIDE * SIDE };
 
-static assay_str text(const char *s) { return (assay_str){s, strlen(s)}; }
+static float images[BATCH * PIXELS];
+static int32_t labels[BATCH];
+static assay_error* error; /* of the last call */
+
+static assay_str text(const char* s) { return (assay_str){s, strlen(s)}; }
 
 /* Ends the program with the library's explanation if a call failed. */
-static void check(assay_status status, assay_error *error) {
-  if (status == ASSAY_OK) return;
+static void check(assay_status status) {
   assay_error_info info = {.struct_size = sizeof info};
+  if (status == ASSAY_OK) return;
   if (assay_error_get(error, &info) == ASSAY_OK)
     fprintf(stderr, "%.*s\n", (int)info.message.size, info.message.data);
   assay_error_free(error);
@@ -19,7 +23,7 @@ static void check(assay_status status, assay_error *error) {
 }
 
 /* Images of noise with a bright square in one quarter; the label says which. */
-static void make_batch(float *images, int32_t *labels) {
+static void make_batch(void) {
   for (int n = 0; n < BATCH; ++n) {
     labels[n] = rand() % CLASSES;
     for (int p = 0; p < PIXELS; ++p) {
@@ -29,49 +33,55 @@ static void make_batch(float *images, int32_t *labels) {
   }
 }
 
-int main(int argc, char **argv) {
-  static float images[BATCH * PIXELS];
-  static int32_t labels[BATCH];
-  const int64_t image_shape[] = {BATCH, SIDE, SIDE, 1}, label_shape[] = {BATCH};
-  assay_error *e;
-  assay_context *context;
-  assay_model *model;
-  assay_trainer *trainer;
-  assay_tensor *image, *label;
-  check(assay_context_create(NULL, NULL, NULL, 0, &context, &e), e);
-  check(assay_tensor_borrow(context, images, sizeof images, ASSAY_F32, image_shape, 4, NULL, 0, &image, &e), e);
-  check(assay_tensor_borrow(context, labels, sizeof labels, ASSAY_I32, label_shape, 1, NULL, 0, &label, &e), e);
-  const assay_tensor *batch[] = {image, label};
-
-  check(assay_model_named(context, text("cnn"), text("{\"image\": [16, 16, 1], \"classes\": 4, \"conv\": [8, 16]}"),
-                          &model, &e), e);
-  assay_trainer_options options = {.struct_size = sizeof options, .batch_size = BATCH, .learning_rate = 0.05};
-  check(assay_trainer_create(model, &options, text("{\"optimizer\": {\"name\": \"sgd\", \"momentum\": 0.9}}"),
-                             &trainer, &e), e);
-  for (int step = 0; step < 40; ++step) {
-    assay_step_info info = {.struct_size = sizeof info};
-    make_batch(images, labels);
-    check(assay_trainer_step(trainer, batch, 2, &info, &e), e);
-    if (info.step % 10 == 0) printf("step %d: loss %.4f\n", (int)info.step, info.loss);
-  }
+int main(int argc, char** argv) {
+  const int64_t shape[] = {BATCH, SIDE, SIDE, 1};
+  const assay_str network = text("{\"image\": [16, 16, 1], \"classes\": 4, \"conv\": [8, 16]}");
+  const assay_str optimizer = text("{\"optimizer\": {\"name\": \"sgd\", \"momentum\": 0.9}}");
+  assay_trainer_options options = {
+      .struct_size = sizeof options, .batch_size = BATCH, .learning_rate = 0.05};
+  assay_step_info step = {.struct_size = sizeof step};
   assay_eval_info eval = {.struct_size = sizeof eval};
-  make_batch(images, labels);
-  check(assay_trainer_eval(trainer, batch, 2, 0, &eval, &e), e);
+  assay_tensor_info result = {.struct_size = sizeof result};
+  assay_context* context;
+  assay_tensor *image, *label, *logits = NULL;
+  assay_model* model;
+  assay_trainer* trainer;
+  assay_predictor* predictor;
+  assay_slot* slot; /* one per thread that predicts */
+
+  check(assay_context_create(NULL, NULL, NULL, 0, &context, &error));
+  check(assay_tensor_borrow(context, images, sizeof images, ASSAY_F32, shape, 4, NULL, 0, &image,
+                            &error));
+  check(assay_tensor_borrow(context, labels, sizeof labels, ASSAY_I32, shape, 1, NULL, 0, &label,
+                            &error));
+  const assay_tensor* batch[] = {image, label};
+
+  check(assay_model_named(context, text("cnn"), network, &model, &error));
+  check(assay_trainer_create(model, &options, optimizer, &trainer, &error));
+  while (step.step < 40) {
+    make_batch();
+    check(assay_trainer_step(trainer, batch, 2, &step, &error));
+    if (step.step % 10 == 0) printf("step %d: loss %.4f\n", (int)step.step, step.loss);
+  }
+  make_batch();
+  check(assay_trainer_eval(trainer, batch, 2, 0, &eval, &error));
   printf("accuracy %.1f %%\n", 100 * eval.top1 / (double)eval.samples);
-  if (argc > 1) check(assay_checkpoint_save(trainer, text(argv[1]), 0, &e), e);
+  if (argc > 1) check(assay_checkpoint_save(trainer, text(argv[1]), 0, &error));
 
-  assay_predictor *predictor;
-  assay_slot *slot; /* one per thread that predicts */
-  assay_tensor *logits = NULL;
-  check(assay_predictor_create(model, text(""), &predictor, &e), e);
-  check(assay_slot_create(predictor, &slot, &e), e);
-  check(assay_predictor_run(predictor, slot, batch, 1, &logits, 1, &e), e);
-  assay_tensor_info out = {.struct_size = sizeof out};
-  check(assay_tensor_get_info(logits, &out, &e), e);
-  printf("first image: label %d, its logit %.2f\n", (int)labels[0], ((const float *)out.data)[labels[0]]);
+  check(assay_predictor_create(model, text(""), &predictor, &error));
+  check(assay_slot_create(predictor, &slot, &error));
+  check(assay_predictor_run(predictor, slot, batch, 1, &logits, 1, &error));
+  check(assay_tensor_get_info(logits, &result, &error));
+  const float* row = result.data;
+  printf("first image: label %d, its logit %.2f\n", (int)labels[0], row[labels[0]]);
 
-  assay_tensor_release(logits); /* in any order */
-  assay_slot_free(slot), assay_predictor_free(predictor), assay_trainer_free(trainer), assay_model_free(model);
-  assay_tensor_release(image), assay_tensor_release(label), assay_context_free(context);
+  assay_tensor_release(logits); /* frees may come in any order */
+  assay_slot_free(slot);
+  assay_predictor_free(predictor);
+  assay_trainer_free(trainer);
+  assay_model_free(model);
+  assay_tensor_release(image);
+  assay_tensor_release(label);
+  assay_context_free(context);
   return 0;
 }

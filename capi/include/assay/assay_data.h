@@ -37,8 +37,8 @@ ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err)
  *   name          of assay_dataset_list
  *   source        where the published files lie; empty: default_source
  *   target        the folder to fill; created if need be
- *   options_json  {"shards": files per split, 0 lets the data set choose, "overwrite": false}; empty:
- *                 defaults
+ *   options_json  {"shards": files per split, 0 lets the data set choose, "overwrite": false};
+ *                 empty: defaults
  *   progress      may be NULL; user is handed to it
  *   out           may be NULL; report as assay_dataset_report
  *   errors  ASSAY_E_NOT_FOUND, ASSAY_E_FORMAT: the source; ASSAY_E_IO; ASSAY_E_BUSY: another
@@ -101,7 +101,8 @@ typedef struct assay_batch_info {
 /* The next batch.
  *   batch   n places, at most as many as the report's arrays, filled in its order with read-only
  *           tensors of the loader: not to be released, valid until the next assay_loader_next,
- *           _restore, _seek or _free of this loader. They may go into assay_trainer_step as they are
+ *           _restore, _seek or _free of this loader. They may go into assay_trainer_step as they
+ *           are
  *   info    may be NULL
  *   errors  ASSAY_E_END_OF_DATA after the last batch of the last epoch; ASSAY_E_FORMAT, ASSAY_E_IO:
  *           a record, named in the message; calling again fails again, data is never skipped;
