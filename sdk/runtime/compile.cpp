@@ -35,13 +35,6 @@ class Compiler {
   Backend& backend() const { return *program_->backend_; }
   size_t n_values() const { return graph().values().size(); }
   int n_nodes() const { return static_cast<int>(graph().nodes().size()); }
-  bool is_leaf(ValueId value) const {
-    return graph().producer(value).inputs.empty() && !is<Fill>(value);
-  }
-  template <class T>
-  bool is(ValueId value) const {
-    return std::holds_alternative<T>(graph().producer(value).op);
-  }
 
   void plan_nodes() {
     for (int i = 0; i < n_nodes(); ++i) program_->plans_.push_back(backend().plan(graph(), {i}));
@@ -178,6 +171,11 @@ class Compiler {
     return last;
   }
 
+  int64_t times_read(const Node& node, ValueId root) const {
+    return std::count_if(node.inputs.begin(), node.inputs.end(),
+                         [&](ValueId input) { return root_[input.index] == root; });
+  }
+
   void take_over_inputs(std::vector<int>& buffer, std::vector<BufferLifetime>& lifetimes,
                         const std::vector<int>& last_use) {
     for (int i = 0; i < n_nodes(); ++i) {
@@ -188,6 +186,8 @@ class Compiler {
         const int from = buffer[output.index];
         const int to = buffer[input.index];
         if (from < 0 || to < 0 || from == to || last_use[input.index] != i) continue;
+        // A plan speaks for one input: read through another one as well, the value must stay whole.
+        if (times_read(node, input) > 1) continue;
         if (graph().type(output).bytes() > lifetimes[to].bytes || lifetimes[to].last > i) continue;
         lifetimes[to].last = std::max(lifetimes[from].last, lifetimes[to].last);
         lifetimes[from].bytes = 0;
@@ -240,8 +240,10 @@ class Compiler {
         once.push_back(std::move(launch));
         continue;
       }
+      // A plain store may be repeated; one that accumulates would count twice.
+      const auto* store = std::get_if<Store>(&graph().nodes()[i].op);
       const bool updates =
-          is_update(graph().nodes()[i].op) && !std::holds_alternative<Store>(graph().nodes()[i].op);
+          is_update(graph().nodes()[i].op) && (store == nullptr || store->accumulate);
       if (cancellable == always.size() && !updates) ++cancellable;
       always.push_back(std::move(launch));
       program_->launched_.push_back({i});

@@ -77,6 +77,31 @@ TEST_F(ProgramTest, TakesOverOnlyDyingBuffers) {
   }
 }
 
+// y = conv(x) + x: taking over x's memory for the sum would destroy what the convolution reads.
+TEST_F(ProgramTest, AnInputReadTwiceKeepsItsMemory) {
+  variables.add({"w", {2, 3, 3, 2}, DType::kF32, Role::kValue, {}});
+  segments.ensure(Role::kValue);
+  auto* w = static_cast<float*>(segments.tensor("w", Role::kValue).data);
+  for (int i = 0; i < 36; ++i) w[i] = static_cast<float>(i % 5 - 2);
+  const std::string leaves =
+      "%0 = input() {name=\"a\", dtype=f32, dims=[1,6,6,2]} : f32[1,6,6,2]\n"
+      "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[2,3,3,2]} : f32[2,3,3,2]\n"
+      "%2 = add(%0, %0) {} : f32[1,6,6,2]\n"
+      "%3 = add(%0, %0) {} : f32[1,6,6,2]\n";
+  const std::string attributes =
+      "{stride=[1,1], pad_begin=[1,1], pad_end=[1,1], dilation=[1,1], groups=1, has_bias=false, "
+      "has_residual=true, activation=none} : f32[1,6,6,2]\nreturn y=%4\n";
+  const auto once = compile_text(leaves + "%4 = conv2d(%2, %1, %2) " + attributes);
+  const auto apart = compile_text(leaves + "%4 = conv2d(%2, %1, %3) " + attributes);
+  std::vector<float> a(72);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 7);
+  for (Program* program : {once.get(), apart.get()}) {
+    write(*program, "a", a);
+    program->run();
+  }
+  EXPECT_EQ(read(once->output("y").data, 72), read(apart->output("y").data, 72));
+}
+
 // A predictor's weights are brought into the kernel's layout once, when the program is made.
 TEST_F(ProgramTest, PreparesConstantWeightsOnce) {
   variables.add({"w", {64, 64}, DType::kF32, Role::kValue, {}});
