@@ -38,8 +38,8 @@ CnnConfig with_defaults(CnnConfig config) {
 }
 
 void check(const CnnConfig& config) {
-  require(config.kernel() > 0 && config.kernel() % 2 == 1, Code::kInvalid,
-          "cnn: kernel must be odd, got ", config.kernel());
+  require(config.kernel() > 0 && config.kernel() < 1024 && config.kernel() % 2 == 1, Code::kInvalid,
+          "cnn: kernel must be odd and in [1, 1023], got ", config.kernel());
   require(config.dropout() >= 0 && config.dropout() < 1, Code::kInvalid,
           "cnn: dropout must be in [0, 1), got ", config.dropout());
   for (const int64_t channels : config.conv()) {

@@ -186,7 +186,17 @@ const ValueType& InferCtx::x(int i) const {
   return graph_.type(inputs_[i]);
 }
 
-void InferCtx::y(ValueType type, int alias) { results_.push_back({type, alias}); }
+// Beyond any machine's address space, and far from where sums of sizes overflow.
+void InferCtx::y(ValueType type, int alias) {
+  constexpr int64_t kMostBytes = int64_t{1} << 47;
+  auto bytes = static_cast<int64_t>(dtype_size(type.dtype));
+  for (const int64_t size : type.dims.span()) {
+    require(size >= 0 && !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes) &&
+                bytes <= kMostBytes,
+            "the result would be ", type, ", which no memory can hold");
+  }
+  results_.push_back({type, alias});
+}
 
 void InferCtx::fail_here(const std::string& message) const {
   ErrorDetail detail;

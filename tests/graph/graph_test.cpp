@@ -46,6 +46,19 @@ TEST(Graph, ShapeErrorsNameTheScopeAndBothSides) {
   EXPECT_THAT(message, HasSubstr("inner sizes 768 and 1024 differ"));
 }
 
+TEST(Graph, SizesThatOverflowAreRefused) {
+  const int64_t much = int64_t{1} << 31;
+  for (const Dims& dims :
+       {Dims{much, much}, Dims{much, much, 2}, Dims{much, much, much}, Dims{-1}}) {
+    Graph g;
+    EXPECT_THAT(message_of([&] {
+                  g.emit1(Input{"a", DType::kF32, dims}, {});
+                }),
+                HasSubstr("no memory can hold"))
+        << to_text(dims);
+  }
+}
+
 TEST(Graph, DeadNodesGoAndUpdatesStay) {
   Graph g = small_graph();
   g.emit1(Activation{ActivationKind::kTanh}, {g.output("y")});  // nobody reads it
