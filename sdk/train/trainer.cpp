@@ -187,7 +187,8 @@ StepInfo Trainer::step(std::span<const HostTensor> batch) {
   if (config_.accumulate() > 1) {
     StepInfo info = backward(batch);
     if (micro_step_ < config_.accumulate()) return info;
-    const StepInfo applied = apply();
+    // Past cancelling: the gradients hold this batch already, and the caller would give it again.
+    const StepInfo applied = apply(nullptr);
     const double seconds = info.seconds + applied.seconds;
     const double loss = info.loss;
     info = applied;
@@ -231,7 +232,9 @@ StepInfo Trainer::backward(std::span<const HostTensor> batch) {
   return info;
 }
 
-StepInfo Trainer::apply() {
+StepInfo Trainer::apply() { return apply(&cancel_); }
+
+StepInfo Trainer::apply(const std::atomic<bool>* cancel) {
   require(micro_step_ == config_.accumulate(), Code::kInvalid, "apply needs ", config_.accumulate(),
           " backward calls before it, got ", micro_step_);
   const auto start = std::chrono::steady_clock::now();
@@ -239,7 +242,7 @@ StepInfo Trainer::apply() {
   set_scalars(half);
   StepInfo info = begin_info();
   info.loss = last_loss_;
-  half.run(&cancel_);
+  half.run(cancel);
   micro_step_ = 0;
   finish_update(half, info);
   info.step = step_;

@@ -89,6 +89,7 @@ class Trainer {
 
  private:
   Program& program(GraphKind kind);
+  StepInfo apply(const std::atomic<bool>* cancel);
   void load_batch(Program& program, std::span<const HostTensor> batch, int64_t batch_size,
                   bool allow_padding);
   void set_scalars(Program& program);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <numeric>
 
 #include "sdk/train/predictor.h"
@@ -254,6 +255,59 @@ TEST(Trainer, CancelLeavesTheStateAsItWas) {
   EXPECT_EQ(persistent_bytes(trainer.instance()), before);
   trainer.cancel_flag() = false;
   EXPECT_EQ(trainer.step(Batch(1).tensors()).step, 2);
+}
+
+// A backend that calls `after_run` whenever a program has run.
+class WatchedBackend : public Backend {
+ public:
+  std::function<void()> after_run = [] {};
+
+  DeviceInfo info() const override { return inner_->info(); }
+  bool host_accessible() const override { return inner_->host_accessible(); }
+  NodePlan plan(const Graph& graph, NodeId node) override { return inner_->plan(graph, node); }
+  std::unique_ptr<Memory> allocate(size_t bytes) override { return inner_->allocate(bytes); }
+  void read(void* host, const void* device, size_t bytes) override {
+    inner_->read(host, device, bytes);
+  }
+  void write(void* device, const void* host, size_t bytes) override {
+    inner_->write(device, host, bytes);
+  }
+  std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
+                                              size_t cancellable) override {
+    return std::make_unique<Watched>(inner_->make_executable(std::move(launches), cancellable),
+                                     *this);
+  }
+
+ private:
+  struct Watched : Executable {
+    Watched(std::unique_ptr<Executable> program, WatchedBackend& parent)
+        : inner(std::move(program)), owner(parent) {}
+    void run(const std::atomic<bool>* cancel) override {
+      inner->run(cancel);
+      owner.after_run();
+    }
+    std::vector<NodeTime> run_timed() override { return inner->run_timed(); }
+    std::unique_ptr<Executable> inner;
+    WatchedBackend& owner;
+  };
+  std::unique_ptr<Backend> inner_ = cpu::make_backend({.threads = 1});
+};
+
+TEST(Trainer, CancelBetweenBackwardAndUpdateOfAStepDoesNotSplitIt) {
+  const auto backend = std::make_shared<WatchedBackend>();
+  const auto instance = std::make_shared<ModelInstance>(
+      std::shared_ptr<nn::Model>(models::create_model("cnn", test::kSmallCnn)), backend);
+  TrainerConfig config = config_of(kSgd);
+  config.set_accumulate(2);
+  Trainer trainer(instance, config);
+  for (int i = 0; i < 3; ++i) trainer.step(Batch(i).tensors());  // everything is compiled
+  backend->after_run = [&] { trainer.cancel_flag() = true; };
+  const StepInfo info = trainer.step(Batch(3).tensors());
+  EXPECT_TRUE(info.updated);
+  EXPECT_EQ(info.step, 2);
+  backend->after_run = [] {};
+  trainer.cancel_flag() = false;
+  EXPECT_EQ(trainer.step(Batch(4).tensors()).micro_step, 1);
 }
 
 TEST(Trainer, ScheduleDrivesTheRate) {
