@@ -1,7 +1,10 @@
 #include "sdk/train/trainer_checkpoint.h"
 
+#include <algorithm>
+
 #include "sdk/base/proto_json.h"
 #include "sdk/base/version.h"
+#include "sdk/optim/optimizer.h"
 
 namespace assay::train {
 namespace {
@@ -10,9 +13,18 @@ using checkpoint::CheckpointReader;
 using checkpoint::CheckpointState;
 using checkpoint::Part;
 
-bool wanted(Role role, uint32_t parts) {
-  // Gradients are recomputed by the next step; between updates nothing reads them.
-  return role != Role::kGradient && (checkpoint::part_of(role) & parts) != 0;
+// The roles of the parts that this trainer keeps. A model may hold more: what an earlier trainer
+// with another optimizer left behind. Gradients are recomputed by the next step; between updates
+// nothing reads them.
+std::vector<Role> roles_of(const Trainer& trainer, uint32_t parts) {
+  std::vector<Role> roles = optim::state_roles(trainer.config().optimizer());
+  roles.insert(roles.end(), {Role::kValue, Role::kStatistic, Role::kState});
+  std::erase_if(roles, [&](Role role) { return (checkpoint::part_of(role) & parts) == 0; });
+  return roles;
+}
+
+bool holds(std::span<const Role> roles, Role role) {
+  return std::find(roles.begin(), roles.end(), role) != roles.end();
 }
 
 CheckpointState state_of(Trainer& trainer, uint32_t parts, const HostState& host) {
@@ -39,13 +51,13 @@ CheckpointState state_of(Trainer& trainer, uint32_t parts, const HostState& host
   return state;
 }
 
-// Tensors of the parts, in host memory: the segments themselves where the host can read them,
+// Tensors of the roles, in host memory: the segments themselves where the host can read them,
 // copies otherwise.
 class HostTensors {
  public:
-  HostTensors(const Segments& segments, uint32_t parts) {
+  HostTensors(const Segments& segments, std::span<const Role> roles) {
     for (const SegmentTensor& tensor : segments.all()) {
-      if (!wanted(tensor.role, parts)) continue;
+      if (!holds(roles, tensor.role)) continue;
       const auto* data = static_cast<const std::byte*>(tensor.data);
       if (!segments.backend().host_accessible()) {
         copies_.emplace_back(tensor.bytes());
@@ -76,13 +88,13 @@ void check_model(const ModelInstance& instance, const CheckpointReader& reader) 
           ", this model is ", instance.model().architecture(), " ", instance.model().config_json());
 }
 
-// The file's tensor for each segment tensor of the parts, all verified; fails before anything is
+// The file's tensor for each segment tensor of the roles, all verified; fails before anything is
 // changed.
 std::vector<std::pair<SegmentTensor, const checkpoint::TensorInfo*>> match_tensors(
-    const Segments& segments, const CheckpointReader& reader, uint32_t parts) {
+    const Segments& segments, const CheckpointReader& reader, std::span<const Role> roles) {
   std::vector<std::pair<SegmentTensor, const checkpoint::TensorInfo*>> matches;
   for (const SegmentTensor& tensor : segments.all()) {
-    if (!wanted(tensor.role, parts)) continue;
+    if (!holds(roles, tensor.role)) continue;
     const checkpoint::TensorInfo* info = reader.find(tensor.variable->name, tensor.role);
     require(info != nullptr, Code::kInvalid, reader.name(), " has no ", tensor.role, " of ",
             tensor.variable->name, "; was it saved with other parts or another optimizer?");
@@ -95,9 +107,9 @@ std::vector<std::pair<SegmentTensor, const checkpoint::TensorInfo*>> match_tenso
   return matches;
 }
 
-void load_tensors(Segments& segments, const CheckpointReader& reader, uint32_t parts) {
+void load_tensors(Segments& segments, const CheckpointReader& reader, std::span<const Role> roles) {
   std::vector<std::byte> buffer;
-  for (const auto& [tensor, info] : match_tensors(segments, reader, parts)) {
+  for (const auto& [tensor, info] : match_tensors(segments, reader, roles)) {
     buffer.resize(info->bytes);
     reader.read(*info, buffer);
     segments.backend().write(tensor.data, buffer.data(), buffer.size());
@@ -109,14 +121,14 @@ void load_tensors(Segments& segments, const CheckpointReader& reader, uint32_t p
 void save_checkpoint(Trainer& trainer, const std::string& path, uint32_t parts,
                      const HostState& host) {
   trainer.require_between_updates();
-  const HostTensors tensors(trainer.instance().segments(), parts);
+  const HostTensors tensors(trainer.instance().segments(), roles_of(trainer, parts));
   checkpoint::write_checkpoint(path, state_of(trainer, parts, host), tensors.records());
 }
 
 void save_checkpoint(Trainer& trainer, checkpoint::ByteSink& sink, uint32_t parts,
                      const HostState& host) {
   trainer.require_between_updates();
-  const HostTensors tensors(trainer.instance().segments(), parts);
+  const HostTensors tensors(trainer.instance().segments(), roles_of(trainer, parts));
   checkpoint::write_checkpoint(sink, state_of(trainer, parts, host), tensors.records());
 }
 
@@ -136,7 +148,7 @@ CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader
     require(state.step >= 0 && state.samples >= 0 && state.batches >= 0, Code::kFormat,
             reader.name(), ": negative counters");
   }
-  load_tensors(trainer.instance().segments(), reader, parts);
+  load_tensors(trainer.instance().segments(), reader, roles_of(trainer, parts));
   trainer.instance().mark_initialized();
   if ((parts & Part::kTrainerState) != 0) trainer.restore(state.step, state.batches, state.samples);
   return state;
@@ -144,7 +156,8 @@ CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader
 
 void load_weights(ModelInstance& instance, const CheckpointReader& reader) {
   check_model(instance, reader);
-  load_tensors(instance.segments(), reader, Part::kWeights | Part::kStatistics);
+  constexpr Role kRoles[] = {Role::kValue, Role::kStatistic};
+  load_tensors(instance.segments(), reader, kRoles);
   instance.mark_initialized();
 }
 

@@ -77,6 +77,29 @@ TEST_F(Resume, RefusesAnotherModelAndAnotherOptimizerAndChangesNothing) {
   EXPECT_EQ(adam.step_count(), 0);
 }
 
+// The moments of an optimizer that is gone are neither saved nor asked for.
+TEST_F(Resume, AnEarlierTrainerOfTheModelLeavesNoTraceInCheckpoints) {
+  const auto instance = new_instance();
+  {
+    Trainer adam(instance, config_of(R"({"optimizer":
+        {"name": "adam", "learning_rate": 0.001, "ema_decay": 0.9}})"));
+    adam.step(Batch(0).tensors());
+  }
+  Trainer used(instance, config_of(test::kSgd));
+  Trainer fresh(new_instance(), config_of(test::kSgd));
+  fresh.step(Batch(1).tensors());
+  save_checkpoint(fresh, path, checkpoint::kAllParts, {});
+  load_checkpoint(used, CheckpointReader::open(path), checkpoint::kAllParts);
+  EXPECT_EQ(used.step_count(), 1);
+  save_checkpoint(used, path, checkpoint::kAllParts, {});
+  load_checkpoint(fresh, CheckpointReader::open(path), checkpoint::kAllParts);
+  const auto reader = CheckpointReader::open(path);
+  for (const auto& tensor : reader.tensors()) {
+    EXPECT_NE(tensor.role, Role::kMoment2) << tensor.name;
+    EXPECT_NE(tensor.role, Role::kEma) << tensor.name;
+  }
+}
+
 TEST_F(Resume, ACheckpointInTheMiddleOfAnAccumulationIsRefused) {
   TrainerConfig config = config_of(test::kSgd);
   config.set_accumulate(2);
