@@ -257,6 +257,25 @@ TEST(Rows, WithPublishedValue) {
   EXPECT_EQ(make_rows(recipe, {})[0].judgement.verdict, Verdict::kNotRun);
 }
 
+TEST(Rows, DivergedTrialsAreNotJustLeftOut) {
+  const v1::Recipe recipe = recipe_of(R"(
+    expect { id: "a" metric: "accuracy" unit: "%" direction: HIGHER single { v: 93.4 } margin { absolute: 0.5 } gate: true
+             at { printed: "93.4" } })");
+  Trial diverged;
+  diverged.failure = "the loss is nan";
+  Measurements m;
+  m.trials = {trial(0.9338), trial(0.9342), diverged};
+  EXPECT_EQ(make_rows(recipe, m)[0].judgement.verdict, Verdict::kInconclusive);
+  m.trials = {trial(0.9338), trial(0.9342), trial(0.9335), trial(0.9340), diverged};
+  EXPECT_EQ(make_rows(recipe, m)[0].judgement.verdict, Verdict::kWithinTolerance);
+  m.trials.push_back(diverged);
+  const Judgement unstable = make_rows(recipe, m)[0].judgement;
+  EXPECT_EQ(unstable.verdict, Verdict::kDiffersWorse);
+  EXPECT_THAT(unstable.reason, HasSubstr("2 of 6 trials diverged"));
+  m.trials = {diverged, diverged};
+  EXPECT_EQ(make_rows(recipe, m)[0].judgement.verdict, Verdict::kDiffersWorse);
+}
+
 TEST(Rows, MeasuredOnly) {
   const v1::Recipe recipe = recipe_of(R"(
     bench { id: "infer" mode: INFER }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/statistics/quantiles.h"
@@ -307,7 +308,24 @@ class RowBuilder {
     return out;
   }
 
+  // What trials that diverged owe to a row over trials: one of five or more may be left out of the
+  // mean, more are a result of their own.
+  std::optional<Judgement> unstable() const {
+    constexpr size_t kEnoughToDropOne = 5;
+    const bool over_trials = expect_.bench().empty() && !expect_.has_ratio();
+    if (!over_trials || !published_.value || !m_.not_comparable.empty()) return std::nullopt;
+    const auto failed = std::count_if(m_.trials.begin(), m_.trials.end(),
+                                      [](const Trial& t) { return !t.failure.empty(); });
+    const std::string count =
+        std::to_string(failed) + " of " + std::to_string(m_.trials.size()) + " trials diverged";
+    if (failed >= 2) return word(Verdict::kDiffersWorse, "unstable: " + count);
+    if (failed == 1 && m_.trials.size() < kEnoughToDropOne)
+      return word(Verdict::kInconclusive, count + ", too many to leave out; run more seeds");
+    return std::nullopt;
+  }
+
   Judgement judgement() const {
+    if (const auto diverged = unstable()) return *diverged;
     if (row_.measured.empty() || row_.measured == "—") {
       const bool failed =
           bench_ != nullptr && (!bench_->failure.empty() || !bench_->repeats.empty());
