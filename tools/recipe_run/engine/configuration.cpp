@@ -37,7 +37,8 @@ std::string precision_name(v1::Numerics::Compute compute) {
 double learning_rate(const v1::Training& training) {
   const v1::Optimizer& optimizer = training.optimizer();
   if (optimizer.lr_rule() == "per_256_global_batch")
-    return optimizer.lr() * training.batch_per_device() / 256.0;
+    return optimizer.lr() * training.batch_per_device() *
+           std::max<uint32_t>(training.accumulate(), 1) / 256.0;
   require(optimizer.lr_rule().empty() || optimizer.lr_rule() == "absolute",
           "training.optimizer.lr_rule '" + optimizer.lr_rule() + "' is not understood",
           "absolute or per_256_global_batch");
@@ -278,10 +279,10 @@ std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>
 }
 
 std::string predictor_config(const v1::Recipe& recipe, int64_t batch) {
-  const bool ema = recipe.evaluation().select() == v1::Evaluation::EMA_LAST;
+  // Never the averaged weights: a model loaded for timing has none, and the time is the same.
   JsonWriter json;
   json.begin_object().field("precision", precision_name(recipe.numerics().compute()));
-  json.field("use_ema", ema).field("max_batch", batch);
+  json.field("max_batch", batch);
   return json.end_object().text();
 }
 
