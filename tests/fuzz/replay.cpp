@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,11 @@ using Input = std::vector<uint8_t>;
 void run(const Input& input) { LLVMFuzzerTestOneInput(input.data(), input.size()); }
 
 std::vector<Input> read_corpus(const char* folder) {
-  std::vector<Input> corpus{{}};  // the empty input always belongs to it
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    std::ifstream file(entry.path(), std::ios::binary);
+  std::vector<Input> corpus{{}};          // the empty input always belongs to it
+  std::set<std::filesystem::path> paths;  // folders are listed in an order of their own
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.insert(entry.path());
+  for (const auto& path : paths) {
+    std::ifstream file(path, std::ios::binary);
     corpus.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   }
   return corpus;
