@@ -171,7 +171,7 @@ TEST_F(SharedPredictorTest, ManyCallersGetTheNumbersOfOne) {
     assay_tensor_release(out);
     return logits;
   };
-  constexpr int kCallers = 16;
+  constexpr int kCallers = 64;
   std::vector<std::unique_ptr<SmallBatch>> batches;
   std::vector<std::vector<float>> expected;
   const auto slot = make<assay_slot>(assay_slot_create, predictor.get());
