@@ -7,6 +7,9 @@
 # Interrupted (Ctrl-C, kill, power), it continues where it was when called again; when finished, it shows the report.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+case "${1:-}" in
+  -h | --help) sed -n '2,8p' "$0" | cut -c3-; exit 0 ;;
+esac
 . tools/packages.sh
 
 ensure_packages "${build_packages[@]}" "${data_packages[@]}"

@@ -17,6 +17,8 @@ void check_range(std::string_view key, double value, double low, double high) {
 
 void check(const OptimizerConfig& config) {
   const std::string& name = config.name();
+  require(!name.empty(), Code::kInvalid,
+          "optimizer: name is missing; use sgd, adam, adamw or lamb");
   require(name == "sgd" || name == "lamb" || is_adam(config), Code::kInvalid,
           "optimizer: unknown name \"", name, "\"; use sgd, adam, adamw or lamb");
   require(std::isfinite(config.learning_rate()) && config.learning_rate() > 0, Code::kInvalid,

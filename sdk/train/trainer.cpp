@@ -25,7 +25,7 @@ TrainerConfig with_defaults(TrainerConfig config) {
 void check(const TrainerConfig& config) {
   const auto in_range = [](std::string_view key, int64_t value) {
     require(value >= 1 && value <= (int64_t{1} << 30), Code::kInvalid, "trainer: ", key,
-            " must be at least 1, got ", value);
+            " must be in [1, 2^30], got ", value);
   };
   in_range("batch_size", config.batch_size());
   in_range("eval_batch_size", config.eval_batch_size());
