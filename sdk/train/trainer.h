@@ -25,7 +25,7 @@ struct HostTensor {
 };
 
 struct StepInfo {
-  int64_t step = 0;        // updates done, this one included
+  int64_t step = 0;        // updates done or skipped, this one included: the place in the schedule
   int64_t micro_step = 0;  // batches seen since the last update
   int64_t samples = 0;     // training samples seen since the beginning
   double loss = 0;         // mean over the batch, nats

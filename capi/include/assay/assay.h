@@ -570,7 +570,7 @@ enum {
 typedef struct assay_step_info {
   size_t struct_size;
   const assay_ext *next;
-  int64_t step;       /* updates done, this one included */
+  int64_t step;       /* updates done or skipped, this one included: the place in the schedule */
   int64_t micro_step; /* batches since the last update */
   int64_t samples;    /* training samples seen since step 0 */
   double loss;        /* mean over the batch, nats */

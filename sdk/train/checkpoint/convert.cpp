@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <deque>
+#include <set>
 #include <span>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "sdk/base/error.h"
@@ -14,6 +17,17 @@ namespace {
 
 // Memory of the tensors on their way; conversion holds the weights once.
 using Storage = std::deque<std::vector<std::byte>>;
+
+// safetensors has no roles: the names of the statistics travel in this metadata entry, one a line.
+constexpr std::string_view kStatisticsKey = "assay.statistics";
+
+std::set<std::string> statistics_of(const safetensors::Reader& reader) {
+  std::set<std::string> names;
+  const auto entry = reader.metadata().find(std::string(kStatisticsKey));
+  std::istringstream lines(entry == reader.metadata().end() ? "" : entry->second);
+  for (std::string name; std::getline(lines, name);) names.insert(name);
+  return names;
+}
 
 bool wanted(const CheckpointReader& reader, const TensorInfo& info, Role weights) {
   if (info.role == Role::kStatistic || info.role == weights) return true;
@@ -32,14 +46,18 @@ report::Conversion to_safetensors(const std::string& checkpoint, const std::stri
   require(has_any, Code::kNotFound, checkpoint, ": it holds no tensor of role ", weights);
   Storage storage;
   std::vector<weights::Source> sources;
+  std::string statistics;
   for (const TensorInfo& info : reader.tensors()) {
     if (!wanted(reader, info, weights)) continue;
+    if (info.role == Role::kStatistic) statistics += info.name + "\n";
     std::vector<std::byte>& data = storage.emplace_back(info.bytes);
     reader.read(info, data);
     sources.push_back({info.name, info.dtype, info.dims, data});
   }
   weights::export_weights(safetensors, sources, map,
-                          {{"format", "pt"}, {"assay.model", reader.state().model_name}});
+                          {{"format", "pt"},
+                           {"assay.model", reader.state().model_name},
+                           {std::string(kStatisticsKey), statistics}});
   report::Conversion out;
   out.set_from(checkpoint);
   out.set_to(safetensors);
@@ -56,6 +74,7 @@ report::Conversion from_safetensors(const std::string& safetensors, const std::s
   Storage storage;
   std::vector<TensorRecord> records;
   std::vector<weights::Target> targets;
+  const std::set<std::string> statistics = statistics_of(reader);
   for (const safetensors::Tensor& tensor : reader.tensors()) {
     const auto mapped = weights::name_in_model(map, tensor.name);
     if (!mapped || !tensor.dtype || tensor.dims.size() > Dims::kMaxRank) {
@@ -64,7 +83,8 @@ report::Conversion from_safetensors(const std::string& safetensors, const std::s
     }
     const Dims dims(weights::dims_in_model(tensor.dims, mapped->rule));
     std::vector<std::byte>& data = storage.emplace_back(tensor.bytes);
-    const bool is_statistic = mapped->rule != nullptr && mapped->rule->role() == "statistic";
+    const bool is_statistic = statistics.contains(mapped->name) ||
+                              (mapped->rule != nullptr && mapped->rule->role() == "statistic");
     const Role role = is_statistic ? Role::kStatistic : Role::kValue;
     targets.push_back({mapped->name, *tensor.dtype, dims, data});
     records.push_back({mapped->name, role, *tensor.dtype, dims, data});

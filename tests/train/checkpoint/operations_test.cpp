@@ -157,6 +157,22 @@ TEST_F(Operations, ConvertsToSafetensorsAndBack) {
   EXPECT_EQ(out.tensors(0).role(), "moment1");  // not a weight
 }
 
+// Roles survive the way through a format that has none.
+TEST_F(Operations, StatisticsComeBackAsStatisticsWithoutAMap) {
+  SampleTensors tensors;
+  tensors.add("bn.weight", Role::kValue, DType::kF32, {4}, 1);
+  tensors.add("bn.running_mean", Role::kStatistic, DType::kF32, {4}, 2);
+  const std::string original = save("original.ckpt", {}, tensors.records());
+  const std::string exported = path("exported.safetensors");
+  to_safetensors(original, exported, {});
+  const std::string back = path("back.ckpt");
+  from_safetensors(exported, back, {});
+  const CheckpointReader reader = CheckpointReader::open(back);
+  EXPECT_NE(reader.find("bn.weight", Role::kValue), nullptr);
+  EXPECT_NE(reader.find("bn.running_mean", Role::kStatistic), nullptr);
+  EXPECT_EQ(reader.find("bn.running_mean", Role::kValue), nullptr);
+}
+
 TEST_F(Operations, ExportsTheAverageWhereThereIsOne) {
   const std::array<float, 4> value = {1, 2, 3, 4};
   const std::array<float, 4> average = {5, 6, 7, 8};
