@@ -91,19 +91,50 @@ void print_times(const Options& o, const std::vector<double>& times) {
               std::string(kLibraryVersion).c_str(), usage.ru_maxrss / 1024);
 }
 
-void print_profile(Program& program, int repeats) {
+// What this machine reaches at best, measured now with the same threads: the roof of the roofline.
+struct Roof {
+  double flops = 0;  // per second: a matrix product of the step's type
+  double bytes = 0;  // per second: an addition too large for the caches
+};
+
+// The median of some runs of a graph of one op, in seconds.
+double median_seconds(Backend& backend, const Op& op, const ValueType& a, const ValueType& b) {
+  const VariableTable none;
+  Segments segments(backend, none);
+  Graph graph;
+  const ValueId x = graph.emit1(Input{"a", a.dtype, a.dims}, {});
+  const ValueId w = graph.emit1(Input{"b", b.dtype, b.dims}, {});
+  graph.outputs() = {{"y", graph.emit1(op, {x, w})}};
+  const auto program = compile(std::move(graph), segments);
+  return program->profile(15).at(0).seconds;
+}
+
+Roof measure_roof(Backend& backend, DType dtype) {
+  constexpr int64_t kSide = 2048;
+  constexpr int64_t kElements = int64_t{1} << 25;
+  const ValueType matrix{dtype, {kSide, kSide}};
+  const ValueType vector{DType::kF32, {kElements}};
+  return {
+      2.0 * kSide * kSide * kSide / median_seconds(backend, Matmul{.dtype = dtype}, matrix, matrix),
+      12.0 * kElements / median_seconds(backend, Add{}, vector, vector)};
+}
+
+void print_profile(Program& program, const Roof& roof, int repeats) {
   auto rows = program.profile(repeats);
   double total = 0, flops = 0;
   for (const ProfileRow& row : rows) total += row.seconds, flops += row.flops;
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
-  std::printf("%8s %6s %9s %8s  %-22s %-26s %-30s %s\n", "us", "share", "GFLOP/s", "GB/s", "op",
-              "output", "kernel", "scope");
+  std::printf("roof: %.0f GFLOP/s, %.1f GB/s\n", roof.flops * 1e-9, roof.bytes * 1e-9);
+  std::printf("%8s %6s %9s %8s %6s  %-22s %-26s %-30s %s\n", "us", "share", "GFLOP/s", "GB/s",
+              "roof", "op", "output", "kernel", "scope");
   for (const ProfileRow& row : rows) {
-    std::printf("%8.1f %5.1f%% %9.1f %8.1f  %-22s %-26s %-30s %s\n", row.seconds * 1e6,
+    // Data that fits the caches may exceed the memory roof: more than 100 %.
+    const double floor = std::max(row.flops / roof.flops, row.bytes / roof.bytes);
+    std::printf("%8.1f %5.1f%% %9.1f %8.1f %5.0f%%  %-22s %-26s %-30s %s\n", row.seconds * 1e6,
                 100 * row.seconds / total, row.flops / row.seconds * 1e-9,
-                row.bytes / row.seconds * 1e-9, row.op.c_str(), row.output.c_str(),
-                row.kernel.c_str(), row.scope.c_str());
+                row.bytes / row.seconds * 1e-9, 100 * floor / row.seconds, row.op.c_str(),
+                row.output.c_str(), row.kernel.c_str(), row.scope.c_str());
   }
   const MemoryReport& memory = program.memory();
   std::printf("sum %.3f ms, %.1f GFLOP/s; arena %.1f MiB (%.1f apart, %.1f at least)\n",
@@ -114,7 +145,10 @@ void print_profile(Program& program, int repeats) {
 
 void finish(const Options& o, Program& program, const std::vector<double>& times) {
   print_times(o, times);
-  if (o.profile) print_profile(program, o.repeats);
+  if (o.profile) {
+    const DType dtype = o.precision == "amp-bf16" ? DType::kBf16 : DType::kF32;
+    print_profile(program, measure_roof(program.backend(), dtype), o.repeats);
+  }
   if (o.plan) std::fputs(program.plan_text().c_str(), stdout);
 }
 
@@ -163,7 +197,8 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
   app.add_flag("--json", o.json, "one line of JSON");
-  app.add_flag("--profile", o.profile, "time, GFLOP/s and GB/s of every node");
+  app.add_flag("--profile", o.profile,
+               "time, GFLOP/s, GB/s and share of the roofline of every node");
   app.add_flag("--plan", o.plan, "the compiled plan as text");
   CLI11_PARSE(app, argc, argv);
   try {
