@@ -5,6 +5,7 @@
 // one: change the version in the recipe, then the table below.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <map>
 
@@ -63,7 +64,7 @@ TEST(Recipes, EveryUnitIsKnownAndEveryPublishedRowHasItsCell) {
 class SourcesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    root_ = fs::path(::testing::TempDir()) / "sources_test";
+    root_ = fs::path(::testing::TempDir()) / ("sources_test_" + std::to_string(getpid()));
     text_ = "# origin\nname\tkind\tscore\na\tx\t0.934\na\ty\t0.9\n";
     put(text_);
   }

@@ -1,6 +1,7 @@
 // A trainer loaded from a checkpoint goes on with the same bits as the one that never stopped.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -18,7 +19,8 @@ using test::persistent_bytes;
 
 class Resume : public testing::Test {
  protected:
-  std::string path = testing::TempDir() + "resume_test.ckpt";
+  // Tests run side by side.
+  std::string path = testing::TempDir() + cat("resume_test.", getpid(), ".ckpt");
   void TearDown() override { std::filesystem::remove(path); }
 };
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <deque>
@@ -115,7 +116,8 @@ TEST(Safetensors, ExportGivesTheSameFileContents) {
     sources.push_back({t.name, t.dtype, t.dims, t.data});
   }
   // generate.py check reads this file with the reference implementation.
-  const std::string path = testing::TempDir() + "assay_export.safetensors";
+  const std::string path =
+      testing::TempDir() + "assay_export_" + std::to_string(getpid()) + ".safetensors";
   weights::export_weights(path, sources, torch_map(), file.metadata());
   const Reader again = Reader::open(path);
   EXPECT_EQ(again.metadata(), file.metadata());
