@@ -14,12 +14,15 @@ namespace {
 
 namespace pb = google::protobuf;
 
-void write_message(JsonWriter& json, const pb::Message& message);
+// Which fields are written: all, or those that differ from their default.
+enum class Fields { kAll, kSet };
+
+void write_message(JsonWriter& json, const pb::Message& message, Fields fields);
 
 // A single value (index -1) or an element. Every scalar type of recipe.proto; others do not occur
 // there.
 void write_value(JsonWriter& json, const pb::Message& message, const pb::FieldDescriptor& field,
-                 int index) {
+                 int index, Fields fields) {
   const pb::Reflection& r = *message.GetReflection();
   const bool one = index < 0;
   switch (field.cpp_type()) {
@@ -44,7 +47,8 @@ void write_value(JsonWriter& json, const pb::Message& message, const pb::FieldDe
       break;
     case pb::FieldDescriptor::CPPTYPE_MESSAGE:
       write_message(
-          json, one ? r.GetMessage(message, &field) : r.GetRepeatedMessage(message, &field, index));
+          json, one ? r.GetMessage(message, &field) : r.GetRepeatedMessage(message, &field, index),
+          fields);
       break;
     default:
       json.null();
@@ -65,7 +69,8 @@ void write_map(JsonWriter& json, const pb::Message& message, const pb::FieldDesc
   json.end_object();
 }
 
-void write_field(JsonWriter& json, const pb::Message& message, const pb::FieldDescriptor& field) {
+void write_field(JsonWriter& json, const pb::Message& message, const pb::FieldDescriptor& field,
+                 Fields fields) {
   const pb::Reflection& reflection = *message.GetReflection();
   json.key(field.name());
   if (field.is_map()) {
@@ -73,31 +78,45 @@ void write_field(JsonWriter& json, const pb::Message& message, const pb::FieldDe
   } else if (field.is_repeated()) {
     json.begin_array();
     for (int i = 0; i < reflection.FieldSize(message, &field); ++i)
-      write_value(json, message, field, i);
+      write_value(json, message, field, i, fields);
     json.end_array();
   } else if (field.has_presence() && !reflection.HasField(message, &field)) {
     json.null();
   } else {
-    write_value(json, message, field, -1);
+    write_value(json, message, field, -1, fields);
   }
 }
 
-void write_message(JsonWriter& json, const pb::Message& message) {
-  std::vector<const pb::FieldDescriptor*> fields;
+bool is_set(const pb::Message& message, const pb::FieldDescriptor& field) {
+  const pb::Reflection& reflection = *message.GetReflection();
+  return field.is_repeated() ? reflection.FieldSize(message, &field) > 0
+                             : reflection.HasField(message, &field);
+}
+
+void write_message(JsonWriter& json, const pb::Message& message, Fields fields) {
+  std::vector<const pb::FieldDescriptor*> written;
   const pb::Descriptor& type = *message.GetDescriptor();
-  for (int f = 0; f < type.field_count(); ++f) fields.push_back(type.field(f));
-  std::sort(fields.begin(), fields.end(),
+  for (int f = 0; f < type.field_count(); ++f) {
+    if (fields == Fields::kAll || is_set(message, *type.field(f))) written.push_back(type.field(f));
+  }
+  std::sort(written.begin(), written.end(),
             [](const auto* a, const auto* b) { return a->name() < b->name(); });
   json.begin_object();
-  for (const pb::FieldDescriptor* field : fields) write_field(json, message, *field);
+  for (const pb::FieldDescriptor* field : written) write_field(json, message, *field, fields);
   json.end_object();
+}
+
+std::string digest(const pb::Message& message) {
+  JsonWriter json;
+  write_message(json, message, Fields::kSet);
+  return sha256_hex(json.text());
 }
 
 }  // namespace
 
 std::string canonical_json(const pb::Message& message) {
   JsonWriter json;
-  write_message(json, message);
+  write_message(json, message, Fields::kAll);
   return json.text();
 }
 
@@ -114,7 +133,7 @@ std::string exec_digest(const v1::Recipe& recipe) {
   if (recipe.has_evaluation()) *executed.mutable_evaluation() = recipe.evaluation();
   *executed.mutable_bench() = recipe.bench();
   if (recipe.has_topology()) *executed.mutable_topology() = recipe.topology();
-  return sha256_hex(canonical_json(executed));
+  return digest(executed);
 }
 
 std::string expect_digest(const v1::Recipe& recipe) {
@@ -124,7 +143,7 @@ std::string expect_digest(const v1::Recipe& recipe) {
   *expected.mutable_source() = recipe.source();
   *expected.mutable_expect() = recipe.expect();
   *expected.mutable_deviation() = recipe.deviation();
-  return sha256_hex(canonical_json(expected));
+  return digest(expected);
 }
 
 }  // namespace reciperun

@@ -3,6 +3,10 @@
 // Canonical form: JSON on one line, keys sorted by bytes, every field present (absent messages and
 // oneof members are null), enums by name, numbers in their shortest round-trip form. Protobuf's own
 // bytes are not canonical across versions, this text is.
+//
+// The digests are taken over the same text without the fields that have their default value, so
+// that a field added to the schema changes the digest of those recipes only that set it
+// (sdk/decisions/0004-digests-leave-out-defaults.md).
 #pragma once
 
 #include <string>

@@ -65,10 +65,12 @@ Published published_side(const v1::Expect& expect) {
     case v1::Expect::kTail:
       out.summary = {expect.tail().v(), 0, static_cast<int>(expect.tail().n()), 0};
       break;
-    case v1::Expect::kSpread:
-      out.summary = {expect.spread().v(), expect.spread().v(),
+    case v1::Expect::kSpread: {
+      const double scale = expect.spread().scale() > 0 ? expect.spread().scale() : 1;
+      out.summary = {expect.spread().v() * scale, expect.spread().v() * scale,
                      static_cast<int>(expect.spread().n()), 0};
       break;
+    }
     default:
       return out;
   }
