@@ -53,6 +53,7 @@ find_package(Protobuf REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
 find_package(ZLIB REQUIRED)
+find_package(JPEG REQUIRED)  # libjpeg-turbo: partial decoding is an extension of it
 
 # assay_protobuf(<target> <file.proto>...): generates C++ for proto files and links <target> to it.
 # The generated headers are included as "<folder>/<file>.pb.h", relative to the repository root.

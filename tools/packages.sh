@@ -3,7 +3,7 @@
 # What the libraries and tools are built from and link against.
 build_packages=(
   build-essential ca-certificates ccache cmake git ninja-build pkg-config
-  libcli11-dev libdnnl-dev libfmt-dev libboost-math-dev libprotobuf-dev protobuf-compiler libssl-dev
+  libcli11-dev libdnnl-dev libfmt-dev libjpeg62-turbo-dev libboost-math-dev libprotobuf-dev protobuf-compiler libssl-dev
   libzip-dev zlib1g-dev
 )
 # Real data for the quickstart and the tests.

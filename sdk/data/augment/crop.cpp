@@ -1,0 +1,61 @@
+#include "sdk/data/augment/crop.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace assay::data {
+namespace {
+
+int at_least_one(double size) { return std::max(1, static_cast<int>(size)); }
+
+// The largest window of an allowed aspect, shrunk to the largest area.
+ImageSize largest_allowed(int height, int width, const CropRange& range) {
+  const float aspect = static_cast<float>(width) / static_cast<float>(height);
+  ImageSize size{height, width};
+  if (aspect > range.max_aspect) size.width = at_least_one(height * range.max_aspect);
+  if (aspect < range.min_aspect) size.height = at_least_one(width / range.min_aspect);
+  const double share = range.max_area * (static_cast<double>(height) * width) /
+                       (static_cast<double>(size.height) * size.width);
+  if (share >= 1) return size;
+  return {at_least_one(size.height * std::sqrt(share)),
+          at_least_one(size.width * std::sqrt(share))};
+}
+
+ImageSize draw_size(int height, int width, const CropRange& range, PhiloxStream& random) {
+  constexpr int kAttempts = 10;
+  const double area = static_cast<double>(height) * width;
+  const int widest = std::min(at_least_one(height * range.max_aspect), width);
+  const int tallest = std::min(at_least_one(width / range.min_aspect), height);
+  if (static_cast<double>(height) * widest < range.min_area * area) return {height, widest};
+  if (static_cast<double>(width) * tallest < range.min_area * area) return {tallest, width};
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const double target = random.uniform(range.min_area, range.max_area) * area;
+    const double aspect =
+        std::exp(random.uniform(std::log(range.min_aspect), std::log(range.max_aspect)));
+    const ImageSize size{std::max(1, static_cast<int>(std::lround(std::sqrt(target / aspect)))),
+                         std::max(1, static_cast<int>(std::lround(std::sqrt(target * aspect))))};
+    const float rounded = static_cast<float>(size.width) / static_cast<float>(size.height);
+    if (size.height <= height && size.width <= width && rounded >= range.min_aspect &&
+        rounded <= range.max_aspect) {
+      return size;
+    }
+  }
+  return largest_allowed(height, width, range);
+}
+
+}  // namespace
+
+Rectangle random_resized_crop(int height, int width, const CropRange& range, PhiloxStream& random) {
+  const ImageSize size = draw_size(height, width, range, random);
+  const auto top = random.below(static_cast<uint32_t>(height - size.height + 1));
+  const auto left = random.below(static_cast<uint32_t>(width - size.width + 1));
+  return {static_cast<int>(top), static_cast<int>(left), size.height, size.width};
+}
+
+ImageSize resize_shorter(int height, int width, int side) {
+  const int shorter = std::min(height, width), longer = std::max(height, width);
+  const auto scaled = static_cast<int>((2 * int64_t{longer} * side + shorter) / (2 * shorter));
+  return height <= width ? ImageSize{side, scaled} : ImageSize{scaled, side};
+}
+
+}  // namespace assay::data

@@ -1,0 +1,226 @@
+#include "sdk/data/augment/jpeg_transform.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "sdk/base/error.h"
+#include "sdk/data/augment/crop.h"
+#include "sdk/data/augment/resample.h"
+#include "sdk/data/example.h"
+#include "sdk/data/jpeg.h"
+
+namespace assay::data {
+namespace {
+
+enum class Crop { kCentre, kRandom, kStretch };
+
+// The configuration, checked and in the form the inner loops want.
+struct Plan {
+  int64_t classes = 0;
+  Crop crop = Crop::kCentre;
+  int size = 224, resize_shorter = 256, channels = 3;
+  CropRange range;
+  float flip = 0;
+  bool reduced = false;
+  std::array<std::array<float, 256>, 3> level{};  // byte -> normalised value, for each channel
+};
+
+Crop crop_of(const std::string& name) {
+  if (name.empty() || name == "centre") return Crop::kCentre;
+  if (name == "random") return Crop::kRandom;
+  require(name == "stretch", Code::kInvalid, "image transform: crop is \"", name,
+          "\", expected centre, random or stretch");
+  return Crop::kStretch;
+}
+
+int in_range(std::string_view key, int value, int fallback, int low, int high) {
+  if (value == 0) value = fallback;
+  require(value >= low && value <= high, Code::kInvalid, "image transform: ", key, " is ", value,
+          ", expected ", low, " to ", high);
+  return value;
+}
+
+CropRange range_of(const JpegTransformConfig& config, Crop crop) {
+  const bool given = config.has_min_area() || config.has_max_area() || config.has_min_aspect() ||
+                     config.has_max_aspect();
+  require(
+      crop == Crop::kRandom || !given, Code::kInvalid,
+      "image transform: min_area, max_area, min_aspect and max_aspect belong to crop \"random\"");
+  CropRange range;
+  if (config.has_min_area()) range.min_area = config.min_area();
+  if (config.has_max_area()) range.max_area = config.max_area();
+  if (config.has_min_aspect()) range.min_aspect = config.min_aspect();
+  if (config.has_max_aspect()) range.max_aspect = config.max_aspect();
+  require(range.min_area > 0 && range.min_area <= range.max_area && range.max_area <= 1,
+          Code::kInvalid, "image transform: min_area is ", range.min_area, " and max_area ",
+          range.max_area, ", expected 0 < min_area <= max_area <= 1");
+  require(range.min_aspect > 0 && range.min_aspect <= range.max_aspect &&
+              std::isfinite(range.max_aspect),
+          Code::kInvalid, "image transform: min_aspect is ", range.min_aspect, " and max_aspect ",
+          range.max_aspect, ", expected 0 < min_aspect <= max_aspect");
+  return range;
+}
+
+float channel_value(std::string_view key, const google::protobuf::RepeatedField<float>& values,
+                    int channel, float fallback) {
+  require(values.empty() || values.size() == 1 || values.size() == 3, Code::kInvalid,
+          "image transform: ", key, " has ", values.size(), " values, expected 1 or 3");
+  if (values.empty()) return fallback;
+  return values.size() == 1 ? values[0] : values[channel];
+}
+
+void set_levels(const JpegTransformConfig& config, Plan& plan) {
+  const float scale = config.has_scale() ? config.scale() : 1.0f / 255.0f;
+  for (int c = 0; c < 3; ++c) {
+    const float mean = channel_value("mean", config.mean(), c, 0);
+    const float stddev = channel_value("stddev", config.stddev(), c, 1);
+    require(stddev > 0, Code::kInvalid, "image transform: stddev is ", stddev,
+            ", expected more than 0");
+    for (size_t value = 0; value < 256; ++value) {
+      plan.level[static_cast<size_t>(c)][value] =
+          (static_cast<float>(value) * scale - mean) / stddev;
+    }
+  }
+}
+
+Plan make_plan(int64_t classes, const JpegTransformConfig& config) {
+  constexpr int kMaxSize = 4096;
+  Plan plan;
+  plan.classes = classes;
+  plan.crop = crop_of(config.crop());
+  plan.size = in_range("size", config.size(), plan.size, 1, kMaxSize);
+  require(plan.crop == Crop::kCentre || config.resize_shorter() == 0, Code::kInvalid,
+          "image transform: resize_shorter belongs to crop \"centre\"");
+  if (plan.crop == Crop::kCentre) {
+    plan.resize_shorter =
+        in_range("resize_shorter", config.resize_shorter(), 256, plan.size, 4 * kMaxSize);
+  }
+  plan.channels = in_range("channels", config.channels(), 3, 3, 4);
+  plan.range = range_of(config, plan.crop);
+  plan.flip = config.flip_horizontal();
+  require(plan.flip >= 0 && plan.flip <= 1, Code::kInvalid, "image transform: flip_horizontal is ",
+          plan.flip, ", expected a probability");
+  plan.reduced =
+      config.has_reduced_decoding() ? config.reduced_decoding() : plan.crop == Crop::kRandom;
+  set_levels(config, plan);
+  return plan;
+}
+
+// A stretch of an image's axis, and the part of its resized form that the sample shows.
+struct AxisView {
+  int begin, length;       // of the source that is resized
+  int size, first, count;  // of the resized axis: how long, and which part
+};
+
+struct View {
+  AxisView rows, columns;
+};
+
+View choose_view(const Plan& plan, const JpegInfo& image, PhiloxStream& random) {
+  const int size = plan.size;
+  if (plan.crop == Crop::kCentre) {
+    const ImageSize to = resize_shorter(image.height, image.width, plan.resize_shorter);
+    return {{0, image.height, to.height, centre_offset(to.height, size), size},
+            {0, image.width, to.width, centre_offset(to.width, size), size}};
+  }
+  Rectangle window{0, 0, image.height, image.width};
+  if (plan.crop == Crop::kRandom) {
+    window = random_resized_crop(image.height, image.width, plan.range, random);
+  }
+  return {{window.top, window.height, size, 0, size}, {window.left, window.width, size, 0, size}};
+}
+
+// The strongest reduction that leaves two source pixels for each of the result, so that the filter
+// still does most of the smoothing.
+int choose_eighths(const Plan& plan, const View& view) {
+  if (!plan.reduced) return 8;
+  const auto enough = [](const AxisView& axis, int eighths) {
+    return int64_t{axis.length} * eighths >= int64_t{16} * axis.size;
+  };
+  for (const int eighths : {1, 2, 4}) {
+    if (enough(view.rows, eighths) && enough(view.columns, eighths)) return eighths;
+  }
+  return 8;
+}
+
+// Plans the filter of an axis and returns the source samples it needs, counted in the image at
+// `eighths` of its size. The window's own edges bound the filter: what lies outside is not seen.
+std::pair<int, int> plan_axis(const AxisView& view, int eighths, ResampleAxis& axis) {
+  const int low = view.begin * eighths / 8;
+  const int high = scaled_jpeg_size(view.begin + view.length, eighths);
+  axis.plan(view.begin * eighths / 8.0 - low, view.length * eighths / 8.0, high - low, view.size,
+            view.first, view.count);
+  return {low + axis.source_begin(), axis.source_end() - axis.source_begin()};
+}
+
+class JpegMaker : public SampleMaker {
+ public:
+  explicit JpegMaker(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
+
+  // Prepared form: the label as four bytes, then the file.
+  void prepare(std::string_view record, std::string& prepared) override {
+    parse_example(record, example_);
+    const std::string& file = bytes_feature(example_, "jpeg");
+    const int64_t label = int64_feature(example_, "label");
+    require(label >= 0 && label < plan_->classes, Code::kFormat, "label ", label,
+            " is out of range, expected 0 to ", plan_->classes - 1);
+    const auto stored = static_cast<int32_t>(label);
+    prepared.assign(reinterpret_cast<const char*>(&stored), sizeof stored);
+    prepared += file;
+  }
+
+  void finish(std::string_view prepared, PhiloxStream& random,
+              std::span<std::byte* const> arrays) override {
+    std::memcpy(arrays[1], prepared.data(), sizeof(int32_t));
+    const JpegInfo info = decoder_.open(prepared.substr(sizeof(int32_t)));
+    const View view = choose_view(*plan_, info, random);
+    const bool flip = plan_->flip > 0 && random.bernoulli(plan_->flip);
+    normalise(resize(view), flip, reinterpret_cast<float*>(arrays[0]));
+  }
+
+ private:
+  // [size, size, 4] bytes.
+  const uint8_t* resize(const View& view) {
+    const int eighths = choose_eighths(*plan_, view);
+    const auto [top, height] = plan_axis(view.rows, eighths, resampler_.rows);
+    const auto [left, width] = plan_axis(view.columns, eighths, resampler_.columns);
+    decoder_.start({top, left, height, width}, eighths);
+    resampler_.restart();
+    for (int y = 0; y < height; ++y) resampler_.add_row(decoder_.next_row());
+    return resampler_.finish();
+  }
+
+  void normalise(const uint8_t* pixels, bool flip, float* image) const {
+    const auto& level = plan_->level;
+    const int size = plan_->size, channels = plan_->channels;
+    for (int y = 0; y < size; ++y, image += size * channels) {
+      float* target = flip ? image + (size - 1) * channels : image;
+      const int step = flip ? -channels : channels;
+      for (int x = 0; x < size; ++x, pixels += 4, target += step) {
+        for (size_t c = 0; c < 3; ++c) target[c] = level[c][pixels[c]];
+        if (channels == 4) target[3] = 0;
+      }
+    }
+  }
+
+  std::shared_ptr<const Plan> plan_;
+  Example example_;
+  JpegDecoder decoder_;
+  Resampler resampler_;
+};
+
+}  // namespace
+
+Transform make_jpeg_transform(int64_t classes, const JpegTransformConfig& config) {
+  const auto plan = std::make_shared<const Plan>(make_plan(classes, config));
+  Transform transform;
+  transform.arrays = {{"image", DType::kF32, Dims{plan->size, plan->size, plan->channels}, 0},
+                      {"label", DType::kI32, Dims{}, -1}};
+  transform.make_worker = [plan] { return std::make_unique<JpegMaker>(plan); };
+  return transform;
+}
+
+}  // namespace assay::data
