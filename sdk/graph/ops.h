@@ -92,6 +92,33 @@ struct Reshape {
   bool operator==(const Reshape&) const = default;
 };
 
+/// y [dims] = the box of x that begins at `begin`: y[i] = x[begin + i].   gradient  SliceGrad
+struct Slice {
+  Dims begin;
+  Dims dims;
+  static constexpr std::string_view kName = "slice";
+  static void fields(auto& self, auto&& f) { f("begin", self.begin), f("dims", self.dims); }
+  bool operator==(const Slice&) const = default;
+};
+
+/// dx [x_dims] = dy in the box that begins at `begin`, zero around it.
+struct SliceGrad {
+  Dims begin;
+  Dims x_dims;
+  static constexpr std::string_view kName = "slice_grad";
+  static void fields(auto& self, auto&& f) { f("begin", self.begin), f("x_dims", self.x_dims); }
+  bool operator==(const SliceGrad&) const = default;
+};
+
+/// y = x_0, x_1, ... one after the other along `axis`; the other sizes and the types are equal.
+///   gradient  one Slice of dy for each input
+struct Concat {
+  int64_t axis = 0;
+  static constexpr std::string_view kName = "concat";
+  static void fields(auto& self, auto&& f) { f("axis", self.axis); }
+  bool operator==(const Concat&) const = default;
+};
+
 // ---- Elementwise
 // --------------------------------------------------------------------------------------------------
 
@@ -209,6 +236,25 @@ struct Conv2dGradWeight {
     f("w_dims", self.w_dims), f("dtype", self.dtype), f("has_bias", self.has_bias);
   }
   bool operator==(const Conv2dGradWeight&) const = default;
+};
+
+/// y = act(the adjoint of conv2d {geometry} over images of y_dims, applied to x, + bias[k]): what
+/// Conv2dGradData computes, used forwards. Also called deconvolution.
+///   inputs    x [N,P,Q,C], w [C,R,S,K/groups] of one data type; then bias [K] f32 if has_bias
+///   output    y [y_dims] = [N,H,W,K], where conv2d {geometry} of [N,H,W,K] gives [N,P,Q,C]
+///   TensorFlow's SAME with window 3 and stride 2 is H = 2P, pad_begin 0, pad_end 1.
+///   gradient  ActivationGrad, Conv2d, Conv2dGradWeight, SumRows
+struct Conv2dTranspose {
+  ConvGeometry geometry;
+  Dims y_dims;
+  bool has_bias = false;
+  ActivationKind activation = ActivationKind::kNone;
+  static constexpr std::string_view kName = "conv2d_transpose";
+  static void fields(auto& self, auto&& f) {
+    ConvGeometry::fields(self.geometry, f);
+    f("y_dims", self.y_dims), f("has_bias", self.has_bias), f("activation", self.activation);
+  }
+  bool operator==(const Conv2dTranspose&) const = default;
 };
 
 /// y = act(op(a) * op(b) + bias), op transposing its matrix if told to; y in `dtype`.
@@ -397,6 +443,49 @@ struct SoftmaxCrossEntropyGrad {
   bool operator==(const SoftmaxCrossEntropyGrad&) const = default;
 };
 
+/// loss [] f32 = (1/N if mean) * sum_n 1/P sum_p -sum_c t[n,p,c] log softmax(x[n,p])[c], over the P
+/// pixels of each image: a sum of means, or the mean over all pixels.
+///   inputs    logits [N,...,C] data type, target like it in f32: any weights, not only one-hot;
+///   all zero adds nothing   gradient  PixelCrossEntropyGrad(logits, target, dloss [] f32)
+struct PixelCrossEntropy {
+  bool mean = true;
+  static constexpr std::string_view kName = "pixel_cross_entropy";
+  static void fields(auto& self, auto&& f) { f("mean", self.mean); }
+  bool operator==(const PixelCrossEntropy&) const = default;
+};
+
+/// dlogits like logits = dloss * (softmax(x) * sum_c t[c] - t) / P (* 1/N if mean).
+struct PixelCrossEntropyGrad {
+  bool mean = true;
+  static constexpr std::string_view kName = "pixel_cross_entropy_grad";
+  static void fields(auto& self, auto&& f) { f("mean", self.mean); }
+  bool operator==(const PixelCrossEntropyGrad&) const = default;
+};
+
+/// Soft DICE with squares in the denominator, per image and class, p = softmax(logits), sums over
+/// the pixels: D[n,c] = (2 sum(p t) + epsilon) / (sum(p^2) + sum(t^2) + epsilon);
+/// loss [] f32 = (1/N if mean) * sum_n 1/C sum_c (1 - D[n,c]). No threshold, no argmax.
+///   inputs    logits [N,...,C] data type, target like it in f32; an image whose target is zero
+///   everywhere is padding and adds nothing
+///   outputs   loss; sums [N,3,C] f32: sum(p t), sum(p^2), sum(t^2)
+///   gradient  SoftDiceLossGrad(logits, target, sums, dloss [] f32).   source  arXiv:1606.04797
+struct SoftDiceLoss {
+  float epsilon = 1e-6f;
+  bool mean = true;
+  static constexpr std::string_view kName = "soft_dice_loss";
+  static void fields(auto& self, auto&& f) { f("epsilon", self.epsilon), f("mean", self.mean); }
+  bool operator==(const SoftDiceLoss&) const = default;
+};
+
+/// dlogits like logits.
+struct SoftDiceLossGrad {
+  float epsilon = 1e-6f;
+  bool mean = true;
+  static constexpr std::string_view kName = "soft_dice_loss_grad";
+  static void fields(auto& self, auto&& f) { f("epsilon", self.epsilon), f("mean", self.mean); }
+  bool operator==(const SoftDiceLossGrad&) const = default;
+};
+
 /// count [] f32 = rows whose label is among the k largest logits. A tie counts for the smaller
 /// class index; NaN never counts.
 ///   inputs    logits [N,C] data type, labels [N] i32 (-1 never counts)
@@ -550,11 +639,13 @@ struct EmaUpdate {
 
 // clang-format off
 #define ASSAY_OPS(X)                                                                               \
-  X(Input) X(Parameter) X(StepScalar) X(Fill) X(Cast) X(Reshape) X(Activation) X(ActivationGrad)   \
-  X(Add) X(Dropout) X(Conv2d) X(Conv2dGradData) X(Conv2dGradWeight) X(Matmul) X(SumRows)           \
+  X(Input) X(Parameter) X(StepScalar) X(Fill) X(Cast) X(Reshape) X(Slice) X(SliceGrad) X(Concat)   \
+  X(Activation) X(ActivationGrad) X(Add) X(Dropout) X(Conv2d) X(Conv2dGradData)                    \
+  X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(SumRows)                                      \
   X(MaxPool) X(MaxPoolGrad) X(AvgPool) X(AvgPoolGrad) X(BatchNorm) X(BatchNormGrad)                \
   X(BatchNormInference) X(FoldBatchNorm) X(RunningStatistics) X(Softmax) X(SoftmaxCrossEntropy)    \
-  X(SoftmaxCrossEntropyGrad) X(TopKCorrect) X(Store) X(GradientNorm) X(CountStep)                  \
+  X(SoftmaxCrossEntropyGrad) X(PixelCrossEntropy) X(PixelCrossEntropyGrad) X(SoftDiceLoss)         \
+  X(SoftDiceLossGrad) X(TopKCorrect) X(Store) X(GradientNorm) X(CountStep)                         \
   X(LossScaleUpdate) X(SgdUpdate) X(AdamUpdate) X(LambUpdate) X(EmaUpdate)
 // clang-format on
 

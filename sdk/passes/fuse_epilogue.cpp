@@ -11,6 +11,7 @@ bool gradient_reads_output(ActivationKind kind) {
 
 ActivationKind* activation_of(Op& op) {
   if (auto* conv = std::get_if<Conv2d>(&op)) return &conv->activation;
+  if (auto* conv = std::get_if<Conv2dTranspose>(&op)) return &conv->activation;
   if (auto* matmul = std::get_if<Matmul>(&op)) return &matmul->activation;
   return nullptr;
 }

@@ -24,7 +24,8 @@ class PrecisionRewriter {
 
  private:
   static bool is_matrix_op(const Op& op) {
-    return std::holds_alternative<Conv2d>(op) || std::holds_alternative<Matmul>(op);
+    return std::holds_alternative<Conv2d>(op) || std::holds_alternative<Conv2dTranspose>(op) ||
+           std::holds_alternative<Matmul>(op);
   }
 
   // `value` in type `dtype`, through a shared cast.

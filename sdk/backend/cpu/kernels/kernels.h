@@ -113,6 +113,23 @@ struct SoftmaxKernels {
                               int64_t classes);
 };
 
+// ---- Losses over pixels -------------------------------------------------------------------------
+// x and dx [pixels, classes], targets f32 of the same shape; p = softmax of a row.
+
+struct PixelLossKernels {
+  // Sum over the pixels of -sum_c t log p.
+  double (*cross_entropy[2])(const void* x, const float* target, int64_t pixels, int64_t classes);
+  // dx = factor * (p * sum_c t - t); dx may be x, here and below.
+  void (*cross_entropy_grad[2])(const void* x, const float* target, float factor, void* dx,
+                                int64_t pixels, int64_t classes);
+  // sums[3, classes] = sum of p t, of p^2, of t^2.
+  void (*overlap[2])(const void* x, const float* target, int64_t pixels, int64_t classes,
+                     double* sums);
+  // dx = the gradient in x when that in p is by_target[c] * t + by_p[c] * p.
+  void (*overlap_grad[2])(const void* x, const float* target, const float* by_target,
+                          const float* by_p, void* dx, int64_t pixels, int64_t classes);
+};
+
 // ---- Updates (all f32) ------------------------------------------------------------------------
 
 struct SgdStep {
@@ -158,6 +175,7 @@ struct Kernels {
   const ChannelKernels* channel;
   const PoolKernels* pool;
   const SoftmaxKernels* softmax;
+  const PixelLossKernels* pixel_loss;
   const UpdateKernels* update;
 };
 

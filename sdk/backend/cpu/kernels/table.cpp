@@ -11,10 +11,12 @@ extern const DropoutKernels kDropout;
 extern const ChannelKernels kChannel;
 extern const PoolKernels kPool;
 extern const SoftmaxKernels kSoftmax;
+extern const PixelLossKernels kPixelLoss;
 extern const UpdateKernels kUpdate;
 
 extern const Kernels kTable;
 const Kernels kTable = {
-    ASSAY_TEXT(ASSAY_ISA), &kElementwise, &kDropout, &kChannel, &kPool, &kSoftmax, &kUpdate};
+    ASSAY_TEXT(ASSAY_ISA), &kElementwise, &kDropout, &kChannel, &kPool, &kSoftmax,
+    &kPixelLoss,           &kUpdate};
 
 }  // namespace assay::cpu::ASSAY_ISA

@@ -1,0 +1,61 @@
+// PixelCrossEntropy, SoftDiceLoss and their gradients: losses of segmentation.
+#include "sdk/ops/no_gradient.h"
+
+namespace assay {
+namespace {
+
+void require_logits_and_target(const InferCtx& c) {
+  c.require_data_type(0);
+  c.require(c.x(0).dims.rank() >= 2, "logits must be [N,...,C], got ", c.x(0).dims);
+  c.require_dims(1, c.x(0).dims);
+  c.require_dtype(1, DType::kF32);
+}
+
+void require_scalar(const InferCtx& c, int i) {
+  c.require_dims(i, {});
+  c.require_dtype(i, DType::kF32);
+}
+
+Dims sums_dims(const Dims& logits) { return {logits[0], 3, logits.back()}; }
+
+}  // namespace
+
+void infer(const PixelCrossEntropy&, InferCtx& c) {
+  c.require_inputs(2);
+  require_logits_and_target(c);
+  c.y({DType::kF32, {}});
+}
+void grad(const PixelCrossEntropy& p, GradCtx& c) {
+  c.dx(0, c.emit1(PixelCrossEntropyGrad{p.mean}, {c.x(0), c.x(1), c.dy()}));
+}
+
+void infer(const PixelCrossEntropyGrad&, InferCtx& c) {
+  c.require_inputs(3);
+  require_logits_and_target(c);
+  require_scalar(c, 2);
+  c.y(c.x(0));
+}
+void grad(const PixelCrossEntropyGrad& p, GradCtx&) { no_gradient(p); }
+
+void infer(const SoftDiceLoss& p, InferCtx& c) {
+  c.require_inputs(2);
+  require_logits_and_target(c);
+  c.require(p.epsilon > 0, "epsilon must be positive, got ", p.epsilon);
+  c.y({DType::kF32, {}});
+  c.y({DType::kF32, sums_dims(c.x(0).dims)});
+}
+void grad(const SoftDiceLoss& p, GradCtx& c) {
+  c.dx(0, c.emit1(SoftDiceLossGrad{p.epsilon, p.mean}, {c.x(0), c.x(1), c.y(1), c.dy()}));
+}
+
+void infer(const SoftDiceLossGrad&, InferCtx& c) {
+  c.require_inputs(4);
+  require_logits_and_target(c);
+  c.require_dims(2, sums_dims(c.x(0).dims));
+  c.require_dtype(2, DType::kF32);
+  require_scalar(c, 3);
+  c.y(c.x(0));
+}
+void grad(const SoftDiceLossGrad& p, GradCtx&) { no_gradient(p); }
+
+}  // namespace assay

@@ -1,0 +1,64 @@
+// Slice, its gradient and Concat: boxes of tensors.
+#include "sdk/ops/no_gradient.h"
+
+namespace assay {
+namespace {
+
+void require_box(const InferCtx& c, const Dims& begin, const Dims& box, const Dims& whole) {
+  bool inside = begin.rank() == whole.rank() && box.rank() == whole.rank();
+  for (int axis = 0; inside && axis < whole.rank(); ++axis) {
+    inside = begin[axis] >= 0 && box[axis] >= 1 && box[axis] <= whole[axis] - begin[axis];
+  }
+  c.require(inside, "the box ", box, " at ", begin, " does not lie inside ", whole);
+}
+
+}  // namespace
+
+void infer(const Slice& p, InferCtx& c) {
+  c.require_inputs(1);
+  c.require_data_type(0);
+  require_box(c, p.begin, p.dims, c.x(0).dims);
+  c.y({c.x(0).dtype, p.dims});
+}
+void grad(const Slice& p, GradCtx& c) {
+  c.dx(0, c.emit1(SliceGrad{p.begin, c.type(c.x(0)).dims}, {c.dy()}));
+}
+
+void infer(const SliceGrad& p, InferCtx& c) {
+  c.require_inputs(1);
+  c.require_data_type(0);
+  require_box(c, p.begin, c.x(0).dims, p.x_dims);
+  c.y({c.x(0).dtype, p.x_dims});
+}
+void grad(const SliceGrad& p, GradCtx&) { no_gradient(p); }
+
+void infer(const Concat& p, InferCtx& c) {
+  c.require(c.n() >= 1, "needs at least one input");
+  c.require_data_type(0);
+  ValueType y = c.x(0);
+  const auto axis = static_cast<int>(p.axis);
+  c.require(p.axis >= 0 && p.axis < y.dims.rank(), "axis ", p.axis, " of ", y.dims);
+  for (int i = 1; i < c.n(); ++i) {
+    ValueType like = c.x(i);
+    c.require(like.dims.rank() == y.dims.rank(), "inputs are ", c.x(0), " and ", c.x(i));
+    const int64_t size = like.dims[axis];
+    like.dims[axis] = y.dims[axis];
+    c.require(like == y, "inputs may differ only along axis ", p.axis, ", got ", c.x(0), " and ",
+              c.x(i));
+    y.dims[axis] += size;
+  }
+  c.y(y);
+}
+
+void grad(const Concat& p, GradCtx& c) {
+  const auto axis = static_cast<int>(p.axis);
+  Dims begin = c.type(c.y()).dims;
+  for (int i = 0; i < begin.rank(); ++i) begin[i] = 0;
+  for (int i = 0; i < c.n(); ++i) {
+    const Dims part = c.type(c.x(i)).dims;
+    if (c.wants(i)) c.dx(i, c.emit1(Slice{begin, part}, {c.dy()}));
+    begin[axis] += part[axis];
+  }
+}
+
+}  // namespace assay
