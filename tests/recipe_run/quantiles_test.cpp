@@ -36,6 +36,8 @@ TEST(Quantile, DefinitionsOnOneTo201) {
   const double s = std::sqrt((201.0 * 201 - 1) / 12);
   EXPECT_NEAR(estimate(values, 0.99, v1::Quantile::MEAN_UPPER_CI),
               101 + 2.576 * s / std::sqrt(201.0), 1e-9);
+  // P(Bin(201, 0.1) <= 10) = 0.0068, <= 11 gives 0.0143: ten are discarded but one.
+  EXPECT_EQ(estimate(values, 0.90, v1::Quantile::EARLY_STOP_BOUND), 192);
   // In time order the halves are 1..100 and 101..201: type 7 gives 99.01 and 200.
   EXPECT_NEAR(estimate(values, 0.99, v1::Quantile::MEAN_OF_SEGMENT_TYPE7), (99.01 + 200) / 2, 1e-9);
 }
@@ -46,12 +48,20 @@ TEST(Quantile, ExactProductsDoNotFallToTheNextRank) {
             29);  // 0.29 * 100 = 28.999999999999996
 }
 
+// The fewest samples from which MLPerf's LoadGen reports a bound; the shipped constant for p99 is
+// 662.
 TEST(Quantile, EarlyStopNeedsEnoughSamples) {
-  EXPECT_TRUE(std::isnan(estimate(one_to(458), 0.99, v1::Quantile::EARLY_STOP_BOUND)));
-  EXPECT_EQ(estimate(one_to(459), 0.99, v1::Quantile::EARLY_STOP_BOUND), 459);
-  // The MLPerf table: 64 samples are the fewest at p90 with one discarded, 662 at p99.
-  EXPECT_EQ(estimate(one_to(64), 0.90, v1::Quantile::EARLY_STOP_BOUND), 64);
-  EXPECT_EQ(estimate(one_to(662), 0.99, v1::Quantile::EARLY_STOP_BOUND), 662);
+  struct Row {
+    double p;
+    int fewest;
+  };
+  for (const Row& row : {Row{0.50, 11}, Row{0.90, 64}, Row{0.95, 130}, Row{0.97, 219},
+                         Row{0.99, 662}, Row{0.999, 6636}}) {
+    EXPECT_TRUE(std::isnan(estimate(one_to(row.fewest - 1), row.p, v1::Quantile::EARLY_STOP_BOUND)))
+        << row.p;
+    EXPECT_EQ(estimate(one_to(row.fewest), row.p, v1::Quantile::EARLY_STOP_BOUND), row.fewest)
+        << row.p;
+  }
 }
 
 TEST(Quantile, OneOutlierExplainsThePublishedUnetRow) {

@@ -14,7 +14,7 @@
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/recipe/sources.h"
-#include "tools/recipe_run/verdict/rows.h"
+#include "tools/recipe_run/verdict/expectation.h"
 
 namespace reciperun {
 namespace {

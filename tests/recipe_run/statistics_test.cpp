@@ -4,12 +4,15 @@
 
 #include <array>
 #include <cmath>
+#include <random>
 #include <vector>
 
 #include "tools/recipe_run/statistics/distributions.h"
 #include "tools/recipe_run/statistics/mean_tests.h"
+#include "tools/recipe_run/statistics/permutation.h"
 #include "tools/recipe_run/statistics/power.h"
 #include "tools/recipe_run/statistics/repeats.h"
+#include "tools/recipe_run/statistics/sequential.h"
 
 namespace reciperun {
 namespace {
@@ -144,6 +147,29 @@ TEST(Prediction, OfTheSeedsThemselves) {
   for (double inside : {77.342, 77.196, 77.185}) EXPECT_TRUE(top1.contains(inside)) << inside;
 }
 
+TEST(Prediction, RoundingOfThePrintedMeanWidensIt) {
+  const Summary rounded{34.4, 0.0994, 5, rounding_variance(0.1)};
+  const Interval interval = prediction_interval(rounded, 1, 0.95);
+  const double se = std::sqrt(0.0994 * 0.0994 * 1.2 + 0.01 / 12);
+  EXPECT_NEAR(interval.upper - 34.4, student_quantile(0.975, 4) * se, 1e-12);
+}
+
+// How often one run that is truly worse by 0.3 passes: the rows of the table of operating
+// characteristics, and the introduction's 76 %.
+TEST(Prediction, FalseComfortOfASingleRun) {
+  expect_printed(false_comfort(predict(kElectraEm, 1), 0.3), 0.76, 2);
+  expect_printed(false_comfort(predict(kElectraEm, 1), 0.0), 0.95, 2);
+  expect_printed(false_comfort(predict(kResnet250ep, 1), 0.3), 0.1271, 4);  // SciPy, nct
+  EXPECT_EQ(false_comfort(predict({1, 0, 3, 0}, 1), 0.3), 0);
+}
+
+TEST(Prediction, WithBorrowedSpread) {
+  const Prediction one = predict_with_borrowed_sd({34.53, 0, 1, 0}, kEfficientDet, 1);
+  EXPECT_DOUBLE_EQ(one.se, kEfficientDet.sd * std::sqrt(2.0));
+  EXPECT_DOUBLE_EQ(one.df, 4);
+  EXPECT_NEAR(one.two_sided_p(one.interval(0.99).lower), 0.01, 1e-9);
+}
+
 TEST(Borrowed, FormulaSheet) {
   // One run of ours against one published run, the sd of five others: df 4, se = sd * sqrt(2).
   const MeanComparison one = with_borrowed_sd({34.53, 0, 1, 0}, kEfficientDet, {34.40, 0, 1, 0});
@@ -179,6 +205,14 @@ TEST(Extremes, ExpectedMaximumAndPredictiveInterval) {
   EXPECT_TRUE(resnet.contains(77.266));
   const Interval smallest = extreme_interval(kResnet90ep, 8, false);
   EXPECT_NEAR(smallest.upper + resnet.lower, 2 * 77.150, 1e-9);
+}
+
+TEST(Extremes, ProbabilityFitsTheInterval) {
+  const Interval interval = extreme_interval(kResnet90ep, 5, true, 0.95);
+  EXPECT_NEAR(extreme_two_sided_p(kResnet90ep, 5, true, interval.upper), 0.05, 1e-4);
+  EXPECT_NEAR(extreme_two_sided_p(kResnet90ep, 5, true, interval.lower), 0.05, 1e-4);
+  const Interval least = extreme_interval(kResnet90ep, 5, false, 0.95);
+  EXPECT_NEAR(extreme_two_sided_p(kResnet90ep, 5, false, least.lower), 0.05, 1e-4);
 }
 
 TEST(SdRatio, FiveAgainstFive) {
@@ -286,6 +320,69 @@ TEST(Repeats, HodgesLehmannRatioOfWeakScaling) {
   EXPECT_EQ(mann_whitney_critical(7, 7, 0.025), 8);
   EXPECT_EQ(mann_whitney_critical(2, 2, 0.025), -1);
   EXPECT_THROW(ratio_interval(Values{1}, Values{0}), std::domain_error);
+}
+
+TEST(Repeats, ExactMannWhitneyP) {
+  // 3432 orders of 7 and 7; two are as extreme as full separation.
+  EXPECT_NEAR(mann_whitney_two_sided_p(kResnetMxnet32, kResnetMxnet1), 2.0 / 3432, 1e-12);
+  EXPECT_NEAR(mann_whitney_two_sided_p(Values{1, 3}, Values{2, 4}), 4.0 / 6, 1e-12);
+  EXPECT_EQ(mann_whitney_two_sided_p(Values{1, 1}, Values{1, 1}), 1);
+}
+
+TEST(Permutation, AllSplitsOfShortLists) {
+  // 5 against 5: 252 splits; full separation is the most extreme one and its mirror image.
+  const Values low = {1, 2, 3, 4, 5};
+  const Values high = {11, 12, 13, 14, 15};
+  EXPECT_NEAR(*permutation_p(low, high), 2.0 / 252, 1e-12);
+  EXPECT_NEAR(*permutation_p(Values{0, 1}, Values{0, 1}), 1, 1e-12);
+  // By hand: of {1,2}{3,5}, {1,3}{2,5}, {1,5}{2,3} and mirrors only the first is as far apart.
+  EXPECT_NEAR(*permutation_p(Values{1, 2}, Values{3, 5}), 2.0 / 6, 1e-12);
+  EXPECT_FALSE(permutation_p(Values(20, 1.0), Values(20, 2.0)).has_value());
+  EXPECT_FALSE(permutation_p(Values{}, Values{1}).has_value());
+}
+
+TEST(Sequential, ThreeLooksShareFivePerCent) {
+  EXPECT_NEAR(level_of_look(0) + level_of_look(1) + level_of_look(2), 0.05, 1e-12);
+  EXPECT_EQ(level_of_look(3), 0);
+  EXPECT_EQ(planned_looks(5, 10), (std::vector<uint32_t>{5, 8, 10}));
+  EXPECT_EQ(planned_looks(3, 4), (std::vector<uint32_t>{3, 4}));
+  EXPECT_EQ(planned_looks(3, 0), (std::vector<uint32_t>{3}));
+  const std::vector<uint32_t> made = {5, 8};
+  EXPECT_EQ(level_at({}, 5, false), 0.05) << "one look has everything";
+  EXPECT_EQ(level_at({}, 5, true), 0.020);
+  EXPECT_EQ(level_at(made, 5, true), 0.020) << "the same report again";
+  EXPECT_EQ(level_at(made, 8, true), 0.015);
+  EXPECT_EQ(level_at(made, 10, false), 0.015);
+  EXPECT_EQ(level_at(std::vector<uint32_t>{3, 4, 5}, 6, false), 0) << "nothing left";
+}
+
+// Three peeks at data that are truly different by the margin: a plain 5 % each time would claim
+// equivalence too often, the shared levels do not.
+TEST(Sequential, TheLevelsHoldWhatTheyPromise) {
+  constexpr int kDraws = 20'000;
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> normal(0, 0.1);
+  int plain = 0;
+  int shared = 0;
+  for (int i = 0; i < kDraws; ++i) {
+    Values published;
+    Values own;
+    for (int j = 0; j < 8; ++j) published.push_back(normal(random));
+    bool plain_claim = false;
+    bool shared_claim = false;
+    const auto looks = planned_looks(3, 7);
+    for (size_t look = 0; look < looks.size(); ++look) {
+      while (own.size() < looks[look]) own.push_back(normal(random) - 0.3);
+      const MeanComparison c = welch(summarise(published), summarise(own));
+      plain_claim |= c.equivalence_interval(0.05).inside(-0.3, 0.3);
+      shared_claim |=
+          c.equivalence_interval(level_of_look(static_cast<int>(look))).inside(-0.3, 0.3);
+    }
+    plain += plain_claim;
+    shared += shared_claim;
+  }
+  EXPECT_LE(shared, 0.05 * kDraws);
+  EXPECT_GT(plain, 0.06 * kDraws) << "so the correction is needed";
 }
 
 TEST(Holm, StepsDownAndStopsAtTheFirstFailure) {

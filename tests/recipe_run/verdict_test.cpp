@@ -65,6 +65,8 @@ TEST(Means, MeasurablyLowerInsideTheMargin) {
   EXPECT_THAT(j.reason, HasSubstr("measurably lower by 0.26, inside the margin"));
 }
 
+// Inside the 95 % interval, outside the 99 % interval, between: the interval decides, the margin
+// does not.
 TEST(SingleRun, PredictionInterval) {
   EXPECT_EQ(judge_single_run(kEfficientDet, 34.53, points(0.05)).verdict,
             Verdict::kWithinTolerance);
@@ -72,18 +74,59 @@ TEST(SingleRun, PredictionInterval) {
   EXPECT_EQ(judge_single_run(kEfficientDet, 33.5, points(0.30)).verdict, Verdict::kDiffersWorse);
   EXPECT_EQ(judge_single_run({92.718, 0.1445, 5, 0}, 90.58, points(0.30)).verdict,
             Verdict::kDiffersWorse);
-  EXPECT_EQ(judge_single_run({10, 0.001, 5, 0}, 10.01, points(0.30)).verdict,
-            Verdict::kInconclusive);
+  const Judgement tiny = judge_single_run({10, 0.001, 5, 0}, 10.01, points(0.30));
+  EXPECT_EQ(tiny.verdict, Verdict::kDiffersBetter);
+  EXPECT_LT(*tiny.p, 0.01);
+  EXPECT_THAT(tiny.reason, HasSubstr("inside the margin, which only several runs can show"));
+  EXPECT_EQ(judge_single_run({10, 0, 5, 0}, 10, points(0.30)).verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(judge_single_run({10, 0, 5, 0}, 9, points(0.30)).verdict, Verdict::kDiffersWorse);
 }
 
-TEST(Borrowed, OneAgainstOneNeverReproduces) {
+TEST(SingleRun, SaysHowOftenADropWouldPass) {
+  const Judgement j = judge_single_run(kElectraEm, 87.0, points(0.30));
+  EXPECT_THAT(j.reason, HasSubstr("a true difference of 0.30 would pass 76 % of the time"));
+}
+
+TEST(SingleRun, BetterIsNeverOutsideAOneSidedMargin) {
+  Tolerance t = points(0.30);
+  t.one_sided = true;
+  EXPECT_EQ(judge_single_run(kEfficientDet, 36, t).verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(judge_single_run(kEfficientDet, 33, t).verdict, Verdict::kDiffersWorse);
+}
+
+TEST(Borrowed, ASingleRunNeverReproduces) {
   const Summary tight{34.4, 0.01, 5, 0};
   EXPECT_EQ(judge_borrowed({34.53, 0, 1, 0}, tight, {34.52, 0, 1, 0}, points(0.30)).verdict,
             Verdict::kWithinTolerance);
+  EXPECT_EQ(judge_borrowed({34.53, 0, 8, 0}, tight, {34.53, 0, 1, 0}, points(0.30)).verdict,
+            Verdict::kWithinTolerance);
+  EXPECT_EQ(judge_borrowed({34.53, 0, 8, 0}, tight, {34.10, 0, 1, 0}, points(0.30)).verdict,
+            Verdict::kDiffersWorse);
   EXPECT_EQ(judge_borrowed({34.53, 0, 1, 0}, kEfficientDet,
                            summarise(Values{34.50, 34.52, 34.61, 34.44}), points(0.30))
                 .verdict,
             Verdict::kReproduced);
+}
+
+TEST(Lists, ThePermutationTestIsNamedWhereItDisagrees) {
+  const Values published = {10.0, 10.1, 10.2};
+  const Values own = {10.3, 10.4, 10.5};  // fully separated: Welch 0.02, but 2 of 20 splits
+  const Judgement j = judge_lists(published, own, points(1.0));
+  EXPECT_THAT(j.reason, HasSubstr("the exact permutation test says p 0.1000, Welch's p 0.02"));
+  EXPECT_THAT(judge_lists(published, Values{10.1, 10.0, 10.2}, points(1.0)).reason,
+              ::testing::Not(HasSubstr("permutation")));
+}
+
+TEST(Levels, EarlyLooksClaimLess) {
+  Tolerance t = points(0.30);
+  const Summary own{86.99, 0.10, 5, 0};
+  EXPECT_EQ(judge_means(kElectraEm, own, t).verdict, Verdict::kReproduced);
+  t.level = 0.005;
+  EXPECT_EQ(judge_means(kElectraEm, own, t).verdict, Verdict::kWithinTolerance);
+  t.level = 0;
+  const Judgement spent = judge_means(kResnet90ep, {77.15, 0.05, 8, 0}, t);
+  EXPECT_EQ(spent.verdict, Verdict::kWithinTolerance);
+  EXPECT_THAT(spent.reason, HasSubstr("looked at too often"));
 }
 
 TEST(MarginOnly, NeverReproduces) {
@@ -112,7 +155,11 @@ TEST(Extreme, OurNumberOfRunsDecides) {
 
 TEST(Spread, FromTheFDistribution) {
   EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0.4, 5, 0}).verdict, Verdict::kWithinTolerance);
-  EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0.8, 5, 0}).verdict, Verdict::kDiffersWorse);
+  const Judgement wide =
+      judge_spread({0, 0.17, 5, 0}, {0, 0.8, 5, 0});  // outside 95 %, inside 99 %
+  EXPECT_EQ(wide.verdict, Verdict::kInconclusive);
+  EXPECT_THAT(wide.reason, HasSubstr("warning"));
+  EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0.9, 5, 0}).verdict, Verdict::kDiffersWorse);
   EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0.01, 5, 0}).verdict, Verdict::kDiffersBetter);
   EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0, 1, 0}).verdict, Verdict::kInconclusive);
 }
@@ -153,6 +200,22 @@ TEST(Ratio, ThroughputLatencyAndScaling) {
             Verdict::kDiffersWorse);
   EXPECT_EQ(judge_speedup(28.67, kResnetMxnet32, kResnetMxnet1, timing(0.05, true)).verdict,
             Verdict::kReproduced);
+}
+
+TEST(Ratio, SpeedupFarBelowIsSignificantAmongManyRows) {
+  const Judgement j = judge_speedup(33, kResnetMxnet32, kResnetMxnet1, timing(0.05, true));
+  EXPECT_EQ(j.verdict, Verdict::kDiffersWorse);
+  EXPECT_NEAR(*j.p, 2.0 / 3432, 1e-9) << "exact Mann-Whitney, all 49 ratios below the limit";
+}
+
+TEST(Ratio, ProjectionsNeverReproduce) {
+  const auto verdict = [](double hours, Interval interval) {
+    return judge_projection(3.0, hours, interval, timing(0.10, false)).verdict;
+  };
+  EXPECT_EQ(verdict(3.0, {2.95, 3.05}), Verdict::kWithinTolerance);
+  EXPECT_EQ(verdict(2.0, {1.95, 2.05}), Verdict::kWithinTolerance);
+  EXPECT_EQ(verdict(3.4, {3.2, 3.6}), Verdict::kInconclusive);
+  EXPECT_EQ(verdict(4.0, {3.9, 4.1}), Verdict::kDiffersWorse);
 }
 
 TEST(ManyRows, HolmTurnsChanceFindingsIntoInconclusive) {
@@ -273,6 +336,70 @@ TEST(Rows, DivergedTrialsAreNotJustLeftOut) {
   EXPECT_EQ(unstable.verdict, Verdict::kDiffersWorse);
   EXPECT_THAT(unstable.reason, HasSubstr("2 of 6 trials diverged"));
   m.trials = {diverged, diverged};
+  EXPECT_EQ(make_rows(recipe, m)[0].judgement.verdict, Verdict::kDiffersWorse);
+}
+
+TEST(Rows, ATrialBelowHalfThePublishedValueCountsAsDiverged) {
+  const v1::Recipe recipe = recipe_of(R"(
+    expect { id: "a" metric: "accuracy" unit: "%" direction: HIGHER single { v: 93.4 } margin { absolute: 0.5 }
+             at { printed: "93.4" } })");
+  Measurements m;
+  m.trials = {trial(0.9338), trial(0.9342), trial(0.9335), trial(0.9340), trial(0.10)};
+  const Row row = make_rows(recipe, m)[0];
+  EXPECT_EQ(row.judgement.verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(row.measured_n, "4");
+  EXPECT_EQ(row.note, "1 of 5 trials failed");
+  m.trials.push_back(trial(0.11));
+  EXPECT_EQ(make_rows(recipe, m)[0].judgement.verdict, Verdict::kDiffersWorse);
+}
+
+TEST(Rows, DevicesDecideWhatAnAccuracyIsComparedWith) {
+  const v1::Recipe recipe = recipe_of(R"(
+    topology { nodes: 1 devices_per_node: 8 }
+    platform { device: "cpu" }
+    bench { id: "train" mode: TRAIN }
+    expect { id: "one" metric: "accuracy" unit: "%" direction: HIGHER single { v: 93.4 } margin { absolute: 0.5 }
+             scope { devices: 1 } decimals: 1 }
+    expect { id: "eight" metric: "accuracy" unit: "%" direction: HIGHER single { v: 93.4 } margin { absolute: 0.5 } decimals: 1 }
+    expect { id: "speed" bench: "train" metric: "throughput" unit: "img/s" direction: HIGHER single { v: 100 }
+             scope { devices: 1 batch: 8 } })");
+  Measurements m;
+  m.device = "cpu";
+  m.trials = {trial(0.9338), trial(0.9342), trial(0.9335)};
+  m.benches = {bench("train", 8, 100)};
+  std::vector<Row> rows = make_rows(recipe, m);
+  EXPECT_EQ(rows[0].judgement.verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(rows[1].judgement.verdict, Verdict::kNotRun);
+  EXPECT_THAT(rows[1].judgement.reason, HasSubstr("--emulate-devices 8"));
+  EXPECT_EQ(rows[2].judgement.verdict, Verdict::kReproduced);
+  m.devices = 8;
+  m.evidence = Evidence::kEmulated;
+  rows = make_rows(recipe, m);
+  EXPECT_EQ(rows[0].judgement.verdict, Verdict::kNotRun);
+  EXPECT_EQ(rows[1].judgement.verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(rows[1].evidence, Evidence::kEmulated);
+  EXPECT_EQ(rows[2].judgement.verdict, Verdict::kNotRun);
+}
+
+TEST(Rows, TimeIsProjectedWhereNobodyTrained) {
+  const v1::Recipe recipe = recipe_of(R"(
+    platform { device: "cpu" }
+    data { id: "t" role: "train" expect_samples: 1281167 }
+    training { epochs: 90 batch_per_device: 192 }
+    topology { nodes: 1 devices_per_node: 8 }
+    bench { id: "train" mode: TRAIN }
+    expect { id: "ttt" metric: "time_to_train" unit: "h" direction: LOWER single { v: 3.0 } })");
+  Measurements m;
+  m.device = "cpu";
+  EXPECT_EQ(make_rows(recipe, m)[0].judgement.verdict, Verdict::kNotRun);
+  m.benches = {bench("train", 192, 10723)};
+  m.benches[0].devices = 8;
+  const Row row = make_rows(recipe, m)[0];
+  EXPECT_EQ(row.evidence, Evidence::kProjected);
+  EXPECT_EQ(row.judgement.verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(row.measured, "2.98");
+  m.benches[0] = bench("train", 192, 5000);
+  m.benches[0].devices = 8;
   EXPECT_EQ(make_rows(recipe, m)[0].judgement.verdict, Verdict::kDiffersWorse);
 }
 

@@ -15,7 +15,7 @@
 #include "tools/recipe_run/run_record/machine.h"
 #include "tools/recipe_run/statistics/power.h"
 #include "tools/recipe_run/statistics/quantiles.h"
-#include "tools/recipe_run/verdict/published.h"
+#include "tools/recipe_run/verdict/expectation.h"
 
 namespace reciperun {
 namespace {
@@ -45,10 +45,10 @@ std::string training_text(const v1::Training& training) {
 }
 
 // What the published spread says about the number of seeds; "" if there is none.
-std::string power_text(const v1::Expect& expect, uint32_t count) {
+std::string power_text(const v1::Recipe& recipe, const v1::Expect& expect, uint32_t count) {
   const Published published = published_side(expect);
   const double margin =
-      expect.margin().absolute() > 0 ? expect.margin().absolute() : default_margin(expect);
+      expect.margin().absolute() > 0 ? expect.margin().absolute() : default_margin(recipe, expect);
   if (!expect.bench().empty() || !published.value) return "";
   if (!published.has_spread) {
     return "no published spread: judged by the margin ±" + shortest(margin) +
@@ -204,7 +204,7 @@ int plan_recipe(const fs::path& root, const std::string& name,
                            : "measured only") +
           "\n");
     for (const std::string& note :
-         {power_text(expect, recipe.trials().count()), bench_note(recipe, expect)}) {
+         {power_text(recipe, expect, recipe.trials().count()), bench_note(recipe, expect)}) {
       if (!note.empty()) print("    ↳ " + note + "\n");
     }
   }

@@ -7,7 +7,7 @@
 #include "tools/recipe_run/report/chart.h"
 #include "tools/recipe_run/statistics/distributions.h"
 #include "tools/recipe_run/statistics/quantiles.h"
-#include "tools/recipe_run/verdict/published.h"
+#include "tools/recipe_run/verdict/expectation.h"
 
 namespace reciperun {
 namespace {
@@ -129,8 +129,8 @@ std::string trials_plot(const Report& report) {
                                 [&](const Row& r) { return r.id == expect->id(); });
   if (row == report.rows.end() || row->values.empty()) return "";
   const Published published = published_side(*expect);
-  const double margin =
-      expect->margin().absolute() > 0 ? expect->margin().absolute() : default_margin(*expect);
+  const double margin = expect->margin().absolute() > 0 ? expect->margin().absolute()
+                                                        : default_margin(report.recipe, *expect);
   const Summary summary = summarise(row->values);
   std::vector<double> extent = row->values;
   if (published.value)

@@ -1,4 +1,5 @@
 // The largest and smallest of several runs.
+#include <algorithm>
 #include <boost/math/distributions/chi_squared.hpp>
 #include <cmath>
 #include <numbers>
@@ -35,6 +36,16 @@ class ExtremePivot {
     normalise(sds_);
   }
 
+  double cdf(double q) const {
+    double sum = 0;
+    for (const Node& mean : means_) {
+      for (const Node& sd : sds_) {
+        sum += mean.weight * sd.weight * std::pow(normal_cdf(mean.at + q * sd.at), k_);
+      }
+    }
+    return sum;
+  }
+
   double quantile(double p) const {
     double low = -60;
     double high = 60;
@@ -57,32 +68,34 @@ class ExtremePivot {
     for (Node& node : nodes) node.weight /= total;
   }
 
-  double cdf(double q) const {
-    double sum = 0;
-    for (const Node& mean : means_) {
-      for (const Node& sd : sds_) {
-        sum += mean.weight * sd.weight * std::pow(normal_cdf(mean.at + q * sd.at), k_);
-      }
-    }
-    return sum;
-  }
-
   int k_;
   std::vector<Node> means_;
   std::vector<Node> sds_;
 };
 
-}  // namespace
-
-Interval extreme_interval(const Summary& published, int k, bool maximum, double level) {
+void require_runs(const Summary& published, int k) {
   if (published.n < 2 || k < 1) {
     throw std::domain_error("an extreme needs two published runs and one of ours");
   }
+}
+
+}  // namespace
+
+Interval extreme_interval(const Summary& published, int k, bool maximum, double level) {
+  require_runs(published, k);
   const ExtremePivot pivot(k, published.n);
   const double low = pivot.quantile((1 - level) / 2) * published.sd;
   const double high = pivot.quantile((1 + level) / 2) * published.sd;
   return maximum ? Interval{published.mean + low, published.mean + high}
                  : Interval{published.mean - high, published.mean - low};
+}
+
+double extreme_two_sided_p(const Summary& published, int k, bool maximum, double value) {
+  require_runs(published, k);
+  const double off = maximum ? value - published.mean : published.mean - value;
+  if (published.sd == 0) return off == 0 ? 1 : 0;
+  const double below = ExtremePivot(k, published.n).cdf(off / published.sd);
+  return 2 * std::min(below, 1 - below);
 }
 
 double expected_maximum(int n) {

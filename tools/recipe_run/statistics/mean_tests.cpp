@@ -69,13 +69,44 @@ MeanComparison with_own_sd(const Summary& published, const Summary& ours) {
                              std::sqrt(variance + published.rounding_variance), ours.n - 1);
 }
 
+Interval MeanComparison::equivalence_interval(double level) const {
+  const double half = se == 0 ? 0 : student_quantile(1 - level, df) * se;
+  return {delta - half, delta + half};
+}
+
+Prediction predict(const Summary& published, int k) {
+  return predict_with_borrowed_sd(published, published, k);
+}
+
+Prediction predict_with_borrowed_sd(const Summary& published, const Summary& lender, int k) {
+  require_runs(lender, 2);
+  require_runs(published, 1);
+  if (k < 1) throw std::domain_error("prediction of no runs");
+  const double variance = lender.sd * lender.sd * (1.0 / k + 1.0 / published.n);
+  return {published.mean, std::sqrt(variance + published.rounding_variance), lender.n - 1.0};
+}
+
+Interval Prediction::interval(double level) const {
+  if (!(level > 0 && level < 1)) throw std::domain_error("prediction at no level");
+  const double half = se == 0 ? 0 : student_quantile(1 - (1 - level) / 2, df) * se;
+  return {mean - half, mean + half};
+}
+
+double Prediction::two_sided_p(double value) const {
+  if (se == 0) return value == mean ? 1 : 0;
+  return student_two_sided_p((value - mean) / se, df);
+}
+
 Interval prediction_interval(const Summary& published, int k, double level) {
-  require_runs(published, 2);
-  if (k < 1 || !(level > 0 && level < 1))
-    throw std::domain_error("prediction of no runs, or at no level");
-  const double t = student_quantile(1 - (1 - level) / 2, published.n - 1);
-  const double half = t * published.sd * std::sqrt(1.0 / k + 1.0 / published.n);
-  return {published.mean - half, published.mean + half};
+  return predict(published, k).interval(level);
+}
+
+double false_comfort(const Prediction& prediction, double drop) {
+  if (prediction.se == 0) return drop == 0 ? 1 : 0;
+  const double limit = student_quantile(0.975, prediction.df);
+  const double shift = drop / prediction.se;
+  return noncentral_t_cdf(limit, prediction.df, shift) -
+         noncentral_t_cdf(-limit, prediction.df, shift);
 }
 
 SdRatio sd_ratio(const Summary& published, const Summary& ours) {

@@ -21,6 +21,9 @@ struct MeanComparison {
   double p = 1;         // two-sided, of "no difference"
   Interval interval90;  // of the true difference: inside the margin is equivalence at 5 % (TOST)
   Interval interval95;
+
+  // The interval that two one-sided tests at `level` each look at; interval90 for 0.05.
+  Interval equivalence_interval(double level) const;
 };
 
 // Both n >= 2. Equal constants on both sides (se = 0) give a degenerate interval and p = 1,
@@ -36,8 +39,24 @@ MeanComparison with_borrowed_sd(const Summary& published, const Summary& lender,
 // 2) stands for both.
 MeanComparison with_own_sd(const Summary& published, const Summary& ours);
 
-// Where the mean of k new runs of the published system falls with probability `level`.
+// Where the mean of new runs of the published system falls.
+struct Prediction {
+  double mean = 0;
+  double se = 0;  // of one such mean about the published one, rounding of the latter included
+  double df = 0;
+
+  Interval interval(double level) const;
+  double two_sided_p(double value) const;
+};
+// The mean of k new runs, from a published mean and sd (n >= 2).
+Prediction predict(const Summary& published, int k);
+// The same where the published value (n >= 1) has no spread of its own and `lender` gives it.
+Prediction predict_with_borrowed_sd(const Summary& published, const Summary& lender, int k);
 Interval prediction_interval(const Summary& published, int k, double level);
+
+// Probability that a run which is truly worse by `drop` falls inside the 95 % interval all the
+// same.
+double false_comfort(const Prediction& prediction, double drop);
 
 // s / s_p with its interval for the true ratio, from the F distribution. Both n >= 2 and sd > 0.
 struct SdRatio {
@@ -52,6 +71,8 @@ Interval unremarkable_sd_ratio(int published_n, int own_n);
 // Where the largest (or smallest) of k new runs falls with probability `level`, given the published
 // mean and sd.
 Interval extreme_interval(const Summary& published, int k, bool maximum, double level = 0.95);
+// Two-sided probability of an extreme at least as far out as `value`.
+double extreme_two_sided_p(const Summary& published, int k, bool maximum, double value);
 
 // Expected maximum of n standard normal values.
 double expected_maximum(int n);

@@ -56,9 +56,9 @@ double mean_upper_ci(const std::vector<double>& values, double p) {
 
 std::optional<double> early_stop_bound(const std::vector<double>& sorted, double p) {
   const int n = static_cast<int>(sorted.size());
-  int t = -1;
+  int t = 0;
   while (t + 1 <= n && binomial_cdf(t + 1, n, 1 - p) < 0.01) ++t;
-  return t < 0 ? std::nullopt : at_rank(sorted, t == 0 ? n : n - t + 1);
+  return t == 0 ? std::nullopt : at_rank(sorted, n - t + 1);
 }
 
 double mean_of_segments(std::span<const double> samples, double p, int segments) {

@@ -11,15 +11,16 @@
 namespace reciperun {
 
 // For sorted x(1) <= ... <= x(n), all in the unit of the samples:
-//   NEAREST_RANK          x(ceil(np))                        the tool's own default
-//   LINEAR_TYPE7          interpolation at 1 + (n - 1)p      NumPy's default
-//   FLOOR_INDEX           x(floor(np) + 1)                   MLPerf LoadGen's print-out
-//   MAX_OF_LOWEST         x(floor(np))
-//   MEAN_OF_LOWEST        mean of x(1) .. x(floor(np)), after leaving out the `drop_slowest`
-//   largest MEAN_UPPER_CI         mean + z s / sqrt(n), population s, z for the two-sided level p
-//   EARLY_STOP_BOUND      x(n - t + 1), t the largest with P(Bin(n, 1-p) <= t) < 0.01; absent below
-//   459 samples at p99 MEAN_OF_SEGMENT_TYPE7 type 7 of each of `segments` equal parts in time
-//   order, averaged
+//   NEAREST_RANK           x(ceil(np))                    the tool's own default
+//   LINEAR_TYPE7           interpolation at 1 + (n - 1)p  NumPy's default
+//   FLOOR_INDEX            x(floor(np) + 1)               MLPerf LoadGen's print-out
+//   MAX_OF_LOWEST          x(floor(np))                   NVIDIA's BERT scripts
+//   MEAN_OF_LOWEST         mean of x(1) .. x(floor(np)), after leaving out the `drop_slowest`
+//   largest MEAN_UPPER_CI          mean + z s / sqrt(n), population s, z for the two-sided level p
+//   EARLY_STOP_BOUND       x(n - t + 1), t >= 1 the largest with P(Bin(n, 1-p) <= t) < 0.01:
+//   LoadGen's
+//                          result; absent below 64 samples at p90, 662 at p99
+//   MEAN_OF_SEGMENT_TYPE7  type 7 of each of `segments` equal parts in time order, averaged
 struct QuantileOptions {
   int drop_slowest = 0;
   int segments = 2;

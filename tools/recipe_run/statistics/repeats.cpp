@@ -91,6 +91,20 @@ RatioInterval ratio_interval(std::span<const double> a, std::span<const double> 
   return out;
 }
 
+double mann_whitney_two_sided_p(std::span<const double> a, std::span<const double> b) {
+  double u = 0;
+  for (double x : a) {
+    for (double y : b) u += x > y ? 1 : x == y ? 0.5 : 0;
+  }
+  const double total = static_cast<double>(a.size() * b.size());
+  const auto smaller = static_cast<size_t>(std::ceil(std::min(u, total - u)));
+  const std::vector<double> p =
+      mann_whitney_probabilities(static_cast<int>(a.size()), static_cast<int>(b.size()));
+  const double tail =
+      std::accumulate(p.begin(), p.begin() + static_cast<ptrdiff_t>(smaller) + 1, 0.0);
+  return std::min(1.0, 2 * tail);
+}
+
 std::vector<double> holm_adjusted(std::span<const double> p) {
   std::vector<size_t> order(p.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -35,6 +35,10 @@ RatioInterval ratio_interval(std::span<const double> a, std::span<const double> 
 // Largest U with P(Mann-Whitney(n, m) <= U) <= tail, or -1.
 int mann_whitney_critical(int n, int m, double tail);
 
+// Exact two-sided p of the Mann-Whitney test that a and b come from one distribution; ties count
+// one half each.
+double mann_whitney_two_sided_p(std::span<const double> a, std::span<const double> b);
+
 // Which of the p values are rejected at 5 % over the family, by Holm's step-down rule. Same order
 // as given.
 std::vector<bool> holm(std::span<const double> p);

@@ -11,8 +11,7 @@ namespace reciperun {
 
 struct Row {
   std::string id;
-  std::string group;  // "accuracy", "time to train", "training throughput", "inference throughput",
-                      // "latency"
+  std::string group;  // expectation.h
   std::string title;
   std::string unit;
   std::string published;  // as text; "—" if there is none
@@ -35,19 +34,5 @@ std::vector<Row> make_rows(const v1::Recipe& recipe, const Measurements& measure
 
 // What the gate rows say together. `require`: rows not run count too.
 Exit exit_of_rows(const std::vector<Row>& rows, bool require);
-
-// Factor from base units (fractions, seconds, items/s) to `unit`; fails on an unknown unit.
-double unit_factor(const std::string& unit);
-
-// Metric "accuracy:sd" is the statistic "sd" over trials of the metric "accuracy"; "" means their
-// mean.
-struct MetricName {
-  std::string base;
-  std::string statistic;  // "", "sd", "min", "max"
-};
-MetricName split_metric(const std::string& metric);
-
-// Default margin of a metric where the expectation gives none.
-double default_margin(const v1::Expect& expect);
 
 }  // namespace reciperun

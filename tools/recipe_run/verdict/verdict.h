@@ -36,7 +36,8 @@ struct Judgement {
   std::optional<double> delta;       // ours minus published
   std::optional<Interval> interval;  // 90 % of delta for means; of the ratio for timing rows
   bool interval_of_ratio = false;
-  std::optional<double> p;  // two-sided; set for every DIFFERS candidate, for Holm's correction
+  std::optional<double> p;      // two-sided; set for every DIFFERS candidate, for Holm's correction
+  bool more_runs_help = false;  // undecided, and more runs of ours could decide
   std::vector<std::pair<std::string, double>>
       inputs;  // everything needed to compute the verdict again
 };
