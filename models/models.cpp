@@ -11,6 +11,8 @@ constexpr std::array kModels{
                create_cnn},
     ModelEntry{"resnet18", "ResNet-18 of basic blocks, with a CIFAR or an ImageNet stem",
                create_resnet18},
+    ModelEntry{"unet_medical", "U-Net without padding for segmentation of micrographs",
+               create_unet_medical},
 };
 
 }  // namespace

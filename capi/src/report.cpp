@@ -37,7 +37,7 @@ void set_inputs(google::protobuf::RepeatedPtrField<InputRow>& rows,
     row.set_dtype(std::string(assay::to_text(input.dtype)));
     set_shape(*row.mutable_sample_shape(), input.sample.span());
     row.set_classes(static_cast<double>(input.classes));
-    row.set_label(input.classes > 0);
+    row.set_label(input.is_label());
   }
 }
 

@@ -121,6 +121,17 @@ assay_status assay_trainer_eval(assay_trainer* t, const assay_tensor* const* bat
   });
 }
 
+assay_status assay_trainer_scalar(assay_trainer* t, assay_str name, double* value,
+                                  assay_error** err) {
+  return guard(err, [&] {
+    assay_trainer& trainer = not_null(t, "t");
+    double& found = not_null(value, "value");
+    const std::string_view wanted = to_text(name, "name");
+    const ExclusiveUse use(trainer.model->access(), "trainer or its model");
+    found = trainer.trainer.scalar(wanted);
+  });
+}
+
 assay_status assay_trainer_set(assay_trainer* t, assay_str key, double value, assay_error** err) {
   return guard(err, [&] {
     assay_trainer& trainer = not_null(t, "t");

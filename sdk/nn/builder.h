@@ -29,6 +29,11 @@ struct InputSpec {
   Dims sample;  // without the batch axis
   int64_t classes =
       0;  // > 0 for class labels: values must be in [0, classes), or -1 for padding in evaluation
+  // Weights of the classes of every pixel; a sample of zeros is padding in evaluation.
+  bool dense_target = false;
+
+  // Known only where the answer is: prediction does without.
+  bool is_label() const { return classes > 0 || dense_target; }
 };
 
 class Builder {

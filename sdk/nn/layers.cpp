@@ -23,10 +23,11 @@ ValueId conv2d(Builder& b, std::string_view name, ValueId x, const Conv2dConfig&
                               .pad_begin = config.padding,
                               .pad_end = config.padding,
                               .groups = config.groups};
-  const ValueId w = b.parameter("weight", weight, kaiming_normal_fan_out(weight));
+  const ValueId w = b.parameter("weight", weight, config.init(weight));
   if (!config.bias) return b.graph().emit1(Conv2d{.geometry = geometry}, {x, w});
-  const ValueId bias =
-      b.parameter("bias", {config.channels}, uniform_fan_in(weight.numel() / config.channels));
+  const ValueId bias = b.parameter(
+      "bias", {config.channels},
+      config.zero_bias ? constant(0) : uniform_fan_in(weight.numel() / config.channels));
   return b.graph().emit1(Conv2d{.geometry = geometry, .has_bias = true}, {x, w, bias});
 }
 

@@ -25,9 +25,10 @@ struct Conv2dConfig {
   std::array<int64_t, 2> padding{0, 0};  // on both sides of rows and columns
   int64_t groups = 1;
   bool bias = true;
+  Initializer (*init)(const Dims& weight) = kaiming_normal_fan_out;
+  bool zero_bias = false;  // initial biases 0; otherwise as PyTorch draws them, uniform_fan_in
 };
-// x [N,H,W,C] -> [N,P,Q,channels]. Parameters: weight [K,R,S,C/groups] (kaiming_normal_fan_out),
-// bias [K].
+// x [N,H,W,C] -> [N,P,Q,channels]. Parameters: weight [K,R,S,C/groups], bias [K].
 ValueId conv2d(Builder& b, std::string_view name, ValueId x, const Conv2dConfig& config);
 
 struct BatchNormConfig {

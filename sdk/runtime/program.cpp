@@ -26,6 +26,12 @@ const Program::Slot& Program::output(std::string_view name) const {
   return find_slot(outputs_, name, "output");
 }
 
+const Program::Slot* Program::find_output(std::string_view name) const {
+  const auto slot = std::find_if(outputs_.begin(), outputs_.end(),
+                                 [&](const Slot& candidate) { return candidate.name == name; });
+  return slot == outputs_.end() ? nullptr : &*slot;
+}
+
 void Program::set_learning_rate(float value) {
   if (learning_rate_ != nullptr) backend_->write(learning_rate_, &value, sizeof value);
 }

@@ -45,6 +45,7 @@ class Program {
   };
   const Slot& input(std::string_view name) const;
   const Slot& output(std::string_view name) const;
+  const Slot* find_output(std::string_view name) const;  // null if there is none
   const std::vector<Slot>& inputs() const { return inputs_; }
   const std::vector<Slot>& outputs() const { return outputs_; }
 

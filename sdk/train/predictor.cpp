@@ -17,7 +17,7 @@ Predictor::Predictor(const ModelInstance& instance, PredictorOptions options)
   snapshot_->segments().copy_from(instance.segments(), Role::kStatistic, Role::kStatistic);
   snapshot_->mark_initialized();
   for (const nn::InputSpec& spec : instance.model().inputs()) {
-    if (spec.classes == 0) inputs_.push_back(spec);
+    if (!spec.is_label()) inputs_.push_back(spec);
   }
 }
 

@@ -57,6 +57,21 @@ void check_labels(const HostTensor& tensor, const nn::InputSpec& spec, bool allo
   }
 }
 
+int64_t labelled_rows(const HostTensor& tensor) {
+  const auto* labels = static_cast<const int32_t*>(tensor.data);
+  return std::count_if(labels, labels + tensor.dims.numel(),
+                       [](int32_t label) { return label >= 0; });
+}
+
+int64_t rows_with_target(const HostTensor& tensor) {
+  const auto* target = static_cast<const float*>(tensor.data);
+  const int64_t elems = tensor.dims.numel() / tensor.dims[0];
+  int64_t rows = 0;
+  for (int64_t row = 0; row < tensor.dims[0]; ++row, target += elems)
+    rows += std::any_of(target, target + elems, [](float weight) { return weight != 0; });
+  return rows;
+}
+
 template <class T>
 void write_state(Segments& segments, std::string_view name, T value) {
   segments.backend().write(segments.tensor(name, Role::kState).data, &value, sizeof value);
@@ -203,6 +218,7 @@ StepInfo Trainer::step(std::span<const HostTensor> batch) {
   set_scalars(step);
   StepInfo info = begin_info();
   step.run(&cancel_);
+  last_program_ = &step;
   info.loss = last_loss_ = read_scalar(step, "loss");
   finish_update(step, info);
   ++batches_;
@@ -222,6 +238,7 @@ StepInfo Trainer::backward(std::span<const HostTensor> batch) {
   set_scalars(half);
   StepInfo info = begin_info();
   half.run(&cancel_);
+  last_program_ = &half;
   info.loss = last_loss_ = read_scalar(half, "loss");
   ++micro_step_, ++batches_;
   samples_ += config_.batch_size();
@@ -255,14 +272,28 @@ EvalSums Trainer::eval(std::span<const HostTensor> batch, bool use_ema) {
   Program& eval = eval_program(use_ema);
   load_batch(eval, batch, config_.eval_batch_size(), true);
   eval.run(&cancel_);
-  EvalSums sums{read_scalar(eval, "loss"), read_scalar(eval, "top1"), read_scalar(eval, "top5"), 0};
+  last_program_ = &eval;
+  EvalSums sums{read_scalar(eval, "loss"), 0, 0, 0};
+  if (eval.find_output("top1") != nullptr) {
+    sums.top1 = read_scalar(eval, "top1");
+    sums.top5 = read_scalar(eval, "top5");
+  }
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (inputs_[i].classes == 0) continue;
-    const auto* labels = static_cast<const int32_t*>(batch[i].data);
-    sums.samples = std::count_if(labels, labels + batch[i].dims.numel(),
-                                 [](int32_t label) { return label >= 0; });
+    if (inputs_[i].classes > 0) sums.samples = labelled_rows(batch[i]);
+    if (inputs_[i].dense_target) sums.samples = rows_with_target(batch[i]);
   }
   return sums;
+}
+
+double Trainer::scalar(std::string_view output) {
+  require(last_program_ != nullptr, Code::kInvalid, "no batch was trained or evaluated yet");
+  const Program::Slot* slot = last_program_->find_output(output);
+  if (slot != nullptr && slot->type == ValueType{}) return read_scalar(*last_program_, output);
+  std::string known;
+  for (const Program::Slot& candidate : last_program_->outputs()) {
+    if (candidate.type == ValueType{}) known += cat(known.empty() ? "" : ", ", candidate.name);
+  }
+  fail(Code::kNotFound, cat("the last batch gave no scalar \"", output, "\"; it gave ", known));
 }
 
 void Trainer::set(std::string_view key, double value) {

@@ -37,7 +37,8 @@ struct StepInfo {
   bool skipped = false;  // dynamic loss scaling met a NaN or infinity: nothing was updated
 };
 
-// Sums over the rows of one evaluation batch whose label is not -1.
+// Sums over the samples of one evaluation batch, padding left out. 0 where a model has no such
+// output.
 struct EvalSums {
   double loss = 0;
   double top1 = 0;
@@ -60,8 +61,12 @@ class Trainer {
   // backward is kInvalid.
   StepInfo backward(std::span<const HostTensor> batch);
   StepInfo apply();
-  // Evaluates one batch [eval_batch_size, sample...]; rows of label -1 do not count.
+  // Evaluates one batch [eval_batch_size, sample...]; rows of label -1, or of a target that is zero
+  // everywhere, do not count.
   EvalSums eval(std::span<const HostTensor> batch, bool use_ema = false);
+  // A scalar output of the model for the last batch trained or evaluated: "dice_loss", "top1". A
+  // mean over the batch in training, a sum in evaluation. kNotFound, listing the names.
+  double scalar(std::string_view output);
 
   // "learning_rate" (the rate at schedule factor 1), "loss_scale". Unknown keys fail with
   // kNotFound.
@@ -111,6 +116,7 @@ class Trainer {
   int64_t batches_ = 0;  // micro-batches since the beginning: drives dropout
   int64_t samples_ = 0;
   double last_loss_ = 0;
+  Program* last_program_ = nullptr;  // of the last batch trained or evaluated
 };
 
 }  // namespace assay::train

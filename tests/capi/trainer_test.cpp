@@ -33,6 +33,22 @@ TEST_F(TrainerTest, LearnsAndCounts) {
   EXPECT_EQ(eval.top5, 5);  // of three classes
 }
 
+TEST_F(TrainerTest, ScalarsOfTheLastBatch) {
+  const auto model = make_model();
+  const auto trainer = make_trainer(model.get());
+  double value = 0;
+  fails(ASSAY_E_INVALID, assay_trainer_scalar, trainer.get(), text("loss"), &value);
+  const assay_step_info first = step(trainer.get(), batch);
+  ok(assay_trainer_scalar, trainer.get(), text("loss"), &value);
+  EXPECT_EQ(value, first.loss);
+  EXPECT_THAT(fails(ASSAY_E_NOT_FOUND, assay_trainer_scalar, trainer.get(), text("top1"), &value),
+              HasSubstr("loss"));
+  assay_eval_info eval{.struct_size = sizeof eval};
+  ok(assay_trainer_eval, trainer.get(), batch.tensors(), size_t{2}, 0u, &eval);
+  ok(assay_trainer_scalar, trainer.get(), text("top1"), &value);
+  EXPECT_EQ(value, eval.top1);
+}
+
 TEST_F(TrainerTest, SameSeedSameBits) {
   std::vector<std::byte> weights[2];
   for (auto& result : weights) {

@@ -615,7 +615,7 @@ enum { ASSAY_EVAL_EMA = 1 /* with the moving averages; needs optimizer.ema_decay
 typedef struct assay_eval_info {
   size_t struct_size;
   const assay_ext *next;
-  int64_t samples; /* rows that counted: those whose label is not -1 */
+  int64_t samples; /* rows that counted: not padding (label -1, or a target of zeros) */
   double loss_sum; /* nats, over these rows */
   double top1;     /* how many were classified right */
   double top5;     /* ... or among the five best */
@@ -624,12 +624,22 @@ typedef struct assay_eval_info {
 
 /* Evaluates one batch with the statistics of training, without dropout; changes nothing. Mode is
  * the call: there is no switch to forget.
- *   batch   as for step, of eval_batch_size rows; rows of label -1 are padding
+ *   batch   as for step, of eval_batch_size rows; rows of label -1, or of a dense
+ *           target that is zero everywhere, are padding
  *   errors  as assay_trainer_step, less ASSAY_E_NONFINITE
  *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_eval(assay_trainer *t, const assay_tensor *const *batch,
                                           size_t n, uint32_t flags, assay_eval_info *info,
                                           assay_error **err);
+
+/* A number that the model computes besides its loss, for the last batch trained or evaluated:
+ * "cross_entropy", "dice_loss" (unet_medical), "top1" (classifiers, in evaluation), ...
+ *   value   a mean over the batch after training, a sum over its samples after evaluation
+ *   errors  ASSAY_E_NOT_FOUND, listing the names; ASSAY_E_INVALID: before the first batch;
+ *           ASSAY_E_BUSY
+ *   threads alone   since 1.0, provisional */
+ASSAY_API assay_status assay_trainer_scalar(assay_trainer *t, assay_str name, double *value,
+                                            assay_error **err);
 
 /* Changes a setting between steps.
  *   key     "learning_rate" (the rate at schedule factor 1) or "loss_scale"

@@ -1,0 +1,134 @@
+// U-Net for membranes in electron micrographs, as its published TensorFlow implementation has it:
+// no padding in 3x3 convolutions, transposed convolutions of 3x3 with ReLU for upsampling, crops of
+// the encoder's outputs beside them, dropout at the bottom only, no normalisation. It differs from
+// arXiv:1505.04597 in window and activation of the upsampling and in the dropout.
+#include "models/model_config.pb.h"
+#include "models/models.h"
+#include "sdk/base/proto_json.h"
+#include "sdk/nn/segmentation.h"
+
+namespace assay::models {
+namespace {
+
+UnetMedicalConfig with_defaults(UnetMedicalConfig config) {
+  if (config.image_size() == 0)
+    config.mutable_image()->Add(572), config.mutable_image()->Add(572),
+        config.mutable_image()->Add(1);
+  if (config.classes() == 0) config.set_classes(2);
+  if (config.width() == 0) config.set_width(64);
+  if (config.depth() == 0) config.set_depth(4);
+  if (!config.has_dropout()) config.set_dropout(0.5);
+  return config;
+}
+
+// Side of the output for a side of the input; 0 if some level has an odd size or vanishes.
+int64_t output_side(int64_t side, int64_t depth) {
+  for (int64_t level = 0; level < depth; ++level) {
+    side -= 4;
+    if (side < 2 || side % 2 != 0) return 0;
+    side /= 2;
+  }
+  side -= 4;
+  for (int64_t level = 0; level < depth && side > 0; ++level) side = 2 * side - 4;
+  return std::max<int64_t>(side, 0);
+}
+
+void check(const UnetMedicalConfig& config) {
+  const auto in_range = [](std::string_view key, int64_t value, int64_t low, int64_t high) {
+    require(value >= low && value <= high, Code::kInvalid, "unet_medical: ", key, " must be in [",
+            low, ", ", high, "], got ", value);
+  };
+  require(config.image_size() == 3, Code::kInvalid,
+          "unet_medical: image must be [rows, columns, channels], got ", config.image_size(),
+          " numbers");
+  for (const int64_t size : config.image()) in_range("image sizes", size, 1, 16384);
+  in_range("classes", config.classes(), 2, 1024);
+  in_range("width", config.width(), 1, 1024);
+  in_range("depth", config.depth(), 1, 6);
+  require(config.dropout() >= 0 && config.dropout() < 1, Code::kInvalid,
+          "unet_medical: dropout must be in [0, 1), got ", config.dropout());
+  for (const int64_t side : {config.image(0), config.image(1)}) {
+    if (output_side(side, config.depth()) > 0) continue;
+    int64_t next = side;
+    while (output_side(next, config.depth()) == 0) ++next;
+    fail(Code::kInvalid, cat("unet_medical: an image of ", side,
+                             " pixels gives an odd size at one "
+                             "of the ",
+                             config.depth(), " poolings; the next that fits is ", next));
+  }
+}
+
+class UnetMedical : public nn::Model {
+ public:
+  explicit UnetMedical(const UnetMedicalConfig& config) : config_(config) {
+    check(config_);
+    inputs_ = {{.name = "image", .sample = {config.image(0), config.image(1), config.image(2)}},
+               {.name = "target",
+                .sample = {output_side(config.image(0), config.depth()),
+                           output_side(config.image(1), config.depth()), config.classes()},
+                .dense_target = true}};
+  }
+
+  std::string architecture() const override { return "unet_medical"; }
+  std::string config_json() const override { return to_json(config_); }
+  std::vector<nn::InputSpec> inputs() const override { return inputs_; }
+
+  nn::Head forward(nn::Builder& b, float label_smoothing) const override {
+    require(label_smoothing == 0, Code::kUnsupported, "unet_medical has no label smoothing");
+    ValueId x = b.input(inputs_[0]);
+    std::vector<ValueId> skips;
+    for (int64_t level = 0; level < config_.depth(); ++level) {
+      const auto scope = b.scope(cat("down", level + 1));
+      skips.push_back(x = two_convolutions(b, x, channels(level)));
+      x = nn::max_pool(b, x, 2, 2);
+    }
+    x = bottom(b, x);
+    for (int64_t level = config_.depth() - 1; level >= 0; --level)
+      x = up(b, level, x, skips[static_cast<size_t>(level)]);
+    const nn::Conv2dConfig pointwise{.channels = config_.classes(),
+                                     .kernel = {1, 1},
+                                     .init = nn::glorot_uniform,
+                                     .zero_bias = true};
+    return nn::segmentation_head(b, nn::conv2d(b, "output", x, pointwise));
+  }
+
+ private:
+  int64_t channels(int64_t level) const { return config_.width() << level; }
+
+  static ValueId relu(nn::Builder& b, ValueId x) {
+    return nn::activation(b, ActivationKind::kRelu, x);
+  }
+
+  static ValueId two_convolutions(nn::Builder& b, ValueId x, int64_t channels) {
+    const nn::Conv2dConfig config{
+        .channels = channels, .init = nn::glorot_uniform, .zero_bias = true};
+    x = relu(b, nn::conv2d(b, "conv1", x, config));
+    return relu(b, nn::conv2d(b, "conv2", x, config));
+  }
+
+  ValueId bottom(nn::Builder& b, ValueId x) const {
+    const auto scope = b.scope("bottom");
+    x = two_convolutions(b, x, channels(config_.depth()));
+    return nn::dropout(b, "dropout", x, static_cast<float>(config_.dropout()));
+  }
+
+  ValueId up(nn::Builder& b, int64_t level, ValueId x, ValueId skip) const {
+    const auto scope = b.scope(cat("up", level + 1));
+    x = relu(b, nn::conv2d_transpose_3x3_double(b, "transpose", x, channels(level)));
+    const ValueId beside = nn::centre_crop(b, skip, b.dims(x)[1], b.dims(x)[2]);
+    return two_convolutions(b, nn::concat_channels(b, x, beside), channels(level));
+  }
+
+  UnetMedicalConfig config_;
+  std::vector<nn::InputSpec> inputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<nn::Model> create_unet_medical(std::string_view config_json) {
+  UnetMedicalConfig config;
+  parse_json(config_json, config, "unet_medical configuration");
+  return std::make_unique<UnetMedical>(with_defaults(config));
+}
+
+}  // namespace assay::models

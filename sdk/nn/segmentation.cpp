@@ -1,0 +1,62 @@
+#include "sdk/nn/segmentation.h"
+
+#include <cmath>
+
+namespace assay::nn {
+
+Initializer glorot_uniform(const Dims& weight) {
+  const auto fans = static_cast<double>(weight[1] * weight[2] * (weight[0] + weight[3]));
+  return {Initializer::Kind::kUniform, std::sqrt(6.0 / fans)};
+}
+
+ValueId conv2d_transpose_3x3_double(Builder& b, std::string_view name, ValueId x,
+                                    int64_t channels) {
+  const auto scope = b.scope(name);
+  const Dims in = b.dims(x);
+  require(in.rank() == 4, Code::kInvalid, b.graph().scope(),
+          ": transposed convolution needs x [N,H,W,C], got ", in);
+  const Dims weight{in[3], 3, 3, channels};
+  const ValueId w = b.parameter("weight", weight, glorot_uniform(weight));
+  const ValueId bias = b.parameter("bias", {channels}, constant(0));
+  const Conv2dTranspose op{.geometry = {.stride = {2, 2}, .pad_begin = {0, 0}, .pad_end = {1, 1}},
+                           .y_dims = {in[0], 2 * in[1], 2 * in[2], channels},
+                           .has_bias = true};
+  return b.graph().emit1(op, {x, w, bias});
+}
+
+ValueId centre_crop(Builder& b, ValueId x, int64_t rows, int64_t columns) {
+  const Dims in = b.dims(x);
+  require(in.rank() == 4 && rows <= in[1] && columns <= in[2], Code::kInvalid, b.graph().scope(),
+          ": cannot crop ", rows, " x ", columns, " out of ", in);
+  return b.graph().emit1(Slice{.begin = {0, (in[1] - rows) / 2, (in[2] - columns) / 2, 0},
+                               .dims = {in[0], rows, columns, in[3]}},
+                         {x});
+}
+
+ValueId concat_channels(Builder& builder, ValueId a, ValueId b) {
+  return builder.graph().emit1(Concat{builder.dims(a).rank() - 1}, {a, b});
+}
+
+Head segmentation_head(Builder& b, ValueId logits) {
+  Head head;
+  Graph& g = b.graph();
+  const Dims dims = b.dims(logits);
+  if (b.mode() == Mode::kPredict) {
+    const ValueId rows = g.emit1(Reshape{{dims.numel() / dims.back(), dims.back()}}, {logits});
+    const ValueId probabilities = g.emit1(Reshape{dims}, {g.emit1(Softmax{}, {rows})});
+    head.outputs = {{"logits", logits}, {"probabilities", probabilities}};
+    return head;
+  }
+  const ValueId target =
+      b.input({.name = "target", .sample = {dims[1], dims[2], dims[3]}, .dense_target = true});
+  const ValueId cross_entropy = g.emit1(PixelCrossEntropy{b.training()}, {logits, target});
+  const ValueId dice = g.emit1(SoftDiceLoss{.mean = b.training()}, {logits, target});
+  head.loss = g.emit1(Add{}, {cross_entropy, dice});
+  head.outputs = {{"loss", head.loss},
+                  {"cross_entropy", cross_entropy},
+                  {"dice_loss", dice},
+                  {"logits", logits}};
+  return head;
+}
+
+}  // namespace assay::nn

@@ -1,0 +1,33 @@
+// Blocks of networks that label every pixel: what they need beyond layers.h. Each layer with
+// parameters opens the scope `name` for them.
+#pragma once
+
+#include <string_view>
+
+#include "sdk/nn/layers.h"
+
+namespace assay::nn {
+
+// Glorot & Bengio (2010): uniform in +-sqrt(6 / (fan_in + fan_out)), for weights [K,R,S,C] of
+// convolutions and [C,R,S,K] of transposed ones. TensorFlow's default.
+Initializer glorot_uniform(const Dims& weight);
+
+// Transposed convolution that doubles rows and columns, with TensorFlow's SAME rule: window 3,
+// stride 2, the last row and column of the full result dropped. x [N,P,Q,C] -> [N,2P,2Q,channels].
+// Parameters: weight [C,3,3,channels] (glorot_uniform), bias [channels] (zero).
+ValueId conv2d_transpose_3x3_double(Builder& b, std::string_view name, ValueId x, int64_t channels);
+
+// The middle rows x columns of images [N,H,W,C]; the smaller half of an odd rest is cut at the top
+// and left.
+ValueId centre_crop(Builder& b, ValueId x, int64_t rows, int64_t columns);
+// Images of equal size as one: channels of a, then of b.
+ValueId concat_channels(Builder& builder, ValueId a, ValueId b);
+
+// logits [N,H,W,C]; loss = cross-entropy per pixel + soft DICE. The input called `target`,
+// [N,H,W,C] f32, weighs the classes of every pixel.
+//   training    loss, cross_entropy, dice_loss (means over the images), logits
+//   evaluation  the same as sums over the images: 1 - dice_loss / images is the score
+//   prediction  logits, probabilities (both [N,H,W,C])
+Head segmentation_head(Builder& b, ValueId logits);
+
+}  // namespace assay::nn
