@@ -5,7 +5,7 @@
 namespace assay::datasets {
 
 std::span<const DatasetEntry> dataset_entries() {
-  static const DatasetEntry entries[] = {kFashionMnist};
+  static const DatasetEntry entries[] = {kFashionMnist, kCifar10, kImagenet};
   return entries;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "sdk/data/image_reader.h"
 #include "sdk/data/manifest.h"
 #include "sdk/data/transform.h"
 
@@ -22,6 +23,10 @@ struct ConvertOptions {
   int shards = 0;
   // Replace what the folder holds, even another data set.
   bool overwrite = false;
+  // Threads that read and check files, where a data set has use for them.
+  int threads = 1;
+  // For files of other formats than JPEG; may be empty.
+  data::ImageReader read_image = {};
   // Called now and then; returning false cancels, and nothing stays behind.
   data::ProgressFunction progress = {};
 };
@@ -32,12 +37,15 @@ struct DatasetEntry {
   std::string_view licence;
   // Where Debian or another package puts the source; "" if nowhere.
   std::string_view default_source;
-  // Returns at once when the folder already holds the same data set from the same files.
-  // kNotFound, kFormat for the source; kIo, kBusy, kInvalid for the output; kCancelled.
+  // Returns at once when the folder already holds the same data set from the same files. Stopped,
+  // it leaves nothing, or what the next call continues from (data::WhenStopped). kNotFound, kFormat
+  // for the source; kIo, kBusy, kInvalid for the output; kCancelled.
   data::DatasetManifest (*convert)(const ConvertOptions& options);
-  // `config_json` is the JSON text of the data set's transform message ("" is all defaults; for
-  // images assay.data.ImageTransformConfig). kInvalid for unknown keys and senseless values.
-  data::Transform (*make_transform)(std::string_view config_json);
+  // How records of the data set become samples. `config_json` is the JSON text of its transform
+  // message ("" is all defaults; assay.data.ImageTransformConfig for images of one size,
+  // JpegTransformConfig for photographs). kInvalid for unknown keys and senseless values.
+  data::Transform (*make_transform)(const data::DatasetManifest& manifest,
+                                    std::string_view config_json);
 };
 
 std::span<const DatasetEntry> dataset_entries();
@@ -46,6 +54,8 @@ std::span<const DatasetEntry> dataset_entries();
 const DatasetEntry& find_dataset(std::string_view name);
 
 // Defined in <name>.cpp.
+extern const DatasetEntry kCifar10;
 extern const DatasetEntry kFashionMnist;
+extern const DatasetEntry kImagenet;
 
 }  // namespace assay::datasets

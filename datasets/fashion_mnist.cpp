@@ -102,7 +102,7 @@ data::DatasetManifest convert(const ConvertOptions& options) {
   return writer.manifest();
 }
 
-data::Transform make_transform(std::string_view config_json) {
+data::Transform make_transform(const data::DatasetManifest&, std::string_view config_json) {
   data::ImageTransformConfig config;
   parse_json(config_json, config, "fashion_mnist transform");
   return data::make_image_transform({{kHeight, kWidth, 1}, kClasses}, config);

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/packages.sh
 
-ensure_packages "${build_packages[@]}" "${data_packages[@]}" "${test_packages[@]}"
+ensure_packages "${build_packages[@]}" "${picture_packages[@]}" "${data_packages[@]}" "${test_packages[@]}"
 mkdir -p build
 
 say "Checking which layer includes which, and the formatting"

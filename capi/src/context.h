@@ -7,6 +7,7 @@
 
 #include "assay/assay.h"
 #include "capi/src/counted_backend.h"
+#include "sdk/data/image_reader.h"
 
 namespace assay::capi {
 
@@ -26,6 +27,9 @@ class Context {
   }
 
   void interrupt() const;
+
+  // The host's decoder of image files; empty when it brought none.
+  data::ImageReader image_reader() const;
 
  private:
   friend class Operation;

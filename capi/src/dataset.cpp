@@ -77,6 +77,8 @@ assay_status assay_dataset_convert(const assay_context* c, assay_str name, assay
     const datasets::DatasetEntry& entry = datasets::find_dataset(to_text(name, "name"));
     datasets::ConvertOptions options = convert_options(entry, source, target, options_json);
     const Operation operation(context);
+    options.threads = context.backend()->info().threads;
+    options.read_image = context.image_reader();
     options.progress = progress_function(operation, progress, user);
     const data::DatasetManifest manifest = entry.convert(options);
     context.log(ASSAY_LOG_INFO, "dataset", entry.name, " is in ", options.output);

@@ -50,7 +50,7 @@ std::shared_ptr<LoaderCore> open_loader(const std::shared_ptr<const Context>& co
   const data::DatasetManifest manifest = data::read_manifest(folder);
   return std::make_shared<LoaderCore>(
       context, manifest.dataset(), split, data::open_split(folder, manifest, split),
-      datasets::find_dataset(manifest.dataset()).make_transform(transform_json), config);
+      datasets::find_dataset(manifest.dataset()).make_transform(manifest, transform_json), config);
 }
 
 LoaderReport describe(const LoaderCore& core) {

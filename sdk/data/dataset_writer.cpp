@@ -7,24 +7,31 @@
 #include <cstdio>
 
 #include "sdk/base/error.h"
+#include "sdk/base/proto_json.h"
+#include "sdk/data/ordered_map.h"
 
 namespace assay::data {
 namespace {
 
 constexpr int64_t kRecordsPerReport = 256;
+constexpr int64_t kEntriesPerReport = 16;  // whole files, each some milliseconds
 
 File prepare_folder(const std::string& folder) {
   make_directories(folder);
   return File::lock_folder(folder, "converting a data set");
 }
 
-// The manifest as it was planned: without what only writing finds out.
-DatasetManifest without_results(DatasetManifest manifest) {
+// The manifest as it was planned: without what only writing finds out. That includes the numbers of
+// records where entries may be left out; sources and names of shards stand for them.
+DatasetManifest without_results(DatasetManifest manifest, WhenStopped when_stopped) {
   for (DatasetSplit& split : *manifest.mutable_splits()) {
     split.clear_content_sha256();
+    if (when_stopped == WhenStopped::kKeep) split.clear_records();
     for (Shard& shard : *split.mutable_shards()) {
       shard.clear_bytes();
       shard.clear_crc32c();
+      shard.clear_findings();
+      if (when_stopped == WhenStopped::kKeep) shard.clear_records();
     }
   }
   return manifest;
@@ -52,12 +59,12 @@ void remove_shards(const std::string& folder, const DatasetManifest& manifest) {
   }
 }
 
-std::string to_json_lines(const DatasetManifest& manifest) {
+std::string to_json_lines(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
   options.preserve_proto_field_names = true;
   std::string text;
-  const auto status = google::protobuf::util::MessageToJsonString(manifest, &text, options);
+  const auto status = google::protobuf::util::MessageToJsonString(message, &text, options);
   require(status.ok(), Code::kInternal, "printing a manifest: ", status.ToString());
   return text;
 }
@@ -80,8 +87,12 @@ void plan_split(DatasetManifest& plan, const std::string& name, int64_t records,
   }
 }
 
-DatasetWriter::DatasetWriter(const std::string& folder, DatasetManifest plan, bool overwrite)
-    : folder_(folder), lock_(prepare_folder(folder)), manifest_(std::move(plan)) {
+DatasetWriter::DatasetWriter(const std::string& folder, DatasetManifest plan, bool overwrite,
+                             WhenStopped when_stopped)
+    : folder_(folder),
+      lock_(prepare_folder(folder)),
+      manifest_(std::move(plan)),
+      when_stopped_(when_stopped) {
   manifest_.set_format_version(kManifestVersion);
   const std::string manifest_path = join_path(folder_, kManifestName);
   if (path_exists(manifest_path)) {
@@ -92,7 +103,8 @@ DatasetWriter::DatasetWriter(const std::string& folder, DatasetManifest plan, bo
     } catch (const Error&) {
       if (!overwrite) throw;  // not ours to replace without being told
     }
-    const bool same = MessageDifferencer::Equals(without_results(found), manifest_);
+    const bool same = MessageDifferencer::Equals(without_results(found, when_stopped_),
+                                                 without_results(manifest_, when_stopped_));
     require(same || overwrite, Code::kInvalid, folder_, " already holds data set ", found.dataset(),
             " made from other files or in other shards; choose another folder or ask to overwrite");
     if (same && shards_present(folder_, found)) {
@@ -103,11 +115,13 @@ DatasetWriter::DatasetWriter(const std::string& folder, DatasetManifest plan, bo
     remove_file(manifest_path);  // before its shards change under it
     remove_shards(folder_, found);
   }
+  plan_sha256_ = sha256_hex(to_json_lines(without_results(manifest_, when_stopped_)));
   remove_leftovers();
+  continue_from_log();
 }
 
 DatasetWriter::~DatasetWriter() {
-  if (!complete_) {
+  if (!complete_ && when_stopped_ == WhenStopped::kRemove) {
     for (const std::string& path : written_) ::unlink(path.c_str());
   }
   if (!complete_) ::rmdir(folder_.c_str());  // refuses where anything of others is left
@@ -119,22 +133,75 @@ void DatasetWriter::remove_leftovers() {
   }
 }
 
+// Takes over what an earlier conversion by the same plan finished; removes what another left.
+void DatasetWriter::continue_from_log() {
+  const std::string path = join_path(folder_, kConversionLogName);
+  if (!path_exists(path)) return;
+  ConversionLog log;
+  try {
+    parse_json(read_file(path), log, path);
+  } catch (const Error&) {  // not a log: what it may have stood for is written again
+    log.Clear();
+  }
+  const bool same = log.plan_sha256() == plan_sha256_ && when_stopped_ == WhenStopped::kKeep;
+  if (same) {
+    for (const Shard& shard : log.finished()) finished_[shard.file()] = shard;
+    return;
+  }
+  DatasetManifest others;
+  *others.add_splits()->mutable_shards() = log.finished();
+  remove_shards(folder_, others);
+  remove_file(path);
+}
+
+void DatasetWriter::note_finished(const Shard& shard) {
+  finished_[shard.file()] = shard;
+  if (when_stopped_ == WhenStopped::kRemove) return;
+  ConversionLog log;
+  log.set_plan_sha256(plan_sha256_);
+  for (const auto& [file, finished] : finished_) *log.add_finished() = finished;
+  write_file_atomic(join_path(folder_, kConversionLogName), to_json_lines(log));
+}
+
+DatasetSplit& DatasetWriter::planned_split(const std::string& name) {
+  for (DatasetSplit& planned : *manifest_.mutable_splits()) {
+    if (planned.name() == name && !complete_) return planned;
+  }
+  fail(Code::kInternal, cat("split ", name, " was not planned"));
+}
+
+// Adds the records of a finished shard to the digest; false when it is no longer what the log says.
+bool DatasetWriter::read_back(const Shard& shard, ContentDigest& digest) const {
+  const std::string path = join_path(folder_, shard.file());
+  if (!path_exists(path) || File::open_read(path).size() != shard.bytes()) return false;
+  ContentDigest with_shard = digest;
+  try {
+    const RecordFile file(path);
+    std::string payload;
+    for (int64_t index = 0; index < file.size(); ++index) {
+      file.read(index, payload);
+      with_shard.add(payload);
+    }
+    if (file.size() != shard.records()) return false;
+  } catch (const Error& error) {
+    if (error.code() != Code::kFormat) throw;
+    return false;
+  }
+  digest = with_shard;
+  return true;
+}
+
 void DatasetWriter::write_split(const std::string& name, const PayloadFunction& payload_of,
                                 const ProgressFunction& progress) {
-  DatasetSplit* split = nullptr;
-  for (DatasetSplit& planned : *manifest_.mutable_splits()) {
-    if (planned.name() == name) split = &planned;
-  }
-  require(split != nullptr && !complete_, Code::kInternal, "split ", name, " was not planned");
+  DatasetSplit& split = planned_split(name);
   ContentDigest digest;
   std::string payload;
   int64_t index = 0;
-  for (Shard& shard : *split->mutable_shards()) {
+  for (Shard& shard : *split.mutable_shards()) {
     const std::string path = join_path(folder_, shard.file());
     RecordWriter writer(path);
     for (int64_t end = index + shard.records(); index < end; ++index) {
-      if (index % kRecordsPerReport == 0)
-        report_progress(progress, {name, index, split->records()});
+      if (index % kRecordsPerReport == 0) report_progress(progress, {name, index, split.records()});
       payload_of(index, payload);
       writer.write(payload);
       digest.add(payload);
@@ -144,8 +211,79 @@ void DatasetWriter::write_split(const std::string& name, const PayloadFunction& 
     shard.set_bytes(info.bytes);
     shard.set_crc32c(info.crc32c);
   }
-  split->set_content_sha256(digest.hex());
-  report_progress(progress, {name, index, split->records()});
+  split.set_content_sha256(digest.hex());
+  report_progress(progress, {name, index, split.records()});
+}
+
+namespace {
+
+void add_finding(Shard& shard, const DatasetWriter::Entry& entry) {
+  constexpr int kExamples = 5;
+  Finding* finding = nullptr;
+  for (Finding& known : *shard.mutable_findings()) {
+    if (known.kind() == entry.finding) finding = &known;
+  }
+  if (finding == nullptr) {
+    finding = shard.add_findings();
+    finding->set_kind(entry.finding);
+  }
+  finding->set_count(finding->count() + 1);
+  if (finding->examples_size() < kExamples) finding->add_examples(entry.example);
+}
+
+}  // namespace
+
+void DatasetWriter::write_entries(const std::string& name, const EntryFunction& make, int threads,
+                                  const ProgressFunction& progress) {
+  DatasetSplit& split = planned_split(name);
+  const int64_t entries = split.records();
+  ContentDigest digest;
+  int64_t first = 0, records = 0;
+  for (Shard& shard : *split.mutable_shards()) {
+    const int64_t planned = shard.records();
+    report_progress(progress, {name, first, entries});
+    const auto found = finished_.find(shard.file());
+    if (found != finished_.end() && read_back(found->second, digest)) {
+      shard = found->second;
+    } else {
+      write_shard(shard, {name, first, entries}, make, threads, digest, progress);
+    }
+    first += planned;
+    records += shard.records();
+  }
+  require(records > 0, Code::kFormat, "split ", name, ": none of its ", entries,
+          " entries is usable");
+  split.set_records(records);
+  split.set_content_sha256(digest.hex());
+  report_progress(progress, {name, entries, entries});
+}
+
+void DatasetWriter::write_shard(Shard& shard, const Progress& begin, const EntryFunction& make,
+                                int threads, ContentDigest& digest,
+                                const ProgressFunction& progress) {
+  RecordWriter writer(join_path(folder_, shard.file()));
+  const auto produce = [&](int64_t index, Entry& entry) {
+    entry.payload.clear();
+    entry.usable = true;
+    entry.finding.clear();
+    make(begin.done + index, entry);
+  };
+  const auto consume = [&](int64_t index, const Entry& entry) {
+    if (index % kEntriesPerReport == 0) {
+      report_progress(progress, {begin.phase, begin.done + index, begin.total});
+    }
+    if (!entry.finding.empty()) add_finding(shard, entry);
+    if (!entry.usable) return;
+    writer.write(entry.payload);
+    digest.add(entry.payload);
+  };
+  ordered_map<Entry>(shard.records(), threads, produce, consume);
+  written_.push_back(writer.path());
+  const RecordFileInfo info = writer.finish();
+  shard.set_records(info.records);
+  shard.set_bytes(info.bytes);
+  shard.set_crc32c(info.crc32c);
+  note_finished(shard);
 }
 
 void DatasetWriter::finish() {
@@ -156,6 +294,7 @@ void DatasetWriter::finish() {
   }
   write_file_atomic(join_path(folder_, kManifestName), to_json_lines(manifest_));
   complete_ = true;
+  remove_file(join_path(folder_, kConversionLogName));
 }
 
 }  // namespace assay::data

@@ -1,11 +1,14 @@
 // Writing a data set so that it is there whole or not at all.
 //
 // Shards appear under their names one by one, the manifest last. A failed or cancelled conversion
-// removes what it wrote; one that was killed leaves files that are not a data set, and the next
-// conversion into the folder replaces them. A lock keeps two conversions apart.
+// removes what it wrote, or, where that took long, keeps the finished shards and a log of them, and
+// the next conversion of the same continues there. One that was killed leaves files that are not a
+// data set; without a log, or of another data set, the next conversion into the folder replaces
+// them. A lock keeps two conversions apart.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,13 +16,17 @@
 
 namespace assay::data {
 
+// What a conversion that stops leaves behind.
+enum class WhenStopped { kRemove, kKeep };
+
 class DatasetWriter {
  public:
   // Creates the folder if need be. kBusy when another process is converting into it. kInvalid when
   // it holds another data set, or this one from other sources or for other shards, unless
   // `overwrite`. `plan` names data set, licence, classes and sources; its splits give name, number
   // of records, and the shard names and records to be.
-  DatasetWriter(const std::string& folder, DatasetManifest plan, bool overwrite);
+  DatasetWriter(const std::string& folder, DatasetManifest plan, bool overwrite,
+                WhenStopped when_stopped = WhenStopped::kRemove);
   ~DatasetWriter();
   DatasetWriter(const DatasetWriter&) = delete;
 
@@ -33,15 +40,39 @@ class DatasetWriter {
   using PayloadFunction = std::function<void(int64_t index, std::string& payload)>;
   void write_split(const std::string& name, const PayloadFunction& payload_of,
                    const ProgressFunction& progress);
+
+  // An entry of a source whose files may turn out unusable.
+  struct Entry {
+    std::string payload;
+    bool usable = true;
+    std::string finding;  // what is remarkable about it, a kind of Finding; "" for nothing
+    std::string example;  // which entry it is, and why
+  };
+  // Writes a split whose planned records are entries: calls make(index, entry) for each, on
+  // `threads` threads at once, with a cleared entry. Entries that are not usable are left out;
+  // kFormat when none is usable. Shards finished before are read back instead.
+  using EntryFunction = std::function<void(int64_t index, Entry& entry)>;
+  void write_entries(const std::string& name, const EntryFunction& make, int threads,
+                     const ProgressFunction& progress);
+
   // kInternal when a planned split was not written.
   void finish();
 
  private:
   void remove_leftovers();
+  void continue_from_log();
+  void note_finished(const Shard& shard);
+  DatasetSplit& planned_split(const std::string& name);
+  void write_shard(Shard& shard, const Progress& begin, const EntryFunction& make, int threads,
+                   ContentDigest& digest, const ProgressFunction& progress);
+  bool read_back(const Shard& shard, ContentDigest& digest) const;
 
   std::string folder_;
   File lock_;
   DatasetManifest manifest_;
+  WhenStopped when_stopped_;
+  std::string plan_sha256_;
+  std::map<std::string, Shard> finished_;  // by the log, of this plan
   std::vector<std::string> written_;
   bool complete_ = false;
 };

@@ -13,6 +13,7 @@ namespace assay::data {
 
 inline constexpr uint32_t kManifestVersion = 1;
 inline constexpr std::string_view kManifestName = "dataset.json";
+inline constexpr std::string_view kConversionLogName = "conversion.json";
 
 // Work done so far. Return false to cancel: the work stops with kCancelled.
 struct Progress {

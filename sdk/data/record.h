@@ -44,6 +44,7 @@ class RecordWriter {
   void write(std::string_view payload);
   // Makes the file durable. Nothing can be written afterwards.
   RecordFileInfo finish();
+  const std::string& path() const { return file_.path(); }
 
  private:
   void flush();

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 
@@ -225,6 +227,152 @@ TEST_F(ManifestTest, VerifyCanBeCancelled) {
               verify_dataset(folder_.path(), [](const Progress&) { return false; });
             }).code(),
             Code::kCancelled);
+}
+
+// Entries 0 to 39: every tenth cannot be used, every fourth is remarkable.
+class Entries : public testing::Test {
+ protected:
+  static DatasetManifest plan(int shards = 4) {
+    DatasetManifest plan;
+    plan.set_dataset("toy");
+    plan_split(plan, "train", 40, shards);
+    return plan;
+  }
+  static void make(int64_t index, DatasetWriter::Entry& entry) {
+    EXPECT_TRUE(entry.payload.empty() && entry.usable && entry.finding.empty());
+    entry.example = cat("entry ", index);
+    if (index % 4 == 0) entry.finding = "remarkable";
+    if (index % 10 == 0) {
+      entry.usable = false;
+      entry.finding = "left out";
+    }
+    entry.payload = cat("payload ", index);
+  }
+  // Returns how many entries were made.
+  int64_t convert(const ProgressFunction& progress = {}, const DatasetManifest& wanted = plan(),
+                  int threads = 3) {
+    std::atomic<int64_t> made{0};
+    DatasetWriter writer(folder_.at("set"), wanted, false, WhenStopped::kKeep);
+    if (writer.complete()) return 0;
+    const auto counted = [&](int64_t index, DatasetWriter::Entry& entry) {
+      ++made;
+      make(index, entry);
+    };
+    writer.write_entries("train", counted, threads, progress);
+    writer.finish();
+    return made;
+  }
+  void stop_after(int64_t entries) {
+    const Error error =
+        error_of([&] { convert([=](const Progress& state) { return state.done < entries; }); });
+    EXPECT_EQ(error.code(), Code::kCancelled);
+  }
+  std::string manifest_text() const { return read_file(folder_.at("set/dataset.json")); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Entries, LeavesOutAndReports) {
+  EXPECT_EQ(convert(), 40);
+  const DatasetManifest manifest = read_manifest(folder_.at("set"));
+  const DatasetSplit& split = manifest.splits(0);
+  EXPECT_EQ(split.records(), 36);
+  EXPECT_EQ(split.shards(0).records(), 9);
+  ASSERT_EQ(split.shards(0).findings_size(), 2);
+  EXPECT_EQ(split.shards(0).findings(0).kind(), "left out");
+  EXPECT_EQ(split.shards(0).findings(0).examples(0), "entry 0");
+  EXPECT_EQ(split.shards(0).findings(1).kind(), "remarkable");
+  EXPECT_EQ(split.shards(0).findings(1).count(), 2);
+  verify_dataset(folder_.at("set"), {});
+  const auto source = open_split(folder_.at("set"), manifest, "train");
+  std::string payload;
+  source->read(0, payload);
+  EXPECT_EQ(payload, "payload 1");
+  source->read(35, payload);
+  EXPECT_EQ(payload, "payload 39");
+  EXPECT_EQ(convert(), 0);  // is there already
+  EXPECT_FALSE(path_exists(folder_.at("set/conversion.json")));
+}
+
+TEST_F(Entries, ThreadsChangeNothing) {
+  convert({}, plan(), 1);
+  const std::string one = manifest_text();
+  std::filesystem::remove_all(folder_.at("set"));
+  convert({}, plan(), 5);
+  EXPECT_EQ(manifest_text(), one);
+}
+
+TEST_F(Entries, StoppedConversionsContinue) {
+  convert();
+  const std::string uninterrupted = manifest_text();
+  std::filesystem::remove_all(folder_.at("set"));
+  stop_after(20);  // two shards are finished
+  EXPECT_TRUE(path_exists(folder_.at("set/conversion.json")));
+  EXPECT_EQ(error_of([&] { read_manifest(folder_.at("set")); }).code(), Code::kNotFound);
+  EXPECT_EQ(convert(), 20);
+  EXPECT_EQ(manifest_text(), uninterrupted);
+}
+
+TEST_F(Entries, KilledConversionsContinue) {
+  convert();
+  const std::string uninterrupted = manifest_text();
+  std::filesystem::remove_all(folder_.at("set"));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    convert([](const Progress& state) {
+      if (state.done >= 30) ::kill(::getpid(), SIGKILL);
+      return true;
+    });
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(convert(), 10);
+  EXPECT_EQ(manifest_text(), uninterrupted);
+}
+
+TEST_F(Entries, DamagedFinishedShardsAreWrittenAgain) {
+  convert();
+  const std::string uninterrupted = manifest_text();
+  std::filesystem::remove_all(folder_.at("set"));
+  stop_after(30);
+  const std::string shard = folder_.at("set/train-00001-of-00004.tfrecord");
+  std::string bytes = read_file(shard);
+  bytes[40] = static_cast<char>(bytes[40] ^ 1);
+  test::write_quickly(shard, bytes);
+  remove_file(folder_.at("set/train-00002-of-00004.tfrecord"));
+  EXPECT_EQ(convert(), 30);
+  EXPECT_EQ(manifest_text(), uninterrupted);
+}
+
+TEST_F(Entries, AnotherPlanBeginsAnew) {
+  stop_after(20);
+  EXPECT_EQ(convert({}, plan(2)), 40);
+  EXPECT_EQ(folder_.entries(), 1);
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.at("set"))) {
+    EXPECT_THAT(entry.path().string(),
+                testing::AnyOf(HasSubstr("of-00002"), HasSubstr("dataset.json")));
+  }
+  test::write_quickly(folder_.at("set/conversion.json"), "junk");  // harmless beside a data set
+  EXPECT_EQ(convert({}, plan(2)), 0);
+}
+
+TEST_F(Entries, AJunkLogIsNoLog) {
+  make_directories(folder_.at("set"));
+  test::write_quickly(folder_.at("set/conversion.json"), "junk");
+  EXPECT_EQ(convert(), 40);
+}
+
+TEST_F(Entries, NothingUsableIsAnError) {
+  DatasetWriter writer(folder_.at("set"), plan(), false, WhenStopped::kKeep);
+  const auto none = [](int64_t, DatasetWriter::Entry& entry) {
+    entry.usable = false;
+    entry.finding = "left out";
+  };
+  const Error error = error_of([&] { writer.write_entries("train", none, 2, {}); });
+  EXPECT_EQ(error.code(), Code::kFormat);
+  EXPECT_THAT(error.message(), HasSubstr("none of its 40 entries is usable"));
 }
 
 }  // namespace

@@ -71,8 +71,8 @@ TEST_F(FashionMnistTest, ConvertsAndLoads) {
   config.set_order("sequential");
   config.set_last_batch("pad");
   config.set_epochs(1);
-  data::Loader loader(data::open_split(output(), manifest, "train"), fashion().make_transform(""),
-                      config);
+  data::Loader loader(data::open_split(output(), manifest, "train"),
+                      fashion().make_transform(manifest, ""), config);
   int64_t seen = 0;
   while (const data::Batch* batch = loader.next()) {
     const auto& image = batch->array("image");
@@ -145,11 +145,11 @@ TEST_F(FashionMnistTest, OutputThatCannotBeWritten) {
 }
 
 TEST(Datasets, ListAndNames) {
-  EXPECT_EQ(dataset_entries().size(), 1u);
+  EXPECT_EQ(dataset_entries().size(), 3u);
   const Error error = error_of([] { find_dataset("mnist"); });
   EXPECT_EQ(error.code(), Code::kNotFound);
   EXPECT_THAT(error.message(), HasSubstr("fashion_mnist"));
-  EXPECT_EQ(error_of([] { fashion().make_transform("{\"flip\": 1}"); }).code(), Code::kInvalid);
+  EXPECT_EQ(error_of([] { fashion().make_transform({}, "{\"flip\": 1}"); }).code(), Code::kInvalid);
 }
 
 // The published files, from Debian's package dataset-fashion-mnist.
@@ -167,7 +167,7 @@ TEST(FashionMnistPublished, WholeSetRoundTrip) {
   config.set_order("sequential");
   config.set_epochs(1);
   data::Loader loader(data::open_split(folder.at("set"), manifest, "train"),
-                      fashion().make_transform("{\"scale\": 1}"), config);
+                      fashion().make_transform(manifest, "{\"scale\": 1}"), config);
   std::vector<int> per_class(10);
   int64_t different = 0, seen = 0;
   while (const data::Batch* batch = loader.next()) {

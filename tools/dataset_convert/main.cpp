@@ -1,12 +1,16 @@
 // dataset-convert: turns the files a data set is published as into records that loaders read.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <map>
+#include <vector>
 
 #include "tools/common/abi.h"
+#include "tools/dataset_convert/picture_reader.h"
 #include "tools/dataset_convert/progress_bar.h"
 
 namespace assay::tools {
@@ -42,6 +46,29 @@ std::string list_text() {
   return words;
 }
 
+// What the conversion remarked on in the shards of a split: how often, and the first cases.
+void print_findings(const google::protobuf::Struct& split) {
+  struct Total {
+    int64_t count = 0;
+    std::vector<std::string> examples;
+  };
+  std::map<std::string, Total> totals;
+  for (const auto& shard : at(split, "shards").list_value().values()) {
+    for (const auto& value : at(shard.struct_value(), "findings").list_value().values()) {
+      const auto& finding = value.struct_value();
+      Total& total = totals[text_of(finding, "kind")];
+      total.count += std::stoll(text_of(finding, "count"));
+      for (const auto& example : at(finding, "examples").list_value().values()) {
+        if (total.examples.size() < 3) total.examples.push_back(example.string_value());
+      }
+    }
+  }
+  for (const auto& [kind, total] : totals) {
+    fmt::print("  {:<8} {:>10} {}, as {}\n", "", total.count, kind,
+               fmt::join(total.examples, "; "));
+  }
+}
+
 void print_result(const std::string& folder, const Report& report) {
   const auto manifest = parse(report);
   fmt::print("{}: {}\n", folder, text_of(manifest, "dataset"));
@@ -50,12 +77,18 @@ void print_result(const std::string& folder, const Report& report) {
     fmt::print("  {:<8} {:>10} records in {} files, content {:.16}\n", text_of(split, "name"),
                text_of(split, "records"), at(split, "shards").list_value().values_size(),
                text_of(split, "content_sha256"));
+    print_findings(split);
   }
 }
 
 Context make_context() {
+  assay_host host{};
+  host.struct_size = sizeof host;
+#ifdef ASSAY_OPENCV
+  host.read_image = read_pictures;
+#endif
   assay_context* context = nullptr;
-  call(assay_context_create, nullptr, nullptr, nullptr, size_t{0}, &context);
+  call(assay_context_create, nullptr, &host, nullptr, size_t{0}, &context);
   return Context(context);
 }
 
@@ -95,7 +128,9 @@ Exit run(int argc, char** argv) {
   app.add_flag("-q,--quiet", request.quiet, "say nothing unless it fails");
   app.add_flag("-l,--list", request.list, "list the data sets and what they are made from");
   app.footer(
-      "Converting again what is already there takes no time. Interrupted, it leaves nothing behind."
+      "Converting again what is already there takes no time. Interrupted, it leaves nothing "
+      "behind, "
+      "or, for imagenet, what the same command then continues from."
       "\nExit codes: 0 done; 2 wrong usage; 3 a file cannot be used; 4 other failures; 130 "
       "interrupted.\n\nExample: dataset-convert fashion_mnist --from /usr/share/datasets/"
       "fashion-mnist --to data/fashion_mnist");

@@ -240,6 +240,18 @@ ASSAY_API assay_status assay_device_enum(size_t index, assay_device_info *out, a
 /* Levels of the log. */
 enum { ASSAY_LOG_ERROR = 1, ASSAY_LOG_WARNING = 2, ASSAY_LOG_INFO = 3, ASSAY_LOG_DEBUG = 4 };
 
+/* One picture of a file, as assay_host.read_image gives it. */
+typedef struct assay_picture {
+  size_t struct_size;
+  const assay_ext *next;
+  int32_t height;
+  int32_t width;
+  int32_t channels;  /* 1: grey; 3: red, green, blue; 4: and opacity */
+  int32_t bits;      /* per channel: 8, or 16 in the order of this machine */
+  int64_t row_bytes; /* from row to row; 0: rows without gaps */
+  const void *data;  /* rows from the top, channels innermost; borrowed for the call */
+} assay_picture;
+
 /* Functions of the host. Each may come on any thread, under no lock, and must return. */
 typedef struct assay_host {
   size_t struct_size;
@@ -249,6 +261,13 @@ typedef struct assay_host {
    *   component  "trainer", ...
    *   text       one line without its end; both texts last for the call */
   void (*log)(uintptr_t user, int32_t level, assay_str component, assay_str text);
+  /* Decodes an image file of another format than JPEG (PNG, TIFF, ...), for conversions of data
+   * sets; NULL: such files cannot be used. Several threads may call at once.
+   *   file, size  its content
+   *   give        to be called once per page, in order, on this thread, with `to`
+   *   returns 0; anything else if the file cannot be decoded, even after calls of give */
+  int32_t (*read_image)(uintptr_t user, const void *file, size_t size,
+                        void (*give)(void *to, const assay_picture *page), void *to);
 } assay_host;
 
 typedef struct assay_context_options {

@@ -1,0 +1,82 @@
+#include "datasets/image_records.h"
+
+#include "sdk/base/error.h"
+#include "sdk/data/example.h"
+#include "sdk/data/jpeg.h"
+
+namespace assay::datasets {
+namespace {
+
+// Every row, at an eighth of the size: reads all of the file, and computes little.
+data::JpegColor check_jpeg(std::string_view file) {
+  constexpr int kEighths = 1;
+  data::JpegDecoder decoder;
+  const data::JpegInfo info = decoder.open(file);
+  const int height = data::scaled_jpeg_size(info.height, kEighths);
+  decoder.start({0, 0, height, data::scaled_jpeg_size(info.width, kEighths)}, kEighths);
+  for (int y = 0; y < height; ++y) decoder.next_row();
+  return info.color;
+}
+
+std::string to_rgb(const data::PixelPage& page) {
+  const auto pixels = static_cast<size_t>(page.height) * static_cast<size_t>(page.width);
+  const auto channels = static_cast<size_t>(page.channels);
+  const size_t step = page.bits == 16 ? 2 : 1;
+  const size_t high = step - 1;  // the upper byte of a little-endian channel
+  std::string rgb;
+  rgb.reserve(3 * pixels);
+  for (size_t i = 0; i < pixels; ++i) {
+    for (size_t c = 0; c < 3; ++c) {
+      rgb += page.bytes[(i * channels + (channels == 1 ? 0 : c)) * step + high];
+    }
+  }
+  return rgb;
+}
+
+std::string reencode(std::string_view file, const data::ImageReader& read_image) {
+  constexpr int kQuality = 100;
+  require(static_cast<bool>(read_image), Code::kUnsupported,
+          "no JPEG, and this program brings no decoder of other formats");
+  const auto pages = read_image(file);
+  require(pages.size() == 1, Code::kUnsupported, "it has ", pages.size(), " pages");
+  const data::PixelPage& page = pages[0];
+  return data::encode_jpeg(reinterpret_cast<const uint8_t*>(to_rgb(page).data()), page.height,
+                           page.width, kQuality);
+}
+
+bool is_fault_of_the_file(const Error& error) {
+  return error.code() == Code::kFormat || error.code() == Code::kUnsupported;
+}
+
+}  // namespace
+
+void make_image_entry(const LabelledImage& image, const data::ImageReader& read_image,
+                      data::DatasetWriter::Entry& entry) {
+  std::string reencoded;
+  std::string_view file = image.file;
+  entry.example = image.where;
+  try {
+    if (data::looks_like_jpeg(file)) {
+      const data::JpegColor color = check_jpeg(file);
+      if (color == data::JpegColor::kGrey) entry.finding = "grey";
+      if (color == data::JpegColor::kCmyk) entry.finding = "CMYK";
+    } else {
+      reencoded = reencode(file, read_image);
+      file = reencoded;
+      entry.finding = "re-encoded as JPEG";
+    }
+  } catch (const Error& error) {
+    if (!is_fault_of_the_file(error)) throw;
+    entry.usable = false;
+    entry.finding = "left out";
+    entry.example += cat(": ", error.message());
+    return;
+  }
+  data::Example example;
+  data::set_bytes_feature(example, "jpeg", file);
+  data::set_int64_feature(example, "label", image.label);
+  data::set_int64_feature(example, "id", static_cast<int64_t>(image.id));
+  data::serialize_example(example, entry.payload);
+}
+
+}  // namespace assay::datasets
