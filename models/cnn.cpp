@@ -95,7 +95,7 @@ class Cnn : public nn::Model {
 
   ValueId hidden_layer(nn::Builder& b, int i, ValueId x) const {
     const auto scope = b.scope(cat("hidden", i + 1));
-    x = nn::linear(b, "linear", x, config_.hidden(i), !config_.batch_norm());
+    x = nn::linear(b, "linear", x, config_.hidden(i), {.bias = !config_.batch_norm()});
     if (config_.batch_norm()) x = nn::batch_norm(b, "bn", x);
     return nn::dropout(b, "dropout", nn::activation(b, activation_, x),
                        static_cast<float>(config_.dropout()));

@@ -11,6 +11,7 @@ constexpr std::array kModels{
                create_cnn},
     ModelEntry{"resnet18", "ResNet-18 of basic blocks, with a CIFAR or an ImageNet stem",
                create_resnet18},
+    ModelEntry{"resnet50", "ResNet-50 v1.5 of bottleneck blocks, for ImageNet", create_resnet50},
     ModelEntry{"unet_medical", "U-Net without padding for segmentation of micrographs",
                create_unet_medical},
 };

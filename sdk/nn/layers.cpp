@@ -3,14 +3,24 @@
 #include <cmath>
 
 namespace assay::nn {
+namespace {
+
+// Inputs of one output of a weight [K, ...].
+double fan_in(const Dims& weight) { return static_cast<double>(weight.numel() / weight[0]); }
+
+}  // namespace
 
 Initializer kaiming_normal_fan_out(const Dims& weight) {
   const auto fan_out = static_cast<double>(weight[0] * weight[1] * weight[2]);
   return {Initializer::Kind::kNormal, std::sqrt(2.0 / fan_out)};
 }
 
-Initializer uniform_fan_in(int64_t fan_in) {
-  return {Initializer::Kind::kUniform, std::sqrt(1.0 / static_cast<double>(fan_in))};
+Initializer kaiming_normal_fan_in(const Dims& weight) {
+  return {Initializer::Kind::kNormal, std::sqrt(2.0 / fan_in(weight))};
+}
+
+Initializer uniform_fan_in(const Dims& weight) {
+  return {Initializer::Kind::kUniform, std::sqrt(1.0 / fan_in(weight))};
 }
 
 ValueId conv2d(Builder& b, std::string_view name, ValueId x, const Conv2dConfig& config) {
@@ -25,9 +35,8 @@ ValueId conv2d(Builder& b, std::string_view name, ValueId x, const Conv2dConfig&
                               .groups = config.groups};
   const ValueId w = b.parameter("weight", weight, config.init(weight));
   if (!config.bias) return b.graph().emit1(Conv2d{.geometry = geometry}, {x, w});
-  const ValueId bias = b.parameter(
-      "bias", {config.channels},
-      config.zero_bias ? constant(0) : uniform_fan_in(weight.numel() / config.channels));
+  const ValueId bias = b.parameter("bias", {config.channels},
+                                   config.zero_bias ? constant(0) : uniform_fan_in(weight));
   return b.graph().emit1(Conv2d{.geometry = geometry, .has_bias = true}, {x, w, bias});
 }
 
@@ -37,7 +46,7 @@ ValueId batch_norm(Builder& b, std::string_view name, ValueId x, const BatchNorm
   const ValueId gamma = b.parameter("weight", {channels}, constant(config.gamma));
   const ValueId beta = b.parameter("bias", {channels}, constant(0));
   const ValueId mean = b.statistic("running_mean", {channels}, constant(0));
-  const ValueId var = b.statistic("running_var", {channels}, constant(1));
+  const ValueId var = b.statistic("running_var", {channels}, constant(config.running_var));
   if (!b.training())
     return b.graph().emit1(BatchNormInference{.epsilon = config.epsilon},
                            {x, gamma, beta, mean, var});
@@ -52,18 +61,19 @@ ValueId batch_norm(Builder& b, std::string_view name, ValueId x, const BatchNorm
   return y[0];
 }
 
-ValueId linear(Builder& b, std::string_view name, ValueId x, int64_t features, bool bias) {
+ValueId linear(Builder& b, std::string_view name, ValueId x, int64_t features,
+               const LinearConfig& config) {
   const auto scope = b.scope(name);
   require(b.dims(x).rank() == 2, Code::kInvalid, b.graph().scope(), ": linear needs x [N,C], got ",
           b.dims(x));
-  const int64_t fan_in = b.dims(x)[1];
-  const ValueId w = b.parameter("weight", {features, fan_in}, uniform_fan_in(fan_in));
-  if (!bias)
-    return b.graph().emit1(Matmul{.transpose_b = true, .dtype = b.graph().type(x).dtype}, {x, w});
-  const ValueId shift = b.parameter("bias", {features}, uniform_fan_in(fan_in));
-  return b.graph().emit1(
-      Matmul{.transpose_b = true, .has_bias = true, .dtype = b.graph().type(x).dtype},
-      {x, w, shift});
+  const Dims weight{features, b.dims(x)[1]};
+  const DType dtype = b.graph().type(x).dtype;
+  const ValueId w = b.parameter("weight", weight, config.init(weight));
+  if (!config.bias) return b.graph().emit1(Matmul{.transpose_b = true, .dtype = dtype}, {x, w});
+  const ValueId bias =
+      b.parameter("bias", {features}, config.zero_bias ? constant(0) : uniform_fan_in(weight));
+  return b.graph().emit1(Matmul{.transpose_b = true, .has_bias = true, .dtype = dtype},
+                         {x, w, bias});
 }
 
 ValueId activation(Builder& b, ActivationKind kind, ValueId x) {

@@ -12,8 +12,11 @@ namespace assay::nn {
 
 // He et al. (arXiv:1502.01852), normal with sd sqrt(2 / (K*R*S)): torchvision's for convolutions.
 Initializer kaiming_normal_fan_out(const Dims& weight);
+// The same with the inputs of one output: sd sqrt(2 / (R*S*C)); weight [K, ...]. MXNet's Xavier
+// "in", Gaussian, magnitude 2.
+Initializer kaiming_normal_fan_in(const Dims& weight);
 // Uniform in +-sqrt(1 / fan_in): PyTorch's default for linear layers and their biases.
-Initializer uniform_fan_in(int64_t fan_in);
+Initializer uniform_fan_in(const Dims& weight);
 inline Initializer constant(double value) { return {Initializer::Kind::kConstant, value}; }
 
 // ---- Layers ----
@@ -33,9 +36,10 @@ ValueId conv2d(Builder& b, std::string_view name, ValueId x, const Conv2dConfig&
 
 struct BatchNormConfig {
   float epsilon = 1e-5f;
-  float momentum = 0.1f;  // weight of the new statistic
-  bool unbiased = true;   // running variance with the divisor n - 1
-  double gamma = 1;       // initial scale
+  float momentum = 0.1f;   // weight of the new statistic
+  bool unbiased = true;    // running variance with the divisor n - 1
+  double gamma = 1;        // initial scale
+  double running_var = 1;  // initial variance; matters only to inference before training
 };
 // x [..., C]. Parameters: weight, bias [C]; statistics: running_mean, running_var [C]. In training
 // it normalises by the statistics of this batch (n > 1 values per channel) and asks for their
@@ -43,8 +47,14 @@ struct BatchNormConfig {
 ValueId batch_norm(Builder& b, std::string_view name, ValueId x,
                    const BatchNormConfig& config = {});
 
-// x [N,C] -> [N,features]. Parameters: weight [features, C], bias [features], both uniform_fan_in.
-ValueId linear(Builder& b, std::string_view name, ValueId x, int64_t features, bool bias = true);
+struct LinearConfig {
+  bool bias = true;
+  Initializer (*init)(const Dims& weight) = uniform_fan_in;
+  bool zero_bias = false;  // initial biases 0; otherwise as PyTorch draws them, uniform_fan_in
+};
+// x [N,C] -> [N,features]. Parameters: weight [features, C], bias [features].
+ValueId linear(Builder& b, std::string_view name, ValueId x, int64_t features,
+               const LinearConfig& config = {});
 
 ValueId activation(Builder& b, ActivationKind kind, ValueId x);
 // Identity outside training and at rate 0. The mask depends on the seed, the name and the step.

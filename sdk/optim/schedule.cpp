@@ -14,6 +14,13 @@ std::string kind_of(const ScheduleConfig& config) {
   return config.name().empty() ? "constant" : config.name();
 }
 
+double warmup_factor(const ScheduleConfig& config, int64_t step) {
+  const auto steps = static_cast<double>(config.warmup_steps());
+  if (!config.has_warmup_start()) return static_cast<double>(step + 1) / steps;
+  const double start = config.warmup_start();
+  return start + (1 - start) * static_cast<double>(step) / steps;
+}
+
 bool needs_total(const std::string& kind) { return kind == "cosine" || kind == "polynomial"; }
 
 }  // namespace
@@ -26,6 +33,9 @@ void check_schedule(const ScheduleConfig& config) {
   check(kind == "constant" || kind == "step" || kind == "exponential" || needs_total(kind),
         cat("unknown name \"", kind, "\"; use constant, step, polynomial, cosine or exponential"));
   check(config.warmup_steps() >= 0, "warmup_steps must not be negative");
+  check(config.warmup_start() >= 0 && std::isfinite(config.warmup_start()),
+        "warmup_start must not be negative");
+  check(!config.has_warmup_start() || config.warmup_steps() > 0, "warmup_start needs warmup_steps");
   check(!needs_total(kind) || config.total_steps() > config.warmup_steps(),
         cat(kind, " needs total_steps greater than warmup_steps (", config.warmup_steps(),
             "), got ", config.total_steps()));
@@ -44,7 +54,7 @@ void check_schedule(const ScheduleConfig& config) {
 
 double schedule_factor(const ScheduleConfig& config, int64_t step) {
   const int64_t warmup = config.warmup_steps();
-  if (step < warmup) return static_cast<double>(step + 1) / static_cast<double>(warmup);
+  if (step < warmup) return warmup_factor(config, step);
   const std::string kind = kind_of(config);
   const double gamma = config.has_gamma() ? config.gamma() : 0.1;
   const double end = config.end_factor();

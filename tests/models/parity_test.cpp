@@ -38,6 +38,8 @@ std::string cnn(const std::string& activation, bool batch_norm) {
              "}");
 }
 
+const char* const kResNet50 = R"({"image": [33, 40, 3], "width": 2, "classes": 10})";
+
 HostTensor host(const FixtureTensor& tensor) {
   return tensor.f32.empty() ? HostTensor{DType::kI32, tensor.dims, tensor.i32.data()}
                             : HostTensor{DType::kF32, tensor.dims, tensor.f32.data()};
@@ -168,7 +170,9 @@ INSTANTIATE_TEST_SUITE_P(
                     ModelCase{"resnet18_16x16x3", "resnet18",
                               R"({"image": [16, 16, 3], "width": 4})", 5e-6, 3.4e-5, true, false},
                     ModelCase{"resnet18_14x14x1", "resnet18",
-                              R"({"image": [14, 14, 1], "width": 4})", 5e-6, 3.4e-5, true, false}),
+                              R"({"image": [14, 14, 1], "width": 4})", 5e-6, 3.4e-5, true, false},
+                    ModelCase{"resnet50_33x40x3", "resnet50", kResNet50, 6.8e-6, 1.2e-4, true,
+                              false}),
     [](const auto& param) { return param.param.fixture; });
 
 struct RuleCase {
@@ -240,28 +244,47 @@ INSTANTIATE_TEST_SUITE_P(
                 kAdamConstants)}),
     [](const auto& param) { return param.param.name; });
 
-TEST(OptimizerParity, ResNet18NesterovThreeSteps) {
-  const Fixture start("models/resnet18_16x16x3");
-  const Fixture rule("models/resnet18_16x16x3.nesterov_decay");
+// Three updates of a ResNet, whose variables after each lie in a file of their own.
+void expect_three_steps(const std::string& architecture, const std::string& config,
+                        const std::string& start_name, const std::string& rule_name,
+                        const std::string& trainer_config, double bound) {
+  const Fixture start("models/" + start_name);
+  const Fixture rule(cat("models/", start_name, ".", rule_name));
   const std::vector<HostTensor> batch{host(start.at("input.image")), host(start.at("input.label"))};
-  const Loaded model("resnet18", R"({"image": [16, 16, 3], "width": 4})", start);
-  Trainer trainer(model.instance,
-                  config_of(R"({"optimizer": {"name": "sgd", "learning_rate": 1, "momentum": 0.9,
-                                               "nesterov": true, "weight_decay": 5e-4}})",
-                            batch[1].dims[0]));
+  const Loaded model(architecture, config, start);
+  Trainer trainer(model.instance, config_of(trainer_config, batch[1].dims[0]));
   for (int step = 1; step <= 3; ++step) {
     trainer.set("learning_rate", rule.at("rate").f32[step - 1]);
-    trainer.step(batch);
-    const Fixture after(cat("models/resnet18_16x16x3.nesterov_decay.step", step));
+    const StepInfo info = trainer.step(batch);
+    const Fixture after(cat("models/", start_name, ".", rule_name, ".step", step));
+    const std::string prefix = cat("step", step, ".");
+    EXPECT_NEAR(info.loss, after.at(prefix + "loss").f32[0], bound * info.loss) << step;
     for (const Variable& variable : model.instance->variables().all()) {
       if (variable.role == Role::kState) continue;
       EXPECT_LT(relative_error(model.read(variable.name, variable.role),
-                               after.at(cat("step", step, ".", variable.name)).f32),
-                1.6e-5)
-          << step << " " << variable.name;
+                               after.at(prefix + variable.name).f32),
+                bound)
+          << prefix << variable.name;
     }
   }
-  EXPECT_LT(relative_error(eval_logits(trainer, batch), rule.at("eval.logits").f32), 1.6e-5);
+  EXPECT_LT(relative_error(eval_logits(trainer, batch), rule.at("eval.logits").f32), bound);
+}
+
+TEST(OptimizerParity, ResNet18NesterovThreeSteps) {
+  expect_three_steps("resnet18", R"({"image": [16, 16, 3], "width": 4})", "resnet18_16x16x3",
+                     "nesterov_decay",
+                     R"({"optimizer": {"name": "sgd", "learning_rate": 1, "momentum": 0.9,
+                                       "nesterov": true, "weight_decay": 5e-4}})",
+                     1.6e-5);
+}
+
+// The published rule: the rate inside the velocity, everything decayed, smoothed labels.
+TEST(OptimizerParity, ResNet50RecipeThreeSteps) {
+  expect_three_steps("resnet50", kResNet50, "resnet50_33x40x3", "recipe",
+                     R"({"optimizer": {"name": "sgd", "learning_rate": 1, "momentum": 0.875,
+                                       "momentum_convention": "sutskever", "weight_decay": 5e-3},
+                         "label_smoothing": 0.1})",
+                     7.2e-6);
 }
 
 }  // namespace

@@ -70,7 +70,9 @@ INSTANTIATE_TEST_SUITE_P(
                     PlanCase{"cnn.fp32", "cnn", R"({"dropout": 0.5})", "fp32"},
                     PlanCase{"cnn.amp-bf16", "cnn", R"({"dropout": 0.5})", "amp-bf16"},
                     PlanCase{"resnet18.fp32", "resnet18", "", "fp32"},
-                    PlanCase{"resnet18.amp-bf16", "resnet18", "", "amp-bf16"}),
+                    PlanCase{"resnet18.amp-bf16", "resnet18", "", "amp-bf16"},
+                    PlanCase{"resnet50.fp32", "resnet50", "", "fp32"},
+                    PlanCase{"resnet50.amp-bf16", "resnet50", "", "amp-bf16"}),
     [](const auto& param) {
       std::string name = param.param.name;
       for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';

@@ -51,6 +51,24 @@ TEST(Schedule, AgreesWithTheReferenceTable) {
   EXPECT_GT(rows, 200);
 }
 
+// ResNet-50 v1.5's published schedule at a global batch of 1536: 835 steps an epoch, 5 epochs of
+// warm-up from 0, cosine to 0 at epoch 90. Rates by its own formula in epochs, evaluated apart.
+TEST(Schedule, WarmsUpFromZeroAsTheResNet50Recipe) {
+  ScheduleConfig config;
+  config.set_name("cosine");
+  config.set_warmup_steps(5 * 835);
+  config.set_total_steps(90 * 835);
+  config.set_warmup_start(0);
+  check_schedule(config);
+  const double peak = 0.256 * 1536 / 256;
+  EXPECT_EQ(schedule_factor(config, 0), 0);
+  EXPECT_NEAR(peak * schedule_factor(config, 1), 0.00036790419161676646, 1e-12);
+  EXPECT_NEAR(peak * schedule_factor(config, 4174), 1.5356320958083833, 1e-12);
+  EXPECT_NEAR(peak * schedule_factor(config, 4175), 1.536, 1e-12);
+  EXPECT_NEAR(peak * schedule_factor(config, 40000), 0.756527361350026, 1e-12);
+  EXPECT_NEAR(peak * schedule_factor(config, 75149), 7.523504166329076e-10, 1e-12);
+}
+
 TEST(Schedule, RefusesWhatItCannotFollow) {
   ScheduleConfig config;
   config.set_name("cosin");
@@ -60,6 +78,13 @@ TEST(Schedule, RefusesWhatItCannotFollow) {
   config.set_total_steps(10);
   EXPECT_NO_THROW(check_schedule(config));
   config.set_warmup_steps(10);
+  EXPECT_THROW(check_schedule(config), Error);
+  config.set_warmup_steps(5);
+  config.set_warmup_start(-0.1);
+  EXPECT_THROW(check_schedule(config), Error);
+  config.set_warmup_start(0.1);
+  EXPECT_NO_THROW(check_schedule(config));
+  config.set_warmup_steps(0);  // a start without a warm-up
   EXPECT_THROW(check_schedule(config), Error);
   ScheduleConfig step;
   step.set_name("step");
