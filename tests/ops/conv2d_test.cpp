@@ -3,11 +3,15 @@
 #include <cmath>
 #include <thread>
 
+#include "sdk/backend/cpu/device.h"
+#include "sdk/backend/cpu/kernels/kernels.h"
 #include "tests/harness/activation_reference.h"
 #include "tests/harness/op_case.h"
 
 namespace assay::test {
 namespace {
+
+bool has_winograd() { return cpu::kernels().winograd->lanes >= 8; }
 
 size_t flat(const Dims& d, int64_t a, int64_t b, int64_t c, int64_t e) {
   return static_cast<size_t>(((a * d[1] + b) * d[2] + c) * d[3] + e);
@@ -186,6 +190,92 @@ TEST(Conv2dGradWeight, EveryShape) {
       c.dtypes = {DType::kBf16};
       check_op(c, grad_weight_reference);
     }
+  }
+}
+
+// Sizes that go to Winograd's method: tiles that fill the image and tiles that do not, every
+// padding it takes, panels of filters and channels that are not full.
+std::vector<Shape> winograd_shapes() {
+  const auto pads = [](int64_t top, int64_t left, int64_t bottom, int64_t right) {
+    return ConvGeometry{.pad_begin = {top, left}, .pad_end = {bottom, right}};
+  };
+  return {
+      {"whole tiles", {1, 16, 16, 32}, {32, 3, 3, 32}, padded(1)},
+      {"cut tiles", {2, 9, 11, 32}, {48, 3, 3, 32}, padded(1)},
+      {"no padding", {3, 12, 11, 48}, {64, 3, 3, 48}, {}},
+      {"padding all around", {1, 14, 13, 80}, {32, 3, 3, 80}, pads(2, 2, 2, 2)},
+      {"asymmetric padding", {1, 15, 18, 32}, {48, 3, 3, 32}, pads(0, 2, 1, 0)},
+      {"single rows", {16, 1, 1, 32}, {32, 3, 3, 32}, padded(1)},
+  };
+}
+
+void expect_winograd(const Op& op, const std::vector<ValueType>& inputs) {
+  const OneNode one = make_node(op, inputs);
+  const NodeId node = one.graph.value(one.outputs[0]).producer;
+  const auto plan = cpu::make_backend({.threads = 1})->plan(one.graph, node);
+  EXPECT_TRUE(plan.kernel.starts_with("own:winograd")) << plan.kernel;
+}
+
+// What the transforms add to the error of a sum over channels. With 32 channels the standard error
+// at the worst place of a tile is 14 u of the result's rms, found in NumPy (decisions/0005); ten of
+// them, as for any sum, are 4 * (sqrt(9 * 32) + 18) u. More channels leave more room.
+constexpr double kTransformUlps = 18;
+
+Accuracy winograd_sum_of(int64_t channels) {
+  return {.terms = 9 * channels, .ulps = kTransformUlps};
+}
+
+TEST(Winograd, EveryPadding) {
+  if (!has_winograd()) GTEST_SKIP() << "the baseline kernels do not use it";
+  for (const Shape& s : winograd_shapes()) {
+    const Dims y = output_of(s.g, s.x, s.w);
+    const OpCase forward{s.name, Conv2d{.geometry = s.g}, {{s.x}, {s.w}}, winograd_sum_of(s.w[3])};
+    const OpCase data{
+        s.name + ", image", Conv2dGradData{s.g, s.x}, {{y}, {s.w}}, winograd_sum_of(s.w[0])};
+    const OpCase weight{s.name + ", filters",
+                        Conv2dGradWeight{.geometry = s.g, .w_dims = s.w},
+                        {{s.x}, {y}},
+                        {.terms = y[0] * y[1] * y[2]}};
+    expect_winograd(forward.op, {{DType::kF32, s.x}, {DType::kF32, s.w}});
+    expect_winograd(data.op, {{DType::kF32, y}, {DType::kF32, s.w}});
+    expect_winograd(weight.op, {{DType::kBf16, s.x}, {DType::kBf16, y}});
+    check_op(forward, conv_reference);
+    check_op(data, grad_data_reference);
+    check_op(weight, grad_weight_reference);
+  }
+}
+
+TEST(Winograd, EveryEpilogue) {
+  const Dims x{1, 14, 15, 32}, w{48, 3, 3, 32}, y{1, 14, 15, 48};
+  for (const ActivationKind kind : {ActivationKind::kNone, ActivationKind::kRelu}) {
+    for (const bool bias : {false, true}) {
+      for (const bool residual : {false, true}) {
+        OpCase c{cat(static_cast<int>(kind), bias ? " bias" : "", residual ? " residual" : ""),
+                 Conv2d{padded(1), bias, residual, kind},
+                 {{x}, {w}},
+                 winograd_sum_of(w[3])};
+        if (bias) c.inputs.push_back({{48}, DType::kF32});
+        if (residual) c.inputs.push_back({y});
+        check_op(c, conv_reference);
+      }
+    }
+  }
+}
+
+// Enough tiles for blocks that run side by side, several blocks of the filters' gradient, and the
+// order of channels' sums that many channels get.
+TEST(Winograd, ManyTilesAndManyChannels) {
+  if (!has_winograd()) GTEST_SKIP() << "the baseline kernels do not use it";
+  for (const auto& [x, w] : {std::pair<Dims, Dims>{{4, 30, 29, 32}, {32, 3, 3, 32}},
+                             std::pair<Dims, Dims>{{8, 8, 8, 160}, {144, 3, 3, 160}}}) {
+    const Dims y{x[0], x[1], x[2], w[0]};
+    check_op({"forward", Conv2d{.geometry = padded(1)}, {{x}, {w}}, winograd_sum_of(w[3])},
+             conv_reference);
+    check_op({"filters",
+              Conv2dGradWeight{.geometry = padded(1), .w_dims = w},
+              {{x}, {y}},
+              {.terms = y[0] * y[1] * y[2]}},
+             grad_weight_reference);
   }
 }
 

@@ -98,6 +98,54 @@ struct PoolKernels {
   void (*avg_grad[2])(const PoolShape& s, const void* dy, void* dx, int64_t begin, int64_t end);
 };
 
+// ---- Winograd's convolution -------------------------------------------------------------------
+// 3x3 windows, stride 1, in tiles of 4x4 results; see winograd.cpp. Channels are multiples of
+// `lanes`. "Planes" are the 36 points: element (point, row, column) lies at
+// data[point * plane + row * row_size + column].
+
+// The image whose tiles are read or written; tile (i, j) starts at pixel (4i, 4j) - pad.
+struct WinogradImage {
+  int64_t h, w, c;
+  int64_t tile_rows, tile_columns;  // of each image
+  int64_t pad[2];
+};
+struct WinogradPlanes {
+  float* data;
+  int64_t plane, row;
+};
+struct WinogradEpilogue {
+  const float* bias;     // [c], or null
+  const void* residual;  // like the result, or null; may be it
+  bool relu;
+};
+
+struct WinogradKernels {
+  int64_t lanes, panel;
+  // Tiles [begin, end) of an image, row 0 of the planes being tile `begin`: 6x6 pixels each, ...
+  void (*image[2])(const WinogradImage& s, const void* x, const WinogradPlanes& planes,
+                   int64_t begin, int64_t end);
+  // ... and 4x4 pixels, of the gradient of the result.
+  void (*result_gradient[2])(const WinogradImage& s, const void* dy, const WinogradPlanes& planes,
+                             int64_t begin, int64_t end);
+  // y = act(planes back at their pixels + bias + residual).
+  void (*result[2])(const WinogradImage& s, const WinogradPlanes& planes,
+                    const WinogradEpilogue& epilogue, void* y, int64_t begin, int64_t end);
+  // w [k][3][3][c] to u[point][panel of k][c][panel], panels [begin, end) of them.
+  void (*filters[2])(const void* w, int64_t k, int64_t c, float* u, int64_t begin, int64_t end);
+  // The same for the gradient of the image: u[point][panel of c][k][panel].
+  void (*filters_turned[2])(const void* w, int64_t k, int64_t c, float* u, int64_t begin,
+                            int64_t end);
+  // Planes of rows k and columns c to dw [k][3][3][c], filters [begin, end).
+  void (*filter_gradient[2])(const WinogradPlanes& planes, void* dw, int64_t c, int64_t begin,
+                             int64_t end);
+  // m[rows][panel] = v[rows][steps] u[steps][panel].
+  void (*product)(const float* v, int64_t ldv, int64_t rows, const float* u, int64_t steps,
+                  float* m, int64_t ldm);
+  // out[rows][panel] = (itself if add) + sum over steps of d[step][row] * v[step][panel].
+  void (*outer_product)(const float* d, int64_t ldd, int64_t rows, const float* v, int64_t ldv,
+                        int64_t steps, bool add, float* out, int64_t ldo);
+};
+
 // ---- Softmax ----------------------------------------------------------------------------------
 
 struct SoftmaxKernels {
@@ -174,6 +222,7 @@ struct Kernels {
   const DropoutKernels* dropout;
   const ChannelKernels* channel;
   const PoolKernels* pool;
+  const WinogradKernels* winograd;
   const SoftmaxKernels* softmax;
   const PixelLossKernels* pixel_loss;
   const UpdateKernels* update;

@@ -10,13 +10,14 @@ extern const ElementwiseKernels kElementwise;
 extern const DropoutKernels kDropout;
 extern const ChannelKernels kChannel;
 extern const PoolKernels kPool;
+extern const WinogradKernels kWinograd;
 extern const SoftmaxKernels kSoftmax;
 extern const PixelLossKernels kPixelLoss;
 extern const UpdateKernels kUpdate;
 
 extern const Kernels kTable;
 const Kernels kTable = {
-    ASSAY_TEXT(ASSAY_ISA), &kElementwise, &kDropout, &kChannel, &kPool, &kSoftmax,
+    ASSAY_TEXT(ASSAY_ISA), &kElementwise, &kDropout, &kChannel, &kPool, &kWinograd, &kSoftmax,
     &kPixelLoss,           &kUpdate};
 
 }  // namespace assay::cpu::ASSAY_ISA

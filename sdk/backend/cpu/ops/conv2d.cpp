@@ -1,5 +1,6 @@
 // Conv2d and its gradients on oneDNN: activations pinned to NHWC, weights in oneDNN's own layout.
 #include "sdk/backend/cpu/onednn.h"
+#include "sdk/backend/cpu/ops/winograd.h"
 
 namespace assay::cpu {
 namespace {
@@ -49,10 +50,12 @@ double conv_flops(const Dims& y, const Dims& w) {
 // product of a row of the output; the direct kernels ("jit:...") behind them are faster where that
 // product is too small. Measured on one core of an EPYC with AVX-512, f32 / bf16, direct over
 // batch-reduce: 1.1-1.8 / 1.7-2.1 times at 2-4 columns, 1.1-1.2 / 1.1-1.4 times at 1-8 channels,
-// 0.8-1.05 / 0.9-1.1 times in other shapes.
+// 0.8-1.05 / 0.9-1.1 times in other shapes. With one image and few columns, reading the weights
+// takes the time, which the batch-reduce kernels do better: 0.7 times at 512 channels.
 bool prefers_direct(const ConvGeometry& geometry, const Desc& x, const Desc& y) {
-  constexpr int64_t kFewColumns = 4, kFewChannels = 8;
-  return y.dims()[3] <= kFewColumns || (geometry.groups == 1 && x.dims()[1] <= kFewChannels);
+  constexpr int64_t kFewColumns = 4, kFewChannels = 8, kFewImages = 2;
+  const bool few_columns = y.dims()[3] <= kFewColumns && y.dims()[0] >= kFewImages;
+  return few_columns || (geometry.groups == 1 && x.dims()[1] <= kFewChannels);
 }
 
 // Moves on to the direct kernel of the same instruction set, if it comes next.
@@ -187,16 +190,19 @@ NodePlan plan_grad_weight(const Conv2dGradWeight& p, const Planner& c, DType com
 }  // namespace
 
 NodePlan plan(const Conv2d& p, const Planner& c) {
+  if (prefers_winograd(p, c)) return plan_winograd(p, c);
   return plan_with_dnnl(c, Conv2d::kName,
                         [&](DType compute) { return plan_forward(p, c, compute); });
 }
 
 NodePlan plan(const Conv2dGradData& p, const Planner& c) {
+  if (prefers_winograd(p, c)) return plan_winograd(p, c);
   return plan_with_dnnl(c, Conv2dGradData::kName,
                         [&](DType compute) { return plan_grad_data(p, c, compute); });
 }
 
 NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
+  if (prefers_winograd(p, c)) return plan_winograd(p, c);
   return plan_with_dnnl(c, Conv2dGradWeight::kName,
                         [&](DType compute) { return plan_grad_weight(p, c, compute); });
 }

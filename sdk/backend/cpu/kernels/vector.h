@@ -1,0 +1,42 @@
+// One register of floats, for the few kernels whose loops a compiler does not turn into vector code
+// by itself. Included only by the kernels (see kernels.h for the include rule).
+#pragma once
+
+#include "sdk/backend/cpu/kernels/lane_math.h"
+
+#if defined(__AVX512F__)
+#define ASSAY_LANES 16
+#elif defined(__AVX__)
+#define ASSAY_LANES 8
+#else
+#define ASSAY_LANES 4
+#endif
+
+namespace assay::cpu::ASSAY_ISA {
+
+constexpr int64_t kLanes = ASSAY_LANES;
+
+typedef float Vec __attribute__((vector_size(ASSAY_LANES * 4)));
+typedef float LooseVec __attribute__((vector_size(ASSAY_LANES * 4), aligned(4), may_alias));
+typedef uint32_t VecBits __attribute__((vector_size(ASSAY_LANES * 4)));
+typedef uint16_t HalfBits __attribute__((vector_size(ASSAY_LANES * 2)));
+typedef uint16_t LooseHalfBits __attribute__((vector_size(ASSAY_LANES * 2), aligned(2), may_alias));
+
+// No alignment is required.
+inline Vec load_vec(const float* x) { return *reinterpret_cast<const LooseVec*>(x); }
+inline Vec load_vec(const Bf16* x) {
+  const HalfBits half = *reinterpret_cast<const LooseHalfBits*>(x);
+  return reinterpret_cast<Vec>(__builtin_convertvector(half, VecBits) << 16);
+}
+
+inline void store_vec(float* y, Vec value) { *reinterpret_cast<LooseVec*>(y) = value; }
+// As store() of lane_math.h: to nearest even, NaN quiet.
+inline void store_vec(Bf16* y, Vec value) {
+  const VecBits u = reinterpret_cast<VecBits>(value);
+  const VecBits rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  const VecBits quiet_nan = (u >> 16) | 0x40u;
+  const VecBits bits = (u & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded;
+  *reinterpret_cast<LooseHalfBits*>(y) = __builtin_convertvector(bits, HalfBits);
+}
+
+}  // namespace assay::cpu::ASSAY_ISA

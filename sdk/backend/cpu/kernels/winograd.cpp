@@ -1,0 +1,356 @@
+// Winograd's convolution with 3x3 windows in tiles of 4x4 outputs: 36 products where the direct sum
+// needs 144. Source: Lavin and Gray, arXiv:1509.09308.
+//
+// A 6x6 piece d of the image, a 3x3 filter g and the 4x4 result y are polynomials; each is
+// evaluated at six points along both axes, where convolution is a product per point:
+//   y = A^T [ (G g G^T) * (B^T d B) ] A,   and for the filter's gradient
+//   dg = G^T [ (B^T d B) * (A dy A^T) ] G, summed over tiles.
+// The sums over channels or tiles between the transforms are 36 matrix products ("planes").
+//
+// The points are 0, +-sqrt(1/2), +-sqrt(2) and infinity, the best of a search (decisions/0005): the
+// standard error is at most twice that of adding up the direct products one by one, where the usual
+// 0, +-1, +-2 have four times, and ten at worst. On the choice of points: Barabasz et al.,
+// arXiv:1803.10986.
+//
+// This file alone is compiled so that a*b + c of vectors is fused (kernels/CMakeLists.txt).
+#include "sdk/backend/cpu/kernels/kernels.h"
+#include "sdk/backend/cpu/kernels/vector.h"
+
+namespace assay::cpu::ASSAY_ISA {
+namespace {
+
+constexpr int kPoints = 6, kOutputs = 4, kTaps = 3;
+constexpr int64_t kPanel = 2 * kLanes;  // columns of a matrix product's register block
+// Rows of it: with two vectors of columns and one operand each, all registers are used.
+constexpr int64_t kBlockRows = kLanes == 16 ? 12 : 6;
+
+// The positive points and their powers; a * b = 1.
+constexpr float kA = 0.70710678f, kA2 = 0.5f, kA3 = 0.35355339f;
+constexpr float kB = 1.41421356f, kB2 = 2.0f, kB3 = 2.82842712f;
+// 1 / product of a point's distances to the others.
+constexpr float kNa = -2.0f / 3.0f, kNb = 1.0f / 6.0f;
+
+int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// ---- One axis -----------------------------------------------------------------------------------
+
+struct MapImage {  // B^T
+  static constexpr int kIn = kPoints, kOut = kPoints;
+  static void apply(const Vec* x, Vec* y) {
+    y[0] = x[0] - 2.5f * x[2] + x[4];
+    const Vec even_a = x[4] - kB2 * x[2], odd_a = kA * (x[3] - kB2 * x[1]);
+    y[1] = even_a + odd_a;
+    y[2] = even_a - odd_a;
+    const Vec even_b = x[4] - kA2 * x[2], odd_b = kB * (x[3] - kA2 * x[1]);
+    y[3] = even_b + odd_b;
+    y[4] = even_b - odd_b;
+    y[5] = x[1] - 2.5f * x[3] + x[5];
+  }
+};
+
+struct MapFilter {  // G
+  static constexpr int kIn = kTaps, kOut = kPoints;
+  static void apply(const Vec* g, Vec* u) {
+    u[0] = g[0];
+    const Vec even_a = kNa * (g[0] + kA2 * g[2]), odd_a = (kNa * kA) * g[1];
+    u[1] = even_a + odd_a;
+    u[2] = even_a - odd_a;
+    const Vec even_b = kNb * (g[0] + kB2 * g[2]), odd_b = (kNb * kB) * g[1];
+    u[3] = even_b + odd_b;
+    u[4] = even_b - odd_b;
+    u[5] = g[2];
+  }
+};
+
+struct MapFilterGradient {  // G^T
+  static constexpr int kIn = kPoints, kOut = kTaps;
+  static void apply(const Vec* u, Vec* g) {
+    const Vec even_a = kNa * (u[1] + u[2]), even_b = kNb * (u[3] + u[4]);
+    g[0] = u[0] + even_a + even_b;
+    g[1] = (kNa * kA) * (u[1] - u[2]) + (kNb * kB) * (u[3] - u[4]);
+    g[2] = kA2 * even_a + kB2 * even_b + u[5];
+  }
+};
+
+struct MapResult {  // A^T
+  static constexpr int kIn = kPoints, kOut = kOutputs;
+  static void apply(const Vec* m, Vec* y) {
+    const Vec even_a = m[1] + m[2], odd_a = m[1] - m[2];
+    const Vec even_b = m[3] + m[4], odd_b = m[3] - m[4];
+    y[0] = m[0] + even_a + even_b;
+    y[1] = kA * odd_a + kB * odd_b;
+    y[2] = kA2 * even_a + kB2 * even_b;
+    y[3] = kA3 * odd_a + kB3 * odd_b + m[5];
+  }
+};
+
+struct MapResultGradient {  // A
+  static constexpr int kIn = kOutputs, kOut = kPoints;
+  static void apply(const Vec* y, Vec* m) {
+    m[0] = y[0];
+    const Vec even_a = y[0] + kA2 * y[2], odd_a = kA * y[1] + kA3 * y[3];
+    m[1] = even_a + odd_a;
+    m[2] = even_a - odd_a;
+    const Vec even_b = y[0] + kB2 * y[2], odd_b = kB * y[1] + kB3 * y[3];
+    m[3] = even_b + odd_b;
+    m[4] = even_b - odd_b;
+    m[5] = y[3];
+  }
+};
+
+// ---- Both axes ----------------------------------------------------------------------------------
+
+// Takes element (r, s) from read(r, s) and gives result (p, q) to write(p, q, value).
+template <class Map, class Read, class Write>
+inline void transform(const Read& read, const Write& write) {
+  Vec half[Map::kIn][Map::kOut];
+  for (int r = 0; r < Map::kIn; ++r) {
+    Vec row[Map::kIn];
+    for (int s = 0; s < Map::kIn; ++s) row[s] = read(r, s);
+    Map::apply(row, half[r]);
+  }
+  for (int q = 0; q < Map::kOut; ++q) {
+    Vec column[Map::kIn], result[Map::kOut];
+    for (int r = 0; r < Map::kIn; ++r) column[r] = half[r][q];
+    Map::apply(column, result);
+    for (int p = 0; p < Map::kOut; ++p) write(p, q, result[p]);
+  }
+}
+
+// Where a tile starts in image n; may be outside.
+struct Window {
+  int64_t n, row, column;
+};
+Window window_of(const WinogradImage& s, int64_t tile) {
+  const int64_t per_image = s.tile_rows * s.tile_columns, in_image = tile % per_image;
+  return {tile / per_image, in_image / s.tile_columns * kOutputs - s.pad[0],
+          in_image % s.tile_columns * kOutputs - s.pad[1]};
+}
+bool is_inside(const WinogradImage& s, const Window& t, int64_t size) {
+  return t.row >= 0 && t.column >= 0 && t.row + size <= s.h && t.column + size <= s.w;
+}
+
+// Evaluates tiles of an image: planes[point][tile][channel].
+template <class T, class Map>
+void evaluate(const WinogradImage& s, const void* x, const WinogradPlanes& planes, int64_t begin,
+              int64_t end) {
+  for (int64_t tile = begin; tile < end; ++tile) {
+    const Window t = window_of(s, tile);
+    // May point outside the image; is read inside only.
+    const int64_t origin = ((t.n * s.h + t.row) * s.w + t.column) * s.c;
+    const T* image = static_cast<const T*>(x);
+    float* out = planes.data + (tile - begin) * planes.row;
+    const bool inside = is_inside(s, t, Map::kIn);
+    for (int64_t c = 0; c < s.c; c += kLanes) {
+      const auto write = [&](int p, int q, Vec v) {
+        store_vec(out + (p * kPoints + q) * planes.plane + c, v);
+      };
+      const auto at = [&](int r, int q) {
+        return load_vec(image + (origin + (r * s.w + q) * s.c + c));
+      };
+      if (inside) {
+        transform<Map>(at, write);
+      } else {
+        const auto checked = [&](int r, int q) {
+          const int64_t row = t.row + r, column = t.column + q;
+          const bool is_pixel = row >= 0 && row < s.h && column >= 0 && column < s.w;
+          return is_pixel ? at(r, q) : Vec{};
+        };
+        transform<Map>(checked, write);
+      }
+    }
+  }
+}
+
+template <class T>
+void result(const WinogradImage& s, const WinogradPlanes& planes, const WinogradEpilogue& e,
+            void* y, int64_t begin, int64_t end) {
+  for (int64_t tile = begin; tile < end; ++tile) {
+    const Window t = window_of(s, tile);
+    const int64_t origin = ((t.n * s.h + t.row) * s.w + t.column) * s.c;
+    const float* in = planes.data + (tile - begin) * planes.row;
+    const int64_t rows = least(kOutputs, s.h - t.row), columns = least(kOutputs, s.w - t.column);
+    for (int64_t c = 0; c < s.c; c += kLanes) {
+      const Vec bias = e.bias == nullptr ? Vec{} : load_vec(e.bias + c);
+      const auto read = [&](int p, int q) {
+        return load_vec(in + (p * kPoints + q) * planes.plane + c);
+      };
+      const auto write = [&](int r, int q, Vec v) {
+        if (r >= rows || q >= columns) return;
+        const int64_t at = origin + (r * s.w + q) * s.c + c;
+        v += bias;
+        if (e.residual != nullptr) v += load_vec(static_cast<const T*>(e.residual) + at);
+        if (e.relu) v = Vec{} > v ? Vec{} : v;
+        store_vec(static_cast<T*>(y) + at, v);
+      };
+      transform<MapResult>(read, write);
+    }
+  }
+}
+
+// ---- Filters ------------------------------------------------------------------------------------
+
+// A panel of filters [3][3][channel][kPanel] at the points, to u[point][channel][kPanel]; those
+// beyond the last are zero.
+inline void evaluate_panel_row(const float* taps, int64_t stride, float* u, int64_t plane) {
+  for (int64_t half = 0; half < kPanel; half += kLanes) {
+    transform<MapFilter>(
+        [&](int r, int s) { return load_vec(taps + (r * kTaps + s) * stride + half); },
+        [&](int p, int q, Vec v) { store_vec(u + (p * kPoints + q) * plane + half, v); });
+  }
+}
+
+// Forward: columns of the product are filters k, rows of u are their channels c. Filters lie apart,
+// channels side by side, so that blocks of kLanes channels are turned on the way.
+template <class T>
+void filters(const void* weights, int64_t k_count, int64_t c_count, float* u, int64_t begin,
+             int64_t end) {
+  alignas(64) float taps[kLanes][kTaps * kTaps][kPanel];
+  const int64_t panels = (k_count + kPanel - 1) / kPanel;
+  const int64_t plane = panels * c_count * kPanel;
+  for (int64_t panel = begin; panel < end; ++panel) {
+    const int64_t width = least(kPanel, k_count - panel * kPanel);
+    for (int64_t c = 0; c < c_count; c += kLanes) {
+      for (int64_t k = 0; k < kPanel; ++k) {
+        const T* w = static_cast<const T*>(weights) + (panel * kPanel + k) * 9 * c_count + c;
+        for (int tap = 0; tap < kTaps * kTaps; ++tap) {
+          const Vec v = k < width ? load_vec(w + tap * c_count) : Vec{};
+          for (int i = 0; i < kLanes; ++i) taps[i][tap][k] = v[i];
+        }
+      }
+      for (int64_t i = 0; i < kLanes; ++i) {
+        evaluate_panel_row(taps[i][0], kPanel, u + (panel * c_count + c + i) * kPanel, plane);
+      }
+    }
+  }
+}
+
+// Gradient of the image: columns are channels c, rows filters k, and the window is turned round.
+template <class T>
+void filters_turned(const void* weights, int64_t k_count, int64_t c_count, float* u, int64_t begin,
+                    int64_t end) {
+  alignas(64) float taps[kTaps * kTaps][kPanel];
+  const int64_t panels = (c_count + kPanel - 1) / kPanel;
+  const int64_t plane = panels * k_count * kPanel;
+  for (int64_t panel = begin; panel < end; ++panel) {
+    const int64_t width = least(kPanel, c_count - panel * kPanel);
+    for (int64_t k = 0; k < k_count; ++k) {
+      const T* w = static_cast<const T*>(weights) + k * 9 * c_count + panel * kPanel;
+      for (int tap = 0; tap < kTaps * kTaps; ++tap) {
+        for (int64_t half = 0; half < kPanel; half += kLanes) {
+          const Vec v = half < width ? load_vec(w + tap * c_count + half) : Vec{};
+          store_vec(taps[kTaps * kTaps - 1 - tap] + half, v);
+        }
+      }
+      evaluate_panel_row(taps[0], kPanel, u + (panel * k_count + k) * kPanel, plane);
+    }
+  }
+}
+
+template <class T>
+void filter_gradient(const WinogradPlanes& planes, void* dw, int64_t c_count, int64_t begin,
+                     int64_t end) {
+  for (int64_t k = begin; k < end; ++k) {
+    for (int64_t c = 0; c < c_count; c += kLanes) {
+      const float* in = planes.data + k * planes.row + c;
+      T* out = static_cast<T*>(dw) + k * 9 * c_count + c;
+      transform<MapFilterGradient>(
+          [&](int p, int q) { return load_vec(in + (p * kPoints + q) * planes.plane); },
+          [&](int r, int s, Vec v) { store_vec(out + (r * kTaps + s) * c_count, v); });
+    }
+  }
+}
+
+// ---- Matrix products ----------------------------------------------------------------------------
+
+// out[i][kPanel] = (kAdd: itself +) sum over step of a(i, step) * b[step][kPanel].
+// kAlong: a(i, step) = a[i * lda + step], else a[step * lda + i].
+template <int kRows, bool kAlong, bool kAdd>
+void block(const float* a, int64_t lda, const float* b, int64_t ldb, int64_t steps, float* out,
+           int64_t ldo) {
+  Vec sum[kRows][2];
+  for (int i = 0; i < kRows; ++i) {
+    sum[i][0] = kAdd ? load_vec(out + i * ldo) : Vec{};
+    sum[i][1] = kAdd ? load_vec(out + i * ldo + kLanes) : Vec{};
+  }
+  for (int64_t step = 0; step < steps; ++step) {
+    const Vec b0 = load_vec(b), b1 = load_vec(b + kLanes);
+    for (int i = 0; i < kRows; ++i) {
+      const float x = kAlong ? a[i * lda] : a[i];
+      sum[i][0] += x * b0;
+      sum[i][1] += x * b1;
+    }
+    a += kAlong ? 1 : lda;
+    b += ldb;
+  }
+  for (int i = 0; i < kRows; ++i) {
+    store_vec(out + i * ldo, sum[i][0]);
+    store_vec(out + i * ldo + kLanes, sum[i][1]);
+  }
+}
+
+template <bool kAlong, bool kAdd>
+void block_of(int64_t rows, const float* a, int64_t lda, const float* b, int64_t ldb, int64_t steps,
+              float* out, int64_t ldo) {
+  using Block = void (*)(const float*, int64_t, const float*, int64_t, int64_t, float*, int64_t);
+  static constexpr Block kBlocks[] = {
+    block<1, kAlong, kAdd>,
+    block<2, kAlong, kAdd>,
+    block<3, kAlong, kAdd>,
+    block<4, kAlong, kAdd>,
+    block<5, kAlong, kAdd>,
+    block<6, kAlong, kAdd>,
+#if ASSAY_LANES == 16
+    block<7, kAlong, kAdd>,
+    block<8, kAlong, kAdd>,
+    block<9, kAlong, kAdd>,
+    block<10, kAlong, kAdd>,
+    block<11, kAlong, kAdd>,
+    block<12, kAlong, kAdd>,
+#endif
+  };
+  kBlocks[rows - 1](a, lda, b, ldb, steps, out, ldo);
+}
+
+// Calls visit(first, rows) for blocks of even height that cover [0, rows).
+template <class Visit>
+void for_blocks(int64_t rows, const Visit& visit) {
+  const int64_t count = (rows + kBlockRows - 1) / kBlockRows;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t first = i * rows / count;
+    visit(first, (i + 1) * rows / count - first);
+  }
+}
+
+void product(const float* v, int64_t ldv, int64_t rows, const float* u, int64_t steps, float* m,
+             int64_t ldm) {
+  for_blocks(rows, [&](int64_t first, int64_t count) {
+    block_of<true, false>(count, v + first * ldv, ldv, u, kPanel, steps, m + first * ldm, ldm);
+  });
+}
+
+void outer_product(const float* d, int64_t ldd, int64_t rows, const float* v, int64_t ldv,
+                   int64_t steps, bool add, float* out, int64_t ldo) {
+  for_blocks(rows, [&](int64_t first, int64_t count) {
+    add ? block_of<false, true>(count, d + first, ldd, v, ldv, steps, out + first * ldo, ldo)
+        : block_of<false, false>(count, d + first, ldd, v, ldv, steps, out + first * ldo, ldo);
+  });
+}
+
+}  // namespace
+
+extern const WinogradKernels kWinograd;
+const WinogradKernels kWinograd = {
+    kLanes,
+    kPanel,
+    {evaluate<float, MapImage>, evaluate<Bf16, MapImage>},
+    {evaluate<float, MapResultGradient>, evaluate<Bf16, MapResultGradient>},
+    {result<float>, result<Bf16>},
+    {filters<float>, filters<Bf16>},
+    {filters_turned<float>, filters_turned<Bf16>},
+    {filter_gradient<float>, filter_gradient<Bf16>},
+    product,
+    outer_product,
+};
+
+}  // namespace assay::cpu::ASSAY_ISA

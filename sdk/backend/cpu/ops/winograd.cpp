@@ -1,0 +1,322 @@
+#include "sdk/backend/cpu/ops/winograd.h"
+
+#include "sdk/backend/cpu/ops/lanes.h"
+
+namespace assay::cpu {
+namespace {
+
+constexpr int64_t kPoints = 36, kTile = 4;
+constexpr int64_t kTilesAtOnce = 4;  // evaluated by one thread at a time
+
+const WinogradKernels& kernel() { return *kernels().winograd; }
+
+int64_t tiles_along(int64_t size) { return (size + kTile - 1) / kTile; }
+int64_t tiles_of(const Dims& result) {
+  return result[0] * tiles_along(result[1]) * tiles_along(result[2]);
+}
+int64_t panels_of(int64_t columns) { return (columns + kernel().panel - 1) / kernel().panel; }
+
+double direct_flops(const Dims& y, const Dims& w) {
+  return 2.0 * static_cast<double>(y.numel()) * static_cast<double>(w[1] * w[2] * w[3]);
+}
+
+// [36][rows][columns]. Rows are padded to whole panels, and to a distance that is no power of two,
+// which would send them to a few sets of the cache.
+struct Planes {
+  int64_t rows, row;
+  Planes(int64_t n, int64_t columns)
+      : rows(n), row(panels_of(columns) * kernel().panel + kernel().lanes) {}
+
+  int64_t plane() const { return rows * row; }
+  size_t elems() const { return static_cast<size_t>(kPoints * plane()); }
+  WinogradPlanes at(float* data, int64_t first) const { return {data + first * row, plane(), row}; }
+};
+
+// `d` cut into the tiles of `result`.
+WinogradImage image_of(const Dims& d, const Dims& result, int64_t pad_rows, int64_t pad_columns) {
+  return {.h = d[1],
+          .w = d[2],
+          .c = d[3],
+          .tile_rows = tiles_along(result[1]),
+          .tile_columns = tiles_along(result[2]),
+          .pad = {pad_rows, pad_columns}};
+}
+
+// Tiles in even blocks of at most `most`.
+Chunks blocks_of(int64_t tiles, int64_t most) {
+  const int64_t count = (tiles + most - 1) / most;
+  return {tiles, (tiles + count - 1) / count};
+}
+
+// ---- Sums over channels: y = x * w, and dx = dy * turned w --------------------------------------
+
+// Filters of few channels stay in the L2 cache, and the planes of a block should, too; many are
+// streamed from further away, once per block.
+int64_t most_tiles(int64_t channels) {
+  constexpr int64_t kFewChannels = 128;
+  return channels <= kFewChannels ? 24 : 96;
+}
+
+struct Sum {
+  WinogradImage in, out;
+  Chunks blocks;
+  Planes v, m;  // of a block, before and after the products
+  int in_type, out_type;
+  bool relu = false;
+  int threads;
+
+  Sum(const ValueType& x, const ValueType& y, int64_t pad_rows, int64_t pad_columns, int n)
+      : in(image_of(x.dims, y.dims, pad_rows, pad_columns)),
+        out(image_of(y.dims, y.dims, 0, 0)),
+        blocks(blocks_of(tiles_of(y.dims), most_tiles(std::max(in.c, out.c)))),
+        v(blocks.size, in.c),
+        m(blocks.size, out.c),
+        in_type(element_of(x)),
+        out_type(element_of(y)),
+        threads(n) {}
+
+  // Many blocks go side by side, one per thread; few one after the other, by all threads.
+  bool side_by_side() const { return blocks.count() >= 8; }
+  int64_t slots() const { return side_by_side() ? threads : 1; }
+};
+
+struct SumPointers {
+  const void *x = nullptr, *w = nullptr, *residual = nullptr;
+  const float* bias = nullptr;
+  void* y = nullptr;
+};
+
+struct SumScratch {
+  float *v, *m, *u;
+  size_t bytes;
+};
+SumScratch sum_scratch(const Sum& s, size_t filter_elems, void* base) {
+  ScratchLayout scratch(base);
+  SumScratch r{};
+  r.v = scratch.take<float>(static_cast<size_t>(s.slots()) * s.v.elems());
+  r.m = scratch.take<float>(static_cast<size_t>(s.slots()) * s.m.elems());
+  r.u = scratch.take<float>(filter_elems);
+  r.bytes = scratch.bytes();
+  return r;
+}
+
+void run_block(const Sum& s, const SumPointers& p, const float* u, float* v, float* m,
+               int64_t block, int threads) {
+  const int64_t first = s.blocks.begin(block), count = s.blocks.length(block);
+  const Chunks tiles{count, kTilesAtOnce};
+  parallel_for(threads, tiles.count(), [&](int64_t i) {
+    kernel().image[s.in_type](s.in, p.x, s.v.at(v, tiles.begin(i)), first + tiles.begin(i),
+                              first + tiles.end(i));
+  });
+  const int64_t panel = kernel().panel, panels = panels_of(s.out.c);
+  parallel_for(threads, kPoints * panels, [&](int64_t i) {
+    kernel().product(v + i / panels * s.v.plane(), s.v.row, count, u + i * panel * s.in.c, s.in.c,
+                     m + i / panels * s.m.plane() + i % panels * panel, s.m.row);
+  });
+  const WinogradEpilogue epilogue{p.bias, p.residual, s.relu};
+  parallel_for(threads, tiles.count(), [&](int64_t i) {
+    kernel().result[s.out_type](s.out, s.m.at(m, tiles.begin(i)), epilogue, p.y,
+                                first + tiles.begin(i), first + tiles.end(i));
+  });
+}
+
+void run_sum(const Sum& s, const SumPointers& p, const float* u, const SumScratch& scratch) {
+  const int64_t count = s.blocks.count();
+  if (!s.side_by_side()) {
+    for (int64_t i = 0; i < count; ++i) run_block(s, p, u, scratch.v, scratch.m, i, s.threads);
+    return;
+  }
+  parallel_for(s.threads, s.threads, [&](int64_t slot) {
+    float* v = scratch.v + slot * static_cast<int64_t>(s.v.elems());
+    float* m = scratch.m + slot * static_cast<int64_t>(s.m.elems());
+    for (int64_t i = slot * count / s.threads; i < (slot + 1) * count / s.threads; ++i)
+      run_block(s, p, u, v, m, i, 1);
+  });
+}
+
+// Evaluates filters w [k][3][3][c] in panels of `columns`, which are k or, turned, c.
+struct FilterTransform {
+  void (*run)(const void* w, int64_t k, int64_t c, float* u, int64_t begin, int64_t end);
+  int64_t k, c, columns;
+  int threads;
+
+  size_t elems() const {
+    return static_cast<size_t>(kPoints * panels_of(columns) * kernel().panel * (k * c / columns));
+  }
+  void operator()(const void* w, float* u) const {
+    parallel_for(threads, panels_of(columns), [&](int64_t i) { run(w, k, c, u, i, i + 1); });
+  }
+};
+
+using Bind = std::function<SumPointers(const Binding&)>;
+
+// `pointers` gives the addresses of a binding. Constant filters are transformed once.
+NodePlan plan_sum(const Planner& c, double flops, const Sum& s, const FilterTransform& filters,
+                  const Bind& pointers) {
+  NodePlan plan = own_plan(c, "winograd_4x4", flops);
+  plan.scratch_bytes = sum_scratch(s, filters.elems(), nullptr).bytes;
+  plan.prepare = {1, filters.elems() * sizeof(float), [=](const Binding& b) -> Launch {
+                    return [=, w = b.x<void>(1), u = static_cast<float*>(b.prepared)] {
+                      filters(w, u);
+                    };
+                  }};
+  plan.bind = [=](const Binding& b) -> Launch {
+    const SumScratch scratch = sum_scratch(s, filters.elems(), b.scratch);
+    return [=, p = pointers(b), ready = static_cast<const float*>(b.prepared)] {
+      if (ready == nullptr) filters(p.w, scratch.u);
+      run_sum(s, p, ready == nullptr ? scratch.u : ready, scratch);
+    };
+  };
+  return plan;
+}
+
+// ---- Sums over tiles: dw from x and dy ----------------------------------------------------------
+
+struct FilterGradient {
+  WinogradImage x, dy;
+  Chunks blocks;
+  Planes v, d;  // of a block: x, dy
+  Planes du;    // rows are filters, columns channels
+  int x_type, dw_type;
+  int threads;
+};
+
+struct GradientScratch {
+  float *v, *d, *du;
+  size_t bytes;
+};
+GradientScratch gradient_scratch(const FilterGradient& g, void* base) {
+  ScratchLayout scratch(base);
+  GradientScratch s{};
+  s.v = scratch.take<float>(g.v.elems());
+  s.d = scratch.take<float>(g.d.elems());
+  s.du = scratch.take<float>(g.du.elems());
+  s.bytes = scratch.bytes();
+  return s;
+}
+
+// Adds the products of one block to du.
+void add_block(const FilterGradient& g, const void* x, const void* dy, const GradientScratch& s,
+               int64_t block) {
+  const int64_t first = g.blocks.begin(block), count = g.blocks.length(block);
+  const Chunks tiles{count, kTilesAtOnce};
+  parallel_for(g.threads, tiles.count(), [&](int64_t i) {
+    const int64_t begin = first + tiles.begin(i), end = first + tiles.end(i);
+    kernel().image[g.x_type](g.x, x, g.v.at(s.v, tiles.begin(i)), begin, end);
+    kernel().result_gradient[g.x_type](g.dy, dy, g.d.at(s.d, tiles.begin(i)), begin, end);
+  });
+  const int64_t panels = panels_of(g.x.c);
+  parallel_for(g.threads, kPoints * panels, [&](int64_t i) {
+    const int64_t point = i / panels, column = i % panels * kernel().panel;
+    kernel().outer_product(s.d + point * g.d.plane(), g.d.row, g.dy.c,
+                           s.v + point * g.v.plane() + column, g.v.row, count, block > 0,
+                           s.du + point * g.du.plane() + column, g.du.row);
+  });
+}
+
+void run_gradient(const FilterGradient& g, const void* x, const void* dy, void* dw,
+                  const GradientScratch& s) {
+  for (int64_t i = 0; i < g.blocks.count(); ++i) add_block(g, x, dy, s, i);
+  const Chunks filters{g.dy.c, 4};
+  parallel_for(g.threads, filters.count(), [&](int64_t i) {
+    kernel().filter_gradient[g.dw_type](g.du.at(s.du, 0), dw, g.x.c, filters.begin(i),
+                                        filters.end(i));
+  });
+}
+
+// ---- Where it pays ------------------------------------------------------------------------------
+
+bool is_possible(const ConvGeometry& g, const Dims& w) {
+  constexpr std::array<int64_t, 2> kOne{1, 1};
+  const int64_t lanes = kernel().lanes;
+  return g.groups == 1 && g.stride == kOne && g.dilation == kOne && w[1] == 3 && w[2] == 3 &&
+         w[0] % lanes == 0 && w[3] % lanes == 0 && g.pad_begin[0] <= 2 && g.pad_begin[1] <= 2;
+}
+
+// decisions/0005 has the measurements. `from_memory`: tiles that make up for reading transformed
+// filters, four times larger than the filters, where they do not fit into caches.
+bool pays(const Dims& w, const Dims& result, int64_t from_memory) {
+  constexpr int64_t kLeastLanes = 8, kLeastChannels = 32, kLeastTiles = 16;
+  constexpr int64_t kCachedFilters = 65536;
+  const bool fits_cache = w[0] * w[3] <= kCachedFilters;
+  return kernel().lanes >= kLeastLanes && std::min(w[0], w[3]) >= kLeastChannels &&
+         tiles_of(result) >= (fits_cache ? kLeastTiles : from_memory);
+}
+
+// oneDNN's bf16 kernels are twice as fast as its f32 ones; these are not.
+int64_t least_tiles_of_sum(DType dtype) { return dtype == DType::kBf16 ? 96 : 32; }
+constexpr int64_t kLeastTilesOfGradient = 32;
+
+}  // namespace
+
+bool prefers_winograd(const Conv2d& p, const Planner& c) {
+  const bool simple =
+      p.activation == ActivationKind::kNone || p.activation == ActivationKind::kRelu;
+  return simple && is_possible(p.geometry, c.x(1).dims) &&
+         pays(c.x(1).dims, c.y().dims, least_tiles_of_sum(c.x(0).dtype));
+}
+
+bool prefers_winograd(const Conv2dGradData& p, const Planner& c) {
+  return is_possible(p.geometry, c.x(1).dims) &&
+         pays(c.x(1).dims, p.x_dims, least_tiles_of_sum(c.x(0).dtype));
+}
+
+bool prefers_winograd(const Conv2dGradWeight& p, const Planner& c) {
+  return !p.has_bias && is_possible(p.geometry, p.w_dims) &&
+         pays(p.w_dims, c.x(1).dims, kLeastTilesOfGradient);
+}
+
+NodePlan plan_winograd(const Conv2d& p, const Planner& c) {
+  const Dims& w = c.x(1).dims;
+  Sum sum(c.x(0), c.y(), p.geometry.pad_begin[0], p.geometry.pad_begin[1], c.threads());
+  sum.relu = p.activation == ActivationKind::kRelu;
+  const FilterTransform filters{kernel().filters[element_of(c.x(1))], w[0], w[3], w[0],
+                                c.threads()};
+  const int residual = 2 + p.has_bias;
+  NodePlan plan = plan_sum(c, direct_flops(c.y().dims, w), sum, filters, [=](const Binding& b) {
+    return SumPointers{.x = b.x<void>(0),
+                       .w = b.x<void>(1),
+                       .residual = p.has_residual ? b.x<void>(residual) : nullptr,
+                       .bias = p.has_bias ? b.x<float>(2) : nullptr,
+                       .y = b.y<void>()};
+  });
+  if (p.has_residual) plan.in_place = {{0, residual}};
+  return plan;
+}
+
+NodePlan plan_winograd(const Conv2dGradData& p, const Planner& c) {
+  const Dims& w = c.x(1).dims;
+  const Sum sum(c.x(0), c.y(), 2 - p.geometry.pad_begin[0], 2 - p.geometry.pad_begin[1],
+                c.threads());
+  const FilterTransform filters{kernel().filters_turned[element_of(c.x(1))], w[0], w[3], w[3],
+                                c.threads()};
+  return plan_sum(c, direct_flops(c.x(0).dims, w), sum, filters, [](const Binding& b) {
+    return SumPointers{.x = b.x<void>(0), .w = b.x<void>(1), .y = b.y<void>()};
+  });
+}
+
+NodePlan plan_winograd(const Conv2dGradWeight& p, const Planner& c) {
+  constexpr int64_t kMostTiles = 128;
+  const Dims &x = c.x(0).dims, &dy = c.x(1).dims;
+  const Chunks blocks = blocks_of(tiles_of(dy), kMostTiles);
+  const FilterGradient g{.x = image_of(x, dy, p.geometry.pad_begin[0], p.geometry.pad_begin[1]),
+                         .dy = image_of(dy, dy, 0, 0),
+                         .blocks = blocks,
+                         .v = {blocks.size, x[3]},
+                         .d = {blocks.size, dy[3]},
+                         .du = {dy[3], x[3]},
+                         .x_type = element_of(c.x(0)),
+                         .dw_type = element_of(c.y()),
+                         .threads = c.threads()};
+  NodePlan plan = own_plan(c, "winograd_4x4", direct_flops(dy, p.w_dims));
+  plan.scratch_bytes = gradient_scratch(g, nullptr).bytes;
+  plan.bind = [g](const Binding& b) -> Launch {
+    const GradientScratch s = gradient_scratch(g, b.scratch);
+    return [=, x = b.x<void>(0), dy = b.x<void>(1), dw = b.y<void>()] {
+      run_gradient(g, x, dy, dw, s);
+    };
+  };
+  return plan;
+}
+
+}  // namespace assay::cpu
