@@ -5,7 +5,7 @@
 namespace assay::datasets {
 
 std::span<const DatasetEntry> dataset_entries() {
-  static const DatasetEntry entries[] = {kFashionMnist, kCifar10, kImagenet};
+  static const DatasetEntry entries[] = {kFashionMnist, kCifar10, kImagenet, kIsbi2012Em};
   return entries;
 }
 

@@ -43,7 +43,8 @@ struct DatasetEntry {
   data::DatasetManifest (*convert)(const ConvertOptions& options);
   // How records of the data set become samples. `config_json` is the JSON text of its transform
   // message ("" is all defaults; assay.data.ImageTransformConfig for images of one size,
-  // JpegTransformConfig for photographs). kInvalid for unknown keys and senseless values.
+  // JpegTransformConfig for photographs, MicrographTransformConfig for isbi2012_em). kInvalid for
+  // unknown keys and senseless values.
   data::Transform (*make_transform)(const data::DatasetManifest& manifest,
                                     std::string_view config_json);
 };
@@ -57,5 +58,6 @@ const DatasetEntry& find_dataset(std::string_view name);
 extern const DatasetEntry kCifar10;
 extern const DatasetEntry kFashionMnist;
 extern const DatasetEntry kImagenet;
+extern const DatasetEntry kIsbi2012Em;
 
 }  // namespace assay::datasets

@@ -48,8 +48,13 @@ std::shared_ptr<LoaderCore> open_loader(const std::shared_ptr<const Context>& co
   data::LoaderConfig config;
   parse_json(config_json, config, "loader configuration");
   const data::DatasetManifest manifest = data::read_manifest(folder);
+  std::shared_ptr<const data::RecordSource> records = data::open_split(folder, manifest, split);
+  if (config.record_size() > 0) {
+    records = std::make_shared<data::RecordSelection>(
+        std::move(records), std::vector<int64_t>(config.record().begin(), config.record().end()));
+  }
   return std::make_shared<LoaderCore>(
-      context, manifest.dataset(), split, data::open_split(folder, manifest, split),
+      context, manifest.dataset(), split, std::move(records),
       datasets::find_dataset(manifest.dataset()).make_transform(manifest, transform_json), config);
 }
 

@@ -167,12 +167,11 @@ void Loader::fill(Slot& slot, Worker& worker) noexcept {
 }
 
 void Loader::fill_row(Slot& slot, size_t row, Worker& worker) {
-  const int64_t sample = slot.samples[row];
+  const int64_t sample = slot.samples[row].sample;
   for (size_t k = 0; k < worker.rows.size(); ++k) {
     worker.rows[k] = slot.batch.arrays()[k].data + row * transform_.arrays[k].sample_bytes();
   }
-  PhiloxStream random(augment_key_, static_cast<uint64_t>(sample),
-                      static_cast<uint32_t>(slot.batch.epoch));
+  PhiloxStream random(augment_key_, static_cast<uint64_t>(sample), slot.samples[row].pass);
   auto prepared = cache_.find(sample);
   if (!prepared) source_->read(sample, worker.record);  // its messages name file and record
   try {

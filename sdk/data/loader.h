@@ -59,7 +59,7 @@ class Loader {
  private:
   struct Slot {
     Batch batch;
-    std::vector<uint32_t> samples;  // one index per valid row
+    std::vector<Draw> samples;  // one per valid row
     std::exception_ptr error;
     uint64_t ready = UINT64_MAX;  // ticket whose batch lies here
   };

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "sdk/base/crc32c.h"
 #include "sdk/base/error.h"
 #include "sdk/base/philox.h"
 #include "sdk/data/streams.h"
@@ -37,7 +38,7 @@ EpochOrder::EpochOrder(int64_t samples, const LoaderConfig& config)
       world_size_(std::max(1, config.world_size())),
       rank_(config.rank()),
       seed_(config.seed()),
-      order_(choice("order", config.order(), {"shuffled", "sequential"})),
+      order_(choice("order", config.order(), {"shuffled", "sequential", "stream"})),
       last_batch_(choice("last_batch", config.last_batch(), {"drop", "pad", "wrap"})) {
   constexpr int64_t kMaxBatch = int64_t{1} << 24;
   require(samples_ > 0, Code::kInvalid, "loader: the data set has no records; convert it again");
@@ -48,6 +49,16 @@ EpochOrder::EpochOrder(int64_t samples, const LoaderConfig& config)
   require(config.world_size() >= 0 && rank_ >= 0 && rank_ < world_size_, Code::kInvalid,
           "loader: rank is ", rank_, " of world_size ", config.world_size(),
           ", expected 0 <= rank < world_size");
+  const auto& records = config.record();
+  if (!records.empty()) {
+    records_crc32c_ = crc32c(records.data(), static_cast<size_t>(records.size()) * sizeof(int64_t));
+  }
+  if (order_ == "stream") {
+    open_stream(config.buffer());
+    return;
+  }
+  require(config.buffer() == 0, Code::kInvalid,
+          "loader: buffer is for the order \"stream\", not \"", order_, "\"");
   const int64_t rounding = last_batch_ == "drop" ? 0 : global_batch() - 1;
   batches_ = static_cast<uint64_t>((samples_ + rounding) / global_batch());
   require(batches_ > 0, Code::kInvalid, "loader: a global batch of ", global_batch(),
@@ -55,6 +66,17 @@ EpochOrder::EpochOrder(int64_t samples, const LoaderConfig& config)
           " records there are; lower batch_size or set last_batch to \"pad\" or \"wrap\"");
   permutation_.resize(static_cast<size_t>(samples_));
   std::iota(permutation_.begin(), permutation_.end(), 0u);
+}
+
+void EpochOrder::open_stream(int64_t buffer) {
+  constexpr int64_t kMaxBuffer = int64_t{1} << 24;
+  buffer_ = buffer == 0 ? 3 * batch_size_ : buffer;
+  require(buffer_ > 0 && buffer_ <= kMaxBuffer, Code::kInvalid, "loader: buffer is ", buffer_,
+          ", expected 1 to ", kMaxBuffer);
+  require(samples_ >= world_size_, Code::kInvalid, "loader: ", world_size_,
+          " ranks need a sample each, there are ", samples_);
+  batches_ = static_cast<uint64_t>(std::max<int64_t>(1, samples_ / global_batch()));
+  stream_.emplace(samples_, static_cast<int>(rank_), static_cast<int>(world_size_), buffer_, seed_);
 }
 
 void EpochOrder::shuffle(uint64_t epoch) {
@@ -67,13 +89,20 @@ void EpochOrder::shuffle(uint64_t epoch) {
   permuted_epoch_ = epoch;
 }
 
-void EpochOrder::samples_of(uint64_t epoch, uint64_t batch, std::vector<uint32_t>& indices) {
+void EpochOrder::samples_of(uint64_t epoch, uint64_t batch, std::vector<Draw>& draws) {
+  draws.clear();
+  if (stream_) {
+    const uint64_t begin = (epoch * batches_ + batch) * static_cast<uint64_t>(batch_size_);
+    for (int64_t row = 0; row < batch_size_; ++row)
+      draws.push_back(stream_->at(begin + static_cast<uint64_t>(row)));
+    return;
+  }
   if (order_ == "shuffled" && permuted_epoch_ != epoch) shuffle(epoch);
   const int64_t begin = static_cast<int64_t>(batch) * global_batch() + rank_ * batch_size_;
-  indices.clear();
   for (int64_t position = begin; position < begin + batch_size_; ++position) {
     if (position >= samples_ && last_batch_ != "wrap") break;
-    indices.push_back(permutation_[static_cast<size_t>(position % samples_)]);
+    draws.push_back(
+        {permutation_[static_cast<size_t>(position % samples_)], static_cast<uint32_t>(epoch)});
   }
 }
 
@@ -86,6 +115,8 @@ LoaderState EpochOrder::position(uint64_t epoch, uint64_t batch) const {
   state.set_global_batch(global_batch());
   state.set_order(order_);
   state.set_last_batch(last_batch_);
+  state.set_buffer(buffer_);
+  state.set_records_crc32c(records_crc32c_);
   return state;
 }
 
@@ -95,6 +126,9 @@ void EpochOrder::check_position(const LoaderState& state) const {
   require_same("global batch size", state.global_batch(), global_batch());
   require_same("order", state.order(), order_);
   require_same("last_batch", state.last_batch(), last_batch_);
+  require_same("buffer", state.buffer(), buffer_);
+  require(state.records_crc32c() == records_crc32c_, Code::kInvalid,
+          "loader: the saved position belongs to another list of records");
   require(state.batch() < batches_, Code::kInvalid, "loader: the saved position is batch ",
           state.batch(), " of an epoch of ", batches_, " batches");
 }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sdk/data/loader_config.pb.h"
+#include "sdk/data/stream.h"
 
 namespace assay::data {
 
@@ -20,9 +22,9 @@ class EpochOrder {
   int64_t batch_size() const { return batch_size_; }
   int64_t global_batch() const { return batch_size_ * world_size_; }
 
-  // Replaces `indices` by this rank's samples of a batch: batch_size() of them, fewer (even none)
+  // Replaces `draws` by this rank's samples of a batch: batch_size() of them, fewer (even none)
   // where the last batch is padded. Not thread-safe.
-  void samples_of(uint64_t epoch, uint64_t batch, std::vector<uint32_t>& indices);
+  void samples_of(uint64_t epoch, uint64_t batch, std::vector<Draw>& draws);
 
   // The position before a batch, with what its meaning depends on.
   LoaderState position(uint64_t epoch, uint64_t batch) const;
@@ -30,6 +32,7 @@ class EpochOrder {
   void check_position(const LoaderState& state) const;
 
  private:
+  void open_stream(int64_t buffer);
   void shuffle(uint64_t epoch);
 
   int64_t samples_;
@@ -42,6 +45,9 @@ class EpochOrder {
   uint64_t batches_ = 0;
   std::vector<uint32_t> permutation_;
   uint64_t permuted_epoch_ = UINT64_MAX;
+  std::optional<ShuffledStream> stream_;
+  int64_t buffer_ = 0;
+  uint32_t records_crc32c_ = 0;
 };
 
 }  // namespace assay::data

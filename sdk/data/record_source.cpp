@@ -32,6 +32,27 @@ std::string RecordSet::where(int64_t index) const {
   return cat(files_[file].path(), ", record ", index - first_[file]);
 }
 
+RecordSelection::RecordSelection(std::shared_ptr<const RecordSource> source,
+                                 std::vector<int64_t> records)
+    : source_(std::move(source)), records_(std::move(records)) {
+  for (const int64_t record : records_) {
+    require(record >= 0 && record < source_->size(), Code::kInvalid, "loader: record ", record,
+            " was asked for, but there are ", source_->size());
+  }
+}
+
+int64_t RecordSelection::record(int64_t index) const {
+  require(index >= 0 && index < size(), Code::kInvalid, "the selection has ", size(),
+          " records, asked for record ", index);
+  return records_[static_cast<size_t>(index)];
+}
+
+void RecordSelection::read(int64_t index, std::string& payload) const {
+  source_->read(record(index), payload);
+}
+
+std::string RecordSelection::where(int64_t index) const { return source_->where(record(index)); }
+
 void MemorySource::read(int64_t index, std::string& payload) const {
   require(index >= 0 && index < size(), Code::kInvalid, "the source has ", size(),
           " records, asked for record ", index);

@@ -38,6 +38,23 @@ class RecordSet : public RecordSource {
   std::vector<int64_t> first_;  // global index of each file's first record, and the total
 };
 
+// Some records of another source, in an order of its own; a record may come more than once.
+class RecordSelection : public RecordSource {
+ public:
+  // kInvalid for a number that the source does not have.
+  RecordSelection(std::shared_ptr<const RecordSource> source, std::vector<int64_t> records);
+
+  int64_t size() const override { return static_cast<int64_t>(records_.size()); }
+  void read(int64_t index, std::string& payload) const override;
+  std::string where(int64_t index) const override;
+
+ private:
+  int64_t record(int64_t index) const;
+
+  std::shared_ptr<const RecordSource> source_;
+  std::vector<int64_t> records_;
+};
+
 // Payloads in memory, for hosts that hold their own data.
 class MemorySource : public RecordSource {
  public:

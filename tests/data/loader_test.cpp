@@ -129,11 +129,13 @@ TEST(Loader, ShufflesAnewInEachEpochAndForEachSeed) {
 TEST(Loader, ShuffleIsUniform) {
   std::map<std::vector<uint32_t>, int> counts;
   constexpr int kSeeds = 4800;
-  std::vector<uint32_t> order;
+  std::vector<Draw> draws;
   for (int seed = 0; seed < kSeeds; ++seed) {
     LoaderConfig config = config_of(4);
     config.set_seed(static_cast<uint64_t>(seed));
-    EpochOrder(4, config).samples_of(0, 0, order);
+    EpochOrder(4, config).samples_of(0, 0, draws);
+    std::vector<uint32_t> order;
+    for (const Draw& draw : draws) order.push_back(draw.sample);
     ++counts[order];
   }
   ASSERT_EQ(counts.size(), 24u);

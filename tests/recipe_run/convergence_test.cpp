@@ -68,8 +68,9 @@ TEST(Convergence, PrunesSlowPoints) {
     return out;
   };
   // 2048 lies below the fastest; 8192 above the line from 4096 to 16384.
-  EXPECT_EQ(batches(pruned({point(2048, 1), point(4096, 0), point(8192, 3), point(16384, 4)}, kResnet)),
-            (Values{4096, 16384}));
+  EXPECT_EQ(
+      batches(pruned({point(2048, 1), point(4096, 0), point(8192, 3), point(16384, 4)}, kResnet)),
+      (Values{4096, 16384}));
   EXPECT_EQ(batches(pruned({point(16384, 6), point(8192, 1), point(4096, 0)}, kResnet)),
             (Values{4096, 8192, 16384}));
   EXPECT_TRUE(pruned({}, kResnet).empty());

@@ -81,24 +81,16 @@ TEST_P(OperatingCharacteristics, MatchThePrintedTable) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, OperatingCharacteristics,
-    ::testing::Values(Case{kElectra, 1, 0, {0, .95, .04, .01}},
-                      Case{kElectra, 1, -0.3, {0, .76, .17, .07}},
-                      Case{kElectra, 1, -0.6, {0, .31, .40, .29}},
-                      Case{kElectra, 3, 0, {.38, .61, .01, .01}},
-                      Case{kElectra, 3, -0.3, {.05, .45, .15, .35}},
-                      Case{kElectra, 3, -0.6, {0, .01, .09, .91}},
-                      Case{kElectra, 8, 0, {.76, .24, 0, 0}},
-                      Case{kElectra, 8, -0.3, {.05, .46, .01, .49}},
-                      Case{kElectra, 8, -0.6, {0, 0, 0, 1}},
-                      Case{kEfficientDet, 3, 0, {.89, .12, 0, 0}},
-                      Case{kEfficientDet, 3, -0.3, {.05, .46, .03, .47}},
-                      Case{kEfficientDet, 3, -0.6, {0, 0, 0, 1}},
-                      Case{kResnet, 3, 0, {.91, .09, 0, 0}},
-                      Case{kResnet, 3, -0.3, {.05, .45, .04, .47}},
-                      Case{kResnet, 3, -0.6, {0, 0, 0, 1}}),
-    [](const auto& line) {
-      return "Line" + std::to_string(line.index + 1);
-    });
+    ::testing::Values(
+        Case{kElectra, 1, 0, {0, .95, .04, .01}}, Case{kElectra, 1, -0.3, {0, .76, .17, .07}},
+        Case{kElectra, 1, -0.6, {0, .31, .40, .29}}, Case{kElectra, 3, 0, {.38, .61, .01, .01}},
+        Case{kElectra, 3, -0.3, {.05, .45, .15, .35}}, Case{kElectra, 3, -0.6, {0, .01, .09, .91}},
+        Case{kElectra, 8, 0, {.76, .24, 0, 0}}, Case{kElectra, 8, -0.3, {.05, .46, .01, .49}},
+        Case{kElectra, 8, -0.6, {0, 0, 0, 1}}, Case{kEfficientDet, 3, 0, {.89, .12, 0, 0}},
+        Case{kEfficientDet, 3, -0.3, {.05, .46, .03, .47}},
+        Case{kEfficientDet, 3, -0.6, {0, 0, 0, 1}}, Case{kResnet, 3, 0, {.91, .09, 0, 0}},
+        Case{kResnet, 3, -0.3, {.05, .45, .04, .47}}, Case{kResnet, 3, -0.6, {0, 0, 0, 1}}),
+    [](const auto& line) { return "Line" + std::to_string(line.index + 1); });
 
 }  // namespace
 }  // namespace reciperun

@@ -19,7 +19,8 @@ double olympic_mean(std::span<const double> values, int trimmed) {
   std::sort(sorted.begin(), sorted.end());
   const auto kept = static_cast<ptrdiff_t>(sorted.size()) - 2 * trimmed;
   if (kept < 1) {
-    throw std::domain_error("an olympic mean needs at least " + std::to_string(2 * trimmed + 1) + " values");
+    throw std::domain_error("an olympic mean needs at least " + std::to_string(2 * trimmed + 1) +
+                            " values");
   }
   return std::accumulate(sorted.begin() + trimmed, sorted.end() - trimmed, 0.0) /
          static_cast<double>(kept);
@@ -79,10 +80,10 @@ std::vector<ConvergencePoint> pruned(std::vector<ConvergencePoint> points,
   if (points.empty()) return points;
   std::sort(points.begin(), points.end(),
             [](const ConvergencePoint& a, const ConvergencePoint& b) { return a.batch < b.batch; });
-  const auto fastest = std::min_element(
-      points.begin(), points.end(), [](const ConvergencePoint& a, const ConvergencePoint& b) {
-        return a.least_mean < b.least_mean;
-      });
+  const auto fastest = std::min_element(points.begin(), points.end(),
+                                        [](const ConvergencePoint& a, const ConvergencePoint& b) {
+                                          return a.least_mean < b.least_mean;
+                                        });
   points.erase(points.begin(), fastest);
   for (size_t i = 1; i + 1 < points.size();) {
     const ConvergencePoint line =
@@ -99,10 +100,11 @@ std::vector<ConvergencePoint> pruned(std::vector<ConvergencePoint> points,
 ConvergenceCheck check_convergence(const std::vector<ConvergencePoint>& reference, double batch,
                                    std::span<const double> epochs, const ConvergenceRules& rules) {
   ConvergenceCheck out;
-  const auto failed = std::count_if(epochs.begin(), epochs.end(),
-                                    [](double e) { return e >= kNeverConverged; });
+  const auto failed =
+      std::count_if(epochs.begin(), epochs.end(), [](double e) { return e >= kNeverConverged; });
   if (failed > rules.trimmed) {
-    out.text = std::to_string(failed) + " runs did not converge; " + std::to_string(rules.trimmed) + " may";
+    out.text = std::to_string(failed) + " runs did not converge; " + std::to_string(rules.trimmed) +
+               " may";
     return out;
   }
   out.mean = olympic_mean(epochs, rules.trimmed);

@@ -1,8 +1,8 @@
-// MLPerf's reference convergence points: did training need suspiciously few epochs? The statistic is
-// that of mlcommons/logging, mlperf_logging/rcp_checker, after its corrections #375 and #377 (the sd
-// over all values); its weak points (a trimmed mean beside an untrimmed, biased sd, reduced counts, one
-// side only) are kept, so that the answer is the checker's. Welch's test (mean_tests.h) on the
-// untrimmed lists is the better question and stands beside it in reports.
+// MLPerf's reference convergence points: did training need suspiciously few epochs? The statistic
+// is that of mlcommons/logging, mlperf_logging/rcp_checker, after its corrections #375 and #377
+// (the sd over all values); its weak points (a trimmed mean beside an untrimmed, biased sd, reduced
+// counts, one side only) are kept, so that the answer is the checker's. Welch's test (mean_tests.h)
+// on the untrimmed lists is the better question and stands beside it in reports.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,8 @@
 
 namespace reciperun {
 
-// Runs per submission and how many of them are forgiven at either end; the reference needs twice the runs.
+// Runs per submission and how many of them are forgiven at either end; the reference needs twice
+// the runs.
 struct ConvergenceRules {
   int submission_runs = 5;  // 5 ResNet and detection, 10 BERT, 40 U-Net 3D
   int trimmed = 1;          // dropped at either end of a list: 1, U-Net 3D 4
@@ -46,7 +47,8 @@ struct ConvergenceCheck {
   std::string text;                       // which reference was used, or why there is none
   std::optional<ConvergencePoint> point;  // the reference used
   double mean = 0;                        // olympic mean of the submission
-  double score_factor = 1;  // the time score is multiplied by this: reference mean / own mean, at least 1
+  double score_factor =
+      1;  // the time score is multiplied by this: reference mean / own mean, at least 1
 };
 ConvergenceCheck check_convergence(const std::vector<ConvergencePoint>& reference, double batch,
                                    std::span<const double> epochs, const ConvergenceRules& rules);

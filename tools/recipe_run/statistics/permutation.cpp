@@ -11,8 +11,7 @@ constexpr double kMostSplits = 1e6;
 
 double splits(size_t n, size_t k) {
   double count = 1;
-  for (size_t i = 1; i <= k; ++i)
-    count *= static_cast<double>(n - k + i) / static_cast<double>(i);
+  for (size_t i = 1; i <= k; ++i) count *= static_cast<double>(n - k + i) / static_cast<double>(i);
   return count;
 }
 
@@ -35,8 +34,8 @@ std::optional<double> permutation_p(std::span<const double> a, std::span<const d
   std::vector<double> all(a.begin(), a.end());
   all.insert(all.end(), b.begin(), b.end());
   // With all values given, the sum over the first list decides the difference of the means.
-  const double mean =
-      std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(n) * static_cast<double>(a.size());
+  const double mean = std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(n) *
+                      static_cast<double>(a.size());
   const auto distance = [&](const std::vector<size_t>& chosen) {
     double sum = 0;
     for (size_t i : chosen) sum += all[i];
@@ -44,7 +43,8 @@ std::optional<double> permutation_p(std::span<const double> a, std::span<const d
   };
   std::vector<size_t> chosen(a.size());
   std::iota(chosen.begin(), chosen.end(), size_t{0});
-  const double observed = distance(chosen) * (1 - 1e-12);  // equal splits count, whatever their rounding
+  const double observed =
+      distance(chosen) * (1 - 1e-12);  // equal splits count, whatever their rounding
   double extreme = 0;
   double count = 0;
   do {

@@ -18,7 +18,8 @@ std::vector<uint32_t> planned_looks(uint32_t count, uint32_t max_count) {
 }
 
 double level_at(std::span<const uint32_t> looks, uint32_t runs, bool more_may_follow) {
-  const auto earlier = std::count_if(looks.begin(), looks.end(), [&](uint32_t n) { return n < runs; });
+  const auto earlier =
+      std::count_if(looks.begin(), looks.end(), [&](uint32_t n) { return n < runs; });
   if (earlier == 0 && !more_may_follow) return 0.05;
   return level_of_look(static_cast<int>(earlier));
 }

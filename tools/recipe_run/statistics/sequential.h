@@ -13,13 +13,13 @@ namespace reciperun {
 inline constexpr int kMostLooks = 3;
 double level_of_look(int look);  // counted from 0; 0 beyond the last: nothing is left to spend
 
-// Numbers of runs at which to look: `count`, then twice more up to `max_count`. Only `count` if there
-// is no room to top up.
+// Numbers of runs at which to look: `count`, then twice more up to `max_count`. Only `count` if
+// there is no room to top up.
 std::vector<uint32_t> planned_looks(uint32_t count, uint32_t max_count);
 
 // The level at which a report over `runs` runs may judge, given the looks made so far (numbers of
-// runs, in order; `runs` itself need not be among them) and whether more may follow. A first and only
-// look has the whole 0.05.
+// runs, in order; `runs` itself need not be among them) and whether more may follow. A first and
+// only look has the whole 0.05.
 double level_at(std::span<const uint32_t> looks, uint32_t runs, bool more_may_follow);
 
 }  // namespace reciperun

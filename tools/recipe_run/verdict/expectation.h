@@ -45,8 +45,8 @@ Tolerance tolerance_of(const v1::Recipe& recipe, const v1::Expect& expect,
 // "±0.30", "−5 %"; "" where the rule has its own interval.
 std::string margin_text(const v1::Expect& expect, const Tolerance& tolerance);
 
-// "accuracy", "stability across seeds", "time to train", "training throughput", "inference throughput",
-// "latency", "scaling".
+// "accuracy", "stability across seeds", "time to train", "training throughput", "inference
+// throughput", "latency", "scaling".
 std::string group_of(const v1::Recipe& recipe, const v1::Expect& expect);
 
 }  // namespace reciperun

@@ -55,10 +55,9 @@ Judgement within(const MeanComparison& c, const Interval& interval, bool lower_o
   Judgement out;
   out.verdict = Verdict::kWithinTolerance;
   const double worst = lower_ok ? interval.upper : interval.lower;
-  out.reason = interval.contains(0)
-                   ? "a true difference of " + signed_fixed(worst, t.decimals) +
-                         " cannot be excluded; more runs would tell"
-                   : "measurably " + by(c.delta, t) + ", inside the margin";
+  out.reason = interval.contains(0) ? "a true difference of " + signed_fixed(worst, t.decimals) +
+                                          " cannot be excluded; more runs would tell"
+                                    : "measurably " + by(c.delta, t) + ", inside the margin";
   out.more_runs_help = true;
   return out;
 }
@@ -141,7 +140,8 @@ Judgement judge_prediction(const Prediction& prediction, double ours, const Tole
     out.reason += "; more runs would decide";
   } else {
     out.reason += ", and outside the 99 % one";
-    if (!is_outside(delta, t)) out.reason += "; inside the margin, which only several runs can show";
+    if (!is_outside(delta, t))
+      out.reason += "; inside the margin, which only several runs can show";
   }
   return out;
 }
@@ -170,8 +170,8 @@ Judgement judge_lists(std::span<const double> published, std::span<const double>
   add_inputs(out, {{"permutation_p", *exact}});
   const double welch_p = welch(theirs, own).p;
   if ((*exact < kSignificant) != (welch_p < kSignificant)) {
-    out.reason += "; the exact permutation test says p " + p_text(*exact) + ", Welch's p " +
-                  p_text(welch_p);
+    out.reason +=
+        "; the exact permutation test says p " + p_text(*exact) + ", Welch's p " + p_text(welch_p);
   }
   return out;
 }
@@ -185,9 +185,8 @@ Judgement judge_single_run(const Summary& published, double ours, const Toleranc
 Judgement judge_borrowed(const Summary& published, const Summary& lender, const Summary& ours,
                          const Tolerance& t) {
   Judgement out =
-      ours.n == 1
-          ? judge_prediction(predict_with_borrowed_sd(published, lender, 1), ours.mean, t)
-          : judge_comparison(with_borrowed_sd(published, lender, ours), t, "run more");
+      ours.n == 1 ? judge_prediction(predict_with_borrowed_sd(published, lender, 1), ours.mean, t)
+                  : judge_comparison(with_borrowed_sd(published, lender, ours), t, "run more");
   out.reason += "; spread borrowed from a neighbouring row";
   add_inputs(out, {{"published_mean", published.mean},
                    {"published_n", published.n},

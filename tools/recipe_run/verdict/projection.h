@@ -1,8 +1,8 @@
 // Time to train without training: steps x global batch / throughput + start-up + evaluations.
 //
 // Held against the published pre-training times of ELECTRA, whose throughputs stand beside them, it
-// is right within 0.6 % without any fit; where time is spent outside of steps (start-up, evaluation)
-// it falls short by just that.
+// is right within 0.6 % without any fit; where time is spent outside of steps (start-up,
+// evaluation) it falls short by just that.
 #pragma once
 
 #include <vector>

@@ -14,7 +14,10 @@ namespace {
 // A ratio ours / published with its interval, and the same turned so that larger is better.
 struct TurnedRatio {
   TurnedRatio(double ratio, Interval interval, const Tolerance& t)
-      : plain(ratio), plain_interval(interval), margin(t.margin), one_sided(t.one_sided),
+      : plain(ratio),
+        plain_interval(interval),
+        margin(t.margin),
+        one_sided(t.one_sided),
         inverted(t.lower_is_better) {
     value = inverted ? 1 / ratio : ratio;
     good = inverted ? Interval{1 / interval.upper, 1 / interval.lower} : interval;
@@ -75,8 +78,9 @@ Judgement judge_turned(const TurnedRatio& r, bool enough, std::optional<double> 
   return out;
 }
 
-// From the logarithms of the ratios by Student's t. The order-statistic interval decides the verdict;
-// its own sign test knows no p below 2^(1 - repeats), which no row of a long report would survive.
+// From the logarithms of the ratios by Student's t. The order-statistic interval decides the
+// verdict; its own sign test knows no p below 2^(1 - repeats), which no row of a long report would
+// survive.
 std::optional<double> ratio_p(double published, std::span<const double> repeats,
                               const Tolerance& t) {
   if (repeats.size() < 2) return std::nullopt;

@@ -28,12 +28,13 @@ struct RowContext {
 };
 
 struct Measured {
-  std::vector<double> values;       // in the row's unit: one per trial or repeat
-  std::vector<double> denominator;  // of a ratio
+  std::vector<double> values;            // in the row's unit: one per trial or repeat
+  std::vector<double> denominator;       // of a ratio
   std::optional<Projection> projection;  // of a time that nobody waited for, in seconds
   const BenchResult* bench = nullptr;
-  std::string missing;     // "" or why there is nothing to judge
-  bool attempted = false;  // it was measured, but does not carry the row's value: INVALID, not NOT RUN
+  std::string missing;  // "" or why there is nothing to judge
+  bool attempted =
+      false;  // it was measured, but does not carry the row's value: INVALID, not NOT RUN
 };
 
 // Each fills the measured columns of `row`.

@@ -13,8 +13,7 @@ Measured measure_scaling(const RowContext& c, Row& row) {
   const auto values = [&](const std::string& id) {
     const v1::Expect* e = find_expectation(c.recipe, id);
     const BenchResult* b = e == nullptr ? nullptr : result_of(*e, c.measurements);
-    return b == nullptr ? std::vector<double>{}
-                        : bench_values(c.recipe, *e, *b, 1, out.missing);
+    return b == nullptr ? std::vector<double>{} : bench_values(c.recipe, *e, *b, 1, out.missing);
   };
   out.values = values(ratio.num());
   out.denominator = values(ratio.den());

@@ -21,8 +21,8 @@ bool failed(const RowContext& c, const Trial& trial) {
 
 size_t count_failed(const RowContext& c) {
   const auto& trials = c.measurements.trials;
-  return static_cast<size_t>(std::count_if(trials.begin(), trials.end(),
-                                           [&](const Trial& t) { return failed(c, t); }));
+  return static_cast<size_t>(
+      std::count_if(trials.begin(), trials.end(), [&](const Trial& t) { return failed(c, t); }));
 }
 
 std::vector<double> values_of(const RowContext& c, const std::string& metric) {

@@ -1,0 +1,217 @@
+// ISBI 2012 electron microscopy segmentation challenge (Cardona et al. 2010, PLoS Biology 8(10)):
+// 30 slices of 512 x 512 grey pixels with masks, 0 membrane and 255 inside of a cell, and 30 test
+// slices without masks. Published as multi-page TIFF files; also passed on as folders of PNG.
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+
+#include "datasets/datasets.h"
+#include "sdk/base/error.h"
+#include "sdk/base/proto_json.h"
+#include "sdk/data/augment/micrograph_transform.h"
+#include "sdk/data/dataset_writer.h"
+#include "sdk/data/example.h"
+
+namespace assay::datasets {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSide = 512;
+
+// Where the pages of a split come from.
+struct SplitSource {
+  std::string name;
+  std::vector<std::string> images, masks;  // files; several pages each, or one
+};
+
+struct Slice {
+  std::string image, mask;  // kSide * kSide bytes; mask empty for the test split
+};
+
+std::vector<std::string> sorted_files(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_regular_file() && name[0] != '.') files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string stem(const std::string& path) { return fs::path(path).stem().string(); }
+
+// Masks must have the names of the images.
+void require_pairs(const std::vector<std::string>& images, const std::vector<std::string>& masks,
+                   const std::string& mask_folder) {
+  const auto missing = [](const std::vector<std::string>& from,
+                          const std::vector<std::string>& in) -> std::optional<std::string> {
+    for (const std::string& path : from) {
+      const bool found = std::any_of(in.begin(), in.end(), [&](const std::string& other) {
+        return stem(other) == stem(path);
+      });
+      if (!found) return path;
+    }
+    return std::nullopt;
+  };
+  if (const auto image = missing(images, masks))
+    fail(Code::kFormat, cat(*image, " has no mask of the same name in ", mask_folder));
+  if (const auto mask = missing(masks, images))
+    fail(Code::kFormat, cat(*mask, " is a mask without an image"));
+}
+
+std::optional<SplitSource> find_tiff(const std::string& folder, const std::string& split) {
+  const std::string images = join_path(folder, split + "-volume.tif");
+  if (!path_exists(images)) return std::nullopt;
+  SplitSource source{split, {images}, {}};
+  const std::string masks = join_path(folder, split + "-labels.tif");
+  if (path_exists(masks)) source.masks = {masks};
+  require(split != "train" || !source.masks.empty(), Code::kNotFound, masks,
+          " is missing: the masks of ", images);
+  return source;
+}
+
+std::optional<SplitSource> find_folders(const std::string& folder, const std::string& split) {
+  const std::string base = join_path(folder, split);
+  SplitSource source{split, sorted_files(join_path(base, "image")),
+                     sorted_files(join_path(base, "label"))};
+  if (source.images.empty()) return std::nullopt;
+  if (split == "train" || !source.masks.empty())
+    require_pairs(source.images, source.masks, join_path(base, "label"));
+  return source;
+}
+
+std::vector<SplitSource> find_splits(const std::string& folder) {
+  std::vector<SplitSource> splits;
+  for (const char* split : {"train", "test"}) {
+    auto found = find_tiff(folder, split);
+    if (!found) found = find_folders(folder, split);
+    if (found) splits.push_back(std::move(*found));
+  }
+  require(!splits.empty() && splits[0].name == "train", Code::kNotFound, folder,
+          " holds neither train-volume.tif and train-labels.tif nor train/image and train/label "
+          "with PNG files of the same names");
+  return splits;
+}
+
+// One byte per pixel. Colours are taken if the picture is grey all the same.
+std::string grey_pixels(data::PixelPage page, const std::string& where) {
+  require(page.height == kSide && page.width == kSide, Code::kFormat, where, " is ", page.width,
+          " x ", page.height, " pixels, expected ", kSide, " x ", kSide);
+  require(page.bits == 8, Code::kFormat, where, " has ", page.bits,
+          " bits per pixel, expected 8: convert it first, the range of values decides how");
+  if (page.channels == 1) return std::move(page.bytes);
+  const auto channels = static_cast<size_t>(page.channels);
+  std::string grey(page.bytes.size() / channels, '\0');
+  for (size_t i = 0; i < grey.size(); ++i) {
+    const char* pixel = page.bytes.data() + i * channels;
+    require(pixel[0] == pixel[1] && pixel[1] == pixel[2], Code::kFormat, where,
+            " has colours, expected shades of grey");
+    grey[i] = pixel[0];
+  }
+  return grey;
+}
+
+void require_mask_values(const std::string& mask, const std::string& where) {
+  for (size_t i = 0; i < mask.size(); ++i) {
+    const int value = static_cast<uint8_t>(mask[i]);
+    require(value == 0 || value == 255, Code::kFormat, where, ": the mask is ", value, " at row ",
+            i / kSide, ", column ", i % kSide, ", expected 0 (membrane) or 255");
+  }
+}
+
+std::vector<std::string> read_pages(const std::vector<std::string>& paths,
+                                    const data::ImageReader& read_image) {
+  std::vector<std::string> pages;
+  for (const std::string& path : paths) {
+    std::vector<data::PixelPage> in_file;
+    try {
+      in_file = read_image(read_file(path));
+    } catch (const Error& error) {
+      throw error.with_context(path);
+    }
+    for (size_t i = 0; i < in_file.size(); ++i)
+      pages.push_back(
+          grey_pixels(std::move(in_file[i]), in_file.size() == 1 ? path : cat(path, ", page ", i)));
+  }
+  return pages;
+}
+
+std::vector<Slice> read_split(const SplitSource& source, const data::ImageReader& read_image) {
+  std::vector<std::string> images = read_pages(source.images, read_image);
+  std::vector<std::string> masks = read_pages(source.masks, read_image);
+  require(masks.empty() || masks.size() == images.size(), Code::kFormat, source.images[0], " has ",
+          images.size(), " pages, its masks ", masks.size());
+  std::vector<Slice> slices;
+  for (size_t i = 0; i < images.size(); ++i) {
+    if (!masks.empty())
+      require_mask_values(masks[i], source.masks.size() == 1 ? cat(source.masks[0], ", page ", i)
+                                                             : source.masks[i]);
+    slices.push_back({std::move(images[i]), masks.empty() ? "" : std::move(masks[i])});
+  }
+  return slices;
+}
+
+void make_record(const Slice& slice, std::string& payload) {
+  data::Example example;
+  data::set_bytes_feature(example, "image", slice.image);
+  if (!slice.mask.empty()) data::set_bytes_feature(example, "mask", slice.mask);
+  data::set_int64_feature(example, "height", kSide);
+  data::set_int64_feature(example, "width", kSide);
+  data::serialize_example(example, payload);
+}
+
+data::DatasetManifest convert(const ConvertOptions& options) {
+  require(options.read_image != nullptr, Code::kUnsupported,
+          "this program brings no decoder for TIFF and PNG; dataset-convert does when it is built "
+          "with Debian's libopencv-imgcodecs-dev");
+  data::DatasetManifest plan;
+  plan.set_dataset(std::string(kIsbi2012Em.name));
+  plan.set_licence(std::string(kIsbi2012Em.licence));
+  plan.set_classes(2);
+  for (const char* name : {"membrane", "background"}) plan.add_class_names(name);
+  std::vector<std::vector<Slice>> slices;
+  std::vector<std::string> names;
+  for (const SplitSource& source : find_splits(options.source)) {
+    slices.push_back(read_split(source, options.read_image));
+    names.push_back(source.name);
+    for (const auto* files : {&source.images, &source.masks}) {
+      for (const std::string& path : *files) *plan.add_sources() = data::describe_source(path);
+    }
+    data::plan_split(plan, source.name, static_cast<int64_t>(slices.back().size()),
+                     std::max(options.shards, 1));
+  }
+  data::DatasetWriter writer(options.output, std::move(plan), options.overwrite);
+  if (writer.complete()) return writer.manifest();
+  for (size_t k = 0; k < slices.size(); ++k) {
+    const auto payload_of = [&](int64_t index, std::string& payload) {
+      make_record(slices[k][static_cast<size_t>(index)], payload);
+    };
+    writer.write_split(names[k], payload_of, options.progress);
+  }
+  writer.finish();
+  return writer.manifest();
+}
+
+data::Transform make_transform(const data::DatasetManifest&, std::string_view config_json) {
+  data::MicrographTransformConfig config;
+  parse_json(config_json, config, "isbi2012_em transform");
+  return data::make_micrograph_transform(config);
+}
+
+}  // namespace
+
+constinit const DatasetEntry kIsbi2012Em = {
+    "isbi2012_em",
+    "30 electron micrographs of 512 x 512 pixels with membrane masks; source: folder with "
+    "train-volume.tif and train-labels.tif (and test-volume.tif), or with train/image and "
+    "train/label of PNG files",
+    "terms of the ISBI 2012 challenge: non-commercial use, cite Cardona et al. 2010",
+    "",
+    convert,
+    make_transform};
+
+}  // namespace assay::datasets

@@ -1,0 +1,21 @@
+// Records of grey images with a mask of two classes as samples for segmentation without padding:
+//   image   f32 [padded, padded, 1]
+//   target  f32 [size, size, 2], the classes of the middle of the image; zero for images without
+//           a mask
+// A record holds "image" and "mask" (height x width bytes each, a mask of 0 and 255 only), "height"
+// and "width". Class 0 is black in the mask, class 1 white. Between two classes the interpolated
+// weights are cut at 0.5: from half on a pixel belongs to the class, and halves belong to both.
+//
+// This is the preprocessing of the published U-Net for micrographs, to the bit where it is not
+// random: what it draws, it draws from our generator.
+#pragma once
+
+#include "sdk/data/augment/micrograph_transform.pb.h"
+#include "sdk/data/transform.h"
+
+namespace assay::data {
+
+// kInvalid when the configuration makes no sense, naming the key.
+Transform make_micrograph_transform(const MicrographTransformConfig& config);
+
+}  // namespace assay::data

@@ -1,0 +1,12 @@
+# The real slices, if they are there: ../shared/data beside the sources, or the folder ASSAY_TEST_DATA.
+include(${CMAKE_CURRENT_LIST_DIR}/expect.cmake)
+set(archive ${DATA}/isbi2012-em/isbi2012_train30.zip)
+if(NOT EXISTS ${archive})
+  message("${archive} is not there")
+  return()
+endif()
+file(MAKE_DIRECTORY ${WORK}/slices)
+file(ARCHIVE_EXTRACT INPUT ${archive} DESTINATION ${WORK}/slices)
+expect(0 "train +30 records in 1 files, content c7e2ca33f8b83fd1" isbi2012_em --from slices --to em --verify)
+file(REMOVE ${WORK}/slices/train/label/07.png)
+expect(3 "07.png has no mask of the same name" isbi2012_em --from slices --to other)
