@@ -4,7 +4,7 @@
 // gather form: each dx element is written once, so rows are independent and nothing depends on the
 // order of threads.
 #include "sdk/backend/cpu/kernels/kernels.h"
-#include "sdk/backend/cpu/kernels/lane_math.h"
+#include "sdk/backend/cpu/kernels/vector.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
@@ -68,17 +68,18 @@ void for_window(const Span& rows, const Span& columns, int64_t window_width, con
   }
 }
 
+// Whether v takes the place of the best so far: it is larger, or the first NaN.
+inline VecMask beats(Vec v, Vec best) { return ~(v <= best) & (best == best); }
+
 template <class T>
 void max_window(const PoolShape& s, const T* image, const Span& rows, const Span& columns, T* y) {
-  alignas(64) float best[kBlock];
-  for (int64_t first = 0; first < s.c; first += kBlock) {
-    const int64_t width = least(kBlock, s.c - first);
-    for (int64_t i = 0; i < width; ++i) best[i] = -__builtin_inff();
+  for (int64_t c = 0; c < s.c; c += kLanes) {
+    Vec best = Vec{} - __builtin_inff();
     for_window(rows, columns, s.window[1], [&](int64_t h, int64_t w, int64_t) {
-      const T* pixel = image + (h * s.w + w) * s.c + first;
-      for (int64_t i = 0; i < width; ++i) best[i] = larger(best[i], load(pixel[i]));
+      const Vec v = load_lanes(image + (h * s.w + w) * s.c + c, s.c - c);
+      best = beats(v, best) ? v : best;
     });
-    for (int64_t i = 0; i < width; ++i) store_exact(y[first + i], best[i]);
+    store_lanes(y + c, best, s.c - c);
   }
 }
 
@@ -161,37 +162,29 @@ void max_grad_2x2(const PoolShape& s, const void* x, const void* dy, void* dx, i
 }
 
 template <class T>
+void max_position_of(const PoolShape& s, const T* image, const Span& rows, const Span& columns,
+                     uint16_t* which) {
+  const int64_t head = (rows.begin - rows.first) * s.window[1] + columns.begin - columns.first;
+  for (int64_t c = 0; c < s.c; c += kLanes) {
+    Vec best = load_lanes(image + (rows.begin * s.w + columns.begin) * s.c + c, s.c - c);
+    VecBits winner = VecBits{} + static_cast<uint32_t>(head);
+    for_window(rows, columns, s.window[1], [&](int64_t h, int64_t w, int64_t position) {
+      const Vec v = load_lanes(image + (h * s.w + w) * s.c + c, s.c - c);
+      const VecMask take = beats(v, best);
+      best = take ? v : best;
+      winner = take ? VecBits{} + static_cast<uint32_t>(position) : winner;
+    });
+    store_lanes(which + c, winner, s.c - c);
+  }
+}
+
+template <class T>
 void max_position(const PoolShape& s, const void* x, uint16_t* which, int64_t begin, int64_t end) {
-  alignas(64) float best[kBlock];
   for (int64_t row = begin; row < end; ++row) {
     const T* image = static_cast<const T*>(x) + row / s.p * s.h * s.w * s.c;
     const Span rows = window_span(s, 0, row % s.p, s.h);
-    for (int64_t j = 0; j < s.q; ++j) {
-      const Span columns = window_span(s, 1, j, s.w);
-      const int64_t head =
-          (rows.begin - rows.first) * s.window[1] + (columns.begin - columns.first);
-      for (int64_t first = 0; first < s.c; first += kBlock) {
-        const int64_t width = least(kBlock, s.c - first);
-        uint16_t* out = which + (row * s.q + j) * s.c + first;
-        const T* start = image + (rows.begin * s.w + columns.begin) * s.c + first;
-        for (int64_t i = 0; i < width; ++i) {
-          best[i] = load(start[i]);
-          out[i] = static_cast<uint16_t>(head);
-        }
-        for_window(rows, columns, s.window[1], [&](int64_t h, int64_t w, int64_t position) {
-          const T* pixel = image + (h * s.w + w) * s.c + first;
-          const uint16_t here = static_cast<uint16_t>(position);
-#pragma omp simd
-          for (int64_t i = 0; i < width; ++i) {
-            const float v = load(pixel[i]);
-            const float before = best[i];
-            const uint16_t kept = before == before && v != v ? here : out[i];
-            best[i] = larger(before, v);
-            out[i] = v > before ? here : kept;
-          }
-        });
-      }
-    }
+    for (int64_t j = 0; j < s.q; ++j)
+      max_position_of(s, image, rows, window_span(s, 1, j, s.w), which + (row * s.q + j) * s.c);
   }
 }
 
@@ -213,29 +206,37 @@ void gather(const PoolShape& s, void* dx, int64_t begin, int64_t end, const Pixe
   }
 }
 
+// The gradient of one pixel: of the windows [ps] x [qs] over it, those in which it won.
+template <class T>
+void max_grad_pixel(const PoolShape& s, const uint16_t* which, const T* dy, const Span& ps,
+                    const Span& qs, int64_t h, int64_t w, T* dx) {
+  for (int64_t c = 0; c < s.c; c += kLanes) {
+    Vec sum{};
+    for (int64_t p = ps.begin; p < ps.end; ++p) {
+      for (int64_t q = qs.begin; q < qs.end; ++q) {
+        const int64_t at = (p * s.q + q) * s.c + c;
+        const int64_t here =
+            (h + s.pad[0] - p * s.stride[0]) * s.window[1] + w + s.pad[1] - q * s.stride[1];
+        const VecMask won =
+            load_lanes(which + at, s.c - c) == VecBits{} + static_cast<uint32_t>(here);
+        sum += won ? load_lanes(dy + at, s.c - c) : Vec{};
+      }
+    }
+    store_lanes(dx + c, sum, s.c - c);
+  }
+}
+
 template <class T>
 void max_grad(const PoolShape& s, const uint16_t* which, const void* dy, void* dx, int64_t begin,
               int64_t end) {
-  gather<T>(s, dx, begin, end,
-            [&](int64_t row, int64_t w, float* __restrict acc, int64_t first, int64_t width) {
-              const int64_t h = row % s.h;
-              const Span ps = covering_span(s, 0, h, s.p);
-              const Span qs = covering_span(s, 1, w, s.q);
-              for (int64_t p = ps.begin; p < ps.end; ++p) {
-                for (int64_t q = qs.begin; q < qs.end; ++q) {
-                  const int64_t at = ((row / s.h * s.p + p) * s.q + q) * s.c + first;
-                  const T* g = static_cast<const T*>(dy) + at;
-                  const uint16_t* winner = which + at;
-                  const uint16_t here =
-                      static_cast<uint16_t>((h + s.pad[0] - p * s.stride[0]) * s.window[1] + w +
-                                            s.pad[1] - q * s.stride[1]);
-#pragma omp simd
-                  for (int64_t i = 0; i < width; ++i) {
-                    acc[i] += winner[i] == here ? load(g[i]) : 0.0f;
-                  }
-                }
-              }
-            });
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t h = row % s.h, image = row / s.h * s.p * s.q * s.c;
+    const Span ps = covering_span(s, 0, h, s.p);
+    for (int64_t w = 0; w < s.w; ++w)
+      max_grad_pixel(s, which + image, static_cast<const T*>(dy) + image, ps,
+                     covering_span(s, 1, w, s.q), h, w,
+                     static_cast<T*>(dx) + (row * s.w + w) * s.c);
+  }
 }
 
 int64_t count(const Span& span) { return span.end - span.begin; }

@@ -19,6 +19,7 @@ constexpr int64_t kLanes = ASSAY_LANES;
 typedef float Vec __attribute__((vector_size(ASSAY_LANES * 4)));
 typedef float LooseVec __attribute__((vector_size(ASSAY_LANES * 4), aligned(4), may_alias));
 typedef uint32_t VecBits __attribute__((vector_size(ASSAY_LANES * 4)));
+typedef int32_t VecMask __attribute__((vector_size(ASSAY_LANES * 4)));  // of a comparison
 typedef uint16_t HalfBits __attribute__((vector_size(ASSAY_LANES * 2)));
 typedef uint16_t LooseHalfBits __attribute__((vector_size(ASSAY_LANES * 2), aligned(2), may_alias));
 
@@ -37,6 +38,38 @@ inline void store_vec(Bf16* y, Vec value) {
   const VecBits quiet_nan = (u >> 16) | 0x40u;
   const VecBits bits = (u & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded;
   *reinterpret_cast<LooseHalfBits*>(y) = __builtin_convertvector(bits, HalfBits);
+}
+
+// The first `n` lanes, at least one; the others are zero, or left alone.
+template <class T>
+Vec load_lanes(const T* x, int64_t n) {
+  if (n >= kLanes) return load_vec(x);
+  T part[kLanes] = {};
+  for (int64_t i = 0; i < n; ++i) part[i] = x[i];
+  return load_vec(part);
+}
+template <class T>
+void store_lanes(T* y, Vec value, int64_t n) {
+  if (n >= kLanes) return store_vec(y, value);
+  T part[kLanes];
+  store_vec(part, value);
+  for (int64_t i = 0; i < n; ++i) y[i] = part[i];
+}
+
+// Small whole numbers, in two bytes each.
+inline VecBits load_lanes(const uint16_t* x, int64_t n) {
+  uint16_t part[kLanes] = {};
+  for (int64_t i = 0; n < kLanes && i < n; ++i) part[i] = x[i];
+  const uint16_t* from = n < kLanes ? part : x;
+  return __builtin_convertvector(*reinterpret_cast<const LooseHalfBits*>(from), VecBits);
+}
+inline void store_lanes(uint16_t* y, VecBits value, int64_t n) {
+  const HalfBits half = __builtin_convertvector(value, HalfBits);
+  if (n >= kLanes) {
+    *reinterpret_cast<LooseHalfBits*>(y) = half;
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) y[i] = half[i];
 }
 
 }  // namespace assay::cpu::ASSAY_ISA
