@@ -242,6 +242,9 @@ TEST(Winograd, EveryPadding) {
     check_op(forward, conv_reference);
     check_op(data, grad_data_reference);
     check_op(weight, grad_weight_reference);
+    OpCase with_bias = weight;
+    with_bias.op = Conv2dGradWeight{.geometry = s.g, .w_dims = s.w, .has_bias = true};
+    check_op(with_bias, grad_weight_reference);
   }
 }
 

@@ -1,6 +1,6 @@
 #include "sdk/backend/cpu/ops/winograd.h"
 
-#include "sdk/backend/cpu/ops/lanes.h"
+#include "sdk/backend/cpu/ops/channel_sums.h"
 
 namespace assay::cpu {
 namespace {
@@ -262,8 +262,7 @@ bool prefers_winograd(const Conv2dGradData& p, const Planner& c) {
 }
 
 bool prefers_winograd(const Conv2dGradWeight& p, const Planner& c) {
-  return !p.has_bias && is_possible(p.geometry, p.w_dims) &&
-         pays(p.w_dims, c.x(1).dims, kLeastTilesOfGradient);
+  return is_possible(p.geometry, p.w_dims) && pays(p.w_dims, c.x(1).dims, kLeastTilesOfGradient);
 }
 
 NodePlan plan_winograd(const Conv2d& p, const Planner& c) {
@@ -308,12 +307,16 @@ NodePlan plan_winograd(const Conv2dGradWeight& p, const Planner& c) {
                          .x_type = element_of(c.x(0)),
                          .dw_type = element_of(c.y()),
                          .threads = c.threads()};
+  const ChannelSums bias_gradient(c.x(1), c.threads());
+  const size_t own_bytes = gradient_scratch(g, nullptr).bytes;
   NodePlan plan = own_plan(c, "winograd_4x4", direct_flops(dy, p.w_dims));
-  plan.scratch_bytes = gradient_scratch(g, nullptr).bytes;
-  plan.bind = [g](const Binding& b) -> Launch {
+  plan.scratch_bytes = std::max(own_bytes, p.has_bias ? bias_gradient.scratch_bytes() : 0);
+  plan.bind = [=](const Binding& b) -> Launch {
     const GradientScratch s = gradient_scratch(g, b.scratch);
-    return [=, x = b.x<void>(0), dy = b.x<void>(1), dw = b.y<void>()] {
+    float* const dbias = p.has_bias ? b.y<float>(1) : nullptr;
+    return [=, x = b.x<void>(0), dy = b.x<void>(1), dw = b.y<void>(), scratch = b.scratch] {
       run_gradient(g, x, dy, dw, s);
+      if (dbias != nullptr) bias_gradient.run(dy, dbias, scratch);
     };
   };
   return plan;
