@@ -32,7 +32,8 @@ numerics { compute: FP32 }
 trials { unit: "seed" seed: [1, 2, 3] count: 3 }
 evaluation { metric: "accuracy" select: LAST when: "end" }
 bench { id: "infer" mode: INFER batch: [1, 8] measure_steps: 100 repeats: 7 }
-expect { id: "thr.b8" bench: "infer" metric: "throughput" unit: "img/s" direction: HIGHER single { v: 100 } }
+source { id: "table" file: "t.tsv" }
+expect { id: "thr.b8" bench: "infer" metric: "throughput" unit: "img/s" direction: HIGHER single { v: 100 } at { source: "table" } }
 free_override: "io.data_root"
 free_override: "trials.count"
 )";
@@ -222,12 +223,13 @@ TEST_F(LoadTest, MeaninglessRecipesAreRefusedWithTheLineAtFault) {
     put("toy/child", child_with(more));
     EXPECT_THAT(error_of("toy/child"), HasSubstr(message));
   };
-  refused("trials { seed: [4, 4] }\n", "child.textproto:9: trials.seed: a seed is listed twice");
-  refused("numerics { compute: COMPUTE_UNSET }\n", "child.textproto:9: numerics.compute: not set");
+  refused("trials { seed: [4, 4] }\n", "child.textproto:9:10: trials.seed: a seed is listed twice");
+  refused("numerics { compute: COMPUTE_UNSET }\n",
+          "child.textproto:9:12: numerics.compute: not set");
   refused("free_override: \"io.wrokers\"\n", "did you mean 'workers'?");
   refused(
-      "expect { id: \"a\" metric: \"x\" unit: \"1\" direction: HIGHER single { v: 1 } spread_from: "
-      "\"b\" }\n",
+      "expect { id: \"a\" metric: \"x\" unit: \"1\" direction: HIGHER single { v: 1 } at { "
+      "source: \"table\" } spread_from: \"b\" }\n",
       "there is no expectation 'b'");
   refused("expect { id: \"a\" metric: \"x\" unit: \"1\" direction: HIGHER bench: \"none\" }\n",
           "there is no bench");

@@ -10,7 +10,7 @@
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/recipe/path.h"
-#include "tools/recipe_run/recipe/sources.h"
+#include "tools/recipe_run/sources/verify.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run_record/machine.h"
 #include "tools/recipe_run/statistics/power.h"
@@ -180,6 +180,7 @@ int plan_recipe(const fs::path& root, const std::string& name,
   const RecipeFile file = locate_recipe(root, name);
   const ResolvedRecipe resolved = load_recipe(file, sets);
   const v1::Recipe& recipe = resolved.recipe;
+  require_concrete(resolved);
   require_sources(recipe, file.root);
   print((recipe.title().empty() ? recipe.id() : recipe.title()) + "\n");
   print("trains    " + std::to_string(recipe.trials().count()) + " × " + recipe.trials().unit() +

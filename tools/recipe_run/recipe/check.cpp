@@ -32,14 +32,11 @@ class Checker {
   void require(bool ok, const std::string& path, const std::string& what,
                const std::string& hint = {}) const {
     if (ok) return;
-    for (const auto& [set_path, history] : resolved_.origins) {
-      if (!is_under(set_path, path)) continue;
-      const Origin& origin = history.back();
-      throw Error(Exit::kUsage,
-                  origin.file + ":" + std::to_string(origin.line) + ": " + path + ": " + what,
-                  hint);
-    }
-    throw Error(Exit::kUsage, resolved_.file.string() + ": " + path + ": " + what, hint);
+    const Origin* origin = find_origin(resolved_.origins, path);
+    throw Error(
+        Exit::kUsage,
+        (origin != nullptr ? origin->place() : resolved_.file.string()) + ": " + path + ": " + what,
+        hint);
   }
 
   void check_free_overrides() const {
@@ -51,17 +48,22 @@ class Checker {
 
   void check_execution() const {
     require(!recipe_.model().arch().empty(), "model.arch", "not set", "name a model of the engine");
-    const v1::Training& training = recipe_.training();
+    if (recipe_.training().phase().empty()) check_training(recipe_.training(), "training");
+    for (const v1::Phase& phase : recipe_.training().phase())
+      check_training(phase.training(), "training.phase." + phase.name() + ".training");
+    require(recipe_.numerics().compute() != v1::Numerics::COMPUTE_UNSET, "numerics.compute",
+            "not set", "FP32, TF32, AMP_FP16 or AMP_BF16");
+  }
+
+  void check_training(const v1::Training& training, const std::string& path) const {
     const bool has_steps = training.length_case() == v1::Training::kSteps && training.steps() > 0;
     const bool has_epochs = training.length_case() == v1::Training::kEpochs &&
                             training.epochs() > 0 && training.epochs() < 1e6;
-    require(has_steps || has_epochs, "training", "needs steps or epochs, greater than 0");
-    require(training.batch_per_device() > 0, "training.batch_per_device", "must be at least 1");
-    require(!training.optimizer().name().empty(), "training.optimizer.name", "not set",
+    require(has_steps || has_epochs, path, "needs steps or epochs, greater than 0");
+    require(training.batch_per_device() > 0, path + ".batch_per_device", "must be at least 1");
+    require(!training.optimizer().name().empty(), path + ".optimizer.name", "not set",
             "sgd, adam, adamw or lamb");
-    require(training.optimizer().lr() > 0, "training.optimizer.lr", "must be greater than 0");
-    require(recipe_.numerics().compute() != v1::Numerics::COMPUTE_UNSET, "numerics.compute",
-            "not set", "FP32, TF32, AMP_FP16 or AMP_BF16");
+    require(training.optimizer().lr() > 0, path + ".optimizer.lr", "must be greater than 0");
   }
 
   void check_data() const {
@@ -86,7 +88,12 @@ class Checker {
 
   void check_trials() const {
     const v1::Trials& trials = recipe_.trials();
-    require(trials.count() >= 1 && trials.count() <= 1000, "trials.count", "must be 1 to 1000");
+    const bool needed =
+        std::any_of(recipe_.expect().begin(), recipe_.expect().end(),
+                    [](const v1::Expect& e) { return e.bench().empty() && !e.has_ratio(); });
+    require(trials.count() <= 1000, "trials.count", "must be at most 1000");
+    require(trials.count() >= 1 || !needed, "trials.count", "is 0, but there are rows over trials",
+            "1 to 1000; 0 only in a recipe whose rows are all measured by benches");
     require(trials.max_count() == 0 || trials.max_count() >= trials.count(), "trials.max_count",
             "is below trials.count");
     const std::set<uint64_t> distinct(trials.seed().begin(), trials.seed().end());
@@ -130,6 +137,13 @@ class Checker {
             "point to a row with mean_std or sample");
   }
 
+  // A term in another recipe is looked for when that one is read.
+  void check_ratio(const v1::Expect& expect) const {
+    const v1::Ratio& ratio = expect.ratio();
+    if (ratio.num_recipe().empty()) require_reference(expect, "ratio", ratio.num(), false);
+    if (ratio.den_recipe().empty()) require_reference(expect, "ratio", ratio.den(), false);
+  }
+
   void check_expectation(const v1::Expect& expect) const {
     const std::string path = "expect." + expect.id();
     require(!expect.metric().empty(), path + ".metric", "not set");
@@ -144,8 +158,7 @@ class Checker {
     if (!expect.spread_from().empty())
       require_reference(expect, "spread_from", expect.spread_from(), true);
     if (expect.has_extreme()) require_reference(expect, "extreme", expect.extreme().of(), true);
-    if (expect.has_ratio()) require_reference(expect, "ratio", expect.ratio().num(), false);
-    if (expect.has_ratio()) require_reference(expect, "ratio", expect.ratio().den(), false);
+    if (expect.has_ratio()) check_ratio(expect);
     if (expect.has_tail()) check_quantile(expect.tail().q(), path + ".tail");
     check_margin(expect, path);
     check_locator(expect, path);
@@ -160,10 +173,19 @@ class Checker {
   }
 
   void check_locator(const v1::Expect& expect, const std::string& path) const {
-    if (!expect.has_at()) return;
-    require(std::any_of(recipe_.source().begin(), recipe_.source().end(),
-                        [&](const v1::Source& s) { return s.id() == expect.at().source(); }),
-            path + ".at.source", "there is no source '" + expect.at().source() + "'");
+    require(expect.has_at() || expect.value_case() == v1::Expect::VALUE_NOT_SET, path + ".at",
+            "a published value without the cell it was copied from",
+            "add 'at' with source, row, column and the printed characters");
+    if (expect.has_at()) require_source(expect.at(), path + ".at.source");
+    for (const v1::Locator& seen : expect.seen()) require_source(seen, path + ".seen");
+  }
+
+  void require_source(const v1::Locator& at, const std::string& path) const {
+    std::vector<std::string> ids;
+    for (const v1::Source& source : recipe_.source()) ids.push_back(source.id());
+    require(std::find(ids.begin(), ids.end(), at.source()) != ids.end(), path,
+            "there is no source '" + at.source() + "'",
+            ids.empty() ? "add a 'source'" : "there are: " + join(ids, ", "));
   }
 
   void check_gates() const {

@@ -29,22 +29,54 @@ std::vector<int> version_parts(const std::string& text) {
   return parts;
 }
 
+// "file:line:column" of a field of the recipe, of its element `index` in a repeated one; the file
+// alone if the field is not set.
+std::string place_of(const ParsedFile& parsed, int field_number, int index = -1) {
+  const auto* field = v1::Recipe::descriptor()->FindFieldByNumber(field_number);
+  auto at = parsed.places.GetLocation(field, index);
+  // A list in brackets has one location for all its elements.
+  if (at.line < 0 && index > 0) at = parsed.places.GetLocation(field, 0);
+  return at.line < 0 ? parsed.file
+                     : parsed.file + ":" + std::to_string(at.line + 1) + ":" +
+                           std::to_string(at.column + 1);
+}
+
 void check_header(const ParsedFile& parsed, const std::string& id) {
   const v1::Recipe& recipe = parsed.recipe;
   if (recipe.schema() != kSchema) {
     throw Error(Exit::kUsage,
-                parsed.file + ": schema " + std::to_string(recipe.schema()) +
-                    ", this program reads " + std::to_string(kSchema),
+                place_of(parsed, v1::Recipe::kSchemaFieldNumber) + ": schema " +
+                    std::to_string(recipe.schema()) + ", this program reads " +
+                    std::to_string(kSchema),
                 recipe.schema() > kSchema ? "use a newer recipe-run" : "add the line 'schema: 1'");
   }
   if (recipe.id() != id) {
-    throw Error(Exit::kUsage, parsed.file + ": id is '" + recipe.id() + "', expected '" + id + "'",
+    throw Error(Exit::kUsage,
+                place_of(parsed, v1::Recipe::kIdFieldNumber) + ": id is '" + recipe.id() +
+                    "', expected '" + id + "'",
                 "a recipe's id is its path below the recipes folder");
   }
   if (version_parts(recipe.version()).size() != 3) {
     throw Error(Exit::kUsage,
-                parsed.file + ": version '" + recipe.version() + "' is not major.minor.patch");
+                place_of(parsed, v1::Recipe::kVersionFieldNumber) + ": version '" +
+                    recipe.version() + "' is not major.minor.patch",
+                "for example version: \"1.0.0\"");
   }
+}
+
+// The recipe that was probably meant: any other for an `extends`, else one that can be run.
+std::string similar_recipe(const fs::path& root, const std::string& id, bool for_extends) {
+  std::vector<std::string> candidates = recipe_ids(root);
+  if (for_extends) return closest(id, candidates);
+  std::erase_if(candidates, [&](const std::string& candidate) {
+    try {
+      const fs::path path = root / (candidate + std::string(kSuffix));
+      return parse_recipe(path.string(), read_file(path))->recipe.abstract();
+    } catch (const Error&) {
+      return true;
+    }
+  });
+  return closest(id, candidates);
 }
 
 // Composes one recipe from its files, depth first.
@@ -57,7 +89,7 @@ class Composer {
     const fs::path path = root_ / (id + std::string(kSuffix));
     std::error_code ignored;
     if (!fs::exists(path, ignored)) {
-      const std::string similar = closest(id, recipe_ids(root_));
+      const std::string similar = similar_recipe(root_, id, !wanted_by.empty());
       throw Error(Exit::kUsage,
                   (wanted_by.empty() ? "" : wanted_by + ": ") + "there is no recipe '" + id +
                       "' (looked for " + path.string() + ")",
@@ -67,10 +99,7 @@ class Composer {
     const std::string text = read_file(path);
     const auto parsed = parse_recipe(path.string(), text);
     check_header(*parsed, id);
-    if (!version_satisfies(parsed->recipe.version(), range)) {
-      throw Error(Exit::kUsage, wanted_by + ": wants '" + id + "@" + range +
-                                    "', but its version is " + parsed->recipe.version());
-    }
+    check_version(id, parsed->recipe.version(), range, wanted_by);
     open_.push_back(id);
     apply_bases(*parsed);
     lay_file_over(*parsed);
@@ -86,28 +115,39 @@ class Composer {
                 "remove one of these 'extends'");
   }
 
+  static void check_version(const std::string& id, const std::string& version,
+                            const std::string& range, const std::string& wanted_by) {
+    try {
+      if (version_satisfies(version, range)) return;
+    } catch (const Error& error) {
+      throw Error(error.exit_code(), wanted_by + ": " + error.what(), error.hint());
+    }
+    throw Error(
+        Exit::kUsage,
+        wanted_by + ": wants '" + id + "@" + range + "', but its version is " + version,
+        "see what its new version changed, then write '" + id + "@^" + version.substr(0, 1) + "'");
+  }
+
   void apply_bases(const ParsedFile& parsed) {
-    const auto* field =
-        v1::Recipe::descriptor()->FindFieldByNumber(v1::Recipe::kExtendsFieldNumber);
     for (int i = 0; i < parsed.recipe.extends_size(); ++i) {
       const std::string& base = parsed.recipe.extends(i);
       const size_t at = base.find('@');
-      // A list in brackets has one location for all its elements.
-      const int line = std::max(parsed.places.GetLocation(field, i).line,
-                                parsed.places.GetLocation(field, 0).line);
       apply(base.substr(0, at), at == std::string::npos ? "" : base.substr(at + 1),
-            parsed.file + ":" + std::to_string(line + 1));
+            place_of(parsed, v1::Recipe::kExtendsFieldNumber, i));
     }
   }
 
   void lay_file_over(const ParsedFile& parsed) {
     out_.recipe.clear_abstract();  // says something about the base alone
     forget(out_.origins, "abstract");
-    for (const std::string& path : parsed.recipe.clear()) {
+    for (int i = 0; i < parsed.recipe.clear_size(); ++i) {
+      const std::string& path = parsed.recipe.clear(i);
       try {
         clear_place(find_place(out_.recipe, path));
       } catch (const Error& error) {
-        throw Error(error.exit_code(), parsed.file + ": clear: " + error.what(), error.hint());
+        throw Error(error.exit_code(),
+                    place_of(parsed, v1::Recipe::kClearFieldNumber, i) + ": clear: " + error.what(),
+                    error.hint());
       }
       forget(out_.origins, path);
     }
@@ -156,6 +196,12 @@ std::vector<std::string> recipe_ids(const fs::path& root) {
     throw Error(Exit::kUsage, "cannot list recipes in '" + root.string() + "': " + error.message());
   std::sort(ids.begin(), ids.end());
   return ids;
+}
+
+void require_concrete(const ResolvedRecipe& resolved) {
+  if (!resolved.recipe.abstract()) return;
+  throw Error(Exit::kUsage, "'" + resolved.recipe.id() + "' is only a base for other recipes",
+              "'recipe-run list' shows what can be run");
 }
 
 RecipeFile locate_recipe(const fs::path& root, const std::string& name) {

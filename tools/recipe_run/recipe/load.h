@@ -54,6 +54,9 @@ std::vector<std::string> recipe_ids(const std::filesystem::path& root);
 // the place and what to do.
 ResolvedRecipe load_recipe(const RecipeFile& file, const std::vector<std::string>& sets = {});
 
+// Fails if the recipe is abstract: there is nothing to plan or to run.
+void require_concrete(const ResolvedRecipe& resolved);
+
 // Whether `version` ("1.4.0") satisfies `range` ("^1", "^1.2", "1.4.0", ""). Fails on malformed
 // text.
 bool version_satisfies(const std::string& version, const std::string& range);

@@ -9,6 +9,7 @@ namespace {
 
 namespace pb = google::protobuf;
 using Places = pb::TextFormat::ParseInfoTree;
+using Location = pb::TextFormat::ParseLocation;
 
 // One file being laid over the target.
 class Layer {
@@ -20,12 +21,12 @@ class Layer {
     const pb::Descriptor& type = *from.GetDescriptor();
     for (int f = 0; f < type.field_count(); ++f) {
       const pb::FieldDescriptor& field = *type.field(f);
-      const int line = places.GetLocation(&field, field.is_repeated() ? 0 : -1).line;
-      if (line < 0 || is_private(field)) continue;
+      const Location at = places.GetLocation(&field, field.is_repeated() ? 0 : -1);
+      if (at.line < 0 || is_private(field)) continue;
       const std::string path = prefix + field.name();
       drop_oneof_siblings(field, to, prefix);
       if (field.cpp_type() != pb::FieldDescriptor::CPPTYPE_MESSAGE) {
-        copy_value(from, field, to, path, line);
+        copy_value(from, field, to, path, at);
       } else if (field.is_repeated()) {
         merge_repeated(from, field, places, to, path);
       } else {
@@ -54,12 +55,12 @@ class Layer {
     forget(origins_, prefix + present->name());
   }
 
-  void note(const std::string& path, int line, const Place& place) {
-    origins_[path].push_back({file_, line + 1, value_text(place)});
+  void note(const std::string& path, const Location& at, const Place& place) {
+    origins_[path].push_back({file_, at.line + 1, value_text(place), at.column + 1});
   }
 
   void copy_value(const pb::Message& from, const pb::FieldDescriptor& field, pb::Message& to,
-                  const std::string& path, int line) {
+                  const std::string& path, const Location& at) {
     // Moved through a message that holds only this field, so that one statement serves every type.
     std::unique_ptr<pb::Message> only(from.New());
     only->CopyFrom(from);
@@ -69,7 +70,7 @@ class Layer {
     }
     to.GetReflection()->ClearField(&to, &field);
     to.MergeFrom(*only);
-    note(path, line, {&to, &field, -1});
+    note(path, at, {&to, &field, -1});
   }
 
   void merge_repeated(const pb::Message& from, const pb::FieldDescriptor& field,
@@ -87,7 +88,7 @@ class Layer {
       const pb::Message& source = reflection.GetRepeatedMessage(from, &field, i);
       if (field.is_map()) {
         element.CopyFrom(source);
-        note(path + "." + name, places.GetLocation(&field, i).line,
+        note(path + "." + name, places.GetLocation(&field, i),
              {&element, field.message_type()->map_value(), -1});
       } else {
         merge(source, *places.GetTreeForNested(&field, i), element, path + "." + name + ".");
@@ -112,6 +113,18 @@ class Layer {
 
 void lay_over(const ParsedFile& parsed, v1::Recipe& target, Origins& origins) {
   Layer(parsed.file, origins).merge(parsed.recipe, parsed.places, target, "");
+}
+
+std::string Origin::place() const {
+  return line == 0 ? file : file + ":" + std::to_string(line) + ":" + std::to_string(column);
+}
+
+const Origin* find_origin(const Origins& origins, const std::string& path) {
+  for (auto it = origins.lower_bound(path);
+       it != origins.end() && it->first.compare(0, path.size(), path) == 0; ++it) {
+    if (is_under(it->first, path)) return &it->second.back();
+  }
+  return nullptr;
 }
 
 void forget(Origins& origins, const std::string& path) {

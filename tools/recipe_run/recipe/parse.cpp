@@ -117,8 +117,13 @@ const pb::FieldDescriptor* key_field(const pb::FieldDescriptor& repeated) {
     return nullptr;
   const pb::Descriptor& type = *repeated.message_type();
   if (repeated.is_map()) return type.map_key();
-  const pb::FieldDescriptor* id = type.FindFieldByName("id");
-  return id != nullptr ? id : type.FindFieldByName("path");
+  for (const char* name : {"id", "path"}) {
+    if (const pb::FieldDescriptor* key = type.FindFieldByName(name)) return key;
+  }
+  return repeated.number() == v1::Training::kPhaseFieldNumber &&
+                 repeated.containing_type() == v1::Training::descriptor()
+             ? type.FindFieldByName("name")
+             : nullptr;
 }
 
 std::string key_of(const pb::Message& parent, const pb::FieldDescriptor& repeated, int index) {

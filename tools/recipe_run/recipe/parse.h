@@ -24,8 +24,8 @@ struct ParsedFile {
 // or terminated.
 std::unique_ptr<ParsedFile> parse_recipe(const std::string& file, const std::string& text);
 
-// The field that names an element of a repeated message: `id`, `path`, or a map's key; nullptr if
-// its elements have none.
+// The field that names an element of a repeated message: `id`, `path`, a phase's `name`, or a map's
+// key; nullptr if its elements have none.
 const google::protobuf::FieldDescriptor* key_field(
     const google::protobuf::FieldDescriptor& repeated);
 

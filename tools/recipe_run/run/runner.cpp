@@ -108,10 +108,7 @@ RunOutcome outcome_of(const RunRecord& run, const std::vector<std::string>& fail
 
 RunOutcome run_recipe(const ResolvedRecipe& resolved, const RunOptions& options,
                       TrainerDriver& driver, Progress& progress, std::atomic<bool>& stop) {
-  if (resolved.recipe.abstract()) {
-    throw Error(Exit::kUsage, "'" + resolved.recipe.id() + "' is only a base for other recipes",
-                "'recipe-run list' shows what can be run");
-  }
+  require_concrete(resolved);
   create_folders(options.runs);
   const FileLock lock(options.runs / ".lock", "'" + options.runs.string() + "'");
   bool checked = false;
