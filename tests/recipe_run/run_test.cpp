@@ -33,7 +33,8 @@ numerics { compute: FP32 }
 trials { unit: "seed" seed: [1, 2] derive_root: 9 count: 2 max_count: 9 }
 evaluation { metric: "accuracy" metric: "loss" select: LAST when: "every:1epoch" }
 bench { id: "infer" mode: INFER batch: [1, 8] warmup_steps: 2 measure_steps: 400 repeats: 7 }
-expect { id: "accuracy" metric: "accuracy" unit: "1" direction: HIGHER single { v: 0.930 } margin { absolute: 0.005 } gate: true }
+source { id: "paper" title: "a table" }
+expect { id: "accuracy" metric: "accuracy" unit: "1" direction: HIGHER single { v: 0.930 } at { source: "paper" } margin { absolute: 0.005 } gate: true }
 expect { id: "latency" bench: "infer" metric: "latency" unit: "ms" direction: LOWER scope { batch: 8 } quantile { p: 0.9 def: NEAREST_RANK } }
 free_override: "trials.count"
 )";

@@ -10,6 +10,11 @@ namespace reciperun {
 Measured measure_scaling(const RowContext& c, Row& row) {
   Measured out;
   const v1::Ratio& ratio = c.expect.ratio();
+  for (const std::string& other : {ratio.num_recipe(), ratio.den_recipe()}) {
+    if (other.empty()) continue;
+    out.missing = "needs a run of '" + other + "' too";
+    return out;
+  }
   const auto values = [&](const std::string& id) {
     const v1::Expect* e = find_expectation(c.recipe, id);
     const BenchResult* b = e == nullptr ? nullptr : result_of(*e, c.measurements);
