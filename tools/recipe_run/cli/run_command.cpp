@@ -8,9 +8,9 @@
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/cli/commands.h"
 #include "tools/recipe_run/recipe/load.h"
-#include "tools/recipe_run/sources/verify.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run/runner.h"
+#include "tools/recipe_run/sources/verify.h"
 
 namespace reciperun {
 namespace {
