@@ -1,5 +1,6 @@
 // Conv2d and its gradients on oneDNN: activations pinned to NHWC, weights in oneDNN's own layout.
 #include "sdk/backend/cpu/onednn.h"
+#include "sdk/backend/cpu/ops/pointwise.h"
 #include "sdk/backend/cpu/ops/winograd.h"
 
 namespace assay::cpu {
@@ -197,14 +198,16 @@ NodePlan plan(const Conv2d& p, const Planner& c) {
 
 NodePlan plan(const Conv2dGradData& p, const Planner& c) {
   if (prefers_winograd(p, c)) return plan_winograd(p, c);
-  return plan_with_dnnl(c, Conv2dGradData::kName,
-                        [&](DType compute) { return plan_grad_data(p, c, compute); });
+  return plan_with_dnnl(c, Conv2dGradData::kName, [&](DType compute) {
+    return prefers_product(p, c) ? plan_product(p, c, compute) : plan_grad_data(p, c, compute);
+  });
 }
 
 NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
   if (prefers_winograd(p, c)) return plan_winograd(p, c);
-  return plan_with_dnnl(c, Conv2dGradWeight::kName,
-                        [&](DType compute) { return plan_grad_weight(p, c, compute); });
+  return plan_with_dnnl(c, Conv2dGradWeight::kName, [&](DType compute) {
+    return prefers_product(p, c) ? plan_product(p, c, compute) : plan_grad_weight(p, c, compute);
+  });
 }
 
 }  // namespace assay::cpu
