@@ -68,8 +68,11 @@ void for_window(const Span& rows, const Span& columns, int64_t window_width, con
   }
 }
 
-// Whether v takes the place of the best so far: it is larger, or the first NaN.
-inline VecMask beats(Vec v, Vec best) { return ~(v <= best) & (best == best); }
+// As for one number. Selections only: masks joined by logic cost more than they do.
+inline Vec larger(Vec best, Vec later) {
+  const Vec ordered = later > best ? later : best;
+  return later != later ? later : ordered;
+}
 
 template <class T>
 void max_window(const PoolShape& s, const T* image, const Span& rows, const Span& columns, T* y) {
@@ -77,7 +80,7 @@ void max_window(const PoolShape& s, const T* image, const Span& rows, const Span
     Vec best = Vec{} - __builtin_inff();
     for_window(rows, columns, s.window[1], [&](int64_t h, int64_t w, int64_t) {
       const Vec v = load_lanes(image + (h * s.w + w) * s.c + c, s.c - c);
-      best = beats(v, best) ? v : best;
+      best = larger(best, v);
     });
     store_lanes(y + c, best, s.c - c);
   }
@@ -170,9 +173,11 @@ void max_position_of(const PoolShape& s, const T* image, const Span& rows, const
     VecBits winner = VecBits{} + static_cast<uint32_t>(head);
     for_window(rows, columns, s.window[1], [&](int64_t h, int64_t w, int64_t position) {
       const Vec v = load_lanes(image + (h * s.w + w) * s.c + c, s.c - c);
-      const VecMask take = beats(v, best);
-      best = take ? v : best;
-      winner = take ? VecBits{} + static_cast<uint32_t>(position) : winner;
+      const VecBits here = VecBits{} + static_cast<uint32_t>(position);
+      const VecBits ordered = v > best ? here : winner;
+      const VecBits first_nan = best == best ? here : ordered;
+      winner = v != v ? first_nan : ordered;
+      best = larger(best, v);
     });
     store_lanes(which + c, winner, s.c - c);
   }

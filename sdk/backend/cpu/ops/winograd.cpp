@@ -42,19 +42,22 @@ WinogradImage image_of(const Dims& d, const Dims& result, int64_t pad_rows, int6
           .pad = {pad_rows, pad_columns}};
 }
 
-// Tiles in even blocks of at most `most`.
-Chunks blocks_of(int64_t tiles, int64_t most) {
-  const int64_t count = (tiles + most - 1) / most;
-  return {tiles, (tiles + count - 1) / count};
-}
+// Tiles in `count` even blocks; results do not depend on how many.
+Chunks even_blocks(int64_t tiles, int64_t count) { return {tiles, (tiles + count - 1) / count}; }
+
+int64_t quotient_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 
 // ---- Sums over channels: y = x * w, and dx = dy * turned w --------------------------------------
 
 // Filters of few channels stay in the L2 cache, and the planes of a block should, too; many are
-// streamed from further away, once per block.
-int64_t most_tiles(int64_t channels) {
-  constexpr int64_t kFewChannels = 128;
-  return channels <= kFewChannels ? 24 : 96;
+// streamed from further away, once per block. Many blocks go side by side, an equal number on each
+// thread; few tiles are worked on by all threads at once.
+constexpr int64_t kFewTiles = 192;
+Chunks sum_blocks(int64_t tiles, int64_t channels, int threads) {
+  constexpr int64_t kFewChannels = 128, kSmallBlock = 24, kLargeBlock = 96;
+  const int64_t most = channels <= kFewChannels ? kSmallBlock : kLargeBlock;
+  if (tiles <= kFewTiles) return even_blocks(tiles, 1);
+  return even_blocks(tiles, round_up(quotient_up(tiles, most), threads));
 }
 
 struct Sum {
@@ -68,15 +71,14 @@ struct Sum {
   Sum(const ValueType& x, const ValueType& y, int64_t pad_rows, int64_t pad_columns, int n)
       : in(image_of(x.dims, y.dims, pad_rows, pad_columns)),
         out(image_of(y.dims, y.dims, 0, 0)),
-        blocks(blocks_of(tiles_of(y.dims), most_tiles(std::max(in.c, out.c)))),
+        blocks(sum_blocks(tiles_of(y.dims), std::max(in.c, out.c), n)),
         v(blocks.size, in.c),
         m(blocks.size, out.c),
         in_type(element_of(x)),
         out_type(element_of(y)),
         threads(n) {}
 
-  // Many blocks go side by side, one per thread; few one after the other, by all threads.
-  bool side_by_side() const { return blocks.count() >= 8; }
+  bool side_by_side() const { return blocks.count() > 1; }
   int64_t slots() const { return side_by_side() ? threads : 1; }
 };
 
@@ -122,10 +124,7 @@ void run_block(const Sum& s, const SumPointers& p, const float* u, float* v, flo
 
 void run_sum(const Sum& s, const SumPointers& p, const float* u, const SumScratch& scratch) {
   const int64_t count = s.blocks.count();
-  if (!s.side_by_side()) {
-    for (int64_t i = 0; i < count; ++i) run_block(s, p, u, scratch.v, scratch.m, i, s.threads);
-    return;
-  }
+  if (!s.side_by_side()) return run_block(s, p, u, scratch.v, scratch.m, 0, s.threads);
   parallel_for(s.threads, s.threads, [&](int64_t slot) {
     float* v = scratch.v + slot * static_cast<int64_t>(s.v.elems());
     float* m = scratch.m + slot * static_cast<int64_t>(s.m.elems());
@@ -180,6 +179,13 @@ struct FilterGradient {
   int x_type, dw_type;
   int threads;
 };
+
+// As many tiles as planes of 8 MB hold: more stay in no cache, fewer make threads wait more often.
+Chunks gradient_blocks(int64_t tiles, int64_t channels) {
+  constexpr int64_t kBytes = int64_t{8} << 20, kLeast = 64;
+  const int64_t fitting = kBytes / (kPoints * channels * static_cast<int64_t>(sizeof(float)));
+  return even_blocks(tiles, quotient_up(tiles, std::max(kLeast, fitting)));
+}
 
 struct GradientScratch {
   float *v, *d, *du;
@@ -295,9 +301,8 @@ NodePlan plan_winograd(const Conv2dGradData& p, const Planner& c) {
 }
 
 NodePlan plan_winograd(const Conv2dGradWeight& p, const Planner& c) {
-  constexpr int64_t kMostTiles = 128;
   const Dims &x = c.x(0).dims, &dy = c.x(1).dims;
-  const Chunks blocks = blocks_of(tiles_of(dy), kMostTiles);
+  const Chunks blocks = gradient_blocks(tiles_of(dy), x[3] + dy[3]);
   const FilterGradient g{.x = image_of(x, dy, p.geometry.pad_begin[0], p.geometry.pad_begin[1]),
                          .dy = image_of(dy, dy, 0, 0),
                          .blocks = blocks,
