@@ -64,7 +64,8 @@ def fastest_mode(chosen, case, script, modes):
 def cases(chosen):
     for task in chosen.tasks:
         for model in chosen.models:
-            batches = [protocol.SHAPES[model][3]] if task == "train" else protocol.INFERENCE_BATCHES
+            batches = [protocol.SHAPES[model][3]] if task == "train" else \
+                    protocol.INFERENCE_BATCHES[model]
             for precision in chosen.precisions:
                 for batch in batches:
                     yield model, task, precision, batch
@@ -92,15 +93,19 @@ def milliseconds(rounds):
     return f"{middle:.3g} ({min(r['p10'] for r in rounds):.3g})"
 
 
+def mebibytes(rounds):
+    return str(max(r["max_rss_mib"] for r in rounds))
+
+
 def rows(case, results):
     """One row per opponent; the ratio is taken round by round, so slow drifts cancel."""
     ours = results.pop("ours", None)
     for rounds in results.values():
         row = ["/".join(map(str, case)), f"{rounds[0]['peer']} {rounds[0]['version']}",
-               rounds[0]["mode"], milliseconds(rounds)]
+               rounds[0]["mode"], milliseconds(rounds), mebibytes(rounds)]
         if ours:
             ratios = sorted(t["median_ms"] / o["median_ms"] for o, t in zip(ours, rounds))
-            row += [milliseconds(ours), f"{statistics.median(ratios):.3g}",
+            row += [milliseconds(ours), mebibytes(ours), f"{statistics.median(ratios):.3g}",
                     f"{ratios[0]:.3g} to {ratios[-1]:.3g}"]
         yield row
 
@@ -127,13 +132,14 @@ def parse():
 def main():
     chosen = parse()
     load = os.getloadavg()[0]
-    header = ["case", "opponent", "its fastest mode", "its ms"]
+    header = ["case", "opponent", "its fastest mode", "its ms", "its MiB"]
     if chosen.ours:
-        header += ["ours ms", "theirs / ours", "over the rounds"]
+        header += ["ours ms", "our MiB", "theirs / ours", "over the rounds"]
     print(f"{datetime.date.today()}, {machine()}, {chosen.threads} threads, {chosen.rounds} rounds "
           f"of {chosen.repeats}, load {load:.1f} at the start; "
           f"`{' '.join(['compare.py', *sys.argv[1:]])}`\n")
-    print("Times: median over the rounds (in brackets the quietest round's 10th percentile).\n")
+    print("Times: median over the rounds (in brackets the quietest round's 10th percentile). "
+          "MiB: the process at its largest.\n")
     print("| " + " | ".join(header) + " |")
     print("|" + "---|" * len(header), flush=True)
     for case in cases(chosen):

@@ -91,6 +91,30 @@ def resnet18(size, channels, classes):
     return graph.model(graph.linear(x, 512, classes), size, channels, classes)
 
 
+def bottleneck(graph, x, inputs, width, stride):
+    y = graph.relu(graph.batch_norm(graph.conv(x, inputs, width, 1), width))
+    y = graph.relu(graph.batch_norm(graph.conv(y, width, width, 3, stride), width))
+    y = graph.batch_norm(graph.conv(y, width, 4 * width, 1), 4 * width)
+    if inputs != 4 * width:
+        x = graph.batch_norm(graph.conv(x, inputs, 4 * width, 1, stride), 4 * width)
+    return graph.relu(graph.node("Add", y, x))
+
+
+def resnet50(size, channels, classes):
+    graph, inputs = Graph(), 64
+    x = graph.relu(graph.batch_norm(graph.conv("x", channels, 64, 7, 2), 64))
+    x = graph.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for block in range(blocks):
+            x = bottleneck(graph, x, inputs, width, 2 if width > 64 and block == 0 else 1)
+            inputs = 4 * width
+    x = graph.node("Flatten", graph.node("GlobalAveragePool", x))
+    return graph.model(graph.linear(x, 2048, classes), size, channels, classes)
+
+
+MODELS = {"cnn": cnn, "resnet18": resnet18, "resnet50": resnet50}
+
+
 def predictor(name, batch, threads, mode):
     size, channels, classes, _ = protocol.SHAPES[name]
     options = ort.SessionOptions()
@@ -99,7 +123,7 @@ def predictor(name, batch, threads, mode):
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
     # The batch is known in advance, as it is to Assay's predictor.
     options.add_free_dimension_override_by_name("batch", batch)
-    model = {"cnn": cnn, "resnet18": resnet18}[name](size, channels, classes)
+    model = MODELS[name](size, channels, classes)
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     images = np.random.default_rng(2).standard_normal((batch, channels, size, size), np.float32)
     return lambda: session.run(None, {"x": images})
@@ -108,7 +132,7 @@ def predictor(name, batch, threads, mode):
 def main():
     chosen = protocol.arguments(__doc__.splitlines()[0], ["fp32"], MODES)
     for name in chosen.models:
-        for batch in chosen.batches or protocol.INFERENCE_BATCHES:
+        for batch in chosen.batches or protocol.INFERENCE_BATCHES[name]:
             for mode in chosen.modes:
                 run = predictor(name, batch, chosen.threads, mode)
                 repeats = chosen.repeats * (10 if batch == 1 else 1)

@@ -3,13 +3,14 @@
 import argparse
 import json
 import os
+import resource
 import statistics
 import sys
 import time
 
 # model: (height and width, channels, classes, training batch)
-SHAPES = {"cnn": (28, 1, 10, 128), "resnet18": (32, 3, 10, 64)}
-INFERENCE_BATCHES = (1, 64)
+SHAPES = {"cnn": (28, 1, 10, 128), "resnet18": (32, 3, 10, 64), "resnet50": (224, 3, 1000, 16)}
+INFERENCE_BATCHES = {"cnn": (1, 64), "resnet18": (1, 64), "resnet50": (1, 16)}
 
 
 def arguments(description, precisions, modes):
@@ -72,4 +73,5 @@ def report(peer, mode, case, times, version):
         name=f"{model}/{task}/{precision}/{batch}", peer=peer, mode=mode,
         median_ms=round(statistics.median(times), 4), p10=round(percentile(times, 0.1), 4),
         p90=round(percentile(times, 0.9), 4), repeats=len(times), threads=threads,
-        version=version)), flush=True)
+        version=version,
+        max_rss_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)), flush=True)

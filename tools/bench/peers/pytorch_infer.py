@@ -45,7 +45,7 @@ def main():
     torch.set_num_threads(chosen.threads)
     for name in chosen.models:
         for precision in chosen.precisions:
-            for batch in chosen.batches or protocol.INFERENCE_BATCHES:
+            for batch in chosen.batches or protocol.INFERENCE_BATCHES[name]:
                 for mode in chosen.modes:
                     torch.compiler.reset()
                     run = predictor(name, batch, precision, mode)

@@ -1,4 +1,4 @@
-"""The two measured networks as a PyTorch user would write them; see README.md for their layers."""
+"""The measured networks as a PyTorch user would write them; see README.md for their layers."""
 
 import torch
 from torch import nn
@@ -60,11 +60,51 @@ class ResNet18(nn.Module):
         return self.fc(self.features(x).mean(dim=(2, 3)))
 
 
+class Bottleneck(nn.Module):
+    def __init__(self, inputs, width, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(4 * width)
+        self.shortcut = nn.Identity() if inputs == 4 * width else nn.Sequential(
+            nn.Conv2d(inputs, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
+
+    def forward(self, x):
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        y = F.relu(self.bn2(self.conv2(y)), inplace=True)
+        return F.relu(self.bn3(self.conv3(y)) + self.shortcut(x), inplace=True)
+
+
+class ResNet50(nn.Module):
+    """v1.5: the stride is in the 3x3 convolution."""
+
+    def __init__(self, size, channels, classes):
+        super().__init__()
+        layers = [nn.Conv2d(channels, 64, 7, 2, padding=3, bias=False), nn.BatchNorm2d(64),
+                  nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1)]
+        inputs = 64
+        for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
+            for block in range(blocks):
+                layers.append(Bottleneck(inputs, width, 2 if width > 64 and block == 0 else 1))
+                inputs = 4 * width
+        self.features = nn.Sequential(*layers)
+        self.fc = nn.Linear(2048, classes)
+
+    def forward(self, x):
+        return self.fc(self.features(x).mean(dim=(2, 3)))
+
+
+MODELS = {"cnn": Cnn, "resnet18": ResNet18, "resnet50": ResNet50}
+
+
 def build(name, batch):
     """The model and a batch (images, labels), all channels_last."""
     size, channels, classes, _ = protocol.SHAPES[name]
     torch.manual_seed(1)
-    model = {"cnn": Cnn, "resnet18": ResNet18}[name](size, channels, classes)
+    model = MODELS[name](size, channels, classes)
     images = torch.randn(batch, channels, size, size).to(memory_format=torch.channels_last)
     labels = torch.randint(classes, (batch,))
     return model.to(memory_format=torch.channels_last), images, labels
