@@ -20,7 +20,7 @@ namespace assay::bench {
 namespace {
 
 struct Options {
-  std::string model = "cnn", precision = "fp32", mode = "train";
+  std::string model = "cnn", config, precision = "fp32", mode = "train";
   int64_t batch = 128;
   int threads = 2;
   int repeats = 30;
@@ -154,7 +154,7 @@ void finish(const Options& o, Program& program, const std::vector<double>& times
 
 int run(const Options& o) {
   const auto instance = std::make_shared<train::ModelInstance>(
-      std::shared_ptr<nn::Model>(models::create_model(o.model, "")),
+      std::shared_ptr<nn::Model>(models::create_model(o.model, o.config)),
       std::shared_ptr<Backend>(cpu::make_backend({.threads = o.threads})));
   const auto specs = instance->model().inputs();
   if (o.mode == "train") {
@@ -186,8 +186,9 @@ int main(int argc, char** argv) {
       "Times one training step or one inference on the CPU.\n\n"
       "  assay-bench-step --model resnet18 --batch 64 --profile"};
   app.add_option("--model", o.model,
-                 "cnn, resnet18, resnet50 or another, at its default configuration")
+                 "cnn, resnet18, resnet50 or another")
       ->capture_default_str();
+  app.add_option("--config", o.config, "the model's configuration as JSON, if not the default");
   app.add_option("--precision", o.precision, "fp32 or bf16")->capture_default_str();
   app.add_option("--mode", o.mode, "train or infer")
       ->capture_default_str()
