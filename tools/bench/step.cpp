@@ -185,9 +185,7 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Times one training step or one inference on the CPU.\n\n"
       "  assay-bench-step --model resnet18 --batch 64 --profile"};
-  app.add_option("--model", o.model,
-                 "cnn, resnet18, resnet50 or another")
-      ->capture_default_str();
+  app.add_option("--model", o.model, "cnn, resnet18, resnet50 or another")->capture_default_str();
   app.add_option("--config", o.config, "the model's configuration as JSON, if not the default");
   app.add_option("--precision", o.precision, "fp32 or bf16")->capture_default_str();
   app.add_option("--mode", o.mode, "train or infer")
