@@ -107,6 +107,54 @@ TEST_F(CliTest, ATamperedRecordIsRefused) {
   EXPECT_EQ(call({"report", folder.string()}), 7);
 }
 
+TEST_F(CliTest, SourcesAreVerifiedAndLinted) {
+  EXPECT_EQ(call({"verify-sources"}), 0);
+  EXPECT_THAT(out_, HasSubstr("1 published values of 1 recipes: all as printed"));
+  EXPECT_EQ(call({"lint-sources"}), 0);
+  EXPECT_THAT(out_, HasSubstr("0 findings in 1 published values"));
+  write_file_atomic(root_ / "recipes/sources/t.tsv", "name\tscore\ntoy\t0.931\n");
+  EXPECT_EQ(call({"verify-sources"}), 8);
+  EXPECT_THAT(out_, HasSubstr("run.textproto:"));
+  EXPECT_THAT(out_, HasSubstr("has digest"));
+  EXPECT_THAT(out_, HasSubstr("accuracy: the source prints '0.931', the recipe says '0.930'"));
+}
+
+TEST_F(CliTest, DocumentsAreComparedWithTheCopiedTables) {
+  const std::string document = "name | score\n---|---\ntoy | 0.930 |\n";
+  const auto verify = [&] {
+    return call({"verify-sources", "--documents", (root_ / "documents").string()});
+  };
+  write_file_atomic(root_ / "documents/d.txt", document);
+  write_file_atomic(root_ / "recipes/sources/d.tsv", "document\td.txt\t" + sha256_hex(document) +
+                                                         "\n\ntable\ta\nname\tscore\ntoy\t0.930\n");
+  EXPECT_EQ(verify(), 0);
+  EXPECT_THAT(out_, HasSubstr("1 tables as in d.txt"));
+  write_file_atomic(root_ / "recipes/sources/d.tsv", "document\td.txt\t" + sha256_hex(document) +
+                                                         "\n\ntable\ta\nname\tscore\ntoy\t0.931\n");
+  EXPECT_EQ(verify(), 8);
+  EXPECT_THAT(out_, HasSubstr("the document prints 'toy | 0.930"));
+}
+
+TEST_F(CliTest, WhatTheEngineLacksIsNotRun) {
+  toy_.why_not = "no model 'toy'";
+  EXPECT_EQ(run(), 4);
+  EXPECT_THAT(out_, HasSubstr("NOT RUN: no model 'toy'"));
+  EXPECT_THAT(out_, HasSubstr("0.930"));
+  EXPECT_FALSE(fs::exists(root_ / "runs"));
+  EXPECT_EQ(call({"list"}), 0);
+  EXPECT_THAT(out_, HasSubstr("no model 'toy'"));
+}
+
+TEST_F(CliTest, ABaseCanNeitherBePlannedNorRunNorSuggested) {
+  write_file_atomic(root_ / "recipes/toy/rum.textproto",
+                    R"(schema: 1 id: "toy/rum" version: "1.0.0" abstract: true)");
+  EXPECT_EQ(call({"plan", "toy/rum"}), 2);
+  EXPECT_THAT(err_, HasSubstr("only a base for other recipes"));
+  EXPECT_EQ(call({"run", "toy/rum"}), 2);
+  EXPECT_EQ(call({"plan", "toy/rumm"}), 2);
+  EXPECT_THAT(err_, HasSubstr("did you mean 'toy/run'?"));
+}
+
 TEST_F(CliTest, HelpListExplainPlanProbe) {
   EXPECT_EQ(call({"--help"}), 0);
   EXPECT_THAT(out_, HasSubstr("Examples:"));

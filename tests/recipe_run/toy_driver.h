@@ -18,6 +18,7 @@ struct Toy {
   int64_t crash_at = -1;  // raises Killed at this step, as a killed process ends: nothing is saved
   uint64_t nan_seed = 0;  // this seed's training fails
   bool no_data = false;
+  std::string why_not;  // it cannot run here
   int starts = 0;
   int resumes = 0;
   int batches = 0;
@@ -79,6 +80,7 @@ class ToyDriver : public TrainerDriver {
  public:
   explicit ToyDriver(Toy& toy) : toy_(toy) {}
   EngineInfo info() const override { return {"toy 1.0", "cpu"}; }
+  std::string why_not(const v1::Recipe&) const override { return toy_.why_not; }
   void check(const v1::Recipe&) override {
     if (toy_.no_data) throw Error(Exit::kDataMismatch, "there is no data");
   }

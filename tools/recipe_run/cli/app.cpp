@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/cli/source_commands.h"
 
 namespace reciperun {
 namespace {
@@ -25,7 +26,7 @@ constexpr char kExamples[] = R"(Examples:
   recipe-run report                                  the newest run again, verdicts computed anew
 
 Exit codes: 0 every gate row reproduced or within tolerance, 1 one differs for the worse, 2 usage or recipe error,
-3 undecided or too noisy, 4 not run or not comparable (with --require), 5 training or bench failed, 6 wrong data,
+3 undecided or too noisy, 4 nothing could be run (with --require: a row was not), 5 training or bench failed, 6 wrong data,
 7 record tampered with, 8 a recipe no longer says what its source prints, 75 interrupted: run the same command again.)";
 
 void add_set(CLI::App& command, std::vector<std::string>& sets) {
@@ -56,6 +57,7 @@ struct Options {
   uint32_t seeds = 0;
   int threads = -1;
   std::string data;
+  std::string documents;
   bool json = false;
   bool require = false;
 };
@@ -84,7 +86,11 @@ void define(CLI::App& app, Options& o) {
   app.footer(kExamples);
   app.add_option("--recipes", o.recipes,
                  "folder of the recipes; default: ./recipes, or the one above the program");
-  app.add_subcommand("list", "recipes with their published rows");
+  app.add_subcommand("list", "recipes, their published rows, and which can run here");
+  app.add_subcommand("verify-sources", "compare every published value with the cell it came from")
+      ->add_option("--documents", o.documents,
+                   "folder of the published documents, to compare the copied tables with");
+  app.add_subcommand("lint-sources", "what the published tables themselves get wrong");
   CLI::App& explain =
       *app.add_subcommand("explain", "resolved values, who set them and what they hide");
   explain.add_option("recipe", o.recipe, "id of a recipe, or its file")->required();
@@ -112,7 +118,9 @@ int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_dr
   if (name == "probe") return probe_machine(o.json);
   if (name == "report") return report_command(o.arguments.runs, o.run, o.format, o.require);
   const fs::path root = recipes_root(o.recipes);
-  if (name == "list") return list_recipes(root);
+  if (name == "list") return list_recipes(root, make_driver);
+  if (name == "verify-sources") return verify_sources_command(root, o.documents);
+  if (name == "lint-sources") return lint_sources_command(root);
   if (name == "explain") return explain_recipe(root, o.recipe, o.path, o.sets);
   if (name == "plan") return plan_recipe(root, o.recipe, o.sets);
   o.arguments.recipe = o.recipe;

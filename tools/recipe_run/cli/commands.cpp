@@ -26,17 +26,6 @@ std::string place_of(const Origin& origin) {
   return origin.line == 0 ? origin.file : origin.file + ":" + std::to_string(origin.line);
 }
 
-// Where all cells are those of the sources, "" ; else raises kSourceChanged.
-void require_sources(const v1::Recipe& recipe, const fs::path& root) {
-  const std::vector<SourceProblem> problems = verify_sources(recipe, root);
-  if (problems.empty()) return;
-  throw Error(
-      Exit::kSourceChanged,
-      (problems[0].expectation.empty() ? "" : "expectation '" + problems[0].expectation + "': ") +
-          problems[0].text,
-      "correct the recipe, or put the source back as it was");
-}
-
 std::string training_text(const v1::Training& training) {
   std::string length = training.has_steps() ? std::to_string(training.steps()) + " steps"
                                             : shortest(training.epochs()) + " epochs";
@@ -127,35 +116,6 @@ fs::path recipes_root(const std::string& given) {
               "name it with --recipes DIR");
 }
 
-int list_recipes(const fs::path& root) {
-  std::vector<std::vector<std::string>> lines = {{"recipe", "published rows", "trials", "title"}};
-  std::vector<std::string> broken;
-  for (const std::string& id : recipe_ids(root)) {
-    try {
-      const v1::Recipe recipe = load_recipe({root, id}).recipe;
-      if (recipe.abstract()) continue;
-      const auto rows = std::count_if(
-          recipe.expect().begin(), recipe.expect().end(),
-          [](const v1::Expect& e) { return e.value_case() != v1::Expect::VALUE_NOT_SET; });
-      lines.push_back(
-          {id, std::to_string(rows), std::to_string(recipe.trials().count()), recipe.title()});
-    } catch (const Error& error) {
-      broken.push_back(error.what());
-    }
-  }
-  std::vector<int> widths(4, 0);
-  for (const auto& line : lines) {
-    for (size_t c = 0; c < line.size(); ++c)
-      widths[c] = std::max(widths[c], display_width(line[c]));
-  }
-  for (const auto& line : lines) {
-    print(pad_right(line[0], widths[0]) + "  " + pad_left(line[1], widths[1]) + "  " +
-          pad_left(line[2], widths[2]) + "  " + line[3] + "\n");
-  }
-  for (const std::string& error : broken) print("broken: " + error + "\n");
-  return static_cast<int>(broken.empty() ? Exit::kOk : Exit::kUsage);
-}
-
 int explain_recipe(const fs::path& root, const std::string& name, const std::string& path,
                    const std::vector<std::string>& sets) {
   ResolvedRecipe resolved = load_recipe(locate_recipe(root, name), sets);
@@ -181,7 +141,7 @@ int plan_recipe(const fs::path& root, const std::string& name,
   const ResolvedRecipe resolved = load_recipe(file, sets);
   const v1::Recipe& recipe = resolved.recipe;
   require_concrete(resolved);
-  require_sources(recipe, file.root);
+  require_sources(resolved, file.root);
   print((recipe.title().empty() ? recipe.id() : recipe.title()) + "\n");
   print("trains    " + std::to_string(recipe.trials().count()) + " × " + recipe.trials().unit() +
         ", " + training_text(recipe.training()) + "\n");

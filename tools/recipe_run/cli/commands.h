@@ -17,7 +17,7 @@ fs::path recipes_root(const std::string& given);
 // Makes a driver with `threads` compute threads (0 = every core this process may use).
 using DriverFactory = std::function<std::unique_ptr<TrainerDriver>(uint32_t threads)>;
 
-int list_recipes(const fs::path& root);
+int list_recipes(const fs::path& root, const DriverFactory& make_driver);
 int explain_recipe(const fs::path& root, const std::string& recipe, const std::string& path,
                    const std::vector<std::string>& sets);
 int plan_recipe(const fs::path& root, const std::string& recipe,

@@ -6,11 +6,13 @@
 #include <cstdio>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/commands.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run/runner.h"
 #include "tools/recipe_run/sources/verify.h"
+#include "tools/recipe_run/verdict/published.h"
 
 namespace reciperun {
 namespace {
@@ -43,16 +45,29 @@ std::vector<record::Result> results_of(const Report& report) {
   return out;
 }
 
+// Says of every row that it was not run, and why.
+int report_not_run(const v1::Recipe& recipe, const std::string& why) {
+  std::string text = (recipe.title().empty() ? recipe.id() : recipe.title()) + "\n\n";
+  for (const v1::Expect& expect : recipe.expect()) {
+    text += "  " + pad_right(expect.id(), 24) + "  " + pad_right(published_text(expect), 16) + " " +
+            pad_right(expect.unit(), 6) + "  NOT RUN\n";
+  }
+  text += "\nNOT RUN: " + why + "\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return static_cast<int>(Exit::kNotRun);
+}
+
 }  // namespace
 
 int run_command(const fs::path& root, const RunArguments& arguments,
                 const DriverFactory& make_driver) {
   const RecipeFile file = locate_recipe(root, arguments.recipe);
   const ResolvedRecipe resolved = load_recipe(file, arguments.sets);
-  const std::vector<SourceProblem> problems = verify_sources(resolved.recipe, file.root);
-  if (!problems.empty())
-    throw Error(Exit::kSourceChanged, problems[0].expectation + ": " + problems[0].text);
+  require_concrete(resolved);
+  require_sources(resolved, file.root);
   const auto driver = make_driver(resolved.recipe.io().threads());
+  if (const std::string why = driver->why_not(resolved.recipe); !why.empty())
+    return report_not_run(resolved.recipe, why);
   Progress progress(stderr, isatty(STDERR_FILENO) != 0, arguments.quiet);
   if (!resolved.modified_reason().empty()) {
     progress.note("published rows will be NOT COMPARABLE (" + resolved.modified_reason() + ")");

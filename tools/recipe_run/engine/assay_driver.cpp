@@ -1,5 +1,6 @@
 #include "tools/recipe_run/engine/assay_driver.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <set>
@@ -301,6 +302,22 @@ class AssayDriver : public TrainerDriver {
   }
 
   EngineInfo info() const override { return {"assay " + string(assay_version_string()), ""}; }
+
+  std::string why_not(const v1::Recipe& recipe) const override {
+    try {
+      new_model(context_.get(), recipe);
+    } catch (const Error&) {
+      return "no model '" + recipe.model().arch() + "' of this configuration in the engine";
+    }
+    const v1::Numerics::Compute compute = recipe.numerics().compute();
+    if (compute == v1::Numerics::TF32 || compute == v1::Numerics::AMP_FP16)
+      return precision_name(compute) + " needs a GPU";
+    const uint32_t devices = std::max(1u, recipe.topology().nodes()) *
+                             std::max(1u, recipe.topology().devices_per_node());
+    if (devices > 1 && recipe.trials().count() > 0)
+      return "needs " + std::to_string(devices) + " devices";
+    return "";
+  }
 
   void check(const v1::Recipe& recipe) override {
     const std::string& init = recipe.model().init();

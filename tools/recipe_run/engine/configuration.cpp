@@ -21,19 +21,6 @@ bool is_json_value(const std::string& value) {
          (value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9'));
 }
 
-std::string precision_name(v1::Numerics::Compute compute) {
-  switch (compute) {
-    case v1::Numerics::TF32:
-      return "tf32";
-    case v1::Numerics::AMP_FP16:
-      return "amp-fp16";
-    case v1::Numerics::AMP_BF16:
-      return "amp-bf16";
-    default:
-      return "fp32";
-  }
-}
-
 double learning_rate(const v1::Training& training) {
   const v1::Optimizer& optimizer = training.optimizer();
   if (optimizer.lr_rule() == "per_256_global_batch")
@@ -226,6 +213,19 @@ const v1::DataRef* data_of_role(const v1::Recipe& recipe,
 }
 
 }  // namespace
+
+std::string precision_name(v1::Numerics::Compute compute) {
+  switch (compute) {
+    case v1::Numerics::TF32:
+      return "tf32";
+    case v1::Numerics::AMP_FP16:
+      return "amp-fp16";
+    case v1::Numerics::AMP_BF16:
+      return "amp-bf16";
+    default:
+      return "fp32";
+  }
+}
 
 Length training_length(const v1::Recipe& recipe, int64_t samples) {
   const v1::Training& t = recipe.training();

@@ -21,6 +21,9 @@ struct Length {
 // Steps of a training over `samples` training samples.
 Length training_length(const v1::Recipe& recipe, int64_t samples);
 
+// What the engine calls a precision: "fp32", "tf32", "amp-fp16", "amp-bf16".
+std::string precision_name(v1::Numerics::Compute compute);
+
 std::string model_config(const v1::Model& model);
 
 // A trained variable of the model, as its report names it.

@@ -77,6 +77,10 @@ class TrainerDriver {
   virtual ~TrainerDriver() = default;
   virtual EngineInfo info() const = 0;
 
+  // Why the recipe cannot run here, as far as can be told at once: a model or a precision that the
+  // engine lacks, more devices than there are. "" if nothing is known against it.
+  virtual std::string why_not(const v1::Recipe& /*recipe*/) const { return ""; }
+
   // Everything that can be checked before anything slow: the model builds and has the expected
   // number of parameters, the optimizer and pipeline are known, the data exist and hold the
   // expected number of samples.

@@ -127,8 +127,10 @@ std::vector<SourceProblem> verify_sources(const v1::Recipe& recipe,
     if (fs::path(source.file()).extension() != ".tsv") continue;
     const std::string text = read_file(root / source.file());
     if (sha256_hex(text) != source.sha256()) {
-      problems.push_back({"", source.file() + " has digest " + sha256_hex(text) +
-                                  ", the recipe says " + source.sha256()});
+      problems.push_back({"",
+                          source.file() + " has digest " + sha256_hex(text) + ", the recipe says " +
+                              source.sha256(),
+                          "source." + source.id() + ".sha256"});
     }
     files[source.id()] = parse_source(source.file(), text);
   }
@@ -137,9 +139,22 @@ std::vector<SourceProblem> verify_sources(const v1::Recipe& recipe,
     if (!expect.has_at() || file == files.end()) continue;
     std::string problem = cell_problem(file->second, expect.at());
     if (problem.empty()) problem = value_problem(expect);
-    if (!problem.empty()) problems.push_back({expect.id(), problem});
+    if (!problem.empty())
+      problems.push_back({expect.id(), problem, "expect." + expect.id() + ".at"});
   }
   return problems;
+}
+
+void require_sources(const ResolvedRecipe& resolved, const std::filesystem::path& root) {
+  const std::vector<SourceProblem> problems = verify_sources(resolved.recipe, root);
+  if (problems.empty()) return;
+  const SourceProblem& first = problems[0];
+  const Origin* origin = find_origin(resolved.origins, first.path);
+  throw Error(Exit::kSourceChanged,
+              (origin == nullptr ? resolved.file.string() : origin->place()) + ": " +
+                  (first.expectation.empty() ? "" : "expectation '" + first.expectation + "': ") +
+                  first.text,
+              "correct the recipe, or put the source back as it was");
 }
 
 }  // namespace reciperun

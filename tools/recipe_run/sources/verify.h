@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "recipes/recipe.pb.h"
+#include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/sources/table_file.h"
 
 namespace reciperun {
@@ -14,6 +15,7 @@ namespace reciperun {
 struct SourceProblem {
   std::string expectation;  // id, "" for a problem of the source file itself
   std::string text;
+  std::string path;  // of the recipe's field that is at fault, to look up who set it
 };
 
 // A cell of a table, by position.
@@ -32,6 +34,9 @@ std::optional<CellPlace> find_cell(const SourceFile& file, const v1::Locator& at
 // Sources of other kinds are skipped.
 std::vector<SourceProblem> verify_sources(const v1::Recipe& recipe,
                                           const std::filesystem::path& root);
+
+// Fails (Exit::kSourceChanged) with the place of the first problem.
+void require_sources(const ResolvedRecipe& resolved, const std::filesystem::path& root);
 
 // The numbers that an expectation states, in the order in which its locator shows them: the value
 // first, then what `also` must print. Empty for a row without a published value.
