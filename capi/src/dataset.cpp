@@ -5,6 +5,7 @@
 #include "capi/src/report.h"
 #include "datasets/datasets.h"
 #include "sdk/base/proto_json.h"
+#include "sdk/data/recordio_export.h"
 
 namespace assay::capi {
 namespace {
@@ -83,6 +84,22 @@ assay_status assay_dataset_convert(const assay_context* c, assay_str name, assay
     const data::DatasetManifest manifest = entry.convert(options);
     context.log(ASSAY_LOG_INFO, "dataset", entry.name, " is in ", options.output);
     if (out != nullptr) *out = new_report(manifest);
+  });
+}
+
+assay_status assay_dataset_export(const assay_context* c, assay_str folder, assay_str target,
+                                  assay_str options_json, assay_progress progress, uintptr_t user,
+                                  assay_error** err) {
+  return guard(err, [&] {
+    const Operation operation(*not_null(c, "c").impl);
+    DatasetExportOptions options;
+    parse_json(to_text(options_json, "options_json"), options, "export options");
+    require(options.format().empty() || options.format() == "recordio", Code::kInvalid,
+            "export options: format is \"", options.format(), "\", expected recordio");
+    const std::string to(to_text(target, "target"));
+    require_argument(!to.empty(), "target", "must not be empty");
+    data::export_recordio(std::string(to_text(folder, "folder")), to, options.overwrite(),
+                          progress_function(operation, progress, user));
   });
 }
 

@@ -79,6 +79,7 @@ TEST_F(ArgumentsTest, NullSubjects) {
   refuses("c", assay_dataset_convert, no_context, text("fashion_mnist"), empty, text("x"), empty,
           nullptr, 0, nullptr);
   refuses("c", assay_dataset_verify, no_context, text("x"), nullptr, 0);
+  refuses("c", assay_dataset_export, no_context, text("x"), text("y"), empty, nullptr, 0);
   refuses("c", assay_loader_create, no_context, text("x"), text("train"), empty, empty,
           &loader_out);
   refuses("l", assay_loader_next, no_loader, nullptr, size_t{0}, nullptr);

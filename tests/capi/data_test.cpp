@@ -234,4 +234,102 @@ TEST_F(DataTest, BadLoaders) {
 }
 
 }  // namespace
+// A host that knows one format of its own: "RAWP", height, width, then grey bytes.
+int32_t read_raw(uintptr_t user, const void* file, size_t size,
+                 void (*give)(void* to, const assay_picture* page), void* to) {
+  const auto* bytes = static_cast<const unsigned char*>(file);
+  if (size < 6 || std::string_view(static_cast<const char*>(file), 4) != "RAWP") return 1;
+  assay_picture picture{.struct_size = sizeof picture};
+  picture.height = bytes[4];
+  picture.width = bytes[5];
+  picture.channels = static_cast<int32_t>(user);
+  picture.bits = 8;
+  picture.data = bytes + 6;
+  give(to, &picture);
+  return 0;
+}
+
+class PhotographTest : public testing::Test {
+ protected:
+  // Class folders with files of the host's own format.
+  void put(const std::string& name, const std::string& bytes) {
+    const std::string path = folder.at("source/train/" + name);
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    std::ofstream(path) << bytes;
+  }
+  Owned<assay_context> context_with(uintptr_t channels) {
+    assay_host host{.struct_size = sizeof host, .user = channels};
+    host.read_image = read_raw;
+    return make<assay_context>(assay_context_create, nullptr, &host, nullptr, size_t{0});
+  }
+  Outcome convert(const assay_context* context) {
+    return call(assay_dataset_convert, context, text("imagenet"), text(folder.at("source")),
+                text(folder.at("set")), text(""), nullptr, 0, nullptr);
+  }
+
+  TemporaryFolder folder;
+};
+
+TEST_F(PhotographTest, TheHostDecodesOtherFormats) {
+  put("a/1.png", "RAWP\x02\x03" + std::string(6, '\x50'));
+  put("b/2.png", "RAWP\x04\x04" + std::string(16, '\x90'));
+  put("b/3.png", "else");
+  const auto context = context_with(1);
+  const Outcome outcome = convert(context.get());
+  ASSERT_EQ(outcome.status, ASSAY_OK) << outcome.message;
+  const auto manifest = report(assay_dataset_report, text(folder.at("set")));
+  const auto& split = at(manifest, "splits").list_value().values(0).struct_value();
+  EXPECT_EQ(at(split, "records").string_value(), "2");
+  const auto& shard = at(split, "shards").list_value().values(0).struct_value();
+  EXPECT_EQ(at(shard, "findings").list_value().values_size(), 2);
+
+  const auto loader =
+      make<assay_loader>(assay_loader_create, context.get(), text(folder.at("set")), text("train"),
+                         text(R"({"batch_size": 2, "order": "sequential", "epochs": 1})"),
+                         text(R"({"crop": "stretch", "size": 4, "scale": 1, "channels": 4})"));
+  const assay_tensor* tensors[2] = {};
+  ok(assay_loader_next, loader.get(), static_cast<const assay_tensor**>(tensors), size_t{2},
+     nullptr);
+  std::vector<float> pixels(2 * 4 * 4 * 4);
+  std::vector<int32_t> labels(2);
+  ok(assay_tensor_read, tensors[0], pixels.data(), pixels.size() * sizeof(float));
+  ok(assay_tensor_read, tensors[1], labels.data(), labels.size() * sizeof(int32_t));
+  for (size_t row = 0; row < 2; ++row) {
+    EXPECT_EQ(pixels[row * 64], labels[row] == 0 ? 0x50 : 0x90);
+    EXPECT_EQ(pixels[row * 64 + 3], 0);
+  }
+
+  ok(assay_dataset_export, context.get(), text(folder.at("set")), text(folder.at("rec")), text(""),
+     nullptr, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder.at("rec/train.rec")));
+  EXPECT_THAT(fails(ASSAY_E_INVALID, assay_dataset_export, context.get(), text(folder.at("set")),
+                    text(folder.at("rec")), text(""), nullptr, 0),
+              HasSubstr("is there already"));
+  EXPECT_THAT(fails(ASSAY_E_INVALID, assay_dataset_export, context.get(), text(folder.at("set")),
+                    text(folder.at("rec2")), text(R"({"format": "lmdb"})"), nullptr, 0),
+              HasSubstr("\"lmdb\", expected recordio"));
+  const std::string set = at(split, "content_sha256").string_value();
+  ok(assay_dataset_convert, context.get(), text("imagenet"), text(folder.at("rec")),
+     text(folder.at("set2")), text(""), nullptr, 0, nullptr);
+  const auto again = report(assay_dataset_report, text(folder.at("set2")));
+  EXPECT_EQ(at(at(again, "splits").list_value().values(0).struct_value(), "content_sha256")
+                .string_value(),
+            set);
+}
+
+TEST_F(PhotographTest, AWrongPictureOfTheHostIsItsFailure) {
+  put("a/1.png", "RAWP\x02\x03" + std::string(6, '\x50'));
+  const auto context = context_with(2);  // channels that no picture has
+  const Outcome outcome = convert(context.get());
+  EXPECT_EQ(outcome.status, ASSAY_E_CALLBACK);
+  EXPECT_THAT(outcome.message, HasSubstr("2 channels of 8 bits"));
+}
+
+TEST_F(DataTest, OnlyPhotographsBecomeRecordIo) {
+  convert();
+  EXPECT_THAT(fails(ASSAY_E_UNSUPPORTED, assay_dataset_export, context.get(), text(target),
+                    text(folder.at("rec")), text(""), nullptr, 0),
+              HasSubstr("is no JPEG image"));
+}
+
 }  // namespace assay::test

@@ -19,7 +19,7 @@ namespace {
 struct Request {
   std::string name, from, to;
   int shards = 0;
-  bool overwrite = false, verify = false, quiet = false, list = false;
+  bool overwrite = false, verify = false, quiet = false, list = false, to_recordio = false;
 };
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -114,6 +114,20 @@ void convert(const Request& request) {
   }
 }
 
+void export_recordio(const Request& request) {
+  const Context context = make_context();
+  ProgressBar bar(isatty(STDERR_FILENO) == 1, request.quiet);
+  const std::string options = fmt::format(R"({{"overwrite": {}}})", request.overwrite);
+  try {
+    call(assay_dataset_export, context.get(), text(request.from), text(request.to), text(options),
+         on_progress, reinterpret_cast<uintptr_t>(&bar));
+    bar.finish();
+  } catch (...) {
+    bar.finish();
+    throw;
+  }
+}
+
 Exit run(int argc, char** argv) {
   CLI::App app("Turns the files a data set is published as into records that loaders read.",
                "dataset-convert");
@@ -125,6 +139,9 @@ Exit run(int argc, char** argv) {
       ->check(CLI::Range(1, 100000));
   app.add_flag("--overwrite", request.overwrite, "replace what the folder holds");
   app.add_flag("--verify", request.verify, "read everything back and check it");
+  app.add_flag(
+      "--to-recordio", request.to_recordio,
+      "the other way: write the data set of JPEG images in --from as MXNet's RecordIO files");
   app.add_flag("-q,--quiet", request.quiet, "say nothing unless it fails");
   app.add_flag("-l,--list", request.list, "list the data sets and what they are made from");
   app.footer(
@@ -133,10 +150,13 @@ Exit run(int argc, char** argv) {
       "or, for imagenet, what the same command then continues from."
       "\nExit codes: 0 done; 2 wrong usage; 3 a file cannot be used; 4 other failures; 130 "
       "interrupted.\n\nExample: dataset-convert fashion_mnist --from /usr/share/datasets/"
-      "fashion-mnist --to data/fashion_mnist");
+      "fashion-mnist --to data/fashion_mnist\nExample: dataset-convert imagenet --from ILSVRC2012 "
+      "--to data/imagenet --verify");
   try {
     app.parse(argc, argv);
-    if (!request.list && request.name.empty()) throw CLI::RequiredError("name");
+    if (!request.list && !request.to_recordio && request.name.empty())
+      throw CLI::RequiredError("name");
+    if (request.to_recordio && request.from.empty()) throw CLI::RequiredError("--from");
     if (!request.list && request.to.empty()) throw CLI::RequiredError("--to");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kUsage;
@@ -147,7 +167,11 @@ Exit run(int argc, char** argv) {
   }
   std::signal(SIGINT, remember_interrupt);
   std::signal(SIGTERM, remember_interrupt);
-  convert(request);
+  if (request.to_recordio) {
+    export_recordio(request);
+  } else {
+    convert(request);
+  }
   return kDone;
 }
 

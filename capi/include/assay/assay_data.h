@@ -32,8 +32,11 @@ typedef int32_t (*assay_progress)(uintptr_t user, assay_str phase, int64_t done,
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err);
 
-/* Turns published files into a data set. Returns at once if the folder holds the same already; a
- * failed or stopped conversion leaves nothing behind.
+/* Turns published files into a data set. Returns at once if the folder holds the same already. A
+ * failed or stopped conversion leaves nothing behind; one of "imagenet" keeps its finished shards,
+ * and the next call with the same arguments continues there, after a kill too. Images that cannot
+ * be decoded are left out; files of other formats than JPEG need assay_host.read_image. Both are
+ * counted in the report.
  *   name          of assay_dataset_list
  *   source        where the published files lie; empty: default_source
  *   target        the folder to fill; created if need be
@@ -51,7 +54,9 @@ ASSAY_API assay_status assay_dataset_convert(const assay_context *c, assay_str n
 
 /* The manifest of a data set.
  *   report  format_version, dataset, licence, classes, class_names [..],
- *           splits [{name, records, content_sha256, shards [{file, records, bytes, crc32c}]}],
+ *           splits [{name, records, content_sha256, shards [{file, records, bytes, crc32c,
+ *           findings [{kind ("left out", "re-encoded as JPEG", "CMYK", "grey"), count,
+ *           examples [..]}]}]}],
  *           sources [{file, bytes, sha256}]
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION; ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
@@ -66,6 +71,20 @@ ASSAY_API assay_status assay_dataset_verify(const assay_context *c, assay_str fo
                                             assay_progress progress, uintptr_t user,
                                             assay_error **err);
 
+/* Writes a data set of JPEG images in another format: <split>.rec and <split>.idx, as MXNet's im2rec
+ * packs them, in the order of the data set.
+ *   target        the folder to write into; created if need be
+ *   options_json  {"format": "recordio" (default), "overwrite": false}; empty: defaults
+ *   progress      may be NULL; user is handed to it
+ *   errors  ASSAY_E_UNSUPPORTED: its images are not JPEG; ASSAY_E_INVALID: a file of that name is
+ *           there already; ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION;
+ *           ASSAY_E_CANCELLED
+ *   threads any   since 1.0, stable */
+ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str folder,
+                                            assay_str target, assay_str options_json,
+                                            assay_progress progress, uintptr_t user,
+                                            assay_error **err);
+
 /* ---- Loaders --------------------------------------------------------------------------------- */
 
 /* A loader of one split of a data set. Its worker threads start with the first batch.
@@ -77,11 +96,20 @@ ASSAY_API assay_status assay_dataset_verify(const assay_context *c, assay_str fo
  *                   "last_batch": "drop" (default), "pad" or "wrap", "epochs": 0 (default) never
  *                   ends, "rank", "world_size", "workers": 2 (default), 0 fills batches in the
  *                   caller, "prefetch": 4 (default) batches, "cache_mib": 512 (default)}
- *   transform_json  how a record becomes a sample. Images: {"crop_padding", "flip_horizontal",
+ *   transform_json  how a record becomes a sample; empty: all defaults. Pixel p of 0 to 255 becomes
+ *                   (p * scale - mean) / stddev as f32; scale 1/255, mean 0, stddev 1 by default.
+ *                   Images of one size: {"crop_padding", "flip_horizontal",
  *                   "flip_vertical", "rotation_degrees", "scale", "mean": [..], "stddev": [..],
  *                   "erasing_probability", "erasing_min_area", "erasing_max_area",
- *                   "erasing_min_aspect", "erasing_max_aspect", "erasing_value"}; empty: pixels
- *                   as f32 in [0, 1]
+ *                   "erasing_min_aspect", "erasing_max_aspect", "erasing_value"}
+ *                   Photographs ("imagenet"): {"crop": "centre" (default; the shorter side becomes
+ *                   "resize_shorter" (256), then the middle), "random" (a window of "min_area"
+ *                   (0.08) to "max_area" (1) of the area and "min_aspect" (3/4) to "max_aspect"
+ *                   (4/3) width / height, stretched) or "stretch", "size": 224,
+ *                   "flip_horizontal": probability, "scale", "mean": [..], "stddev": [..],
+ *                   "channels": 3 (default) or 4, the last of zeros, "reduced_decoding": true for
+ *                   "random" and else false, decode windows of at least twice "size" at a fraction
+ *                   of the image's size}
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_INVALID naming the key; ASSAY_E_IO; ASSAY_E_FORMAT;
  *           ASSAY_E_VERSION
  *   threads any   since 1.0, stable */
