@@ -112,6 +112,46 @@ TEST(LoaderConfigTest, StagesBecomeTheEnginesTransform) {
       pipeline { op: "normalize" arg { key: "mean" value: "0.5" } arg { key: "std" value: "2" } })"),
       R"({"crop_padding":2,"flip_horizontal":0.5,"scale":0.25,"mean":[0.5],"stddev":[2]})");
   EXPECT_EQ(transform_of(""), "{}");
+  EXPECT_EQ(
+      transform_of(
+          R"(pipeline { op: "normalize" arg { key: "mean" value: "[125.3, 123, 114]" } arg { key: "std" value: "[63,62.1 , 66.7]" } })"),
+      R"({"mean":[125.3,123,114],"stddev":[63,62.1,66.7],"scale":1})");
+}
+
+TEST(LoaderConfigTest, StagesOfPhotographs) {
+  EXPECT_EQ(
+      transform_of(
+          R"(pipeline { op: "random_resized_crop" arg { key: "to" value: "[224, 224]" } arg { key: "area" value: "[0.08, 1]" }
+                        arg { key: "aspect" value: "[0.75, 1.5]" } }
+             pipeline { op: "random_flip" arg { key: "axis" value: "horizontal" } }
+             pipeline { op: "normalize" arg { key: "mean" value: "127" } arg { key: "std" value: "58" } }
+             pipeline { op: "pad_channel" arg { key: "to" value: "4" } })"),
+      R"({"crop":"random","size":224,"min_area":0.08,"max_area":1,"min_aspect":0.75,"max_aspect":1.5,)"
+      R"("flip_horizontal":0.5,"mean":[127],"stddev":[58],"channels":4,"scale":1})");
+  EXPECT_EQ(transform_of(
+                R"(pipeline { op: "resize_shorter" arg { key: "to" value: "256" } }
+             pipeline { op: "center_crop" arg { key: "to" value: "[224, 224]" } })"),
+            R"({"resize_shorter":256,"crop":"centre","size":224,"scale":1})");
+}
+
+TEST(LoaderConfigTest, RefusesIncompletePhotographSteps) {
+  const auto refused = [](const std::string& pipeline) {
+    return error_of([&] { transform_of(pipeline); });
+  };
+  EXPECT_THAT(refused(R"(pipeline { op: "resize_shorter" arg { key: "to" value: "256" } })"),
+              HasSubstr("resize_shorter needs center_crop beside it"));
+  EXPECT_THAT(refused(R"(pipeline { op: "center_crop" arg { key: "to" value: "[224, 224]" } })"),
+              HasSubstr("center_crop needs resize_shorter beside it"));
+  EXPECT_THAT(refused(R"(pipeline { op: "random_resized_crop" arg { key: "to" value: "[224, 200]" }
+                                    arg { key: "area" value: "[0.08, 1]" } arg { key: "aspect" value: "[1, 1]" } })"),
+              HasSubstr("to '[224, 200]' is not square"));
+  EXPECT_THAT(
+      refused(R"(pipeline { op: "random_resized_crop" arg { key: "to" value: "[224, 224]" } })"),
+      HasSubstr("needs the argument 'area'"));
+  EXPECT_THAT(
+      refused(
+          R"(pipeline { op: "normalize" arg { key: "mean" value: "[1, x]" } arg { key: "std" value: "1" } })"),
+      HasSubstr("mean '[1, x]' is not a number or a list"));
 }
 
 TEST(LoaderConfigTest, RefusesWhatTheEngineWouldDoOtherwise) {

@@ -6,6 +6,7 @@
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/json_writer.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/engine/pipeline.h"
 
 namespace reciperun::engine {
 namespace {
@@ -135,71 +136,13 @@ void write_loss_scale(JsonWriter& json, const std::string& text) {
   json.end_object();
 }
 
-double number(const v1::Stage& stage, const std::string& name) {
-  const auto found = stage.arg().find(name);
-  require(found != stage.arg().end(),
-          "pipeline step '" + stage.op() + "' needs the argument '" + name + "'");
-  char* end = nullptr;
-  const double value = std::strtod(found->second.c_str(), &end);
-  require(
-      end != found->second.c_str() && *end == '\0',
-      "pipeline step '" + stage.op() + "': " + name + " '" + found->second + "' is not a number");
-  return value;
-}
-
-void write_stage(JsonWriter& json, const v1::Stage& stage, const std::string& where) {
-  if (stage.op() == "scale") {
-    json.field("scale", number(stage, "by"));
-  } else if (stage.op() == "normalize") {
-    json.key("mean").begin_array().value(number(stage, "mean")).end_array();
-    json.key("stddev").begin_array().value(number(stage, "std")).end_array();
-  } else if (stage.op() == "random_flip") {
-    const auto axis = stage.arg().find("axis");
-    const bool vertical = axis != stage.arg().end() && axis->second == "vertical";
-    json.field(vertical ? "flip_vertical" : "flip_horizontal", 0.5);
-  } else if (stage.op() == "random_crop") {
-    json.key("crop_padding").raw(std::to_string(std::llround(number(stage, "pad"))));
-  } else if (stage.op() == "random_rotation") {
-    json.field("rotation_degrees", number(stage, "degrees"));
-  } else if (stage.op() == "random_erasing") {
-    json.field("erasing_probability", number(stage, "probability"));
-  } else {
-    throw Error(Exit::kUsage,
-                where + ": pipeline step '" + stage.op() + "' is not offered by this engine",
-                "scale, normalize, random_flip, random_crop, random_rotation, random_erasing");
-  }
-}
-
-// The engine applies the steps in this order, whatever the order of its configuration. A recipe
-// that wants another one would silently get other pixels: what a crop pads with depends on whether
-// it comes before normalisation.
-void require_engine_order(const v1::DataRef& data) {
-  static const std::vector<std::string> kOrder = {"random_crop", "random_flip", "random_rotation",
-                                                  "scale",       "normalize",   "random_erasing"};
-  const auto rank = [](const v1::Stage& stage) {
-    return std::find(kOrder.begin(), kOrder.end(), stage.op());
-  };
-  for (int i = 1; i < data.pipeline_size(); ++i) {
-    const v1::Stage& before = data.pipeline(i - 1);
-    const v1::Stage& stage = data.pipeline(i);
-    require(rank(stage) >= rank(before),
-            "data '" + data.id() + "': " + stage.op() + " cannot stand after " + before.op(),
-            "the engine's order is " + join(kOrder, ", "));
-  }
-}
-
 LoaderConfig loader_config(const v1::Recipe& recipe, const v1::DataRef& data, JsonWriter loader) {
   require(!data.has_range() && !data.has_folds() && data.nominal_epoch_samples() == 0,
           "data '" + data.id() +
               "': ranges, folds and nominal epoch lengths are not offered by this engine yet");
   if (recipe.io().workers() > 0) loader.field("workers", recipe.io().workers());
   if (recipe.io().prefetch() > 0) loader.field("prefetch", recipe.io().prefetch());
-  require_engine_order(data);
-  JsonWriter transform;
-  transform.begin_object();
-  for (const v1::Stage& stage : data.pipeline())
-    write_stage(transform, stage, "data '" + data.id() + "'");
-  return {loader.end_object().text(), transform.end_object().text()};
+  return {loader.end_object().text(), transform_config(data)};
 }
 
 const v1::DataRef* data_of_role(const v1::Recipe& recipe,

@@ -1,0 +1,14 @@
+// A recipe's pipeline, the steps from record to sample, as the engine's transform.
+#pragma once
+
+#include <string>
+
+#include "recipes/recipe.pb.h"
+
+namespace reciperun::engine {
+
+// The JSON text of the transform. Error kUsage for a step this engine does not offer, for one whose
+// arguments make no sense, and for an order that the engine would not keep.
+std::string transform_config(const v1::DataRef& data);
+
+}  // namespace reciperun::engine
