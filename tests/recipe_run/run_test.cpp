@@ -95,6 +95,19 @@ TEST_F(RunTest, TrainsEvaluatesMeasuresAndRecords) {
   }
 }
 
+TEST_F(RunTest, BestAndLastEvaluationAreBothKept) {
+  bool apart = false;
+  for (const Trial& trial : measured(run().folder).trials) {
+    double best = 0;
+    for (const CurvePoint& point : trial.metric_curve) best = std::max(best, point.y);
+    EXPECT_DOUBLE_EQ(trial.metrics.at("accuracy.best"), best);
+    EXPECT_DOUBLE_EQ(trial.metrics.at("accuracy.last"), trial.metric_curve.back().y);
+    EXPECT_DOUBLE_EQ(trial.metrics.at("loss.best"), 0.2);
+    apart = apart || best > trial.metric_curve.back().y;
+  }
+  EXPECT_TRUE(apart);  // otherwise nothing would have been told apart
+}
+
 TEST_F(RunTest, CalledAgainItOnlyReports) {
   const RunOutcome first = run();
   const RunOutcome second = run();

@@ -161,8 +161,14 @@ class TrialRunner {
     out.set_steps_per_epoch(trial_->steps_per_epoch());
     *out.mutable_eval() = state_.eval();
     *out.mutable_metric() = selected().metric();
+    add_best_and_last(*out.mutable_metric());
     events_.write_durably({"trial", "finished", out.train_seconds(), "s", place(0), {}});
     return out;
+  }
+
+  static bool better(const std::string& name, double a, double b) {
+    const bool lower = name.find("loss") != std::string::npos;
+    return lower ? a < b : a > b;
   }
 
   // The evaluation the recipe reports: the last, or the best by its first metric.
@@ -173,13 +179,24 @@ class TrialRunner {
       return *best;
     }
     const std::string& name = job_.recipe.evaluation().metric(0);
-    const bool lower = name.find("loss") != std::string::npos;
     for (const record::Eval& eval : state_.eval()) {
-      const double a = eval.metric().at(name);
-      const double b = best->metric().at(name);
-      if (lower ? a < b : a > b) best = &eval;
+      if (better(name, eval.metric().at(name), best->metric().at(name))) best = &eval;
     }
     return *best;
+  }
+
+  // Whatever the recipe reports, both readings of "the accuracy of a run" are kept: "top1.last" of
+  // the last evaluation, and "top1.best" over all of them, each metric on its own.
+  void add_best_and_last(google::protobuf::Map<std::string, double>& metrics) const {
+    const record::Eval& last = state_.eval(state_.eval_size() - 1);
+    for (const auto& [name, value] : last.metric()) {
+      double best = value;
+      for (const record::Eval& eval : state_.eval()) {
+        if (better(name, eval.metric().at(name), best)) best = eval.metric().at(name);
+      }
+      metrics[name + ".last"] = value;
+      metrics[name + ".best"] = best;
+    }
   }
 
   const TrialJob& job_;
@@ -243,8 +260,12 @@ record::TrialMetrics run_trial(const TrialJob& job, TrainerDriver& driver, Progr
   std::string text = metrics.failure().empty() ? duration_text(metrics.train_seconds())
                                                : "failed: " + metrics.failure();
   for (const std::string& name : job.recipe.evaluation().metric()) {
-    if (metrics.metric().count(name) == 1)
-      text += ", " + name + " " + fixed(metrics.metric().at(name), 4);
+    if (metrics.metric().count(name) == 0) continue;
+    text += ", " + name + " " + fixed(metrics.metric().at(name), 4);
+    const auto best = metrics.metric().find(name + ".best");
+    const auto last = metrics.metric().find(name + ".last");
+    if (best != metrics.metric().end() && best->second != last->second)
+      text += " (best " + fixed(best->second, 4) + ", last " + fixed(last->second, 4) + ")";
   }
   progress.end(text);
   return metrics;
