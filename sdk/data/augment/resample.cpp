@@ -3,75 +3,98 @@
 #include <algorithm>
 #include <cmath>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace assay::data {
 namespace {
 
 constexpr int kFractionBits = 22;
 constexpr int32_t kHalf = 1 << (kFractionBits - 1);
 
-#define ASSAY_INLINE inline __attribute__((always_inline))
-
-ASSAY_INLINE uint8_t to_byte(int32_t sum) {
-  return static_cast<uint8_t>(std::clamp(sum >> kFractionBits, 0, 255));
-}
-
-ASSAY_INLINE void resample_row(const ResampleAxis& axis, const uint8_t* row, uint8_t* target) {
-  for (int x = 0; x < axis.count(); ++x, target += 4) {
-    const ResampleAxis::Taps taps = axis.taps(x);
-    const uint8_t* pixel = row + 4 * (taps.begin - axis.source_begin());
-    int32_t sum[4] = {kHalf, kHalf, kHalf, kHalf};
-    for (int k = 0; k < taps.count; ++k, pixel += 4) {
-      for (int c = 0; c < 4; ++c) sum[c] += taps.weights[k] * pixel[c];
-    }
-    for (int c = 0; c < 4; ++c) target[c] = to_byte(sum[c]);
-  }
-}
-
-// One row of the result out of `taps.count` rows of `values` bytes each.
-ASSAY_INLINE void blend_rows(const ResampleAxis::Taps& taps, const uint8_t* rows, int values,
-                             uint8_t* target) {
+// One row of the result out of `taps` rows of `values` bytes each.
+[[gnu::always_inline]] inline void blend_rows(const int32_t* weights, int taps, const uint8_t* rows,
+                                              int values, uint8_t* target) {
   constexpr int kBlock = 32;  // sums that stay in registers
   int x = 0;
   for (; x + kBlock <= values; x += kBlock) {
     int32_t sum[kBlock];
     std::fill_n(sum, kBlock, kHalf);
-    for (int k = 0; k < taps.count; ++k) {
+    for (int k = 0; k < taps; ++k) {
       const uint8_t* row = rows + int64_t{k} * values + x;
-      for (int i = 0; i < kBlock; ++i) sum[i] += taps.weights[k] * row[i];
+      for (int i = 0; i < kBlock; ++i) sum[i] += weights[k] * row[i];
     }
-    for (int i = 0; i < kBlock; ++i) target[x + i] = to_byte(sum[i]);
+    for (int i = 0; i < kBlock; ++i) {
+      target[x + i] = static_cast<uint8_t>(std::min(sum[i] >> kFractionBits, 255));
+    }
   }
   for (; x < values; ++x) {
     int32_t sum = kHalf;
-    for (int k = 0; k < taps.count; ++k) sum += taps.weights[k] * rows[int64_t{k} * values + x];
-    target[x] = to_byte(sum);
+    for (int k = 0; k < taps; ++k) sum += weights[k] * rows[int64_t{k} * values + x];
+    target[x] = static_cast<uint8_t>(std::min(sum >> kFractionBits, 255));
   }
 }
 
-using ResampleRow = void (*)(const ResampleAxis&, const uint8_t*, uint8_t*);
-using BlendRows = void (*)(const ResampleAxis::Taps&, const uint8_t*, int, uint8_t*);
-
+// `row` begins at the axis' source_begin.
 void resample_row_portable(const ResampleAxis& axis, const uint8_t* row, uint8_t* target) {
-  resample_row(axis, row, target);
+  for (int x = 0; x < axis.count(); ++x, target += 4) {
+    const int32_t* weights = axis.weights(x);
+    const uint8_t* pixel = row + 4 * (axis.begin(x) - axis.source_begin());
+    int32_t sum[4] = {kHalf, kHalf, kHalf, kHalf};
+    for (int k = 0; k < axis.taps(); ++k, pixel += 4) {
+      for (int c = 0; c < 4; ++c) sum[c] += weights[k] * pixel[c];
+    }
+    for (int c = 0; c < 4; ++c) {
+      target[c] = static_cast<uint8_t>(std::min(sum[c] >> kFractionBits, 255));
+    }
+  }
 }
-void blend_rows_portable(const ResampleAxis::Taps& taps, const uint8_t* rows, int values,
+void blend_rows_portable(const int32_t* weights, int taps, const uint8_t* rows, int values,
                          uint8_t* target) {
-  blend_rows(taps, rows, values, target);
+  blend_rows(weights, taps, rows, values, target);
 }
+
+using ResampleRow = decltype(&resample_row_portable);
+using BlendRows = decltype(&blend_rows_portable);
 
 #if defined(__x86_64__)
-// The same code; 32-bit products of vectors came with SSE4.1, wide ones with AVX2.
+// The same sums, a pixel's channels side by side: compilers do not find this way to widen bytes.
+// kTaps 0: as many as the axis has; known numbers make loops without ends to test for.
+template <int kTaps>
 __attribute__((target("avx2"))) void resample_row_avx2(const ResampleAxis& axis, const uint8_t* row,
                                                        uint8_t* target) {
-  resample_row(axis, row, target);
+  const int taps = kTaps > 0 ? kTaps : axis.taps();
+  const int count = axis.count(), source_begin = axis.source_begin();
+  const int32_t* weights = axis.weights(0);
+  for (int x = 0; x < count; ++x, target += 4, weights += taps) {
+    const uint8_t* pixel = row + 4 * (axis.begin(x) - source_begin);
+    __m128i sum = _mm_set1_epi32(kHalf);
+    for (int k = 0; k < taps; ++k) {
+      const __m128i channels = _mm_cvtepu8_epi32(_mm_loadu_si32(pixel + 4 * k));
+      sum = _mm_add_epi32(sum, _mm_mullo_epi32(channels, _mm_set1_epi32(weights[k])));
+    }
+    const __m128i level = _mm_srai_epi32(sum, kFractionBits);
+    const __m128i words = _mm_packus_epi32(level, level);  // saturates, so that 256 becomes 255
+    _mm_storeu_si32(target, _mm_packus_epi16(words, words));
+  }
 }
-__attribute__((target("avx2"))) void blend_rows_avx2(const ResampleAxis::Taps& taps,
+
+void resample_row_by_taps(const ResampleAxis& axis, const uint8_t* row, uint8_t* target) {
+  constexpr ResampleRow kKnown[] = {
+      resample_row_avx2<0>, resample_row_avx2<0>, resample_row_avx2<2>, resample_row_avx2<3>,
+      resample_row_avx2<4>, resample_row_avx2<5>, resample_row_avx2<6>, resample_row_avx2<7>};
+  kKnown[axis.taps() < 8 ? axis.taps() : 0](axis, row, target);
+}
+
+// The same code; 32-bit products of vectors came with SSE4.1, wide ones with AVX2.
+__attribute__((target("avx2"))) void blend_rows_avx2(const int32_t* weights, int taps,
                                                      const uint8_t* rows, int values,
                                                      uint8_t* target) {
-  blend_rows(taps, rows, values, target);
+  blend_rows(weights, taps, rows, values, target);
 }
 const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-const ResampleRow resample_row_best = has_avx2 ? resample_row_avx2 : resample_row_portable;
+const ResampleRow resample_row_best = has_avx2 ? resample_row_by_taps : resample_row_portable;
 const BlendRows blend_rows_best = has_avx2 ? blend_rows_avx2 : blend_rows_portable;
 #else
 const ResampleRow resample_row_best = resample_row_portable;
@@ -83,27 +106,30 @@ const BlendRows blend_rows_best = blend_rows_portable;
 void ResampleAxis::plan(double begin, double length, int from, int size, int first, int count) {
   const double step = length / size;
   const double widening = std::max(step, 1.0);  // half the filter's width, in source samples
-  taps_.clear();
-  weights_.clear();
-  source_begin_ = from;
-  source_end_ = 0;
-  for (int position = first; position < first + count; ++position) {
-    const double centre = begin + (position + 0.5) * step;
-    const int low = std::max(static_cast<int>(centre - widening + 0.5), 0);
-    const int high = std::min(static_cast<int>(centre + widening + 0.5), from);
-    draft_.clear();
+  const auto centre = [&](int i) { return begin + (first + i + 0.5) * step; };
+  const auto low = [&](int i) { return std::max(static_cast<int>(centre(i) - widening + 0.5), 0); };
+  const auto high = [&](int i) {
+    return std::min(static_cast<int>(centre(i) + widening + 0.5), from);
+  };
+  source_begin_ = low(0);
+  source_end_ = high(count - 1);
+  taps_ = 0;
+  for (int i = 0; i < count; ++i) taps_ = std::max(taps_, high(i) - low(i));
+  begins_.resize(static_cast<size_t>(count));
+  weights_.assign(static_cast<size_t>(count) * static_cast<size_t>(taps_), 0);
+  for (int i = 0; i < count; ++i) {
+    const auto weight = [&](int sample) {
+      return std::max(1 - std::abs((sample - centre(i) + 0.5) * (1 / widening)), 0.0);
+    };
     double total = 0;
-    for (int sample = low; sample < high; ++sample) {
-      const double weight = std::max(1 - std::abs((sample - centre + 0.5) * (1 / widening)), 0.0);
-      draft_.push_back(weight);
-      total += weight;
+    for (int sample = low(i); sample < high(i); ++sample) total += weight(sample);
+    const int start = std::min(low(i), source_end_ - taps_);
+    begins_[static_cast<size_t>(i)] = start;
+    int32_t* weights = weights_.data() + static_cast<size_t>(i) * static_cast<size_t>(taps_);
+    for (int sample = low(i); sample < high(i); ++sample) {
+      weights[sample - start] =
+          static_cast<int32_t>(0.5 + weight(sample) / total * (1 << kFractionBits));
     }
-    taps_.push_back({low, high - low, weights_.size()});
-    for (const double weight : draft_) {
-      weights_.push_back(static_cast<int32_t>(0.5 + weight / total * (1 << kFractionBits)));
-    }
-    source_begin_ = std::min(source_begin_, low);
-    source_end_ = std::max(source_end_, high);
   }
 }
 
@@ -117,9 +143,8 @@ const uint8_t* Resampler::finish() {
   const int values = 4 * columns.count();
   result_.resize(static_cast<size_t>(values) * static_cast<size_t>(rows.count()));
   for (int y = 0; y < rows.count(); ++y) {
-    const ResampleAxis::Taps taps = rows.taps(y);
-    const int64_t first = taps.begin - rows.source_begin();
-    blend_rows_best(taps, narrowed_.data() + first * values, values,
+    const int64_t first = rows.begin(y) - rows.source_begin();
+    blend_rows_best(rows.weights(y), rows.taps(), narrowed_.data() + first * values, values,
                     result_.data() + int64_t{y} * values);
   }
   return result_.data();

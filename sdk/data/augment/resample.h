@@ -23,27 +23,22 @@ class ResampleAxis {
   // [begin, begin + length) of `from` samples. Samples outside of [0, from) do not count.
   void plan(double begin, double length, int from, int size, int first, int count);
 
-  int count() const { return static_cast<int>(taps_.size()); }
-  struct Taps {
-    int begin, count;  // source samples
-    const int32_t* weights;
-  };
-  Taps taps(int position) const {
-    const Span& span = taps_[static_cast<size_t>(position)];
-    return {span.begin, span.count, weights_.data() + span.offset};
+  int count() const { return static_cast<int>(begins_.size()); }
+  // Every position has as many taps, some of weight 0: loops of one length run faster than fewer
+  // taps of many lengths.
+  int taps() const { return taps_; }
+  int begin(int position) const { return begins_[static_cast<size_t>(position)]; }
+  const int32_t* weights(int position) const {
+    return weights_.data() + static_cast<size_t>(position) * static_cast<size_t>(taps_);
   }
   // Source samples that any position needs.
   int source_begin() const { return source_begin_; }
   int source_end() const { return source_end_; }
 
  private:
-  struct Span {
-    int begin, count;
-    size_t offset;
-  };
-  std::vector<Span> taps_;
+  int taps_ = 0;
+  std::vector<int> begins_;
   std::vector<int32_t> weights_;
-  std::vector<double> draft_;
   int source_begin_ = 0, source_end_ = 0;
 };
 
