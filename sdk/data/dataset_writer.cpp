@@ -128,8 +128,8 @@ DatasetWriter::~DatasetWriter() {
 }
 
 void DatasetWriter::remove_leftovers() {
-  for (const std::string& path : list_files(join_path(folder_, ".*.tfrecord.tmp-*"))) {
-    remove_file(path);
+  for (const char* pattern : {".*.tfrecord.tmp-*", ".*.json.tmp-*"}) {
+    for (const std::string& path : list_files(join_path(folder_, pattern))) remove_file(path);
   }
 }
 
