@@ -223,7 +223,7 @@ std::string encode_jpeg(const uint8_t* pixels, int height, int width, int qualit
     jpeg_finish_compress(&codec);
   });
   jpeg_destroy_compress(&codec);
-  const std::string result = done ? std::string(reinterpret_cast<char*>(file), bytes) : "";
+  std::string result = done ? std::string(reinterpret_cast<char*>(file), bytes) : "";
   std::free(file);
   require(done, Code::kInternal, "cannot encode a JPEG: ", errors.message);
   return result;

@@ -13,6 +13,8 @@ namespace {
 constexpr int kFractionBits = 22;
 constexpr int32_t kHalf = 1 << (kFractionBits - 1);
 
+int nearest(double x) { return static_cast<int>(std::floor(x + 0.5)); }
+
 // One row of the result out of `taps` rows of `values` bytes each.
 [[gnu::always_inline]] inline void blend_rows(const int32_t* weights, int taps, const uint8_t* rows,
                                               int values, uint8_t* target) {
@@ -93,12 +95,12 @@ __attribute__((target("avx2"))) void blend_rows_avx2(const int32_t* weights, int
                                                      uint8_t* target) {
   blend_rows(weights, taps, rows, values, target);
 }
-const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-const ResampleRow resample_row_best = has_avx2 ? resample_row_by_taps : resample_row_portable;
-const BlendRows blend_rows_best = has_avx2 ? blend_rows_avx2 : blend_rows_portable;
+const bool kHasAvx2 = __builtin_cpu_supports("avx2") != 0;
+const ResampleRow kResampleRow = kHasAvx2 ? resample_row_by_taps : resample_row_portable;
+const BlendRows kBlendRows = kHasAvx2 ? blend_rows_avx2 : blend_rows_portable;
 #else
-const ResampleRow resample_row_best = resample_row_portable;
-const BlendRows blend_rows_best = blend_rows_portable;
+const ResampleRow kResampleRow = resample_row_portable;
+const BlendRows kBlendRows = blend_rows_portable;
 #endif
 
 }  // namespace
@@ -107,10 +109,8 @@ void ResampleAxis::plan(double begin, double length, int from, int size, int fir
   const double step = length / size;
   const double widening = std::max(step, 1.0);  // half the filter's width, in source samples
   const auto centre = [&](int i) { return begin + (first + i + 0.5) * step; };
-  const auto low = [&](int i) { return std::max(static_cast<int>(centre(i) - widening + 0.5), 0); };
-  const auto high = [&](int i) {
-    return std::min(static_cast<int>(centre(i) + widening + 0.5), from);
-  };
+  const auto low = [&](int i) { return std::max(nearest(centre(i) - widening), 0); };
+  const auto high = [&](int i) { return std::min(nearest(centre(i) + widening), from); };
   source_begin_ = low(0);
   source_end_ = high(count - 1);
   taps_ = 0;
@@ -127,8 +127,7 @@ void ResampleAxis::plan(double begin, double length, int from, int size, int fir
     begins_[static_cast<size_t>(i)] = start;
     int32_t* weights = weights_.data() + static_cast<size_t>(i) * static_cast<size_t>(taps_);
     for (int sample = low(i); sample < high(i); ++sample) {
-      weights[sample - start] =
-          static_cast<int32_t>(0.5 + weight(sample) / total * (1 << kFractionBits));
+      weights[sample - start] = nearest(weight(sample) / total * (1 << kFractionBits));
     }
   }
 }
@@ -136,7 +135,7 @@ void ResampleAxis::plan(double begin, double length, int from, int size, int fir
 void Resampler::add_row(const uint8_t* row) {
   const size_t values = size_t{4} * static_cast<size_t>(columns.count());
   narrowed_.resize(values * static_cast<size_t>(rows.source_end() - rows.source_begin()));
-  resample_row_best(columns, row, narrowed_.data() + values * static_cast<size_t>(added_++));
+  kResampleRow(columns, row, narrowed_.data() + values * static_cast<size_t>(added_++));
 }
 
 const uint8_t* Resampler::finish() {
@@ -144,8 +143,8 @@ const uint8_t* Resampler::finish() {
   result_.resize(static_cast<size_t>(values) * static_cast<size_t>(rows.count()));
   for (int y = 0; y < rows.count(); ++y) {
     const int64_t first = rows.begin(y) - rows.source_begin();
-    blend_rows_best(rows.weights(y), rows.taps(), narrowed_.data() + first * values, values,
-                    result_.data() + int64_t{y} * values);
+    kBlendRows(rows.weights(y), rows.taps(), narrowed_.data() + first * values, values,
+               result_.data() + int64_t{y} * values);
   }
   return result_.data();
 }
