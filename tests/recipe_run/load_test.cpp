@@ -240,6 +240,56 @@ TEST_F(LoadTest, MeaninglessRecipesAreRefusedWithTheLineAtFault) {
       "name the estimator");
 }
 
+TEST_F(LoadTest, EveryRefusalNamesFileLineColumnAndWhatToDo) {
+  const auto refused = [&](const std::string& more, const std::string& place,
+                           const std::string& message, const std::string& hint) {
+    put("toy/heir",
+        "schema: 1\nid: \"toy/heir\"\nversion: \"1.0.0\"\nextends: \"toy/child\"\n" + more);
+    const std::string error = error_of("toy/heir");
+    EXPECT_THAT(error, HasSubstr("heir.textproto:" + place + ": "));
+    EXPECT_THAT(error, HasSubstr(message));
+    EXPECT_THAT(error, HasSubstr(" | " + hint));
+  };
+  const std::string row = "expect { id: \"a\" metric: \"x\" unit: \"1\" direction: HIGHER ";
+  refused("trainings { epochs: 3 }\n", "5:11", "no field named \"trainings\"", "did you mean");
+  refused("version: \"2.0.0\"\n", "5:8", "multiple times", "keep one of them");
+  refused("training { label_smoothing: 1.5 }\n", "5:12", "below 1", "");
+  refused("training { optimizer { weight_decay: -1 } }\n", "5:24", "must not be negative", "");
+  refused("training { batch_per_device: -1 }\n", "5:30", "Expected integer", "");
+  refused("trials { count: 0 }\n" + row + "}\n", "5:10", "there are rows over trials", "1 to 1000");
+  refused(row + "single { v: 1 } }\n", "5:40", "without the cell it was copied from", "add 'at'");
+  refused(row + "single { v: 1 } at { source: \"tabel\" } }\n", "5:79", "no source 'tabel'",
+          "there are: table");
+  refused("clear: \"data.trian\"\n", "5:1", "data.trian", "");
+  refused("extends: \"toy/bass\"\n", "5:1", "no recipe 'toy/bass'", "did you mean 'toy/base'?");
+  refused("extends: \"toy/base@^7\"\n", "5:1", "its version is 1.2.0", "see what its new version");
+  refused("extends: \"toy/base@~1\"\n", "5:1", "malformed", "write ^1");
+  refused("extends: \"toy/heir\"\n", "5:1", "goes in a circle", "remove one");
+}
+
+TEST_F(LoadTest, PhasesMergeByName) {
+  put("toy/phases", R"(schema: 1
+id: "toy/phases"
+version: "1.0.0"
+extends: "toy/base"
+clear: "training"
+training {
+  phase { name: "short" training { steps: 10 batch_per_device: 4 optimizer { name: "lamb" lr: 0.1 } } }
+  phase { name: "long" training { steps: 5 batch_per_device: 2 optimizer { name: "lamb" lr: 0.2 } } }
+}
+)");
+  put("toy/more", R"(schema: 1 id: "toy/more" version: "1.0.0" extends: "toy/phases"
+training { phase { name: "long" training { accumulate: 3 } } }
+)");
+  const ResolvedRecipe resolved = load("toy/more");
+  ASSERT_EQ(resolved.recipe.training().phase_size(), 2);
+  EXPECT_EQ(resolved.recipe.training().phase(1).training().accumulate(), 3u);
+  EXPECT_EQ(resolved.recipe.training().phase(1).training().steps(), 5u);
+  EXPECT_EQ(resolved.origins.at("training.phase.long.training.steps").back().line, 8);
+  EXPECT_THAT(error_of("toy/more", {"training.phase.long.training.steps=0"}),
+              HasSubstr("training.phase.long.training: needs steps or epochs"));
+}
+
 TEST_F(LoadTest, VersionRanges) {
   EXPECT_TRUE(version_satisfies("1.4.0", "^1"));
   EXPECT_TRUE(version_satisfies("1.4.0", "^1.4"));

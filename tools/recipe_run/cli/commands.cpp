@@ -27,6 +27,12 @@ std::string place_of(const Origin& origin) {
 }
 
 std::string training_text(const v1::Training& training) {
+  if (!training.phase().empty()) {
+    std::vector<std::string> phases;
+    for (const v1::Phase& phase : training.phase())
+      phases.push_back(phase.name() + " " + training_text(phase.training()));
+    return join(phases, "; then ");
+  }
   std::string length = training.has_steps() ? std::to_string(training.steps()) + " steps"
                                             : shortest(training.epochs()) + " epochs";
   return length + " of batch " + std::to_string(training.batch_per_device()) + ", " +
@@ -64,7 +70,8 @@ std::string power_text(const v1::Recipe& recipe, const v1::Expect& expect, uint3
 
 std::string bench_note(const v1::Recipe& recipe, const v1::Expect& expect) {
   for (const v1::Bench& bench : recipe.bench()) {
-    if (bench.id() != expect.bench() || expect.metric() != "latency") continue;
+    const bool other = bench.id() != expect.bench() || expect.metric() != "latency";
+    if (other || expect.has_ratio()) continue;
     const v1::Quantile q = expect.has_tail() ? expect.tail().q() : expect.quantile();
     const int needed = minimum_samples(q.p());
     if (static_cast<int>(bench.measure_steps()) < needed) {
@@ -143,8 +150,10 @@ int plan_recipe(const fs::path& root, const std::string& name,
   require_concrete(resolved);
   require_sources(resolved, file.root);
   print((recipe.title().empty() ? recipe.id() : recipe.title()) + "\n");
-  print("trains    " + std::to_string(recipe.trials().count()) + " × " + recipe.trials().unit() +
-        ", " + training_text(recipe.training()) + "\n");
+  if (recipe.trials().count() > 0) {
+    print("trains    " + std::to_string(recipe.trials().count()) + " × " + recipe.trials().unit() +
+          ", " + training_text(recipe.training()) + "\n");
+  }
   for (const v1::Bench& bench : recipe.bench()) {
     std::vector<std::string> batches;
     for (const uint32_t batch : bench.batch()) batches.push_back(std::to_string(batch));
@@ -156,10 +165,13 @@ int plan_recipe(const fs::path& root, const std::string& name,
     }
     print(text + "\n");
   }
+  int width = 16;
+  for (const v1::Expect& expect : recipe.expect())
+    width = std::max(width, display_width(expect.id()) + 2);
   print("\nrows\n");
   for (const v1::Expect& expect : recipe.expect()) {
     const Published published = published_side(expect);
-    print("  " + pad_right(expect.id(), 18) +
+    print("  " + pad_right(expect.id(), width) +
           (published.value ? "published " + published_text(expect) +
                                  (expect.gate() ? ", decides the exit code" : "")
                            : "measured only") +

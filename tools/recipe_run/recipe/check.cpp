@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
@@ -33,6 +34,10 @@ class Checker {
                const std::string& hint = {}) const {
     if (ok) return;
     const Origin* origin = find_origin(resolved_.origins, path);
+    for (std::string up = path; origin == nullptr && up.find('.') != std::string::npos;) {
+      up.resize(up.rfind('.'));  // what is missing has no place; what it is missing from has one
+      origin = find_origin(resolved_.origins, up);
+    }
     throw Error(
         Exit::kUsage,
         (origin != nullptr ? origin->place() : resolved_.file.string()) + ": " + path + ": " + what,
@@ -64,6 +69,30 @@ class Checker {
     require(!training.optimizer().name().empty(), path + ".optimizer.name", "not set",
             "sgd, adam, adamw or lamb");
     require(training.optimizer().lr() > 0, path + ".optimizer.lr", "must be greater than 0");
+    check_ranges(training, path);
+  }
+
+  void check_ranges(const v1::Training& training, const std::string& path) const {
+    const v1::Optimizer& optimizer = training.optimizer();
+    const std::pair<const char*, double> fractions[] = {
+        {".label_smoothing", training.label_smoothing()},
+        {".ema_decay", training.ema_decay()},
+        {".optimizer.momentum", optimizer.momentum()},
+        {".optimizer.beta1", optimizer.beta1()},
+        {".optimizer.beta2", optimizer.beta2()}};
+    for (const auto& [name, value] : fractions)
+      require(value >= 0 && value < 1, path + name, "must be at least 0 and below 1");
+    const std::pair<const char*, double> amounts[] = {
+        {".mixup_alpha", training.mixup_alpha()},
+        {".clip_global_norm", training.clip_global_norm()},
+        {".clip_variable_norm", training.clip_variable_norm()},
+        {".optimizer.epsilon", optimizer.epsilon()},
+        {".optimizer.weight_decay", optimizer.weight_decay()},
+        {".schedule.warmup", training.schedule().warmup()},
+        {".schedule.start_lr", training.schedule().start_lr()},
+        {".schedule.end_lr", training.schedule().end_lr()}};
+    for (const auto& [name, value] : amounts)
+      require(value >= 0 && value < 1e12, path + name, "must not be negative");
   }
 
   void check_data() const {

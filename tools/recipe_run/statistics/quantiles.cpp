@@ -165,6 +165,7 @@ std::optional<Ranks> quantile_ranks(int n, double p) {
 }
 
 int minimum_samples(double p) {
+  if (!(p > 0 && p < 1)) throw std::domain_error("a quantile lies between 0 and 1");
   int n = 1;
   while (!quantile_ranks(n, p)) ++n;
   return n;
