@@ -5,14 +5,14 @@
 #   tools/sample_data.sh SAMPLES [TARGET]      e.g. tools/sample_data.sh ../shared/data data
 #
 # SAMPLES holds imagenet-sample/ and cifar10-jpeg/. Needs dataset-convert in build/*/bin (tools/quickstart.sh builds it), python3
-# and 200 MB below TARGET.unpacked, which stays for the next call.
+# and 200 MB below TARGET/.unpacked, which stays for the next call.
 set -euo pipefail
 case "${1:-}" in
   "" | -h | --help) sed -n '2,8p' "$0" | cut -c3-; exit 0 ;;
 esac
 samples=$(realpath "$1")
 target=$(realpath -m "${2:-data}")
-unpacked=$target.unpacked
+unpacked=$target/.unpacked
 cd "$(dirname "$0")/.."
 convert=$(ls -t build/*/bin/dataset-convert 2>/dev/null | head -1) || true
 [ -x "${convert:-}" ] || { echo "There is no build/*/bin/dataset-convert; call tools/quickstart.sh or build it first." >&2; exit 1; }
