@@ -38,7 +38,7 @@ EpochOrder::EpochOrder(int64_t samples, const LoaderConfig& config)
       world_size_(std::max(1, config.world_size())),
       rank_(config.rank()),
       seed_(config.seed()),
-      order_(choice("order", config.order(), {"shuffled", "sequential", "stream"})),
+      order_(choice("order", config.order(), {"shuffled", "sequential", "stream", "rotating"})),
       last_batch_(choice("last_batch", config.last_batch(), {"drop", "pad", "wrap"})) {
   constexpr int64_t kMaxBatch = int64_t{1} << 24;
   require(samples_ > 0, Code::kInvalid, "loader: the data set has no records; convert it again");
@@ -53,12 +53,12 @@ EpochOrder::EpochOrder(int64_t samples, const LoaderConfig& config)
   if (!records.empty()) {
     records_crc32c_ = crc32c(records.data(), static_cast<size_t>(records.size()) * sizeof(int64_t));
   }
-  if (order_ == "stream") {
+  if (order_ == "stream" || order_ == "rotating") {
     open_stream(config.buffer());
     return;
   }
   require(config.buffer() == 0, Code::kInvalid,
-          "loader: buffer is for the order \"stream\", not \"", order_, "\"");
+          "loader: buffer is for the orders \"stream\" and \"rotating\", not \"", order_, "\"");
   const int64_t rounding = last_batch_ == "drop" ? 0 : global_batch() - 1;
   batches_ = static_cast<uint64_t>((samples_ + rounding) / global_batch());
   require(batches_ > 0, Code::kInvalid, "loader: a global batch of ", global_batch(),
@@ -70,13 +70,16 @@ EpochOrder::EpochOrder(int64_t samples, const LoaderConfig& config)
 
 void EpochOrder::open_stream(int64_t buffer) {
   constexpr int64_t kMaxBuffer = int64_t{1} << 24;
-  buffer_ = buffer == 0 ? 3 * batch_size_ : buffer;
+  constexpr int64_t kBufferOfDali = 1024;
+  const bool rotating = order_ == "rotating";
+  buffer_ = buffer != 0 ? buffer : rotating ? kBufferOfDali : 3 * batch_size_;
   require(buffer_ > 0 && buffer_ <= kMaxBuffer, Code::kInvalid, "loader: buffer is ", buffer_,
           ", expected 1 to ", kMaxBuffer);
   require(samples_ >= world_size_, Code::kInvalid, "loader: ", world_size_,
           " ranks need a sample each, there are ", samples_);
   batches_ = static_cast<uint64_t>(std::max<int64_t>(1, samples_ / global_batch()));
-  stream_.emplace(samples_, static_cast<int>(rank_), static_cast<int>(world_size_), buffer_, seed_);
+  stream_.emplace(samples_, static_cast<int>(rank_), static_cast<int>(world_size_), buffer_, seed_,
+                  rotating ? Sharding::kRotating : Sharding::kStrided);
 }
 
 void EpochOrder::shuffle(uint64_t epoch) {
@@ -106,6 +109,11 @@ void EpochOrder::samples_of(uint64_t epoch, uint64_t batch, std::vector<Draw>& d
   }
 }
 
+// A stream's batches depend on the number of ranks, beyond the size of the global batch.
+std::string EpochOrder::order_text() const {
+  return stream_ && world_size_ > 1 ? cat(order_, " over ", world_size_, " ranks") : order_;
+}
+
 LoaderState EpochOrder::position(uint64_t epoch, uint64_t batch) const {
   LoaderState state;
   state.set_epoch(epoch);
@@ -113,7 +121,7 @@ LoaderState EpochOrder::position(uint64_t epoch, uint64_t batch) const {
   state.set_seed(seed_);
   state.set_samples(samples_);
   state.set_global_batch(global_batch());
-  state.set_order(order_);
+  state.set_order(order_text());
   state.set_last_batch(last_batch_);
   state.set_buffer(buffer_);
   state.set_records_crc32c(records_crc32c_);
@@ -124,7 +132,7 @@ void EpochOrder::check_position(const LoaderState& state) const {
   require_same("seed", state.seed(), seed_);
   require_same("number of samples", state.samples(), samples_);
   require_same("global batch size", state.global_batch(), global_batch());
-  require_same("order", state.order(), order_);
+  require_same("order", state.order(), order_text());
   require_same("last_batch", state.last_batch(), last_batch_);
   require_same("buffer", state.buffer(), buffer_);
   require(state.records_crc32c() == records_crc32c_, Code::kInvalid,

@@ -34,6 +34,7 @@ class EpochOrder {
  private:
   void open_stream(int64_t buffer);
   void shuffle(uint64_t epoch);
+  std::string order_text() const;
 
   int64_t samples_;
   int64_t batch_size_;

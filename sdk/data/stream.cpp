@@ -8,27 +8,37 @@
 namespace assay::data {
 
 ShuffledStream::ShuffledStream(int64_t samples, int rank, int world_size, int64_t buffer,
-                               uint64_t seed)
-    : rank_(static_cast<uint32_t>(rank)),
-      world_size_(static_cast<uint32_t>(world_size)),
-      shard_(static_cast<uint32_t>((samples - rank + world_size - 1) / world_size)),
+                               uint64_t seed, Sharding sharding)
+    : samples_(static_cast<uint64_t>(samples)),
+      rank_(static_cast<uint64_t>(rank)),
+      world_size_(static_cast<uint64_t>(world_size)),
+      sharding_(sharding),
       capacity_(static_cast<size_t>(buffer)),
       seed_(seed),
       random_(seed, kStreamStream) {
   restart();
 }
 
+ShuffledStream::Shard ShuffledStream::shard_of(uint32_t turn) const {
+  if (sharding_ == Sharding::kStrided) return {rank_, world_size_, samples_};
+  const uint64_t part = (rank_ + turn) % world_size_;
+  return {samples_ * part / world_size_, 1, samples_ * (part + 1) / world_size_};
+}
+
 void ShuffledStream::restart() {
   random_ = PhiloxStream(seed_, kStreamStream, rank_);
-  entered_ = drawn_ = 0;
+  turn_ = 0;
+  drawn_ = 0;
+  shard_ = shard_of(turn_);
   buffer_.clear();
   while (buffer_.size() < capacity_) buffer_.push_back(next_in());
 }
 
 Draw ShuffledStream::next_in() {
-  const uint64_t place = entered_ % shard_, pass = entered_ / shard_;
-  ++entered_;
-  return {rank_ + world_size_ * static_cast<uint32_t>(place), static_cast<uint32_t>(pass)};
+  const Draw draw{static_cast<uint32_t>(shard_.begin), turn_};
+  shard_.begin += shard_.step;
+  if (shard_.begin >= shard_.end) shard_ = shard_of(++turn_);
+  return draw;
 }
 
 Draw ShuffledStream::at(uint64_t position) {

@@ -14,29 +14,43 @@ struct Draw {
   uint32_t pass = 0;
 };
 
-// The samples that belong to this rank (those of number rank, rank + world_size, ...), repeated for
-// ever, go through a buffer: each draw takes a random one out of it and lets the next one in. With
-// a buffer smaller than the samples the order is only mixed; with a larger one a sample may come
-// again before others came once.
+// Which samples belong to a rank.
+enum class Sharding {
+  kStrided,   // those of number rank, rank + world_size, ..., again and again
+  kRotating,  // part number rank of world_size contiguous parts, then the next part, and so on, as
+              // NVIDIA DALI's readers move on at the end of an epoch
+};
+
+// The samples that belong to this rank, repeated for ever, go through a buffer: each draw takes a
+// random one out of it and lets the next one in. With a buffer smaller than the samples the order
+// is only mixed; with a larger one a sample may come again before others came once.
 class ShuffledStream {
  public:
   // samples >= world_size, buffer >= 1
-  ShuffledStream(int64_t samples, int rank, int world_size, int64_t buffer, uint64_t seed);
+  ShuffledStream(int64_t samples, int rank, int world_size, int64_t buffer, uint64_t seed,
+                 Sharding sharding = Sharding::kStrided);
 
   // Draw number `position`. Going on costs nothing; going back replays from the beginning.
   Draw at(uint64_t position);
 
  private:
+  // Samples begin, begin + step, ... below end.
+  struct Shard {
+    uint64_t begin, step, end;
+  };
+  Shard shard_of(uint32_t turn) const;
   void restart();
   Draw next_in();
 
-  uint32_t rank_, world_size_;
-  uint32_t shard_;  // samples of this rank
+  uint64_t samples_, rank_, world_size_;
+  Sharding sharding_;
   size_t capacity_;
   uint64_t seed_;
   PhiloxStream random_;
   std::vector<Draw> buffer_;
-  uint64_t entered_ = 0, drawn_ = 0;
+  uint32_t turn_ = 0;  // shards that have entered the buffer
+  Shard shard_{};      // what is left of the one that enters now
+  uint64_t drawn_ = 0;
   Draw last_;
 };
 

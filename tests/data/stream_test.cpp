@@ -76,6 +76,37 @@ TEST(ShuffledStream, PositionsMeanTheSameInAnyOrder) {
   EXPECT_FALSE(same(draws(seeded, 0, 100), expected));
 }
 
+// Ten samples in three parts, 0-2, 3-5 and 6-9; a buffer of one shuffles nothing.
+TEST(ShuffledStream, RotatingRanksTakeOnePartAfterTheOther) {
+  const auto samples_of = [](int rank) {
+    ShuffledStream stream(10, rank, 3, 1, 0, Sharding::kRotating);
+    std::vector<uint32_t> samples;
+    for (const Draw& draw : draws(stream, 0, 13)) samples.push_back(draw.sample);
+    return samples;
+  };
+  EXPECT_THAT(samples_of(0), testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2));
+  EXPECT_THAT(samples_of(1), testing::ElementsAre(3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(samples_of(2), testing::ElementsAre(6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8));
+  ShuffledStream stream(10, 1, 3, 4, 7, Sharding::kRotating);
+  std::set<std::pair<uint32_t, uint32_t>> unique;  // a sample has another augmentation each time
+  for (const Draw& draw : draws(stream, 0, 500)) unique.insert({draw.sample, draw.pass});
+  EXPECT_EQ(unique.size(), 500u);
+}
+
+TEST(ShuffledStream, APositionBelongsToItsNumberOfRanks) {
+  LoaderConfig two, one;
+  two.set_order("rotating");
+  two.set_batch_size(4);
+  two.set_world_size(2);
+  one.set_order("rotating");
+  one.set_batch_size(8);  // the same global batch
+  const LoaderState position = EpochOrder(40, two).position(0, 1);
+  EXPECT_EQ(position.buffer(), 1024);
+  EpochOrder(40, two).check_position(position);
+  EXPECT_THAT(error_of([&] { EpochOrder(40, one).check_position(position); }).message(),
+              HasSubstr("order rotating over 2 ranks"));
+}
+
 // ---- In a loader: record "17" becomes 17 and a random number of its stream ----
 
 class NumberMaker : public SampleMaker {
@@ -165,7 +196,7 @@ TEST(StreamLoader, RefusesSenselessConfiguration) {
   config.set_buffer(-1);
   EXPECT_THAT(refusal(), HasSubstr("buffer is -1"));
   config.set_order("shuffled"), config.set_buffer(3);
-  EXPECT_THAT(refusal(), HasSubstr("buffer is for the order \"stream\""));
+  EXPECT_THAT(refusal(), HasSubstr("buffer is for the orders \"stream\" and \"rotating\""));
 }
 
 TEST(RecordSelection, ReadsSomeInAnotherOrder) {

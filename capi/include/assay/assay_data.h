@@ -90,9 +90,10 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
 /* A loader of one split of a data set. Its worker threads start with the first batch.
  *   folder          of the data set
  *   split           "train", "test", ...
- *   config_json     {"batch_size" (needed), "seed", "order": "shuffled" (default), "sequential"
- *                   or "stream" (no epochs: through a shuffle buffer of "buffer" samples, default
- *                   three batches), "record": [..] only these of the split, in this order,
+ *   config_json     {"batch_size" (needed), "seed", "order": "shuffled" (default), "sequential",
+ *                   "stream" (no epochs: through a shuffle buffer of "buffer" samples, default
+ *                   three batches) or "rotating" (as "stream" with 1024, but each rank takes one
+ *                   contiguous part after the other, as DALI's readers do), "record": [..] only these of the split, in this order,
  *                   "last_batch": "drop" (default), "pad" or "wrap", "epochs": 0 (default) never
  *                   ends, "rank", "world_size", "workers": 2 (default), 0 fills batches in the
  *                   caller, "prefetch": 4 (default) batches, "cache_mib": 512 (default)}
