@@ -8,9 +8,9 @@
 // The sums over channels or tiles between the transforms are 36 matrix products ("planes").
 //
 // The points are 0, +-sqrt(1/2), +-sqrt(2) and infinity, the best of a search (decisions/0005): the
-// standard error is at most twice that of adding up the direct products one by one, where the usual
-// 0, +-1, +-2 have four times, and ten at worst. On the choice of points: Barabasz et al.,
-// arXiv:1803.10986.
+// standard error is at most twice that of adding up the direct products one by one. The usual
+// 0, +-1, +-2 lose twice as much again, and five times as much at worst. On the choice of points:
+// Barabasz et al., arXiv:1803.10986.
 //
 // This file alone is compiled so that a*b + c of vectors is fused (kernels/CMakeLists.txt).
 #include "sdk/backend/cpu/kernels/kernels.h"

@@ -54,8 +54,8 @@ double conv_flops(const Dims& y, const Dims& w) {
 // 0.8-1.05 / 0.9-1.1 times in other shapes. With one image and few columns, reading the weights
 // takes the time, which the batch-reduce kernels do better: 0.7 times at 512 channels.
 bool prefers_direct(const ConvGeometry& geometry, const Desc& x, const Desc& y) {
-  constexpr int64_t kFewColumns = 4, kFewChannels = 8, kFewImages = 2;
-  const bool few_columns = y.dims()[3] <= kFewColumns && y.dims()[0] >= kFewImages;
+  constexpr int64_t kFewColumns = 4, kFewChannels = 8, kSeveralImages = 2;
+  const bool few_columns = y.dims()[3] <= kFewColumns && y.dims()[0] >= kSeveralImages;
   return few_columns || (geometry.groups == 1 && x.dims()[1] <= kFewChannels);
 }
 
