@@ -36,7 +36,7 @@ std::vector<std::string> awkward() {
   return {"",
           "a",
           "abcd",
-          std::string(1000, 'x'),
+          std::string(61, 'x'),
           kMarker,
           kMarker + kMarker,
           "abc" + kMarker,

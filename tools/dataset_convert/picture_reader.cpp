@@ -50,8 +50,8 @@ class MemoryFile {
 };
 
 std::vector<cv::Mat> decode(const void* bytes, size_t size) {
-  static const auto quiet = cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
-  static_cast<void>(quiet);
+  static const auto kQuiet = cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
+  static_cast<void>(kQuiet);
   const MemoryFile file(bytes, size);
   std::vector<cv::Mat> pages;
   if (!cv::imreadmulti(file.path(), pages, cv::IMREAD_UNCHANGED)) pages.clear();

@@ -58,7 +58,7 @@ double number(const v1::Stage& stage, const std::string& name) {
 }
 
 std::vector<double> pair(const v1::Stage& stage, const std::string& name) {
-  const std::vector<double> values = numbers(stage, name);
+  std::vector<double> values = numbers(stage, name);
   if (values.size() != 2) refuse(stage, name, "is not a list of two numbers", "[0.08, 1]");
   return values;
 }
