@@ -170,5 +170,66 @@ TEST(LoaderConfigTest, RefusesWhatTheEngineWouldDoOtherwise) {
   EXPECT_THAT(refused("range { first: 1 }"), HasSubstr("ranges"));
 }
 
+constexpr const char* kMicrographs = R"(
+  data { id: "train" role: "train" lock: "isbi2012_em"
+    pipeline { op: "shuffle_stream" arg { key: "buffer_batches" value: "3" } }
+    pipeline { op: "scale" arg { key: "by" value: "0.0078125" } arg { key: "offset" value: "-1" } }
+    pipeline { op: "resize" arg { key: "to" value: "[388, 388]" } arg { key: "filter" value: "bilinear_legacy" } }
+    pipeline { op: "pad" arg { key: "to" value: "[572, 572]" } arg { key: "value" value: "0" } }
+    pipeline { op: "random_flip" arg { key: "axis" value: "horizontal" } }
+    pipeline { op: "random_flip" arg { key: "axis" value: "vertical" } }
+    pipeline { op: "random_crop_and_resize" arg { key: "max_cut" value: "0.3" } }
+    pipeline { op: "random_brightness" arg { key: "max_delta" value: "0.2" } }
+    pipeline { op: "clip" arg { key: "to" value: "[-1, 1]" } } }
+  training { steps: 6400 steps_divided_by_devices: true batch_per_device: 8
+    optimizer { name: "adam" lr: 0.0001 convention: "tensorflow" } schedule { kind: "constant" } })";
+
+TEST(Micrographs, PipelineAndStream) {
+  const v1::Recipe recipe = recipe_of(kMicrographs);
+  Share share{{2, 28, 13}, 2, 3};
+  const LoaderConfig config = training_loader_config(recipe, recipe.data(0), 0, 8, share);
+  EXPECT_EQ(config.transform,
+            R"({"scale":0.0078125,"offset":-1,"size":388,"padded":572,"flip_horizontal":0.5,)"
+            R"("flip_vertical":0.5,"max_cut":0.3,"max_brightness":0.2,"clip":[-1,1]})");
+  for (const char* part : {R"("order":"stream")", R"("buffer":24)", R"("record":[2,28,13])",
+                           R"("rank":2)", R"("world_size":3)"}) {
+    EXPECT_THAT(config.loader, HasSubstr(part));
+  }
+}
+
+TEST(Micrographs, StepsOfOtherOrdersAreRefused) {
+  v1::Recipe recipe = recipe_of(kMicrographs);
+  recipe.mutable_data(0)->mutable_pipeline()->SwapElements(2, 3);
+  EXPECT_THAT(error_of([&] { training_loader_config(recipe, recipe.data(0), 0, 8); }),
+              HasSubstr("the order is scale, resize, pad"));
+  recipe = recipe_of(kMicrographs);
+  (*recipe.mutable_data(0)->mutable_pipeline(2)->mutable_arg())["filter"] = "bilinear";
+  EXPECT_THAT(error_of([&] { training_loader_config(recipe, recipe.data(0), 0, 8); }),
+              HasSubstr("bilinear_legacy"));
+  recipe = recipe_of(kMicrographs);
+  (*recipe.mutable_data(0)->mutable_pipeline(3)->mutable_arg())["to"] = "[572, 570]";
+  EXPECT_THAT(error_of([&] { training_loader_config(recipe, recipe.data(0), 0, 8); }),
+              HasSubstr("square"));
+}
+
+// Eight devices share the steps; their batches make one update of the mean gradient at the same
+// learning rate.
+TEST(EmulatedDevices, StepsBatchesAndLearningRate) {
+  v1::Recipe recipe = recipe_of(kMicrographs);
+  EXPECT_EQ(training_length(recipe, 24, 1).total_steps, 6400);
+  EXPECT_EQ(training_length(recipe, 3, 8).total_steps, 800);
+  const Length length = training_length(recipe, 3, 8);
+  const std::string json = trainer_config(recipe, {}, length, 0, 0, 8);
+  EXPECT_THAT(json, HasSubstr(R"("accumulate":8)"));
+  EXPECT_THAT(json, HasSubstr(R"("batch_size":8)"));
+  EXPECT_THAT(json, HasSubstr(R"("learning_rate":0.0001)"));
+  recipe.mutable_training()->mutable_optimizer()->set_lr_rule("per_256_global_batch");
+  EXPECT_THAT(trainer_config(recipe, {}, length, 0, 0, 8),
+              HasSubstr(R"("learning_rate":0.000025)"));
+  EXPECT_EQ(recipe_devices(recipe), 1u);
+  recipe.mutable_topology()->set_devices_per_node(8);
+  EXPECT_EQ(recipe_devices(recipe), 8u);
+}
+
 }  // namespace
 }  // namespace reciperun::engine

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "tools/recipe_run/engine/configuration.h"
+#include "tools/recipe_run/engine/folds.h"
 #include "tools/recipe_run/engine/handles.h"
+#include "tools/recipe_run/engine/pictures.h"
 
 namespace reciperun {
 namespace {
@@ -15,7 +17,8 @@ namespace {
 using namespace engine;  // NOLINT: this file is the engine's side
 using Clock = std::chrono::steady_clock;
 
-constexpr int kBatchTensors = 2;  // image and label
+constexpr int kBatchTensors = 2;      // image and label
+constexpr int kMicrographSide = 512;  // of the published slices, and so of their predictions
 constexpr std::string_view kCursorKey = "assay.cursor";
 
 double seconds_since(Clock::time_point start) {
@@ -83,6 +86,19 @@ int64_t loader_samples(const assay_loader* loader) {
   return integer(parse_report(Report(report).get()).fields().at("samples"));
 }
 
+int64_t split_samples(const v1::Recipe& recipe, const v1::DataRef& data) {
+  assay_report* report = nullptr;
+  const std::string folder = folder_of(recipe, data).string();
+  call(Exit::kUsage, assay_dataset_report, text(folder), &report);
+  const auto manifest = parse_report(Report(report).get());
+  for (const auto& value : manifest.fields().at("splits").list_value().values()) {
+    const auto& split = value.struct_value().fields();
+    if (split.at("name").string_value() == data.split()) return integer(split.at("records"));
+  }
+  throw Error(Exit::kDataMismatch,
+              "data '" + data.id() + "': " + folder + " has no split '" + data.split() + "'");
+}
+
 void check_samples(const v1::DataRef& data, int64_t samples) {
   if (data.expect_samples() == 0 || data.expect_samples() == static_cast<uint64_t>(samples)) return;
   throw Error(Exit::kDataMismatch,
@@ -92,25 +108,43 @@ void check_samples(const v1::DataRef& data, int64_t samples) {
               "convert the data set again with dataset-convert");
 }
 
+// The records of a trial's fold; none, which means all, without folds.
+Share share_of(const v1::Recipe& recipe, const v1::DataRef& data, uint64_t fold) {
+  const int64_t samples = split_samples(recipe, data);
+  check_samples(data, samples);
+  if (!data.has_folds()) return {};
+  FoldRecords records = fold_records(data.folds(), samples, fold);
+  return {data.role() == "train" ? std::move(records.train) : std::move(records.held_out)};
+}
+
+// With several `devices` each is played in turn: its own loader of its own shard, and one update
+// from the mean of the gradients.
 class AssayTrial : public TrainingTrial {
  public:
-  AssayTrial(const assay_context* context, const v1::Recipe& recipe, uint64_t seed)
-      : recipe_(recipe), model_(new_model(context, recipe)) {
+  AssayTrial(const assay_context* context, const v1::Recipe& recipe, uint64_t trial,
+             uint32_t devices)
+      : recipe_(recipe), context_(context), model_(new_model(context, recipe)) {
+    const auto [fold, seed] = trial_part(recipe, trial);
     const v1::DataRef& data = training_data(recipe);
     const int64_t batch = recipe.training().batch_per_device();
-    train_ = new_loader(context, recipe, data, training_loader_config(recipe, data, seed, batch));
-    const int64_t samples = loader_samples(train_.get());
-    check_samples(data, samples);
-    length_ = training_length(recipe, samples);
+    Share share = share_of(recipe, data, fold);
+    share.world_size = devices;
+    for (share.rank = 0; share.rank < devices; ++share.rank) {
+      train_.push_back(new_loader(context, recipe, data,
+                                  training_loader_config(recipe, data, seed, batch, share)));
+    }
+    length_ = training_length(recipe, loader_samples(train_[0].get()), devices);
     const auto report = model_report(model_.get());
     parameters_ = static_cast<uint64_t>(integer(report.fields().at("parameters")));
-    const std::string config = trainer_config(recipe, variables_of(report), length_, seed, 0);
+    const std::string config =
+        trainer_config(recipe, variables_of(report), length_, seed, 0, devices);
     assay_trainer* trainer = nullptr;
     call(Exit::kUsage, assay_trainer_create, model_.get(), nullptr, text(config), &trainer);
     trainer_.reset(trainer);
     const v1::DataRef& held_out = evaluation_data(recipe);
-    eval_ = new_loader(context, recipe, held_out, evaluation_loader_config(recipe, held_out));
-    check_samples(held_out, loader_samples(eval_.get()));
+    eval_ =
+        new_loader(context, recipe, held_out,
+                   evaluation_loader_config(recipe, held_out, share_of(recipe, held_out, fold)));
   }
 
   void resume(const fs::path& file) {
@@ -126,7 +160,8 @@ class AssayTrial : public TrainingTrial {
     step_ = integer(parse_report(Report(report).get()).fields().at("step"));
     assay_str cursor{};
     call(Exit::kTampered, assay_trainer_get_metadata, trainer_.get(), text(kCursorKey), &cursor);
-    call(Exit::kTampered, assay_loader_restore, train_.get(), cursor.data, cursor.size);
+    for (const Loader& loader : train_)
+      call(Exit::kTampered, assay_loader_restore, loader.get(), cursor.data, cursor.size);
   }
 
   int64_t step() const override { return step_; }
@@ -137,9 +172,11 @@ class AssayTrial : public TrainingTrial {
   StepResult run_step() override {
     const auto start = Clock::now();
     assay_step_info info{};
-    do {  // micro-batches, until one of them updates
+    size_t turn = 0;
+    do {  // micro-batches, one device after the other, until one of them updates
       const assay_tensor* batch[kBatchTensors] = {};
-      call(Exit::kCrashed, assay_loader_next, train_.get(), batch, size_t{kBatchTensors}, nullptr);
+      assay_loader* loader = train_[turn++ % train_.size()].get();
+      call(Exit::kCrashed, assay_loader_next, loader, batch, size_t{kBatchTensors}, nullptr);
       info = {};
       info.struct_size = sizeof info;
       call(Exit::kCrashed, assay_trainer_step, trainer_.get(), batch, size_t{kBatchTensors}, &info);
@@ -153,8 +190,9 @@ class AssayTrial : public TrainingTrial {
         recipe_.evaluation().select() == v1::Evaluation::EMA_LAST ? ASSAY_EVAL_EMA : 0;
     const int64_t samples = loader_samples(eval_.get());
     call(Exit::kCrashed, assay_loader_seek, eval_.get(), int64_t{0});
-    double loss = 0, top1 = 0, top5 = 0;
+    double loss = 0, top1 = 0, top5 = 0, dice_loss = 0, cross_entropy = 0;
     int64_t seen = 0;
+    const bool segments = segments_images();
     while (seen < samples) {
       const assay_tensor* batch[kBatchTensors] = {};
       call(Exit::kCrashed, assay_loader_next, eval_.get(), batch, size_t{kBatchTensors}, nullptr);
@@ -163,30 +201,107 @@ class AssayTrial : public TrainingTrial {
       call(Exit::kCrashed, assay_trainer_eval, trainer_.get(), batch, size_t{kBatchTensors}, flags,
            &info);
       loss += info.loss_sum, top1 += info.top1, top5 += info.top5;
+      if (segments) dice_loss += scalar("dice_loss"), cross_entropy += scalar("cross_entropy");
       seen += info.samples;
       if (!tick(static_cast<double>(seen) / static_cast<double>(samples)))
         throw Error(Exit::kInterrupted, "stopped while evaluating");
     }
     const auto n = static_cast<double>(seen);
+    if (segments)
+      return {
+          {"dice", 1 - dice_loss / n}, {"cross_entropy", cross_entropy / n}, {"loss", loss / n}};
     return {{"accuracy", top1 / n}, {"top1", top1 / n}, {"top5", top5 / n}, {"loss", loss / n}};
   }
 
   void save(const fs::path& file) override {
+    const assay_loader* loader = train_[0].get();  // between steps all stand at the same batch
     size_t size = 0;
-    call(Exit::kCrashed, assay_loader_cursor, train_.get(), nullptr, size_t{0}, &size);
+    call(Exit::kCrashed, assay_loader_cursor, loader, nullptr, size_t{0}, &size);
     std::string cursor(size, '\0');
-    call(Exit::kCrashed, assay_loader_cursor, train_.get(), static_cast<void*>(cursor.data()),
+    call(Exit::kCrashed, assay_loader_cursor, loader, static_cast<void*>(cursor.data()),
          cursor.size(), &size);
     call(Exit::kCrashed, assay_trainer_set_metadata, trainer_.get(), text(kCursorKey),
          text(cursor));
     call(Exit::kCrashed, assay_checkpoint_save, trainer_.get(), text(file.string()), uint32_t{0});
   }
 
+  void illustrate(const fs::path& folder) override {
+    if (!segments_images() || !can_write_pictures()) return;
+    call(Exit::kCrashed, assay_loader_seek, eval_.get(), int64_t{0});
+    std::vector<SegmentedImage> images;
+    const auto count = static_cast<size_t>(loader_samples(eval_.get()));
+    while (images.size() < count) append_segmented(images);
+    write_pictures(folder, images, kMicrographSide);
+  }
+
  private:
+  // The next evaluation batch and what the model makes of it.
+  void append_segmented(std::vector<SegmentedImage>& images) {
+    const assay_tensor* batch[kBatchTensors] = {};
+    assay_batch_info info{};
+    info.struct_size = sizeof info;
+    call(Exit::kCrashed, assay_loader_next, eval_.get(), batch, size_t{kBatchTensors}, &info);
+    const assay_tensor_info image = info_of(batch[0]), target = info_of(batch[1]);
+    if (!predictor_) {
+      const std::string config = predictor_config(recipe_, image.shape[0]);
+      assay_predictor* predictor = nullptr;
+      call(Exit::kCrashed, assay_predictor_create, model_.get(), text(config), &predictor);
+      predictor_.reset(predictor);
+      assay_slot* slot = nullptr;
+      call(Exit::kCrashed, assay_slot_create, predictor, &slot);
+      slot_.reset(slot);
+    }
+    assay_tensor* output = nullptr;
+    call(Exit::kCrashed, assay_predictor_run, predictor_.get(), slot_.get(), batch, size_t{1},
+         &output, size_t{1});
+    const Tensor logits(output);
+    const auto side = static_cast<int>(target.shape[1]);
+    const auto padded = static_cast<int>(image.shape[1]), frame = (padded - side) / 2;
+    const auto* pixels = static_cast<const float*>(image.data);
+    const auto* classes = static_cast<const float*>(target.data);
+    const auto* scores = static_cast<const float*>(info_of(output).data);
+    for (int64_t row = 0; row < info.valid; ++row) {
+      SegmentedImage out{"held-out-" + std::to_string(images.size() + 1), side, {}, {}, {}};
+      for (int y = 0; y < side; ++y) {
+        for (int x = 0; x < side; ++x) {
+          const int64_t at = (row * side + y) * side + x;
+          out.image.push_back(pixels[(row * padded + y + frame) * padded + x + frame]);
+          out.label.push_back(classes[2 * at + 1] > classes[2 * at]);
+          out.predicted.push_back(scores[2 * at + 1] > scores[2 * at]);
+        }
+      }
+      images.push_back(std::move(out));
+    }
+  }
+
+  static assay_tensor_info info_of(const assay_tensor* tensor) {
+    assay_tensor_info info{};
+    info.struct_size = sizeof info;
+    call(Exit::kCrashed, assay_tensor_get_info, tensor, &info);
+    return info;
+  }
+
+  // Models of images to images are measured by the overlap of their classes.
+  bool segments_images() const {
+    const auto& metrics = recipe_.evaluation().metric();
+    return std::find(metrics.begin(), metrics.end(), "dice") != metrics.end();
+  }
+
+  // Of the last evaluation batch.
+  double scalar(std::string_view name) const {
+    double value = 0;
+    call(Exit::kUsage, assay_trainer_scalar, trainer_.get(), text(name), &value);
+    return value;
+  }
+
   v1::Recipe recipe_;
+  const assay_context* context_;
   Model model_;
   Trainer trainer_;
-  Loader train_, eval_;
+  std::vector<Loader> train_;  // by emulated device
+  Loader eval_;
+  Predictor predictor_;  // for pictures
+  Slot slot_;
   Length length_;
   uint64_t parameters_ = 0;
   int64_t step_ = 0;
@@ -232,16 +347,19 @@ class TrainingBench : public BenchSession {
   bool with_loading_;
 };
 
-// Forward passes on one batch of zeros: inference time does not depend on the pixels.
+// Forward passes, on one batch of zeros (their time does not depend on the pixels) or on real
+// batches of a loader.
 class InferenceBench : public BenchSession {
  public:
   InferenceBench(const assay_context* context, const v1::Recipe& recipe, const BenchPoint& point,
                  const fs::path& checkpoint)
       : batch_(point.batch), model_(new_model(context, recipe)) {
-    if (point.bench.input() != "synthetic") {
-      throw Error(Exit::kUsage,
-                  "bench '" + point.bench.id() + "': inference is measured on synthetic input",
-                  "input: \"synthetic\"");
+    const bool real = point.bench.input() == "real";
+    if (!real && point.bench.input() != "synthetic") {
+      throw Error(
+          Exit::kUsage,
+          "bench '" + point.bench.id() + "': inference is measured on synthetic or real input",
+          "input: \"synthetic\" or \"real\"");
     }
     if (checkpoint.empty()) {
       call(Exit::kCrashed, assay_model_initialize, model_.get(), uint64_t{1});
@@ -256,12 +374,20 @@ class InferenceBench : public BenchSession {
     assay_slot* slot = nullptr;
     call(Exit::kCrashed, assay_slot_create, predictor, &slot);
     slot_.reset(slot);
-    make_input(context);
+    with_loading_ = point.bench.timing_span() == "load+compute";
+    if (real) {
+      const v1::DataRef& data = bench_data(recipe);
+      loader_ = new_loader(context, recipe, data, bench_loader_config(recipe, data, batch_));
+    } else {
+      make_input(context);
+    }
   }
   int64_t items_per_batch() const override { return batch_; }
   double run_batch() override {
-    const auto start = Clock::now();
+    auto start = Clock::now();
     const assay_tensor* input = input_.get();
+    if (loader_) call(Exit::kCrashed, assay_loader_next, loader_.get(), &input, size_t{1}, nullptr);
+    if (!with_loading_) start = Clock::now();
     assay_tensor* logits = nullptr;
     call(Exit::kCrashed, assay_predictor_run, predictor_.get(), slot_.get(), &input, size_t{1},
          &logits, size_t{1});
@@ -288,6 +414,8 @@ class InferenceBench : public BenchSession {
   Predictor predictor_;
   Slot slot_;
   Tensor input_;
+  Loader loader_;
+  bool with_loading_ = false;
 };
 
 class AssayDriver : public TrainerDriver {
@@ -312,22 +440,18 @@ class AssayDriver : public TrainerDriver {
     const v1::Numerics::Compute compute = recipe.numerics().compute();
     if (compute == v1::Numerics::TF32 || compute == v1::Numerics::AMP_FP16)
       return precision_name(compute) + " needs a GPU";
-    const uint32_t devices = std::max(1u, recipe.topology().nodes()) *
-                             std::max(1u, recipe.topology().devices_per_node());
-    if (devices > 1 && recipe.trials().count() > 0)
-      return "needs " + std::to_string(devices) + " devices";
+    const std::string devices = std::to_string(recipe_devices(recipe));
+    if (lacks_devices(recipe))
+      return "needs " + devices + " devices, or --emulate-devices " + devices;
     return "";
   }
 
   void check(const v1::Recipe& recipe) override {
-    const std::string& init = recipe.model().init();
-    if (!init.empty() && init != "he_normal_fan_out") {
-      throw Error(Exit::kUsage, "model.init '" + init + "' is not offered by this engine",
-                  "he_normal_fan_out");
-    }
+    check_init(recipe.model());
+    check_devices(recipe);
     check_folder(recipe, training_data(recipe));
     check_folder(recipe, evaluation_data(recipe));
-    const AssayTrial trial(context_.get(), recipe, 0);
+    const AssayTrial trial(context_.get(), recipe, 0, devices_);
     const uint64_t expected = recipe.model().expect_parameters();
     if (expected != 0 && expected != trial.parameters()) {
       throw Error(Exit::kUsage, "the model has " + std::to_string(trial.parameters()) +
@@ -336,12 +460,12 @@ class AssayDriver : public TrainerDriver {
   }
 
   std::unique_ptr<TrainingTrial> start(const v1::Recipe& recipe, uint64_t seed) override {
-    return std::make_unique<AssayTrial>(context_.get(), recipe, seed);
+    return std::make_unique<AssayTrial>(context_.get(), recipe, seed, devices_);
   }
 
   std::unique_ptr<TrainingTrial> resume(const v1::Recipe& recipe, uint64_t seed,
                                         const fs::path& checkpoint) override {
-    auto trial = std::make_unique<AssayTrial>(context_.get(), recipe, seed);
+    auto trial = std::make_unique<AssayTrial>(context_.get(), recipe, seed, devices_);
     trial->resume(checkpoint);
     return trial;
   }
@@ -354,9 +478,52 @@ class AssayDriver : public TrainerDriver {
     return std::make_unique<InferenceBench>(context_.get(), recipe, point, checkpoint);
   }
 
+  // Statistics of batch norm would follow the devices' batches one after another, where each device
+  // keeps its own: such models are refused.
+  void emulate(const v1::Recipe& recipe, uint32_t devices) override {
+    if (devices != recipe_devices(recipe)) {
+      throw Error(Exit::kUsage,
+                  "'" + recipe.id() + "' trains on " + std::to_string(recipe_devices(recipe)) +
+                      " devices, not on " + std::to_string(devices),
+                  "--emulate-devices " + std::to_string(recipe_devices(recipe)));
+    }
+    const Model model = new_model(context_.get(), recipe);
+    const auto report = model_report(model.get());
+    for (const auto& item : report.fields().at("variables").list_value().values()) {
+      if (item.struct_value().fields().at("role").string_value() == "statistic")
+        throw Error(Exit::kUsage, "models with batch norm cannot be trained on emulated devices");
+    }
+    devices_ = devices;
+  }
+
   void cancel() override { assay_context_interrupt(context_.get()); }
 
  private:
+  // Each architecture draws its first weights in one way.
+  static void check_init(const v1::Model& model) {
+    const std::string offered = model.arch() == "unet_medical" ? "glorot_uniform"
+                                : model.arch() == "resnet50"   ? "he_normal_fan_in"
+                                                               : "he_normal_fan_out";
+    if (model.init().empty() || model.init() == offered) return;
+    throw Error(
+        Exit::kUsage,
+        "model.init '" + model.init() + "' is not offered by this engine for " + model.arch(),
+        offered);
+  }
+
+  // Benches take the devices they name.
+  bool lacks_devices(const v1::Recipe& recipe) const {
+    return recipe_devices(recipe) != devices_ && recipe.trials().count() != 0;
+  }
+
+  void check_devices(const v1::Recipe& recipe) const {
+    if (!lacks_devices(recipe)) return;
+    const std::string devices = std::to_string(recipe_devices(recipe));
+    throw Error(Exit::kUsage,
+                "'" + recipe.id() + "' trains on " + devices + " devices, here is one",
+                "--emulate-devices " + devices + " plays them one after another");
+  }
+
   static void check_folder(const v1::Recipe& recipe, const v1::DataRef& data) {
     std::error_code ignored;
     const fs::path folder = folder_of(recipe, data);
@@ -367,6 +534,7 @@ class AssayDriver : public TrainerDriver {
   }
 
   Context context_;
+  uint32_t devices_ = 1;  // emulated
 };
 
 }  // namespace

@@ -22,11 +22,11 @@ bool is_json_value(const std::string& value) {
          (value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9'));
 }
 
-double learning_rate(const v1::Training& training) {
+double learning_rate(const v1::Training& training, uint32_t devices) {
   const v1::Optimizer& optimizer = training.optimizer();
   if (optimizer.lr_rule() == "per_256_global_batch")
     return optimizer.lr() * training.batch_per_device() *
-           std::max<uint32_t>(training.accumulate(), 1) / 256.0;
+           std::max<uint32_t>(training.accumulate(), 1) * devices / 256.0;
   require(optimizer.lr_rule().empty() || optimizer.lr_rule() == "absolute",
           "training.optimizer.lr_rule '" + optimizer.lr_rule() + "' is not understood",
           "absolute or per_256_global_batch");
@@ -52,14 +52,14 @@ std::vector<std::string> undecayed(const v1::Optimizer& optimizer,
 }
 
 void write_optimizer(JsonWriter& json, const v1::Training& training,
-                     const std::vector<Variable>& variables) {
+                     const std::vector<Variable>& variables, uint32_t devices) {
   const v1::Optimizer& o = training.optimizer();
   require(o.layerwise_lr_decay() == 0,
           "training.optimizer.layerwise_lr_decay is not offered by this engine");
   json.key("optimizer")
       .begin_object()
       .field("name", o.name())
-      .field("learning_rate", learning_rate(training));
+      .field("learning_rate", learning_rate(training, devices));
   const bool tensorflow = o.convention() == "tensorflow";
   if (o.name() == "sgd") {
     if (o.momentum() > 0) {
@@ -98,13 +98,14 @@ int64_t warmup_steps(const v1::Schedule& schedule, const Length& length) {
   return std::llround(schedule.warmup() * scale);
 }
 
-void write_schedule(JsonWriter& json, const v1::Training& training, const Length& length) {
+void write_schedule(JsonWriter& json, const v1::Training& training, const Length& length,
+                    uint32_t devices) {
   const v1::Schedule& s = training.schedule();
   const bool linear = s.kind() == "linear";
   json.key("schedule").begin_object();
   json.field("name", s.kind().empty() ? "constant" : linear ? "polynomial" : s.kind());
   json.field("warmup_steps", warmup_steps(s, length)).field("total_steps", length.total_steps);
-  json.field("end_factor", s.end_lr() / learning_rate(training));
+  json.field("end_factor", s.end_lr() / learning_rate(training, devices));
   if (s.power() > 0 && !linear) json.field("power", s.power());
   if (s.factor() > 0) json.field("gamma", s.factor());
   if (s.kind() == "step") {
@@ -136,10 +137,13 @@ void write_loss_scale(JsonWriter& json, const std::string& text) {
   json.end_object();
 }
 
-LoaderConfig loader_config(const v1::Recipe& recipe, const v1::DataRef& data, JsonWriter loader) {
-  require(!data.has_range() && !data.has_folds() && data.nominal_epoch_samples() == 0,
+LoaderConfig loader_config(const v1::Recipe& recipe, const v1::DataRef& data, JsonWriter loader,
+                           const Share& share) {
+  require(!data.has_range() && data.nominal_epoch_samples() == 0,
           "data '" + data.id() +
-              "': ranges, folds and nominal epoch lengths are not offered by this engine yet");
+              "': ranges and nominal epoch lengths are not offered by this engine yet");
+  if (!share.records.empty()) loader.field("record", share.records);
+  if (share.world_size > 1) loader.field("rank", share.rank).field("world_size", share.world_size);
   if (recipe.io().workers() > 0) loader.field("workers", recipe.io().workers());
   if (recipe.io().prefetch() > 0) loader.field("prefetch", recipe.io().prefetch());
   return {loader.end_object().text(), transform_config(data)};
@@ -170,22 +174,27 @@ std::string precision_name(v1::Numerics::Compute compute) {
   }
 }
 
-Length training_length(const v1::Recipe& recipe, int64_t samples) {
+Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devices) {
   const v1::Training& t = recipe.training();
   require(t.batch_per_device() > 0, "training.batch_per_device must be at least 1");
   require(t.phase().empty(), "training.phase is not offered by this engine yet");
   require(t.mixup_alpha() == 0, "training.mixup_alpha is not offered by this engine yet");
   const int64_t samples_per_step =
-      int64_t{t.batch_per_device()} * std::max<int64_t>(t.accumulate(), 1);
+      int64_t{t.batch_per_device()} * std::max<int64_t>(t.accumulate(), 1) * devices;
   Length length;
   length.steps_per_epoch = t.drop_last() ? samples / samples_per_step
                                          : (samples + samples_per_step - 1) / samples_per_step;
+  // A stream has no epochs; fewer samples than a step takes make one.
+  const v1::DataRef* data = data_of_role(recipe, {"train"});
+  if (data != nullptr && streamed(*data))
+    length.steps_per_epoch = std::max<int64_t>(1, length.steps_per_epoch);
   require(length.steps_per_epoch > 0, "a step needs " + std::to_string(samples_per_step) +
                                           " samples, the training data have " +
                                           std::to_string(samples));
   length.total_steps = t.length_case() == v1::Training::kSteps
                            ? static_cast<int64_t>(t.steps())
                            : std::llround(t.epochs() * static_cast<double>(length.steps_per_epoch));
+  if (t.steps_divided_by_devices()) length.total_steps /= devices;
   require(length.total_steps > 0, "training.steps or training.epochs must be positive");
   return length;
 }
@@ -206,16 +215,16 @@ std::string model_config(const v1::Model& model) {
 }
 
 std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>& variables,
-                           const Length& length, uint64_t seed, int64_t batch) {
+                           const Length& length, uint64_t seed, int64_t batch, uint32_t devices) {
   const v1::Training& t = recipe.training();
   JsonWriter json;
   json.begin_object();
-  write_optimizer(json, t, variables);
-  write_schedule(json, t, length);
+  write_optimizer(json, t, variables, devices);
+  write_schedule(json, t, length, devices);
   write_loss_scale(json, recipe.numerics().loss_scale());
   json.field("batch_size", batch > 0 ? batch : int64_t{t.batch_per_device()});
   if (recipe.evaluation().batch() > 0) json.field("eval_batch_size", recipe.evaluation().batch());
-  json.field("accumulate", batch > 0 ? 1 : std::max<int64_t>(t.accumulate(), 1));
+  json.field("accumulate", batch > 0 ? 1 : std::max<int64_t>(t.accumulate(), 1) * devices);
   json.field("precision", precision_name(recipe.numerics().compute())).field("seed", seed);
   json.field("label_smoothing", t.label_smoothing());
   return json.end_object().text();
@@ -230,14 +239,28 @@ std::string predictor_config(const v1::Recipe& recipe, int64_t batch) {
 }
 
 LoaderConfig training_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
-                                    uint64_t seed, int64_t batch) {
+                                    uint64_t seed, int64_t batch, const Share& share) {
   JsonWriter json;
-  json.begin_object().field("batch_size", batch).field("seed", seed).field("order", "shuffled");
-  json.field("last_batch", recipe.training().drop_last() ? "drop" : "wrap");
-  return loader_config(recipe, data, json);
+  json.begin_object().field("batch_size", batch).field("seed", seed);
+  if (streamed(data)) {
+    json.field("order", "stream");
+    json.field("buffer", std::llround(stream_buffer_batches(data) * static_cast<double>(batch)));
+  } else {
+    json.field("order", "shuffled");
+    json.field("last_batch", recipe.training().drop_last() ? "drop" : "wrap");
+  }
+  return loader_config(recipe, data, json, share);
 }
 
-LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRef& data) {
+LoaderConfig bench_loader_config(const v1::Recipe& recipe, const v1::DataRef& data, int64_t batch) {
+  JsonWriter json;
+  json.begin_object().field("batch_size", batch).field("order", "sequential");
+  json.field("last_batch", "wrap");
+  return loader_config(recipe, data, json, {});
+}
+
+LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
+                                      const Share& share) {
   const uint32_t batch = recipe.evaluation().batch() > 0 ? recipe.evaluation().batch()
                                                          : recipe.training().batch_per_device();
   JsonWriter json;
@@ -246,7 +269,7 @@ LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRe
       .field("order", "sequential")
       .field("last_batch", "pad");
   json.field("epochs", 1);
-  return loader_config(recipe, data, json);
+  return loader_config(recipe, data, json, share);
 }
 
 const v1::DataRef& training_data(const v1::Recipe& recipe) {
@@ -264,6 +287,16 @@ const v1::DataRef& evaluation_data(const v1::Recipe& recipe) {
   const v1::DataRef* data = data_of_role(recipe, {"eval", "test", "validation"});
   require(data != nullptr, "the recipe has no data of role eval or test");
   return *data;
+}
+
+const v1::DataRef& bench_data(const v1::Recipe& recipe) {
+  const v1::DataRef* data = data_of_role(recipe, {"bench"});
+  return data != nullptr ? *data : evaluation_data(recipe);
+}
+
+uint32_t recipe_devices(const v1::Recipe& recipe) {
+  return std::max(1u, recipe.topology().nodes()) *
+         std::max(1u, recipe.topology().devices_per_node());
 }
 
 }  // namespace reciperun::engine

@@ -18,8 +18,8 @@ struct Length {
   int64_t total_steps = 0;
 };
 
-// Steps of a training over `samples` training samples.
-Length training_length(const v1::Recipe& recipe, int64_t samples);
+// Steps of a training over `samples` training samples on `devices` devices.
+Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devices = 1);
 
 // What the engine calls a precision: "fp32", "tf32", "amp-fp16", "amp-bf16".
 std::string precision_name(v1::Numerics::Compute compute);
@@ -32,20 +32,35 @@ struct Variable {
   bool normalisation = false;  // scale or shift of a normalisation
 };
 
-// batch 0: the recipe's own; another one is for benches.
+// batch 0: the recipe's own; another one is for benches. `devices` are emulated: their batches
+// accumulate into one update.
 std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>& variables,
-                           const Length& length, uint64_t seed, int64_t batch);
+                           const Length& length, uint64_t seed, int64_t batch,
+                           uint32_t devices = 1);
 std::string predictor_config(const v1::Recipe& recipe, int64_t batch);
 
 struct LoaderConfig {
   std::string loader, transform;
 };
+// Which part of the data a loader gives.
+struct Share {
+  std::vector<int64_t> records;  // of the split, in order; empty = all
+  uint32_t rank = 0, world_size = 1;
+};
 LoaderConfig training_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
-                                    uint64_t seed, int64_t batch);
-LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRef& data);
+                                    uint64_t seed, int64_t batch, const Share& share = {});
+LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
+                                      const Share& share = {});
+// Full batches of the data in order, over and over, for timing predictions.
+LoaderConfig bench_loader_config(const v1::Recipe& recipe, const v1::DataRef& data, int64_t batch);
 
 // The data of that role or id; Error kUsage if the recipe has none.
 const v1::DataRef& training_data(const v1::Recipe& recipe);
 const v1::DataRef& evaluation_data(const v1::Recipe& recipe);
+// What predictions are timed on: of role bench, else what is evaluated on.
+const v1::DataRef& bench_data(const v1::Recipe& recipe);
+
+// Devices the recipe trains on: topology.nodes * topology.devices_per_node, at least 1.
+uint32_t recipe_devices(const v1::Recipe& recipe);
 
 }  // namespace reciperun::engine

@@ -7,6 +7,7 @@
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/json_writer.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/engine/micrograph_pipeline.h"
 
 namespace reciperun::engine {
 namespace {
@@ -140,7 +141,18 @@ void require_both_or_neither(const v1::DataRef& data, const std::string& a, cons
 
 }  // namespace
 
-std::string transform_config(const v1::DataRef& data) {
+bool streamed(const v1::DataRef& data) {
+  return data.pipeline_size() > 0 && data.pipeline(0).op() == "shuffle_stream";
+}
+
+double stream_buffer_batches(const v1::DataRef& data) {
+  return number(data.pipeline(0), "buffer_batches");
+}
+
+std::string transform_config(const v1::DataRef& whole) {
+  v1::DataRef data = whole;
+  if (streamed(data)) data.mutable_pipeline()->DeleteSubrange(0, 1);
+  if (has_micrograph_pipeline(data)) return micrograph_transform(data);
   require_engine_order(data);
   require_both_or_neither(data, "resize_shorter", "center_crop");
   JsonWriter json;

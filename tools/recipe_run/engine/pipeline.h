@@ -11,4 +11,9 @@ namespace reciperun::engine {
 // arguments make no sense, and for an order that the engine would not keep.
 std::string transform_config(const v1::DataRef& data);
 
+// Whether the pipeline begins with shuffle_stream {buffer_batches}: records repeat for ever, dealt
+// out to the devices and shuffled through a buffer of so many batches, instead of in epochs.
+bool streamed(const v1::DataRef& data);
+double stream_buffer_batches(const v1::DataRef& data);
+
 }  // namespace reciperun::engine

@@ -3,6 +3,7 @@
 
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/report/chart.h"
+#include "tools/recipe_run/report/pictures.h"
 #include "tools/recipe_run/report/plots.h"
 #include "tools/recipe_run/report/report.h"
 
@@ -161,6 +162,7 @@ std::string html_report(const Report& report) {
   out += "<p class=\"summary\">" + html_escaped(summary_line(report)) + "</p>\n";
   for (const RowGroup& group : grouped(report.rows)) out += table_of(group);
   out += plots_of(report);
+  out += pictures_section(report.pictures);
   const auto deviations = report.recipe.deviation();
   if (!deviations.empty()) out += "<h2>Known deviations from the source</h2>\n<ul>\n";
   for (const v1::Deviation& d : deviations) {

@@ -14,6 +14,7 @@ Report make_report(const RunRecord& run, bool require_all) {
   out.measurements = run.measurements();
   out.rows = make_rows(out.recipe, out.measurements);
   out.exit = exit_of_rows(out.rows, require_all);
+  out.pictures = trial_pictures(run.folder());
   return out;
 }
 

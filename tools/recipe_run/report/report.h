@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/recipe_run/report/pictures.h"
 #include "tools/recipe_run/run_record/record.h"
 #include "tools/recipe_run/verdict/rows.h"
 
@@ -15,6 +16,7 @@ struct Report {
   Measurements measurements;
   std::vector<Row> rows;
   Exit exit = Exit::kOk;  // of the gate rows
+  std::vector<TrialPicture> pictures;
 };
 
 Report make_report(const RunRecord& run, bool require_all = false);

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "recipes/recipe.pb.h"
+#include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/file.h"
 
 namespace reciperun {
@@ -54,6 +55,10 @@ class TrainingTrial {
 
   // Everything a resume needs, in one file: atomic, and on the disk when the call returns.
   virtual void save(const fs::path& file) = 0;
+
+  // Leaves pictures of what the model makes of the evaluation data in `folder`, where that is
+  // something to be seen; reports show the PNG files in it. Called once, after the last step.
+  virtual void illustrate(const fs::path& folder) { static_cast<void>(folder); }
 };
 
 // One bench configuration, ready to be measured. The first batches are the caller's to discard.
@@ -94,6 +99,17 @@ class TrainerDriver {
   // `checkpoint`: weights to serve, "" for fresh ones (timing does not depend on them).
   virtual std::unique_ptr<BenchSession> bench(const v1::Recipe& recipe, const BenchPoint& point,
                                               const fs::path& checkpoint) = 0;
+
+  // From now on trials train as on `devices` devices, one after another on the one there is: each
+  // virtual rank has its own shard, random streams and batch statistics, gradients are averaged in
+  // rank order in the recipe's wire type, and one optimizer step follows. Fails (kUsage) if this
+  // engine cannot do that, or not for this recipe.
+  virtual void emulate(const v1::Recipe& recipe, uint32_t devices) {
+    throw Error(Exit::kUsage,
+                info().engine + " cannot emulate " + std::to_string(devices) + " devices for '" +
+                    recipe.id() + "'",
+                "without --emulate-devices the rows published for one device can be run");
+  }
 
   // From a signal watcher's thread: makes the running call return soon with kInterrupted, or finish
   // its step.

@@ -53,6 +53,7 @@ class TrialRunner {
     if (state_.eval_size() == 0 || state_.eval(state_.eval_size() - 1).step() != trial_->step())
       evaluate(0);
     checkpoint(steps);
+    trial_->illustrate(job_.folder / "pictures");
     return finish();
   }
 

@@ -1,0 +1,187 @@
+// U-Net through the driver, on made-up slices: folds, evaluation, resuming, emulated devices and
+// pictures.
+#include <assay/assay_data.h>
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/engine/assay_driver.h"
+#include "tools/recipe_run/engine/handles.h"
+#include "tools/recipe_run/report/pictures.h"
+
+namespace reciperun {
+namespace {
+
+using engine::call;
+using engine::text;
+using ::testing::HasSubstr;
+
+constexpr int kSlices = 12, kSide = 512;
+
+// Stands in for a decoder of TIFF: pages of stripes (images) or of the stripes' classes (masks).
+int32_t make_pages(uintptr_t, const void* file, size_t size,
+                   void (*give)(void* to, const assay_picture* page), void* to) {
+  const bool masks = std::string_view(static_cast<const char*>(file), size) == "masks";
+  std::vector<uint8_t> pixels(static_cast<size_t>(kSide) * kSide);
+  for (int slice = 0; slice < kSlices; ++slice) {
+    for (int y = 0; y < kSide; ++y) {
+      for (int x = 0; x < kSide; ++x) {
+        const bool membrane = (x + 37 * slice) / 64 % 4 == 0;
+        const int noise = (x * 7 + y * 13 + slice * 29) % 64;
+        pixels[static_cast<size_t>(y * kSide + x)] =
+            static_cast<uint8_t>(masks ? (membrane ? 0 : 255) : (membrane ? 40 : 150) + noise);
+      }
+    }
+    assay_picture picture{};
+    picture.struct_size = sizeof picture;
+    picture.height = picture.width = kSide;
+    picture.channels = 1;
+    picture.bits = 8;
+    picture.data = pixels.data();
+    give(to, &picture);
+  }
+  return 0;
+}
+
+class SegmentationTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    root_ = fs::path(::testing::TempDir()) / ("segmentation_" + std::to_string(getpid()));
+    create_folders(root_ / "source");
+    write_file_atomic(root_ / "source/train-volume.tif", "images");
+    write_file_atomic(root_ / "source/train-labels.tif", "masks");
+    assay_host host{};
+    host.struct_size = sizeof host;
+    host.read_image = make_pages;
+    assay_context* context = nullptr;
+    call(Exit::kCrashed, assay_context_create, nullptr, &host, nullptr, size_t{0}, &context);
+    const engine::Context owner(context);
+    const std::string from = (root_ / "source").string(), to = (root_ / "isbi2012_em").string();
+    call(Exit::kCrashed, assay_dataset_convert, context, text("isbi2012_em"), text(from), text(to),
+         text(""), nullptr, uintptr_t{0}, nullptr);
+  }
+  static void TearDownTestSuite() { fs::remove_all(root_); }
+
+  static v1::Recipe recipe(uint32_t devices = 1) {
+    const std::string folds = R"(folds { k: 3 splitter: "rotate_then_cut" stride: 4 train_count: 8
+      shuffle_seed: 0 shuffle_algorithm: "mt19937-fisher-yates-legacy" })";
+    const std::string sizes = R"(
+      pipeline { op: "resize" arg { key: "to" value: "[16, 16]" } arg { key: "filter" value: "bilinear_legacy" } }
+      pipeline { op: "pad" arg { key: "to" value: "[32, 32]" } arg { key: "value" value: "0" } })";
+    v1::Recipe recipe;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+        R"(id: "test/unet" model { arch: "unet_medical" init: "glorot_uniform"
+             hparam { key: "image" value: "[32, 32, 1]" } hparam { key: "width" value: "3" } hparam { key: "depth" value: "1" } }
+           data { id: "train" role: "train" lock: "isbi2012_em" split: "train" expect_samples: 12 )" +
+            folds +
+            R"( pipeline { op: "shuffle_stream" arg { key: "buffer_batches" value: "3" } } )" +
+            sizes + R"( pipeline { op: "random_flip" arg { key: "axis" value: "horizontal" } } }
+           data { id: "validation" role: "validation" lock: "isbi2012_em" split: "train" )" +
+            folds + sizes + R"( }
+           training { steps: 160 steps_divided_by_devices: true batch_per_device: 2
+             optimizer { name: "adam" lr: 0.01 convention: "tensorflow" } schedule { kind: "constant" } }
+           trials { unit: "fold" seed: [0, 1, 2] count: 3 }
+           evaluation { metric: "dice" metric: "loss" when: "end" batch: 8 select: MEAN_OVER_FOLDS }
+           topology { devices_per_node: )" +
+            std::to_string(devices) + R"( } io { data_root: ")" + root_.string() +
+            R"(" workers: 1 })",
+        &recipe));
+    return recipe;
+  }
+
+  static std::map<std::string, double> evaluate(TrainingTrial& trial) {
+    return trial.evaluate([](double) { return true; });
+  }
+
+  static fs::path root_;
+  std::unique_ptr<TrainerDriver> driver_ = make_assay_driver(1);
+};
+fs::path SegmentationTest::root_;
+
+TEST_F(SegmentationTest, LearnsAFold) {
+  const v1::Recipe made = recipe();
+  driver_->check(made);
+  const auto trial = driver_->start(made, 1);
+  EXPECT_EQ(trial->total_steps(), 160);
+  const auto before = evaluate(*trial);
+  EXPECT_NEAR(before.at("loss"), before.at("cross_entropy") + 1 - before.at("dice"), 1e-6);
+  EXPECT_LT(before.at("dice"), 0.75);
+  StepResult last;
+  while (trial->step() < trial->total_steps()) last = trial->run_step();
+  EXPECT_EQ(last.samples, 320);
+  EXPECT_GT(evaluate(*trial).at("dice"), 0.85);
+}
+
+TEST_F(SegmentationTest, FoldsHoldOutOtherSlicesAndStartAlike) {
+  const v1::Recipe made = recipe();
+  const auto first = driver_->start(made, 0), second = driver_->start(made, 1);
+  // Same first weights (seed 0), other slices.
+  EXPECT_NE(evaluate(*first).at("loss"), evaluate(*second).at("loss"));
+  const auto again = driver_->start(made, 0);
+  EXPECT_EQ(evaluate(*first).at("loss"), evaluate(*again).at("loss"));
+  const auto other_seed = driver_->start(made, 3);  // fold 0, seed 1
+  EXPECT_NE(evaluate(*first).at("loss"), evaluate(*other_seed).at("loss"));
+}
+
+// Eight devices played in turn: an eighth of the steps, eight times the samples, and the same bits
+// whether or not it was interrupted in between.
+TEST_F(SegmentationTest, EmulatedDevicesResumeBitForBit) {
+  const v1::Recipe made = recipe(8);
+  driver_->emulate(made, 8);
+  driver_->check(made);
+  const auto whole = driver_->start(made, 2);
+  EXPECT_EQ(whole->total_steps(), 20);
+  EXPECT_EQ(whole->run_step().samples, 16);
+  whole->run_step();
+  const fs::path file = root_ / "checkpoint";
+  whole->save(file);
+  const double expected = (whole->run_step(), whole->run_step().loss);
+  const auto resumed = driver_->resume(made, 2, file);
+  EXPECT_EQ(resumed->step(), 2);
+  EXPECT_EQ((resumed->run_step(), resumed->run_step().loss), expected);
+}
+
+std::string refusal(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), Exit::kUsage);
+    return std::string(error.what()) + " | " + error.hint();
+  }
+  return "accepted";
+}
+
+TEST_F(SegmentationTest, DevicesThatDoNotFitAreRefused) {
+  EXPECT_THAT(refusal([&] { driver_->check(recipe(8)); }), HasSubstr("--emulate-devices 8"));
+  EXPECT_THAT(refusal([&] { driver_->emulate(recipe(8), 4); }), HasSubstr("trains on 8 devices"));
+  v1::Recipe normalised = recipe(8);
+  normalised.mutable_model()->set_arch("cnn");
+  normalised.mutable_model()->clear_hparam();
+  EXPECT_THAT(refusal([&] { driver_->emulate(normalised, 8); }), HasSubstr("batch norm"));
+  v1::Recipe many = recipe();
+  many.mutable_data(0)->mutable_folds()->set_train_count(12);
+  EXPECT_THAT(refusal([&] { driver_->check(many); }), HasSubstr("would be empty"));
+}
+
+TEST_F(SegmentationTest, LeavesPictures) {
+  const v1::Recipe made = recipe();
+  const auto trial = driver_->start(made, 0);
+  const fs::path run = root_ / "run";
+  trial->illustrate(run / "trials/seed-0000/pictures");
+  const auto pictures = trial_pictures(run);
+  if (pictures.empty()) GTEST_SKIP() << "built without OpenCV";
+  ASSERT_EQ(pictures.size(), 1u);
+  EXPECT_EQ(pictures[0].others, 3u);  // four slices are held out
+  EXPECT_EQ(pictures[0].png.substr(1, 3), "PNG");
+  EXPECT_TRUE(fs::exists(run / "trials/seed-0000/pictures/predictions.tif"));
+  const std::string section = pictures_section(pictures);
+  EXPECT_THAT(section, HasSubstr("data:image/png;base64,iVBORw0KGgo"));
+  EXPECT_THAT(section, HasSubstr("seed-0000, held-out-1.png"));
+  EXPECT_EQ(pictures_section({}), "");
+}
+
+}  // namespace
+}  // namespace reciperun

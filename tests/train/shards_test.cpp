@@ -1,0 +1,119 @@
+// Several devices played one after another: the update of one accumulation over their shards is
+// that of the mean of their gradients, bit for bit.
+#include <gtest/gtest.h>
+
+#include "models/models.h"
+#include "sdk/backend/cpu/device.h"
+#include "sdk/base/philox.h"
+#include "sdk/base/proto_json.h"
+#include "sdk/data/loader.h"
+#include "sdk/train/trainer.h"
+
+namespace assay::train {
+namespace {
+
+constexpr int kDevices = 8, kBatch = 3;
+constexpr int64_t kImage = 32 * 32, kTarget = 16 * 16 * 2;
+
+// Slice i as image and target, made of its number and of what is drawn for it.
+class SliceMaker : public data::SampleMaker {
+ public:
+  void prepare(std::string_view record, std::string& prepared) override { prepared = record; }
+  void finish(std::string_view prepared, PhiloxStream& random,
+              std::span<std::byte* const> arrays) override {
+    auto* image = reinterpret_cast<float*>(arrays[0]);
+    auto* target = reinterpret_cast<float*>(arrays[1]);
+    const int slice = prepared[0];
+    for (int64_t i = 0; i < kImage; ++i)
+      image[i] = random.uniform(-1, 1) + (i / 4 % (slice + 2) == 0 ? 1.0f : 0.0f);
+    for (int64_t i = 0; i < kTarget; i += 2) {
+      target[i] = i / 8 % (slice + 2) == 0 ? 1.0f : 0.0f;
+      target[i + 1] = 1 - target[i];
+    }
+  }
+};
+
+std::unique_ptr<data::Loader> loader_of(int rank) {
+  std::vector<std::string> slices;
+  for (char i = 0; i < 24; ++i) slices.emplace_back(1, i);
+  data::LoaderConfig config;
+  config.set_batch_size(kBatch), config.set_order("stream"), config.set_workers(0);
+  config.set_rank(rank), config.set_world_size(kDevices);
+  data::Transform transform{
+      {{"image", DType::kF32, {32, 32, 1}, 0}, {"target", DType::kF32, {16, 16, 2}, 0}},
+      [] { return std::make_unique<SliceMaker>(); }};
+  return std::make_unique<data::Loader>(std::make_shared<data::MemorySource>(slices),
+                                        std::move(transform), config);
+}
+
+std::vector<HostTensor> tensors(const data::Batch& batch) {
+  std::vector<HostTensor> out;
+  for (const data::BatchArray& array : batch.arrays())
+    out.push_back({array.dtype, array.dims, array.data});
+  return out;
+}
+
+struct Training {
+  explicit Training(int64_t accumulate)
+      : instance(std::make_shared<ModelInstance>(
+            std::shared_ptr<nn::Model>(models::create_model(
+                "unet_medical", R"({"image": [32, 32, 1], "width": 3, "depth": 1, "dropout": 0})")),
+            std::shared_ptr<Backend>(cpu::make_backend({.threads = 1})))) {
+    TrainerConfig config;
+    parse_json(R"({"optimizer": {"name": "adam", "learning_rate": 1e-2, "epsilon_form":
+                   "tensorflow"}})",
+               config, "test");
+    config.set_batch_size(kBatch);
+    config.set_accumulate(accumulate);
+    trainer = std::make_unique<Trainer>(instance, config);
+  }
+  std::vector<float> read(Role role) const {
+    std::vector<float> all;
+    for (const SegmentTensor& tensor : instance->segments().all()) {
+      if (tensor.role != role) continue;
+      const auto* values = static_cast<const float*>(tensor.data);
+      all.insert(all.end(), values, values + tensor.bytes() / sizeof(float));
+    }
+    return all;
+  }
+  void write(Role role, const std::vector<float>& values) const {
+    const float* from = values.data();
+    for (const SegmentTensor& tensor : instance->segments().all()) {
+      if (tensor.role != role) continue;
+      instance->backend()->write(tensor.data, from, tensor.bytes());
+      from += tensor.bytes() / sizeof(float);
+    }
+  }
+  std::shared_ptr<ModelInstance> instance;
+  std::unique_ptr<Trainer> trainer;
+};
+
+TEST(Shards, OneAccumulationIsTheMeanOverTheDevices) {
+  const Training together(kDevices);
+  const Training apart(1);  // updates from the mean of what each device finds alone
+  std::vector<std::unique_ptr<data::Loader>> mine, theirs;
+  for (int rank = 0; rank < kDevices; ++rank) {
+    mine.push_back(loader_of(rank)), theirs.push_back(loader_of(rank));
+  }
+  for (int step = 0; step < 3; ++step) {
+    for (const auto& loader : mine) together.trainer->step(tensors(*loader->next()));
+    std::vector<float> sum;
+    for (const auto& loader : theirs) {
+      const Training device(1);
+      device.write(Role::kValue, apart.read(Role::kValue));
+      const data::Batch& batch = *loader->next();
+      device.trainer->backward(tensors(batch));
+      const std::vector<float> gradient = device.read(Role::kGradient);
+      sum.resize(gradient.size());
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
+      if (loader == theirs.back()) apart.trainer->backward(tensors(batch));  // any, for apply
+    }
+    for (float& value : sum) value /= kDevices;
+    apart.write(Role::kGradient, sum);
+    apart.trainer->apply();
+    EXPECT_EQ(together.read(Role::kValue), apart.read(Role::kValue)) << "step " << step;
+  }
+}
+
+}  // namespace
+}  // namespace assay::train

@@ -1,0 +1,66 @@
+#include "tools/recipe_run/engine/folds.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "tools/recipe_run/base/error.h"
+
+namespace reciperun::engine {
+namespace {
+
+void require(bool ok, const std::string& message, const std::string& hint = {}) {
+  if (!ok) throw Error(Exit::kUsage, message, hint);
+}
+
+}  // namespace
+
+std::vector<int64_t> numpy_shuffled(uint32_t seed, int64_t count) {
+  std::vector<int64_t> list(static_cast<size_t>(count));
+  std::iota(list.begin(), list.end(), 0);
+  std::mt19937 generator(seed);
+  for (auto last = static_cast<uint32_t>(count) - 1; last >= 1 && count > 1; --last) {
+    uint32_t mask = last;  // all ones below the highest bit
+    for (int shift = 1; shift < 32; shift *= 2) mask |= mask >> shift;
+    uint32_t other = 0;
+    do {
+      other = static_cast<uint32_t>(generator()) & mask;
+    } while (other > last);
+    std::swap(list[last], list[other]);
+  }
+  return list;
+}
+
+FoldRecords fold_records(const v1::Folds& folds, int64_t samples, uint64_t fold) {
+  require(folds.splitter() == "rotate_then_cut",
+          "data.folds.splitter '" + folds.splitter() + "' is not offered by this engine",
+          "rotate_then_cut");
+  require(folds.shuffle_algorithm() == "mt19937-fisher-yates-legacy",
+          "data.folds.shuffle_algorithm '" + folds.shuffle_algorithm() +
+              "' is not offered by this engine",
+          "mt19937-fisher-yates-legacy");
+  require(folds.shuffle_seed() <= std::numeric_limits<uint32_t>::max(),
+          "data.folds.shuffle_seed must be below 2^32");
+  require(fold < folds.k(), "fold " + std::to_string(fold) + " was asked for, data.folds.k is " +
+                                std::to_string(folds.k()));
+  const int64_t train = folds.train_count();
+  require(train > 0 && train < samples, "data.folds.train_count is " + std::to_string(train) +
+                                            " of " + std::to_string(samples) +
+                                            " records: one part of each fold would be empty");
+  std::vector<int64_t> list = numpy_shuffled(static_cast<uint32_t>(folds.shuffle_seed()), samples);
+  const auto turn = static_cast<int64_t>(fold * folds.stride() % static_cast<uint64_t>(samples));
+  std::rotate(list.begin(), list.end() - turn, list.end());
+  return {{list.begin(), list.begin() + train}, {list.begin() + train, list.end()}};
+}
+
+TrialPart trial_part(const v1::Recipe& recipe, uint64_t trial) {
+  if (recipe.trials().unit() != "fold") return {0, trial};
+  for (const v1::DataRef& data : recipe.data()) {
+    if (data.has_folds() && data.folds().k() > 0)
+      return {trial % data.folds().k(), trial / data.folds().k()};
+  }
+  throw Error(Exit::kUsage, "trials.unit is fold, but no data have folds", "give data.train.folds");
+}
+
+}  // namespace reciperun::engine

@@ -1,0 +1,32 @@
+// Cross-validation: which records a fold trains on and which it holds out, and which fold and seed
+// a trial means.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "recipes/recipe.pb.h"
+
+namespace reciperun::engine {
+
+struct FoldRecords {
+  std::vector<int64_t> train, held_out;  // record numbers, in the order they are used in
+};
+
+// Fold `fold` (below folds.k) of `samples` records. splitter "rotate_then_cut": the shuffled list
+// rotated right by fold * stride; its first train_count entries train, the others are held out.
+// The folds need not be a partition. shuffle_algorithm "mt19937-fisher-yates-legacy": NumPy's
+// RandomState(shuffle_seed).shuffle. Error kUsage for others, and for folds that would be empty.
+FoldRecords fold_records(const v1::Folds& folds, int64_t samples, uint64_t fold);
+
+// 0 to count - 1 as NumPy's RandomState(seed).shuffle leaves them.
+std::vector<int64_t> numpy_shuffled(uint32_t seed, int64_t count);
+
+// With trials.unit "fold" the trial numbers 0 to k - 1 are the folds with seed 0, k to 2k - 1 the
+// folds with seed 1, and so on; otherwise a trial's number is its seed.
+struct TrialPart {
+  uint64_t fold = 0, seed = 0;
+};
+TrialPart trial_part(const v1::Recipe& recipe, uint64_t trial);
+
+}  // namespace reciperun::engine

@@ -1,0 +1,29 @@
+// What a model that labels pixels makes of its evaluation data, as pictures to look at.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/recipe_run/base/file.h"
+
+namespace reciperun::engine {
+
+// One image of two classes: 0 drawn black, 1 white.
+struct SegmentedImage {
+  std::string name;            // of the file, without extension
+  int side = 0;                // all planes are side x side
+  std::vector<float> image;    // in [-1, 1]
+  std::vector<uint8_t> label;  // class of each pixel
+  std::vector<uint8_t> predicted;
+};
+
+// Whether this build can write pictures (with OpenCV).
+bool can_write_pictures();
+
+// <folder>/<name>.png each: image, label, prediction and errors side by side; class 0 predicted
+// where there is none is orange, class 0 missed is blue. <folder>/predictions.tif: the predictions
+// as pages of `page_side` pixels, 0 and 255. Creates the folder. Error kCrashed if that fails.
+void write_pictures(const fs::path& folder, std::span<const SegmentedImage> images, int page_side);
+
+}  // namespace reciperun::engine

@@ -1,0 +1,66 @@
+#include "tools/recipe_run/report/pictures.h"
+
+#include <algorithm>
+
+#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/report/chart.h"
+
+namespace reciperun {
+namespace {
+
+std::vector<fs::path> sorted(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) entries.push_back(entry.path());
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+std::string base64(const std::string& bytes) {
+  static constexpr char kDigits[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t group = 0;
+    for (size_t k = 0; k < 3; ++k)
+      group = group << 8 | (i + k < bytes.size() ? static_cast<uint8_t>(bytes[i + k]) : 0u);
+    for (size_t k = 0; k < 4; ++k)
+      out += i + k > bytes.size() ? '=' : kDigits[group >> (18 - 6 * k) & 63];
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<TrialPicture> trial_pictures(const fs::path& run) {
+  std::vector<TrialPicture> out;
+  for (const fs::path& trial : sorted(run / "trials")) {
+    std::vector<fs::path> files = sorted(trial / "pictures");
+    std::erase_if(files, [](const fs::path& file) { return file.extension() != ".png"; });
+    if (files.empty()) continue;
+    out.push_back({trial.filename().string(), files[0].filename().string(), read_file(files[0]),
+                   files.size() - 1});
+  }
+  return out;
+}
+
+std::string pictures_section(const std::vector<TrialPicture>& pictures) {
+  if (pictures.empty()) return "";
+  std::string out =
+      "<h2>Pictures</h2>\n<p class=\"dim\">Held-out images after the last step, from left to "
+      "right: "
+      "image, label, prediction, errors (orange: class 0 where there is none, blue: class 0 "
+      "missed).</p>\n";
+  for (const TrialPicture& picture : pictures) {
+    const std::string where = "trials/" + picture.trial + "/pictures";
+    out += "<figure><figcaption>" + html_escaped(picture.trial + ", " + picture.name) +
+           "</figcaption><img alt=\"image, label, prediction and errors of " +
+           html_escaped(picture.name) +
+           "\" style=\"width:100%;height:auto\" src=\"data:image/png;base64," +
+           base64(picture.png) + "\"><small>" + std::to_string(picture.others) + " more in <code>" +
+           html_escaped(where) + "</code></small></figure>\n";
+  }
+  return out;
+}
+
+}  // namespace reciperun
