@@ -29,6 +29,7 @@ void check_settings(const Corpus& corpus, Findings& out) {
       clips.insert(number->recipe->training().clip_global_norm());
     if (clips.size() < 2) continue;
     std::vector<std::string> values;
+    values.reserve(clips.size());
     for (const double clip : clips) values.push_back(clip == 0 ? "off" : shortest(clip));
     out.push_back({"settings", name.first, name.second, "training.clip_global_norm",
                    "rows made with clipping " + join(values, " and ") + " stand in one table"});

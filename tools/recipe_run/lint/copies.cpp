@@ -70,6 +70,13 @@ void check_repeated_means(const Corpus& corpus, Findings& out) {
   }
 }
 
+std::ptrdiff_t count_equal(const Cells& a, const Cells& b) {
+  return std::count_if(a.begin(), a.end(), [&](const auto& cell) {
+    const auto other = b.find(cell.first);
+    return other != b.end() && other->second == cell.second;
+  });
+}
+
 // Rows of different tables of one file with three or more equal numbers under equal columns.
 void check_equal_cells(const Corpus& corpus, Findings& out) {
   constexpr int kCoincidence = 2;
@@ -81,10 +88,7 @@ void check_equal_cells(const Corpus& corpus, Findings& out) {
       const auto rows_b = cells_by_row(b->second, false);
       for (const auto& [row_a, cells_a] : rows_a) {
         for (const auto& [row_b, cells_b] : rows_b) {
-          const auto equal = std::count_if(cells_a.begin(), cells_a.end(), [&](const auto& cell) {
-            const auto other = cells_b.find(cell.first);
-            return other != cells_b.end() && other->second == cell.second;
-          });
+          const std::ptrdiff_t equal = count_equal(cells_a, cells_b);
           if (equal <= kCoincidence) continue;
           out.push_back({"copies", b->first.first, b->first.second, row_name(b->second, row_b),
                          std::to_string(equal) + " numbers are those of table '" + a->first.second +

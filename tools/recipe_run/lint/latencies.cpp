@@ -32,6 +32,7 @@ struct LatencyTable {
   void report(const char* check, const std::vector<uint32_t>& batches, const std::string& text,
               Findings& out) const {
     std::vector<std::string> names;
+    names.reserve(batches.size());
     for (const uint32_t batch : batches) names.push_back(std::to_string(batch));
     out.push_back({check, file, name, "batch " + join(names, ", "), text});
   }

@@ -97,6 +97,11 @@ int rounding_evidence(const Quotient& q) {
   return truncated == rounded ? 0 : rounded ? 1 : -1;
 }
 
+std::ptrdiff_t count_evidence(const std::vector<Quotient>& all, int evidence) {
+  return std::count_if(all.begin(), all.end(),
+                       [&](const Quotient& q) { return rounding_evidence(q) == evidence; });
+}
+
 }  // namespace
 
 void check_ratios(const Corpus& corpus, Findings& out) {
@@ -129,13 +134,10 @@ void check_rounding(const Corpus& corpus, Findings& out) {
     if (q.fits()) tables[{q.ratio->file, q.ratio->table->name}].push_back(q);
   }
   for (const auto& [name, all] : tables) {
-    const auto count = [&](int evidence) {
-      return std::count_if(all.begin(), all.end(),
-                           [&](const Quotient& q) { return rounding_evidence(q) == evidence; });
-    };
-    if (count(-1) == 0 || count(1) > 0) continue;
+    const auto truncated = count_evidence(all, -1);
+    if (truncated == 0 || count_evidence(all, 1) > 0) continue;
     out.push_back({"rounding", name.first, name.second, "ratios",
-                   "truncated, not rounded: " + std::to_string(count(-1)) + " of " +
+                   "truncated, not rounded: " + std::to_string(truncated) + " of " +
                        std::to_string(all.size()) + " can tell, all of them say so"});
   }
 }
