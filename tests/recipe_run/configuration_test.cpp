@@ -78,8 +78,23 @@ TEST(TrainerConfig, AdamMilestonesAndRefusals) {
                 trainer_config(recipe, {}, {100, 500}, 1, 0);
               }),
               HasSubstr("numerics.loss_scale"));
-  recipe.mutable_training()->set_mixup_alpha(0.2);
-  EXPECT_THAT(error_of([&] { training_length(recipe, 100); }), HasSubstr("training.mixup_alpha"));
+}
+
+TEST(TrainerConfig, MixupAndAWarmUpThatStartsAnywhere) {
+  v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 192 mixup_alpha: 0.2
+    optimizer { name: "sgd" lr: 0.256 lr_rule: "per_256_global_batch" momentum: 0.875 convention: "tensorflow" }
+    schedule { kind: "cosine" warmup: 5 warmup_unit: "epoch" span: 90 } })");
+  std::string json = trainer_config(recipe, {}, {835, 9}, 1, 0);
+  for (const char* part :
+       {R"("mixup_alpha":0.2)", R"("learning_rate":0.192)", R"("momentum_convention":"sutskever")",
+        R"("warmup_steps":4175)", R"("total_steps":75150)"}) {
+    EXPECT_THAT(json, HasSubstr(part));
+  }
+  EXPECT_THAT(json, HasSubstr(R"("warmup_start":0,)"));
+  recipe.mutable_training()->mutable_optimizer()->set_convention("pytorch");
+  EXPECT_THAT(trainer_config(recipe, {}, {835, 9}, 1, 0), Not(HasSubstr("warmup_start")));
+  recipe.mutable_training()->mutable_schedule()->set_start_lr(0.048);
+  EXPECT_THAT(trainer_config(recipe, {}, {835, 9}, 1, 0), HasSubstr(R"("warmup_start":0.25)"));
 }
 
 TEST(TrainingLength, EpochsStepsAndIncompleteBatches) {

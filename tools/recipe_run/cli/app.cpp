@@ -21,6 +21,7 @@ constexpr char kExamples[] = R"(Examples:
                                                      two more seeds for the run that is there
   recipe-run run fashion_mnist/cnn_2conv_bn --set training.epochs=1 --no-bench
                                                      a quick try; its rows become NOT COMPARABLE
+  recipe-run run fashion_mnist/resnet18 --smoke      four steps, whatever the data: does it train at all?
   recipe-run explain fashion_mnist/cnn_2conv_bn training.optimizer
                                                      values, and the file and line that set them
   recipe-run report                                  the newest run again, verdicts computed anew
@@ -77,6 +78,9 @@ void define_run(CLI::App& app, Options& o) {
   CLI::Option* no_bench =
       run.add_flag("--no-bench", o.arguments.no_bench, "train and evaluate only");
   run.add_flag("--bench-only", o.arguments.bench_only, "measure speed only")->excludes(no_bench);
+  run.add_flag("--smoke", o.arguments.smoke,
+               "four steps of batch 4 on whatever data lie there: does it train at all?")
+      ->excludes("--bench-only");
   run.add_flag("--quiet", o.arguments.quiet, "no progress bar");
   run.add_flag("--require", o.require, "rows not run or not comparable count too (exit 4)");
 }

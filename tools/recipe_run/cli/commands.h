@@ -32,6 +32,7 @@ struct RunArguments {
   bool bench_only = false;
   bool quiet = false;
   bool require = false;
+  bool smoke = false;  // a few steps only; no benches
 };
 int run_command(const fs::path& root, const RunArguments& arguments,
                 const DriverFactory& make_driver);

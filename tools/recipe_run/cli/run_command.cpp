@@ -11,6 +11,7 @@
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run/runner.h"
+#include "tools/recipe_run/run/smoke.h"
 #include "tools/recipe_run/sources/verify.h"
 #include "tools/recipe_run/verdict/published.h"
 
@@ -57,12 +58,19 @@ int report_not_run(const v1::Recipe& recipe, const std::string& why) {
   return static_cast<int>(Exit::kNotRun);
 }
 
+std::vector<std::string> all_sets(const RecipeFile& file, const RunArguments& arguments) {
+  if (!arguments.smoke) return arguments.sets;
+  std::vector<std::string> sets = smoke_sets(load_recipe(file, arguments.sets).recipe);
+  sets.insert(sets.begin(), arguments.sets.begin(), arguments.sets.end());
+  return sets;
+}
+
 }  // namespace
 
 int run_command(const fs::path& root, const RunArguments& arguments,
                 const DriverFactory& make_driver) {
   const RecipeFile file = locate_recipe(root, arguments.recipe);
-  const ResolvedRecipe resolved = load_recipe(file, arguments.sets);
+  const ResolvedRecipe resolved = load_recipe(file, all_sets(file, arguments));
   require_concrete(resolved);
   require_sources(resolved, file.root);
   const auto driver = make_driver(resolved.recipe.io().threads());
@@ -75,7 +83,7 @@ int run_command(const fs::path& root, const RunArguments& arguments,
   RunOptions options;
   options.runs = arguments.runs;
   options.fresh = arguments.fresh;
-  options.benches = !arguments.no_bench;
+  options.benches = !arguments.no_bench && !arguments.smoke;
   options.trials = !arguments.bench_only;
   watch_signals();
   const RunOutcome outcome = run_recipe(resolved, options, *driver, progress, stop_requested);

@@ -98,13 +98,23 @@ int64_t warmup_steps(const v1::Schedule& schedule, const Length& length) {
   return std::llround(schedule.warmup() * scale);
 }
 
+// Steps the schedule is laid out over; training may end before.
+int64_t schedule_steps(const v1::Schedule& schedule, const Length& length) {
+  if (schedule.span() == 0) return length.total_steps;
+  return std::llround(schedule.span() * static_cast<double>(length.steps_per_epoch));
+}
+
 void write_schedule(JsonWriter& json, const v1::Training& training, const Length& length,
                     uint32_t devices) {
   const v1::Schedule& s = training.schedule();
   const bool linear = s.kind() == "linear";
   json.key("schedule").begin_object();
   json.field("name", s.kind().empty() ? "constant" : linear ? "polynomial" : s.kind());
-  json.field("warmup_steps", warmup_steps(s, length)).field("total_steps", length.total_steps);
+  json.field("warmup_steps", warmup_steps(s, length));
+  json.field("total_steps", schedule_steps(s, length));
+  const bool from_start = s.start_lr() > 0 || training.optimizer().convention() == "tensorflow";
+  if (warmup_steps(s, length) > 0 && from_start)
+    json.field("warmup_start", s.start_lr() / learning_rate(training, devices));
   json.field("end_factor", s.end_lr() / learning_rate(training, devices));
   if (s.power() > 0 && !linear) json.field("power", s.power());
   if (s.factor() > 0) json.field("gamma", s.factor());
@@ -178,7 +188,6 @@ Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devic
   const v1::Training& t = recipe.training();
   require(t.batch_per_device() > 0, "training.batch_per_device must be at least 1");
   require(t.phase().empty(), "training.phase is not offered by this engine yet");
-  require(t.mixup_alpha() == 0, "training.mixup_alpha is not offered by this engine yet");
   const int64_t samples_per_step =
       int64_t{t.batch_per_device()} * std::max<int64_t>(t.accumulate(), 1) * devices;
   Length length;
@@ -227,6 +236,7 @@ std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>
   json.field("accumulate", batch > 0 ? 1 : std::max<int64_t>(t.accumulate(), 1) * devices);
   json.field("precision", precision_name(recipe.numerics().compute())).field("seed", seed);
   json.field("label_smoothing", t.label_smoothing());
+  if (t.mixup_alpha() > 0) json.field("mixup_alpha", t.mixup_alpha());
   return json.end_object().text();
 }
 

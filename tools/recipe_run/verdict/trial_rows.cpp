@@ -10,9 +10,11 @@ namespace {
 // With fewer trials than this, one that diverged is too large a part to be left out.
 constexpr size_t kEnoughToDropOne = 5;
 
-// A trial counts as failed if it gave no result, or one below half the published value.
+// A trial counts as failed if it gave no result, or, where it can be compared, one below half the
+// published value.
 bool failed(const RowContext& c, const Trial& trial) {
   if (!trial.failure.empty()) return true;
+  if (!c.measurements.not_comparable.empty()) return false;
   const auto it = trial.metrics.find(split_metric(c.expect.metric()).base);
   return it != trial.metrics.end() && c.published.value && !c.expect.has_spread() &&
          c.expect.direction() == v1::Expect::HIGHER &&
@@ -55,6 +57,7 @@ std::string measured_text(const RowContext& c, const std::vector<double>& values
 std::string too_few_devices(const RowContext& c) {
   const uint32_t needed = devices_of(c.recipe, c.expect);
   if (!c.published.value || needed == c.measurements.devices) return "";
+  if (!c.measurements.not_comparable.empty()) return "";  // which says more
   return "needs " + std::to_string(needed) + (needed == 1 ? " device" : " devices") +
          ", trained on " + std::to_string(c.measurements.devices) +
          (needed > 1 ? "; --emulate-devices " + std::to_string(needed) + " makes it comparable"

@@ -1,0 +1,62 @@
+// What --smoke makes of recipes.
+#include "tools/recipe_run/run/smoke.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/file.h"
+#include "tools/recipe_run/recipe/load.h"
+
+namespace reciperun {
+namespace {
+
+using ::testing::HasSubstr;
+
+const fs::path kRoot = fs::path(ASSAY_SOURCE_DIR) / "recipes";
+
+ResolvedRecipe smoked(const std::string& id) {
+  return load_recipe({kRoot, id}, smoke_sets(load_recipe({kRoot, id}).recipe));
+}
+
+TEST(Smoke, LeavesAFewStepsUnderTheRecipesSchedule) {
+  const ResolvedRecipe resolved = smoked("fashion_mnist/resnet18");
+  const v1::Training& training = resolved.recipe.training();
+  EXPECT_EQ(training.steps(), 4u);
+  EXPECT_EQ(training.batch_per_device(), 4u);
+  EXPECT_EQ(training.schedule().span(), 30);
+  EXPECT_EQ(training.schedule().warmup(), 1);
+  EXPECT_EQ(training.optimizer().lr(), 0.1);
+  EXPECT_EQ(resolved.recipe.trials().count(), 1u);
+  EXPECT_EQ(resolved.recipe.evaluation().batch(), 4u);
+  for (const v1::DataRef& data : resolved.recipe.data()) EXPECT_EQ(data.expect_samples(), 0u);
+  EXPECT_THAT(resolved.modified_reason(), HasSubstr("training.steps"));
+}
+
+TEST(Smoke, StaysOnThisMachine) {
+  v1::Recipe recipe;
+  recipe.mutable_training()->set_epochs(2.5);
+  recipe.mutable_training()->set_accumulate(8);
+  recipe.mutable_training()->set_batch_per_device(2);
+  recipe.mutable_trials()->set_count(3);
+  recipe.mutable_numerics()->set_compute(v1::Numerics::AMP_FP16);
+  recipe.mutable_topology()->set_nodes(2);
+  recipe.mutable_topology()->set_devices_per_node(8);
+  EXPECT_THAT(smoke_sets(recipe),
+              testing::ElementsAre("training.schedule.span=2.5", "training.steps=4",
+                                   "training.batch_per_device=2", "training.accumulate=1",
+                                   "numerics.compute=AMP_BF16", "topology.nodes=1",
+                                   "topology.devices_per_node=1", "evaluation.when=end",
+                                   "evaluation.batch=4", "trials.count=1"));
+}
+
+TEST(Smoke, RefusesWhatTrainsNothing) {
+  v1::Recipe recipe;
+  recipe.set_id("speed");
+  EXPECT_THROW(smoke_sets(recipe), Error);
+  recipe.mutable_training()->set_steps(10);  // but no trials
+  EXPECT_THROW(smoke_sets(recipe), Error);
+}
+
+}  // namespace
+}  // namespace reciperun

@@ -1,0 +1,17 @@
+// A smoke run: does a recipe train at all, here, on whatever lies in its data folder?
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "recipes/recipe.pb.h"
+
+namespace reciperun {
+
+// The recipe's changes (as for --set) that leave a few small steps of its first trial on one device
+// of this machine: the schedule stays laid out over the recipe's own length, any number of samples
+// will do. Published rows become NOT COMPARABLE by them. Error kUsage for a recipe that trains
+// nothing.
+std::vector<std::string> smoke_sets(const v1::Recipe& recipe);
+
+}  // namespace reciperun
