@@ -123,7 +123,7 @@ class AssayTrial : public TrainingTrial {
  public:
   AssayTrial(const assay_context* context, const v1::Recipe& recipe, uint64_t trial,
              uint32_t devices)
-      : recipe_(recipe), context_(context), model_(new_model(context, recipe)) {
+      : recipe_(recipe), model_(new_model(context, recipe)) {
     const auto [fold, seed] = trial_part(recipe, trial);
     const v1::DataRef& data = training_data(recipe);
     const int64_t batch = recipe.training().batch_per_device();
@@ -295,7 +295,6 @@ class AssayTrial : public TrainingTrial {
   }
 
   v1::Recipe recipe_;
-  const assay_context* context_;
   Model model_;
   Trainer trainer_;
   std::vector<Loader> train_;  // by emulated device
