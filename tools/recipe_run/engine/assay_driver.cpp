@@ -431,11 +431,8 @@ class AssayDriver : public TrainerDriver {
   EngineInfo info() const override { return {"assay " + string(assay_version_string()), ""}; }
 
   std::string why_not(const v1::Recipe& recipe) const override {
-    try {
-      new_model(context_.get(), recipe);
-    } catch (const Error&) {
-      return "no model '" + recipe.model().arch() + "' of this configuration in the engine";
-    }
+    if (!knows_model(recipe.model()))
+      return "no model '" + recipe.model().arch() + "' in the engine";
     const v1::Numerics::Compute compute = recipe.numerics().compute();
     if (compute == v1::Numerics::TF32 || compute == v1::Numerics::AMP_FP16)
       return precision_name(compute) + " needs a GPU";
@@ -508,6 +505,22 @@ class AssayDriver : public TrainerDriver {
         Exit::kUsage,
         "model.init '" + model.init() + "' is not offered by this engine for " + model.arch(),
         offered);
+  }
+
+  // Under its defaults or as the recipe configures it.
+  bool knows_model(const v1::Model& recipe) const {
+    for (const bool defaults : {true, false}) {
+      try {
+        const std::string config = defaults ? "" : model_config(recipe);
+        assay_model* model = nullptr;
+        call(Exit::kUsage, assay_model_named, context_.get(), text(recipe.arch()), text(config),
+             &model);
+        const Model owner(model);
+        return true;
+      } catch (const Error&) {
+      }
+    }
+    return false;
   }
 
   // Benches take the devices they name.
