@@ -56,6 +56,10 @@ class Builder {
   ValueId statistic(const std::string& name, const Dims& dims, Initializer init);
   // The step counter that drives dropout.
   ValueId random_step();
+  // Whether training holds the network against the input "targets", f32 [batch, classes], and not
+  // against the label: for mixed batches. Classifiers heed it (nn::classifier_head).
+  bool soft_targets() const { return soft_targets_; }
+  void set_soft_targets(bool soft) { soft_targets_ = soft; }
   // A number for the next source of randomness; depends only on its name.
   uint64_t stream(std::string_view name) const;
 
@@ -93,6 +97,7 @@ class Builder {
   VariableTable& variables_;
   uint64_t seed_;
   ValueId random_step_;
+  bool soft_targets_ = false;
   std::vector<StatisticsUpdate> statistics_updates_;
 };
 

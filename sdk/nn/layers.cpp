@@ -113,6 +113,12 @@ Head classifier_head(Builder& b, ValueId logits, float label_smoothing) {
     return head;
   }
   const int64_t classes = b.dims(logits)[1];
+  if (b.training() && b.soft_targets()) {
+    const ValueId targets = b.input({"targets", DType::kF32, {classes}});
+    head.loss = g.emit1(PixelCrossEntropy{}, {logits, targets});
+    head.outputs = {{"loss", head.loss}, {"logits", logits}};
+    return head;
+  }
   const ValueId labels = b.input({"label", DType::kI32, {}, classes});
   const float smoothing = b.training() ? label_smoothing : 0.0f;
   head.loss = g.emit1(SoftmaxCrossEntropy{smoothing, b.training()}, {logits, labels});

@@ -72,7 +72,8 @@ struct Head {
   std::vector<GraphOutput> outputs;
 };
 // logits [N,classes]. Training: loss (mean), logits. Evaluation: loss (sum), top1, top5 (counts),
-// logits. Prediction: logits, probabilities. Labels are the input called `label`.
+// logits. Prediction: logits, probabilities. Labels are the input called `label`; with
+// Builder::soft_targets training takes `targets`, already smoothed.
 Head classifier_head(Builder& b, ValueId logits, float label_smoothing);
 
 }  // namespace assay::nn

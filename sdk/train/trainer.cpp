@@ -32,6 +32,8 @@ void check(const TrainerConfig& config) {
   in_range("accumulate", config.accumulate());
   require(config.label_smoothing() >= 0 && config.label_smoothing() < 1, Code::kInvalid,
           "trainer: label_smoothing must be in [0, 1), got ", config.label_smoothing());
+  require(config.mixup_alpha() >= 0 && config.mixup_alpha() <= 1e6, Code::kInvalid,
+          "trainer: mixup_alpha must be in [0, 1e6], got ", config.mixup_alpha());
   const std::string& mode = config.loss_scale().mode();
   require(mode == "none" || mode == "static" || mode == "dynamic", Code::kInvalid,
           "trainer: loss_scale mode is \"none\", \"static\" or \"dynamic\", got \"", mode, "\"");
@@ -46,6 +48,21 @@ Dims batch_dims(int64_t batch, const Dims& sample) {
   std::array<int64_t, Dims::kMaxRank> sizes{batch};
   std::copy(sample.span().begin(), sample.span().end(), sizes.begin() + 1);
   return Dims(std::span<const int64_t>(sizes.data(), static_cast<size_t>(sample.rank()) + 1));
+}
+
+// What mixes the batches of a trainer, if it is to.
+std::optional<Mixup> make_mixup(const TrainerConfig& config, const nn::Model& model) {
+  if (config.mixup_alpha() == 0) return std::nullopt;
+  const std::vector<nn::InputSpec> inputs = model.inputs();
+  require(inputs.size() == 2 && inputs[0].dtype == DType::kF32 && inputs[1].classes > 0,
+          Code::kInvalid, "trainer: mixup_alpha is for classifiers of images; ",
+          model.architecture(), " is none");
+  return Mixup({.alpha = config.mixup_alpha(),
+                .label_smoothing = config.label_smoothing(),
+                .seed = config.seed(),
+                .batch = config.batch_size(),
+                .classes = inputs[1].classes,
+                .image_size = inputs[0].sample.numel()});
 }
 
 void check_labels(const HostTensor& tensor, const nn::InputSpec& spec, bool allow_padding) {
@@ -96,6 +113,7 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
       inputs_(instance_->model().inputs()),
       config_(with_defaults(std::move(config))) {
   check(config_);
+  mixup_ = make_mixup(config_, instance_->model());
   optim::resolve_groups(config_.optimizer(), instance_->variables());
   build_training_graph(instance_->model(), instance_->variables(), config_,
                        GraphKind::kStep);  // all errors surface now
@@ -149,10 +167,20 @@ void Trainer::load_batch(Program& program, std::span<const HostTensor> batch, in
             " has no data");
     if (specs[i].classes > 0) check_labels(batch[i], specs[i], allow_padding);
   }
+  if (mixup_ && !allow_padding) return load_mixed_batch(program, batch);
   for (size_t i = 0; i < specs.size(); ++i) {
     const Program::Slot& slot = program.input(specs[i].name);
     instance_->backend()->write(slot.data, batch[i].data, slot.type.bytes());
   }
+}
+
+void Trainer::load_mixed_batch(Program& program, std::span<const HostTensor> batch) {
+  mixup_->mix(batches_, static_cast<const float*>(batch[0].data),
+              static_cast<const int32_t*>(batch[1].data));
+  const Program::Slot& image = program.input(inputs_[0].name);
+  const Program::Slot& targets = program.input("targets");
+  instance_->backend()->write(image.data, mixup_->images().data(), image.type.bytes());
+  instance_->backend()->write(targets.data, mixup_->targets().data(), targets.type.bytes());
 }
 
 double Trainer::learning_rate() const {

@@ -8,10 +8,12 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "sdk/runtime/program.h"
+#include "sdk/train/mixup.h"
 #include "sdk/train/model_instance.h"
 #include "sdk/train/training_graph.h"
 
@@ -97,6 +99,7 @@ class Trainer {
   StepInfo apply(const std::atomic<bool>* cancel);
   void load_batch(Program& program, std::span<const HostTensor> batch, int64_t batch_size,
                   bool allow_padding);
+  void load_mixed_batch(Program& program, std::span<const HostTensor> batch);
   void set_scalars(Program& program);
   double read_scalar(Program& program, std::string_view output);
   double learning_rate() const;
@@ -107,6 +110,7 @@ class Trainer {
   std::shared_ptr<ModelInstance> instance_;
   std::vector<nn::InputSpec> inputs_;
   TrainerConfig config_;
+  std::optional<Mixup> mixup_;
   std::map<GraphKind, std::unique_ptr<Program>> programs_;
   std::map<bool, std::unique_ptr<Program>> eval_programs_;
   std::vector<PassRecord> pass_records_;

@@ -80,6 +80,7 @@ class TrainingGraphBuilder {
   void append_forward_and_backward() {
     nn::Builder builder(graph(), nn::Mode::kTrain, config_.batch_size(), variables_,
                         config_.seed());
+    builder.set_soft_targets(config_.mixup_alpha() > 0);
     const nn::Head head = model_.forward(builder, static_cast<float>(config_.label_smoothing()));
     graph().outputs() = head.outputs;
     updates_ = builder.statistics_updates();

@@ -566,12 +566,14 @@ typedef struct assay_trainer_options {
  *                  "no_trust_ratio"}]},
  *                "schedule": {"name": "constant", "step", "polynomial", "cosine" or
  *                  "exponential", "warmup_steps", "total_steps", "end_factor", "power", "gamma",
- *                  "boundaries", "decay_steps"},
+ *                  "boundaries", "decay_steps", "warmup_start"},
  *                "loss_scale": {"mode": "none", "static" or "dynamic", "initial", "growth",
  *                  "backoff", "interval", "minimum", "maximum"},
  *                "batch_size", "eval_batch_size", "accumulate", "precision": "fp32" or
- *                "amp-bf16", "seed", "label_smoothing", "disabled_pass": [..]}
- *                clip_norm, ema_decay, label_smoothing, weight_decay, momentum: 0 is none
+ *                "amp-bf16", "seed", "label_smoothing", "mixup_alpha", "disabled_pass": [..]}
+ *                clip_norm, ema_decay, label_smoothing, mixup_alpha (of image classifiers: each
+ *                sample mixed with the one opposite in the batch), weight_decay, momentum: 0 is
+ *                none
  *   errors  ASSAY_E_INVALID naming the key, also if the model has a trainer;
  *           ASSAY_E_UNSUPPORTED; ASSAY_E_BUSY; ASSAY_E_OOM_HOST
  *   threads alone (m)   since 1.0, stable */

@@ -1,0 +1,37 @@
+// Mixup (arXiv:1710.09412) as ResNet-50's published recipe does it: one weight per sample, and the
+// batch read backwards for partners. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace assay::train {
+
+struct MixupConfig {
+  double alpha = 0.2;          // weights are drawn from Beta(alpha, alpha)
+  double label_smoothing = 0;  // of the targets, before they are mixed
+  uint64_t seed = 0;
+  int64_t batch = 0, classes = 0;
+  int64_t image_size = 0;  // values of one image
+};
+
+class Mixup {
+ public:
+  explicit Mixup(const MixupConfig& config);  // reserves all memory
+
+  // Mixes batch number `index` (from 0): the weights are a function of seed, index and row alone.
+  //   images  [batch, image_size], labels [batch] in [0, classes)
+  void mix(int64_t index, const float* images, const int32_t* labels);
+
+  std::span<const float> weights() const { return weights_; }  // [batch]: w
+  std::span<const float> images() const { return images_; }    // w x[n] + (1 - w) x[batch - 1 - n]
+  // [batch, classes], mixed alike from (1 - s) onehot(label) + s / classes.
+  std::span<const float> targets() const { return targets_; }
+
+ private:
+  MixupConfig config_;
+  std::vector<float> weights_, images_, targets_;
+};
+
+}  // namespace assay::train
