@@ -78,6 +78,18 @@ TEST(TrainerConfig, AdamMilestonesAndRefusals) {
                 trainer_config(recipe, {}, {100, 500}, 1, 0);
               }),
               HasSubstr("numerics.loss_scale"));
+  recipe.mutable_numerics()->clear_loss_scale();
+  recipe.mutable_training()->mutable_optimizer()->set_no_bias_correction(true);
+  EXPECT_THAT(error_of([&] {
+                trainer_config(recipe, {}, {100, 500}, 1, 0);
+              }),
+              HasSubstr("training.optimizer.no_bias_correction"));
+  recipe.mutable_training()->mutable_optimizer()->set_no_bias_correction(false);
+  recipe.mutable_training()->set_clip_variable_norm(10);
+  EXPECT_THAT(error_of([&] {
+                trainer_config(recipe, {}, {100, 500}, 1, 0);
+              }),
+              HasSubstr("training.clip_variable_norm"));
 }
 
 TEST(TrainerConfig, MixupAndAWarmUpThatStartsAnywhere) {

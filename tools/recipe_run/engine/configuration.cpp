@@ -56,6 +56,8 @@ void write_optimizer(JsonWriter& json, const v1::Training& training,
   const v1::Optimizer& o = training.optimizer();
   require(o.layerwise_lr_decay() == 0,
           "training.optimizer.layerwise_lr_decay is not offered by this engine");
+  require(!o.no_bias_correction(),
+          "training.optimizer.no_bias_correction is not offered by this engine");
   json.key("optimizer")
       .begin_object()
       .field("name", o.name())
@@ -225,6 +227,8 @@ std::string model_config(const v1::Model& model) {
 
 std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>& variables,
                            const Length& length, uint64_t seed, int64_t batch, uint32_t devices) {
+  require(recipe.training().clip_variable_norm() == 0,
+          "training.clip_variable_norm is not offered by this engine yet");
   const v1::Training& t = recipe.training();
   JsonWriter json;
   json.begin_object();
