@@ -98,6 +98,15 @@ TEST_F(CliTest, ExitCodes) {
   EXPECT_EQ(call({"plan", "toy/run"}), 8);
 }
 
+TEST_F(CliTest, FewerSeedsAreNotAModification) {
+  EXPECT_EQ(run({"--seeds", "1"}), 0);
+  EXPECT_EQ(toy_.starts, 1);
+  EXPECT_THAT(out_, ::testing::Not(HasSubstr("NOT COMPARABLE")));
+  EXPECT_EQ(run({"--emulate-devices", "8"}), 2);
+  EXPECT_THAT(err_, HasSubstr("cannot emulate 8 devices"));
+  EXPECT_EQ(run({"--emulate-devices", "1"}), 2);
+}
+
 TEST_F(CliTest, ATamperedRecordIsRefused) {
   EXPECT_EQ(run(), 0);
   const fs::path folder = fs::directory_iterator(root_ / "runs")->path().filename() == ".lock"

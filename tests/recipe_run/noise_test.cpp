@@ -68,6 +68,12 @@ TEST(NoiseGate, SpreadRepeatsAndHost) {
   EXPECT_EQ(worst(host_checks({0, 0.005, 0})), NoiseLevel::kWarn);
   EXPECT_EQ(worst(host_checks({0, 0, 0.5})), NoiseLevel::kWarn);
   EXPECT_TRUE(host_checks({}).empty());
+  // Waiting for a CPU counts as far as others can have caused it.
+  EXPECT_EQ(worst(host_checks({0, 0, 0.0, 0.9})), NoiseLevel::kQuiet) << "our own threads";
+  EXPECT_EQ(worst(host_checks({0, 0, 0.5, 0.3})), NoiseLevel::kBlock) << "a CPU burner";
+  EXPECT_EQ(probe_check(std::vector<double>{1.0, 1.005}).level, NoiseLevel::kQuiet);
+  EXPECT_EQ(probe_check(std::vector<double>{1.0, 1.02}).level, NoiseLevel::kWarn);
+  EXPECT_EQ(probe_check(std::vector<double>{1.04, 1.0}).level, NoiseLevel::kBlock);
 }
 
 TEST(NoiseGate, TheilSenIgnoresOutliers) {

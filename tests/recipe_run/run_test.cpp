@@ -60,6 +60,8 @@ class RunTest : public ::testing::Test {
     RunOptions options;
     options.runs = root_ / runs;
     options.benches = benches_;
+    options.top_up = top_up_;
+    options.emulate_devices = emulate_;
     return run_recipe(recipe(sets), options, driver, progress, stop_);
   }
   Measurements measured(const fs::path& folder) { return RunRecord::open(folder).measurements(); }
@@ -69,6 +71,8 @@ class RunTest : public ::testing::Test {
   Toy toy_;
   std::atomic<bool> stop_{false};
   bool benches_ = true;
+  bool top_up_ = false;
+  uint32_t emulate_ = 0;
 };
 
 TEST_F(RunTest, TrainsEvaluatesMeasuresAndRecords) {
@@ -188,8 +192,116 @@ TEST_F(RunTest, FailuresAreRecordedAndTheRestGoesOn) {
   EXPECT_THAT(rows[0].note, HasSubstr("1 of 2 trials failed"));
   const Measurements oom = measured(run("oom", {"bench.infer.batch=[8, 13]"}).folder);
   ASSERT_EQ(oom.benches.size(), 2u);
-  EXPECT_EQ(oom.benches[0].failure, "out of memory");
+  EXPECT_EQ(oom.benches[0].failure, "does not fit into memory");
   EXPECT_EQ(oom.benches[1].failure, "");
+}
+
+TEST_F(RunTest, AMissingRepeatIsMeasuredAgain) {
+  const RunOutcome first = run();
+  for (const char* repeat : {"bench/infer-d1-b1/rep-1", "bench/infer-d1-b8/rep-3"}) {
+    fs::remove_all(first.folder / repeat);
+    run();
+    EXPECT_TRUE(fs::exists(first.folder / repeat / "result.json")) << repeat;
+  }
+}
+
+TEST_F(RunTest, ConfigurationsForMoreDevicesWaitForThem) {
+  const std::vector<std::string> sets = {"bench.infer.devices=[1, 2]"};
+  EXPECT_EQ(measured(run("runs", sets).folder).benches.size(), 2u);
+  const int batches = toy_.batches;
+  run("runs", sets);
+  EXPECT_EQ(toy_.batches, batches) << "nothing is left that one device can do";
+  toy_.devices = 2;
+  EXPECT_EQ(measured(run("runs", sets).folder).benches.size(), 4u);
+}
+
+// A full disk, missing data: no result of the measurement, and gone tomorrow.
+TEST_F(RunTest, WhatTheSurroundingsSpoilIsNotRecordedAsAResult) {
+  toy_.disk_full = true;
+  try {
+    run();
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), Exit::kCrashed);
+    EXPECT_THAT(error.what(), HasSubstr("the disk is full"));
+  }
+  toy_.disk_full = false;
+  const RunOutcome outcome = run();
+  EXPECT_EQ(outcome.exit, Exit::kOk);
+  const Measurements m = measured(outcome.folder);
+  ASSERT_EQ(m.benches.size(), 2u);
+  for (const BenchResult& b : m.benches) {
+    EXPECT_EQ(b.failure, "");
+    EXPECT_EQ(b.repeats.size(), 7u);
+  }
+  EXPECT_EQ(toy_.starts, 2) << "the trials were kept";
+}
+
+TEST_F(RunTest, TheProbeTellsOfAMachineThatChanges) {
+  const auto check = [&](const fs::path& folder) {
+    for (const NoiseCheck& c : measured(folder).benches[0].noise) {
+      if (c.name == "A/A probe") return c.level;
+    }
+    ADD_FAILURE() << "no probe";
+    return NoiseLevel::kQuiet;
+  };
+  const RunOutcome outcome = run();
+  EXPECT_EQ(check(outcome.folder), NoiseLevel::kQuiet);
+  fs::remove_all(outcome.folder / "bench/infer-d1-b1/rep-1");
+  toy_.probe_seconds *= 1.02;
+  run();
+  EXPECT_EQ(check(outcome.folder), NoiseLevel::kWarn);
+  fs::remove_all(outcome.folder / "bench/infer-d1-b1/rep-2");
+  toy_.probe_seconds *= 1.02;
+  run();
+  EXPECT_EQ(check(outcome.folder), NoiseLevel::kBlock);
+}
+
+// The published list is as wide as the margin: two trials cannot decide.
+TEST_F(RunTest, TopUpAddsTrialsWhileARowIsUndecided) {
+  benches_ = false;
+  std::string text = kRecipe;
+  const std::string old_value = "single { v: 0.930 } margin { absolute: 0.005 }";
+  const auto with_margin = [&](const std::string& margin) {
+    std::string changed = text;
+    changed.replace(changed.find(old_value), old_value.size(),
+                    "sample { v: [0.929, 0.931, 0.930] } margin { absolute: " + margin + " }");
+    write_file_atomic(root_ / "recipes/toy/run.textproto", changed);
+  };
+  top_up_ = true;
+  with_margin("0.05");
+  EXPECT_EQ(measured(run("easy").folder).trials.size(), 2u) << "decided at once";
+  with_margin("0.0001");
+  const RunOutcome hard = run("hard");
+  EXPECT_EQ(measured(hard.folder).trials.size(), 9u) << "never decided, ends at max_count";
+  const RunRecord record = RunRecord::open(hard.folder);
+  const auto& looks = record.info().look();
+  EXPECT_EQ(std::vector<uint32_t>(looks.begin(), looks.end()), (std::vector<uint32_t>{2, 6, 9}));
+  EXPECT_EQ(measured(hard.folder).level, 0.015);
+  const int starts = toy_.starts;
+  run("hard");
+  EXPECT_EQ(toy_.starts, starts) << "nothing more to do";
+}
+
+TEST_F(RunTest, EmulatedDevicesAreARunOfTheirOwn) {
+  const RunOutcome plain = run();
+  emulate_ = 8;
+  try {
+    run();
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), Exit::kUsage);
+    EXPECT_THAT(error.what(), HasSubstr("cannot emulate 8 devices"));
+  }
+  toy_.emulates = true;
+  const RunOutcome emulated = run();
+  EXPECT_EQ(toy_.emulated, 8u);
+  EXPECT_NE(plain.folder, emulated.folder);
+  const RunRecord record = RunRecord::open(emulated.folder);
+  EXPECT_EQ(record.info().evidence(), "EMULATED");
+  const Measurements m = record.measurements();
+  EXPECT_EQ(m.devices, 8u);
+  EXPECT_TRUE(m.benches.empty()) << "nothing is timed";
 }
 
 TEST_F(RunTest, WhatCannotRunLeavesNoFolder) {

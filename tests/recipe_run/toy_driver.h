@@ -22,6 +22,12 @@ struct Toy {
   int starts = 0;
   int resumes = 0;
   int batches = 0;
+  uint32_t devices = 1;
+  bool disk_full = false;        // benches of batch 8 cannot be measured now
+  double noise = 0.001;          // relative, of the accuracies
+  double probe_seconds = 0.001;  // of the A/A probe
+  bool emulates = false;
+  uint32_t emulated = 0;
 };
 
 struct Killed {};
@@ -43,7 +49,7 @@ class ToyTrial : public TrainingTrial {
             0.001};
   }
   std::map<std::string, double> evaluate(const Tick&) override {
-    return {{"accuracy", 0.93 + 0.001 * std::sin(weight_)}, {"loss", 0.2}};
+    return {{"accuracy", 0.93 + toy_.noise * std::sin(weight_)}, {"loss", 0.2}};
   }
   void save(const fs::path& file) override {
     std::string bytes(24, '\0');
@@ -79,7 +85,7 @@ class ToyBench : public BenchSession {
 class ToyDriver : public TrainerDriver {
  public:
   explicit ToyDriver(Toy& toy) : toy_(toy) {}
-  EngineInfo info() const override { return {"toy 1.0", "cpu"}; }
+  EngineInfo info() const override { return {"toy 1.0", "cpu", toy_.devices}; }
   std::string why_not(const v1::Recipe&) const override { return toy_.why_not; }
   void check(const v1::Recipe&) override {
     if (toy_.no_data) throw Error(Exit::kDataMismatch, "there is no data");
@@ -97,9 +103,15 @@ class ToyDriver : public TrainerDriver {
   }
   std::unique_ptr<BenchSession> bench(const v1::Recipe&, const BenchPoint& point,
                                       const fs::path&) override {
-    if (point.batch == 13) throw Error(Exit::kCrashed, "out of memory");
+    if (point.batch == 13) throw Failed("does not fit into memory");
+    if (point.batch == 8 && toy_.disk_full) throw Error(Exit::kCrashed, "the disk is full");
     return std::make_unique<ToyBench>(toy_, point.batch);
   }
+  void emulate(const v1::Recipe& recipe, uint32_t devices) override {
+    if (!toy_.emulates) TrainerDriver::emulate(recipe, devices);
+    toy_.emulated = devices;
+  }
+  double probe() override { return toy_.probe_seconds; }
   void cancel() override {}
 
  private:

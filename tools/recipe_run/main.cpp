@@ -1,6 +1,10 @@
+#include <filesystem>
+
 #include "tools/recipe_run/cli/app.h"
 #include "tools/recipe_run/engine/assay_driver.h"
 
 int main(int argc, char** argv) {
-  return reciperun::run_app(argc, argv, reciperun::make_assay_driver);
+  std::error_code unknown;  // without /proc repeats are measured in this process
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  return reciperun::run_app(argc, argv, reciperun::make_assay_driver, self);
 }

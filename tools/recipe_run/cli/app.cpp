@@ -19,11 +19,14 @@ constexpr char kExamples[] = R"(Examples:
   recipe-run run fashion_mnist/cnn_2conv_bn          train, measure, report; interrupted, the same command continues
   recipe-run run fashion_mnist/cnn_2conv_bn --seeds 5
                                                      two more seeds for the run that is there
+  recipe-run run fashion_mnist/cnn_2conv_bn --top-up
+                                                     more seeds only while a row is undecided
   recipe-run run fashion_mnist/cnn_2conv_bn --set training.epochs=1 --no-bench
                                                      a quick try; its rows become NOT COMPARABLE
   recipe-run run fashion_mnist/resnet18 --smoke      four steps, whatever the data: does it train at all?
   recipe-run explain fashion_mnist/cnn_2conv_bn training.optimizer
                                                      values, and the file and line that set them
+  recipe-run scaling --check                         the weak-scaling model against the published values
   recipe-run report                                  the newest run again, verdicts computed anew
 
 Exit codes: 0 every gate row reproduced or within tolerance, 1 one differs for the worse, 2 usage or recipe error,
@@ -55,12 +58,14 @@ struct Options {
   std::string format = "all";
   std::vector<std::string> sets;
   RunArguments arguments;
-  uint32_t seeds = 0;
+  RepeatArguments repeat;
   int threads = -1;
   std::string data;
   std::string documents;
   bool json = false;
   bool require = false;
+  bool check = false;
+  int devices = 4096;
 };
 
 void define_run(CLI::App& app, Options& o) {
@@ -68,8 +73,15 @@ void define_run(CLI::App& app, Options& o) {
       "run", "train, evaluate, measure, report; continues where an earlier call stopped");
   run.add_option("recipe", o.recipe, "id of a recipe, or its file")->required();
   add_set(run, o.sets);
-  run.add_option("--seeds", o.seeds, "number of trials; more than before tops the run up")
+  run.add_option("--seeds", o.arguments.seeds, "number of trials; more than before tops the run up")
       ->check(CLI::Range(1, 1000));
+  run.add_flag("--top-up", o.arguments.top_up,
+               "more trials, up to trials.max_count, while a row is undecided");
+  run.add_option(
+         "--emulate-devices", o.arguments.emulate_devices,
+         "play this many devices on one, so that accuracies published for them can be compared; "
+         "nothing is timed")
+      ->check(CLI::Range(2, 4096));
   run.add_option("--data", o.data, "folder of the converted data sets (recipe: io.data_root)");
   run.add_option("--threads", o.threads, "compute threads; 0 = every core this process may use")
       ->check(CLI::Range(0, 4096));
@@ -83,6 +95,17 @@ void define_run(CLI::App& app, Options& o) {
       ->excludes("--bench-only");
   run.add_flag("--quiet", o.arguments.quiet, "no progress bar");
   run.add_flag("--require", o.require, "rows not run or not comparable count too (exit 4)");
+}
+
+// What `run` starts for every repeat of a measurement; not for users, so it is not in the help.
+void define_bench_repeat(CLI::App& app, Options& o) {
+  CLI::App& repeat = *app.add_subcommand("bench-repeat", "one repeat of a measurement")->group("");
+  repeat.add_option("run", o.repeat.folder)->required();
+  repeat.add_option("--bench", o.repeat.task.bench)->required();
+  repeat.add_option("--devices", o.repeat.task.devices)->required();
+  repeat.add_option("--batch", o.repeat.task.batch)->required();
+  repeat.add_option("--repeat", o.repeat.task.repeat)->required();
+  repeat.add_option("--checkpoint", o.repeat.checkpoint);
 }
 
 void define(CLI::App& app, Options& o) {
@@ -106,6 +129,7 @@ void define(CLI::App& app, Options& o) {
   plan.add_option("recipe", o.recipe, "id of a recipe, or its file")->required();
   add_set(plan, o.sets);
   define_run(app, o);
+  define_bench_repeat(app, o);
   CLI::App& report =
       *app.add_subcommand("report", "verdicts of a run, computed anew from what was measured");
   report.add_option("run", o.run, "folder or id of a run; default: the newest");
@@ -114,26 +138,34 @@ void define(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"all", "text", "markdown", "json", "html"}))
       ->capture_default_str();
   report.add_flag("--require", o.require, "rows not run or not comparable count too (exit 4)");
+  CLI::App& scaling = *app.add_subcommand(
+      "scaling",
+      "what 8 to 4,096 devices would do, by a cost model calibrated on the published tables");
+  scaling.add_flag(
+      "--check", o.check,
+      "predicted, published and error of every published scaling value, and of values the "
+      "constants were not fitted to");
+  scaling.add_option("--devices", o.devices, "forecast up to this many")
+      ->check(CLI::Range(8, 4096))
+      ->capture_default_str();
   app.add_subcommand("probe", "what this machine is")->add_flag("--json", o.json, "as JSON");
 }
 
 int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_driver) {
   const std::string name = app.get_subcommands().at(0)->get_name();
   if (name == "probe") return probe_machine(o.json);
+  if (name == "bench-repeat") return bench_repeat_command(o.repeat, make_driver);
   if (name == "report") return report_command(o.arguments.runs, o.run, o.format, o.require);
   const fs::path root = recipes_root(o.recipes);
   if (name == "list") return list_recipes(root, make_driver);
   if (name == "verify-sources") return verify_sources_command(root, o.documents);
   if (name == "lint-sources") return lint_sources_command(root);
+  if (name == "scaling") return scaling_command(root, o.check, o.devices);
   if (name == "explain") return explain_recipe(root, o.recipe, o.path, o.sets);
   if (name == "plan") return plan_recipe(root, o.recipe, o.sets);
   o.arguments.recipe = o.recipe;
   o.arguments.sets = o.sets;
   o.arguments.require = o.require;
-  if (o.seeds > 0) {
-    o.arguments.sets.push_back("trials.count=" + std::to_string(o.seeds));
-    o.arguments.sets.push_back("trials.max_count=1000");
-  }
   if (!o.data.empty()) o.arguments.sets.push_back("io.data_root=" + o.data);
   if (o.threads >= 0) o.arguments.sets.push_back("io.threads=" + std::to_string(o.threads));
   return run_command(root, o.arguments, make_driver);
@@ -141,9 +173,11 @@ int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_dr
 
 }  // namespace
 
-int run_app(int argc, const char* const* argv, const DriverFactory& make_driver) {
+int run_app(int argc, const char* const* argv, const DriverFactory& make_driver,
+            const std::filesystem::path& program) {
   CLI::App app(kIntroduction, "recipe-run");
   Options options;
+  options.arguments.measuring_program = program;
   define(app, options);
   try {
     app.parse(argc, argv);

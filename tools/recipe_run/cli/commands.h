@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/recipe_run/run/bench_runner.h"
 #include "tools/recipe_run/run/trainer_driver.h"
 
 namespace reciperun {
@@ -33,13 +34,30 @@ struct RunArguments {
   bool quiet = false;
   bool require = false;
   bool smoke = false;  // a few steps only; no benches
+  uint32_t seeds = 0;  // number of trials; 0 = the recipe's
+  bool top_up = false;
+  uint32_t emulate_devices = 0;  // 0 = none
+  // What measures every repeat in a process of its own; "" = this process.
+  fs::path measuring_program;
 };
 int run_command(const fs::path& root, const RunArguments& arguments,
                 const DriverFactory& make_driver);
+
+// One repeat of a bench of the run in `folder`, for the process that `run` starts for it.
+struct RepeatArguments {
+  std::string folder;
+  BenchTask task;
+  std::string checkpoint;
+};
+int bench_repeat_command(const RepeatArguments& arguments, const DriverFactory& make_driver);
 
 // `run`: a folder, a run's id below `runs`, or "" for the newest run.
 int report_command(const std::string& runs, const std::string& run, const std::string& format,
                    bool require);
 int probe_machine(bool json);
+
+// `check`: the published scaling values, predicted and as printed; else forecasts from 8 to
+// `devices`.
+int scaling_command(const fs::path& root, bool check, int devices);
 
 }  // namespace reciperun

@@ -58,10 +58,19 @@ int report_not_run(const v1::Recipe& recipe, const std::string& why) {
   return static_cast<int>(Exit::kNotRun);
 }
 
+// What the options change of the recipe. `--seeds`: so many trials, and no lower limit for the top-up
+// than before.
 std::vector<std::string> all_sets(const RecipeFile& file, const RunArguments& arguments) {
-  if (!arguments.smoke) return arguments.sets;
-  std::vector<std::string> sets = smoke_sets(load_recipe(file, arguments.sets).recipe);
-  sets.insert(sets.begin(), arguments.sets.begin(), arguments.sets.end());
+  std::vector<std::string> sets = arguments.sets;
+  if (arguments.seeds > 0) {
+    const uint32_t limit = load_recipe(file, sets).recipe.trials().max_count();
+    sets.push_back("trials.count=" + std::to_string(arguments.seeds));
+    if (limit > 0 && arguments.seeds > limit)
+      sets.push_back("trials.max_count=" + std::to_string(arguments.seeds));
+  }
+  if (!arguments.smoke) return sets;
+  const std::vector<std::string> smoke = smoke_sets(load_recipe(file, sets).recipe);
+  sets.insert(sets.end(), smoke.begin(), smoke.end());
   return sets;
 }
 
@@ -87,6 +96,9 @@ int run_command(const fs::path& root, const RunArguments& arguments,
   options.fresh = arguments.fresh;
   options.benches = !arguments.no_bench && !arguments.smoke;
   options.trials = !arguments.bench_only;
+  options.top_up = arguments.top_up;
+  options.emulate_devices = arguments.emulate_devices;
+  options.measuring_program = arguments.measuring_program;
   watch_signals();
   const RunOutcome outcome = run_recipe(resolved, options, *driver, progress, stop_requested);
   RunRecord record = RunRecord::open(outcome.folder);
@@ -97,6 +109,16 @@ int run_command(const fs::path& root, const RunArguments& arguments,
       "\n" + console_report(report) + "\nreport: " + (folder / "report.html").string() + "\n";
   std::fwrite(text.data(), 1, text.size(), stdout);
   return static_cast<int>(more_urgent(outcome.exit, report.exit));
+}
+
+int bench_repeat_command(const RepeatArguments& arguments, const DriverFactory& make_driver) {
+  const RunRecord record = RunRecord::open(arguments.folder);
+  const auto driver = make_driver(record.recipe().io().threads());
+  const std::atomic<bool> never{
+      false};  // a signal ends this process; its repeat has no result then
+  measure_repeat(record, arguments.task, arguments.checkpoint, *driver, never,
+                 [](double) { return true; });
+  return 0;
 }
 
 }  // namespace reciperun

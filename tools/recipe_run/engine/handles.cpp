@@ -33,7 +33,7 @@ void raise(assay_status status, assay_error* error, Exit caller_fault) {
     hint = string(info.hint);
   }
   assay_error_free(error);
-  if (status == ASSAY_E_NONFINITE) throw Failed(message, hint);
+  if (status == ASSAY_E_NONFINITE || status == ASSAY_E_OOM_DEVICE) throw Failed(message, hint);
   throw Error(exit_of(status, caller_fault), message, hint);
 }
 

@@ -1,14 +1,18 @@
 #include "tools/recipe_run/run/bench_runner.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <numeric>
+#include <optional>
+#include <set>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/run_record/json_file.h"
 #include "tools/recipe_run/run_record/machine.h"
 #include "tools/recipe_run/run_record/step_log.h"
+#include "tools/recipe_run/verdict/expectation.h"
 
 namespace reciperun {
 namespace {
@@ -16,31 +20,98 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr size_t kFewestSteps = 8;  // fewer carry no noise statistics
 
-struct Task {
-  const v1::Bench* bench;
-  uint32_t devices;
-  uint32_t batch;
-  uint32_t repeat;
-  fs::path folder;
-};
+fs::path folder_of(const RunRecord& record, const BenchTask& t) {
+  return record.repeat_folder(t.bench, t.devices, t.batch, t.repeat);
+}
 
-std::vector<Task> open_tasks(const BenchJob& job) {
-  std::vector<Task> tasks;
+std::string configuration_of(const BenchTask& t) {
+  std::string text = "bench " + t.bench + ", batch " + std::to_string(t.batch);
+  return t.devices > 1 ? text + ", " + std::to_string(t.devices) + " devices" : text;
+}
+
+std::string title_of(const BenchTask& t) {
+  return configuration_of(t) + ", repeat " + std::to_string(t.repeat);
+}
+
+void check_stop(const std::atomic<bool>& stop) {
+  if (stop.load()) throw Error(Exit::kInterrupted, "stopped while measuring");
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Seconds of the warm-up steps.
+double warm_up(BenchSession& session, const v1::Bench& bench, const std::atomic<bool>& stop) {
+  const auto start = Clock::now();
+  for (uint32_t i = 0; i < bench.warmup_steps(); ++i) {
+    check_stop(stop);
+    session.run_batch();
+    // A slow configuration must not spend longer warming up than measuring.
+    if (bench.max_seconds() > 0 && i >= 2 && seconds_since(start) > bench.max_seconds() / 2) break;
+  }
+  return seconds_since(start);
+}
+
+std::vector<double> time_steps(BenchSession& session, const v1::Bench& bench,
+                               const std::atomic<bool>& stop, const Tick& tick) {
+  const auto start = Clock::now();
+  std::vector<double> seconds;
+  while (seconds.size() < bench.measure_steps()) {
+    check_stop(stop);
+    seconds.push_back(session.run_batch());
+    if (bench.max_seconds() > 0 && seconds_since(start) > bench.max_seconds() &&
+        seconds.size() >= kFewestSteps)
+      break;
+    tick(static_cast<double>(seconds.size()) / bench.measure_steps());
+  }
+  return seconds;
+}
+
+void write_steps(const fs::path& folder, const std::vector<double>& seconds) {
+  fs::remove(folder / "steps.bin");  // of a repeat that was cut short
+  StepLog log(folder / "steps.bin", 1, -1);
+  for (const double s : seconds) log.append({&s, 1});
+  log.sync();
+}
+
+void measure(const v1::Bench& bench, TrainerDriver& driver, BenchSession& session,
+             const fs::path& folder, const std::atomic<bool>& stop, const Tick& tick,
+             record::BenchRepeat& out) {
+  out.set_warmup_seconds(warm_up(session, bench, stop));
+  const double before = driver.probe();
+  const HostWatch host;
+  const std::vector<double> seconds = time_steps(session, bench, stop, tick);
+  const HostWindow window = host.result();
+  out.set_probe_before(before);
+  out.set_probe_after(driver.probe());
+  write_steps(folder, seconds);
+  out.set_items_per_second(
+      rate_of(bench.rate(), seconds, static_cast<double>(session.items_per_batch())));
+  out.set_steps(static_cast<uint32_t>(seconds.size()));
+  out.set_stolen_cpu(window.steal);
+  out.set_cgroup_throttled(window.throttled);
+  out.set_foreign_cpu(window.foreign_cpu);
+  out.set_cpu_pressure(window.pressure);
+}
+
+}  // namespace
+
+std::vector<BenchTask> open_bench_tasks(const RunRecord& record, uint32_t devices_available) {
+  std::vector<BenchTask> tasks;
+  const auto& benches = record.recipe().bench();
   uint32_t most_repeats = 0;
-  for (const v1::Bench& bench : job.record.recipe().bench())
-    most_repeats = std::max(most_repeats, bench.repeats());
+  for (const v1::Bench& bench : benches) most_repeats = std::max(most_repeats, bench.repeats());
   for (uint32_t repeat = 1; repeat <= most_repeats; ++repeat) {
-    for (const v1::Bench& bench : job.record.recipe().bench()) {
+    for (const v1::Bench& bench : benches) {
       if (repeat > bench.repeats()) continue;
-      const int counts = std::max(bench.devices_size(), 1);
-      for (int c = 0; c < counts; ++c) {
-        const uint32_t d = bench.devices().empty() ? 1 : bench.devices(c);
+      for (int c = 0; c < std::max(bench.devices_size(), 1); ++c) {
+        const uint32_t devices = bench.devices().empty() ? 1 : bench.devices(c);
+        if (devices > devices_available) continue;
         for (const uint32_t batch : bench.batch()) {
-          const fs::path folder = job.record.repeat_folder(bench.id(), d, batch, repeat);
+          const BenchTask task{bench.id(), devices, batch, repeat};
           std::error_code ignored;
-          const bool done = fs::exists(folder / "result.json", ignored);
-          if (d <= job.devices_available && !done)
-            tasks.push_back({&bench, d, batch, repeat, folder});
+          if (!fs::exists(folder_of(record, task) / "result.json", ignored)) tasks.push_back(task);
         }
       }
     }
@@ -48,59 +119,28 @@ std::vector<Task> open_tasks(const BenchJob& job) {
   return tasks;
 }
 
-std::string task_title(const Task& task) {
-  std::string text = task.bench->mode() == v1::Bench::TRAIN ? "training" : "inference";
-  return text + " batch " + std::to_string(task.batch) + ", repeat " + std::to_string(task.repeat);
-}
-
-void check_stop(const BenchJob& job) {
-  if (job.stop.load()) throw Error(Exit::kInterrupted, "stopped while measuring");
-}
-
-// Measures one repeat. `tick` is told the fraction done.
-record::BenchRepeat measure(const Task& task, const BenchJob& job, TrainerDriver& driver,
-                            const Tick& tick) {
-  const v1::Bench& bench = *task.bench;
-  const auto session =
-      driver.bench(job.record.recipe(), {bench, task.devices, task.batch}, job.checkpoint);
-  const auto warm = Clock::now();
-  const auto seconds_since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
-  for (uint32_t i = 0; i < bench.warmup_steps(); ++i) {
-    check_stop(job);
-    session->run_batch();
-    // A slow configuration must not spend longer warming up than measuring.
-    if (bench.max_seconds() > 0 && i >= 2 && seconds_since(warm) > bench.max_seconds() / 2) break;
+void measure_repeat(const RunRecord& record, const BenchTask& task, const fs::path& checkpoint,
+                    TrainerDriver& driver, const std::atomic<bool>& stop, const Tick& tick) {
+  const v1::Bench* bench = find_bench(record.recipe(), task.bench);
+  if (bench == nullptr)
+    throw Error(Exit::kUsage, "the recipe of this run has no bench '" + task.bench + "'");
+  const fs::path folder = folder_of(record, task);
+  create_folders(folder);
+  record::BenchRepeat result;
+  try {
+    const auto session =
+        driver.bench(record.recipe(), {*bench, task.devices, task.batch}, checkpoint);
+    measure(*bench, driver, *session, folder, stop, tick, result);
+  } catch (const Failed& error) {
+    result.Clear();
+    result.set_failure(error.what());
   }
-  record::BenchRepeat out;
-  out.set_warmup_seconds(seconds_since(warm));
-  const HostWatch host;
-  const auto start = Clock::now();
-  std::vector<double> seconds;
-  while (seconds.size() < bench.measure_steps()) {
-    check_stop(job);
-    seconds.push_back(session->run_batch());
-    const double spent = seconds_since(start);
-    if (bench.max_seconds() > 0 && spent > bench.max_seconds() && seconds.size() >= kFewestSteps)
-      break;
-    tick(static_cast<double>(seconds.size()) / bench.measure_steps());
-  }
-  const HostWindow window = host.result();
-  fs::remove(task.folder / "steps.bin");  // of a repeat that was cut short
-  StepLog log(task.folder / "steps.bin", 1, -1);
-  for (const double s : seconds) log.append({&s, 1});
-  log.sync();
-  out.set_items_per_second(
-      rate_of(bench.rate(), seconds, static_cast<double>(session->items_per_batch())));
-  out.set_steps(static_cast<uint32_t>(seconds.size()));
-  out.set_stolen_cpu(window.steal);
-  out.set_cgroup_throttled(window.throttled);
-  out.set_foreign_cpu(window.foreign_cpu);
-  return out;
+  result.set_bench(task.bench);
+  result.set_devices(task.devices);
+  result.set_batch(task.batch);
+  result.set_repeat(task.repeat);
+  write_json(folder / "result.json", result);
 }
-
-}  // namespace
 
 double rate_of(v1::Bench::Rate rate, std::span<const double> step_seconds, double items_per_batch) {
   const double n = static_cast<double>(step_seconds.size());
@@ -124,33 +164,35 @@ double rate_of(v1::Bench::Rate rate, std::span<const double> step_seconds, doubl
   return n * items_per_batch / time_of(step_seconds);
 }
 
-void run_benches(const BenchJob& job, TrainerDriver& driver, Progress& progress) {
-  const std::vector<Task> tasks = open_tasks(job);
+void run_benches(const std::vector<BenchTask>& tasks, const MeasureRepeat& measure,
+                 const std::atomic<bool>& stop, Progress& progress) {
   if (tasks.empty()) return;
   progress.begin("measuring");
+  std::optional<Error> first_failure;
+  std::set<std::string> left;  // configurations that cannot be measured now
   for (size_t i = 0; i < tasks.size(); ++i) {
-    const Task& task = tasks[i];
+    const BenchTask& task = tasks[i];
+    if (left.contains(configuration_of(task))) continue;
+    check_stop(stop);
     const Tick tick = [&](double fraction) {
       progress.update((static_cast<double>(i) + fraction) / static_cast<double>(tasks.size()),
-                      task_title(task));
+                      title_of(task));
       return true;
     };
     tick(0);
-    record::BenchRepeat result;
     try {
-      result = measure(task, job, driver, tick);
+      measure(task, tick);
     } catch (const Error& error) {
       if (error.exit_code() == Exit::kInterrupted) throw;
-      result.set_failure(error.what());
-      progress.note(task_title(task) + " failed: " + error.what());
+      left.insert(configuration_of(task));
+      progress.note(title_of(task) + ": " + error.what());
+      if (!first_failure) first_failure = error;
     }
-    result.set_bench(task.bench->id());
-    result.set_devices(task.devices);
-    result.set_batch(task.batch);
-    result.set_repeat(task.repeat);
-    write_json(task.folder / "result.json", result);
   }
-  progress.end(std::to_string(tasks.size()) + " measurements done");
+  progress.end(left.empty()
+                   ? std::to_string(tasks.size()) + " measurements done"
+                   : std::to_string(left.size()) + " configurations could not be measured");
+  if (first_failure) throw *first_failure;
 }
 
 }  // namespace reciperun

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "tools/recipe_run/run/progress.h"
 #include "tools/recipe_run/run/trainer_driver.h"
@@ -10,16 +13,32 @@
 
 namespace reciperun {
 
-struct BenchJob {
-  const RunRecord& record;
-  fs::path checkpoint;             // trained weights for inference, "" for fresh ones
-  uint32_t devices_available = 1;  // configurations that need more are left out
-  std::atomic<bool>& stop;         // set by a signal: Error kInterrupted before the next batch
+// One repeat of one configuration.
+struct BenchTask {
+  std::string bench;  // id
+  uint32_t devices = 1;
+  uint32_t batch = 1;
+  uint32_t repeat = 1;
 };
 
-// Repeats that have their result.json are not run again. A configuration that fails is recorded as
-// failed, and the others go on.
-void run_benches(const BenchJob& job, TrainerDriver& driver, Progress& progress);
+// The repeats that have no result yet, in the order in which they are to be measured; without those
+// that need more devices than there are.
+std::vector<BenchTask> open_bench_tasks(const RunRecord& record, uint32_t devices_available);
+
+// Measures `task` in this process and leaves steps.bin and result.json in its folder. A Failed of
+// the measurement is its result; every other failure is raised and leaves no result. `checkpoint`:
+// trained weights for inference, "" for fresh ones. `stop`: Error kInterrupted before the next
+// batch.
+void measure_repeat(const RunRecord& record, const BenchTask& task, const fs::path& checkpoint,
+                    TrainerDriver& driver, const std::atomic<bool>& stop, const Tick& tick);
+
+// Has one repeat measured, here or in a process of its own (repeat_process.h).
+using MeasureRepeat = std::function<void(const BenchTask& task, const Tick& tick)>;
+
+// Measures what is open. A configuration whose repeat raises is left, the others go on, and the
+// first failure is raised at the end: the same call later measures what is missing.
+void run_benches(const std::vector<BenchTask>& tasks, const MeasureRepeat& measure,
+                 const std::atomic<bool>& stop, Progress& progress);
 
 // Throughput of one repeat by the bench's rate definition.
 double rate_of(v1::Bench::Rate rate, std::span<const double> step_seconds, double items_per_batch);

@@ -3,9 +3,12 @@
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/run/bench_runner.h"
+#include "tools/recipe_run/run/repeat_process.h"
 #include "tools/recipe_run/run/trial_runner.h"
 #include "tools/recipe_run/run_record/json_file.h"
 #include "tools/recipe_run/run_record/machine.h"
+#include "tools/recipe_run/statistics/sequential.h"
+#include "tools/recipe_run/verdict/rows.h"
 
 namespace reciperun {
 namespace {
@@ -14,13 +17,15 @@ RunRecord open_or_create(const ResolvedRecipe& resolved, const RunOptions& optio
                          TrainerDriver& driver, Progress& progress, bool& checked) {
   std::vector<std::string> skipped;
   const std::optional<fs::path> found =
-      options.fresh ? std::nullopt : find_run(options.runs, resolved, skipped);
+      options.fresh ? std::nullopt
+                    : find_run(options.runs, resolved, options.emulate_devices, skipped);
   for (const std::string& why : skipped) progress.note("skipped: " + why);
   const record::Machine machine = capture_machine();
   if (!found) {
     driver.check(resolved.recipe);  // first, so that what cannot run leaves no folder behind
     checked = true;
-    return RunRecord::create(options.runs, resolved, machine, driver.info().engine);
+    return RunRecord::create(options.runs, resolved, machine, driver.info().engine,
+                             options.emulate_devices);
   }
   RunRecord run = RunRecord::open(*found);
   remove_unfinished(run.folder());
@@ -33,11 +38,11 @@ RunRecord open_or_create(const ResolvedRecipe& resolved, const RunOptions& optio
   return run;
 }
 
-// Trains the trials that lack a result.
-void run_trials(const RunRecord& run, const ResolvedRecipe& resolved, const RunOptions& options,
-                TrainerDriver& driver, Progress& progress, std::atomic<bool>& stop) {
-  const v1::Trials& trials = resolved.recipe.trials();
-  const std::vector<uint64_t> seeds = trial_seeds(trials, trials.count());
+// Trains those of the first `count` trials that lack a result.
+void run_trials(const RunRecord& run, const ResolvedRecipe& resolved, uint32_t count,
+                const RunOptions& options, TrainerDriver& driver, Progress& progress,
+                std::atomic<bool>& stop) {
+  const std::vector<uint64_t> seeds = trial_seeds(resolved.recipe.trials(), count);
   for (size_t i = 0; i < seeds.size(); ++i) {
     if (stop.load()) throw Error(Exit::kInterrupted, "stopped before " + trial_name(seeds[i]));
     const std::string title =
@@ -53,22 +58,47 @@ void run_trials(const RunRecord& run, const ResolvedRecipe& resolved, const RunO
   }
 }
 
+uint32_t finished_trials(const RunRecord& run) {
+  return static_cast<uint32_t>(run.measurements().trials.size());
+}
+
+// A row that more trials could decide, or "".
+std::string undecided_row(const RunRecord& run) {
+  for (const Row& row : make_rows(run.recipe(), run.measurements())) {
+    if (row.judgement.more_runs_help) return row.id;
+  }
+  return "";
+}
+
+// Trains `count` trials, and with `top_up` the further looks of the plan while a row is undecided.
+// Every look at the results is recorded: it spends part of the error that all of them share.
+void run_looks(RunRecord& run, const ResolvedRecipe& resolved, const RunOptions& options,
+               TrainerDriver& driver, Progress& progress, std::atomic<bool>& stop) {
+  const v1::Trials& trials = resolved.recipe.trials();
+  for (const uint32_t count : planned_looks(trials.count(), trials.max_count())) {
+    run_trials(run, resolved, count, options, driver, progress, stop);
+    run.add_look(finished_trials(run));
+    const std::string undecided = options.top_up ? undecided_row(run) : "";
+    if (undecided.empty()) return;
+    if (count < trials.max_count())
+      progress.note("row '" + undecided + "' is undecided after " + std::to_string(count) +
+                    " trials: topping up");
+  }
+}
+
 // Whether any trial or bench has still to be run, so that nothing slow is checked or built for a
 // mere report.
-bool has_work(const RunRecord& run, const ResolvedRecipe& resolved, const RunOptions& options) {
+bool has_work(const RunRecord& run, const ResolvedRecipe& resolved, const RunOptions& options,
+              uint32_t devices) {
+  const v1::Trials& trials = resolved.recipe.trials();
   std::error_code ignored;
-  for (const uint64_t seed :
-       trial_seeds(resolved.recipe.trials(), resolved.recipe.trials().count())) {
+  for (const uint64_t seed : trial_seeds(trials, trials.count())) {
     if (options.trials && !fs::exists(run.trial_folder(seed) / "metrics.json", ignored))
       return true;
   }
-  for (const v1::Bench& bench : resolved.recipe.bench()) {
-    for (const uint32_t batch : bench.batch()) {
-      const fs::path last = run.repeat_folder(bench.id(), 1, batch, bench.repeats());
-      if (options.benches && !fs::exists(last / "result.json", ignored)) return true;
-    }
-  }
-  return false;
+  if (options.benches && !open_bench_tasks(run, devices).empty()) return true;
+  return options.trials && options.top_up && finished_trials(run) < trials.max_count() &&
+         !undecided_row(run).empty();
 }
 
 // The last checkpoint of some trial, "" if there is none.
@@ -111,9 +141,15 @@ RunOutcome run_recipe(const ResolvedRecipe& resolved, const RunOptions& options,
   require_concrete(resolved);
   create_folders(options.runs);
   const FileLock lock(options.runs / ".lock", "'" + options.runs.string() + "'");
+  // What one device plays is not timed as if it were several.
+  const bool benches = options.benches && options.emulate_devices == 0;
+  if (options.emulate_devices > 0) driver.emulate(resolved.recipe, options.emulate_devices);
+  const uint32_t devices = driver.info().devices;
   bool checked = false;
   RunRecord run = open_or_create(resolved, options, driver, progress, checked);
-  if (!has_work(run, resolved, options)) {
+  RunOptions todo = options;
+  todo.benches = benches;
+  if (!has_work(run, resolved, todo, devices)) {
     const std::vector<std::string> failures = recorded_failures(run);
     for (const std::string& failure : failures) progress.note(failure);
     return outcome_of(run, failures);
@@ -122,9 +158,17 @@ RunOutcome run_recipe(const ResolvedRecipe& resolved, const RunOptions& options,
   run.set_status("running");
   progress.note("run " + run.info().id());
   try {
-    if (options.trials) run_trials(run, resolved, options, driver, progress, stop);
-    if (options.benches)
-      run_benches({run, any_checkpoint(run, resolved), 1, stop}, driver, progress);
+    if (options.trials) run_looks(run, resolved, options, driver, progress, stop);
+    if (benches) {
+      const fs::path checkpoint = any_checkpoint(run, resolved);
+      const MeasureRepeat here = [&](const BenchTask& task, const Tick& tick) {
+        measure_repeat(run, task, checkpoint, driver, stop, tick);
+      };
+      const fs::path& program = options.measuring_program;
+      run_benches(open_bench_tasks(run, devices),
+                  program.empty() ? here : in_own_process(program, run, checkpoint, stop), stop,
+                  progress);
+    }
   } catch (const Error& error) {
     try {
       run.set_status(error.exit_code() == Exit::kInterrupted ? "interrupted" : "failed");

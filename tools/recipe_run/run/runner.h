@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "tools/recipe_run/run/bench_runner.h"
 #include "tools/recipe_run/run/progress.h"
 #include "tools/recipe_run/run/trainer_driver.h"
 #include "tools/recipe_run/run_record/record.h"
@@ -16,6 +17,12 @@ struct RunOptions {
   bool benches = true;
   bool trials = true;
   double checkpoint_seconds = 30;
+  // More trials, up to the recipe's max_count, while a row over trials is undecided.
+  bool top_up = false;
+  uint32_t emulate_devices = 0;  // 0 = none
+  // Program that measures every repeat in a process of its own (repeat_process.h); "" = measure
+  // here.
+  fs::path measuring_program;
 };
 
 struct RunOutcome {

@@ -15,12 +15,14 @@
 #include "recipes/recipe.pb.h"
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/file.h"
+#include "tools/recipe_run/run/machine_probe.h"
 
 namespace reciperun {
 
 struct EngineInfo {
-  std::string engine;  // name and version, "assay 0.1.0"
-  std::string device;  // "cpu", "NVIDIA H200"; "" = the machine's own title serves
+  std::string engine;    // name and version, "assay 0.1.0"
+  std::string device;    // "cpu", "NVIDIA H200"; "" = the machine's own title serves
+  uint32_t devices = 1;  // that one training or bench can use here
 };
 
 struct StepResult {
@@ -110,6 +112,10 @@ class TrainerDriver {
                     recipe.id() + "'",
                 "without --emulate-devices the rows published for one device can be run");
   }
+
+  // The A/A probe: seconds of a fixed piece of work on what measures, the best of a fifth of a
+  // second.
+  virtual double probe() { return probe_seconds(); }
 
   // From a signal watcher's thread: makes the running call return soon with kInterrupted, or finish
   // its step.

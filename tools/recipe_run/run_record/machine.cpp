@@ -213,6 +213,10 @@ HostWatch::Counters HostWatch::read() const {
     now.periods = std::atof(periods.c_str());
     now.throttled = std::atof(field_of(throttle, "nr_throttled", ' ').c_str());
   }
+  // "some avg10=0.00 avg60=0.00 avg300=0.00 total=123456", microseconds
+  const std::string pressure = slurp(root_ / "proc/pressure/cpu");
+  if (const size_t total = pressure.find("total="); total != std::string::npos)
+    now.waiting = 1e-6 * std::atof(pressure.c_str() + total + 6);
   now.cpus = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
   return now;
 }
@@ -227,6 +231,7 @@ HostWindow HostWatch::result() const {
     const double foreign = (now.busy - start_.busy - (now.own - start_.own)) / cpu_seconds;
     out.foreign_cpu = std::max(0.0, foreign);
   }
+  if (now.waiting >= 0) out.pressure = (now.waiting - start_.waiting) / wall;
   if (now.periods >= 0) {
     out.throttled = now.periods > start_.periods
                         ? (now.throttled - start_.throttled) / (now.periods - start_.periods)

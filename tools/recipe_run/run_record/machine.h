@@ -31,6 +31,7 @@ class HostWatch {
     double own = 0;       // of this process
     double periods = -1;  // cgroup periods, and those throttled
     double throttled = -1;
+    double waiting = -1;  // seconds in which some thread waited for a CPU
     int cpus = 1;
   };
   Counters read() const;

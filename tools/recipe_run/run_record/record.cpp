@@ -12,6 +12,7 @@
 #include "tools/recipe_run/run_record/json_file.h"
 #include "tools/recipe_run/run_record/machine.h"
 #include "tools/recipe_run/run_record/step_log.h"
+#include "tools/recipe_run/statistics/sequential.h"
 
 namespace reciperun {
 namespace {
@@ -67,7 +68,8 @@ std::vector<uint64_t> trial_seeds(const v1::Trials& trials, uint32_t count) {
 }
 
 RunRecord RunRecord::create(const fs::path& runs, const ResolvedRecipe& resolved,
-                            const record::Machine& machine, const std::string& engine) {
+                            const record::Machine& machine, const std::string& engine,
+                            uint32_t emulated_devices) {
   RunRecord out;
   const std::string& recipe_id = resolved.recipe.id();
   const std::string tail = recipe_id.substr(recipe_id.rfind('/') + 1);
@@ -88,7 +90,9 @@ RunRecord RunRecord::create(const fs::path& runs, const ResolvedRecipe& resolved
   info.set_expect_digest(resolved.expect_digest);
   info.set_status("running");
   info.set_created(utc_now());
-  info.set_evidence(evidence_word(Evidence::kMeasured));
+  info.set_evidence(
+      evidence_word(emulated_devices > 0 ? Evidence::kEmulated : Evidence::kMeasured));
+  info.set_emulated_devices(emulated_devices);
   info.set_not_comparable(resolved.modified_reason());
   info.set_engine(engine);
   info.set_device(machine_title(machine));
@@ -160,6 +164,13 @@ void RunRecord::set_results(const std::vector<record::Result>& results) {
   save();
 }
 
+void RunRecord::add_look(uint32_t trials) {
+  const int looks = info_.look_size();
+  if (trials == 0 || (looks > 0 && info_.look(looks - 1) == trials)) return;
+  info_.add_look(trials);
+  save();
+}
+
 void RunRecord::refresh(const ResolvedRecipe& resolved) {
   if (resolved.exec_digest != info_.exec_digest()) {
     throw Error(Exit::kUsage, "run '" + info_.id() + "' belongs to another recipe: exec digest " +
@@ -212,6 +223,7 @@ std::vector<BenchResult> RunRecord::read_benches() const {
   for (const fs::path& configuration : sorted_folders(folder_ / "bench")) {
     BenchResult result;
     std::vector<double> rates;
+    std::vector<double> probes;
     std::vector<NoiseCheck> worst_checks;
     for (const fs::path& repeat : sorted_folders(configuration)) {
       std::error_code ignored;
@@ -227,7 +239,9 @@ std::vector<BenchResult> RunRecord::read_benches() const {
       for (const auto& row : read_steps(repeat / "steps.bin", 1))
         measured.step_seconds.push_back(row[0]);
       std::vector<NoiseCheck> checks = step_checks(measured.step_seconds);
-      const auto host = host_checks({r.stolen_cpu(), r.cgroup_throttled(), r.foreign_cpu()});
+      HostWindow window{r.stolen_cpu(), r.cgroup_throttled(), r.foreign_cpu(), -1};
+      if (r.has_cpu_pressure()) window.pressure = r.cpu_pressure();
+      const auto host = host_checks(window);
       checks.insert(checks.end(), host.begin(), host.end());
       // Of every check the worst repeat counts.
       for (const NoiseCheck& check : checks) {
@@ -240,8 +254,12 @@ std::vector<BenchResult> RunRecord::read_benches() const {
         }
       }
       rates.push_back(r.items_per_second());
+      for (const double probe : {r.probe_before(), r.probe_after()}) {
+        if (probe > 0) probes.push_back(probe);
+      }
       result.repeats.push_back(std::move(measured));
     }
+    if (probes.size() >= 2) worst_checks.insert(worst_checks.begin(), probe_check(probes));
     if (rates.size() >= 2) worst_checks.insert(worst_checks.begin(), repeat_check(rates));
     result.noise = std::move(worst_checks);
     if (!result.bench.empty()) out.push_back(std::move(result));
@@ -263,11 +281,18 @@ Measurements RunRecord::measurements() const {
     }
   }
   out.device = info_.device();
+  if (info_.emulated_devices() > 0) {
+    out.devices = info_.emulated_devices();
+    out.evidence = Evidence::kEmulated;
+  }
+  const auto trials = static_cast<uint32_t>(out.trials.size());
+  out.level = level_at(std::vector<uint32_t>(info_.look().begin(), info_.look().end()), trials,
+                       recipe_.trials().max_count() > trials);
   return out;
 }
 
 std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& resolved,
-                                 std::vector<std::string>& skipped) {
+                                 uint32_t emulated_devices, std::vector<std::string>& skipped) {
   const std::vector<fs::path> folders = sorted_folders(runs);
   for (auto it = folders.rbegin(); it != folders.rend(); ++it) {
     std::error_code ignored;
@@ -275,7 +300,8 @@ std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& res
     try {
       record::Run info;
       read_json(*it / "run.json", info);
-      if (info.exec_digest() == resolved.exec_digest && info.recipe() == resolved.recipe.id())
+      if (info.exec_digest() == resolved.exec_digest && info.recipe() == resolved.recipe.id() &&
+          info.emulated_devices() == emulated_devices)
         return *it;
     } catch (const Error& error) {
       skipped.push_back(error.what());

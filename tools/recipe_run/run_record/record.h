@@ -25,8 +25,10 @@ std::string utc_now();
 class RunRecord {
  public:
   // A new folder below `runs`; writes the recipe, its lock, the machine and run.json.
+  // `emulated_devices`: what the trials will play, 0 = none.
   static RunRecord create(const fs::path& runs, const ResolvedRecipe& resolved,
-                          const record::Machine& machine, const std::string& engine);
+                          const record::Machine& machine, const std::string& engine,
+                          uint32_t emulated_devices = 0);
 
   // An existing folder. Fails (Exit::kTampered) if run.json or the recipe in it is damaged or its
   // digest does not fit.
@@ -38,6 +40,9 @@ class RunRecord {
 
   void set_status(const std::string& status);
   void set_results(const std::vector<record::Result>& results);
+  // The rows are judged now, with this many trials: later looks may claim less
+  // (statistics/sequential.h).
+  void add_look(uint32_t trials);
 
   // The expectations and free values of `resolved` replace those recorded; its exec digest must be
   // equal.
@@ -61,10 +66,10 @@ class RunRecord {
   v1::Recipe recipe_;
 };
 
-// The newest run below `runs` with this exec digest that is unmodified alike; damaged folders are
-// skipped and named in `skipped`.
+// The newest run below `runs` with this exec digest that is unmodified and emulated alike; damaged
+// folders are skipped and named in `skipped`.
 std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& resolved,
-                                 std::vector<std::string>& skipped);
+                                 uint32_t emulated_devices, std::vector<std::string>& skipped);
 
 // Seeds of the first `count` trials: the recipe's list, then derived from derive_root. All
 // different.

@@ -93,9 +93,18 @@ NoiseCheck repeat_check(std::span<const double> repeats) {
   return judge("repeats", (*high - *low) / median(repeats), 0.02, 0.05);
 }
 
+NoiseCheck probe_check(std::span<const double> probes) {
+  const auto [low, high] = std::minmax_element(probes.begin(), probes.end());
+  return judge("A/A probe", (*high - *low) / *low, 0.01, 0.03);
+}
+
 std::vector<NoiseCheck> host_checks(const HostWindow& window) {
   std::vector<NoiseCheck> checks;
-  if (window.steal >= 0) checks.push_back(judge("stolen CPU", window.steal, 0.01, 0.05));
+  // Threads of our own may outnumber the CPUs and wait for one another; others cannot have taken
+  // more than they used.
+  const double taken = std::max(0.0, std::min(window.pressure, window.foreign_cpu));
+  if (window.steal >= 0 || window.pressure >= 0)
+    checks.push_back(judge("stolen CPU", std::max(0.0, window.steal) + taken, 0.01, 0.05));
   if (window.throttled >= 0)
     checks.push_back(judge("cgroup throttling", window.throttled, 0, 0.01));
   if (window.foreign_cpu >= 0)

@@ -44,8 +44,12 @@ struct HostWindow {
   double steal = -1;        // CPU time taken by the hypervisor
   double throttled = -1;    // cgroup periods throttled
   double foreign_cpu = -1;  // other processes
+  double pressure = -1;     // time in which some thread waited for a CPU, ours included
 };
 std::vector<NoiseCheck> host_checks(const HostWindow& window);
+
+// Check of the A/A probes (seconds) taken before and after every repeat. Needs at least two.
+NoiseCheck probe_check(std::span<const double> probes);
 
 NoiseLevel worst(std::span<const NoiseCheck> checks);
 
