@@ -128,6 +128,10 @@ void define(CLI::App& app, Options& o) {
       "plan", "what would run, and how many seeds each row needs; starts nothing");
   plan.add_option("recipe", o.recipe, "id of a recipe, or its file")->required();
   add_set(plan, o.sets);
+  plan.add_option("--data", o.data, "folder of the converted data sets (recipe: io.data_root)");
+  plan.add_option("--runs", o.arguments.runs, "folder of the runs")->capture_default_str();
+  plan.add_option("--emulate-devices", o.arguments.emulate_devices, "as for run")
+      ->check(CLI::Range(2, 4096));
   define_run(app, o);
   define_bench_repeat(app, o);
   CLI::App& report =
@@ -162,11 +166,14 @@ int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_dr
   if (name == "lint-sources") return lint_sources_command(root);
   if (name == "scaling") return scaling_command(root, o.check, o.devices);
   if (name == "explain") return explain_recipe(root, o.recipe, o.path, o.sets);
-  if (name == "plan") return plan_recipe(root, o.recipe, o.sets);
+  if (!o.data.empty()) o.sets.push_back("io.data_root=" + o.data);
+  if (name == "plan") {
+    return plan_recipe(root, {o.recipe, o.sets, o.arguments.runs, o.arguments.emulate_devices},
+                       make_driver);
+  }
   o.arguments.recipe = o.recipe;
   o.arguments.sets = o.sets;
   o.arguments.require = o.require;
-  if (!o.data.empty()) o.arguments.sets.push_back("io.data_root=" + o.data);
   if (o.threads >= 0) o.arguments.sets.push_back("io.threads=" + std::to_string(o.threads));
   return run_command(root, o.arguments, make_driver);
 }

@@ -3,7 +3,6 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "tools/recipe_run/base/error.h"
@@ -12,10 +11,6 @@
 #include "tools/recipe_run/recipe/path.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run_record/machine.h"
-#include "tools/recipe_run/sources/verify.h"
-#include "tools/recipe_run/statistics/power.h"
-#include "tools/recipe_run/statistics/quantiles.h"
-#include "tools/recipe_run/verdict/expectation.h"
 
 namespace reciperun {
 namespace {
@@ -24,62 +19,6 @@ void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), s
 
 std::string place_of(const Origin& origin) {
   return origin.line == 0 ? origin.file : origin.file + ":" + std::to_string(origin.line);
-}
-
-std::string training_text(const v1::Training& training) {
-  if (!training.phase().empty()) {
-    std::vector<std::string> phases;
-    for (const v1::Phase& phase : training.phase())
-      phases.push_back(phase.name() + " " + training_text(phase.training()));
-    return join(phases, "; then ");
-  }
-  std::string length = training.has_steps() ? std::to_string(training.steps()) + " steps"
-                                            : shortest(training.epochs()) + " epochs";
-  return length + " of batch " + std::to_string(training.batch_per_device()) + ", " +
-         training.optimizer().name() + " " + shortest(training.optimizer().lr());
-}
-
-// What the published spread says about the number of seeds; "" if there is none.
-std::string power_text(const v1::Recipe& recipe, const v1::Expect& expect, uint32_t count) {
-  const Published published = published_side(expect);
-  const double margin =
-      expect.margin().absolute() > 0 ? expect.margin().absolute() : default_margin(recipe, expect);
-  if (!expect.bench().empty() || !published.value) return "";
-  if (!published.has_spread) {
-    return "no published spread: judged by the margin ±" + shortest(margin) +
-           " alone, at best WITHIN TOLERANCE";
-  }
-  const int needed = runs_for_90_percent(published.summary, margin);
-  Summary careful = published.summary;
-  careful.sd *= sd_upper_factor(careful.n);
-  const int needed_careful = runs_for_90_percent(careful, margin);
-  const auto runs = [](int n) {
-    return n == 0 ? std::string("no number of runs")
-                  : std::to_string(n) + (n == 1 ? " run" : " runs");
-  };
-  std::string text =
-      runs(needed) + " for 90 % power against a drop of " + shortest(margin) + " (" +
-      runs(needed_careful) + " if the published spread is underestimated); with " +
-      std::to_string(count) + ": power " +
-      fixed(power(published.summary, static_cast<int>(count), margin), 2) +
-      ", REPRODUCED with probability " +
-      fixed(equivalence_power(published.summary, static_cast<int>(count), margin), 2) +
-      " if nothing is wrong";
-  return text;
-}
-
-std::string bench_note(const v1::Recipe& recipe, const v1::Expect& expect) {
-  for (const v1::Bench& bench : recipe.bench()) {
-    const bool other = bench.id() != expect.bench() || expect.metric() != "latency";
-    if (other || expect.has_ratio()) continue;
-    const v1::Quantile q = expect.has_tail() ? expect.tail().q() : expect.quantile();
-    const int needed = minimum_samples(q.p());
-    if (static_cast<int>(bench.measure_steps()) < needed) {
-      return quantile_title(q) + " needs " + std::to_string(needed) + " steps, the bench has " +
-             std::to_string(bench.measure_steps());
-    }
-  }
-  return "";
 }
 
 fs::path find_run_folder(const fs::path& runs, const std::string& run) {
@@ -139,51 +78,6 @@ int explain_recipe(const fs::path& root, const std::string& name, const std::str
   if (path.empty())
     print("\nexec digest    " + resolved.exec_digest + "\nexpect digest  " +
           resolved.expect_digest + "\n");
-  return 0;
-}
-
-int plan_recipe(const fs::path& root, const std::string& name,
-                const std::vector<std::string>& sets) {
-  const RecipeFile file = locate_recipe(root, name);
-  const ResolvedRecipe resolved = load_recipe(file, sets);
-  const v1::Recipe& recipe = resolved.recipe;
-  require_concrete(resolved);
-  require_sources(resolved, file.root);
-  print((recipe.title().empty() ? recipe.id() : recipe.title()) + "\n");
-  if (recipe.trials().count() > 0) {
-    print("trains    " + std::to_string(recipe.trials().count()) + " × " + recipe.trials().unit() +
-          ", " + training_text(recipe.training()) + "\n");
-  }
-  for (const v1::Bench& bench : recipe.bench()) {
-    std::vector<std::string> batches;
-    for (const uint32_t batch : bench.batch()) batches.push_back(std::to_string(batch));
-    std::string text = "measures  " + bench.id() + ", batch " + join(batches, ", ") + ", " +
-                       std::to_string(bench.repeats()) + " repeats";
-    if (bench.max_seconds() > 0) {
-      text += ", at most " +
-              duration_text(bench.max_seconds() * 1.5 * bench.repeats() * bench.batch_size());
-    }
-    print(text + "\n");
-  }
-  int width = 16;
-  for (const v1::Expect& expect : recipe.expect())
-    width = std::max(width, display_width(expect.id()) + 2);
-  print("\nrows\n");
-  for (const v1::Expect& expect : recipe.expect()) {
-    const Published published = published_side(expect);
-    print("  " + pad_right(expect.id(), width) +
-          (published.value ? "published " + published_text(expect) +
-                                 (expect.gate() ? ", decides the exit code" : "")
-                           : "measured only") +
-          "\n");
-    for (const std::string& note :
-         {power_text(recipe, expect, recipe.trials().count()), bench_note(recipe, expect)}) {
-      if (!note.empty()) print("    ↳ " + note + "\n");
-    }
-  }
-  for (const std::string& line : deviation_lines(recipe)) print("deviation  " + line + "\n");
-  if (!resolved.modified_reason().empty())
-    print("\nevery published row will be NOT COMPARABLE (" + resolved.modified_reason() + ")\n");
   return 0;
 }
 

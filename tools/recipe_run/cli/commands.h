@@ -21,8 +21,15 @@ using DriverFactory = std::function<std::unique_ptr<TrainerDriver>(uint32_t thre
 int list_recipes(const fs::path& root, const DriverFactory& make_driver);
 int explain_recipe(const fs::path& root, const std::string& recipe, const std::string& path,
                    const std::vector<std::string>& sets);
-int plan_recipe(const fs::path& root, const std::string& recipe,
-                const std::vector<std::string>& sets);
+
+struct PlanArguments {
+  std::string recipe;
+  std::vector<std::string> sets;
+  std::string runs = "runs";     // earlier runs say what the next one will cost
+  uint32_t emulate_devices = 0;  // 0 = none
+};
+int plan_recipe(const fs::path& root, const PlanArguments& arguments,
+                const DriverFactory& make_driver);
 
 struct RunArguments {
   std::string recipe;

@@ -49,9 +49,8 @@ struct Measurements {
       not_comparable;  // "" or why no row can be compared, e.g. "modified: training.epochs 90 → 5"
   std::string device;  // what it ran on
   Evidence evidence = Evidence::kMeasured;
-  uint32_t devices = 1;            // that the trials trained on, emulated ones included
-  uint32_t devices_available = 1;  // of this machine
-  double level = 0.05;             // at which equivalence may be claimed (statistics/sequential.h)
+  uint32_t devices = 1;  // that the trials trained on, emulated ones included
+  double level = 0.05;   // at which equivalence may be claimed (statistics/sequential.h)
 };
 
 }  // namespace reciperun

@@ -19,11 +19,13 @@ int decimals_of(const v1::Expect& expect) {
   return static_cast<int>(std::min(end, printed.size()) - point - 1);
 }
 
+double scale_or_one(double scale) { return scale > 0 ? scale : 1; }
+
 Summary mean_std_summary(const v1::MeanStd& published) {
   Summary out;
   out.mean = published.mean();
   out.n = static_cast<int>(published.n());
-  out.sd = published.std() * (published.std_scale() > 0 ? published.std_scale() : 1);
+  out.sd = published.std() * scale_or_one(published.std_scale());
   if (published.kind() == v1::MeanStd::POPULATION && out.n >= 2)
     out.sd = sample_sd_from_population(out.sd, out.n);
   return out;
@@ -66,7 +68,8 @@ Published published_side(const v1::Expect& expect) {
       out.summary = {expect.tail().v(), 0, static_cast<int>(expect.tail().n()), 0};
       break;
     case v1::Expect::kSpread: {
-      const double scale = expect.spread().scale() > 0 ? expect.spread().scale() : 1;
+      const double scale = scale_or_one(expect.spread().scale());
+      out.decimals = std::max(0, out.decimals - static_cast<int>(std::lround(std::log10(scale))));
       out.summary = {expect.spread().v() * scale, expect.spread().v() * scale,
                      static_cast<int>(expect.spread().n()), 0};
       break;
@@ -76,6 +79,11 @@ Published published_side(const v1::Expect& expect) {
   }
   out.has_spread = out.summary.n >= 2 && out.summary.sd > 0 && !expect.has_spread();
   out.value = out.summary.mean;
+  if (expect.has_lender()) {
+    const v1::Lender& lender = expect.lender();
+    out.lender = Summary{lender.mean(), lender.std() * scale_or_one(lender.std_scale()),
+                         static_cast<int>(lender.n()), 0};
+  }
   const bool rounds = expect.has_single() || expect.has_mean_std();
   if (rounds && expect.rounding() == v1::Expect::TRUNCATED)
     out.summary.mean = undo_truncation(out.summary.mean, step);

@@ -14,7 +14,8 @@ struct Published {
       value;        // the printed number: mean, single value, extreme, ratio, tail or sd
   Summary summary;  // mean, sd and n where the source gives them; n = 0 if unknown
   bool has_spread = false;
-  int decimals = 3;  // of the printed number
+  std::optional<Summary> lender;  // mean, sd and n of another recipe's row whose spread stands in
+  int decimals = 3;               // of the printed number
 };
 
 Published published_side(const v1::Expect& expect);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/verdict/hardware.h"
 #include "tools/recipe_run/verdict/row_kinds.h"
 
 namespace reciperun {
@@ -13,16 +14,6 @@ Judgement word(Verdict verdict, std::string reason) {
   out.verdict = verdict;
   out.reason = std::move(reason);
   return out;
-}
-
-std::string other_hardware(const RowContext& c) {
-  const v1::Platform& platform = c.recipe.platform();
-  if (platform.device().empty()) return "the source does not say what it ran on";
-  if (c.measurements.device == platform.device()) return "";
-  for (const std::string& device : platform.same_class()) {
-    if (c.measurements.device.find(device) != std::string::npos) return "";
-  }
-  return c.measurements.device + " is not " + platform.device();
 }
 
 // Why a timing cannot be judged although it was measured.
@@ -80,7 +71,7 @@ Judgement judge(const RowContext& c, const Measured& measured) {
   if (!c.measurements.not_comparable.empty())
     return word(Verdict::kNotComparable, c.measurements.not_comparable);
   if (is_timing(c.expect)) {
-    if (std::string why = other_hardware(c); !why.empty())
+    if (std::string why = other_hardware(c.recipe, c.measurements.device); !why.empty())
       return word(Verdict::kNotComparable, why);
     if (std::string why = unfit(c, measured); !why.empty()) return word(Verdict::kInvalid, why);
   }

@@ -118,7 +118,8 @@ std::optional<Judgement> judge_divergence(const RowContext& c) {
 
 Judgement compare_trials(const RowContext& c, const Measured& m) {
   const auto lender_of = [&](const std::string& id) {
-    return published_side(*find_expectation(c.recipe, id)).summary;
+    const Published row = published_side(*find_expectation(c.recipe, id));
+    return row.has_spread || !row.lender ? row.summary : *row.lender;
   };
   if (c.expect.has_extreme()) {
     return judge_extreme(lender_of(c.expect.extreme().of()), m.values,
@@ -127,10 +128,12 @@ Judgement compare_trials(const RowContext& c, const Measured& m) {
   const Summary ours = summarise(m.values);
   if (c.expect.has_spread()) return judge_spread(c.published.summary, ours);
   if (c.published.has_spread) return compare_with_spread(c, m, ours);
-  if (!c.expect.spread_from().empty()) {
+  if (!c.expect.spread_from().empty() || c.published.lender) {
     Summary published = c.published.summary;
     published.n = std::max(1, published.n);
-    return judge_borrowed(published, lender_of(c.expect.spread_from()), ours, c.tolerance);
+    const Summary lender =
+        c.published.lender ? *c.published.lender : lender_of(c.expect.spread_from());
+    return judge_borrowed(published, lender, ours, c.tolerance);
   }
   if (c.published.summary.n >= 2 && ours.n >= 2)
     return judge_known_n(c.published.summary, ours, c.tolerance);

@@ -1,0 +1,70 @@
+// `recipe-run plan`.
+#include <cstdio>
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/cli/commands.h"
+#include "tools/recipe_run/plan/plan.h"
+#include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/report/report.h"
+#include "tools/recipe_run/run_record/machine.h"
+#include "tools/recipe_run/run_record/record.h"
+#include "tools/recipe_run/sources/verify.h"
+
+namespace reciperun {
+namespace {
+
+// What the engine says to the recipe, without starting anything.
+PlanMachine machine_for(const v1::Recipe& recipe, uint32_t emulate_devices,
+                        const DriverFactory& make_driver) {
+  PlanMachine out;
+  out.title = machine_title(capture_machine());
+  try {
+    const auto driver = make_driver(recipe.io().threads());
+    const EngineInfo info = driver->info();
+    out.cannot_run = driver->why_not(recipe);
+    if (!out.cannot_run.empty()) return out;
+    out.devices = info.devices;
+    if (emulate_devices > 0) driver->emulate(recipe, emulate_devices);
+    out.emulated_devices = emulate_devices;
+    driver->check(recipe);
+  } catch (const Error& error) {
+    out.cannot_run = error.what();
+  }
+  return out;
+}
+
+// The newest run of the recipe, if there is one that can be read.
+void add_earlier_run(const ResolvedRecipe& resolved, uint32_t emulate_devices, PlanFacts& facts) {
+  std::vector<std::string> skipped;
+  const auto found = find_run(facts.runs, resolved, emulate_devices, skipped);
+  if (!found) return;
+  try {
+    const RunRecord record = RunRecord::open(*found);
+    facts.earlier = record.measurements();
+    facts.earlier_run = record.info().id();
+  } catch (const Error&) {  // a damaged record tells nothing; `report` says what is wrong with it
+  }
+}
+
+}  // namespace
+
+int plan_recipe(const fs::path& root, const PlanArguments& arguments,
+                const DriverFactory& make_driver) {
+  const RecipeFile file = locate_recipe(root, arguments.recipe);
+  const ResolvedRecipe resolved = load_recipe(file, arguments.sets);
+  require_concrete(resolved);
+  require_sources(resolved, file.root);
+  PlanFacts facts;
+  facts.runs = arguments.runs;
+  facts.machine = machine_for(resolved.recipe, arguments.emulate_devices, make_driver);
+  add_earlier_run(resolved, arguments.emulate_devices, facts);
+  std::string text = plan_text(resolved, facts);
+  for (const std::string& deviation : deviation_lines(resolved.recipe))
+    text += "deviation  " + deviation + "\n";
+  if (!resolved.modified_reason().empty())
+    text += "\nevery published row will be NOT COMPARABLE (" + resolved.modified_reason() + ")\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return 0;
+}
+
+}  // namespace reciperun
