@@ -104,7 +104,7 @@ TEST(Seeds, SaysTheNumbersAndBothCautions) {
   EXPECT_EQ(
       seeds_text(recipe, recipe.expect(0), 3),
       "2 runs for 90 % power against a drop of 0.3 (3 runs if the published spread is "
-      "underestimated); with 3: power 0.99, REPRODUCED with probability 0.98 if nothing is wrong");
+      "underestimated); with 3: power 0.99, REPRODUCED with probability 0.99 if nothing is wrong");
   EXPECT_THAT(seeds_text(recipe, recipe.expect(1), 3), HasSubstr("2 runs for 90 % power"));
   EXPECT_EQ(seeds_text(recipe, recipe.expect(2), 3), "");
   EXPECT_EQ(seeds_text(recipe, recipe.expect(4), 3), "");

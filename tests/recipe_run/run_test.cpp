@@ -261,11 +261,14 @@ TEST_F(RunTest, TheProbeTellsOfAMachineThatChanges) {
 TEST_F(RunTest, TopUpAddsTrialsWhileARowIsUndecided) {
   benches_ = false;
   std::string text = kRecipe;
-  const std::string old_value = "single { v: 0.930 } margin { absolute: 0.005 }";
+  const std::string old_value =
+      "single { v: 0.930 } at { source: \"paper\" } margin { absolute: 0.005 }";
   const auto with_margin = [&](const std::string& margin) {
     std::string changed = text;
-    changed.replace(changed.find(old_value), old_value.size(),
-                    "sample { v: [0.929, 0.931, 0.930] } margin { absolute: " + margin + " }");
+    changed.replace(
+        changed.find(old_value), old_value.size(),
+        "sample { v: [0.929, 0.931, 0.930] } at { source: \"paper\" } margin { absolute: " +
+            margin + " }");
     write_file_atomic(root_ / "recipes/toy/run.textproto", changed);
   };
   top_up_ = true;

@@ -387,7 +387,7 @@ TEST(Rows, TimeIsProjectedWhereNobodyTrained) {
     data { id: "t" role: "train" expect_samples: 1281167 }
     training { epochs: 90 batch_per_device: 192 }
     topology { nodes: 1 devices_per_node: 8 }
-    bench { id: "train" mode: TRAIN }
+    bench { id: "train" mode: TRAIN batch: 192 }
     expect { id: "ttt" metric: "time_to_train" unit: "h" direction: LOWER single { v: 3.0 } })");
   Measurements m;
   m.device = "cpu";

@@ -59,6 +59,7 @@ struct Options {
   std::vector<std::string> sets;
   RunArguments arguments;
   RepeatArguments repeat;
+  ConvergenceArguments convergence;
   int threads = -1;
   std::string data;
   std::string documents;
@@ -108,6 +109,23 @@ void define_bench_repeat(CLI::App& app, Options& o) {
   repeat.add_option("--checkpoint", o.repeat.checkpoint);
 }
 
+void define_convergence(CLI::App& app, Options& o) {
+  CLI::App& command = *app.add_subcommand(
+      "convergence",
+      "did training reach its quality in suspiciously few epochs? As MLPerf's RCP checker asks");
+  command.add_option("reference", o.convergence.reference, "rcps_*.json of mlcommons/logging")
+      ->required();
+  command.add_option("--batch", o.convergence.batch, "global batch size of the runs")->required();
+  command
+      .add_option("--epochs", o.convergence.epochs, "epochs to quality, one per run; 1e9 = never")
+      ->required()
+      ->delimiter(',');
+  command
+      .add_option("--runs", o.convergence.runs, "runs that make a submission; default: MLPerf's")
+      ->check(CLI::Range(3, 1000));
+  command.add_flag("--full", o.convergence.full, "all reference points, not the pruned ones");
+}
+
 void define(CLI::App& app, Options& o) {
   app.require_subcommand(1);
   app.footer(kExamples);
@@ -134,6 +152,7 @@ void define(CLI::App& app, Options& o) {
       ->check(CLI::Range(2, 4096));
   define_run(app, o);
   define_bench_repeat(app, o);
+  define_convergence(app, o);
   CLI::App& report =
       *app.add_subcommand("report", "verdicts of a run, computed anew from what was measured");
   report.add_option("run", o.run, "folder or id of a run; default: the newest");
@@ -158,6 +177,7 @@ void define(CLI::App& app, Options& o) {
 int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_driver) {
   const std::string name = app.get_subcommands().at(0)->get_name();
   if (name == "probe") return probe_machine(o.json);
+  if (name == "convergence") return convergence_command(o.convergence);
   if (name == "bench-repeat") return bench_repeat_command(o.repeat, make_driver);
   if (name == "report") return report_command(o.arguments.runs, o.run, o.format, o.require);
   const fs::path root = recipes_root(o.recipes);

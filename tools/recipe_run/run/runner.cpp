@@ -77,7 +77,7 @@ void run_looks(RunRecord& run, const ResolvedRecipe& resolved, const RunOptions&
   const v1::Trials& trials = resolved.recipe.trials();
   for (const uint32_t count : planned_looks(trials.count(), trials.max_count())) {
     run_trials(run, resolved, count, options, driver, progress, stop);
-    run.add_look(finished_trials(run));
+    if (finished_trials(run) == count) run.add_look(count);  // else a later look was made already
     const std::string undecided = options.top_up ? undecided_row(run) : "";
     if (undecided.empty()) return;
     if (count < trials.max_count())
