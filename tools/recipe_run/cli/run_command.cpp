@@ -58,8 +58,8 @@ int report_not_run(const v1::Recipe& recipe, const std::string& why) {
   return static_cast<int>(Exit::kNotRun);
 }
 
-// What the options change of the recipe. `--seeds`: so many trials, and no lower limit for the top-up
-// than before.
+// What the options change of the recipe. `--seeds`: so many trials, and no lower limit for the
+// top-up than before.
 std::vector<std::string> all_sets(const RecipeFile& file, const RunArguments& arguments) {
   std::vector<std::string> sets = arguments.sets;
   if (arguments.seeds > 0) {
