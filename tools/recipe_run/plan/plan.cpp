@@ -76,9 +76,10 @@ std::string cost_text(const v1::Recipe& recipe, const PlanFacts& facts) {
     text += line("published", hours_text(*cost, trials));
   std::optional<TrialCost> here;
   if (facts.earlier) here = own_cost(recipe, *facts.earlier);
-  text += line("here", here ? hours_text(*here, trials) + ", run " + facts.earlier_run
-                            : "unknown until a run measured it: 'recipe-run run " + recipe.id() +
-                                  " --bench-only' does");
+  std::string unknown = "unknown until a run measured it";
+  if (!recipe.bench().empty())
+    unknown += ": 'recipe-run run " + recipe.id() + " --bench-only' does";
+  text += line("here", here ? hours_text(*here, trials) + ", run " + facts.earlier_run : unknown);
   return text;
 }
 
