@@ -8,12 +8,14 @@
 
 namespace assay {
 
-// Reads JSON text into `message`; empty text leaves it untouched. Unknown keys, wrong types and
-// malformed text fail with kInvalid: "<what>: ...". Keys are the proto names ("learning_rate") or
-// their lowerCamelCase form.
+// Reads JSON text into `message`; empty text leaves it untouched. Keys are the proto names
+// ("learning_rate") or their lowerCamelCase form; null is the default. Malformed text, unknown keys
+// and values of a wrong type fail with kInvalid: "<what>: ...", naming the key by its path
+// ("optimizer.group[1].match"), what was found, and what is known or expected there.
 void parse_json(std::string_view text, google::protobuf::Message& message, std::string_view what);
 
-// One line of JSON with proto names; fields at their default are written too.
+// One line of JSON with proto names. Fields at their default are written too, but for those that
+// are `optional` in the schema and not set.
 std::string to_json(const google::protobuf::Message& message);
 
 }  // namespace assay

@@ -23,8 +23,8 @@ using testing::IsEmpty;
 class FileTest : public testing::Test {
  protected:
   FileTest() {
-    char pattern[] = "/tmp/assay_file_test_XXXXXX";
-    folder_ = ::mkdtemp(pattern);
+    std::string pattern = std::filesystem::temp_directory_path() / "assay_file_test_XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
   }
   ~FileTest() override { std::filesystem::remove_all(folder_); }
   std::string at(const std::string& name) const { return folder_ + "/" + name; }

@@ -1,0 +1,104 @@
+#include "sdk/base/expect.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace assay {
+namespace {
+
+// Insertions, deletions and replacements that turn one word into the other (Levenshtein).
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+// "lr" of "learning_rate".
+bool is_initials(std::string_view letters, std::string_view name) {
+  size_t next = 0;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const bool begins_word = i == 0 || name[i - 1] == '_';
+    if (!begins_word) continue;
+    if (next == letters.size() || letters[next++] != name[i]) return false;
+  }
+  return next == letters.size() && next >= 2;
+}
+
+}  // namespace
+
+void fail_mismatch(Code code, Mismatch mismatch) {
+  std::string message =
+      cat(mismatch.subject, " is ", mismatch.actual, ", expected ", mismatch.expected);
+  if (!mismatch.hint.empty()) message += "; " + mismatch.hint;
+  fail(code, std::move(message),
+       {.argument = std::move(mismatch.argument),
+        .expected = std::move(mismatch.expected),
+        .actual = std::move(mismatch.actual),
+        .hint = std::move(mismatch.hint)});
+}
+
+std::string to_text(const Key& key) {
+  return key.of.empty() ? std::string(key.path) : cat(key.of, ": ", key.path);
+}
+
+std::string to_text(const Interval& interval) {
+  return cat(interval.with_low ? "[" : "(", interval.low, ", ", interval.high,
+             interval.with_high ? "]" : ")");
+}
+
+void expect_number(const Key& key, double value, const Interval& interval) {
+  const bool above = interval.with_low ? value >= interval.low : value > interval.low;
+  const bool below = interval.with_high ? value <= interval.high : value < interval.high;
+  expect(std::isfinite(value) && above && below, key, value, "a number in ", interval);
+}
+
+void expect_one_of(const Key& key, std::string_view value,
+                   std::initializer_list<std::string_view> known) {
+  if (std::find(known.begin(), known.end(), value) != known.end()) return;
+  const std::span<const std::string_view> names(known.begin(), known.size());
+  fail_mismatch(Code::kInvalid, {to_text(key), std::string(key.path),
+                                 value.empty() ? "not given" : cat('"', value, '"'),
+                                 enumerate(names, true), suggestion(value, names)});
+}
+
+std::string_view nearest(std::string_view name, std::span<const std::string_view> known) {
+  std::string_view best;
+  // A third of the letters may differ, at least one: "sdg" is near "sgd", not near "lamb".
+  size_t least = std::max<size_t>(name.size() / 3, 2) + 1;
+  for (const std::string_view candidate : known) {
+    const size_t distance = is_initials(name, candidate) ? 0 : edit_distance(name, candidate);
+    if (distance >= least || distance >= candidate.size()) continue;
+    least = distance;
+    best = candidate;
+  }
+  return best;
+}
+
+std::string suggestion(std::string_view name, std::span<const std::string_view> known) {
+  const std::string_view meant = nearest(name, known);
+  return meant.empty() ? "" : cat("did you mean \"", meant, "\"?");
+}
+
+std::string enumerate(std::span<const std::string_view> names, bool quoted) {
+  const std::string_view mark = quoted ? "\"" : "";
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string_view before = i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
+    text += cat(before, mark, names[i], mark);
+  }
+  return text;
+}
+
+}  // namespace assay
