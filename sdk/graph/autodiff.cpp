@@ -1,6 +1,44 @@
 #include "sdk/graph/autodiff.h"
 
 namespace assay {
+namespace {
+
+using Contributions = std::vector<std::vector<ValueId>>;  // by value index
+
+bool arrives(const Contributions& contributions, ValueId value) {
+  return !contributions[value.index].empty();
+}
+
+[[noreturn]] void fail_lost(const Node& node, size_t output) {
+  ErrorDetail detail;
+  detail.op_path = node.scope;
+  fail(Code::kUnsupported,
+       cat(op_name(node.op), node.scope.empty() ? "" : " at ", node.scope,
+           " passes no gradient through its output ", output, ", but the loss depends on it"),
+       std::move(detail));
+}
+
+// Does the backward pass reach this node? Gradients enter by the first output.
+bool has_gradient(const Node& node, const Contributions& contributions,
+                  const std::vector<bool>& needed) {
+  const bool is_leaf = node.inputs.empty();
+  if (is_leaf || node.outputs.empty() || !needed[node.outputs[0].index]) return false;
+  if (arrives(contributions, node.outputs[0])) return true;
+  for (size_t i = 1; i < node.outputs.size(); ++i) {
+    if (arrives(contributions, node.outputs[i])) fail_lost(node, i);
+  }
+  return false;
+}
+
+void require_all_used(const Node& node, const Contributions& contributions,
+                      const GradCtx& context) {
+  for (size_t i = 1; i < node.outputs.size(); ++i) {
+    if (arrives(contributions, node.outputs[i]) && !context.used(static_cast<int>(i)))
+      fail_lost(node, i);
+  }
+}
+
+}  // namespace
 
 std::vector<ValueId> append_backward(Graph& graph, ValueId loss, ValueId seed,
                                      std::span<const ValueId> wanted) {
@@ -20,20 +58,17 @@ std::vector<ValueId> append_backward(Graph& graph, ValueId loss, ValueId seed,
     }
   }
 
-  std::vector<std::vector<ValueId>> contributions(n_values);
+  Contributions contributions(n_values);
   contributions[loss.index].push_back(seed);
   const std::string scope = graph.scope();
   for (int32_t i = n_nodes - 1; i >= 0; --i) {
     const NodeId id{i};
-    const ValueId first_output =
-        graph.node(id).outputs.empty() ? ValueId{} : graph.node(id).outputs[0];
-    const bool is_leaf = graph.node(id).inputs.empty();
-    if (is_leaf || !first_output.valid() || !needed[first_output.index]) continue;
-    if (contributions[first_output.index].empty()) continue;
+    if (!has_gradient(graph.node(id), contributions, needed)) continue;
     graph.set_scope(graph.node(id).scope);
     GradCtx context(graph, id, contributions, needed);
     const Op op = graph.node(id).op;  // a copy: emitting may move the nodes
     std::visit([&](const auto& o) { grad(o, context); }, op);
+    require_all_used(graph.node(id), contributions, context);
   }
   graph.set_scope(scope);
 

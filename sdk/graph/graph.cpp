@@ -198,11 +198,16 @@ void InferCtx::y(ValueType type, int alias) {
   results_.push_back({type, alias});
 }
 
+namespace {
+
+std::string place(const Op& op, const std::string& scope) {
+  return cat(op_name(op), scope.empty() ? "" : " at ", scope);
+}
+
+}  // namespace
+
 void InferCtx::fail_here(const std::string& message) const {
-  ErrorDetail detail;
-  detail.op_path = scope_;
-  fail(Code::kInvalid, cat(op_name(op_), scope_.empty() ? "" : " at ", scope_, ": ", message),
-       std::move(detail));
+  fail(Code::kInvalid, cat(place(op_, scope_), ": ", message), {.op_path = scope_});
 }
 
 void InferCtx::require_inputs(int least, int most) const {
@@ -212,16 +217,28 @@ void InferCtx::require_inputs(int least, int most) const {
 }
 
 void InferCtx::require_dims(int i, const Dims& expected) const {
-  require(x(i).dims == expected, "input ", i, " has shape ", x(i).dims, ", expected ", expected);
+  if (x(i).dims == expected) return;
+  const std::string actual = to_text(x(i).dims), wanted = to_text(expected);
+  fail(Code::kInvalid,
+       cat(place(op_, scope_), ": input ", i, " has shape ", actual, ", expected ", wanted),
+       {.op_path = scope_, .expected = wanted, .actual = actual});
 }
 
 void InferCtx::require_dtype(int i, DType expected) const {
-  require(x(i).dtype == expected, "input ", i, " is ", x(i).dtype, ", expected ", expected);
+  if (x(i).dtype == expected) return;
+  const std::string actual(to_text(x(i).dtype)), wanted(to_text(expected));
+  fail(Code::kInvalid,
+       cat(place(op_, scope_), ": input ", i, " is ", actual, ", expected ", wanted),
+       {.op_path = scope_, .expected = wanted, .actual = actual});
 }
 
 void InferCtx::require_data_type(int i) const {
-  require(x(i).dtype == DType::kF32 || x(i).dtype == DType::kBf16, "input ", i, " is ", x(i).dtype,
-          ", expected f32 or bf16");
+  const DType dtype = x(i).dtype;
+  if (dtype == DType::kF32 || dtype == DType::kBf16) return;
+  const std::string actual(to_text(dtype)), wanted = "f32 or bf16";
+  fail(Code::kInvalid,
+       cat(place(op_, scope_), ": input ", i, " is ", actual, ", expected ", wanted),
+       {.op_path = scope_, .expected = wanted, .actual = actual});
 }
 
 // ---- GradCtx ----
@@ -230,6 +247,7 @@ ValueId GradCtx::dy(int i) {
   auto& list = contributions_[y(i).index];
   require(!list.empty(), Code::kInternal, op_name(graph_.node(node_).op), ": output ", i,
           " has no gradient");
+  used_ |= uint64_t{1} << i;
   while (list.size() > 1) {  // sums in the order of arrival: deterministic
     list[0] = graph_.emit1(Add{}, {list[0], list[1]});
     list.erase(list.begin() + 1);

@@ -171,6 +171,8 @@ class GradCtx {
   int n() const { return static_cast<int>(graph_.node(node_).inputs.size()); }
   // The gradient of output i; call only for outputs that have one (output 0 always does).
   ValueId dy(int i = 0);
+  // Whether dy(i) was asked for: a gradient that arrives and is not used would be lost in silence.
+  bool used(int i) const { return ((used_ >> i) & 1) != 0; }
   // Whether anybody wants the gradient of input i.
   bool wants(int i) const { return wanted_[x(i).index]; }
   // Adds a contribution to the gradient of input i.
@@ -187,6 +189,7 @@ class GradCtx {
   NodeId node_;
   std::vector<std::vector<ValueId>>& contributions_;  // by value index
   const std::vector<bool>& wanted_;
+  uint64_t used_ = 0;  // bits by output
 };
 
 // Declared for every op here, defined in sdk/ops/<op>.cpp.

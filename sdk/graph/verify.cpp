@@ -1,5 +1,9 @@
 #include "sdk/graph/verify.h"
 
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "sdk/graph/text.h"
 
 namespace assay {
@@ -33,28 +37,71 @@ void verify_types(const Graph& graph, NodeId id) {
   }
 }
 
+[[noreturn]] void fail_overwritten(ValueId value, const std::string& reader) {
+  fail(Code::kInternal, cat("verify: %", value.index, " was updated in place before ", reader));
+}
+
+// Memory that values share, and how often it was overwritten. A leaf of a parameter stands for what
+// it holds when the run begins; every leaf of the same name and role is the same memory.
+class Memories {
+ public:
+  explicit Memories(const Graph& graph) : graph_(graph), of_(graph.values().size()) {}
+
+  bool is_current(ValueId value) const {
+    return of_[value.index].version == versions_[of_[value.index].memory];
+  }
+  void define_outputs(NodeId id) {
+    const Node& node = graph_.node(id);
+    for (const ValueId output : node.outputs) {
+      const ValueId alias = graph_.value(output).alias_of;
+      Place& place = of_[output.index];
+      place = alias.valid() ? of_[alias.index] : leaf(node.op);
+      if (alias.valid() && is_update(node.op)) place.version = ++versions_[place.memory];
+    }
+  }
+
+ private:
+  struct Place {
+    size_t memory = 0;
+    int version = 0;
+  };
+  Place leaf(const Op& op) {
+    const auto* parameter = std::get_if<Parameter>(&op);
+    if (parameter == nullptr) return fresh();
+    const auto [entry, is_new] =
+        parameters_.try_emplace({parameter->name, parameter->role}, Place{});
+    if (is_new) entry->second = fresh();
+    return entry->second;
+  }
+  Place fresh() {
+    versions_.push_back(0);
+    return {versions_.size() - 1, 0};
+  }
+
+  const Graph& graph_;
+  std::vector<Place> of_;      // by value
+  std::vector<int> versions_;  // by memory
+  std::map<std::pair<std::string, Role>, Place> parameters_;
+};
+
 }  // namespace
 
 void verify(const Graph& graph) {
-  std::vector<NodeId> overwritten_by(graph.values().size());
+  Memories memories(graph);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const NodeId id{static_cast<int32_t>(i)};
     verify_links(graph, id);
     verify_types(graph, id);
-    const Node& node = graph.node(id);
-    for (const ValueId input : node.inputs) {
-      require(!overwritten_by[input.index].valid(), Code::kInternal, "verify: %", input.index,
-              " was updated in place before ", node_text(graph, id));
+    for (const ValueId input : graph.node(id).inputs) {
+      if (!memories.is_current(input)) fail_overwritten(input, node_text(graph, id));
     }
-    if (!is_update(node.op)) continue;
-    for (const ValueId output : node.outputs) {
-      if (graph.value(output).alias_of.valid())
-        overwritten_by[graph.value(output).alias_of.index] = id;
-    }
+    memories.define_outputs(id);
   }
   for (const GraphOutput& output : graph.outputs()) {
     require(output.value.valid() && output.value.index < static_cast<int>(graph.values().size()),
             Code::kInternal, "verify: graph output ", output.name, " does not exist");
+    if (!memories.is_current(output.value))
+      fail_overwritten(output.value, "the end, where it is output " + output.name);
   }
 }
 

@@ -68,5 +68,37 @@ TEST(Autodiff, RefusesALossThatIsNotAScalarAndOpsWithoutAGradient) {
   }
 }
 
+// loss(y * w2 + mean * w3) of batch_norm(x): the gradient of `mean` has no way back.
+TEST(Autodiff, RefusesToLoseAGradient) {
+  for (const bool through_y : {true, false}) {
+    Graph g;
+    const ValueId x = g.emit1(Input{"x", DType::kF32, {3, 3}}, {});
+    const ValueId w = g.emit1(Parameter{"w", Role::kValue, DType::kF32, {3, 3}}, {});
+    const ValueId gamma = g.emit1(Parameter{"gamma", Role::kValue, DType::kF32, {3}}, {});
+    const ValueId beta = g.emit1(Parameter{"beta", Role::kValue, DType::kF32, {3}}, {});
+    const ValueId labels = g.emit1(Input{"label", DType::kI32, {1}}, {});
+    const ValueId h = g.emit1(Matmul{}, {x, w});
+    g.set_scope("bn");
+    const auto y = g.emit(BatchNorm{}, {h, gamma, beta});
+    g.set_scope("");
+    ValueId mean = g.emit1(Reshape{{1, 3}}, {y[1]});
+    if (through_y) {
+      const ValueId row = g.emit1(Input{"row", DType::kF32, {1, 3}}, {});
+      mean = g.emit1(Add{}, {mean, g.emit1(Matmul{}, {row, y[0]})});
+    }
+    const ValueId loss = g.emit1(SoftmaxCrossEntropy{}, {mean, labels});
+    const ValueId seed = g.emit1(Fill{{}, 1}, {});
+    try {
+      append_backward(g, loss, seed, std::array{w});
+      ADD_FAILURE() << through_y;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kUnsupported);
+      EXPECT_THAT(error.what(),
+                  testing::HasSubstr("batch_norm at bn passes no gradient through its output 1"));
+      EXPECT_EQ(error.detail().op_path, "bn");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace assay

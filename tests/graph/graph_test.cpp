@@ -90,5 +90,33 @@ TEST(Graph, VerifyRefusesAReaderOfAnOverwrittenValue) {
   EXPECT_THAT(message_of([&] { verify(g); }), HasSubstr("was updated in place before"));
 }
 
+// Two leaves of one parameter are one memory.
+TEST(Graph, VerifySeesHazardsBetweenLeavesOfOneParameter) {
+  const auto graph_with = [](Role first, Role second) {
+    Graph g;
+    const ValueId a = g.emit1(Parameter{"w", first, DType::kF32, {2}}, {});
+    const ValueId b = g.emit1(Parameter{"w", second, DType::kF32, {2}}, {});
+    const ValueId new_value = g.emit1(Fill{{2}, 1}, {});
+    g.emit1(Store{}, {a, new_value});
+    g.outputs().push_back({"sum", g.emit1(Add{}, {b, new_value})});
+    return g;
+  };
+  EXPECT_THAT(message_of([&] { verify(graph_with(Role::kGradient, Role::kGradient)); }),
+              HasSubstr("was updated in place before"));
+  EXPECT_EQ(message_of([&] { verify(graph_with(Role::kGradient, Role::kValue)); }), "no error");
+}
+
+TEST(Graph, VerifyFollowsAliasesAndOutputs) {
+  Graph g;
+  const ValueId a = g.emit1(Parameter{"w", Role::kGradient, DType::kF32, {2}}, {});
+  const ValueId row = g.emit1(Reshape{{1, 2}}, {a});
+  const ValueId new_value = g.emit1(Fill{{2}, 1}, {});
+  const ValueId stored = g.emit1(Store{}, {a, new_value});
+  g.outputs() = {{"stored", g.emit1(Reshape{{1, 2}}, {stored})}};
+  EXPECT_EQ(message_of([&] { verify(g); }), "no error");
+  g.outputs() = {{"old", row}};
+  EXPECT_THAT(message_of([&] { verify(g); }), HasSubstr("the end, where it is output old"));
+}
+
 }  // namespace
 }  // namespace assay
