@@ -1,48 +1,55 @@
 #include "sdk/optim/optimizer.h"
 
-#include <cmath>
+#include <array>
 #include <map>
+
+#include "sdk/base/expect.h"
+#include "sdk/optim/kinds.h"
 
 namespace assay::optim {
 namespace {
 
-bool is_adam(const OptimizerConfig& config) {
-  return config.name() == "adam" || config.name() == "adamw";
+const std::array<KindKeys, 4>& kinds() {
+  static const std::array<KindKeys, 4> kKinds{
+      {{"sgd", {"momentum", "nesterov", "momentum_convention"}},
+       {"adam", {"beta1", "beta2", "epsilon", "epsilon_form", "bias_correction"}},
+       {"adamw", {"beta1", "beta2", "epsilon", "epsilon_form", "bias_correction"}},
+       {"lamb", {"beta1", "beta2", "epsilon", "bias_correction"}}}};
+  return kKinds;
 }
 
-void check_range(std::string_view key, double value, double low, double high) {
-  require(std::isfinite(value) && value >= low && value < high, Code::kInvalid, "optimizer: ", key,
-          " must be in [", low, ", ", high, "), got ", value);
+constexpr double kMostDecay = 1e6;
+
+void check_number(std::string_view path, double value, const Interval& interval) {
+  expect_number({"trainer", path}, value, interval);
 }
 
-void check(const OptimizerConfig& config) {
-  const std::string& name = config.name();
-  require(!name.empty(), Code::kInvalid,
-          "optimizer: name is missing; use sgd, adam, adamw or lamb");
-  require(name == "sgd" || name == "lamb" || is_adam(config), Code::kInvalid,
-          "optimizer: unknown name \"", name, "\"; use sgd, adam, adamw or lamb");
-  require(std::isfinite(config.learning_rate()) && config.learning_rate() > 0, Code::kInvalid,
-          "optimizer: learning_rate must be positive, got ", config.learning_rate());
-  check_range("momentum", config.momentum(), 0, 1);
-  check_range("weight_decay", config.weight_decay(), 0, 1e6);
-  check_range("clip_norm", config.clip_norm(), 0, 1e30);
-  check_range("ema_decay", config.ema_decay(), 0, 1);
-  if (config.has_beta1()) check_range("beta1", config.beta1(), 0, 1);
-  if (config.has_beta2()) check_range("beta2", config.beta2(), 0, 1);
-  if (config.has_epsilon()) check_range("epsilon", config.epsilon(), 0, 1);
-  const std::string& convention = config.momentum_convention();
-  require(convention.empty() || convention == "pytorch" || convention == "sutskever",
-          Code::kInvalid, "optimizer: momentum_convention is \"pytorch\" or \"sutskever\", got \"",
-          convention, "\"");
-  const std::string& form = config.epsilon_form();
-  require(form.empty() || form == "pytorch" || form == "tensorflow", Code::kInvalid,
-          "optimizer: epsilon_form is \"pytorch\" or \"tensorflow\", got \"", form, "\"");
-  require(!config.nesterov() || config.momentum() > 0, Code::kInvalid,
-          "optimizer: nesterov needs momentum");
-  require(name == "sgd" || (config.momentum() == 0 && convention.empty()), Code::kInvalid,
-          "optimizer: ", name, " has no momentum key; it takes beta1 and beta2");
-  require(name != "sgd" || !(config.has_beta1() || config.has_beta2() || config.has_epsilon()),
-          Code::kInvalid, "optimizer: sgd takes momentum, not beta1, beta2 or epsilon");
+void check_sgd(const OptimizerConfig& config) {
+  check_number("optimizer.momentum", config.momentum(), {0, 1});
+  expect(!config.nesterov() || config.momentum() > 0, {"trainer", "optimizer.momentum"},
+         config.momentum(), "more than 0 with nesterov");
+  expect_one_of({"trainer", "optimizer.momentum_convention"}, config.momentum_convention(),
+                {"pytorch", "sutskever"});
+}
+
+void check_adaptive(const OptimizerConfig& config) {
+  check_number("optimizer.beta1", config.beta1(), {0, 1});
+  check_number("optimizer.beta2", config.beta2(), {0, 1});
+  check_number("optimizer.epsilon", config.epsilon(), {0, 1});
+  if (config.name() != "lamb") {
+    expect_one_of({"trainer", "optimizer.epsilon_form"}, config.epsilon_form(),
+                  {"pytorch", "tensorflow"});
+  }
+}
+
+void check_group(const OptimizerConfig& config, int index) {
+  const Group& group = config.group(index);
+  const std::string path = cat("optimizer.group[", index, "]");
+  expect(group.match_size() > 0, {"trainer", path + ".match"}, "empty", "at least one pattern");
+  check_number(path + ".weight_decay", group.weight_decay(), {0, kMostDecay});
+  check_number(path + ".lr_scale", group.lr_scale(), {0, kMostDecay});
+  expect(!group.has_no_trust_ratio() || config.name() == "lamb",
+         {"trainer", path + ".no_trust_ratio"}, "given", "absent: it belongs to lamb");
 }
 
 bool matches(const Group& group, std::string_view name) {
@@ -54,8 +61,6 @@ bool matches(const Group& group, std::string_view name) {
 
 void check_patterns(const OptimizerConfig& config, const VariableTable& variables) {
   for (const Group& group : config.group()) {
-    require(group.match_size() > 0, Code::kInvalid,
-            "optimizer: a group needs at least one match pattern");
     for (const std::string& pattern : group.match()) {
       bool any = false;
       for (const Variable& variable : variables.all()) {
@@ -80,9 +85,9 @@ void push_parameters(Graph& graph, const VariableTable& variables,
 Op update_op(const OptimizerConfig& config, const GroupedParameter& settings) {
   const auto weight_decay = static_cast<float>(settings.weight_decay);
   const auto lr_scale = static_cast<float>(settings.lr_scale);
-  const auto beta1 = static_cast<float>(config.has_beta1() ? config.beta1() : 0.9);
-  const auto beta2 = static_cast<float>(config.has_beta2() ? config.beta2() : 0.999);
-  const bool correction = !config.has_bias_correction() || config.bias_correction();
+  const auto beta1 = static_cast<float>(config.beta1());
+  const auto beta2 = static_cast<float>(config.beta2());
+  const auto epsilon = static_cast<float>(config.epsilon());
   if (config.name() == "sgd") {
     return SgdUpdate{.momentum = static_cast<float>(config.momentum()),
                      .nesterov = config.nesterov(),
@@ -95,24 +100,63 @@ Op update_op(const OptimizerConfig& config, const GroupedParameter& settings) {
   if (config.name() == "lamb") {
     return LambUpdate{.beta1 = beta1,
                       .beta2 = beta2,
-                      .epsilon = static_cast<float>(config.has_epsilon() ? config.epsilon() : 1e-6),
-                      .bias_correction = correction,
+                      .epsilon = epsilon,
+                      .bias_correction = config.bias_correction(),
                       .weight_decay = weight_decay,
                       .use_trust_ratio = settings.trust_ratio,
                       .lr_scale = lr_scale};
   }
   return AdamUpdate{.beta1 = beta1,
                     .beta2 = beta2,
-                    .epsilon = static_cast<float>(config.has_epsilon() ? config.epsilon() : 1e-8),
+                    .epsilon = epsilon,
                     .epsilon_form = config.epsilon_form() == "tensorflow" ? EpsilonForm::kTensorFlow
                                                                           : EpsilonForm::kPyTorch,
-                    .bias_correction = correction,
+                    .bias_correction = config.bias_correction(),
                     .decoupled = config.name() == "adamw",
                     .weight_decay = weight_decay,
                     .lr_scale = lr_scale};
 }
 
 }  // namespace
+
+// Empty texts are those of files written before these keys were optional.
+OptimizerConfig with_defaults(OptimizerConfig config) {
+  const std::string& name = config.name();
+  if (name == "sgd") {
+    if (!config.has_momentum()) config.set_momentum(0);
+    if (!config.has_nesterov()) config.set_nesterov(false);
+    if (config.momentum_convention().empty()) config.set_momentum_convention("pytorch");
+  }
+  if (name == "adam" || name == "adamw" || name == "lamb") {
+    if (!config.has_beta1()) config.set_beta1(0.9);
+    if (!config.has_beta2()) config.set_beta2(0.999);
+    if (!config.has_epsilon()) config.set_epsilon(name == "lamb" ? 1e-6 : 1e-8);
+    if (!config.has_bias_correction()) config.set_bias_correction(true);
+    if (name != "lamb" && config.epsilon_form().empty()) config.set_epsilon_form("pytorch");
+  }
+  for (Group& group : *config.mutable_group()) {
+    if (!group.has_weight_decay()) group.set_weight_decay(config.weight_decay());
+    if (!group.has_lr_scale()) group.set_lr_scale(1);
+    if (name == "lamb" && !group.has_no_trust_ratio()) group.set_no_trust_ratio(false);
+  }
+  return config;
+}
+
+void check(const OptimizerConfig& config) {
+  constexpr double kMost = 1e30;
+  expect_one_of({"trainer", "optimizer.name"}, config.name(), {"sgd", "adam", "adamw", "lamb"});
+  check_kind_keys("optimizer", config, config.name(), kinds());
+  check_number("optimizer.learning_rate", config.learning_rate(), {0, kMost, false, false});
+  check_number("optimizer.weight_decay", config.weight_decay(), {0, kMostDecay});
+  check_number("optimizer.clip_norm", config.clip_norm(), {0, kMost});
+  check_number("optimizer.ema_decay", config.ema_decay(), {0, 1});
+  if (config.name() == "sgd") {
+    check_sgd(config);
+  } else {
+    check_adaptive(config);
+  }
+  for (int i = 0; i < config.group_size(); ++i) check_group(config, i);
+}
 
 bool wildcard_match(std::string_view pattern, std::string_view name) {
   size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
@@ -135,7 +179,6 @@ bool wildcard_match(std::string_view pattern, std::string_view name) {
 
 std::vector<GroupedParameter> resolve_groups(const OptimizerConfig& config,
                                              const VariableTable& variables) {
-  check(config);
   check_patterns(config, variables);
   std::vector<GroupedParameter> result;
   for (const Variable& variable : variables.all()) {
@@ -148,11 +191,9 @@ std::vector<GroupedParameter> resolve_groups(const OptimizerConfig& config,
       require(parameter.group < 0, Code::kInvalid, "optimizer: parameter ", variable.name,
               " matches groups ", parameter.group, " and ", i, "; make the patterns disjoint");
       parameter.group = i;
-      if (group.has_weight_decay()) parameter.weight_decay = group.weight_decay();
-      if (group.has_lr_scale()) parameter.lr_scale = group.lr_scale();
+      parameter.weight_decay = group.weight_decay();
+      parameter.lr_scale = group.lr_scale();
       parameter.trust_ratio = !group.no_trust_ratio();
-      check_range("group weight_decay", parameter.weight_decay, 0, 1e6);
-      check_range("group lr_scale", parameter.lr_scale, 0, 1e6);
     }
     result.push_back(std::move(parameter));
   }

@@ -20,8 +20,15 @@ struct GroupedParameter {
   bool trust_ratio = true;
 };
 
-// Checks every field and assigns each trained variable to its group. Fails with kInvalid naming the
-// key, and for a parameter that matches two groups or a pattern that matches nothing.
+// Fills in the defaults of the configuration's kind.
+OptimizerConfig with_defaults(OptimizerConfig config);
+
+// Checks a configuration with its defaults; kInvalid names the key at fault. What follows takes
+// configurations that passed.
+void check(const OptimizerConfig& config);
+
+// Assigns each trained variable to its group. Fails with kInvalid for a parameter that matches two
+// groups or a pattern that matches nothing.
 std::vector<GroupedParameter> resolve_groups(const OptimizerConfig& config,
                                              const VariableTable& variables);
 

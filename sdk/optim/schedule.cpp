@@ -1,17 +1,27 @@
 #include "sdk/optim/schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <string>
 
-#include "sdk/base/error.h"
+#include "sdk/base/expect.h"
+#include "sdk/optim/kinds.h"
 
 namespace assay::optim {
 namespace {
 
-std::string kind_of(const ScheduleConfig& config) {
-  return config.name().empty() ? "constant" : config.name();
+constexpr double kMost = 1e30;
+
+const std::array<KindKeys, 5>& kinds() {
+  static const std::array<KindKeys, 5> kKinds{
+      {{"constant", {}},
+       {"step", {"boundaries", "gamma"}},
+       {"polynomial", {"total_steps", "end_factor", "power"}},
+       {"cosine", {"total_steps", "end_factor"}},
+       {"exponential", {"gamma", "decay_steps"}}}};
+  return kKinds;
 }
 
 double warmup_factor(const ScheduleConfig& config, int64_t step) {
@@ -23,53 +33,72 @@ double warmup_factor(const ScheduleConfig& config, int64_t step) {
 
 bool needs_total(const std::string& kind) { return kind == "cosine" || kind == "polynomial"; }
 
+Key key(std::string_view path) { return {"trainer", path}; }
+
+void check_kind(const ScheduleConfig& config) {
+  const std::string& kind = config.name();
+  if (needs_total(kind)) {
+    expect(config.total_steps() > config.warmup_steps(), key("schedule.total_steps"),
+           config.total_steps(), "more than warmup_steps (", config.warmup_steps(), ") for ", kind);
+    expect_number(key("schedule.end_factor"), config.end_factor(), {0, kMost});
+  }
+  if (kind == "polynomial")
+    expect_number(key("schedule.power"), config.power(), {0, kMost, false, false});
+  if (config.has_gamma())
+    expect_number(key("schedule.gamma"), config.gamma(), {0, kMost, false, false});
+  if (kind == "exponential")
+    expect_number(key("schedule.decay_steps"), config.decay_steps(), {0, kMost, false, false});
+  if (kind != "step") return;
+  const auto& edges = config.boundaries();
+  expect(!edges.empty(), key("schedule.boundaries"), "not given",
+         "the steps at which the rate falls");
+  expect(std::is_sorted(edges.begin(), edges.end()), key("schedule.boundaries"), "unordered",
+         "increasing steps");
+}
+
 }  // namespace
 
-void check_schedule(const ScheduleConfig& config) {
-  const std::string kind = kind_of(config);
-  const auto check = [](bool ok, std::string_view what) {
-    require(ok, Code::kInvalid, "schedule: ", what);
-  };
-  check(kind == "constant" || kind == "step" || kind == "exponential" || needs_total(kind),
-        cat("unknown name \"", kind, "\"; use constant, step, polynomial, cosine or exponential"));
-  check(config.warmup_steps() >= 0, "warmup_steps must not be negative");
-  check(config.warmup_start() >= 0 && std::isfinite(config.warmup_start()),
-        "warmup_start must not be negative");
-  check(!config.has_warmup_start() || config.warmup_steps() > 0, "warmup_start needs warmup_steps");
-  check(!needs_total(kind) || config.total_steps() > config.warmup_steps(),
-        cat(kind, " needs total_steps greater than warmup_steps (", config.warmup_steps(),
-            "), got ", config.total_steps()));
-  check(kind != "exponential" || config.decay_steps() > 0,
-        "exponential needs decay_steps greater than 0");
-  check(kind != "step" || config.boundaries_size() > 0, "step needs boundaries");
-  check(std::is_sorted(config.boundaries().begin(), config.boundaries().end()),
-        "boundaries must increase");
-  check(config.end_factor() >= 0 && std::isfinite(config.end_factor()),
-        "end_factor must not be negative");
-  check(!config.has_gamma() || (config.gamma() > 0 && std::isfinite(config.gamma())),
-        "gamma must be positive");
-  check(!config.has_power() || (config.power() > 0 && std::isfinite(config.power())),
-        "power must be positive");
+ScheduleConfig with_defaults(ScheduleConfig config) {
+  if (config.ByteSizeLong() == 0) config.set_name("constant");
+  const std::string& kind = config.name();
+  if (needs_total(kind) && !config.has_end_factor()) config.set_end_factor(0);
+  if (kind == "polynomial" && !config.has_power()) config.set_power(1);
+  if ((kind == "step" || kind == "exponential") && !config.has_gamma()) config.set_gamma(0.1);
+  return config;
+}
+
+void check(const ScheduleConfig& config) {
+  expect_one_of(key("schedule.name"), config.name(),
+                {"constant", "step", "polynomial", "cosine", "exponential"});
+  check_kind_keys("schedule", config, config.name(), kinds());
+  expect(config.warmup_steps() >= 0, key("schedule.warmup_steps"), config.warmup_steps(),
+         "0 or more");
+  if (config.has_warmup_start()) {
+    expect_number(key("schedule.warmup_start"), config.warmup_start(), {0, kMost});
+    expect(config.warmup_steps() > 0, key("schedule.warmup_steps"), config.warmup_steps(),
+           "1 or more with warmup_start");
+  }
+  check_kind(config);
 }
 
 double schedule_factor(const ScheduleConfig& config, int64_t step) {
   const int64_t warmup = config.warmup_steps();
   if (step < warmup) return warmup_factor(config, step);
-  const std::string kind = kind_of(config);
-  const double gamma = config.has_gamma() ? config.gamma() : 0.1;
+  const std::string& kind = config.name();
   const double end = config.end_factor();
   if (kind == "step") {
     const auto& edges = config.boundaries();
-    return std::pow(gamma, std::upper_bound(edges.begin(), edges.end(), step) - edges.begin());
+    return std::pow(config.gamma(),
+                    std::upper_bound(edges.begin(), edges.end(), step) - edges.begin());
   }
   if (kind == "exponential") {
-    return std::pow(gamma, static_cast<double>(step - warmup) / config.decay_steps());
+    return std::pow(config.gamma(), static_cast<double>(step - warmup) / config.decay_steps());
   }
   if (!needs_total(kind)) return 1;
   const double t = std::min(
       1.0, static_cast<double>(step - warmup) / static_cast<double>(config.total_steps() - warmup));
   if (kind == "cosine") return end + (1 - end) * 0.5 * (1 + std::cos(std::numbers::pi * t));
-  return end + (1 - end) * std::pow(1 - t, config.has_power() ? config.power() : 1.0);
+  return end + (1 - end) * std::pow(1 - t, config.power());
 }
 
 }  // namespace assay::optim

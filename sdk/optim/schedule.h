@@ -8,10 +8,14 @@
 
 namespace assay::optim {
 
-// Fails with kInvalid naming the key at fault; afterwards schedule_factor cannot fail.
-void check_schedule(const ScheduleConfig& config);
+// Fills in the defaults of the configuration's kind; an empty one is "constant".
+ScheduleConfig with_defaults(ScheduleConfig config);
 
-// The factor of the learning rate at step s, counted from 0.
+// Checks a configuration with its defaults; kInvalid names the key at fault. Afterwards
+// schedule_factor cannot fail.
+void check(const ScheduleConfig& config);
+
+// The factor of the learning rate at step s, counted from 0. `config` has its defaults.
 double schedule_factor(const ScheduleConfig& config, int64_t step);
 
 }  // namespace assay::optim

@@ -1,5 +1,6 @@
 #include "sdk/optim/schedule.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -9,6 +10,8 @@
 
 namespace assay::optim {
 namespace {
+
+using testing::HasSubstr;
 
 // One line of tests/fixtures/schedules/schedules.tsv (made with NumPy by make_schedules.py there).
 struct Row {
@@ -21,14 +24,25 @@ ScheduleConfig config_of(const Row& row) {
   ScheduleConfig config;
   config.set_name(row.name);
   config.set_warmup_steps(row.warmup);
-  config.set_total_steps(row.total);
-  config.set_end_factor(row.end / row.base);
-  config.set_power(row.power);
-  config.set_gamma(row.gamma);
-  config.set_decay_steps(row.decay_steps);
+  if (row.name == "cosine" || row.name == "polynomial") {
+    config.set_total_steps(row.total);
+    config.set_end_factor(row.end / row.base);
+  }
+  if (row.name == "polynomial") config.set_power(row.power);
+  if (row.name == "step" || row.name == "exponential") config.set_gamma(row.gamma);
+  if (row.name == "exponential") config.set_decay_steps(row.decay_steps);
   std::istringstream list(row.boundaries == "-" ? "" : row.boundaries);
   for (std::string edge; std::getline(list, edge, ',');) config.add_boundaries(std::stoll(edge));
   return config;
+}
+
+std::string error_of(const ScheduleConfig& config) {
+  try {
+    check(with_defaults(config));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
 }
 
 TEST(Schedule, AgreesWithTheReferenceTable) {
@@ -43,8 +57,8 @@ TEST(Schedule, AgreesWithTheReferenceTable) {
     in >> row.name >> row.base >> row.end >> row.warmup >> row.total >> row.power >> row.gamma >>
         row.boundaries >> row.decay_steps >> row.step >> row.rate;
     ASSERT_FALSE(in.fail()) << line;
-    const ScheduleConfig config = config_of(row);
-    check_schedule(config);
+    const ScheduleConfig config = with_defaults(config_of(row));
+    check(config);
     EXPECT_NEAR(row.base * schedule_factor(config, row.step), row.rate, 1e-14) << line;
     ++rows;
   }
@@ -59,7 +73,7 @@ TEST(Schedule, WarmsUpFromZeroAsTheResNet50Recipe) {
   config.set_warmup_steps(5 * 835);
   config.set_total_steps(90 * 835);
   config.set_warmup_start(0);
-  check_schedule(config);
+  check(with_defaults(config));
   const double peak = 0.256 * 1536 / 256;
   EXPECT_EQ(schedule_factor(config, 0), 0);
   EXPECT_NEAR(peak * schedule_factor(config, 1), 0.00036790419161676646, 1e-12);
@@ -69,29 +83,52 @@ TEST(Schedule, WarmsUpFromZeroAsTheResNet50Recipe) {
   EXPECT_NEAR(peak * schedule_factor(config, 75149), 7.523504166329076e-10, 1e-12);
 }
 
+TEST(Schedule, DefaultsAreThoseOfTheKind) {
+  EXPECT_EQ(schedule_factor(with_defaults({}), 7), 1);
+  ScheduleConfig config;
+  config.set_name("step");
+  config.add_boundaries(3);
+  EXPECT_DOUBLE_EQ(schedule_factor(with_defaults(config), 3), 0.1);
+  EXPECT_FALSE(with_defaults(config).has_power());
+}
+
 TEST(Schedule, RefusesWhatItCannotFollow) {
   ScheduleConfig config;
   config.set_name("cosin");
-  EXPECT_THROW(check_schedule(config), Error);
-  config.set_name("cosine");  // without total_steps
-  EXPECT_THROW(check_schedule(config), Error);
+  EXPECT_THAT(error_of(config), HasSubstr("did you mean \"cosine\"?"));
+  config.set_name("cosine");
+  EXPECT_THAT(error_of(config), HasSubstr("schedule.total_steps is 0, expected more than"));
   config.set_total_steps(10);
-  EXPECT_NO_THROW(check_schedule(config));
+  EXPECT_EQ(error_of(config), "no error");
   config.set_warmup_steps(10);
-  EXPECT_THROW(check_schedule(config), Error);
+  EXPECT_THAT(error_of(config), HasSubstr("warmup_steps (10)"));
   config.set_warmup_steps(5);
   config.set_warmup_start(-0.1);
-  EXPECT_THROW(check_schedule(config), Error);
+  EXPECT_THAT(error_of(config), HasSubstr("schedule.warmup_start is -0.1"));
   config.set_warmup_start(0.1);
-  EXPECT_NO_THROW(check_schedule(config));
-  config.set_warmup_steps(0);  // a start without a warm-up
-  EXPECT_THROW(check_schedule(config), Error);
+  EXPECT_EQ(error_of(config), "no error");
+  config.set_warmup_steps(0);
+  EXPECT_THAT(error_of(config), HasSubstr("expected 1 or more with warmup_start"));
   ScheduleConfig step;
   step.set_name("step");
-  EXPECT_THROW(check_schedule(step), Error);
+  EXPECT_THAT(error_of(step), HasSubstr("schedule.boundaries is not given"));
   step.add_boundaries(5);
   step.add_boundaries(3);
-  EXPECT_THROW(check_schedule(step), Error);
+  EXPECT_THAT(error_of(step), HasSubstr("schedule.boundaries is unordered"));
+}
+
+TEST(Schedule, RefusesKeysOfOtherKindsAndAMissingName) {
+  ScheduleConfig config;
+  config.set_warmup_steps(5);
+  EXPECT_THAT(error_of(config), HasSubstr("schedule.name is not given"));
+  config.set_name("constant");
+  EXPECT_EQ(error_of(config), "no error");
+  config.set_total_steps(100);
+  EXPECT_THAT(error_of(config),
+              HasSubstr("schedule.total_steps belongs to polynomial or cosine, not to constant"));
+  config.clear_total_steps();
+  config.add_boundaries(3);
+  EXPECT_THAT(error_of(config), HasSubstr("schedule.boundaries belongs to step"));
 }
 
 }  // namespace
