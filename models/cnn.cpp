@@ -4,6 +4,7 @@
 #include "models/image_config.h"
 #include "models/model_config.pb.h"
 #include "models/models.h"
+#include "sdk/base/expect.h"
 #include "sdk/base/proto_json.h"
 
 namespace assay::models {
@@ -20,8 +21,7 @@ ActivationKind parse_activation(const std::string& name) {
   for (const auto& [known, kind] : kKinds) {
     if (known == name) return kind;
   }
-  fail(Code::kInvalid,
-       cat("cnn: unknown activation \"", name, "\"; use relu, elu, tanh, sigmoid, gelu or swish"));
+  fail(Code::kInternal, cat("cnn: activation ", name, " passed its check"));
 }
 
 CnnConfig with_defaults(CnnConfig config) {
@@ -38,18 +38,18 @@ CnnConfig with_defaults(CnnConfig config) {
 }
 
 void check(const CnnConfig& config) {
-  require(config.kernel() > 0 && config.kernel() < 1024 && config.kernel() % 2 == 1, Code::kInvalid,
-          "cnn: kernel must be odd and in [1, 1023], got ", config.kernel());
-  require(config.dropout() >= 0 && config.dropout() < 1, Code::kInvalid,
-          "cnn: dropout must be in [0, 1), got ", config.dropout());
+  expect(config.kernel() > 0 && config.kernel() < 1024 && config.kernel() % 2 == 1,
+         {"cnn", "kernel"}, config.kernel(), "an odd number in [1, 1023]");
+  expect_number({"cnn", "dropout"}, config.dropout(), {0, 1});
+  expect_one_of({"cnn", "activation"}, config.activation(),
+                {"relu", "elu", "tanh", "sigmoid", "gelu", "swish"});
   for (const int64_t channels : config.conv()) {
-    require(channels > 0 && channels <= 65536, Code::kInvalid,
-            "cnn: conv sizes must be in [1, 65536], got ", channels);
+    expect(channels > 0 && channels <= 65536, {"cnn", "conv"}, channels, "sizes in [1, 65536]");
   }
   for (const int64_t size : config.hidden()) {
     const bool none = size == 0 && config.hidden_size() == 1;
-    require(none || (size > 0 && size <= 1048576), Code::kInvalid,
-            "cnn: hidden sizes must be in [1, 1048576], or [0] for none, got ", size);
+    expect(none || (size > 0 && size <= 1048576), {"cnn", "hidden"}, size,
+           "sizes in [1, 1048576], or [0] for none");
   }
   const int64_t shrink = int64_t{1} << std::min(config.conv_size(), 20);
   require(config.image(0) >= shrink && config.image(1) >= shrink, Code::kInvalid,

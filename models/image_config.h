@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "sdk/base/expect.h"
 #include "sdk/nn/builder.h"
 
 namespace assay::models {
@@ -13,14 +14,12 @@ namespace assay::models {
 inline std::vector<nn::InputSpec> classifier_inputs(
     std::string_view model, const google::protobuf::RepeatedField<int64_t>& image,
     int64_t classes) {
-  require(image.size() == 3, Code::kInvalid, model,
-          ": image must be [rows, columns, channels], got ", image.size(), " numbers");
+  expect(image.size() == 3, {model, "image"}, cat(image.size(), " numbers"),
+         "[rows, columns, channels]");
   for (const int64_t size : image) {
-    require(size > 0 && size <= 16384, Code::kInvalid, model,
-            ": image sizes must be in [1, 16384], got ", size);
+    expect(size > 0 && size <= 16384, {model, "image"}, size, "sizes in [1, 16384]");
   }
-  require(classes >= 2 && classes <= 1000000, Code::kInvalid, model,
-          ": classes must be in [2, 1000000], got ", classes);
+  expect(classes >= 2 && classes <= 1000000, {model, "classes"}, classes, "2 to 1000000");
   return {{"image", DType::kF32, {image[0], image[1], image[2]}, 0},
           {"label", DType::kI32, {}, classes}};
 }

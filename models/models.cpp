@@ -2,6 +2,9 @@
 
 #include <array>
 #include <string>
+#include <vector>
+
+#include "sdk/base/expect.h"
 
 namespace assay::models {
 namespace {
@@ -21,12 +24,16 @@ constexpr std::array kModels{
 std::span<const ModelEntry> model_entries() { return kModels; }
 
 std::unique_ptr<nn::Model> create_model(std::string_view name, std::string_view config_json) {
-  std::string known;
+  std::vector<std::string_view> known;
   for (const ModelEntry& entry : kModels) {
     if (entry.name == name) return entry.create(config_json);
-    known += cat(known.empty() ? "" : ", ", entry.name);
+    known.push_back(entry.name);
   }
-  fail(Code::kNotFound, cat("no model is called \"", name, "\"; there are: ", known));
+  const std::string names = enumerate(known), hint = suggestion(name, known);
+  fail(Code::kNotFound,
+       cat("no model is called \"", name, "\"; ", hint, hint.empty() ? "" : " ", "there are ",
+           names),
+       {.argument = "arch", .expected = names, .actual = std::string(name), .hint = hint});
 }
 
 }  // namespace assay::models

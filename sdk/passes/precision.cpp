@@ -3,6 +3,8 @@
 #include <array>
 #include <map>
 
+#include "sdk/base/expect.h"
+
 namespace assay {
 namespace {
 
@@ -67,14 +69,20 @@ Precision parse_precision(std::string_view text) {
        {Precision::kF32, Precision::kTf32, Precision::kAmpF16, Precision::kAmpBf16}) {
     if (to_text(precision) == text) return precision;
   }
-  fail(Code::kInvalid,
-       cat("unknown precision \"", text, "\"; use fp32, tf32, amp-fp16 or amp-bf16"));
+  const std::string_view known[] = {"fp32", "tf32", "amp-fp16", "amp-bf16"};
+  fail_mismatch(Code::kInvalid, {"precision", "precision", cat('"', text, '"'),
+                                 enumerate(known, true), suggestion(text, known)});
 }
 
 void apply_precision(Graph& graph, Precision precision) {
-  if (precision == Precision::kF32 || precision == Precision::kTf32) return;
-  require(precision == Precision::kAmpBf16, Code::kUnsupported, to_text(precision),
-          " needs a CUDA device; this one takes fp32 and amp-bf16");
+  if (precision == Precision::kF32) return;
+  if (precision != Precision::kAmpBf16) {
+    fail(Code::kUnsupported,
+         cat("precision ", precision, " needs a CUDA device; this one takes fp32 and amp-bf16"),
+         {.argument = "precision",
+          .expected = "\"fp32\" or \"amp-bf16\"",
+          .actual = std::string(to_text(precision))});
+  }
   graph = PrecisionRewriter(graph, DType::kBf16).rewrite();
 }
 

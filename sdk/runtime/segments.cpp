@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "sdk/base/expect.h"
 #include "sdk/base/hash.h"
 #include "sdk/base/philox.h"
 
@@ -14,6 +15,14 @@ constexpr size_t kAlignment = 64;
 // values.
 Role declared_role(Role role) {
   return role == Role::kStatistic || role == Role::kState ? role : Role::kValue;
+}
+
+[[noreturn]] void fail_unknown(std::string_view name, const VariableTable& variables) {
+  std::vector<std::string_view> known;
+  for (const Variable& variable : variables.all()) known.push_back(variable.name);
+  const std::string hint = suggestion(name, known);
+  fail(Code::kNotFound, cat("no variable is called \"", name, '"', hint.empty() ? "" : "; ", hint),
+       {.argument = "name", .actual = std::string(name), .hint = hint});
 }
 
 }  // namespace
@@ -34,7 +43,7 @@ void Segments::ensure(Role role) {
 
 SegmentTensor Segments::tensor(std::string_view name, Role role) const {
   const Variable* variable = variables_.find(name);
-  require(variable != nullptr, Code::kNotFound, "no variable is called \"", name, "\"");
+  if (variable == nullptr) fail_unknown(name, variables_);
   const auto segment = segments_.find(role);
   require(segment != segments_.end(), Code::kNotFound, "there is no ", role, " of ", name,
           ": nothing in this run needs it");

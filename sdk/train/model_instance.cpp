@@ -21,4 +21,9 @@ void ModelInstance::initialize_once(uint64_t seed) {
   initialized_ = true;
 }
 
+void ModelInstance::restart_averages() {
+  if (segments_.has(Role::kEma)) segments_.copy_from(segments_, Role::kEma, Role::kValue);
+  initialized_ = true;
+}
+
 }  // namespace assay::train

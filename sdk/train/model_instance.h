@@ -32,6 +32,12 @@ class ModelInstance {
   // Draws first weights from the seed, unless weights were drawn or loaded before.
   void initialize_once(uint64_t seed);
   void mark_initialized() { initialized_ = true; }
+  // After weights were loaded from somewhere: averages of others mean nothing now, so they start
+  // again from these. Also marks the model as initialized.
+  void restart_averages();
+  // Whether the last trainer kept moving averages, so that they belong to the present weights.
+  bool has_averages() const { return has_averages_; }
+  void set_has_averages(bool value) { has_averages_ = value; }
   bool initialized() const { return initialized_; }
 
  private:
@@ -40,6 +46,7 @@ class ModelInstance {
   VariableTable variables_;
   Segments segments_;
   bool initialized_ = false;
+  bool has_averages_ = false;
 };
 
 }  // namespace assay::train

@@ -1,5 +1,9 @@
 #include "sdk/train/predictor.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "sdk/base/expect.h"
 #include "sdk/train/training_graph.h"
 
 namespace assay::train {
@@ -8,8 +12,10 @@ Predictor::Predictor(const ModelInstance& instance, PredictorOptions options)
     : options_(std::move(options)) {
   require(instance.initialized(), Code::kInvalid,
           "the model has no weights yet: train it, or load weights or a checkpoint");
-  require(options_.max_batch >= 1, Code::kInvalid, "max_batch must be at least 1, got ",
-          options_.max_batch);
+  expect(options_.max_batch >= 1, {"predictor", "max_batch"}, options_.max_batch, "at least 1");
+  expect(
+      !options_.use_ema || instance.has_averages(), {"predictor", "use_ema"}, "true",
+      "false: this model has no moving averages, which a trainer with optimizer.ema_decay keeps");
   // The model object lives as long as the snapshot: both are shared.
   snapshot_ = std::make_shared<ModelInstance>(instance.shared_model(), instance.backend());
   snapshot_->segments().copy_from(instance.segments(), Role::kValue,
@@ -27,26 +33,39 @@ std::unique_ptr<Program> Predictor::compile_for(int64_t batch) const {
   return compile(std::move(built.graph), snapshot_->segments(), {.hoist_constants = true});
 }
 
-Program& PredictorSlot::prepare(int64_t batch) {
-  require(batch >= 1 && batch <= predictor_.options().max_batch, Code::kInvalid,
-          "batch must be in [1, ", predictor_.options().max_batch, "], got ", batch);
-  auto& program = programs_[batch];
-  if (!program) program = predictor_.compile_for(batch);
-  return *program;
+const std::shared_ptr<Program>& PredictorSlot::prepare(int64_t batch) {
+  const int64_t most = predictor_.options().max_batch;
+  expect(batch >= 1 && batch <= most, {"prediction", "batch"}, batch, "1 to max_batch (", most,
+         ")");
+  auto entry = std::find_if(programs_.begin(), programs_.end(),
+                            [&](const Entry& known) { return known.batch == batch; });
+  if (entry == programs_.end()) {
+    Entry fresh{batch, predictor_.compile_for(batch)};
+    if (programs_.size() == kPrograms) programs_.pop_back();
+    entry = programs_.insert(programs_.end(), std::move(fresh));
+  }
+  std::rotate(programs_.begin(), entry, entry + 1);
+  return programs_.front().program;
+}
+
+bool PredictorSlot::keeps(const std::shared_ptr<Program>& program) const {
+  return std::any_of(programs_.begin(), programs_.end(),
+                     [&](const Entry& entry) { return entry.program == program; });
 }
 
 Program& PredictorSlot::run(std::span<const HostTensor> inputs, const std::atomic<bool>* cancel) {
   const auto& specs = predictor_.inputs();
-  require(inputs.size() == specs.size(), Code::kInvalid, "prediction takes ", specs.size(),
-          " tensors, got ", inputs.size());
+  expect(inputs.size() == specs.size(), {"prediction", "number of tensors"}, inputs.size(),
+         specs.size());
   require(inputs[0].dims.rank() >= 1, Code::kInvalid, "input ", specs[0].name,
           " needs a batch axis");
-  Program& program = prepare(inputs[0].dims[0]);
+  Program& program = *prepare(inputs[0].dims[0]);
   for (size_t i = 0; i < specs.size(); ++i) {
     const Program::Slot& slot = program.input(specs[i].name);
     const ValueType actual{inputs[i].dtype, inputs[i].dims};
-    require(actual == slot.type, Code::kInvalid, "input ", specs[i].name, " is ", actual,
-            ", expected ", slot.type);
+    if (actual != slot.type) [[unlikely]]
+      fail_mismatch(Code::kInvalid, {cat("input ", specs[i].name), specs[i].name, to_text(actual),
+                                     to_text(slot.type)});
     require(inputs[i].data != nullptr, Code::kInvalid, "input ", specs[i].name, " has no data");
     program.backend().write(slot.data, inputs[i].data, slot.type.bytes());
   }

@@ -1,9 +1,10 @@
 // Inference on a snapshot of a model's weights.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "sdk/runtime/program.h"
 #include "sdk/train/model_instance.h"
@@ -39,22 +40,32 @@ class Predictor {
   std::vector<nn::InputSpec> inputs_;
 };
 
-// One caller's run state: a program per batch size, compiled on first use. Not thread-safe; must
-// not outlive its predictor.
+// One caller's run state: a program for each of the batch sizes used last, compiled on first use.
+// Not thread-safe; must not outlive its predictor.
 class PredictorSlot {
  public:
-  explicit PredictorSlot(const Predictor& predictor) : predictor_(predictor) {}
+  // More batch sizes than this in turn are compiled again and again.
+  static constexpr size_t kPrograms = 8;
+
+  explicit PredictorSlot(const Predictor& predictor) : predictor_(predictor) {
+    programs_.reserve(kPrograms);
+  }
 
   // Runs one batch of any size up to max_batch; all inputs have the same first size. After the
   // first run of a batch size nothing is allocated. The result's outputs ("logits",
   // "probabilities") are valid until the next run of this slot.
   Program& run(std::span<const HostTensor> inputs, const std::atomic<bool>* cancel = nullptr);
-  // Compiles for this batch size now.
-  Program& prepare(int64_t batch);
+  // Compiles for this batch size now. Its results live as long as the program is kept or shared.
+  const std::shared_ptr<Program>& prepare(int64_t batch);
+  bool keeps(const std::shared_ptr<Program>& program) const;
 
  private:
+  struct Entry {
+    int64_t batch;
+    std::shared_ptr<Program> program;
+  };
   const Predictor& predictor_;
-  std::map<int64_t, std::unique_ptr<Program>> programs_;
+  std::vector<Entry> programs_;  // the one used last stands first
 };
 
 }  // namespace assay::train

@@ -5,43 +5,14 @@
 #include <chrono>
 #include <cmath>
 
+#include "sdk/base/expect.h"
 #include "sdk/base/proto_json.h"
 #include "sdk/optim/optimizer.h"
 #include "sdk/optim/schedule.h"
+#include "sdk/train/trainer_config.h"
 
 namespace assay::train {
 namespace {
-
-TrainerConfig with_defaults(TrainerConfig config) {
-  if (config.eval_batch_size() == 0) config.set_eval_batch_size(config.batch_size());
-  if (config.accumulate() == 0) config.set_accumulate(1);
-  if (config.precision().empty()) config.set_precision("fp32");
-  auto& scale = *config.mutable_loss_scale();
-  if (scale.mode().empty()) scale.set_mode("none");
-  if (!scale.has_initial()) scale.set_initial(scale.mode() == "none" ? 1 : 65536);
-  return config;
-}
-
-void check(const TrainerConfig& config) {
-  const auto in_range = [](std::string_view key, int64_t value) {
-    require(value >= 1 && value <= (int64_t{1} << 30), Code::kInvalid, "trainer: ", key,
-            " must be in [1, 2^30], got ", value);
-  };
-  in_range("batch_size", config.batch_size());
-  in_range("eval_batch_size", config.eval_batch_size());
-  in_range("accumulate", config.accumulate());
-  require(config.label_smoothing() >= 0 && config.label_smoothing() < 1, Code::kInvalid,
-          "trainer: label_smoothing must be in [0, 1), got ", config.label_smoothing());
-  require(config.mixup_alpha() >= 0 && config.mixup_alpha() <= 1e6, Code::kInvalid,
-          "trainer: mixup_alpha must be in [0, 1e6], got ", config.mixup_alpha());
-  const std::string& mode = config.loss_scale().mode();
-  require(mode == "none" || mode == "static" || mode == "dynamic", Code::kInvalid,
-          "trainer: loss_scale mode is \"none\", \"static\" or \"dynamic\", got \"", mode, "\"");
-  const double initial = config.loss_scale().initial();
-  require(std::isfinite(initial) && initial > 0, Code::kInvalid,
-          "trainer: loss_scale initial must be positive, got ", initial);
-  optim::check_schedule(config.schedule());
-}
 
 // [batch, sample...]; on the stack, for steps allocate nothing.
 Dims batch_dims(int64_t batch, const Dims& sample) {
@@ -69,8 +40,9 @@ void check_labels(const HostTensor& tensor, const nn::InputSpec& spec, bool allo
   const auto* labels = static_cast<const int32_t*>(tensor.data);
   const int32_t least = allow_padding ? -1 : 0;
   for (int64_t i = 0; i < tensor.dims.numel(); ++i) {
-    require(labels[i] >= least && labels[i] < spec.classes, Code::kInvalid, spec.name, "[", i,
-            "] is ", labels[i], ", expected a class in [0, ", spec.classes, ")");
+    if (labels[i] < least || labels[i] >= spec.classes) [[unlikely]]
+      fail_mismatch(Code::kInvalid, {cat(spec.name, "[", i, "]"), spec.name, cat(labels[i]),
+                                     cat("a class in [0, ", spec.classes, ")")});
   }
 }
 
@@ -89,6 +61,18 @@ int64_t rows_with_target(const HostTensor& tensor) {
   return rows;
 }
 
+float initial_loss_scale(const TrainerConfig& config) {
+  return config.loss_scale().mode() == "none" ? 1
+                                              : static_cast<float>(config.loss_scale().initial());
+}
+
+template <class T>
+T read_state(const Segments& segments, std::string_view name) {
+  T value{};
+  segments.backend().read(&value, segments.tensor(name, Role::kState).data, sizeof value);
+  return value;
+}
+
 template <class T>
 void write_state(Segments& segments, std::string_view name, T value) {
   segments.backend().write(segments.tensor(name, Role::kState).data, &value, sizeof value);
@@ -103,7 +87,6 @@ void forget_training(Segments& segments) {
     zeros.resize(std::max(zeros.size(), tensor.bytes()));
     segments.backend().write(tensor.data, zeros.data(), tensor.bytes());
   }
-  if (segments.has(Role::kEma)) segments.copy_from(segments, Role::kEma, Role::kValue);
 }
 
 }  // namespace
@@ -111,7 +94,8 @@ void forget_training(Segments& segments) {
 Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
     : instance_(std::move(instance)),
       inputs_(instance_->model().inputs()),
-      config_(with_defaults(std::move(config))) {
+      config_(with_defaults(std::move(config))),
+      learning_rate_(config_.optimizer().learning_rate()) {
   check(config_);
   mixup_ = make_mixup(config_, instance_->model());
   optim::resolve_groups(config_.optimizer(), instance_->variables());
@@ -123,9 +107,16 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
   segments.ensure(Role::kState);
   for (const Role role : optim::state_roles(config_.optimizer())) segments.ensure(role);
   forget_training(segments);
-  write_state(segments, kLossScaleVariable, static_cast<float>(config_.loss_scale().initial()));
+  instance_->restart_averages();
+  instance_->set_has_averages(config_.optimizer().ema_decay() > 0);
+  write_state(segments, kLossScaleVariable, initial_loss_scale(config_));
   write_state(segments, kStepVariable, int64_t{0});
   write_state(segments, kGoodStepsVariable, int32_t{0});
+  statistics_ = segments.all();
+  std::erase_if(statistics_, [](const SegmentTensor& t) { return t.role != Role::kStatistic; });
+  size_t bytes = 0;
+  for (const SegmentTensor& tensor : statistics_) bytes += tensor.bytes();
+  statistics_before_.resize(bytes);
 }
 
 Program& Trainer::program(GraphKind kind) {
@@ -144,8 +135,8 @@ Program& Trainer::step_program() { return program(GraphKind::kStep); }
 Program& Trainer::eval_program(bool use_ema) {
   auto& slot = eval_programs_[use_ema];
   if (!slot) {
-    require(!use_ema || config_.optimizer().ema_decay() > 0, Code::kInvalid,
-            "evaluation with averaged weights needs optimizer ema_decay");
+    expect(!use_ema || instance_->has_averages(), {"trainer", "optimizer.ema_decay"}, 0,
+           "more than 0 for evaluation with moving averages");
     slot = compile(
         build_eval_graph(instance_->model(), instance_->variables(), config_, use_ema).graph,
         instance_->segments());
@@ -161,8 +152,9 @@ void Trainer::load_batch(Program& program, std::span<const HostTensor> batch, in
   for (size_t i = 0; i < specs.size(); ++i) {
     const ValueType expected{specs[i].dtype, batch_dims(batch_size, specs[i].sample)};
     const ValueType actual{batch[i].dtype, batch[i].dims};
-    require(actual == expected, Code::kInvalid, "batch tensor ", i, " (", specs[i].name, ") is ",
-            actual, ", expected ", expected);
+    if (actual != expected) [[unlikely]]
+      fail_mismatch(Code::kInvalid, {cat("batch tensor ", i, " (", specs[i].name, ")"),
+                                     specs[i].name, to_text(actual), to_text(expected)});
     require(batch[i].data != nullptr || expected.bytes() == 0, Code::kInvalid, "batch tensor ", i,
             " has no data");
     if (specs[i].classes > 0) check_labels(batch[i], specs[i], allow_padding);
@@ -184,7 +176,7 @@ void Trainer::load_mixed_batch(Program& program, std::span<const HostTensor> bat
 }
 
 double Trainer::learning_rate() const {
-  return config_.optimizer().learning_rate() * optim::schedule_factor(config_.schedule(), step_);
+  return learning_rate_ * optim::schedule_factor(config_.schedule(), step_);
 }
 
 void Trainer::set_scalars(Program& program) {
@@ -199,11 +191,15 @@ double Trainer::read_scalar(Program& program, std::string_view output) {
 }
 
 double Trainer::loss_scale() const {
-  float value = 1;
-  Segments& segments = instance_->segments();
-  segments.backend().read(&value, segments.tensor(kLossScaleVariable, Role::kState).data,
-                          sizeof value);
-  return value;
+  return read_state<float>(instance_->segments(), kLossScaleVariable);
+}
+
+int64_t Trainer::update_count() const {
+  return read_state<int64_t>(instance_->segments(), kStepVariable);
+}
+
+int64_t Trainer::good_steps() const {
+  return read_state<int32_t>(instance_->segments(), kGoodStepsVariable);
 }
 
 StepInfo Trainer::begin_info() const {
@@ -213,10 +209,29 @@ StepInfo Trainer::begin_info() const {
   return info;
 }
 
+// Running statistics follow each backward, before it is known whether its update will be done.
+void Trainer::remember_statistics() {
+  std::byte* saved = statistics_before_.data();
+  for (const SegmentTensor& tensor : statistics_) {
+    instance_->backend()->read(saved, tensor.data, tensor.bytes());
+    saved += tensor.bytes();
+  }
+}
+
+void Trainer::take_back_statistics() {
+  const std::byte* saved = statistics_before_.data();
+  for (const SegmentTensor& tensor : statistics_) {
+    instance_->backend()->write(tensor.data, saved, tensor.bytes());
+    saved += tensor.bytes();
+  }
+}
+
 void Trainer::finish_update(Program& program, StepInfo& info) {
   info.grad_norm = read_scalar(program, "grad_norm");
   info.skipped = read_scalar(program, "skip") != 0;
-  if (info.skipped && config_.loss_scale().mode() != "dynamic") {
+  const bool refused = info.skipped && config_.loss_scale().mode() != "dynamic";
+  if (micro_step_ > 0) finish_accumulation(info.skipped, refused);
+  if (refused) {
     fail(Code::kNonFinite, cat("step ", step_ + 1, ": the loss is ", info.loss,
                                " and the gradient norm ", info.grad_norm,
                                "; nothing was updated. Lower the learning rate, clip gradients, or "
@@ -224,6 +239,16 @@ void Trainer::finish_update(Program& program, StepInfo& info) {
   }
   info.updated = !info.skipped;
   ++step_;  // the schedule moves on even if loss scaling skipped this update
+}
+
+// When the update is not done, what its batches left behind goes too.
+void Trainer::finish_accumulation(bool skipped, bool refused) {
+  if (skipped) take_back_statistics();
+  if (refused) {
+    batches_ -= micro_step_;
+    samples_ -= micro_step_ * config_.batch_size();
+  }
+  micro_step_ = 0;
 }
 
 StepInfo Trainer::step(std::span<const HostTensor> batch) {
@@ -265,6 +290,7 @@ StepInfo Trainer::backward(std::span<const HostTensor> batch) {
   load_batch(half, batch, config_.batch_size(), false);
   set_scalars(half);
   StepInfo info = begin_info();
+  if (micro_step_ == 0) remember_statistics();
   half.run(&cancel_);
   last_program_ = &half;
   info.loss = last_loss_ = read_scalar(half, "loss");
@@ -288,7 +314,6 @@ StepInfo Trainer::apply(const std::atomic<bool>* cancel) {
   StepInfo info = begin_info();
   info.loss = last_loss_;
   half.run(cancel);
-  micro_step_ = 0;
   finish_update(half, info);
   info.step = step_;
   info.samples = samples_;
@@ -325,17 +350,21 @@ double Trainer::scalar(std::string_view output) {
 }
 
 void Trainer::set(std::string_view key, double value) {
-  require(std::isfinite(value) && value > 0, Code::kInvalid, "trainer: ", key,
-          " must be positive, got ", value);
-  if (key == "learning_rate") {
-    config_.mutable_optimizer()->set_learning_rate(value);
-  } else if (key == "loss_scale") {
-    require(config_.loss_scale().mode() != "none", Code::kInvalid, "trainer: loss scaling is off");
-    write_state(instance_->segments(), kLossScaleVariable, static_cast<float>(value));
-  } else {
-    fail(Code::kNotFound, cat("trainer: nothing is called \"", key,
-                              "\"; settable are learning_rate and loss_scale"));
+  constexpr double kMost = 1e30;
+  constexpr std::string_view kKeys[] = {"learning_rate", "loss_scale"};
+  if (key != kKeys[0] && key != kKeys[1]) {
+    const std::string known = enumerate(kKeys);
+    fail(Code::kNotFound, cat("trainer: nothing is called \"", key, "\"; settable are ", known),
+         {.argument = std::string(key), .expected = known, .hint = suggestion(key, kKeys)});
   }
+  expect_number({"trainer", key}, value, {0, kMost, false, false});
+  if (key == "learning_rate") {
+    learning_rate_ = value;
+    return;
+  }
+  expect(config_.loss_scale().mode() != "none", {"trainer", "loss_scale.mode"}, "\"none\"",
+         "\"static\" or \"dynamic\" where loss_scale is set");
+  write_state(instance_->segments(), kLossScaleVariable, static_cast<float>(value));
 }
 
 std::string Trainer::config_json() const { return to_json(config_); }
@@ -346,11 +375,12 @@ void Trainer::require_between_updates() const {
           " micro-batches are waiting; call apply first");
 }
 
-void Trainer::restore(int64_t step, int64_t batches, int64_t samples) {
+void Trainer::restore(const Progress& progress) {
   require_between_updates();
-  step_ = step;
-  batches_ = batches;
-  samples_ = samples;
+  step_ = progress.step;
+  batches_ = progress.batches;
+  samples_ = progress.samples;
+  learning_rate_ = progress.learning_rate;
 }
 
 }  // namespace assay::train

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "sdk/runtime/program.h"
 #include "sdk/train/mixup.h"
@@ -39,6 +40,14 @@ struct StepInfo {
   bool skipped = false;  // dynamic loss scaling met a NaN or infinity: nothing was updated
 };
 
+// The counters and settings of a trainer that stand in no segment.
+struct Progress {
+  int64_t step = 0;
+  int64_t batches = 0;  // micro-batches since the beginning
+  int64_t samples = 0;
+  double learning_rate = 0;  // at schedule factor 1
+};
+
 // Sums over the samples of one evaluation batch, padding left out. 0 where a model has no such
 // output.
 struct EvalSums {
@@ -56,11 +65,11 @@ class Trainer {
 
   // One batch: the model's inputs, in order, [batch_size, sample...]. With accumulate = K every
   // K-th call updates. A loss or gradient that is not finite fails with kNonFinite unless loss
-  // scaling is dynamic; the weights, the optimizer state and the step count are then as before the
-  // call.
+  // scaling is dynamic; weights, optimizer state, statistics and counters are then as before the
+  // call, or before the first of the accumulated batches, which are dropped.
   StepInfo step(std::span<const HostTensor> batch);
-  // step in two halves: any number of backward calls (gradients add up), then apply. apply without
-  // backward is kInvalid.
+  // step in two halves: `accumulate` backward calls (gradients add up), then apply. apply before
+  // that is kInvalid. A skipped update takes back what its batches did to the running statistics.
   StepInfo backward(std::span<const HostTensor> batch);
   StepInfo apply();
   // Evaluates one batch [eval_batch_size, sample...]; rows of label -1, or of a target that is zero
@@ -71,7 +80,7 @@ class Trainer {
   double scalar(std::string_view output);
 
   // "learning_rate" (the rate at schedule factor 1), "loss_scale". Unknown keys fail with
-  // kNotFound.
+  // kNotFound. The configuration stays what it was; checkpoints hold both.
   void set(std::string_view key, double value);
 
   // Another thread may set this to stop the running call with kCancelled; the state is then as
@@ -81,12 +90,14 @@ class Trainer {
   ModelInstance& instance() { return *instance_; }
   const TrainerConfig& config() const { return config_; }
   std::string config_json() const;
+  Progress progress() const { return {step_, batches_, samples_, learning_rate_}; }
   int64_t step_count() const { return step_; }
   int64_t sample_count() const { return samples_; }
-  int64_t batch_count() const { return batches_; }  // micro-batches seen; drives dropout
   double loss_scale() const;
-  // For checkpoints: the counters outside the segments. Fails in the middle of an accumulation.
-  void restore(int64_t step, int64_t batches, int64_t samples);
+  int64_t update_count() const;  // steps whose update was done, not skipped
+  int64_t good_steps() const;    // updates since the loss scale last changed
+  // For checkpoints. Fails in the middle of an accumulation.
+  void restore(const Progress& progress);
   void require_between_updates() const;
 
   // The compiled programs, for reports. Compiles what was not used yet.
@@ -105,6 +116,9 @@ class Trainer {
   double learning_rate() const;
   // Reads loss and norms after a run that may have updated; raises kNonFinite where it must.
   void finish_update(Program& program, StepInfo& info);
+  void finish_accumulation(bool skipped, bool refused);
+  void remember_statistics();
+  void take_back_statistics();
   StepInfo begin_info() const;
 
   std::shared_ptr<ModelInstance> instance_;
@@ -121,6 +135,9 @@ class Trainer {
   int64_t samples_ = 0;
   double last_loss_ = 0;
   Program* last_program_ = nullptr;  // of the last batch trained or evaluated
+  double learning_rate_;  // at schedule factor 1: that of the configuration until it is set
+  std::vector<SegmentTensor> statistics_;
+  std::vector<std::byte> statistics_before_;  // ... the accumulation that is under way
 };
 
 }  // namespace assay::train

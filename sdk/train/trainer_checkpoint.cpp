@@ -1,10 +1,14 @@
 #include "sdk/train/trainer_checkpoint.h"
 
 #include <algorithm>
+#include <cmath>
+#include <deque>
 
+#include "sdk/base/expect.h"
 #include "sdk/base/proto_json.h"
 #include "sdk/base/version.h"
 #include "sdk/optim/optimizer.h"
+#include "sdk/train/trainer_config.h"
 
 namespace assay::train {
 namespace {
@@ -36,16 +40,22 @@ CheckpointState state_of(Trainer& trainer, uint32_t parts, const HostState& host
   state.model_config = trainer.instance().model().config_json();
   state.metadata = host.metadata;
   if ((parts & Part::kTrainerState) == 0) return state;
-  state.step = trainer.step_count();
-  state.batches = trainer.batch_count();
-  state.samples = trainer.sample_count();
+  const Progress progress = trainer.progress();
+  state.step = progress.step;
+  state.updates = trainer.update_count();
+  state.batches = progress.batches;
+  state.samples = progress.samples;
+  state.learning_rate = progress.learning_rate;
   state.epoch = host.epoch;
   state.seed = config.seed();
-  state.loss_scale = checkpoint::LossScale{trainer.loss_scale(), 0};
+  if (config.loss_scale().mode() != "none") {
+    state.loss_scale = checkpoint::LossScale{trainer.loss_scale(), trainer.good_steps()};
+  }
   state.optimizer_name = config.optimizer().name();
   state.optimizer_config = to_json(config.optimizer());
   state.schedule_config = to_json(config.schedule());
   state.precision = config.precision();
+  state.trainer_config = to_json(config);
   state.data_cursor = host.data_cursor;
   state.best = host.best;
   return state;
@@ -78,41 +88,113 @@ class HostTensors {
   std::vector<checkpoint::TensorRecord> records_;
 };
 
+// "a.ckpt was written with model.kernel 5, this one has 3".
+[[noreturn]] void fail_difference(const CheckpointReader& reader, const std::string& key,
+                                  const std::string& theirs, const std::string& ours,
+                                  const std::string& hint) {
+  fail(
+      Code::kInvalid,
+      cat(reader.name(), " was written with ", key, " ", theirs, ", here it is ", ours, "; ", hint),
+      {.argument = key, .expected = theirs, .actual = ours, .hint = hint});
+}
+
 void check_model(const ModelInstance& instance, const CheckpointReader& reader) {
   const CheckpointState& state = reader.state();
   // Files without trainer state do not say what model they are of: names and shapes must do.
   if ((state.parts & Part::kTrainerState) == 0) return;
-  require(state.model_name == instance.model().architecture() &&
-              state.model_config == instance.model().config_json(),
-          Code::kInvalid, reader.name(), " holds ", state.model_name, " ", state.model_config,
-          ", this model is ", instance.model().architecture(), " ", instance.model().config_json());
+  const std::string hint = "make the model as it was";
+  const nn::Model& model = instance.model();
+  if (state.model_name != model.architecture())
+    fail_difference(reader, "model", state.model_name, model.architecture(), hint);
+  const auto difference = first_difference(model.config_json(), state.model_config);
+  if (difference)
+    fail_difference(reader, "model." + difference->key, difference->theirs, difference->ours, hint);
 }
 
-// The file's tensor for each segment tensor of the roles, all verified; fails before anything is
-// changed.
-std::vector<std::pair<SegmentTensor, const checkpoint::TensorInfo*>> match_tensors(
-    const Segments& segments, const CheckpointReader& reader, std::span<const Role> roles) {
-  std::vector<std::pair<SegmentTensor, const checkpoint::TensorInfo*>> matches;
+// Older files list keys of all kinds, at zero.
+void clear_keys_of_other_kinds(google::protobuf::Message& config,
+                               const google::protobuf::Message& own) {
+  const auto* reflection = config.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  reflection->ListFields(config, &set);
+  for (const auto* field : set) {
+    if (field->has_presence() && !reflection->HasField(own, field))
+      reflection->ClearField(&config, field);
+  }
+}
+
+// The configuration the file was written with. What an older file does not say is taken to agree.
+TrainerConfig config_of(const CheckpointState& state, const TrainerConfig& own) {
+  TrainerConfig config;
+  if (!state.trainer_config.empty()) {
+    parse_json(state.trainer_config, config, "its configuration of the trainer");
+    return with_defaults(config);
+  }
+  config = own;
+  config.set_seed(state.seed);
+  config.set_precision(state.precision);
+  config.clear_optimizer();
+  config.clear_schedule();
+  parse_json(state.optimizer_config, *config.mutable_optimizer(), "its optimizer");
+  parse_json(state.schedule_config, *config.mutable_schedule(), "its schedule");
+  clear_keys_of_other_kinds(*config.mutable_optimizer(), own.optimizer());
+  clear_keys_of_other_kinds(*config.mutable_schedule(), own.schedule());
+  return with_defaults(config);
+}
+
+// Going on with the same bits needs the same of everything that decides them.
+void check_trainer(const Trainer& trainer, const CheckpointReader& reader, uint32_t parts) {
+  const CheckpointState& state = reader.state();
+  const TrainerConfig& own = trainer.config();
+  if ((parts & Part::kMoments) != 0 && state.optimizer_name != own.optimizer().name()) {
+    fail_difference(reader, "optimizer.name", '"' + state.optimizer_name + '"',
+                    '"' + own.optimizer().name() + '"', "load weights and statistics only");
+  }
+  if ((parts & Part::kTrainerState) == 0) return;
+  require((state.parts & Part::kTrainerState) != 0, Code::kInvalid, reader.name(),
+          " holds no trainer state; load weights and statistics only");
+  const auto difference = first_difference(own, config_of(state, own));
+  if (difference) {
+    fail_difference(reader, difference->key, difference->theirs, difference->ours,
+                    "make the trainer as it was, or load the file without its trainer state");
+  }
+  const bool has_rate = !state.trainer_config.empty();
+  require(state.step >= 0 && state.samples >= 0 && state.batches >= 0 &&
+              (!has_rate || (std::isfinite(state.learning_rate) && state.learning_rate > 0)),
+          Code::kFormat, reader.name(), ": negative counters or learning rate");
+}
+
+// A tensor of the model with what the file holds for it.
+struct LoadedTensor {
+  SegmentTensor target;
+  std::vector<std::byte> elements;
+};
+
+// Reads the file's tensor for each segment tensor of the roles; nothing is changed yet, so that a
+// file that cannot be read to its end leaves the model as it was.
+std::vector<LoadedTensor> read_tensors(const Segments& segments, const CheckpointReader& reader,
+                                       std::span<const Role> roles) {
+  std::vector<LoadedTensor> loaded;
   for (const SegmentTensor& tensor : segments.all()) {
     if (!holds(roles, tensor.role)) continue;
     const checkpoint::TensorInfo* info = reader.find(tensor.variable->name, tensor.role);
     require(info != nullptr, Code::kInvalid, reader.name(), " has no ", tensor.role, " of ",
             tensor.variable->name, "; was it saved with other parts or another optimizer?");
-    require(info->dtype == tensor.variable->dtype && info->dims == tensor.variable->dims,
-            Code::kInvalid, reader.name(), ": ", tensor.role, " of ", info->name, " is ",
-            info->dtype, info->dims, ", expected ", tensor.variable->dtype, tensor.variable->dims);
-    reader.verify(*info);
-    matches.emplace_back(tensor, info);
+    const ValueType actual{info->dtype, info->dims};
+    const ValueType expected{tensor.variable->dtype, tensor.variable->dims};
+    if (actual != expected) {
+      fail_mismatch(Code::kInvalid, {cat(reader.name(), ": ", tensor.role, " of ", info->name),
+                                     info->name, to_text(actual), to_text(expected)});
+    }
+    loaded.push_back({tensor, std::vector<std::byte>(info->bytes)});
+    reader.read(*info, loaded.back().elements);
   }
-  return matches;
+  return loaded;
 }
 
-void load_tensors(Segments& segments, const CheckpointReader& reader, std::span<const Role> roles) {
-  std::vector<std::byte> buffer;
-  for (const auto& [tensor, info] : match_tensors(segments, reader, roles)) {
-    buffer.resize(info->bytes);
-    reader.read(*info, buffer);
-    segments.backend().write(tensor.data, buffer.data(), buffer.size());
+void write_tensors(Segments& segments, std::span<const LoadedTensor> loaded) {
+  for (const auto& [target, elements] : loaded) {
+    segments.backend().write(target.data, elements.data(), elements.size());
   }
 }
 
@@ -135,30 +217,28 @@ void save_checkpoint(Trainer& trainer, checkpoint::ByteSink& sink, uint32_t part
 CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader, uint32_t parts) {
   trainer.require_between_updates();
   check_model(trainer.instance(), reader);
+  check_trainer(trainer, reader, parts);
   const CheckpointState& state = reader.state();
-  if ((parts & (Part::kMoments | Part::kTrainerState)) != 0) {
-    const std::string& own = trainer.config().optimizer().name();
-    require(state.optimizer_name == own, Code::kInvalid, reader.name(),
-            " was written by optimizer \"", state.optimizer_name, "\", this trainer uses \"", own,
-            "\"; load weights and statistics only");
-  }
-  if ((parts & Part::kTrainerState) != 0) {
-    require((state.parts & Part::kTrainerState) != 0, Code::kInvalid, reader.name(),
-            " holds no trainer state; load weights and statistics only");
-    require(state.step >= 0 && state.samples >= 0 && state.batches >= 0, Code::kFormat,
-            reader.name(), ": negative counters");
-  }
-  load_tensors(trainer.instance().segments(), reader, roles_of(trainer, parts));
-  trainer.instance().mark_initialized();
-  if ((parts & Part::kTrainerState) != 0) trainer.restore(state.step, state.batches, state.samples);
+  Segments& segments = trainer.instance().segments();
+  const std::vector<Role> roles = roles_of(trainer, parts);
+  write_tensors(segments, read_tensors(segments, reader, roles));
+  if (holds(roles, Role::kValue) && !holds(roles, Role::kEma))
+    trainer.instance().restart_averages();
+  if ((parts & Part::kTrainerState) == 0) return state;
+  const bool has_rate = !state.trainer_config.empty();
+  trainer.restore(
+      {.step = state.step,
+       .batches = state.batches,
+       .samples = state.samples,
+       .learning_rate = has_rate ? state.learning_rate : trainer.progress().learning_rate});
   return state;
 }
 
 void load_weights(ModelInstance& instance, const CheckpointReader& reader) {
   check_model(instance, reader);
   constexpr Role kRoles[] = {Role::kValue, Role::kStatistic};
-  load_tensors(instance.segments(), reader, kRoles);
-  instance.mark_initialized();
+  write_tensors(instance.segments(), read_tensors(instance.segments(), reader, kRoles));
+  instance.restart_averages();
 }
 
 }  // namespace assay::train

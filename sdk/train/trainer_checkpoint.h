@@ -23,14 +23,18 @@ void save_checkpoint(Trainer& trainer, const std::string& path, uint32_t parts,
 void save_checkpoint(Trainer& trainer, checkpoint::ByteSink& sink, uint32_t parts,
                      const HostState& host);
 
-// Loads the chosen parts and returns the state of the file. The file must hold them, for the same
-// model configuration and, where moments are taken, the same optimizer; extra parts are left alone.
-// Everything is checked before anything is changed: after an error the trainer is as it was.
+// Loads the chosen parts and returns the state of the file. The file must hold them, of the same
+// model configuration; extra parts are left alone. Moments want the same optimizer. Trainer state
+// wants the same of everything that decides how training goes on (trainer_config.h); a rate that
+// was set comes back with it. Weights without their moving averages start these again. Everything
+// is read and checked before anything is changed, which takes memory for one more copy of the
+// parts: after an error the trainer is as it was.
 checkpoint::CheckpointState load_checkpoint(Trainer& trainer,
                                             const checkpoint::CheckpointReader& reader,
                                             uint32_t parts);
 
-// Loads values and statistics into a model that has no trainer, under the same rules.
+// Loads values and statistics into a model that has no trainer, under the same rules. Moving
+// averages that an earlier trainer left start again from these values.
 void load_weights(ModelInstance& instance, const checkpoint::CheckpointReader& reader);
 
 }  // namespace assay::train

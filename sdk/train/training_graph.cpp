@@ -142,11 +142,11 @@ class TrainingGraphBuilder {
     if (c.mode() != "dynamic") return;
     graph().set_scope("optimizer.loss_scale");
     LossScaleUpdate op;
-    if (c.has_growth()) op.growth = static_cast<float>(c.growth());
-    if (c.has_backoff()) op.backoff = static_cast<float>(c.backoff());
-    if (c.has_interval()) op.interval = c.interval();
-    if (c.has_minimum()) op.minimum = static_cast<float>(c.minimum());
-    if (c.has_maximum()) op.maximum = static_cast<float>(c.maximum());
+    op.growth = static_cast<float>(c.growth());
+    op.backoff = static_cast<float>(c.backoff());
+    op.interval = c.interval();
+    op.minimum = static_cast<float>(c.minimum());
+    op.maximum = static_cast<float>(c.maximum());
     graph().emit(op, {scale, state(graph(), variables_, kGoodStepsVariable), skip});
   }
 

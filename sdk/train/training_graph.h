@@ -25,7 +25,7 @@ struct BuiltGraph {
 };
 
 // Outputs: "loss" (mean) and the model's own where there is a forward; "grad_norm" and "skip" where
-// there is an update.
+// there is an update. `config` has its defaults (trainer_config.h).
 BuiltGraph build_training_graph(const nn::Model& model, VariableTable& variables,
                                 const TrainerConfig& config, GraphKind kind);
 

@@ -9,6 +9,7 @@
 
 #include "models/models.h"
 #include "sdk/graph/text.h"
+#include "sdk/train/trainer_config.h"
 #include "sdk/train/training_graph.h"
 
 namespace assay::train {
@@ -39,6 +40,7 @@ TEST_P(GoldenPlan, StepAndPrediction) {
   config.mutable_optimizer()->set_name("sgd");
   config.mutable_optimizer()->set_learning_rate(0.1);
   config.mutable_optimizer()->set_momentum(0.9);
+  config = with_defaults(config);
   VariableTable variables;
   Graph scratch;
   nn::Builder builder(scratch, nn::Mode::kTrain, 2, variables, 0);

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
+#include <cstring>
+#include <deque>
 #include <filesystem>
+#include <functional>
 
 #include "sdk/train/trainer_checkpoint.h"
 #include "tests/train/training_setup.h"
@@ -100,6 +104,204 @@ TEST_F(Resume, AnEarlierTrainerOfTheModelLeavesNoTraceInCheckpoints) {
     EXPECT_NE(tensor.role, Role::kMoment2) << tensor.name;
     EXPECT_NE(tensor.role, Role::kEma) << tensor.name;
   }
+}
+
+std::string refusal(Trainer& trainer, const CheckpointReader& reader, uint32_t parts) {
+  try {
+    load_checkpoint(trainer, reader, parts);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kInvalid) << error.what();
+    EXPECT_NE(error.detail().hint, "");
+    return cat(error.detail().argument, " ", error.detail().expected, " ", error.detail().actual);
+  }
+  return "no error";
+}
+
+// Whatever changes the numbers that follow is compared, and named with both values.
+TEST_F(Resume, RefusesAConfigurationThatWouldGoOnOtherwise) {
+  const std::string json = R"({"optimizer": {"name": "sgd", "learning_rate": 0.05, "momentum": 0.9,
+      "group": [{"match": ["*.bias"], "weight_decay": 0}]}, "seed": 3,
+      "schedule": {"name": "cosine", "total_steps": 6}})";
+  Trainer source(new_instance(), config_of(json));
+  source.step(Batch(0).tensors());
+  save_checkpoint(source, path, checkpoint::kAllParts, {});
+  const CheckpointReader reader = CheckpointReader::open(path);
+  const auto refused = [&](const std::function<void(TrainerConfig&)>& change) {
+    TrainerConfig config = config_of(json);
+    change(config);
+    Trainer trainer(new_instance(), config);
+    const auto before = persistent_bytes(trainer.instance());
+    const std::string answer = refusal(trainer, reader, checkpoint::kAllParts);
+    EXPECT_EQ(persistent_bytes(trainer.instance()) == before, answer != "no error");
+    return answer;
+  };
+  EXPECT_EQ(refused([](auto& c) { c.set_seed(4); }), "seed \"3\" \"4\"");
+  EXPECT_EQ(refused([](auto& c) { c.set_precision("amp-bf16"); }),
+            "precision \"fp32\" \"amp-bf16\"");
+  EXPECT_EQ(refused([](auto& c) { c.mutable_optimizer()->set_momentum(0.8); }),
+            "optimizer.momentum 0.9 0.8");
+  EXPECT_EQ(refused([](auto& c) { c.mutable_optimizer()->set_learning_rate(0.1); }),
+            "optimizer.learning_rate 0.05 0.1");
+  EXPECT_EQ(refused([](auto& c) { c.mutable_optimizer()->set_clip_norm(1); }),
+            "optimizer.clip_norm 0 1");
+  EXPECT_EQ(refused([](auto& c) { c.mutable_optimizer()->mutable_group(0)->set_weight_decay(1); }),
+            "optimizer.group[0].weight_decay 0 1");
+  EXPECT_EQ(refused([](auto& c) { c.mutable_schedule()->set_total_steps(7); }),
+            "schedule.total_steps \"6\" \"7\"");
+  EXPECT_EQ(refused([](auto& c) { c.mutable_schedule()->set_warmup_steps(1); }),
+            "schedule.warmup_steps \"0\" \"1\"");
+  EXPECT_EQ(refused([](auto& c) { c.set_accumulate(2); }), "accumulate \"1\" \"2\"");
+  EXPECT_EQ(refused([](auto& c) { c.set_batch_size(8); }), "batch_size \"16\" \"8\"");
+  EXPECT_EQ(refused([](auto& c) { c.set_label_smoothing(0.1); }), "label_smoothing 0 0.1");
+  EXPECT_EQ(refused([](auto& c) { c.mutable_loss_scale()->set_mode("dynamic"); }),
+            "loss_scale.mode \"none\" \"dynamic\"");
+  EXPECT_EQ(refused([](auto& c) { c.add_disabled_pass("fuse_activation"); }),
+            "disabled_pass [] [\"fuse_activation\"]");
+  // What changes no bit may differ.
+  EXPECT_EQ(refused([](auto& c) { c.set_eval_batch_size(5); }), "no error");
+}
+
+TEST_F(Resume, NamesTheKeyInWhichModelsDiffer) {
+  Trainer source(new_instance(), config_of(test::kSgd));
+  save_checkpoint(source, path, checkpoint::kAllParts, {});
+  Trainer other(new_instance(2, R"({"image": [12, 12, 1], "conv": [4, 6], "hidden": [16],
+                                    "dropout": 0.5})"),
+                config_of(test::kSgd));
+  EXPECT_EQ(refusal(other, CheckpointReader::open(path), checkpoint::kAllParts),
+            "model.dropout 0.25 0.5");
+}
+
+// Files of before `trainer_config`: only what they say is compared.
+TEST_F(Resume, GoesOnFromAFileThatSaysLess) {
+  const TrainerConfig config = config_of(test::kSgd);
+  Trainer whole(new_instance(), config);
+  whole.step(Batch(0).tensors());
+  save_checkpoint(whole, path, checkpoint::kAllParts, {});
+  {
+    const CheckpointReader reader = CheckpointReader::open(path);
+    checkpoint::CheckpointState state = reader.state();
+    state.trainer_config.clear();
+    state.learning_rate = 0;
+    state.optimizer_config = R"({"name":"sgd","learning_rate":0.05,"momentum":0.9,
+        "nesterov":false,"momentum_convention":"","epsilon_form":"","group":[]})";
+    std::deque<std::vector<std::byte>> elements;
+    std::vector<checkpoint::TensorRecord> records;
+    for (const auto& tensor : reader.tensors()) {
+      reader.read(tensor, elements.emplace_back(tensor.bytes));
+      records.push_back({tensor.name, tensor.role, tensor.dtype, tensor.dims, elements.back()});
+    }
+    checkpoint::write_checkpoint(path + ".old", state, records);
+  }
+  const CheckpointReader old = CheckpointReader::open(path + ".old");
+  Trainer resumed(new_instance(), config);
+  load_checkpoint(resumed, old, checkpoint::kAllParts);
+  whole.step(Batch(1).tensors());
+  EXPECT_EQ(resumed.step(Batch(1).tensors()).learning_rate, 0.05);
+  EXPECT_EQ(persistent_bytes(resumed.instance()), persistent_bytes(whole.instance()));
+  TrainerConfig faster = config;
+  faster.mutable_optimizer()->set_momentum(0.8);
+  Trainer other(new_instance(), faster);
+  EXPECT_EQ(refusal(other, old, checkpoint::kAllParts), "optimizer.momentum 0.9 0.8");
+  std::filesystem::remove(path + ".old");
+}
+
+TEST_F(Resume, ARateThatWasSetComesBack) {
+  const TrainerConfig config = config_of(test::kSgd);
+  Trainer whole(new_instance(), config);
+  whole.step(Batch(0).tensors());
+  whole.set("learning_rate", 0.01);
+  whole.step(Batch(1).tensors());
+  save_checkpoint(whole, path, checkpoint::kAllParts, {});
+  Trainer resumed(new_instance(), config);
+  load_checkpoint(resumed, CheckpointReader::open(path), checkpoint::kAllParts);
+  whole.step(Batch(2).tensors());
+  EXPECT_EQ(resumed.step(Batch(2).tensors()).learning_rate, 0.01);
+  EXPECT_EQ(persistent_bytes(resumed.instance()), persistent_bytes(whole.instance()));
+}
+
+TEST_F(Resume, TheFileTellsUpdatesAndLossScale) {
+  TrainerConfig config = config_of(test::kSgd);
+  config.mutable_loss_scale()->set_mode("dynamic");
+  Trainer trainer(new_instance(), config);
+  Batch bad(0);
+  bad.images[7] = INFINITY;
+  ASSERT_TRUE(trainer.step(bad.tensors()).skipped);
+  for (int i = 0; i < 3; ++i) trainer.step(Batch(i).tensors());
+  save_checkpoint(trainer, path, checkpoint::kAllParts, {});
+  const CheckpointReader reader = CheckpointReader::open(path);
+  EXPECT_EQ(reader.state().step, 4);
+  EXPECT_EQ(reader.state().updates, 3);
+  EXPECT_EQ(reader.state().loss_scale.value().scale, 32768);
+  EXPECT_EQ(reader.state().loss_scale.value().growth_counter, 3);
+
+  Trainer plain(new_instance(), config_of(test::kSgd));
+  save_checkpoint(plain, path, checkpoint::kAllParts, {});
+  EXPECT_FALSE(CheckpointReader::open(path).state().loss_scale.has_value());
+}
+
+// A disk that fails when `left` reads are done.
+class FailingSource : public checkpoint::ByteSource {
+ public:
+  FailingSource(const std::string& path, int& left) : inner_(path), left_(left) {}
+  const std::string& name() const override { return inner_.name(); }
+  uint64_t size() const override { return inner_.size(); }
+  void read_at(void* target, size_t bytes, uint64_t offset) const override {
+    require(--left_ >= 0, Code::kIo, "the disk failed");
+    inner_.read_at(target, bytes, offset);
+  }
+
+ private:
+  checkpoint::FileSource inner_;
+  int& left_;
+};
+
+TEST_F(Resume, AFileThatCannotBeReadToItsEndChangesNothing) {
+  Trainer source(new_instance(), config_of(test::kSgd));
+  source.step(Batch(0).tensors());
+  save_checkpoint(source, path, checkpoint::kAllParts, {});
+  Trainer trainer(new_instance(), config_of(test::kSgd));
+  const auto before = persistent_bytes(trainer.instance());
+  for (int reads = 0;; ++reads) {
+    int left = 1000;
+    const auto reader = CheckpointReader::open(std::make_unique<FailingSource>(path, left));
+    left = reads;
+    try {
+      load_checkpoint(trainer, reader, checkpoint::kAllParts);
+      EXPECT_GT(reads, 10);
+      break;
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), Code::kIo);
+      ASSERT_EQ(persistent_bytes(trainer.instance()), before) << "read " << reads;
+    }
+  }
+  EXPECT_EQ(persistent_bytes(trainer.instance()), persistent_bytes(source.instance()));
+}
+
+// Averages of weights that are gone mean nothing.
+TEST_F(Resume, AveragesStartAgainFromWeightsThatComeWithoutThem) {
+  const TrainerConfig config = config_of(R"({"optimizer":
+      {"name": "sgd", "learning_rate": 0.05, "ema_decay": 0.9}})");
+  Trainer source(new_instance(), config_of(test::kSgd));
+  source.step(Batch(0).tensors());
+  save_checkpoint(source, path, checkpoint::kWeights | checkpoint::kStatistics, {});
+  const auto expect_averages_equal_weights = [](const ModelInstance& instance) {
+    for (const SegmentTensor& average : instance.segments().all()) {
+      if (average.role != Role::kEma) continue;
+      const auto value = instance.segments().tensor(average.variable->name, Role::kValue);
+      EXPECT_EQ(std::memcmp(average.data, value.data, value.bytes()), 0) << value.variable->name;
+    }
+  };
+  const auto instance = new_instance();
+  {
+    Trainer trainer(instance, config);
+    for (int i = 0; i < 3; ++i) trainer.step(Batch(i).tensors());
+    load_checkpoint(trainer, CheckpointReader::open(path),
+                    checkpoint::kWeights | checkpoint::kStatistics);
+    expect_averages_equal_weights(*instance);
+    for (int i = 0; i < 3; ++i) trainer.step(Batch(i).tensors());
+  }
+  load_weights(*instance, CheckpointReader::open(path));
+  expect_averages_equal_weights(*instance);
 }
 
 TEST_F(Resume, ACheckpointInTheMiddleOfAnAccumulationIsRefused) {

@@ -200,6 +200,50 @@ TEST(Trainer, ANanLossIsAnErrorAndLosesNothing) {
   EXPECT_EQ(trainer.step(Batch(1).tensors()).step, 2);  // and it goes on
 }
 
+std::vector<float> running_mean(const ModelInstance& instance) {
+  const SegmentTensor mean = instance.segments().tensor("block1.bn.running_mean", Role::kStatistic);
+  const auto* values = static_cast<const float*>(mean.data);
+  return {values, values + mean.variable->dims.numel()};
+}
+
+// An update that is not done takes back what the backward passes before it did to the statistics.
+TEST(Trainer, ARefusedAccumulationLeavesNoTrace) {
+  TrainerConfig config = config_of(kSgd);
+  config.set_accumulate(2);
+  Trainer trainer(new_instance(), config), untouched(new_instance(), config);
+  for (int i = 0; i < 2; ++i) trainer.step(Batch(i).tensors()), untouched.step(Batch(i).tensors());
+  const auto before = persistent_bytes(trainer.instance());
+  trainer.step(Batch(2).tensors());
+  EXPECT_NE(persistent_bytes(trainer.instance()), before);  // the statistics have moved
+  Batch bad(3);
+  bad.images[7] = std::nanf("");
+  error_of([&] { trainer.step(bad.tensors()); }, Code::kNonFinite);
+  EXPECT_EQ(persistent_bytes(trainer.instance()), before);
+  EXPECT_EQ(trainer.step_count(), 1);
+  EXPECT_EQ(trainer.sample_count(), 2 * kBatch);
+  // It goes on as if those batches had never been given; dropout follows the batches counted.
+  for (int i = 4; i < 6; ++i) trainer.step(Batch(i).tensors()), untouched.step(Batch(i).tensors());
+  EXPECT_EQ(persistent_bytes(trainer.instance()), persistent_bytes(untouched.instance()));
+}
+
+TEST(Trainer, ASkippedAccumulationKeepsTheStatistics) {
+  TrainerConfig config = config_of(kSgd);
+  config.set_accumulate(2);
+  config.mutable_loss_scale()->set_mode("dynamic");
+  const auto instance = new_instance();
+  Trainer trainer(instance, config);
+  for (int i = 0; i < 2; ++i) trainer.step(Batch(i).tensors());
+  const auto before = running_mean(*instance);
+  trainer.step(Batch(2).tensors());
+  EXPECT_NE(running_mean(*instance), before);
+  Batch bad(3);
+  bad.images[7] = INFINITY;
+  const StepInfo info = trainer.step(bad.tensors());
+  EXPECT_TRUE(info.skipped);
+  EXPECT_EQ(info.samples, 4 * kBatch);
+  EXPECT_EQ(running_mean(*instance), before);
+}
+
 TEST(Trainer, BadBatchesNameTheTensor) {
   Trainer trainer(new_instance(), config_of(kSgd));
   const Batch good(0);
@@ -319,12 +363,48 @@ TEST(Trainer, ScheduleDrivesTheRate) {
   EXPECT_LT(trainer.step(Batch(3).tensors()).learning_rate, 0.1);
 }
 
+TEST(Trainer, ConfigurationsAreCheckedAndResolved) {
+  const auto refused = [](const std::string& json) {
+    return error_of([&] { Trainer(new_instance(), config_of(json)); }, Code::kInvalid);
+  };
+  const std::string rest = R"(, "optimizer": {"name": "sgd", "learning_rate": 1}})";
+  EXPECT_THAT(refused(R"({"label_smoothing": 1)" + rest), HasSubstr("expected a number in [0, 1)"));
+  EXPECT_THAT(refused(R"({"accumulate": -1)" + rest), HasSubstr("accumulate is -1"));
+  EXPECT_THAT(refused(R"({"precision": "bf16")" + rest),
+              HasSubstr("precision is \"bf16\", expected \"fp32\""));
+  EXPECT_THAT(refused(R"({"schedule": {"warmup_steps": 5})" + rest),
+              HasSubstr("schedule.name is not given"));
+  EXPECT_THAT(refused(R"({"loss_scale": {"mode": "static", "growth": 3})" + rest),
+              HasSubstr("loss_scale.growth belongs to dynamic, not to static"));
+  EXPECT_THAT(refused(R"({"loss_scale": {"mode": "dynamic", "backoff": 0})" + rest),
+              HasSubstr("loss_scale.backoff is 0, expected a number in (0, 1]"));
+  const Trainer trainer(new_instance(), config_of(kSgd));
+  const std::string resolved = trainer.config_json();
+  for (const char* part :
+       {R"("momentum_convention":"pytorch")", R"("nesterov":false)", R"("weight_decay":0)",
+        R"("schedule":{"name":"constant","warmup_steps":"0")", R"("loss_scale":{"mode":"none"})",
+        R"("eval_batch_size":"16")", R"("precision":"fp32")", R"("accumulate":"1")"}) {
+    EXPECT_THAT(resolved, HasSubstr(part));
+  }
+  EXPECT_THAT(resolved, testing::Not(HasSubstr("beta1")));  // of another optimizer
+  TrainerConfig again;                                      // what a report shows can be used
+  parse_json(resolved, again, "test");
+  EXPECT_EQ(Trainer(new_instance(), again).config_json(), resolved);
+}
+
+TEST(Trainer, Tf32IsRefusedWhereItDoesNotExist) {
+  TrainerConfig config = config_of(kSgd);
+  config.set_precision("tf32");
+  EXPECT_THAT(error_of([&] { Trainer(new_instance(), config); }, Code::kUnsupported),
+              HasSubstr("tf32 needs a CUDA device"));
+}
+
 TEST(Trainer, SetChecksKeyAndValue) {
   Trainer trainer(new_instance(), config_of(kSgd));
   trainer.set("learning_rate", 0.01);
   EXPECT_DOUBLE_EQ(trainer.step(Batch(0).tensors()).learning_rate, 0.01);
   EXPECT_THAT(error_of([&] { trainer.set("momentum", 0.5); }, Code::kNotFound),
-              HasSubstr("settable are learning_rate"));
+              HasSubstr("settable are learning_rate or loss_scale"));
   error_of([&] { trainer.set("learning_rate", -1); }, Code::kInvalid);
   error_of([&] { trainer.set("loss_scale", 8); }, Code::kInvalid);
 }
@@ -400,7 +480,20 @@ TEST(Predictor, TakesAnyBatchUpToItsLimit) {
   for (int i = 0; i < 80; ++i) EXPECT_NEAR(values[i], one_by_one[i], 1e-5);
   const std::vector<HostTensor> nine{{DType::kF32, {9, 12, 12, 1}, batch.images.data()}};
   EXPECT_THAT(error_of([&] { slot.run(nine); }, Code::kInvalid),
-              HasSubstr("batch must be in [1, 8], got 9"));
+              HasSubstr("batch is 9, expected 1 to max_batch (8)"));
+}
+
+TEST(Predictor, KeepsTheProgramsUsedLast) {
+  Trainer trainer(new_instance(), config_of(kSgd));
+  const Predictor predictor(trainer.instance(), {});
+  PredictorSlot slot(predictor);
+  std::vector<std::weak_ptr<Program>> programs;
+  for (int64_t batch = 1; batch <= 8; ++batch) programs.push_back(slot.prepare(batch));
+  slot.prepare(1);  // used again
+  slot.prepare(9);
+  EXPECT_TRUE(programs[1].expired());  // 2 is the one not used for longest
+  EXPECT_EQ(slot.prepare(1), programs[0].lock());
+  for (int i = 2; i < 8; ++i) EXPECT_FALSE(programs[i].expired()) << i + 1;
 }
 
 TEST(Predictor, NeedsWeights) {

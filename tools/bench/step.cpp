@@ -172,7 +172,7 @@ int run(const Options& o) {
     const train::Predictor predictor(*instance, {.precision = parse_precision(o.precision)});
     train::PredictorSlot slot(predictor);
     const Batch batch(predictor.inputs(), o.batch);
-    finish(o, slot.prepare(o.batch), measure(o.repeats, [&] { slot.run(batch.tensors); }));
+    finish(o, *slot.prepare(o.batch), measure(o.repeats, [&] { slot.run(batch.tensors); }));
   }
   return 0;
 }

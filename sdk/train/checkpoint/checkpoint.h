@@ -72,7 +72,11 @@ struct CheckpointState {
   std::string model_name;
   std::string model_config;  // JSON
   std::string precision;
-  std::string data_cursor;  // opaque bytes of the data loader
+  // JSON with every default: all that decides how training goes on. Empty in older files, which
+  // have the four texts above only.
+  std::string trainer_config;
+  double learning_rate = 0;  // at schedule factor 1, as last set; 0 without trainer_config
+  std::string data_cursor;   // opaque bytes of the data loader
   std::optional<BestMetric> best;
   std::map<std::string, std::string> metadata;  // free; names of the library start with "assay."
 };

@@ -54,10 +54,9 @@ report::Conversion to_safetensors(const std::string& checkpoint, const std::stri
     reader.read(info, data);
     sources.push_back({info.name, info.dtype, info.dims, data});
   }
-  weights::export_weights(safetensors, sources, map,
-                          {{"format", "pt"},
-                           {"assay.model", reader.state().model_name},
-                           {std::string(kStatisticsKey), statistics}});
+  weights::export_weights(
+      safetensors, sources, map,
+      {{"assay.model", reader.state().model_name}, {std::string(kStatisticsKey), statistics}});
   report::Conversion out;
   out.set_from(checkpoint);
   out.set_to(safetensors);

@@ -93,6 +93,8 @@ void compare_states(const CheckpointState& a, const CheckpointState& b, report::
   compare("model_name", a.model_name, b.model_name);
   compare("model_config", a.model_config, b.model_config);
   compare("precision", a.precision, b.precision);
+  compare("trainer_config", a.trainer_config, b.trainer_config);
+  compare("learning_rate", cat(a.learning_rate), cat(b.learning_rate));
   compare("best", best_text(a), best_text(b));
   if (a.data_cursor != b.data_cursor) {  // opaque bytes: only that they differ can be said
     compare("data_cursor", cat(a.data_cursor.size(), " bytes of the first file"),

@@ -40,6 +40,8 @@ void describe_state(const CheckpointState& state, report::Inspection& out) {
   out.set_model_name(state.model_name);
   out.set_model_config(state.model_config);
   out.set_precision(state.precision);
+  out.set_trainer_config(state.trainer_config);
+  out.set_learning_rate(state.learning_rate);
   out.set_data_cursor_bytes(state.data_cursor.size());
   if (state.best) {
     out.mutable_best()->set_name(state.best->name);

@@ -29,6 +29,8 @@ void encode(const CheckpointState& state, pb::TrainerState& message) {
   message.set_model_name(state.model_name);
   message.set_model_config(state.model_config);
   message.set_precision(state.precision);
+  message.set_trainer_config(state.trainer_config);
+  message.set_learning_rate(state.learning_rate);
   message.set_data_cursor(state.data_cursor);
   if (state.best) {
     message.mutable_best()->set_name(state.best->name);
@@ -54,6 +56,8 @@ void decode(const pb::TrainerState& message, CheckpointState& state) {
   state.model_name = message.model_name();
   state.model_config = message.model_config();
   state.precision = message.precision();
+  state.trainer_config = message.trainer_config();
+  state.learning_rate = message.learning_rate();
   state.data_cursor = message.data_cursor();
   if (message.has_best()) {
     state.best = {message.best().name(), message.best().value(), message.best().step()};
@@ -173,7 +177,8 @@ std::string find_fault(const CheckpointState& state) {
       {"schedule_config", &state.schedule_config},
       {"model_name", &state.model_name},
       {"model_config", &state.model_config},
-      {"precision", &state.precision}};
+      {"precision", &state.precision},
+      {"trainer_config", &state.trainer_config}};
   for (const auto& [name, text] : texts) {
     if (!is_utf8(*text)) return cat(name, " is not UTF-8");
   }

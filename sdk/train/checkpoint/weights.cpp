@@ -20,6 +20,11 @@ std::vector<int> order_from_file(const NameRule* rule, size_t rank) {
   return {};
 }
 
+bool is_torch_layout(const NameRule* rule, int rank) {
+  const Layout layout = rule == nullptr ? SAME : rule->layout();
+  return rank == 4 ? layout == OIHW : rank != 2 || layout != IO;
+}
+
 std::vector<int> inverse(const std::vector<int>& order) {
   std::vector<int> result(order.size());
   for (size_t axis = 0; axis < order.size(); ++axis) {
@@ -149,11 +154,13 @@ void export_weights(const std::string& path, std::span<const Source> sources, co
                     const std::map<std::string, std::string>& metadata) {
   std::vector<safetensors::Record> records;
   std::vector<std::byte> reordered;  // of the tensor being written
+  bool torch = true;
   for (const Source& source : sources) {
     const std::optional<MappedName> mapped = name_in_file(map, source.name);
     require(mapped.has_value(), Code::kInvalid, "exporting tensor ", source.name,
             ": no rule of the name map matches it");
     const auto order = inverse(order_from_file(mapped->rule, source.dims.span().size()));
+    torch = torch && is_torch_layout(mapped->rule, source.dims.rank());
     const auto data = [&source, &reordered, order]() -> std::span<const std::byte> {
       if (order.empty()) return source.data;
       reordered =
@@ -162,7 +169,9 @@ void export_weights(const std::string& path, std::span<const Source> sources, co
     };
     records.push_back({mapped->name, source.dtype, reorder(source.dims.span(), order), data});
   }
-  safetensors::write(path, records, metadata);
+  std::map<std::string, std::string> described = metadata;
+  described["format"] = torch ? "pt" : "assay";
+  safetensors::write(path, records, described);
 }
 
 }  // namespace assay::weights

@@ -46,7 +46,8 @@ struct Source {
 };
 
 // The reverse: names and layouts of the file side of the map. kInvalid for a name that no rule
-// matches.
+// matches. The metadata gets "format": "pt" where the layouts are PyTorch's, so that its programs
+// take the file, else "assay" (convolutions O,H,W,I).
 void export_weights(const std::string& path, std::span<const Source> sources, const NameMap& map,
                     const std::map<std::string, std::string>& metadata = {});
 

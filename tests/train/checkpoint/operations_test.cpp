@@ -148,6 +148,7 @@ TEST_F(Operations, ConvertsToSafetensorsAndBack) {
   const safetensors::Reader file = safetensors::Reader::open(exported);
   ASSERT_NE(file.find("net.conv.weight"), nullptr);
   EXPECT_THAT(file.find("net.conv.weight")->dims, ElementsAre(4, 5, 3, 2));
+  EXPECT_EQ(file.metadata().at("format"), "pt");
 
   const std::string back = path("back.ckpt");
   EXPECT_EQ(from_safetensors(exported, back, map).tensors(), 2);
@@ -155,6 +156,25 @@ TEST_F(Operations, ConvertsToSafetensorsAndBack) {
   EXPECT_EQ(out.equal_tensors(), 2);
   ASSERT_THAT(out.tensors(), SizeIs(1));
   EXPECT_EQ(out.tensors(0).role(), "moment1");  // not a weight
+}
+
+// "pt" tells PyTorch's programs to take the layouts as theirs.
+TEST_F(Operations, SafetensorsSayWhoseLayoutTheyHave) {
+  SampleTensors tensors;
+  tensors.add("conv.weight", Role::kValue, DType::kF32, {4, 3, 2, 5}, 1);
+  tensors.add("fc.weight", Role::kValue, DType::kF32, {4, 3}, 2);
+  const std::string original = save("original.ckpt", {}, tensors.records());
+  const auto format_with = [&](const char* map) {
+    const std::string exported = path("exported.safetensors");
+    to_safetensors(original, exported, weights::parse_name_map(map));
+    return safetensors::Reader::open(exported).metadata().at("format");
+  };
+  EXPECT_EQ(format_with(""), "assay");
+  EXPECT_EQ(format_with(R"({"rules":[{"file":"*","model":"*","layout":"HWIO"}]})"), "assay");
+  EXPECT_EQ(format_with(R"({"rules":[{"file":"fc.*","model":"fc.*","layout":"IO"},
+                                     {"file":"*","model":"*","layout":"OIHW"}]})"),
+            "assay");
+  EXPECT_EQ(format_with(R"({"rules":[{"file":"*","model":"*","layout":"OIHW"}]})"), "pt");
 }
 
 // Roles survive the way through a format that has none.
