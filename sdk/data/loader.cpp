@@ -7,38 +7,27 @@
 #include <new>
 #include <system_error>
 
-#include "sdk/base/error.h"
+#include "sdk/base/expect.h"
+#include "sdk/data/loader_config.h"
 #include "sdk/data/streams.h"
 
 namespace assay::data {
 namespace {
 
-constexpr int kDefaultWorkers = 2, kDefaultPrefetch = 4, kDefaultCacheMib = 512;
-constexpr int kMaxWorkers = 256, kMaxPrefetch = 4096;
-
-int in_range(std::string_view key, int value, int low, int high) {
-  require(value >= low && value <= high, Code::kInvalid, "loader: ", key, " is ", value,
-          ", expected ", low, " to ", high);
-  return value;
-}
-
-int workers_of(const LoaderConfig& config) {
-  return in_range("workers", config.has_workers() ? config.workers() : kDefaultWorkers, 0,
-                  kMaxWorkers);
+LoaderConfig checked(const LoaderConfig& given) {
+  LoaderConfig config = with_defaults(given);
+  check(config);
+  return config;
 }
 
 uint64_t cache_bytes_of(const LoaderConfig& config) {
-  const int mib = config.has_cache_mib() ? config.cache_mib() : kDefaultCacheMib;
-  return static_cast<uint64_t>(in_range("cache_mib", mib, 0, std::numeric_limits<int32_t>::max()))
-         << 20;
+  return static_cast<uint64_t>(config.cache_mib()) << 20;
 }
 
-// Epochs are 32-bit coordinates of the random streams.
 uint64_t end_of(const LoaderConfig& config, uint64_t batches_per_epoch) {
-  constexpr uint64_t kMaxEpochs = std::numeric_limits<uint32_t>::max();
-  require(config.epochs() <= kMaxEpochs, Code::kInvalid, "loader: epochs is ", config.epochs(),
-          ", expected at most ", kMaxEpochs);
-  return (config.epochs() == 0 ? kMaxEpochs : config.epochs()) * batches_per_epoch;
+  const uint64_t epochs =
+      config.epochs() == 0 ? std::numeric_limits<uint32_t>::max() : config.epochs();
+  return epochs * batches_per_epoch;
 }
 
 void fill_padding(const ArraySpec& spec, std::byte* begin, size_t bytes) {
@@ -62,15 +51,15 @@ Loader::Loader(std::shared_ptr<const RecordSource> source, Transform transform,
                const LoaderConfig& config)
     : source_(std::move(source)),
       transform_(std::move(transform)),
-      order_(source_->size(), config),
-      cache_(source_->size(), cache_bytes_of(config)),
-      end_(end_of(config, order_.batches_per_epoch())),
-      augment_key_(philox_key(config.seed(), kAugmentStream)) {
-  const int workers = workers_of(config);
-  const int prefetch = in_range(
-      "prefetch", config.has_prefetch() ? config.prefetch() : kDefaultPrefetch, 1, kMaxPrefetch);
+      config_(checked(config)),
+      order_(source_->size(), config_),
+      cache_(source_->size(), cache_bytes_of(config_)),
+      end_(end_of(config_, order_.batches_per_epoch())),
+      augment_key_(philox_key(config_.seed(), kAugmentStream)) {
+  const int workers = config_.workers();
   inline_ = workers == 0;
-  const int slots = inline_ ? 1 : std::max(prefetch, workers) + 1;  // one is with the caller
+  const int slots =
+      inline_ ? 1 : std::max(config_.prefetch(), workers) + 1;  // one is with the caller
   slots_.reserve(static_cast<size_t>(slots));
   for (int i = 0; i < slots; ++i) {
     slots_.push_back(Slot{Batch(transform_.arrays, batch_size()), {}, nullptr});
@@ -154,7 +143,8 @@ void Loader::run(Worker& worker) {
 void Loader::fill(Slot& slot, Worker& worker) noexcept {
   size_t row = 0;
   try {
-    for (; row < slot.samples.size() && !stopping_; ++row) fill_row(slot, row, worker);
+    const auto wanted = [&] { return !stopping_ && !(inline_ && cancelled_); };
+    for (; row < slot.samples.size() && wanted(); ++row) fill_row(slot, row, worker);
   } catch (...) {
     slot.error = std::current_exception();
     return;
@@ -186,6 +176,15 @@ void Loader::fill_row(Slot& slot, size_t row, Worker& worker) {
   }
 }
 
+// Without the lock: cancel() and state() must not wait for a batch to be read and decoded.
+void Loader::fill_here(std::unique_lock<std::mutex>& lock) {
+  Slot& slot = claim();
+  lock.unlock();
+  fill(slot, *workers_[0]);
+  lock.lock();
+  if (!cancelled_) slot.ready = delivered_;
+}
+
 const Batch* Loader::next() {
   if (!running_) start();
   std::unique_lock lock(mutex_);
@@ -194,11 +193,7 @@ const Batch* Loader::next() {
   if (cancelled_) fail(Code::kCancelled, "loader: cancelled");
   if (delivered_ == end_) return nullptr;
   Slot& slot = slot_of(delivered_);
-  if (inline_ && slot.ready != delivered_) {
-    claim();
-    fill(slot, *workers_[0]);
-    slot.ready = delivered_;
-  }
+  if (inline_ && slot.ready != delivered_) fill_here(lock);
   if (slot.ready != delivered_) {
     const auto begin = std::chrono::steady_clock::now();
     slot_ready_.wait(lock, [&] { return slot.ready == delivered_ || cancelled_; });
@@ -225,7 +220,12 @@ void Loader::restore(const LoaderState& state) {
   seek(state.epoch() * batches_per_epoch() + state.batch());
 }
 
-void Loader::rewind() { seek(0); }
+void Loader::rewind(uint64_t epoch) {
+  const uint64_t epochs = end_ / batches_per_epoch();
+  expect(epoch < epochs, {"loader", "epoch"}, epoch, "less than the ", epochs,
+         " epochs it is configured for");
+  seek(epoch * batches_per_epoch());
+}
 
 void Loader::cancel() {
   const std::lock_guard lock(mutex_);

@@ -43,13 +43,15 @@ class Loader {
   LoaderState state() const;
   // Continues there. kInvalid when data, seed, order or global batch size differ.
   void restore(const LoaderState& state);
-  // Back to the first batch, for another evaluation pass.
-  void rewind();
+  // To the first batch of an epoch, for another evaluation pass. kInvalid beyond the last epoch.
+  void rewind(uint64_t epoch = 0);
 
-  // Makes a waiting or later next() fail with kCancelled, until restore or rewind.
+  // Makes a running, waiting or later next() fail with kCancelled, until restore or rewind. Does
+  // not wait for it.
   void cancel();
 
   const std::vector<ArraySpec>& arrays() const { return transform_.arrays; }
+  const LoaderConfig& config() const { return config_; }  // every default filled in
   int64_t samples() const { return source_->size(); }
   int64_t batch_size() const { return order_.batch_size(); }
   uint64_t batches_per_epoch() const { return order_.batches_per_epoch(); }
@@ -70,12 +72,14 @@ class Loader {
   void stop();
   void run(Worker& worker);
   Slot& claim();
+  void fill_here(std::unique_lock<std::mutex>& lock);
   void fill(Slot& slot, Worker& worker) noexcept;
   void fill_row(Slot& slot, size_t row, Worker& worker);
   Slot& slot_of(uint64_t ticket) { return slots_[ticket % slots_.size()]; }
 
   std::shared_ptr<const RecordSource> source_;
   Transform transform_;
+  LoaderConfig config_;
   EpochOrder order_;
   SampleCache cache_;
   uint64_t end_;  // tickets number the batches over all epochs
@@ -90,7 +94,7 @@ class Loader {
   uint64_t delivered_ = 0;  // next ticket to be returned
   uint64_t released_ = 0;   // tickets before this one have given back their slot
   bool running_ = false;
-  bool cancelled_ = false;
+  std::atomic<bool> cancelled_{false};  // written under the lock, read between samples without
   std::atomic<bool> stopping_{false};
   double wait_seconds_ = 0;
 };

@@ -13,21 +13,13 @@
 namespace assay::data {
 namespace {
 
-// `value`, or the first of the choices when it is empty.
-std::string choice(std::string_view key, const std::string& value,
-                   std::initializer_list<std::string_view> choices) {
-  if (value.empty()) return std::string(*choices.begin());
-  std::string names;
-  for (const std::string_view name : choices) {
-    if (name == value) return value;
-    names += cat(names.empty() ? "" : ", ", name);
-  }
-  fail(Code::kInvalid, cat("loader: ", key, " is \"", value, "\", expected one of ", names));
-}
-
 void require_same(std::string_view key, const auto& saved, const auto& here) {
-  require(saved == here, Code::kInvalid, "loader: the saved position belongs to ", key, " ", saved,
-          ", but this loader has ", here, "; use the same data and configuration");
+  if (saved == here) return;
+  const std::string hint = "use the same data and configuration";
+  fail(Code::kInvalid,
+       cat("loader: the saved position belongs to ", key, " ", saved, ", but this loader has ",
+           here, "; ", hint),
+       {.argument = std::string(key), .expected = cat(saved), .actual = cat(here), .hint = hint});
 }
 
 }  // namespace
@@ -35,20 +27,15 @@ void require_same(std::string_view key, const auto& saved, const auto& here) {
 EpochOrder::EpochOrder(int64_t samples, const LoaderConfig& config)
     : samples_(samples),
       batch_size_(config.batch_size()),
-      world_size_(std::max(1, config.world_size())),
+      world_size_(config.world_size()),
       rank_(config.rank()),
+      accumulate_(config.accumulate()),
       seed_(config.seed()),
-      order_(choice("order", config.order(), {"shuffled", "sequential", "stream", "rotating"})),
-      last_batch_(choice("last_batch", config.last_batch(), {"drop", "pad", "wrap"})) {
-  constexpr int64_t kMaxBatch = int64_t{1} << 24;
+      order_(config.order()),
+      last_batch_(config.last_batch()) {
   require(samples_ > 0, Code::kInvalid, "loader: the data set has no records; convert it again");
   require(samples_ < std::numeric_limits<uint32_t>::max(), Code::kUnsupported,
           "loader: more than 2^32 - 1 records are not supported, the data set has ", samples_);
-  require(batch_size_ > 0 && batch_size_ <= kMaxBatch, Code::kInvalid, "loader: batch_size is ",
-          batch_size_, ", expected 1 to ", kMaxBatch);
-  require(config.world_size() >= 0 && rank_ >= 0 && rank_ < world_size_, Code::kInvalid,
-          "loader: rank is ", rank_, " of world_size ", config.world_size(),
-          ", expected 0 <= rank < world_size");
   const auto& records = config.record();
   if (!records.empty()) {
     records_crc32c_ = crc32c(records.data(), static_cast<size_t>(records.size()) * sizeof(int64_t));
@@ -57,11 +44,12 @@ EpochOrder::EpochOrder(int64_t samples, const LoaderConfig& config)
     open_stream(config.buffer());
     return;
   }
-  require(config.buffer() == 0, Code::kInvalid,
-          "loader: buffer is for the orders \"stream\" and \"rotating\", not \"", order_, "\"");
-  const int64_t rounding = last_batch_ == "drop" ? 0 : global_batch() - 1;
-  batches_ = static_cast<uint64_t>((samples_ + rounding) / global_batch());
+  // An epoch holds whole updates of `accumulate` global batches.
+  const int64_t update = global_batch() * accumulate_;
+  const int64_t rounding = last_batch_ == "drop" ? 0 : update - 1;
+  batches_ = static_cast<uint64_t>((samples_ + rounding) / update * accumulate_);
   require(batches_ > 0, Code::kInvalid, "loader: a global batch of ", global_batch(),
+          accumulate_ == 1 ? "" : cat(", accumulated ", accumulate_, " times,"),
           " needs more than the ", samples_,
           " records there are; lower batch_size or set last_batch to \"pad\" or \"wrap\"");
   permutation_.resize(static_cast<size_t>(samples_));
@@ -69,12 +57,8 @@ EpochOrder::EpochOrder(int64_t samples, const LoaderConfig& config)
 }
 
 void EpochOrder::open_stream(int64_t buffer) {
-  constexpr int64_t kMaxBuffer = int64_t{1} << 24;
-  constexpr int64_t kBufferOfDali = 1024;
   const bool rotating = order_ == "rotating";
-  buffer_ = buffer != 0 ? buffer : rotating ? kBufferOfDali : 3 * batch_size_;
-  require(buffer_ > 0 && buffer_ <= kMaxBuffer, Code::kInvalid, "loader: buffer is ", buffer_,
-          ", expected 1 to ", kMaxBuffer);
+  buffer_ = buffer;
   require(samples_ >= world_size_, Code::kInvalid, "loader: ", world_size_,
           " ranks need a sample each, there are ", samples_);
   batches_ = static_cast<uint64_t>(std::max<int64_t>(1, samples_ / global_batch()));
@@ -125,6 +109,7 @@ LoaderState EpochOrder::position(uint64_t epoch, uint64_t batch) const {
   state.set_last_batch(last_batch_);
   state.set_buffer(buffer_);
   state.set_records_crc32c(records_crc32c_);
+  state.set_accumulate(accumulate_);
   return state;
 }
 
@@ -135,6 +120,7 @@ void EpochOrder::check_position(const LoaderState& state) const {
   require_same("order", state.order(), order_text());
   require_same("last_batch", state.last_batch(), last_batch_);
   require_same("buffer", state.buffer(), buffer_);
+  require_same("accumulate", std::max<int64_t>(state.accumulate(), 1), accumulate_);
   require(state.records_crc32c() == records_crc32c_, Code::kInvalid,
           "loader: the saved position belongs to another list of records");
   require(state.batch() < batches_, Code::kInvalid, "loader: the saved position is batch ",

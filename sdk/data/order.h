@@ -14,7 +14,7 @@ namespace assay::data {
 // A function of configuration and number of samples; caches the permutation of one epoch.
 class EpochOrder {
  public:
-  // Checks the configuration: kInvalid names the key.
+  // Takes a configuration that passed the checks of loader_config.h.
   EpochOrder(int64_t samples, const LoaderConfig& config);
 
   // Same on every rank, so that ranks stay in step.
@@ -40,6 +40,7 @@ class EpochOrder {
   int64_t batch_size_;
   int64_t world_size_;
   int64_t rank_;
+  int64_t accumulate_;
   uint64_t seed_;
   std::string order_;
   std::string last_batch_;

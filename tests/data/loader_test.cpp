@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "sdk/data/loader_config.h"
 #include "tests/data/allocations.h"
 #include "tests/data/support.h"
 
@@ -133,7 +135,7 @@ TEST(Loader, ShuffleIsUniform) {
   for (int seed = 0; seed < kSeeds; ++seed) {
     LoaderConfig config = config_of(4);
     config.set_seed(static_cast<uint64_t>(seed));
-    EpochOrder(4, config).samples_of(0, 0, draws);
+    EpochOrder(4, with_defaults(config)).samples_of(0, 0, draws);
     std::vector<uint32_t> order;
     for (const Draw& draw : draws) order.push_back(draw.sample);
     ++counts[order];
@@ -321,8 +323,10 @@ TEST(Loader, RefusesSenselessConfiguration) {
   EXPECT_THAT(message(9, [](auto& c) { c.set_batch_size(-1); }), HasSubstr("batch_size"));
   EXPECT_THAT(message(9, [](auto& c) { c.set_rank(1); }), HasSubstr("rank is 1"));
   EXPECT_THAT(message(9, [](auto& c) { c.set_rank(-1); }), HasSubstr("rank is -1"));
-  EXPECT_THAT(message(9, [](auto& c) { c.set_order("up"); }), HasSubstr("shuffled, sequential"));
-  EXPECT_THAT(message(9, [](auto& c) { c.set_last_batch("x"); }), HasSubstr("drop, pad, wrap"));
+  EXPECT_THAT(message(9, [](auto& c) { c.set_order("up"); }),
+              HasSubstr("\"shuffled\", \"sequential\", \"stream\" or \"rotating\""));
+  EXPECT_THAT(message(9, [](auto& c) { c.set_last_batch("x"); }),
+              HasSubstr("\"drop\", \"pad\" or \"wrap\""));
   EXPECT_THAT(message(9, [](auto& c) { c.set_workers(-1); }), HasSubstr("workers is -1"));
   EXPECT_THAT(message(9, [](auto& c) { c.set_prefetch(0); }), HasSubstr("prefetch is 0"));
   EXPECT_THAT(message(9, [](auto& c) { c.set_cache_mib(-1); }), HasSubstr("cache_mib is -1"));
@@ -394,6 +398,84 @@ TEST(Loader, CancelledLoaderContinuesAfterRestore) {
   EXPECT_EQ(rest_of(loader).size(), 3u);
   loader.rewind();
   EXPECT_EQ(bytes_of(*loader.next()), first);
+}
+
+// Tells when it works on a record, and works until it may stop.
+struct Gate {
+  std::atomic<bool> entered{false}, open{false};
+};
+class GatedMaker : public NumberMaker {
+ public:
+  explicit GatedMaker(Gate& gate) : gate_(gate) {}
+  void prepare(std::string_view record, std::string& prepared) override {
+    gate_.entered = true;
+    while (!gate_.open) std::this_thread::yield();
+    NumberMaker::prepare(record, prepared);
+  }
+
+ private:
+  Gate& gate_;
+};
+
+// A loader without workers reads and decodes in next(); nobody else may have to wait for that.
+TEST(Loader, FillingInTheCallerBlocksNeitherStateNorCancel) {
+  Gate gate;
+  Transform transform = number_transform();
+  transform.make_worker = [&gate] { return std::make_unique<GatedMaker>(gate); };
+  Loader loader(numbers(20), transform, config_of(5, 0));
+  Code code = Code::kOk;
+  std::thread caller([&] { code = error_of([&] { loader.next(); }).code(); });
+  while (!gate.entered) std::this_thread::yield();
+  EXPECT_EQ(loader.state().batch(), 0u);  // would hang
+  loader.cancel();
+  gate.open = true;
+  caller.join();
+  EXPECT_EQ(code, Code::kCancelled);
+  loader.rewind();
+  Loader reference(numbers(20), number_transform(), config_of(5, 0));
+  EXPECT_EQ(rest_of(loader), rest_of(reference));
+}
+
+TEST(Loader, SeeksToTheEpochsThereAre) {
+  Loader loader(numbers(20), number_transform(), config_of(5, 2, 3));
+  loader.rewind(2);
+  EXPECT_EQ(rest_of(loader).size(), 4u);
+  const Error error = error_of([&] { loader.rewind(3); });
+  EXPECT_EQ(error.code(), Code::kInvalid);
+  EXPECT_THAT(error.message(), HasSubstr("epoch is 3, expected less than the 3 epochs"));
+}
+
+// Seven batches of ten; an update takes three: an epoch has six of them, or nine where it wraps.
+TEST(Loader, EpochsHoldWholeUpdates) {
+  LoaderConfig config = config_of(10, 2, 2);
+  config.set_accumulate(3);
+  Loader dropping(numbers(73), number_transform(), config);
+  EXPECT_EQ(dropping.batches_per_epoch(), 6u);
+  EXPECT_EQ(rest_of(dropping).size(), 12u);
+  config.set_last_batch("wrap");
+  Loader wrapping(numbers(73), number_transform(), config);
+  EXPECT_EQ(wrapping.batches_per_epoch(), 9u);
+  EXPECT_EQ(labels_of(wrapping).size(), 180u);
+  const LoaderState state = wrapping.state();
+  config.set_accumulate(1);
+  Loader other(numbers(73), number_transform(), config);
+  EXPECT_THAT(error_of([&] { other.restore(state); }).message(), HasSubstr("accumulate 3"));
+  LoaderState older = other.state();
+  older.clear_accumulate();
+  other.restore(older);
+}
+
+TEST(Loader, ResolvesItsConfiguration) {
+  LoaderConfig config;
+  config.set_batch_size(5);
+  const Loader loader(numbers(20), number_transform(), config);
+  EXPECT_EQ(loader.config().order(), "shuffled");
+  EXPECT_EQ(loader.config().last_batch(), "drop");
+  EXPECT_EQ(loader.config().workers(), 2);
+  EXPECT_EQ(loader.config().prefetch(), 4);
+  EXPECT_EQ(loader.config().cache_mib(), 512);
+  EXPECT_EQ(loader.config().world_size(), 1);
+  EXPECT_EQ(loader.config().accumulate(), 1);
 }
 
 TEST(SampleCache, HoldsItsBudget) {

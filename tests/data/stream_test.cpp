@@ -196,7 +196,8 @@ TEST(StreamLoader, RefusesSenselessConfiguration) {
   config.set_buffer(-1);
   EXPECT_THAT(refusal(), HasSubstr("buffer is -1"));
   config.set_order("shuffled"), config.set_buffer(3);
-  EXPECT_THAT(refusal(), HasSubstr("buffer is for the orders \"stream\" and \"rotating\""));
+  EXPECT_THAT(refusal(),
+              HasSubstr("expected nothing unless the order is \"stream\" or \"rotating\""));
 }
 
 TEST(RecordSelection, ReadsSomeInAnotherOrder) {

@@ -14,8 +14,8 @@ namespace assay::test {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    char pattern[] = "/tmp/assay_data_test_XXXXXX";
-    path_ = ::mkdtemp(pattern);
+    std::string pattern = std::filesystem::temp_directory_path() / "assay_data_test_XXXXXX";
+    path_ = ::mkdtemp(pattern.data());
   }
   ~TemporaryFolder() { std::filesystem::remove_all(path_); }
   const std::string& path() const { return path_; }

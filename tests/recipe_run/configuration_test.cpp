@@ -131,6 +131,24 @@ std::string transform_of(const std::string& pipeline) {
   return training_loader_config(recipe, recipe.data(0), 1, 8).transform;
 }
 
+// The engine refuses keys of another kind of schedule.
+TEST(TrainerConfig, AConstantScheduleHasNoEnd) {
+  const v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
+    optimizer { name: "sgd" lr: 0.1 } schedule { warmup: 2 warmup_unit: "step" } }
+    numerics { compute: FP32 })");
+  EXPECT_THAT(trainer_config(recipe, {}, {100, 500}, 1, 0),
+              HasSubstr(R"("schedule":{"name":"constant","warmup_steps":2})"));
+}
+
+TEST(LoaderConfigTest, EpochsOfTrainingHoldWholeUpdates) {
+  v1::Recipe recipe = with_pipeline("");
+  recipe.mutable_training()->set_accumulate(4);
+  recipe.mutable_training()->set_drop_last(true);
+  const std::string loader = training_loader_config(recipe, recipe.data(0), 1, 8).loader;
+  EXPECT_THAT(loader, HasSubstr(R"("accumulate":4)"));
+  EXPECT_THAT(loader, HasSubstr(R"("last_batch":"drop")"));
+}
+
 TEST(LoaderConfigTest, StagesBecomeTheEnginesTransform) {
   EXPECT_EQ(
       transform_of(

@@ -113,11 +113,13 @@ void write_schedule(JsonWriter& json, const v1::Training& training, const Length
   json.key("schedule").begin_object();
   json.field("name", s.kind().empty() ? "constant" : linear ? "polynomial" : s.kind());
   json.field("warmup_steps", warmup_steps(s, length));
-  json.field("total_steps", schedule_steps(s, length));
+  if (linear || s.kind() == "polynomial" || s.kind() == "cosine") {
+    json.field("total_steps", schedule_steps(s, length));
+    json.field("end_factor", s.end_lr() / learning_rate(training, devices));
+  }
   const bool from_start = s.start_lr() > 0 || training.optimizer().convention() == "tensorflow";
   if (warmup_steps(s, length) > 0 && from_start)
     json.field("warmup_start", s.start_lr() / learning_rate(training, devices));
-  json.field("end_factor", s.end_lr() / learning_rate(training, devices));
   if (s.power() > 0 && !linear) json.field("power", s.power());
   if (s.factor() > 0) json.field("gamma", s.factor());
   if (s.kind() == "step") {
@@ -262,6 +264,7 @@ LoaderConfig training_loader_config(const v1::Recipe& recipe, const v1::DataRef&
   } else {
     json.field("order", "shuffled");
     json.field("last_batch", recipe.training().drop_last() ? "drop" : "wrap");
+    json.field("accumulate", std::max<int64_t>(recipe.training().accumulate(), 1));
   }
   return loader_config(recipe, data, json, share);
 }
