@@ -3,5 +3,7 @@
 set -e
 command -v pkg-config >/dev/null || { echo "pkg-config is not installed"; exit 77; }
 export PKG_CONFIG_PATH="$1/pkgconfig"
+pkg-config --atleast-version=1.0 assay
+if pkg-config --atleast-version=1.1 assay; then echo "pkg-config takes assay for 1.1 or later"; exit 1; fi
 "$2" -std=c99 -Wall -Wextra -Werror $(pkg-config --cflags assay) "$3" -o "$4" $(pkg-config --libs assay) "-Wl,-rpath,$1"
 "$4"
