@@ -25,12 +25,20 @@ expect(0 "train: 100 %.*val: 100 %" --to-recordio --from photo_set --to rec)
 expect(2 "is there already" --to-recordio --from photo_set --to rec)
 expect(0 "train +3 records" imagenet --from rec --to photo_set2)
 
+# Checking converts nothing.
+expect(3 "absent holds no data set" fashion_mnist --verify --to absent)
+if(EXISTS ${WORK}/absent)
+  message(SEND_ERROR "--verify made a folder")
+endif()
+
 set(source /usr/share/datasets/fashion-mnist)
 if(NOT EXISTS ${source})
   message("the package dataset-fashion-mnist is not installed")
   return()
 endif()
-expect(0 "train: 100 %.*checking test: 100 %.*train +60000 records in 3 files" fashion_mnist --from ${source} --to fm --shards 3 --verify)
+expect(0 "train: 100 %.*train +60000 records in 3 files" fashion_mnist --from ${source} --to fm --shards 3)
+expect(0 "checking test: 100 %.*train +60000 records" --verify --to fm)
+expect(3 "fm holds fashion_mnist, not cifar10" cifar10 --verify --to fm)
 expect(0 "^$" fashion_mnist --from ${source} --to fm --shards 3 --quiet)  # is there already
 expect(2 "" fashion_mnist --from ${source} --to fm --shards 2)
 file(WRITE ${WORK}/plain "")

@@ -1,13 +1,14 @@
-// checkpoint: looks at, checks, compares and converts checkpoint files.
+// assay-checkpoint: looks at, checks, compares and converts checkpoint files.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "tools/checkpoint/print.h"
-#include "tools/common/abi.h"
+#include "tools/common/program.h"
 
 namespace assay::tools {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 struct Request {
   std::vector<std::string> files;
   std::string from, to, format, map_file;
-  bool ema = false, as_json = false;
+  bool ema = false, as_json = false, force = false;
 };
 
 // Prints a report as JSON or as `print` words it.
@@ -61,11 +62,25 @@ std::string read_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// That of --format, or else of the target's name.
+std::string target_format(const Request& request) {
+  if (!request.format.empty()) return request.format;
+  if (request.to.ends_with(".safetensors")) return "safetensors";
+  if (request.to.ends_with(".ckpt")) return "checkpoint";
+  throw Failure(ASSAY_E_INVALID, request.to +
+                                     " ends neither in .safetensors nor in .ckpt; say with "
+                                     "--format which of the two it shall be");
+}
+
+void require_free(const Request& request) {
+  std::error_code ignored;
+  if (!request.force && std::filesystem::exists(request.to, ignored))
+    throw Failure(ASSAY_E_INVALID, request.to + " exists; replace it with --force");
+}
+
 Exit convert(const Request& request) {
-  const bool to_safetensors = request.to.ends_with(".safetensors");
-  const std::string format = !request.format.empty() ? request.format
-                             : to_safetensors        ? "safetensors"
-                                                     : "checkpoint";
+  const std::string format = target_format(request);
+  require_free(request);
   const std::string map = read_text(request.map_file);
   assay_report* report = nullptr;
   call(assay_checkpoint_convert, text(request.from), text(request.to), text(format), text(map),
@@ -75,11 +90,14 @@ Exit convert(const Request& request) {
 }
 
 Exit run(int argc, char** argv) {
-  CLI::App app("Looks at, checks, compares and converts checkpoint files.", "checkpoint");
+  CLI::App app("Looks at, checks, compares and converts checkpoint files.", "assay-checkpoint");
   app.footer(
       "Exit codes: 0 done; 1 damaged or different; 2 wrong usage; 3 a file cannot be used; 4 other "
-      "failures.\nA name map (--map) is JSON: "
-      R"({"rules": [{"file": "backbone.*", "model": "*", "layout": "OIHW"}]})");
+      "failures.\n\nConvolution weights are stored O,H,W,I. A name map (--map) renames tensors and "
+      "turns them\ninto the layouts of other programs; in JSON, for PyTorch's:\n"
+      R"(  {"rules": [{"file": "backbone.*", "model": "*", "layout": "OIHW"}]})"
+      "\n\nExamples:\n  assay-checkpoint inspect best.ckpt\n"
+      "  assay-checkpoint convert best.ckpt best.safetensors --map torch.json --ema");
   app.require_subcommand(1);
   Request request;
   app.add_flag("--json", request.as_json, "print the report as JSON");
@@ -98,10 +116,11 @@ Exit run(int argc, char** argv) {
   convert_command->add_option("to", request.to, "the file to write")->required();
   convert_command
       ->add_option("--format", request.format,
-                   "format of the target; default: by its name (*.safetensors, else checkpoint)")
+                   "format of the target; default: by its name, *.safetensors or *.ckpt")
       ->check(CLI::IsMember({"safetensors", "checkpoint"}));
   convert_command->add_option("--map", request.map_file, "file with a name map");
   convert_command->add_flag("--ema", request.ema, "the moving averages instead of the weights");
+  convert_command->add_flag("--force", request.force, "replace a target that exists");
 
   try {
     app.parse(argc, argv);
@@ -118,13 +137,5 @@ Exit run(int argc, char** argv) {
 }  // namespace assay::tools
 
 int main(int argc, char** argv) {
-  try {
-    return assay::tools::run(argc, argv);
-  } catch (const assay::tools::Failure& failure) {
-    fmt::print(stderr, "checkpoint: {}\n", failure.what());
-    return failure.exit_code();
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "checkpoint: {}\n", error.what());
-    return assay::tools::kFailed;
-  }
+  return assay::tools::run_program("assay-checkpoint", assay::tools::run, argc, argv);
 }

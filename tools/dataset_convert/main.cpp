@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "tools/common/abi.h"
+#include "tools/common/program.h"
 #include "tools/dataset_convert/picture_reader.h"
 #include "tools/dataset_convert/progress_bar.h"
 
@@ -92,40 +92,60 @@ Context make_context() {
   return Context(context);
 }
 
-void convert(const Request& request) {
-  const Context context = make_context();
+// Calls work(user of the bar) and leaves the terminal tidy however it ends.
+template <class Work>
+void with_progress(const Request& request, Work&& work) {
   ProgressBar bar(isatty(STDERR_FILENO) == 1, request.quiet);
-  const auto user = reinterpret_cast<uintptr_t>(&bar);
-  const std::string options =
-      fmt::format(R"({{"shards": {}, "overwrite": {}}})", request.shards, request.overwrite);
-  assay_report* report = nullptr;
   try {
-    call(assay_dataset_convert, context.get(), text(request.name), text(request.from),
-         text(request.to), text(options), on_progress, user, &report);
-    const Report owned(report);
-    if (request.verify) {
-      call(assay_dataset_verify, context.get(), text(request.to), on_progress, user);
-    }
-    bar.finish();
-    if (!request.quiet) print_result(request.to, owned);
+    work(reinterpret_cast<uintptr_t>(&bar));
   } catch (...) {
     bar.finish();
     throw;
   }
+  bar.finish();
+}
+
+void read_all(const Request& request, const assay_context* context) {
+  with_progress(request, [&](uintptr_t user) {
+    call(assay_dataset_verify, context, text(request.to), on_progress, user);
+  });
+}
+
+void convert(const Request& request) {
+  const Context context = make_context();
+  const std::string options =
+      fmt::format(R"({{"shards": {}, "overwrite": {}}})", request.shards, request.overwrite);
+  assay_report* report = nullptr;
+  with_progress(request, [&](uintptr_t user) {
+    call(assay_dataset_convert, context.get(), text(request.name), text(request.from),
+         text(request.to), text(options), on_progress, user, &report);
+  });
+  const Report owned(report);
+  if (request.verify) read_all(request, context.get());
+  if (!request.quiet) print_result(request.to, owned);
+}
+
+bool only_verifies(const Request& request) { return request.verify && request.from.empty(); }
+
+// Reads what is there; never converts.
+void verify(const Request& request) {
+  assay_report* report = nullptr;
+  call(assay_dataset_report, text(request.to), &report);
+  const Report owned(report);
+  const std::string name = text_of(parse(owned), "dataset");
+  if (!request.name.empty() && request.name != name)
+    throw Failure(ASSAY_E_FORMAT, request.to + " holds " + name + ", not " + request.name);
+  read_all(request, make_context().get());
+  if (!request.quiet) print_result(request.to, owned);
 }
 
 void export_recordio(const Request& request) {
   const Context context = make_context();
-  ProgressBar bar(isatty(STDERR_FILENO) == 1, request.quiet);
   const std::string options = fmt::format(R"({{"overwrite": {}}})", request.overwrite);
-  try {
+  with_progress(request, [&](uintptr_t user) {
     call(assay_dataset_export, context.get(), text(request.from), text(request.to), text(options),
-         on_progress, reinterpret_cast<uintptr_t>(&bar));
-    bar.finish();
-  } catch (...) {
-    bar.finish();
-    throw;
-  }
+         on_progress, user);
+  });
 }
 
 Exit run(int argc, char** argv) {
@@ -138,7 +158,8 @@ Exit run(int argc, char** argv) {
   app.add_option("--shards", request.shards, "files per split; default: the data set's choice")
       ->check(CLI::Range(1, 100000));
   app.add_flag("--overwrite", request.overwrite, "replace what the folder holds");
-  app.add_flag("--verify", request.verify, "read everything back and check it");
+  app.add_flag("--verify", request.verify,
+               "read all that --to holds and check it; without --from nothing is converted");
   app.add_flag(
       "--to-recordio", request.to_recordio,
       "the other way: write the data set of JPEG images in --from as MXNet's RecordIO files");
@@ -151,10 +172,10 @@ Exit run(int argc, char** argv) {
       "\nExit codes: 0 done; 2 wrong usage; 3 a file cannot be used; 4 other failures; 130 "
       "interrupted.\n\nExample: dataset-convert fashion_mnist --from /usr/share/datasets/"
       "fashion-mnist --to data/fashion_mnist\nExample: dataset-convert imagenet --from ILSVRC2012 "
-      "--to data/imagenet --verify");
+      "--to data/imagenet --verify\nExample: dataset-convert --verify --to data/imagenet");
   try {
     app.parse(argc, argv);
-    if (!request.list && !request.to_recordio && request.name.empty())
+    if (!request.list && !request.to_recordio && !only_verifies(request) && request.name.empty())
       throw CLI::RequiredError("name");
     if (request.to_recordio && request.from.empty()) throw CLI::RequiredError("--from");
     if (!request.list && request.to.empty()) throw CLI::RequiredError("--to");
@@ -169,6 +190,8 @@ Exit run(int argc, char** argv) {
   std::signal(SIGTERM, remember_interrupt);
   if (request.to_recordio) {
     export_recordio(request);
+  } else if (only_verifies(request)) {
+    verify(request);
   } else {
     convert(request);
   }
@@ -179,13 +202,5 @@ Exit run(int argc, char** argv) {
 }  // namespace assay::tools
 
 int main(int argc, char** argv) {
-  try {
-    return assay::tools::run(argc, argv);
-  } catch (const assay::tools::Failure& failure) {
-    fmt::print(stderr, "dataset-convert: {}\n", failure.what());
-    return failure.exit_code();
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "dataset-convert: {}\n", error.what());
-    return assay::tools::kFailed;
-  }
+  return assay::tools::run_program("dataset-convert", assay::tools::run, argc, argv);
 }
