@@ -3,8 +3,9 @@
 //
 // Bounds are fractions of each tensor's largest element. The fixtures' README gives PyTorch's own
 // float32 error against the same files; ours may be four times that, for another order of
-// summation. bf16 keeps 8 bits (2^-8 = 0.4 %) per rounding and rounds at each layer: its bounds are
-// those of PyTorch's bf16 autocast on networks of this depth.
+// summation. bf16 keeps 8 bits (2^-8 = 0.4 %) per rounding and rounds at each layer: logits may be
+// twice as far as PyTorch's own bf16 autocast is from the same files, which the README gives too;
+// a loss is one number whose error may cancel, so its bound is twice the worst of all models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,6 +26,7 @@ using test::relative_error;
 struct ModelCase {
   std::string fixture, architecture, config;
   double logits, gradients;  // bounds, f32
+  double bf16_logits;
   bool separate_gradients = false;
   bool smoothed = true;
 };
@@ -131,7 +133,11 @@ TEST_P(Parity, LabelSmoothing) {
   const StepInfo info = trainer.backward(batch);
   EXPECT_NEAR(info.loss, fixture.at("train.loss_smoothed").f32[0],
               c.logits * fixture.at("train.loss_smoothed").f32[0]);
-  for (const auto& [name, tensor] : fixture.with_prefix("grad_smoothed.")) {
+  const Fixture gradient_file{"models/" + c.fixture +
+                              (c.separate_gradients ? ".grad_smoothed" : "")};
+  const auto gradients = gradient_file.with_prefix("grad_smoothed.");
+  EXPECT_FALSE(gradients.empty());
+  for (const auto& [name, tensor] : gradients) {
     EXPECT_LT(relative_error(model.read(name, Role::kGradient), tensor->f32), c.gradients) << name;
   }
 }
@@ -156,23 +162,23 @@ TEST_P(Parity, Bf16StaysWithinItsPrecision) {
                                                "precision": "amp-bf16"})",
                                             batch_size));
   EXPECT_LT(relative_error(eval_logits(trainer, batch), fixture.at("eval.initial_logits").f32),
-            0.03);
+            c.bf16_logits);
   const StepInfo info = trainer.backward(batch);
-  EXPECT_NEAR(info.loss, fixture.at("train.loss").f32[0], 0.02 * fixture.at("train.loss").f32[0]);
+  EXPECT_NEAR(info.loss, fixture.at("train.loss").f32[0], 0.01 * fixture.at("train.loss").f32[0]);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Models, Parity,
-    testing::Values(ModelCase{"cnn_relu", "cnn", cnn("relu", false), 5e-6, 1.2e-5},
-                    ModelCase{"cnn_elu", "cnn", cnn("elu", false), 5e-6, 1.2e-5},
-                    ModelCase{"cnn_relu_bn", "cnn", cnn("relu", true), 5e-6, 1.2e-5},
-                    ModelCase{"cnn_elu_bn", "cnn", cnn("elu", true), 5e-6, 1.2e-5},
-                    ModelCase{"resnet18_16x16x3", "resnet18",
-                              R"({"image": [16, 16, 3], "width": 4})", 5e-6, 3.4e-5, true, false},
-                    ModelCase{"resnet18_14x14x1", "resnet18",
-                              R"({"image": [14, 14, 1], "width": 4})", 5e-6, 3.4e-5, true, false},
-                    ModelCase{"resnet50_33x40x3", "resnet50", kResNet50, 6.8e-6, 1.2e-4, true,
-                              false}),
+    testing::Values(
+        ModelCase{"cnn_relu", "cnn", cnn("relu", false), 5e-6, 1.2e-5, 1.3e-2},
+        ModelCase{"cnn_elu", "cnn", cnn("elu", false), 5e-6, 1.2e-5, 1.3e-2},
+        ModelCase{"cnn_relu_bn", "cnn", cnn("relu", true), 5e-6, 1.2e-5, 1.3e-2},
+        ModelCase{"cnn_elu_bn", "cnn", cnn("elu", true), 5e-6, 1.2e-5, 1.3e-2},
+        ModelCase{"resnet18_16x16x3", "resnet18", R"({"image": [16, 16, 3], "width": 4})", 5e-6,
+                  3.4e-5, 2e-2, true},
+        ModelCase{"resnet18_14x14x1", "resnet18", R"({"image": [14, 14, 1], "width": 4})", 5e-6,
+                  3.4e-5, 1.8e-2, true, false},
+        ModelCase{"resnet50_33x40x3", "resnet50", kResNet50, 6.8e-6, 1.2e-4, 1.2e-2, true, false}),
     [](const auto& param) { return param.param.fixture; });
 
 struct RuleCase {
