@@ -5,9 +5,10 @@
 #include "capi/src/abi.h"
 #include "capi/src/report.h"
 #include "capi/src/trainer.h"
+#include "sdk/base/expect.h"
 #include "sdk/train/checkpoint/operations.h"
-#include "sdk/train/checkpoint/weights.h"
 #include "sdk/train/trainer_checkpoint.h"
+#include "sdk/train/weight_files.h"
 
 namespace assay::capi {
 namespace {
@@ -54,47 +55,6 @@ LoadedCheckpoint describe(const checkpoint::CheckpointReader& reader) {
   for (const auto& [key, value] : state.metadata) report.add_metadata(key);
   if (!state.data_cursor.empty()) report.add_metadata(std::string(kCursorKey));
   return report;
-}
-
-// The tensors that make a model: weights and statistics, in host memory.
-std::vector<SegmentTensor> weight_tensors(const Segments& segments) {
-  require(segments.backend().host_accessible(), Code::kUnsupported,
-          "weights of this device cannot be reached by the host");
-  std::vector<SegmentTensor> tensors = segments.all();
-  std::erase_if(tensors, [](const SegmentTensor& tensor) {
-    return tensor.role != Role::kValue && tensor.role != Role::kStatistic;
-  });
-  return tensors;
-}
-
-void load_safetensors(ModelState& state, const std::string& path, std::string_view map,
-                      bool partial, weights::LoadReport& report) {
-  const bool had_weights = state.initialized();
-  require(had_weights || !partial, Code::kInvalid,
-          "a partial load needs a model with weights: initialize it first");
-  train::ModelInstance& instance = *state.make_instance();
-  std::vector<weights::Target> targets;
-  for (const SegmentTensor& tensor : weight_tensors(instance.segments())) {
-    targets.push_back({tensor.variable->name,
-                       tensor.variable->dtype,
-                       tensor.variable->dims,
-                       {static_cast<std::byte*>(tensor.data), tensor.bytes()}});
-  }
-  report = weights::import_weights(safetensors::Reader::open(path), targets,
-                                   {.map = weights::parse_name_map(map), .allow_partial = partial});
-  instance.mark_initialized();
-}
-
-void save_safetensors(const ModelState& state, const std::string& path, std::string_view map) {
-  const train::ModelInstance& instance = state.initialized_instance();
-  std::vector<weights::Source> sources;
-  for (const SegmentTensor& tensor : weight_tensors(instance.segments())) {
-    sources.push_back({tensor.variable->name,
-                       tensor.variable->dtype,
-                       tensor.variable->dims,
-                       {static_cast<const std::byte*>(tensor.data), tensor.bytes()}});
-  }
-  weights::export_weights(path, sources, weights::parse_name_map(map));
 }
 
 }  // namespace
@@ -151,10 +111,12 @@ assay_status assay_model_load_weights(assay_model* m, assay_str path, assay_str 
             "the model has a trainer; load weights before making it, or use assay_checkpoint_load");
     weights::LoadReport report;
     if (kind == "safetensors") {
-      load_safetensors(state, file, map, (flags & ASSAY_WEIGHTS_PARTIAL) != 0, report);
+      const bool partial = (flags & ASSAY_WEIGHTS_PARTIAL) != 0;
+      report =
+          train::import_weights(*state.make_instance(), safetensors::Reader::open(file),
+                                {.map = weights::parse_name_map(map), .allow_partial = partial});
     } else {
-      require_argument(kind == "checkpoint", "format", "is \"", kind,
-                       "\", expected \"checkpoint\" or \"safetensors\"");
+      expect_one_of({"", "format"}, kind, {"checkpoint", "safetensors"});
       require_argument(map.empty() && flags == 0, "map_json",
                        "and flags do not apply to checkpoints");
       train::load_weights(*state.make_instance(), checkpoint::CheckpointReader::open(file));
@@ -170,11 +132,10 @@ assay_status assay_model_save_weights(const assay_model* m, assay_str path, assa
     const ModelState& state = *not_null(m, "m").impl;
     const std::string file = checked_path(path, "path");
     const std::string_view kind = to_text(format, "format");
-    require_argument(kind == "safetensors", "format", "is \"", kind,
-                     "\", expected \"safetensors\"");
+    expect_one_of({"", "format"}, kind, {"safetensors"});
     const std::string_view map = to_text(map_json, "map_json");
     const SharedUse use(state.access(), "model");
-    save_safetensors(state, file, map);
+    train::export_weights(state.initialized_instance(), file, weights::parse_name_map(map));
   });
 }
 
@@ -209,10 +170,9 @@ assay_status assay_checkpoint_convert(assay_str from, assay_str to, assay_str fo
     const std::string target = checked_path(to, "to");
     const std::string_view wanted = to_text(format, "format");
     const weights::NameMap map = weights::parse_name_map(to_text(map_json, "map_json"));
-    require_argument(kind == 0 || kind == ASSAY_KIND_VALUE || kind == ASSAY_KIND_EMA, "kind", "is ",
-                     kind, ", expected ASSAY_KIND_VALUE or ASSAY_KIND_EMA");
-    require_argument(wanted == "safetensors" || wanted == "checkpoint", "format", "is \"", wanted,
-                     "\", expected \"safetensors\" or \"checkpoint\"");
+    expect(kind == 0 || kind == ASSAY_KIND_VALUE || kind == ASSAY_KIND_EMA, {"", "kind"}, kind,
+           "ASSAY_KIND_VALUE or ASSAY_KIND_EMA");
+    expect_one_of({"", "format"}, wanted, {"safetensors", "checkpoint"});
     const Role role = kind == ASSAY_KIND_EMA ? Role::kEma : Role::kValue;
     const auto report = wanted == "safetensors"
                             ? checkpoint::to_safetensors(source, target, map, role)

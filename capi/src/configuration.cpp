@@ -1,6 +1,7 @@
 #include "capi/src/configuration.h"
 
 #include "capi/src/abi.h"
+#include "sdk/base/expect.h"
 #include "sdk/base/proto_json.h"
 
 namespace assay::capi {
@@ -19,6 +20,7 @@ void merge(std::string_view key, T option, bool in_json, const Set& set) {
 train::TrainerConfig read_trainer_config(const assay_trainer_options* options,
                                          std::string_view json) {
   const auto given = read_struct(options, "options");
+  expect(given.reserved == 0, {"", "options.reserved"}, given.reserved, "0");
   train::TrainerConfig config;
   parse_json(json, config, "trainer configuration");
   merge("batch_size", given.batch_size, config.batch_size() != 0,
@@ -31,8 +33,8 @@ train::TrainerConfig read_trainer_config(const assay_trainer_options* options,
   merge("learning_rate", given.learning_rate, config.optimizer().learning_rate() != 0,
         [&](double value) { config.mutable_optimizer()->set_learning_rate(value); });
   merge("precision", given.precision, !config.precision().empty(), [&](int32_t value) {
-    require_argument(value >= ASSAY_PRECISION_FP32 && value <= ASSAY_PRECISION_AMP_BF16,
-                     "precision", "is ", value, ", expected an ASSAY_PRECISION_* constant");
+    expect(value >= ASSAY_PRECISION_FP32 && value <= ASSAY_PRECISION_AMP_BF16, {"", "precision"},
+           value, "an ASSAY_PRECISION_* constant");
     config.set_precision(std::string(assay::to_text(static_cast<Precision>(value))));
   });
   return config;

@@ -9,6 +9,7 @@
 #include "capi/src/report.h"
 #include "capi/src/tensor.h"
 #include "datasets/datasets.h"
+#include "sdk/base/expect.h"
 #include "sdk/base/proto_json.h"
 
 namespace assay::capi {
@@ -63,6 +64,7 @@ LoaderReport describe(const LoaderCore& core) {
   const data::LoaderState state = core.loader.state();
   report.set_dataset(core.dataset);
   report.set_split(core.split);
+  *report.mutable_config() = core.loader.config();
   report.set_samples(static_cast<double>(core.loader.samples()));
   report.set_batch_size(static_cast<double>(core.loader.batch_size()));
   report.set_batches_per_epoch(static_cast<double>(core.loader.batches_per_epoch()));
@@ -158,8 +160,8 @@ assay_status assay_loader_next(assay_loader* l, const assay_tensor** batch, size
     LoaderCore& core = *not_null(l, "l").core;
     check_output(info, "info");
     require_argument(batch != nullptr || n == 0, "batch", "must not be NULL");
-    require_argument(n <= core.loader.arrays().size(), "n", "is ", n, ", but a batch has ",
-                     core.loader.arrays().size(), " tensors");
+    expect(n <= core.loader.arrays().size(), {"", "n"}, n, "at most the ",
+           core.loader.arrays().size(), " tensors of a batch");
     const ExclusiveUse use(core.access, "loader or a tensor of its batch");
     const double waited = core.loader.wait_seconds();
     const data::Batch& given = next_batch(core);
@@ -183,8 +185,8 @@ assay_status assay_loader_cursor(const assay_loader* l, void* dst, size_t capaci
     const std::string bytes = core.loader.state().SerializeAsString();
     needed = bytes.size();
     if (dst == nullptr) return;
-    require_argument(capacity >= bytes.size(), "capacity", "is ", capacity,
-                     ", but the position has ", bytes.size(), " bytes");
+    expect(capacity >= bytes.size(), {"", "capacity"}, capacity, "room for the ", bytes.size(),
+           " bytes of the position");
     std::memcpy(dst, bytes.data(), bytes.size());
   });
 }
@@ -202,12 +204,9 @@ assay_status assay_loader_restore(assay_loader* l, const void* src, size_t size,
 assay_status assay_loader_seek(assay_loader* l, int64_t epoch, assay_error** err) {
   return guard(err, [&] {
     LoaderCore& core = *not_null(l, "l").core;
-    require_argument(epoch >= 0, "epoch", "is ", epoch, ", expected 0 or more");
+    expect(epoch >= 0, {"", "epoch"}, epoch, "0 or more");
     const ExclusiveUse use(core.access, "loader or a tensor of its batch");
-    data::LoaderState state = core.loader.state();
-    state.set_epoch(static_cast<uint64_t>(epoch));
-    state.set_batch(0);
-    core.loader.restore(state);
+    core.loader.rewind(static_cast<uint64_t>(epoch));
   });
 }
 

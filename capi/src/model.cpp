@@ -5,6 +5,7 @@
 #include "capi/src/report.h"
 #include "capi/src/tensor.h"
 #include "models/models.h"
+#include "sdk/base/expect.h"
 
 namespace assay::capi {
 
@@ -106,8 +107,8 @@ assay_status assay_model_tensor(const assay_model* m, assay_str name, int32_t ki
   return guard(err, [&] {
     cleared(out);
     const auto& state = not_null(m, "m").impl;
-    require_argument(kind >= ASSAY_KIND_VALUE && kind <= ASSAY_KIND_STATISTIC, "kind", "is ", kind,
-                     ", expected ASSAY_KIND_VALUE to ASSAY_KIND_STATISTIC");
+    expect(kind >= ASSAY_KIND_VALUE && kind <= ASSAY_KIND_STATISTIC, {"", "kind"}, kind,
+           "ASSAY_KIND_VALUE to ASSAY_KIND_STATISTIC");
     const SharedUse use(state->access(), "model");
     const SegmentTensor found = state->initialized_instance().segments().tensor(
         to_text(name, "name"), static_cast<Role>(kind));

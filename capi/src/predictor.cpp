@@ -1,4 +1,4 @@
-#include <map>
+#include <vector>
 
 #include "capi/src/abi.h"
 #include "capi/src/configuration.h"
@@ -6,6 +6,7 @@
 #include "capi/src/planning_backend.h"
 #include "capi/src/report.h"
 #include "capi/src/tensor.h"
+#include "sdk/base/expect.h"
 #include "sdk/train/training_graph.h"
 
 namespace assay::capi {
@@ -82,39 +83,64 @@ struct assay_predictor {
   std::shared_ptr<const assay::capi::PredictorState> impl;
 };
 
+namespace assay::capi {
+
+// A program of the slot with one view per output, for callers who want the results in place.
+struct SlotPlan {
+  std::shared_ptr<Program> program;
+  std::vector<TensorOwner> views;
+};
+
+}  // namespace assay::capi
+
 struct assay_slot {
   std::shared_ptr<assay::capi::SlotState> impl;
-  // By batch size, one view per output. They keep `impl` alive, so they stand outside of it.
-  std::map<int64_t, std::vector<assay::capi::TensorOwner>> views;
+  // Of the programs that `impl` keeps. Views keep `impl` alive, so they stand outside of it.
+  std::vector<assay::capi::SlotPlan> plans;
 };
 
 namespace assay::capi {
 namespace {
 
-const std::vector<TensorOwner>& views_of(assay_slot& slot, int64_t batch, const Program& program) {
-  auto& views = slot.views[batch];
-  while (views.size() < program.outputs().size()) {
-    const Program::Slot& output = program.outputs()[views.size()];
-    views.emplace_back(new assay_tensor(output.type.dtype, output.type.dims, output.data,
-                                        ASSAY_TENSOR_READ_ONLY, slot.impl->access, slot.impl));
+// What a view of a result keeps alive: it may outlive the slot, or the slot's interest in its
+// batch size.
+struct ViewOwner {
+  std::shared_ptr<SlotState> slot;  // gone after the program, which uses its predictor's device
+  std::shared_ptr<Program> program;
+};
+
+SlotPlan& plan_of(assay_slot& slot, int64_t batch) {
+  const std::shared_ptr<Program>& program = slot.impl->slot.prepare(batch);
+  for (SlotPlan& plan : slot.plans) {
+    if (plan.program == program) return plan;
   }
-  return views;
+  std::erase_if(slot.plans,
+                [&](const SlotPlan& plan) { return !slot.impl->slot.keeps(plan.program); });
+  SlotPlan plan{program, {}};
+  plan.views.reserve(program->outputs().size());
+  const auto owner = std::make_shared<ViewOwner>(ViewOwner{slot.impl, program});
+  for (const Program::Slot& output : program->outputs()) {
+    plan.views.emplace_back(new assay_tensor(output.type.dtype, output.type.dims, output.data,
+                                             ASSAY_TENSOR_READ_ONLY, slot.impl->access, owner));
+  }
+  return slot.plans.emplace_back(std::move(plan));
 }
 
 // The places a run writes its results to.
 class Results {
  public:
-  // Checks what the caller gave; outputs [batch, ...] of `slot`.
-  Results(assay_slot& slot, int64_t batch, const Program& program, assay_tensor** out, size_t n)
-      : program_(program), out_(out), n_(n), views_(views_of(slot, batch, program)) {
+  // Checks what the caller gave.
+  Results(const SlotPlan& plan, assay_tensor** out, size_t n)
+      : program_(*plan.program), out_(out), n_(n), views_(plan.views) {
     for (size_t i = 0; i < n_; ++i) {
       if (out_[i] == nullptr || out_[i] == views_[i].tensor) continue;
       const ValueType& expected = program_.outputs()[i].type;
       const ValueType actual{out_[i]->dtype, out_[i]->dims};
-      require_argument(actual == expected, "out", "[", i, "] (", program_.outputs()[i].name,
-                       ") is ", actual, ", expected ", expected);
+      if (actual != expected) [[unlikely]]
+        fail_mismatch(Code::kInvalid, {cat("out[", i, "] (", program_.outputs()[i].name, ")"),
+                                       "out", assay::to_text(actual), assay::to_text(expected)});
       require_argument((out_[i]->flags & ASSAY_TENSOR_READ_ONLY) == 0, "out", "[", i,
-                       "] is read-only");
+                       "] is read-only, and no view of this plan; give NULL or a tensor of yours");
       uses_[i].emplace(*out_[i]->access, "output tensor");
     }
   }
@@ -186,7 +212,7 @@ assay_status assay_slot_prepare(assay_slot* slot, int64_t batch, assay_error** e
   return guard(err, [&] {
     SlotState& state = *not_null(slot, "slot").impl;
     const ExclusiveUse use(state.access, "slot");
-    views_of(*slot, batch, state.slot.prepare(batch));
+    plan_of(*slot, batch);
   });
 }
 
@@ -198,13 +224,13 @@ assay_status assay_predictor_run(const assay_predictor* p, assay_slot* slot,
     SlotState& state = *not_null(slot, "slot").impl;
     require_argument(state.predictor == predictor, "slot", "belongs to another predictor");
     require_argument(out != nullptr || n_out == 0, "out", "must not be NULL");
-    require_argument(n_out <= std::min(predictor->outputs.size(), Results::kMost), "n_out", "is ",
-                     n_out, ", but the predictor has ", predictor->outputs.size(), " outputs");
+    expect(n_out <= std::min(predictor->outputs.size(), Results::kMost), {"", "n_out"}, n_out,
+           "at most the ", predictor->outputs.size(), " outputs of the predictor");
     const ExclusiveUse use(state.access, "slot");
     const BatchUse inputs(in, n_in, "in");
     const Operation operation(*predictor->context);
     const int64_t batch = batch_of(inputs.tensors());
-    Results results(*slot, batch, state.slot.prepare(batch), out, n_out);
+    Results results(plan_of(*slot, batch), out, n_out);
     state.slot.run(inputs.tensors(), operation.flag());
     results.deliver();
   });
@@ -215,10 +241,9 @@ assay_status assay_slot_profile(assay_slot* slot, int64_t batch, int32_t repeats
   return guard(err, [&] {
     cleared(out);
     SlotState& state = *not_null(slot, "slot").impl;
-    require_argument(repeats >= 1 && repeats <= 1000, "repeats", "is ", repeats,
-                     ", expected 1 to 1000");
+    expect(repeats >= 1 && repeats <= 1000, {"", "repeats"}, repeats, "1 to 1000");
     const ExclusiveUse use(state.access, "slot");
-    Program& program = state.slot.prepare(batch);
+    Program& program = *state.slot.prepare(batch);
     ProfileReport report;
     set_program_memory(*report.mutable_memory(), program.memory());
     set_profile(report, program.graph(), program.profile(repeats), repeats);

@@ -4,15 +4,15 @@
 
 #include "capi/src/abi.h"
 #include "capi/src/context.h"
+#include "sdk/base/expect.h"
 
 namespace assay::capi {
 
 Dims checked_dims(const int64_t* shape, int32_t ndim, assay_dtype dtype) {
-  require_argument(ndim >= 0 && ndim <= ASSAY_MAX_NDIM, "ndim", "is ", ndim, ", expected 0 to ",
-                   int{ASSAY_MAX_NDIM});
+  expect(ndim >= 0 && ndim <= ASSAY_MAX_NDIM, {"", "ndim"}, ndim, "0 to ", int{ASSAY_MAX_NDIM});
   require_argument(shape != nullptr || ndim == 0, "shape", "must not be NULL");
   const size_t element = dtype_size(static_cast<DType>(dtype));
-  require_argument(element > 0, "dtype", "is ", dtype, ", which is no element type");
+  expect(element > 0, {"", "dtype"}, dtype, "an element type, ASSAY_F32 to ASSAY_U8");
   int64_t bytes = static_cast<int64_t>(element);
   for (int32_t i = 0; i < ndim; ++i) {
     require_argument(shape[i] >= 0, "shape", "has size ", shape[i], " at axis ", i);
@@ -67,8 +67,8 @@ assay_status assay_tensor_borrow(const assay_context* c, void* data, size_t byte
     const Dims dims = checked_dims(shape, ndim, dtype);
     auto tensor = std::make_unique<assay_tensor>(static_cast<DType>(dtype), dims, context);
     require_argument(data != nullptr || tensor->bytes() == 0, "data", "must not be NULL");
-    require_argument(bytes >= tensor->bytes(), "bytes", "is ", bytes, ", but ", dims, " of ",
-                     tensor->dtype, " takes ", tensor->bytes());
+    expect(bytes >= tensor->bytes(), {"", "bytes"}, bytes, "at least the ", tensor->bytes(), " of ",
+           tensor->dtype, dims);
     require_argument(reinterpret_cast<uintptr_t>(data) % dtype_size(tensor->dtype) == 0, "data",
                      "is not aligned to elements of ", tensor->dtype);
     tensor->data = data;
@@ -97,8 +97,7 @@ namespace {
 
 void check_copy(const assay_tensor& tensor, const void* host, size_t bytes,
                 std::string_view argument) {
-  require_argument(bytes == tensor.bytes(), "bytes", "is ", bytes, ", but the tensor has ",
-                   tensor.bytes());
+  expect(bytes == tensor.bytes(), {"", "bytes"}, bytes, "the tensor's ", tensor.bytes());
   require_argument(host != nullptr || bytes == 0, argument, "must not be NULL");
 }
 

@@ -4,6 +4,7 @@
 #include "capi/src/planning_backend.h"
 #include "capi/src/report.h"
 #include "capi/src/trainer.h"
+#include "sdk/base/expect.h"
 #include "sdk/graph/text.h"
 #include "sdk/optim/optimizer.h"
 
@@ -28,6 +29,7 @@ TrainerReport describe(train::Trainer& trainer) {
   Program& program = trainer.step_program();
   report.set_architecture(instance.model().architecture());
   *report.mutable_config() = trainer.config();
+  report.set_learning_rate(trainer.progress().learning_rate);
   report.set_step(static_cast<double>(trainer.step_count()));
   report.set_samples(static_cast<double>(trainer.sample_count()));
   report.set_loss_scale(trainer.loss_scale());
@@ -105,9 +107,10 @@ void check_prediction(CheckReport& report, train::ModelInstance& instance, Plann
                       std::string_view json) {
   const train::PredictorOptions options = read_predictor_config(json);
   if (options.use_ema) instance.segments().ensure(Role::kEma);
+  instance.set_has_averages(options.use_ema);
   const train::Predictor predictor(instance, options);
   train::PredictorSlot slot(predictor);
-  const Program& program = slot.prepare(options.max_batch);
+  const Program& program = *slot.prepare(options.max_batch);
   report.set_mode("predict");
   report.set_precision(std::string(assay::to_text(options.precision)));
   report.set_batch(static_cast<double>(options.max_batch));
@@ -148,8 +151,8 @@ assay_status assay_model_check(const assay_model* m, assay_device_id device, int
     cleared(out);
     const ModelState& state = *not_null(m, "m").impl;
     state.context().require_device(device);
-    require_argument(mode >= ASSAY_MODE_TRAIN && mode <= ASSAY_MODE_PREDICT, "mode", "is ", mode,
-                     ", expected an ASSAY_MODE_* constant");
+    expect(mode >= ASSAY_MODE_TRAIN && mode <= ASSAY_MODE_PREDICT, {"", "mode"}, mode,
+           "an ASSAY_MODE_* constant");
     *out = new_report(check(state, mode, to_text(config_json, "config_json")));
   });
 }
@@ -168,8 +171,7 @@ assay_status assay_trainer_profile(assay_trainer* t, int32_t repeats, assay_repo
   return guard(err, [&] {
     cleared(out);
     assay_trainer& trainer = not_null(t, "t");
-    require_argument(repeats >= 1 && repeats <= 1000, "repeats", "is ", repeats,
-                     ", expected 1 to 1000");
+    expect(repeats >= 1 && repeats <= 1000, {"", "repeats"}, repeats, "1 to 1000");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     trainer.trainer.require_between_updates();
     Program& program = trainer.trainer.step_program();

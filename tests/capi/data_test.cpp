@@ -151,6 +151,9 @@ TEST_F(DataTest, BatchesTrainAModel) {
   EXPECT_EQ(number(described, "samples"), 21);
   EXPECT_EQ(number(described, "batches_per_epoch"), 4);
   EXPECT_EQ(number(described, "samples_delivered"), 25);
+  const auto& config = at(described, "config").struct_value();
+  EXPECT_EQ(at(config, "order").string_value(), "shuffled");
+  EXPECT_EQ(number(config, "cache_mib"), 512);
   EXPECT_GT(number(described, "samples_per_second"), 0);
   EXPECT_EQ(at(described, "arrays").list_value().values_size(), 2);
   EXPECT_TRUE(
@@ -167,7 +170,11 @@ TEST_F(DataTest, EndOfDataAndPadding) {
   EXPECT_TRUE(next(loader.get()).empty());
   ok(assay_loader_seek, loader.get(), int64_t{0});
   EXPECT_EQ(next(loader.get()), (std::vector<int32_t>{0, 1, 2, 3}));
-  fails(ASSAY_E_INVALID, assay_loader_seek, loader.get(), int64_t{7});
+  for (const int64_t beyond : {1, 7}) {
+    const Outcome outcome = call(assay_loader_seek, loader.get(), beyond);
+    EXPECT_EQ(outcome.status, ASSAY_E_INVALID);
+    EXPECT_EQ(outcome.argument, "epoch");
+  }
   fails(ASSAY_E_INVALID, assay_loader_seek, loader.get(), int64_t{-1});
 }
 

@@ -116,7 +116,7 @@ TEST_F(PredictorTest, BadRequests) {
     EXPECT_EQ(out[0], nullptr);
     return outcome.message;
   };
-  EXPECT_THAT(fail_run(predictor.get(), batch.tensors(), 1, 1), HasSubstr("[1, 4]"));
+  EXPECT_THAT(fail_run(predictor.get(), batch.tensors(), 1, 1), HasSubstr("1 to max_batch (4)"));
   EXPECT_THAT(fail_run(other.get(), batch.tensors(), 1, 1), HasSubstr("another predictor"));
   fail_run(predictor.get(), batch.tensors(), 0, 1);
   fail_run(predictor.get(), batch.tensors(), 2, 1);
@@ -137,6 +137,64 @@ TEST_F(PredictorTest, Profile) {
   EXPECT_EQ(number(profile, "repeats"), 3);
   assay_report* out = nullptr;
   fails(ASSAY_E_INVALID, assay_slot_profile, slot.get(), int64_t{2}, 1001, &out);
+}
+
+// Averages of an earlier training are not those of the present weights.
+TEST_F(PredictorTest, AveragesNeedATrainerThatKeepsThem) {
+  const std::string_view config = R"({"use_ema": true})";
+  const auto refused = [&] {
+    assay_predictor* out = nullptr;
+    return call(assay_predictor_create, model.get(), text(config), &out);
+  };
+  const Outcome never = refused();
+  EXPECT_EQ(never.status, ASSAY_E_INVALID);
+  EXPECT_EQ(never.argument, "use_ema");
+  EXPECT_THAT(never.message, HasSubstr("optimizer.ema_decay"));
+  {
+    const auto averaging =
+        make_trainer(model.get(), R"({"optimizer": {"name": "sgd", "ema_decay": 0.9}})");
+    step(averaging.get(), batch);
+  }
+  make_predictor(config);
+  const auto plain = make_trainer(model.get());
+  step(plain.get(), batch);
+  EXPECT_EQ(refused().status, ASSAY_E_INVALID);
+}
+
+// Any number of batch sizes takes the memory of the few used last; results that were handed out
+// stay readable.
+TEST_F(PredictorTest, PlansOfManyBatchSizesDoNotPileUp) {
+  const auto predictor = make_predictor(R"({"max_batch": 40})");
+  const auto slot = make_slot(predictor.get());
+  const auto memory = [&] {
+    assay_mem_stats stats{.struct_size = sizeof stats};
+    ok(assay_context_mem_stats, context.get(), kCpu, &stats);
+    return stats.in_use;
+  };
+  const auto run = [&](int64_t rows) {
+    const int64_t shape[] = {rows, 8, 8, 1};
+    const auto image =
+        make<assay_tensor>(assay_tensor_new, context.get(), kCpu, ASSAY_F32, shape, 4);
+    const assay_tensor* in = image.get();
+    assay_tensor* out = nullptr;
+    ok(assay_predictor_run, predictor.get(), slot.get(), &in, size_t{1}, &out, size_t{1});
+    return Owned<assay_tensor>(out);
+  };
+  for (int64_t rows = 33; rows <= 40; ++rows) run(rows);
+  const uint64_t eight_largest = memory();
+  const auto kept = run(1);
+  for (int64_t rows = 1; rows <= 40; ++rows) run(rows);
+  EXPECT_LE(memory(), eight_largest + eight_largest / 8);  // one small plan is kept by its view
+  float logits[3] = {};
+  ok(assay_tensor_read, kept.get(), logits, sizeof logits);
+  assay_tensor* stale = kept.get();
+  const auto image = run(2);
+  const int64_t shape[] = {1, 8, 8, 1};
+  const auto one = make<assay_tensor>(assay_tensor_new, context.get(), kCpu, ASSAY_F32, shape, 4);
+  const assay_tensor* in = one.get();
+  EXPECT_THAT(fails(ASSAY_E_INVALID, assay_predictor_run, predictor.get(), slot.get(), &in,
+                    size_t{1}, &stale, size_t{1}),
+              HasSubstr("no view of this plan"));
 }
 
 }  // namespace

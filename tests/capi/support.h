@@ -22,7 +22,7 @@ inline std::string string(assay_str value) { return std::string(value.data, valu
 
 struct Outcome {
   assay_status status = ASSAY_OK;
-  std::string message, argument;
+  std::string message, argument, expected, actual, hint;
   int64_t native_code = 0;
   uint32_t flags = 0;
 };
@@ -43,6 +43,9 @@ Outcome call(assay_status (*f)(P...), A... args) {
   EXPECT_EQ(string(info.message).find('\n'), std::string::npos);
   outcome.message = string(info.message);
   outcome.argument = string(info.argument);
+  outcome.expected = string(info.expected);
+  outcome.actual = string(info.actual);
+  outcome.hint = string(info.hint);
   outcome.native_code = info.native_code;
   outcome.flags = info.flags;
   assay_error_free(error);

@@ -7,8 +7,8 @@
 namespace assay::test {
 
 TemporaryFolder::TemporaryFolder() {
-  char pattern[] = "/tmp/assay_capi_test_XXXXXX";
-  path_ = ::mkdtemp(pattern);
+  std::string pattern = std::filesystem::temp_directory_path() / "assay_capi_test_XXXXXX";
+  path_ = ::mkdtemp(pattern.data());
 }
 TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path_); }
 

@@ -208,6 +208,74 @@ TEST_F(TrainerTest, OptionsAndJsonTogether) {
   EXPECT_EQ(fail_create(kSgd).argument, "precision");
 }
 
+// What a program can act on without reading the message.
+TEST_F(TrainerTest, ErrorsComeInParts) {
+  const auto model = make_model();
+  assay_trainer* none = nullptr;
+  const auto refused = [&](std::string_view config) {
+    return call(assay_trainer_create, model.get(), nullptr, text(config), &none);
+  };
+  Outcome outcome = refused(R"({"batch_size": 6, "optimizer": {"name": "sdg"}})");
+  EXPECT_EQ(outcome.argument, "optimizer.name");
+  EXPECT_EQ(outcome.actual, "\"sdg\"");
+  EXPECT_EQ(outcome.expected, "\"sgd\", \"adam\", \"adamw\" or \"lamb\"");
+  EXPECT_EQ(outcome.hint, "did you mean \"sgd\"?");
+  outcome = refused(R"({"batch_size": 6, "optimizer": {"name": "sgd", "learning_rate": 1,
+                        "momentum": 2}})");
+  EXPECT_EQ(outcome.argument, "optimizer.momentum");
+  EXPECT_EQ(outcome.actual, "2");
+  EXPECT_EQ(outcome.expected, "a number in [0, 1)");
+  outcome = refused(R"({"batch_sizes": 6})");
+  EXPECT_EQ(outcome.argument, "batch_sizes");
+  EXPECT_EQ(outcome.hint, "did you mean \"batch_size\"?");
+  outcome = refused(R"({"batch_size": 6, "precision": "tf32",
+                        "optimizer": {"name": "sgd", "learning_rate": 1}})");
+  EXPECT_EQ(outcome.status, ASSAY_E_UNSUPPORTED);
+  EXPECT_EQ(outcome.argument, "precision");
+  EXPECT_EQ(outcome.expected, "\"fp32\" or \"amp-bf16\"");
+
+  const auto trainer = make_trainer(model.get());
+  const auto wrong_step = [&](assay_dtype dtype, std::initializer_list<int64_t> shape) {
+    const auto wrong = make<assay_tensor>(assay_tensor_new, context.get(), kCpu, dtype,
+                                          shape.begin(), static_cast<int32_t>(shape.size()));
+    const assay_tensor* tensors[] = {wrong.get(), batch.tensors()[1]};
+    return call(assay_trainer_step, trainer.get(), tensors, size_t{2}, nullptr);
+  };
+  outcome = wrong_step(ASSAY_F32, {kBatch, 8, 9, 1});
+  EXPECT_EQ(outcome.argument, "image");
+  EXPECT_EQ(outcome.actual, "f32[6,8,9,1]");
+  EXPECT_EQ(outcome.expected, "f32[6,8,8,1]");
+  EXPECT_EQ(wrong_step(ASSAY_U8, {kBatch, 8, 8, 1}).actual, "u8[6,8,8,1]");
+  batch.labels()[2] = 3;
+  outcome = call(assay_trainer_step, trainer.get(), batch.tensors(), size_t{2}, nullptr);
+  EXPECT_EQ(outcome.argument, "label");
+  EXPECT_EQ(outcome.actual, "3");
+  outcome = call(assay_trainer_set, trainer.get(), text("learning_rat"), 1.0);
+  EXPECT_EQ(outcome.hint, "did you mean \"learning_rate\"?");
+  assay_tensor* tensor = nullptr;
+  outcome =
+      call(assay_model_tensor, model.get(), text("block1.conv.wieght"), ASSAY_KIND_VALUE, &tensor);
+  EXPECT_EQ(outcome.status, ASSAY_E_NOT_FOUND);
+  EXPECT_EQ(outcome.hint, "did you mean \"block1.conv.weight\"?");
+  assay_model* other = nullptr;
+  outcome = call(assay_model_named, context.get(), text("resnet8"), text(""), &other);
+  EXPECT_EQ(outcome.argument, "arch");
+  EXPECT_EQ(outcome.hint, "did you mean \"resnet18\"?");
+  outcome = call(assay_model_named, context.get(), text("cnn"), text(R"({"kernel": 4})"), &other);
+  EXPECT_EQ(outcome.argument, "kernel");
+  EXPECT_EQ(outcome.actual, "4");
+}
+
+TEST_F(TrainerTest, ReservedMustBeZero) {
+  const auto model = make_model();
+  const assay_trainer_options options{
+      .struct_size = sizeof options, .batch_size = kBatch, .learning_rate = 0.1, .reserved = 1};
+  assay_trainer* out = nullptr;
+  const Outcome outcome = call(assay_trainer_create, model.get(), &options, text(kSgd), &out);
+  EXPECT_EQ(outcome.status, ASSAY_E_INVALID);
+  EXPECT_EQ(outcome.argument, "options.reserved");
+}
+
 TEST_F(TrainerTest, BadConfigurations) {
   const auto model = make_model();
   assay_trainer* out = nullptr;

@@ -132,12 +132,14 @@ typedef struct assay_ext {
 } assay_ext;
 
 /* The ABI this library offers: major << 16 | minor. A program needs the same major, and at least
- * the minor it was built with.
+ * the minor it was built with. Packages carry this number: find_package(assay 1.0), pkg-config
+ * "assay >= 1.0", libassay.so.1.
  *   threads any   since 1.0, stable */
 #define ASSAY_ABI_VERSION ((uint32_t)1 << 16)
 ASSAY_API uint32_t assay_abi_version(void);
 
-/* The library's version, "0.1.0"; static.
+/* The release of the library, "0.1.0"; static. Tells builds apart; what a program needs is the
+ * ABI's version.
  *   threads any   since 1.0, stable */
 ASSAY_API assay_str assay_version_string(void);
 
@@ -180,10 +182,10 @@ typedef struct assay_error_info {
   assay_str message; /* one line: what was done, found and expected, and what to do */
   /* Empty where they do not apply: */
   assay_str op_path;  /* the layer, "layer2.0.conv1" */
-  assay_str argument; /* the argument or configuration key at fault */
-  assay_str expected;
-  assay_str actual;
-  assay_str hint;
+  assay_str argument; /* the argument, or the path of the configuration key: "optimizer.momentum" */
+  assay_str expected; /* "f32[32,28,28,1]", "a number in [0, 1)", the names that are known */
+  assay_str actual;   /* what was found instead */
+  assay_str hint;     /* what to do: "did you mean \"momentum\"?" */
 } assay_error_info;
 
 /* Describes an error. An error is immutable, may travel between threads and outlives every other
@@ -425,11 +427,44 @@ ASSAY_API void assay_tensor_release(assay_tensor *t);
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
 
+/* Configurations of models: one JSON object each. Ranges in brackets, then the default.
+ *
+ * "cnn": blocks of convolution, batch norm, activation and 2x2 max-pooling, then hidden layers
+ *   "image"       [rows, columns, channels], each [1, 16384], [28, 28, 1]
+ *   "classes"     [2, 10^6], 10
+ *   "conv"        channels of each block, each [1, 65536], [32, 64]
+ *   "kernel"      odd, [1, 1023], 5. Window of the convolutions, padded to keep the size
+ *   "batch_norm"  true. After convolutions and hidden layers
+ *   "hidden"      sizes of the hidden layers, each [1, 2^20], [256]; [0] is none
+ *   "dropout"     [0, 1), 0. After the hidden layers
+ *   "activation"  "relu" (default), "elu", "tanh", "sigmoid", "gelu", "swish"
+ *
+ * "resnet18": residual network of basic blocks (arXiv:1512.03385), torchvision's names
+ *   "image"       as above, [32, 32, 3]
+ *   "classes"     [2, 10^6], 10
+ *   "width"       [1, 4096], 64. Channels of the first stage
+ *   "stem"        "cifar" (default): 3x3, stride 1; "imagenet": 7x7, stride 2, max-pooling
+ *   "zero_last_gamma"  false. Blocks start as the identity
+ *
+ * "resnet50": ResNet-50 v1.5, torchvision's names
+ *   "image"       as above, [224, 224, 3]; a fourth channel of zeros aligns the stem
+ *   "classes"     [2, 10^6], 1000
+ *   "width"       [1, 4096], 64. Channels of the first stage's 3x3 convolutions
+ *   "zero_last_gamma"  true. The last batch norm of a block starts at scale 0
+ *   "biased_running_variance"  false. Running variances with divisor n instead of n - 1
+ *
+ * "unet_medical": U-Net of unpadded convolutions for micrographs
+ *   "image"       as above, [572, 572, 1]; sides stay even down to the bottom
+ *   "classes"     [2, 10^6], 2
+ *   "width"       64. Channels of the first level; they double with each
+ *   "depth"       [1, 6], 4. Number of poolings
+ *   "dropout"     [0, 1), 0.5. At the bottom */
+
 /* A model by name, without weights: it gets them from assay_model_initialize,
  * assay_model_load_weights, assay_checkpoint_load, or assay_trainer_create if nothing else gave
  * them. Takes little memory until then.
  *   arch         "cnn", "resnet18", ... (assay_model_list)
- *   config_json  keys of that architecture; empty: its defaults. assay_model_list shows them all
+ *   config_json  keys of that architecture, "Configurations of models" below; empty: its defaults
  *   errors  ASSAY_E_NOT_FOUND, listing the names; ASSAY_E_INVALID naming the key
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_model_named(const assay_context *c, assay_str arch,
@@ -503,7 +538,8 @@ enum {
 };
 
 /* Loads weights and statistics into a model that has no trainer. Without ASSAY_WEIGHTS_PARTIAL
- * anything missing or of a wrong shape is an error, and nothing is changed.
+ * anything missing or of a wrong shape is an error. The whole file is read before anything is
+ * changed. Moving averages that an earlier trainer left restart from the loaded weights.
  *   format    "safetensors", or "checkpoint" (of the same model configuration)
  *   map_json  safetensors: how names and layouts there map to ours, {"rules": [{"file":
  *             "layers.*.w", "model": "layer*.weight", "layout": "SAME", "OIHW", "HWIO" or "IO",
@@ -520,7 +556,8 @@ ASSAY_API assay_status assay_model_load_weights(assay_model *m, assay_str path, 
                                                 assay_str map_json, uint32_t flags,
                                                 assay_report **out, assay_error **err);
 
-/* Writes weights and statistics, whole and durable or not at all.
+/* Writes weights and statistics, whole and durable or not at all. The file's metadata "format" is
+ * "pt" if its layouts are PyTorch's (rank 4: O,I,H,W), else "assay" (O,H,W,I without a map).
  *   format    "safetensors"
  *   map_json  as for loading; the file gets the names and layouts of its side
  *   errors    ASSAY_E_INVALID; ASSAY_E_IO; ASSAY_E_NOT_FOUND: no such folder; ASSAY_E_BUSY
@@ -552,28 +589,71 @@ typedef struct assay_trainer_options {
   uint64_t seed;           /* of first weights and dropout */
   double learning_rate; /* at schedule factor 1, positive; config_json: optimizer.learning_rate */
   int32_t precision;    /* ASSAY_PRECISION_*; 0: FP32 */
-  int32_t reserved;
+  int32_t reserved;     /* 0, else ASSAY_E_INVALID */
 } assay_trainer_options;
+
+/* Configuration of a trainer: one JSON object. Ranges in brackets, then the default. Keys of
+ * another kind of optimizer, schedule or loss scaling are errors. Reports and checkpoints show the
+ * configuration resolved: every key of its kind.
+ *
+ *   "batch_size"        [1, 2^30]; needed here or in the options. Samples of a training batch
+ *   "eval_batch_size"   [1, 2^30], batch_size. Samples of an evaluation batch
+ *   "accumulate"        [1, 2^30], 1. Batches whose gradients are averaged into one update
+ *   "precision"         "fp32" (default), "amp-bf16"; on GPUs also "tf32", "amp-fp16"
+ *   "seed"              64 bits, 0. Of first weights and dropout
+ *   "label_smoothing"   [0, 1), 0. Mass of the target moved to all classes alike
+ *   "mixup_alpha"       [0, 1e6], 0 is none. Of image classifiers: each sample mixed with the one
+ *                       opposite in the batch
+ *   "disabled_pass"     [names], []. Graph rewrites to leave out (assay_model_check lists them)
+ *   "optimizer"         needed
+ *     "name"            "sgd", "adam", "adamw" or "lamb"; needed
+ *     "learning_rate"   > 0; needed here or in the options. The rate at schedule factor 1
+ *     "weight_decay"    [0, 1e6), 0. Added to the gradient (sgd, adam) or decoupled (adamw, lamb)
+ *     "clip_norm"       >= 0, 0 is none. Largest global L2 norm of the gradients
+ *     "ema_decay"       [0, 1), 0 is none. Moving average of the weights, one update at a time
+ *     "momentum"        sgd: [0, 1), 0
+ *     "nesterov"        sgd: false; needs momentum
+ *     "momentum_convention"  sgd: "pytorch" (default): v = m v + g, w -= rate v; "sutskever"
+ *                       (TensorFlow, MXNet): v = m v + rate g, w -= v
+ *     "beta1", "beta2"  adam, adamw, lamb: [0, 1), 0.9 and 0.999
+ *     "epsilon"         adam, adamw, lamb: [0, 1), 1e-8 (lamb 1e-6)
+ *     "epsilon_form"    adam, adamw: "pytorch" (default), added to the corrected root, or
+ *                       "tensorflow", to the uncorrected one
+ *     "bias_correction" adam, adamw, lamb: true
+ *     "group"           [objects], []. A parameter takes the values of the group it matches; one
+ *                       that matches two groups, and a pattern that matches none, are errors
+ *       "match"         [patterns], at least one: names with * for any characters
+ *       "weight_decay"  [0, 1e6), the optimizer's
+ *       "lr_scale"      [0, 1e6), 1. Factor of the rate
+ *       "no_trust_ratio"  lamb: false. Takes trust ratio 1
+ *   "schedule"          the factor of the rate at step s, from 0; left out: "constant"
+ *     "name"            needed. With W = warmup_steps, T = total_steps, e = end_factor and
+ *                       t = (s - W) / (T - W) held in [0, 1], for s >= W:
+ *                       "constant"     1
+ *                       "step"         gamma ^ (number of boundaries <= s)
+ *                       "polynomial"   e + (1 - e) (1 - t) ^ power
+ *                       "cosine"       e + (1 - e) (1 + cos(pi t)) / 2
+ *                       "exponential"  gamma ^ ((s - W) / decay_steps)
+ *     "warmup_steps"    >= 0, 0. For s < W the factor is (s + 1) / W
+ *     "warmup_start"    >= 0, none. f: for s < W the factor is f + (1 - f) s / W instead
+ *     "total_steps"     polynomial, cosine: > warmup_steps; needed
+ *     "end_factor"      polynomial, cosine: >= 0, 0
+ *     "power"           polynomial: > 0, 1
+ *     "gamma"           step, exponential: > 0, 0.1
+ *     "boundaries"      step: increasing steps; needed
+ *     "decay_steps"     exponential: > 0; needed. May be a fraction
+ *   "loss_scale"
+ *     "mode"            "none" (default), "static", "dynamic"
+ *     "initial"         static, dynamic: > 0, 65536
+ *     "growth"          dynamic: >= 1, 2. Factor after `interval` good updates
+ *     "backoff"         dynamic: (0, 1], 0.5. Factor after a NaN or infinity
+ *     "interval"        dynamic: [1, 2^31), 2000
+ *     "minimum", "maximum"  dynamic: > 0, 1 and 2^24 */
 
 /* A trainer of m on the model's context. A model has one trainer at a time; a new one starts at
  * step 0 with fresh optimizer state and the model's present weights.
  *   options      may be NULL
- *   config_json  {"optimizer": {"name": "sgd", "adam", "adamw" or "lamb", "learning_rate",
- *                "momentum", "nesterov", "momentum_convention": "pytorch" or "sutskever",
- *                "beta1", "beta2", "epsilon", "epsilon_form": "pytorch" or "tensorflow",
- *                "bias_correction", "weight_decay", "clip_norm", "ema_decay",
- *                  "group": [{"match": ["*.bias"], "weight_decay", "lr_scale",
- *                  "no_trust_ratio"}]},
- *                "schedule": {"name": "constant", "step", "polynomial", "cosine" or
- *                  "exponential", "warmup_steps", "total_steps", "end_factor", "power", "gamma",
- *                  "boundaries", "decay_steps", "warmup_start"},
- *                "loss_scale": {"mode": "none", "static" or "dynamic", "initial", "growth",
- *                  "backoff", "interval", "minimum", "maximum"},
- *                "batch_size", "eval_batch_size", "accumulate", "precision": "fp32" or
- *                "amp-bf16", "seed", "label_smoothing", "mixup_alpha", "disabled_pass": [..]}
- *                clip_norm, ema_decay, label_smoothing, mixup_alpha (of image classifiers: each
- *                sample mixed with the one opposite in the batch), weight_decay, momentum: 0 is
- *                none
+ *   config_json  "Configuration of a trainer" below
  *   errors  ASSAY_E_INVALID naming the key, also if the model has a trainer;
  *           ASSAY_E_UNSUPPORTED; ASSAY_E_BUSY; ASSAY_E_OOM_HOST
  *   threads alone (m)   since 1.0, stable */
@@ -610,7 +690,10 @@ typedef struct assay_step_info {
  *   info    may be NULL
  *   errors  ASSAY_E_INVALID: wrong number, type or shape of tensors, a label out of range;
  *           ASSAY_E_NONFINITE unless loss scaling is dynamic; ASSAY_E_CANCELLED; ASSAY_E_BUSY.
- *           Weights, optimizer state and counters are then as before the call
+ *           Weights, optimizer state, running statistics and counters are then as before the
+ *           call. ASSAY_E_NONFINITE of an update over several batches drops them all: everything
+ *           is as before the first of them. An update that dynamic loss scaling skips keeps the
+ *           counters and takes back what its batches did to the running statistics
  *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_step(assay_trainer *t, const assay_tensor *const *batch,
                                           size_t n, assay_step_info *info, assay_error **err);
@@ -624,8 +707,8 @@ ASSAY_API assay_status assay_trainer_backward(assay_trainer *t, const assay_tens
 
 /* The second half: the update from the gradients, which may have been edited
  * (assay_model_tensor).
- *   errors  ASSAY_E_INVALID before `accumulate` backward calls; ASSAY_E_NONFINITE;
- *           ASSAY_E_CANCELLED; ASSAY_E_BUSY
+ *   errors  ASSAY_E_INVALID before `accumulate` backward calls; ASSAY_E_NONFINITE, as
+ *           assay_trainer_step; ASSAY_E_CANCELLED: the batches wait on; ASSAY_E_BUSY
  *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_apply(assay_trainer *t, assay_step_info *info,
                                            assay_error **err);
@@ -663,7 +746,8 @@ ASSAY_API assay_status assay_trainer_scalar(assay_trainer *t, assay_str name, do
                                             assay_error **err);
 
 /* Changes a setting between steps.
- *   key     "learning_rate" (the rate at schedule factor 1) or "loss_scale"
+ *   key     "learning_rate" (the rate at schedule factor 1) or "loss_scale". Both are saved with
+ *           checkpoints and come back with ASSAY_PART_TRAINER_STATE
  *   errors  ASSAY_E_NOT_FOUND: no such key; ASSAY_E_INVALID: bad value; ASSAY_E_BUSY
  *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_set(assay_trainer *t, assay_str key, double value,
@@ -687,7 +771,8 @@ ASSAY_API assay_status assay_trainer_get_metadata(const assay_trainer *t, assay_
                                                   assay_str *value, assay_error **err);
 
 /* Where training stands and how it is done. Compiles the step if no step was done yet.
- *   report  architecture, config {..resolved..}, step, samples, loss_scale,
+ *   report  architecture, config {..resolved..}, step, samples, loss_scale, learning_rate (as last
+ *           set, at schedule factor 1),
  *           groups [{name, group, weight_decay, lr_scale, trust_ratio}] one row per trained
  *           variable,
  *           memory {..} and passes [..] as in assay_model_check, plan [..]: the compiled step, a
@@ -735,8 +820,14 @@ enum {
 ASSAY_API assay_status assay_checkpoint_save(const assay_trainer *t, assay_str path, uint32_t parts,
                                              assay_error **err);
 
-/* Loads parts of a checkpoint into a trainer of the same model configuration and, for moments
- * and trainer state, the same optimizer. All is checked before anything is changed.
+/* Loads parts of a checkpoint into a trainer of the same model configuration. Moments want the
+ * same optimizer. ASSAY_PART_TRAINER_STATE goes on where the writer was, so it wants the same of
+ * every key of the trainer's configuration; only eval_batch_size may differ. A difference is
+ * ASSAY_E_INVALID: argument is the key, expected the checkpoint's value, actual the trainer's.
+ * Free to differ are what the configuration does not hold: paths, logs, prefetching and workers of
+ * loaders. Bits are promised for the same number of threads of the context and the same machine.
+ * Weights without ASSAY_PART_EMA restart the moving averages from them. All is read and checked
+ * before anything is changed, which takes memory for one more copy of the parts.
  *   parts   bits of ASSAY_PART_*; 0: all. The file must hold them; what else it holds is left
  *           alone
  *   out     may be NULL
@@ -753,7 +844,8 @@ ASSAY_API assay_status assay_checkpoint_load(assay_trainer *t, assay_str path, u
  *           updates, micro_step, batches, epoch, samples, seed, loss_scale, growth_counter,
  *           optimizer_name, optimizer_config, schedule_config, model_name, model_config,
  *           precision, data_cursor_bytes, best {name, value, step}, metadata [{key, value}],
- *           tensors [{name, role, dtype, dims [..], bytes, offset, crc32c}], weight_elements
+ *           tensors [{name, role, dtype, dims [..], bytes, offset, crc32c}], weight_elements,
+ *           trainer_config (resolved), learning_rate (as last set)
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION; ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_checkpoint_inspect(assay_str path, assay_report **out,
@@ -795,8 +887,11 @@ ASSAY_API assay_status assay_checkpoint_convert(assay_str from, assay_str to, as
 /* A predictor on a copy of the model's present weights, normalisations folded into convolutions:
  * training goes on without disturbing it. Immutable: share it between threads and give each
  * caller a slot.
- *   config_json  {"precision": "fp32" (default) or "amp-bf16", "use_ema": false, "max_batch":
- *                1024, "disabled_pass": [..]}
+ *   config_json  keys, with defaults:
+ *     "precision"      "fp32" (default), "amp-bf16"; on GPUs also "tf32", "amp-fp16"
+ *     "use_ema"        false. Predict with the moving averages the last trainer kept
+ *     "max_batch"      at least 1, 1024. Largest batch of a run
+ *     "disabled_pass"  [names], []. Graph rewrites to leave out
  *   errors  ASSAY_E_INVALID, also if the model has no weights; ASSAY_E_BUSY; ASSAY_E_OOM_HOST
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_predictor_create(const assay_model *m, assay_str config_json,
@@ -811,7 +906,8 @@ ASSAY_API assay_status assay_predictor_report(const assay_predictor *p, assay_re
                                               assay_error **err);
 
 /* The run state of one caller: plans and scratch memory, made per batch size at its first use.
- * Outlives its predictor.
+ * Keeps the plans of the 8 batch sizes used last; more sizes than that in turn are planned anew
+ * each time. May outlive its predictor.
  *   errors  ASSAY_E_INVALID; ASSAY_E_OOM_HOST
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_slot_create(const assay_predictor *p, assay_slot **out,
@@ -830,7 +926,8 @@ ASSAY_API assay_status assay_slot_prepare(assay_slot *slot, int64_t batch, assay
  *   out     n_out places, at most as many as the report's outputs, filled in its order:
  *           NULL on entry: receives a read-only view of the result, to be released; its numbers
  *           are valid until the next run of this slot. Such a view may stand here again in
- *           later runs of the same batch size, and then shows the new result.
+ *           later runs of the same batch size, and then shows the new result, as long as the
+ *           slot keeps the plan of that size.
  *           A tensor on entry: must have the output's type and shape; the result is copied there
  *   errors  ASSAY_E_INVALID; ASSAY_E_CANCELLED; ASSAY_E_BUSY; ASSAY_E_OOM_HOST. On failure
  *           places that were NULL stay NULL

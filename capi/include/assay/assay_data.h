@@ -87,30 +87,63 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
 
 /* ---- Loaders --------------------------------------------------------------------------------- */
 
+/* Transforms: one JSON object. Ranges in brackets, then the default.
+ *
+ * Of data sets of small pictures (fashion_mnist, ...), steps in this order:
+ *   "crop_padding"         [0, size of the image], 0. Random shift in pixels, black comes in
+ *   "flip_horizontal", "flip_vertical"  [0, 1], 0. Probabilities
+ *   "rotation_degrees"     [0, 180], 0. Random angle to both sides, bilinear, black outside
+ *   "scale"                1/255. A pixel p becomes (p scale - mean) / stddev
+ *   "mean", "stddev"       one number or one per channel, [0] and [1]
+ *   "erasing_probability"  [0, 1], 0. A rectangle is overwritten
+ *   "erasing_min_area", "erasing_max_area"      its share of the image, 0.02 and 0.33
+ *   "erasing_min_aspect", "erasing_max_aspect"  its height / width, 0.3 and 3.3
+ *   "erasing_value"        0
+ *
+ * Of data sets of JPEG files (imagenet, ...):
+ *   "crop"                 "centre" (default): the shorter side becomes resize_shorter, then the
+ *                          middle; "random": a random window, stretched; "stretch": everything
+ *   "size"                 [1, 4096], 224. Rows and columns of the result
+ *   "resize_shorter"       centre: at least size, 256
+ *   "min_area", "max_area"      random: share of the image, 0.08 and 1
+ *   "min_aspect", "max_aspect"  random: width / height, 3/4 and 4/3
+ *   "flip_horizontal", "scale", "mean", "stddev"  as above
+ *   "channels"             3 (default), or 4: a channel of zeros behind red, green and blue
+ *   "reduced_decoding"     decodes at a fraction of the image's size where twice `size` remains:
+ *                          faster, within a few grey levels; default true for "random"
+ *
+ * Of micrographs with masks (isbi2012_em), steps in this order:
+ *   "scale", "offset"      1/127.5 and -1. A pixel p becomes p scale + offset
+ *   "size"                 388. Image and mask are resized to size x size, bilinear
+ *   "padded"               572. Then surrounded by zeros to padded x padded
+ *   "flip_horizontal", "flip_vertical"  [0, 1], 0. Probabilities
+ *   "max_cut"              [0, 0.5), 0. Each side moves in by up to this share, the rest is resized
+ *   "max_brightness"       0. A number up to this is added to or taken from the image
+ *   "clip"                 [low, high], none. The image's range afterwards */
+
 /* A loader of one split of a data set. Its worker threads start with the first batch.
  *   folder          of the data set
  *   split           "train", "test", ...
- *   config_json     {"batch_size" (needed), "seed", "order": "shuffled" (default), "sequential",
- *                   "stream" (no epochs: through a shuffle buffer of "buffer" samples, default
- *                   three batches) or "rotating" (as "stream" with 1024, but each rank takes one
- *                   contiguous part after the other, as DALI's readers do), "record": [..] only these of the split, in this order,
- *                   "last_batch": "drop" (default), "pad" or "wrap", "epochs": 0 (default) never
- *                   ends, "rank", "world_size", "workers": 2 (default), 0 fills batches in the
- *                   caller, "prefetch": 4 (default) batches, "cache_mib": 512 (default)}
- *   transform_json  how a record becomes a sample; empty: all defaults. Pixel p of 0 to 255 becomes
- *                   (p * scale - mean) / stddev as f32; scale 1/255, mean 0, stddev 1 by default.
- *                   Images of one size: {"crop_padding", "flip_horizontal",
- *                   "flip_vertical", "rotation_degrees", "scale", "mean": [..], "stddev": [..],
- *                   "erasing_probability", "erasing_min_area", "erasing_max_area",
- *                   "erasing_min_aspect", "erasing_max_aspect", "erasing_value"}
- *                   Photographs ("imagenet"): {"crop": "centre" (default; the shorter side becomes
- *                   "resize_shorter" (256), then the middle), "random" (a window of "min_area"
- *                   (0.08) to "max_area" (1) of the area and "min_aspect" (3/4) to "max_aspect"
- *                   (4/3) width / height, stretched) or "stretch", "size": 224,
- *                   "flip_horizontal": probability, "scale", "mean": [..], "stddev": [..],
- *                   "channels": 3 (default) or 4, the last of zeros, "reduced_decoding": true for
- *                   "random" and else false, decode windows of at least twice "size" at a fraction
- *                   of the image's size}
+ *   config_json     keys, with [ranges], then defaults:
+ *     "batch_size"  [1, 2^24]; needed. Samples of a batch, on this rank
+ *     "seed"        64 bits, 0. Of order and augmentation
+ *     "order"       "shuffled" (default): anew in each epoch; "sequential": as in the files;
+ *                   "stream": no epochs, the rank's samples for ever through a shuffle buffer;
+ *                   "rotating": so too, but each rank takes one contiguous part after the other,
+ *                   as DALI's readers do
+ *     "buffer"      stream: [1, 2^24], three batches; rotating: 1024. Samples in the buffer
+ *     "record"      [numbers], []. Only these records of the split, in this order; [] is all
+ *     "last_batch"  when samples do not fill it: "drop" (default) leaves them out of this epoch,
+ *                   "pad" fills up with padding, "wrap" from the beginning of the epoch's order
+ *     "accumulate"  [1, 2^20], 1. That of the trainer: epochs hold whole updates, by the rule of
+ *                   last_batch, so that no update takes batches of two epochs
+ *     "epochs"      [0, 2^32), 0 never ends
+ *     "rank", "world_size"  0 and 1. Global batch k holds positions k B W to (k + 1) B W of the
+ *                   order, rank r its r-th part of B
+ *     "workers"     [0, 256], 2. Threads that fill batches; 0 fills them in the caller
+ *     "prefetch"    [1, 4096], 4. Batches kept ready, at least the number of workers
+ *     "cache_mib"   >= 0, 512. Memory for prepared samples in MiB
+ *   transform_json  how a record becomes a sample; empty: defaults. "Transforms" below
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_INVALID naming the key; ASSAY_E_IO; ASSAY_E_FORMAT;
  *           ASSAY_E_VERSION
  *   threads any   since 1.0, stable */
@@ -165,7 +198,8 @@ ASSAY_API assay_status assay_loader_restore(assay_loader *l, const void *src, si
 ASSAY_API assay_status assay_loader_seek(assay_loader *l, int64_t epoch, assay_error **err);
 
 /* What the loader gives and how it keeps up.
- *   report  dataset, split, samples, batch_size, batches_per_epoch, epoch, batch (the next),
+ *   report  dataset, split, config {..resolved..}, samples, batch_size, batches_per_epoch, epoch,
+ *           batch (the next),
  *           arrays [{name, dtype, sample_shape [..]}] in the order of a batch,
  *           samples_delivered, wait_seconds (time spent in assay_loader_next waiting for workers),
  *           seconds (since the first batch was asked for), samples_per_second
