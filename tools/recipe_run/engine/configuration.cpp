@@ -113,13 +113,13 @@ void write_schedule(JsonWriter& json, const v1::Training& training, const Length
   json.key("schedule").begin_object();
   json.field("name", s.kind().empty() ? "constant" : linear ? "polynomial" : s.kind());
   json.field("warmup_steps", warmup_steps(s, length));
+  const bool from_start = s.start_lr() > 0 || training.optimizer().convention() == "tensorflow";
+  if (warmup_steps(s, length) > 0 && from_start)
+    json.field("warmup_start", s.start_lr() / learning_rate(training, devices));
   if (linear || s.kind() == "polynomial" || s.kind() == "cosine") {
     json.field("total_steps", schedule_steps(s, length));
     json.field("end_factor", s.end_lr() / learning_rate(training, devices));
   }
-  const bool from_start = s.start_lr() > 0 || training.optimizer().convention() == "tensorflow";
-  if (warmup_steps(s, length) > 0 && from_start)
-    json.field("warmup_start", s.start_lr() / learning_rate(training, devices));
   if (s.power() > 0 && !linear) json.field("power", s.power());
   if (s.factor() > 0) json.field("gamma", s.factor());
   if (s.kind() == "step") {
