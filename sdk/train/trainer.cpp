@@ -350,7 +350,7 @@ double Trainer::scalar(std::string_view output) {
 }
 
 void Trainer::set(std::string_view key, double value) {
-  constexpr double kMost = 1e30;
+  constexpr double kMost = 3e38;  // the device computes in f32
   constexpr std::string_view kKeys[] = {"learning_rate", "loss_scale"};
   if (key != kKeys[0] && key != kKeys[1]) {
     const std::string known = enumerate(kKeys);
