@@ -132,7 +132,18 @@ TEST_F(CliTest, ATamperedRecordIsRefused) {
   const fs::path folder = fs::directory_iterator(root_ / "runs")->path().filename() == ".lock"
                               ? std::next(fs::directory_iterator(root_ / "runs"))->path()
                               : fs::directory_iterator(root_ / "runs")->path();
-  write_file_atomic(folder / "trials/seed-0001/metrics.json", "{\"seed\": 1,");
+  EXPECT_EQ(call({"verify", folder.string()}), 0);
+  EXPECT_THAT(out_, HasSubstr("all as recorded"));
+  const fs::path metrics = folder / "trials/seed-0001/metrics.json";
+  std::string text = read_file(metrics);
+  const size_t digit = text.find("0.93") + 3;
+  text[digit] = '4';
+  write_file_atomic(metrics, text);
+  EXPECT_EQ(call({"report", folder.string()}), 7);
+  EXPECT_THAT(err_, HasSubstr("trials/seed-0001/metrics.json"));
+  EXPECT_EQ(call({"verify", folder.string()}), 7);
+  EXPECT_THAT(out_, HasSubstr("DIFFERS     trials/seed-0001/metrics.json"));
+  write_file_atomic(metrics, "{\"seed\": 1,");
   EXPECT_EQ(call({"report", folder.string()}), 7);
 }
 

@@ -348,7 +348,7 @@ TEST(EventLogTest, ChainTearsAndTampering) {
   EXPECT_EQ(read_events(file).lines.size(), 600u);
   EXPECT_EQ(read_events(file).problem, "");
   EXPECT_THAT(read_events(file).lines[5], HasSubstr(R"("val":"nan")"));
-  EXPECT_THAT(read_events(file).lines[256], HasSubstr("\"prev\""));
+  EXPECT_THAT(read_events(file).lines[1], HasSubstr("\"prev\""));
   write_file_atomic(file, whole + "{\"v\":1,\"n\":60");  // a crash while writing
   EXPECT_TRUE(read_events(file).torn_tail);
   {
@@ -360,7 +360,7 @@ TEST(EventLogTest, ChainTearsAndTampering) {
   std::string changed = whole;
   changed.replace(changed.find("0.5"), 3, "0.4");
   write_file_atomic(file, changed);
-  EXPECT_THAT(read_events(file).problem, HasSubstr("hash chain breaks at line 257"));
+  EXPECT_THAT(read_events(file).problem, HasSubstr("hash chain breaks at line 2"));
   EXPECT_THROW(EventLog(file, "x"), Error);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/cli/record_commands.h"
 #include "tools/recipe_run/cli/source_commands.h"
 
 namespace reciperun {
@@ -171,6 +172,10 @@ void define(CLI::App& app, Options& o) {
   scaling.add_option("--devices", o.devices, "forecast up to this many")
       ->check(CLI::Range(8, 4096))
       ->capture_default_str();
+  CLI::App& verify = *app.add_subcommand(
+      "verify", "was a run edited? digests, event chain, verdicts: all computed again (exit 7)");
+  verify.add_option("run", o.run, "folder or id of a run; default: the newest");
+  verify.add_option("--runs", o.arguments.runs, "folder of the runs")->capture_default_str();
   app.add_subcommand("probe", "what this machine is")->add_flag("--json", o.json, "as JSON");
 }
 
@@ -180,6 +185,7 @@ int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_dr
   if (name == "convergence") return convergence_command(o.convergence);
   if (name == "bench-repeat") return bench_repeat_command(o.repeat, make_driver);
   if (name == "report") return report_command(o.arguments.runs, o.run, o.format, o.require);
+  if (name == "verify") return verify_command(o.arguments.runs, o.run);
   const fs::path root = recipes_root(o.recipes);
   if (name == "list") return list_recipes(root, make_driver);
   if (name == "verify-sources") return verify_sources_command(root, o.documents);

@@ -9,7 +9,6 @@
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/recipe/path.h"
-#include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run_record/machine.h"
 
 namespace reciperun {
@@ -19,26 +18,6 @@ void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), s
 
 std::string place_of(const Origin& origin) {
   return origin.line == 0 ? origin.file : origin.file + ":" + std::to_string(origin.line);
-}
-
-fs::path find_run_folder(const fs::path& runs, const std::string& run) {
-  std::error_code ignored;
-  if (!run.empty()) {
-    for (const fs::path& candidate : {fs::path(run), runs / run}) {
-      if (fs::exists(candidate / "run.json", ignored)) return candidate;
-    }
-    throw Error(Exit::kUsage,
-                "there is no run '" + run + "' here or below '" + runs.string() + "'");
-  }
-  fs::path newest;
-  for (const auto& entry : fs::directory_iterator(runs, ignored)) {
-    if (fs::exists(entry.path() / "run.json", ignored)) newest = std::max(newest, entry.path());
-  }
-  if (newest.empty()) {
-    throw Error(Exit::kUsage, "there is no run below '" + runs.string() + "'",
-                "'recipe-run run RECIPE' makes one");
-  }
-  return newest;
 }
 
 }  // namespace
@@ -79,25 +58,6 @@ int explain_recipe(const fs::path& root, const std::string& name, const std::str
     print("\nexec digest    " + resolved.exec_digest + "\nexpect digest  " +
           resolved.expect_digest + "\n");
   return 0;
-}
-
-int report_command(const std::string& runs, const std::string& run, const std::string& format,
-                   bool require) {
-  const RunRecord record = RunRecord::open(find_run_folder(runs, run));
-  const Report report = make_report(record, require);
-  if (format == "all") {
-    print(console_report(report));
-    print("\nwritten to " + write_reports(record, report).string() + "\n");
-  } else if (format == "text") {
-    print(console_report(report));
-  } else if (format == "markdown") {
-    print(markdown_report(report));
-  } else if (format == "json") {
-    print(json_report(report));
-  } else {
-    print(html_report(report));
-  }
-  return static_cast<int>(report.exit);
 }
 
 int probe_machine(bool json) {

@@ -58,9 +58,6 @@ struct RepeatArguments {
 };
 int bench_repeat_command(const RepeatArguments& arguments, const DriverFactory& make_driver);
 
-// `run`: a folder, a run's id below `runs`, or "" for the newest run.
-int report_command(const std::string& runs, const std::string& run, const std::string& format,
-                   bool require);
 int probe_machine(bool json);
 
 struct ConvergenceArguments {

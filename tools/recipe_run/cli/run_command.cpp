@@ -35,17 +35,6 @@ void watch_signals() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-std::vector<record::Result> results_of(const Report& report) {
-  std::vector<record::Result> out;
-  for (const Row& row : report.rows) {
-    record::Result result;
-    result.set_row(row.id);
-    result.set_verdict(verdict_word(row.judgement.verdict));
-    out.push_back(result);
-  }
-  return out;
-}
-
 // Says of every row that it was not run, and why.
 int report_not_run(const v1::Recipe& recipe, const std::string& why) {
   std::string text = (recipe.title().empty() ? recipe.id() : recipe.title()) + "\n\n";
@@ -104,7 +93,7 @@ int run_command(const fs::path& root, const RunArguments& arguments,
   RunRecord record = RunRecord::open(outcome.folder);
   const Report report = make_report(record, arguments.require);
   const fs::path folder = write_reports(record, report);
-  record.set_results(results_of(report));
+  record.close(record.info().status(), result_index(report));
   const std::string text =
       "\n" + console_report(report) + "\nreport: " + (folder / "report.html").string() + "\n";
   std::fwrite(text.data(), 1, text.size(), stdout);

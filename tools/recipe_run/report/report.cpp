@@ -82,12 +82,28 @@ std::vector<std::string> deviation_lines(const v1::Recipe& recipe) {
   return lines;
 }
 
+std::vector<record::Result> result_index(const Report& report) {
+  std::vector<record::Result> out;
+  for (const Row& row : report.rows) {
+    record::Result result;
+    result.set_row(row.id);
+    result.set_verdict(verdict_word(row.judgement.verdict));
+    out.push_back(result);
+  }
+  return out;
+}
+
+std::vector<ReportFile> report_files() {
+  return {{"report.txt", console_report},
+          {"report.md", markdown_report},
+          {"report.json", json_report},
+          {"report.html", html_report}};
+}
+
 fs::path write_reports(const RunRecord& run, const Report& report) {
   const fs::path folder = run.folder() / "report";
-  write_file_atomic(folder / "report.txt", console_report(report));
-  write_file_atomic(folder / "report.md", markdown_report(report));
-  write_file_atomic(folder / "report.json", json_report(report));
-  write_file_atomic(folder / "report.html", html_report(report));
+  for (const ReportFile& file : report_files())
+    write_file_atomic(folder / file.name, file.render(report));
   return folder;
 }
 

@@ -47,6 +47,15 @@ std::string markdown_report(const Report& report);
 std::string json_report(const Report& report);
 std::string html_report(const Report& report);
 
+// The verdicts, for run.json: a closed run has them if its report/ is that of its measurements.
+std::vector<record::Result> result_index(const Report& report);
+
+struct ReportFile {
+  const char* name;
+  std::string (*render)(const Report&);
+};
+std::vector<ReportFile> report_files();
+
 // Writes report/report.{txt,md,json,html} below the run's folder; returns the folder.
 fs::path write_reports(const RunRecord& run, const Report& report);
 

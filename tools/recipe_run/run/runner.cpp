@@ -28,6 +28,8 @@ RunRecord open_or_create(const ResolvedRecipe& resolved, const RunOptions& optio
                              options.emulate_devices);
   }
   RunRecord run = RunRecord::open(*found);
+  run.require_intact();
+  run.begin_changes();
   remove_unfinished(run.folder());
   run.refresh(resolved);
   if (run.info().machine() != machine_digest(machine)) {
@@ -130,7 +132,8 @@ std::vector<std::string> recorded_failures(const RunRecord& run) {
   return out;
 }
 
-RunOutcome outcome_of(const RunRecord& run, const std::vector<std::string>& failures) {
+RunOutcome closed(RunRecord& run, const std::vector<std::string>& failures) {
+  run.close(failures.empty() ? "finished" : "failed");
   return {run.folder(), failures.empty() ? Exit::kOk : Exit::kCrashed};
 }
 
@@ -152,12 +155,11 @@ RunOutcome run_recipe(const ResolvedRecipe& resolved, const RunOptions& options,
   if (!has_work(run, resolved, todo, devices)) {
     const std::vector<std::string> failures = recorded_failures(run);
     for (const std::string& failure : failures) progress.note(failure);
-    return outcome_of(run, failures);
+    return closed(run, failures);
   }
-  if (!checked) driver.check(resolved.recipe);
-  run.set_status("running");
-  progress.note("run " + run.info().id());
   try {
+    if (!checked) driver.check(resolved.recipe);
+    progress.note("run " + run.info().id());
     if (options.trials) run_looks(run, resolved, options, driver, progress, stop);
     if (benches) {
       const fs::path checkpoint = any_checkpoint(run, resolved);
@@ -171,14 +173,12 @@ RunOutcome run_recipe(const ResolvedRecipe& resolved, const RunOptions& options,
     }
   } catch (const Error& error) {
     try {
-      run.set_status(error.exit_code() == Exit::kInterrupted ? "interrupted" : "failed");
+      run.close(error.exit_code() == Exit::kInterrupted ? "interrupted" : "failed");
     } catch (const Error&) {  // a full disk stops this too; the first failure is the one to tell
     }
     throw;
   }
-  const RunOutcome outcome = outcome_of(run, recorded_failures(run));
-  run.set_status(outcome.exit == Exit::kOk ? "finished" : "failed");
-  return outcome;
+  return closed(run, recorded_failures(run));
 }
 
 }  // namespace reciperun

@@ -3,14 +3,14 @@
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
+#include <optional>
+
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/json_writer.h"
 #include "tools/recipe_run/base/sha256.h"
 
 namespace reciperun {
 namespace {
-
-constexpr int64_t kBlock = 256;
 
 EventLogContent read_or_refuse(const fs::path& path) {
   EventLogContent content = read_events(path);
@@ -19,6 +19,13 @@ EventLogContent read_or_refuse(const fs::path& path) {
                 "the record was changed or damaged; move the run's folder away and run again");
   }
   return content;
+}
+
+// nullopt if there is no such field, or it is no text.
+std::optional<std::string> text_field(const google::protobuf::Struct& object, const char* name) {
+  const auto field = object.fields().find(name);
+  if (field == object.fields().end() || !field->second.has_string_value()) return std::nullopt;
+  return field->second.string_value();
 }
 
 }  // namespace
@@ -44,14 +51,9 @@ EventLogContent read_events(const fs::path& path) {
       if (!out.torn_tail) out.problem = "line " + std::to_string(n + 1) + " is not JSON";
       break;
     }
-    if (n > 0 && n % kBlock == 0) {
-      out.hash = sha256_hex(out.hash + out.block);
-      out.block.clear();
-      if (object.fields().count("prev") == 0 ||
-          object.fields().at("prev").string_value() != out.hash) {
-        out.problem = "the hash chain breaks at line " + std::to_string(n + 1);
-        break;
-      }
+    if (text_field(object, "prev") != out.hash) {
+      out.problem = "the hash chain breaks at line " + std::to_string(n + 1);
+      break;
     }
     if (object.fields().count("n") == 0 ||
         object.fields().at("n").number_value() != static_cast<double>(n)) {
@@ -59,7 +61,7 @@ EventLogContent read_events(const fs::path& path) {
       break;
     }
     out.lines.push_back(line);
-    out.block += line + "\n";
+    out.hash = sha256_hex(line);
     out.whole_bytes = static_cast<int64_t>(from);
   }
   return out;
@@ -69,7 +71,6 @@ EventLog::EventLog(const fs::path& path, std::string trial)
     : trial_(std::move(trial)), file_(path, [&] {
         const EventLogContent content = read_or_refuse(path);
         next_ = static_cast<int64_t>(content.lines.size());
-        block_ = content.block;
         hash_ = content.hash;
         return content.whole_bytes;
       }()) {}
@@ -78,7 +79,7 @@ void EventLog::write(const Event& event) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const std::chrono::duration<double> since_start = std::chrono::steady_clock::now() - start_;
   JsonWriter json;
-  json.begin_object().field("v", 1).field("n", next_).key("t");
+  json.begin_object().field("v", 2).field("n", next_).key("t");
   // Nanoseconds do not fit a double, but JSON has no limit and readers of this log want a plain
   // number.
   json.raw(std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()));
@@ -94,15 +95,9 @@ void EventLog::write(const Event& event) {
     for (const auto& [key, value] : event.extra) json.field(key, value);
     json.end_object();
   }
-  if (next_ > 0 && next_ % kBlock == 0) {
-    hash_ = sha256_hex(hash_ + block_);
-    block_.clear();
-    json.field("prev", hash_);
-  }
-  json.end_object();
-  const std::string line = json.text() + "\n";
-  file_.append(line);
-  block_ += line;
+  json.field("prev", hash_).end_object();
+  file_.append(json.text() + "\n");
+  hash_ = sha256_hex(json.text());
   ++next_;
 }
 

@@ -1,12 +1,12 @@
 // events.jsonl: one JSON object per line, never rewritten.
 //
-//   {"v":1,"n":4711,"t":1795283812900000000,"m":30412.9,"tr":"seed-0001","rank":0,"ev":"eval","key":"accuracy",
-//    "val":0.9341,"unit":"1","at":{"epoch":4,"step":1872,"samples":239616},"x":{"why":"..."}}
+//   {"v":2,"n":4711,"t":1795283812900000000,"m":30412.9,"tr":"seed-0001","rank":0,"ev":"eval","key":"accuracy",
+//    "val":0.9341,"unit":"1","at":{"epoch":4,"step":1872,"samples":239616},"x":{"why":"..."},"prev":"9f86d0..."}
 //
 // n counts lines from 0; t is nanoseconds since 1970, m seconds since the process started. val is a
-// number, or "nan", "inf". Every 256th line carries "prev": the SHA-256 of the previous such hash
-// followed by the 256 lines before it, so that a changed or missing line shows. A torn last line,
-// left by a crash, is dropped on reading and cut off on writing.
+// number, or "nan", "inf". prev is the SHA-256 of the line before, "" on the first, so that a
+// changed, missing or added line breaks the chain; the last line is held by the run's seal
+// (seal.h). A torn last line, left by a crash, is dropped on reading and cut off on writing.
 #pragma once
 
 #include <chrono>
@@ -47,8 +47,7 @@ class EventLog {
  private:
   std::string trial_;
   int64_t next_ = 0;
-  std::string block_;  // lines of the current block
-  std::string hash_;   // of the last whole block
+  std::string hash_;  // of the last line
   AppendFile file_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
@@ -58,8 +57,7 @@ struct EventLogContent {
   bool torn_tail = false;
   int64_t whole_bytes = 0;
   std::string problem;  // "" or what is wrong with the numbering or the chain
-  std::string block;    // lines after the last hash point
-  std::string hash;     // of the last whole block
+  std::string hash;     // of the last line
 };
 
 // A missing file is an empty log.

@@ -8,7 +8,7 @@ namespace reciperun {
 
 namespace pb = google::protobuf;
 
-void write_json(const fs::path& path, const pb::Message& message) {
+std::string json_text(const pb::Message& message) {
   pb::util::JsonPrintOptions options;
   options.add_whitespace = true;
   options.always_print_primitive_fields = true;
@@ -16,8 +16,12 @@ void write_json(const fs::path& path, const pb::Message& message) {
   std::string text;
   const auto status = pb::util::MessageToJsonString(message, &text, options);
   if (!status.ok())
-    throw Error(Exit::kCrashed, "cannot write '" + path.string() + "': " + status.ToString());
-  write_file_atomic(path, text);
+    throw Error(Exit::kCrashed, message.GetTypeName() + " has no JSON form: " + status.ToString());
+  return text;
+}
+
+void write_json(const fs::path& path, const pb::Message& message) {
+  write_file_atomic(path, json_text(message));
 }
 
 void read_json(const fs::path& path, pb::Message& message) {

@@ -9,7 +9,10 @@
 
 namespace reciperun {
 
-// Writes atomically, every field present, indented.
+// Every field present, indented.
+std::string json_text(const google::protobuf::Message& message);
+
+// Writes it atomically.
 void write_json(const fs::path& path, const google::protobuf::Message& message);
 
 // Fails (Exit::kTampered) on text that is not this message, naming the file.

@@ -7,10 +7,12 @@
 #include <set>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/sha256.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/recipe/canonical.h"
 #include "tools/recipe_run/run_record/json_file.h"
 #include "tools/recipe_run/run_record/machine.h"
+#include "tools/recipe_run/run_record/seal.h"
 #include "tools/recipe_run/run_record/step_log.h"
 #include "tools/recipe_run/statistics/sequential.h"
 
@@ -18,6 +20,8 @@ namespace reciperun {
 namespace {
 
 namespace pb = google::protobuf;
+
+constexpr uint32_t kRunSchema = 2;  // 1 had no seal
 
 std::string utc_text(const char* format) {
   const std::time_t now = std::time(nullptr);
@@ -82,7 +86,7 @@ RunRecord RunRecord::create(const fs::path& runs, const ResolvedRecipe& resolved
   create_folders(out.folder_);
   out.recipe_ = resolved.recipe;
   record::Run& info = out.info_;
-  info.set_schema(1);
+  info.set_schema(kRunSchema);
   info.set_id(id);
   info.set_recipe(recipe_id);
   info.set_recipe_version(resolved.recipe.version());
@@ -153,15 +157,40 @@ void RunRecord::save() const {
   write_json(folder_ / "run.json", info);
 }
 
-void RunRecord::set_status(const std::string& status) {
-  info_.set_status(status);
+void RunRecord::begin_changes() {
+  info_.set_status("running");
+  info_.clear_result();
   save();
 }
 
-void RunRecord::set_results(const std::vector<record::Result>& results) {
-  info_.clear_result();
+void RunRecord::close(std::string status, const std::vector<record::Result>& results) {
+  begin_changes();
   for (const record::Result& result : results) *info_.add_result() = result;
-  save();
+  info_.set_schema(kRunSchema);
+  info_.set_status(std::move(status));
+  info_.set_updated(utc_now());
+  const std::string text = json_text(info_);
+  Digests digests = covered_digests(folder_);
+  digests["run.json"] = sha256_hex(text);
+  write_seal(folder_, digests);
+  write_file_atomic(folder_ / "run.json", text);  // last: until then the run counts as running
+}
+
+bool RunRecord::is_sealed() const {
+  std::error_code ignored;
+  return fs::exists(folder_ / kSealFile, ignored);
+}
+
+void RunRecord::require_intact() const {
+  if (info_.schema() < kRunSchema && !is_sealed()) return;  // of a version that did not seal
+  const std::vector<std::string> problems =
+      seal_problems(folder_, is_running() ? RunState::kRunning : RunState::kClosed);
+  if (problems.empty()) return;
+  const std::string more =
+      problems.size() == 1 ? "" : " (and " + std::to_string(problems.size() - 1) + " more)";
+  throw Error(Exit::kTampered, "'" + folder_.string() + "': " + problems[0] + more,
+              "the record was changed after the run; 'recipe-run verify " + folder_.string() +
+                  "' lists everything; restore the files, or move the folder away and run again");
 }
 
 void RunRecord::add_look(uint32_t trials) {

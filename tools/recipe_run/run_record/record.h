@@ -6,6 +6,7 @@
 //     trials/seed-0001/  events.jsonl  steps.bin  state.json  metrics.json  checkpoint
 //     bench/infer-d1-b64/rep-3/  steps.bin  result.json
 //     report/report.md .html .json .txt
+//     SHA256SUMS  of all but report/
 #pragma once
 
 #include <optional>
@@ -38,8 +39,15 @@ class RunRecord {
   const record::Run& info() const { return info_; }
   const v1::Recipe& recipe() const { return recipe_; }
 
-  void set_status(const std::string& status);
-  void set_results(const std::vector<record::Result>& results);
+  // Marks the run as running, without verdicts: its files may change until close().
+  void begin_changes();
+  // Seals every file (seal.h), and sets the status and the index of verdicts. A process that dies
+  // in here leaves the run as running.
+  void close(std::string status, const std::vector<record::Result>& results = {});
+  bool is_sealed() const;
+  bool is_running() const { return info_.status() == "running"; }
+  // Fails (Exit::kTampered), naming the file, if a sealed file was changed.
+  void require_intact() const;
   // The rows are judged now, with this many trials: later looks may claim less
   // (statistics/sequential.h).
   void add_look(uint32_t trials);

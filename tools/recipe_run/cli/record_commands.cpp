@@ -1,0 +1,96 @@
+#include "tools/recipe_run/cli/record_commands.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/sha256.h"
+#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/report/report.h"
+#include "tools/recipe_run/run_record/record.h"
+#include "tools/recipe_run/run_record/seal.h"
+#include "tools/recipe_run/verify/run_check.h"
+
+namespace reciperun {
+namespace {
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+fs::path find_run_folder(const fs::path& runs, const std::string& run) {
+  std::error_code ignored;
+  if (!run.empty()) {
+    for (const fs::path& candidate : {fs::path(run), runs / run}) {
+      if (fs::exists(candidate / "run.json", ignored)) return candidate;
+    }
+    throw Error(Exit::kUsage,
+                "there is no run '" + run + "' here or below '" + runs.string() + "'");
+  }
+  fs::path newest;
+  for (const auto& entry : fs::directory_iterator(runs, ignored)) {
+    if (fs::exists(entry.path() / "run.json", ignored)) newest = std::max(newest, entry.path());
+  }
+  if (newest.empty()) {
+    throw Error(Exit::kUsage, "there is no run below '" + runs.string() + "'",
+                "'recipe-run run RECIPE' makes one");
+  }
+  return newest;
+}
+
+// An edited run is refused; one that is not sealed is shown, and said to be so.
+void require_readable(const RunRecord& record) {
+  record.require_intact();
+  if (!record.is_running() && record.is_sealed()) return;
+  std::fprintf(stderr, "note: %s\n",
+               record.is_running() ? "this run is running or was killed: not sealed, not complete"
+                                   : "this run is of a version that did not seal its files");
+}
+
+std::string counted(int n, const std::string& thing) {
+  return std::to_string(n) + " " + thing + (n == 1 ? "" : "s");
+}
+
+}  // namespace
+
+int report_command(const std::string& runs, const std::string& run, const std::string& format,
+                   bool require) {
+  const RunRecord record = RunRecord::open(find_run_folder(runs, run));
+  require_readable(record);
+  const Report report = make_report(record, require);
+  if (format == "all") {
+    print(console_report(report));
+    print("\nwritten to " + write_reports(record, report).string() + "\n");
+  } else if (format == "text") {
+    print(console_report(report));
+  } else if (format == "markdown") {
+    print(markdown_report(report));
+  } else if (format == "json") {
+    print(json_report(report));
+  } else {
+    print(html_report(report));
+  }
+  return static_cast<int>(report.exit);
+}
+
+int verify_command(const std::string& runs, const std::string& run) {
+  const RunRecord record = RunRecord::open(find_run_folder(runs, run));
+  const RunCheck check = check_run(record);
+  print("run " + record.info().id() + "\n");
+  print("  seal      " + counted(check.files, "file") + "\n");
+  print("  events    " + counted(check.event_lines, "line") +
+        ", each with the digest of the last; " + counted(check.evaluations, "evaluation") +
+        " found again\n");
+  print("  verdicts  " + counted(check.rows, "row") + " computed again, " +
+        counted(check.reports, "report file") + " written again\n");
+  for (const std::string& problem : check.problems) print("DIFFERS     " + problem + "\n");
+  if (!check.problems.empty()) return static_cast<int>(Exit::kTampered);
+  if (record.is_running()) {
+    print("not sealed: the run is running or was killed; 'recipe-run run " +
+          record.info().recipe() + "' continues it\n");
+    return static_cast<int>(Exit::kInterrupted);
+  }
+  print("all as recorded; SHA-256 of the seal " + sha256_of_file(record.folder() / kSealFile) +
+        "\n");
+  return 0;
+}
+
+}  // namespace reciperun

@@ -1,0 +1,18 @@
+// The commands about runs that are there: report, verify.
+#pragma once
+
+#include <string>
+
+namespace reciperun {
+
+// `run` everywhere: a folder, a run's id below `runs`, or "" for the newest run.
+
+// Refuses a run whose files were changed (Exit::kTampered).
+int report_command(const std::string& runs, const std::string& run, const std::string& format,
+                   bool require);
+
+// Prints what was compared, and every difference. Returns kTampered if there is one, kInterrupted
+// if the run is not closed and so not sealed.
+int verify_command(const std::string& runs, const std::string& run);
+
+}  // namespace reciperun
