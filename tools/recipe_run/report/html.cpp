@@ -1,5 +1,6 @@
 // One self-contained HTML file: no script, no network, readable on paper, phone and dark screens.
 #include <algorithm>
+#include <tuple>
 
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/report/chart.h"
@@ -48,7 +49,10 @@ svg{display:block;width:100%;height:auto}svg text{fill:var(--dim);font-size:12px
 .legend .key{display:inline-block;width:28px;height:12px;vertical-align:-1px}.key .none{stroke:none}
 ul{padding-left:1.2rem;margin:.4rem 0}li{margin:.25rem 0}dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem .9rem;margin:.4rem 0}
 dt{font-weight:600}dd{margin:0}@media(max-width:34rem){dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}}
-@media(max-width:40rem){.opt{display:none}td.w{white-space:normal}th,td{padding:.38rem .35rem}}
+@media(max-width:40rem){thead{display:none}table,tbody,td.why{display:block}
+tr{display:flex;flex-wrap:wrap;gap:0 1rem;padding:.45rem 0;border-bottom:1px solid var(--line)}tr.has-why{border-bottom:none;padding-bottom:0}
+td,td.why{padding:.1rem .2rem;border-bottom:none;white-space:normal;order:2;text-align:left}td.row,td.verdict{flex:1 0 100%}
+td.row{order:0;font-weight:600}td.verdict{order:1}td:empty{display:none}td[data-h]::before{content:attr(data-h) " ";color:var(--dim)}}
 @media print{body{max-width:none}figure{break-inside:avoid}}
 )";
 
@@ -70,11 +74,12 @@ std::string verdict_class(Verdict verdict) {
   }
 }
 
-// Class attribute of a column's cells: words align left; counts, intervals and margins give way on
-// narrow screens.
-std::string column_class(size_t c) {
-  if (c == 5 || c == 9) return " class=\"w\"";
-  return c == 2 || c == 4 || c == 7 || c == 8 ? " class=\"opt\"" : "";
+// Attributes of a column's cells. Words align left. On narrow screens a row becomes a block: its
+// name, its verdict, then every other cell behind the column's heading.
+std::string cell_attributes(size_t c, const std::string& heading) {
+  if (c == 0) return " class=\"row\"";
+  if (c == 9) return " class=\"w verdict\"";
+  return std::string(c == 5 ? " class=\"w\"" : "") + " data-h=\"" + html_escaped(heading) + "\"";
 }
 
 std::string table_of(const RowGroup& group) {
@@ -85,7 +90,8 @@ std::string table_of(const RowGroup& group) {
   for (size_t c = 0; c < headings.size(); ++c) {
     if (!column_used(group.rows, c)) continue;
     ++columns;
-    out += "<th" + column_class(c) + ">" + html_escaped(headings[c]) + "</th>";
+    out += std::string(c == 5 || c == 9 ? "<th class=\"w\">" : "<th>") + html_escaped(headings[c]) +
+           "</th>";
   }
   out += "</tr></thead><tbody>\n";
   for (const Row* row : group.rows) {
@@ -100,7 +106,7 @@ std::string table_of(const RowGroup& group) {
       if (c == 9)
         cell =
             "<span class=\"v " + verdict_class(row->judgement.verdict) + "\">" + cell + "</span>";
-      out += "<td" + column_class(c) + ">" + cell + "</td>";
+      out += "<td" + cell_attributes(c, headings[c]) + ">" + cell + "</td>";
     }
     out += "</tr>\n";
     if (!why.empty())
@@ -112,8 +118,12 @@ std::string table_of(const RowGroup& group) {
 
 std::string plots_of(const Report& report) {
   std::string out = trials_plot(report) + loss_plot(report.measurements) + metric_plot(report);
-  for (const BenchResult& bench : report.measurements.benches) {
-    for (const v1::Bench& definition : report.recipe.bench()) {
+  std::vector<BenchResult> benches = report.measurements.benches;
+  std::stable_sort(benches.begin(), benches.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.devices, a.batch) < std::tie(b.devices, b.batch);
+  });
+  for (const v1::Bench& definition : report.recipe.bench()) {
+    for (const BenchResult& bench : benches) {
       if (definition.id() == bench.bench) out += latency_plot(bench, definition);
     }
   }

@@ -214,6 +214,9 @@ std::string latency_plot(const BenchResult& bench, const v1::Bench& definition) 
                quantile_title(q) + " " + significant(value, 3),
                value > 0.6 * end + 0.4 * all.front() ? "end" : "start");
   }
+  if (bench.repeats.size() > 1)
+    chart.legend("none",
+                 "percentiles of all repeats together; the table has the median of repeats");
   if (all.back() > end) chart.legend("none", "slowest " + significant(all.back(), 3) + " ms");
   return chart.svg();
 }
