@@ -6,6 +6,7 @@
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/cli/record_commands.h"
 #include "tools/recipe_run/cli/source_commands.h"
+#include "tools/recipe_run/export/export.h"
 
 namespace reciperun {
 namespace {
@@ -29,6 +30,8 @@ constexpr char kExamples[] = R"(Examples:
                                                      values, and the file and line that set them
   recipe-run scaling --check                         the weak-scaling model against the published values
   recipe-run report                                  the newest run again, verdicts computed anew
+  recipe-run verify                                  was the newest run edited?
+  recipe-run export --to junit                       its rows as test cases
 
 Exit codes: 0 every gate row reproduced or within tolerance, 1 one differs for the worse, 2 usage or recipe error,
 3 undecided or too noisy, 4 nothing could be run (with --require: a row was not), 5 training or bench failed, 6 wrong data,
@@ -172,6 +175,16 @@ void define(CLI::App& app, Options& o) {
   scaling.add_option("--devices", o.devices, "forecast up to this many")
       ->check(CLI::Range(8, 4096))
       ->capture_default_str();
+  CLI::App& exporting = *app.add_subcommand(
+      "export", "a run in the formats of other tools, below export/ in its folder");
+  exporting.add_option("run", o.run, "folder or id of a run; default: the newest");
+  exporting.add_option("--runs", o.arguments.runs, "folder of the runs")->capture_default_str();
+  exporting
+      .add_option("--to", o.format,
+                  "junit (continuous integration), gbench (Google Benchmark's JSON), mllog (MLPerf "
+                  "Training), dlll (DLLogger)")
+      ->check(CLI::IsMember(export_formats()))
+      ->capture_default_str();
   CLI::App& verify = *app.add_subcommand(
       "verify", "was a run edited? digests, event chain, verdicts: all computed again (exit 7)");
   verify.add_option("run", o.run, "folder or id of a run; default: the newest");
@@ -185,6 +198,7 @@ int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_dr
   if (name == "convergence") return convergence_command(o.convergence);
   if (name == "bench-repeat") return bench_repeat_command(o.repeat, make_driver);
   if (name == "report") return report_command(o.arguments.runs, o.run, o.format, o.require);
+  if (name == "export") return export_command(o.arguments.runs, o.run, o.format);
   if (name == "verify") return verify_command(o.arguments.runs, o.run);
   const fs::path root = recipes_root(o.recipes);
   if (name == "list") return list_recipes(root, make_driver);

@@ -1,0 +1,38 @@
+// A run in the formats of other tools, written below export/ in the run's folder. Each is computed
+// from the record; none is ever read back.
+//
+//   junit     junit.xml            one test case per row of the report
+//   gbench    benchmark.json       one entry per repeat of a bench, as Google Benchmark prints them
+//   mllog     mllog/result_N.txt   one MLPerf Training log per trial, division "open"
+//   dlll      dlll/seed-0001.json  one DLLogger log per trial
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/recipe_run/report/report.h"
+
+namespace reciperun {
+
+// Only gate rows can fail or err, so that the file says what the exit code says: DIFFERS (worse) is
+// a failure; INCONCLUSIVE and INVALID are errors. All other rows without agreement are skipped,
+// with the reason.
+std::string junit_xml(const Report& report);
+
+// real_time is the mean of the repeat's steps in ms. cpu_time repeats it, because readers demand
+// the field and processor time is not measured.
+std::string benchmark_json(const Report& report);
+
+// `folder` is a trial's. Times are those of the event log: the initialisation ends when training
+// starts; an evaluation is logged at its end only, so its start carries the time of its end. Caches
+// are not cleared, and cache_clear says so.
+std::string mllog_text(const RunRecord& run, const fs::path& folder);
+std::string dlll_text(const RunRecord& run, const fs::path& folder);
+
+std::vector<std::string> export_formats();
+
+// Writes one format, or "all"; returns the files. A run without trials has no logs.
+std::vector<fs::path> write_export(const RunRecord& run, const Report& report,
+                                   const std::string& format);
+
+}  // namespace reciperun
