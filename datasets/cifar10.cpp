@@ -53,7 +53,7 @@ std::vector<Split> read_batches(const std::string& folder) {
   return splits;
 }
 
-// The folder of a class, named by number or by name; "" when it is not there.
+// The folder of a class, named by number or by name.
 std::string class_folder(const std::string& split_folder, int label) {
   for (const std::string& name :
        {cat(label), std::string(kClassNames[static_cast<size_t>(label)])}) {

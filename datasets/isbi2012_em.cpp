@@ -123,9 +123,14 @@ void require_mask_values(const std::string& mask, const std::string& where) {
   }
 }
 
-std::vector<std::string> read_pages(const std::vector<std::string>& paths,
-                                    const data::ImageReader& read_image) {
-  std::vector<std::string> pages;
+struct Page {
+  std::string where;   // for messages: the file, with the page if it has several
+  std::string pixels;  // kSide * kSide bytes
+};
+
+std::vector<Page> read_pages(const std::vector<std::string>& paths,
+                             const data::ImageReader& read_image) {
+  std::vector<Page> pages;
   for (const std::string& path : paths) {
     std::vector<data::PixelPage> in_file;
     try {
@@ -133,24 +138,27 @@ std::vector<std::string> read_pages(const std::vector<std::string>& paths,
     } catch (const Error& error) {
       throw error.with_context(path);
     }
-    for (size_t i = 0; i < in_file.size(); ++i)
-      pages.push_back(
-          grey_pixels(std::move(in_file[i]), in_file.size() == 1 ? path : cat(path, ", page ", i)));
+    for (size_t i = 0; i < in_file.size(); ++i) {
+      const std::string where = in_file.size() == 1 ? path : cat(path, ", page ", i);
+      pages.push_back({where, grey_pixels(std::move(in_file[i]), where)});
+    }
   }
   return pages;
 }
 
 std::vector<Slice> read_split(const SplitSource& source, const data::ImageReader& read_image) {
-  std::vector<std::string> images = read_pages(source.images, read_image);
-  std::vector<std::string> masks = read_pages(source.masks, read_image);
+  std::vector<Page> images = read_pages(source.images, read_image);
+  std::vector<Page> masks = read_pages(source.masks, read_image);
   require(masks.empty() || masks.size() == images.size(), Code::kFormat, source.images[0], " has ",
           images.size(), " pages, its masks ", masks.size());
   std::vector<Slice> slices;
   for (size_t i = 0; i < images.size(); ++i) {
-    if (!masks.empty())
-      require_mask_values(masks[i], source.masks.size() == 1 ? cat(source.masks[0], ", page ", i)
-                                                             : source.masks[i]);
-    slices.push_back({std::move(images[i]), masks.empty() ? "" : std::move(masks[i])});
+    Slice slice{.image = std::move(images[i].pixels), .mask = ""};
+    if (!masks.empty()) {
+      require_mask_values(masks[i].pixels, masks[i].where);
+      slice.mask = std::move(masks[i].pixels);
+    }
+    slices.push_back(std::move(slice));
   }
   return slices;
 }

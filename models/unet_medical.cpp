@@ -2,6 +2,8 @@
 // no padding in 3x3 convolutions, transposed convolutions of 3x3 with ReLU for upsampling, crops of
 // the encoder's outputs beside them, dropout at the bottom only, no normalisation. It differs from
 // arXiv:1505.04597 in window and activation of the upsampling and in the dropout.
+#include <algorithm>
+
 #include "models/model_config.pb.h"
 #include "models/models.h"
 #include "sdk/base/proto_json.h"

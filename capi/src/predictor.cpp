@@ -243,7 +243,7 @@ assay_status assay_slot_profile(assay_slot* slot, int64_t batch, int32_t repeats
     SlotState& state = *not_null(slot, "slot").impl;
     expect(repeats >= 1 && repeats <= 1000, {"", "repeats"}, repeats, "1 to 1000");
     const ExclusiveUse use(state.access, "slot");
-    Program& program = *state.slot.prepare(batch);
+    Program& program = *plan_of(*slot, batch).program;
     ProfileReport report;
     set_program_memory(*report.mutable_memory(), program.memory());
     set_profile(report, program.graph(), program.profile(repeats), repeats);

@@ -1,11 +1,15 @@
 #include "sdk/data/loader_config.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "sdk/base/expect.h"
 
 namespace assay::data {
 namespace {
+
+constexpr int64_t kMaxBatch = int64_t{1} << 24;
+constexpr int64_t kMaxAccumulate = int64_t{1} << 20;
 
 void expect_range(std::string_view key, int64_t value, int64_t low, int64_t high) {
   expect(value >= low && value <= high, {"loader", key}, value, low, " to ", high);
@@ -20,7 +24,7 @@ LoaderConfig with_defaults(LoaderConfig config) {
   if (config.accumulate() == 0) config.set_accumulate(1);
   constexpr int64_t kBufferOfDali = 1024;
   if (config.buffer() == 0 && config.order() == "stream")
-    config.set_buffer(3 * config.batch_size());
+    config.set_buffer(3 * std::clamp<int64_t>(config.batch_size(), 1, kMaxBatch / 3));
   if (config.buffer() == 0 && config.order() == "rotating") config.set_buffer(kBufferOfDali);
   if (!config.has_workers()) config.set_workers(2);
   if (!config.has_prefetch()) config.set_prefetch(4);
@@ -30,8 +34,6 @@ LoaderConfig with_defaults(LoaderConfig config) {
 
 void check(const LoaderConfig& config) {
   constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
-  constexpr int64_t kMaxBatch = int64_t{1} << 24;
-  constexpr int64_t kMaxAccumulate = int64_t{1} << 20;
   // Epochs are 32-bit coordinates of the random streams.
   constexpr uint64_t kMaxEpochs = std::numeric_limits<uint32_t>::max();
   expect_range("batch_size", config.batch_size(), 1, kMaxBatch);
@@ -47,6 +49,12 @@ void check(const LoaderConfig& config) {
          kMaxEpochs);
   expect_range("world_size", config.world_size(), 1, kMaxInt);
   expect_range("rank", config.rank(), 0, config.world_size() - 1);
+  // Each factor is in range here; samples are counted in 64 bits.
+  constexpr int64_t kMaxUpdate = int64_t{1} << 52;
+  const int64_t accumulated = config.batch_size() * config.accumulate();
+  expect(accumulated <= kMaxUpdate / config.world_size(), {"loader", "accumulate"},
+         config.accumulate(), "at most 2^52 samples in an update of batch_size ",
+         config.batch_size(), " on ", config.world_size(), " ranks");
   expect_range("workers", config.workers(), 0, 256);
   expect_range("prefetch", config.prefetch(), 1, 4096);
   expect_range("cache_mib", config.cache_mib(), 0, kMaxInt);

@@ -23,6 +23,14 @@ uint64_t for_each_piece(const std::string& path, Use&& use) {
   return offset;
 }
 
+// Names of splits become names of files when a data set is exported.
+void check_split_name(const std::string& path, const std::string& name) {
+  const bool plain = !name.empty() && name[0] != '.' && name.find('/') == std::string::npos &&
+                     name.find('\0') == std::string::npos;
+  require(plain, Code::kFormat, path, ": the name of a split, \"", name,
+          "\", is not one a file could have; convert the data set again");
+}
+
 // Shard names come from a file: they must not lead out of its folder.
 void check_shard_name(const std::string& folder, const Shard& shard) {
   require(!shard.file().empty() && shard.file().find('/') == std::string::npos, Code::kFormat,
@@ -77,6 +85,7 @@ DatasetManifest read_manifest(const std::string& folder) {
   require(manifest.format_version() == kManifestVersion, Code::kVersion, path, ": format version ",
           manifest.format_version(), ", this build reads ", kManifestVersion,
           "; convert the data set again");
+  for (const DatasetSplit& split : manifest.splits()) check_split_name(path, split.name());
   return manifest;
 }
 

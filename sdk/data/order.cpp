@@ -61,7 +61,8 @@ void EpochOrder::open_stream(int64_t buffer) {
   buffer_ = buffer;
   require(samples_ >= world_size_, Code::kInvalid, "loader: ", world_size_,
           " ranks need a sample each, there are ", samples_);
-  batches_ = static_cast<uint64_t>(std::max<int64_t>(1, samples_ / global_batch()));
+  const int64_t update = global_batch() * accumulate_;
+  batches_ = static_cast<uint64_t>(std::max<int64_t>(1, samples_ / update) * accumulate_);
   stream_.emplace(samples_, static_cast<int>(rank_), static_cast<int>(world_size_), buffer_, seed_,
                   rotating ? Sharding::kRotating : Sharding::kStrided);
 }

@@ -37,9 +37,11 @@ void export_recordio(const std::string& folder, const std::string& target, bool 
   const DatasetManifest manifest = read_manifest(folder);
   make_directories(target);
   for (const DatasetSplit& split : manifest.splits()) {
-    const std::string path = join_path(target, split.name() + ".rec");
-    require(overwrite || !path_exists(path), Code::kInvalid, path,
-            " is there already; choose another folder or ask to overwrite");
+    for (const char* ending : {".rec", ".idx"}) {
+      const std::string path = join_path(target, split.name() + ending);
+      require(overwrite || !path_exists(path), Code::kInvalid, path,
+              " is there already; choose another folder or ask to overwrite");
+    }
   }
   for (const DatasetSplit& split : manifest.splits()) {
     export_split(*open_split(folder, manifest, split.name()), join_path(target, split.name()),

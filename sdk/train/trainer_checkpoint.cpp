@@ -88,7 +88,7 @@ class HostTensors {
   std::vector<checkpoint::TensorRecord> records_;
 };
 
-// "a.ckpt was written with model.kernel 5, this one has 3".
+// "a.ckpt was written with model.kernel 5, here it is 3; make the model as it was".
 [[noreturn]] void fail_difference(const CheckpointReader& reader, const std::string& key,
                                   const std::string& theirs, const std::string& ours,
                                   const std::string& hint) {
@@ -146,7 +146,10 @@ TrainerConfig config_of(const CheckpointState& state, const TrainerConfig& own) 
 void check_trainer(const Trainer& trainer, const CheckpointReader& reader, uint32_t parts) {
   const CheckpointState& state = reader.state();
   const TrainerConfig& own = trainer.config();
-  if ((parts & Part::kMoments) != 0 && state.optimizer_name != own.optimizer().name()) {
+  // Files without trainer state do not say whose moments they hold: names and shapes must do.
+  const bool names_optimizer = (state.parts & Part::kTrainerState) != 0;
+  if ((parts & Part::kMoments) != 0 && names_optimizer &&
+      state.optimizer_name != own.optimizer().name()) {
     fail_difference(reader, "optimizer.name", '"' + state.optimizer_name + '"',
                     '"' + own.optimizer().name() + '"', "load weights and statistics only");
   }

@@ -203,6 +203,12 @@ TEST_F(ManifestTest, ShardsCannotLeadElsewhere) {
   EXPECT_THAT(open_error().message(), HasSubstr("not the name of a file"));
 }
 
+TEST_F(ManifestTest, SplitsCannotLeadElsewhere) {
+  change("\"name\": \"train\"", "\"name\": \"../../train\"");
+  EXPECT_EQ(open_error().code(), Code::kFormat);
+  EXPECT_THAT(open_error().message(), HasSubstr("the name of a split"));
+}
+
 TEST_F(ManifestTest, ShardsThatChangedAreFound) {
   const std::string path = folder_.at("train-00000-of-00002.tfrecord");
   const std::string good = read_file(path);

@@ -330,6 +330,14 @@ TEST(Loader, RefusesSenselessConfiguration) {
   EXPECT_THAT(message(9, [](auto& c) { c.set_workers(-1); }), HasSubstr("workers is -1"));
   EXPECT_THAT(message(9, [](auto& c) { c.set_prefetch(0); }), HasSubstr("prefetch is 0"));
   EXPECT_THAT(message(9, [](auto& c) { c.set_cache_mib(-1); }), HasSubstr("cache_mib is -1"));
+  // Each in its range; their product is 2^64.
+  EXPECT_THAT(message(9,
+                      [](auto& c) {
+                        c.set_batch_size(1 << 24);
+                        c.set_world_size(1 << 20);
+                        c.set_accumulate(1 << 20);
+                      }),
+              HasSubstr("2^52 samples"));
 }
 
 TEST(Loader, AllocatesNothingAfterTheFirstEpoch) {
@@ -463,6 +471,13 @@ TEST(Loader, EpochsHoldWholeUpdates) {
   LoaderState older = other.state();
   older.clear_accumulate();
   other.restore(older);
+}
+
+TEST(Loader, StreamsHoldWholeUpdatesToo) {
+  LoaderConfig config = config_of(4);
+  config.set_order("stream");
+  config.set_accumulate(4);
+  EXPECT_EQ(Loader(numbers(35), number_transform(), config).batches_per_epoch(), 8u);
 }
 
 TEST(Loader, ResolvesItsConfiguration) {

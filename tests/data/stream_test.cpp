@@ -100,6 +100,7 @@ TEST(ShuffledStream, APositionBelongsToItsNumberOfRanks) {
   two.set_world_size(2);
   one.set_order("rotating");
   one.set_batch_size(8);  // the same global batch
+  two = with_defaults(two), one = with_defaults(one);
   const LoaderState position = EpochOrder(40, two).position(0, 1);
   EXPECT_EQ(position.buffer(), 1024);
   EpochOrder(40, two).check_position(position);

@@ -118,6 +118,20 @@ TEST_F(Isbi2012EmTest, FoldersOfPairs) {
   EXPECT_EQ(convert().splits(0).content_sha256(), digest);  // is there already
 }
 
+TEST_F(Isbi2012EmTest, PairsOfSeveralPages) {
+  std::string images, masks;
+  for (int i = 0; i < 3; ++i) {
+    images += page_of(std::string(kPixels, 'x'));
+    masks += page_of(std::string(kPixels, i == 2 ? '\x07' : '\xff'));
+  }
+  for (const char* name : {"a.tif", "b.tif"}) {
+    put(std::string("train/image/") + name, images);
+    put(std::string("train/label/") + name, masks);
+  }
+  const Error error = error_of([&] { convert(); });
+  EXPECT_THAT(error.message(), testing::HasSubstr("a.tif, page 2: the mask is 7"));
+}
+
 TEST_F(Isbi2012EmTest, GreyColoursAreTaken) {
   put_pairs(1);
   std::string grey;

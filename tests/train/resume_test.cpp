@@ -278,6 +278,22 @@ TEST_F(Resume, AFileThatCannotBeReadToItsEndChangesNothing) {
 }
 
 // Averages of weights that are gone mean nothing.
+TEST_F(Resume, MomentsWithoutTrainerStateLoad) {
+  constexpr uint32_t kParts = checkpoint::kWeights | checkpoint::kStatistics | checkpoint::kMoments;
+  Trainer source(new_instance(), config_of(test::kSgd));
+  source.step(Batch(0).tensors());
+  save_checkpoint(source, path, kParts, {});
+  const auto instance = new_instance();
+  Trainer target(instance, config_of(test::kSgd));
+  load_checkpoint(target, CheckpointReader::open(path), kParts);
+  const Segments& from = source.instance().segments();
+  for (const SegmentTensor& moment : instance->segments().all()) {
+    if (moment.role != Role::kMoment1) continue;
+    const auto saved = from.tensor(moment.variable->name, Role::kMoment1);
+    EXPECT_EQ(std::memcmp(moment.data, saved.data, saved.bytes()), 0) << moment.variable->name;
+  }
+}
+
 TEST_F(Resume, AveragesStartAgainFromWeightsThatComeWithoutThem) {
   const TrainerConfig config = config_of(R"({"optimizer":
       {"name": "sgd", "learning_rate": 0.05, "ema_decay": 0.9}})");
