@@ -10,6 +10,7 @@
 #include <set>
 
 #include "sdk/data/loader.h"
+#include "sdk/data/loader_config.h"
 #include "tests/data/support.h"
 
 namespace assay::data {
