@@ -6,6 +6,7 @@
 
 #include "sdk/base/bfloat16.h"
 #include "sdk/base/error.h"
+#include "sdk/base/float16.h"
 
 namespace assay::checkpoint {
 namespace {
@@ -29,7 +30,7 @@ void store_float(std::span<std::byte> data, DType dtype, size_t index, double va
     case DType::kBf16:
       return store(data, index, Bfloat16(static_cast<float>(value)));
     case DType::kF16:
-      return store(data, index, half_from_float(static_cast<float>(value)));
+      return store(data, index, Float16(static_cast<float>(value)));
     default:
       return store(data, index, static_cast<float>(value));
   }
@@ -82,7 +83,7 @@ double element_value(std::span<const std::byte> data, DType dtype, size_t index)
     case DType::kBf16:
       return static_cast<float>(load<Bfloat16>(data, index));
     case DType::kF16:
-      return float_from_half(load<uint16_t>(data, index));
+      return static_cast<float>(load<Float16>(data, index));
     case DType::kI32:
       return load<int32_t>(data, index);
     case DType::kI64:
@@ -91,34 +92,6 @@ double element_value(std::span<const std::byte> data, DType dtype, size_t index)
       return load<uint8_t>(data, index);
   }
   return 0;
-}
-
-uint16_t half_from_float(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
-  const uint32_t magnitude = bits & 0x7FFFFFFFu;
-  if (magnitude > 0x7F800000u) return sign | 0x7E00u;   // NaN
-  if (magnitude >= 0x477FF000u) return sign | 0x7C00u;  // 65520 and above round to infinity
-  if (magnitude < 0x38800000u) {
-    // Below 2^-14 halves are multiples of 2^-24; the addition of 0.5 makes the hardware round there
-    // (one unit in the last place of a float in [0.5, 1) is 2^-24).
-    const float rounded = std::bit_cast<float>(magnitude) + 0.5f;
-    return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(rounded) - 0x3F000000u);
-  }
-  const uint32_t odd = (magnitude >> 13) & 1u;
-  return sign | static_cast<uint16_t>((magnitude - 0x38000000u + 0xFFFu + odd) >> 13);
-}
-
-float float_from_half(uint16_t bits) {
-  const uint32_t sign = (bits & 0x8000u) << 16;
-  const uint32_t exponent = (bits >> 10) & 0x1Fu;
-  const uint32_t fraction = bits & 0x3FFu;
-  if (exponent == 0) {  // zero and subnormals: fraction times 2^-24
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-    return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
-  }
-  const uint32_t wide = exponent == 31 ? 255u : exponent + 112u;
-  return std::bit_cast<float>(sign | (wide << 23) | (fraction << 13));
 }
 
 }  // namespace assay::checkpoint

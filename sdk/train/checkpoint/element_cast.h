@@ -22,8 +22,4 @@ void cast_elements(std::span<const std::byte> source, DType from, std::span<std:
 // One element as double, of any type.
 double element_value(std::span<const std::byte> data, DType dtype, size_t index);
 
-// IEEE half precision; overflow gives infinity, NaN stays NaN.
-uint16_t half_from_float(float value);
-float float_from_half(uint16_t bits);
-
 }  // namespace assay::checkpoint
