@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "sdk/graph/graph.h"
+#include "sdk/graph/target.h"
 
 namespace assay {
 
@@ -107,10 +108,14 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual DeviceInfo info() const = 0;
+  // What passes may know of the device.
+  virtual Target target() const = 0;
   // Fails with kUnsupported, the shape, the type and the reason where no kernel exists; never falls
   // back to another device.
   virtual NodePlan plan(const Graph& graph, NodeId node) = 0;
   virtual std::unique_ptr<Memory> allocate(size_t bytes) = 0;
+  // Host memory that transfers to and from this device are fastest with.
+  virtual std::unique_ptr<Memory> allocate_host(size_t bytes) = 0;
   virtual std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
                                                       size_t cancellable) = 0;
   // Whether the host may read the device's memory directly.

@@ -53,4 +53,9 @@ constexpr bool is_float(DType dtype) {
          dtype == DType::kF64;
 }
 
+// What activations and matrix operands may be.
+constexpr bool is_data_type(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kBf16 || dtype == DType::kF16;
+}
+
 }  // namespace assay

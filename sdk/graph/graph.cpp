@@ -234,8 +234,8 @@ void InferCtx::require_dtype(int i, DType expected) const {
 
 void InferCtx::require_data_type(int i) const {
   const DType dtype = x(i).dtype;
-  if (dtype == DType::kF32 || dtype == DType::kBf16) return;
-  const std::string actual(to_text(dtype)), wanted = "f32 or bf16";
+  if (is_data_type(dtype)) return;
+  const std::string actual(to_text(dtype)), wanted = "f32, bf16 or f16";
   fail(Code::kInvalid,
        cat(place(op_, scope_), ": input ", i, " is ", actual, ", expected ", wanted),
        {.op_path = scope_, .expected = wanted, .actual = actual});

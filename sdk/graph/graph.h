@@ -79,6 +79,10 @@ class Graph {
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
   ValueId output(std::string_view name) const;  // invalid id if there is none
 
+  // Whether matrix products and convolutions of f32 data may round their operands to TF32.
+  bool tf32() const { return tf32_; }
+  void set_tf32(bool allowed) { tf32_ = allowed; }
+
   // New nodes get this scope.
   void set_scope(std::string scope) { scope_ = std::move(scope); }
   const std::string& scope() const { return scope_; }
@@ -102,6 +106,7 @@ class Graph {
   std::vector<Value> values_;
   std::vector<GraphOutput> outputs_;
   std::string scope_;
+  bool tf32_ = false;
 };
 
 // Which nodes read each value, by value index; graph outputs are counted in `is_output`.
@@ -140,7 +145,7 @@ class InferCtx {
   void require_inputs(int least, int most = -1) const;
   void require_dims(int i, const Dims& expected) const;
   void require_dtype(int i, DType expected) const;
-  void require_data_type(int i) const;  // f32 or bf16
+  void require_data_type(int i) const;  // f32, bf16 or f16
 
   struct Output {
     ValueType type;

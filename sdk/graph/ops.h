@@ -7,9 +7,9 @@
 //
 // Conventions: images are NHWC and convolution weights are KRSC ([out, rows, columns, in/groups]),
 // both dense; x, w, y are data, weights and output, dx, dw, dy their gradients; N batch, H W rows
-// and columns, C K input and output channels. "data type" means f32 or bf16; statistics, losses,
-// parameters' masters and optimizer state are f32. All sums accumulate in f32 at least. Shapes in
-// brackets; [] is a scalar.
+// and columns, C K input and output channels. "data type" means f32, bf16 or f16 (GPU); statistics,
+// losses, parameters' masters and optimizer state are f32. All sums accumulate in f32 at least.
+// Shapes in brackets; [] is a scalar.
 #pragma once
 
 #include <array>

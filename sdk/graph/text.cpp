@@ -195,6 +195,7 @@ class GraphParser {
   explicit GraphParser(std::string_view text) : in_(text) {}
 
   Graph parse() {
+    if (!in_.at_end()) graph_.set_tf32(in_.accept("tf32"));
     while (!in_.at_end()) {
       if (in_.accept("return"))
         parse_return();
@@ -280,7 +281,7 @@ std::string node_text(const Graph& graph, NodeId id) {
 }
 
 std::string graph_text(const Graph& graph) {
-  std::string text;
+  std::string text = graph.tf32() ? "tf32\n" : "";
   for (size_t i = 0; i < graph.nodes().size(); ++i)
     text += node_text(graph, {static_cast<int32_t>(i)}) + "\n";
   for (size_t i = 0; i < graph.outputs().size(); ++i) {

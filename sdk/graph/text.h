@@ -2,6 +2,8 @@
 //
 //   %3 = conv2d(%0, %1) {stride=[1,1], ..., activation=none} : f32[128,28,28,32]  # conv1
 //   return loss=%17, logits=%12
+//
+// A first line "tf32" stands for Graph::tf32.
 #pragma once
 
 #include <string>

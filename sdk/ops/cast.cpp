@@ -5,8 +5,7 @@ namespace assay {
 void infer(const Cast& p, InferCtx& c) {
   c.require_inputs(1);
   c.require_data_type(0);
-  c.require(p.dtype == DType::kF32 || p.dtype == DType::kBf16, "can cast to f32 or bf16, not ",
-            p.dtype);
+  c.require(is_data_type(p.dtype), "can cast to f32, bf16 or f16, not ", p.dtype);
   c.y({p.dtype, c.x(0).dims});
 }
 

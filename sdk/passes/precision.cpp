@@ -74,16 +74,24 @@ Precision parse_precision(std::string_view text) {
                                  enumerate(known, true), suggestion(text, known)});
 }
 
-void apply_precision(Graph& graph, Precision precision) {
+void apply_precision(Graph& graph, Precision precision, const Target& target) {
   if (precision == Precision::kF32) return;
-  if (precision != Precision::kAmpBf16) {
+  const bool offered = precision == Precision::kTf32     ? target.has_tf32
+                       : precision == Precision::kAmpF16 ? target.has_f16
+                                                         : true;
+  if (!offered) {
     fail(Code::kUnsupported,
          cat("precision ", precision, " needs a CUDA device; this one takes fp32 and amp-bf16"),
          {.argument = "precision",
           .expected = "\"fp32\" or \"amp-bf16\"",
           .actual = std::string(to_text(precision))});
   }
-  graph = PrecisionRewriter(graph, DType::kBf16).rewrite();
+  if (precision == Precision::kTf32) {
+    graph.set_tf32(true);
+  } else {
+    const DType dtype = precision == Precision::kAmpF16 ? DType::kF16 : DType::kBf16;
+    graph = PrecisionRewriter(graph, dtype).rewrite();
+  }
 }
 
 }  // namespace assay

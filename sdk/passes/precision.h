@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "sdk/graph/graph.h"
+#include "sdk/graph/target.h"
 
 namespace assay {
 
@@ -39,7 +40,8 @@ Precision parse_precision(std::string_view text);
 //
 //   conv2d(x f32, w f32)   ⇒   conv2d(cast(x), cast(w)) bf16
 //
-// Casts of the same value are shared. Graph outputs that were f32 stay f32.
-void apply_precision(Graph& graph, Precision precision);
+// Casts of the same value are shared. Graph outputs that were f32 stay f32. tf32 changes no type:
+// it sets Graph::tf32. Fails with kUnsupported where the target has no kernels for the policy.
+void apply_precision(Graph& graph, Precision precision, const Target& target = {});
 
 }  // namespace assay

@@ -28,8 +28,9 @@ Predictor::Predictor(const ModelInstance& instance, PredictorOptions options)
 }
 
 std::unique_ptr<Program> Predictor::compile_for(int64_t batch) const {
-  BuiltGraph built = build_predict_graph(snapshot_->model(), snapshot_->variables(),
-                                         options_.precision, batch, options_.disabled_passes);
+  BuiltGraph built =
+      build_predict_graph(snapshot_->model(), snapshot_->variables(), options_.precision, batch,
+                          options_.disabled_passes, snapshot_->backend()->target());
   return compile(std::move(built.graph), snapshot_->segments(), {.hoist_constants = true});
 }
 

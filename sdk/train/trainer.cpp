@@ -99,8 +99,8 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
   check(config_);
   mixup_ = make_mixup(config_, instance_->model());
   optim::resolve_groups(config_.optimizer(), instance_->variables());
-  build_training_graph(instance_->model(), instance_->variables(), config_,
-                       GraphKind::kStep);  // all errors surface now
+  build_training_graph(instance_->model(), instance_->variables(), config_, GraphKind::kStep,
+                       instance_->backend()->target());  // all errors surface now
   Segments& segments = instance_->segments();
   instance_->initialize_once(config_.seed());
   segments.ensure(Role::kGradient);
@@ -122,8 +122,8 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
 Program& Trainer::program(GraphKind kind) {
   auto& slot = programs_[kind];
   if (!slot) {
-    BuiltGraph built =
-        build_training_graph(instance_->model(), instance_->variables(), config_, kind);
+    BuiltGraph built = build_training_graph(instance_->model(), instance_->variables(), config_,
+                                            kind, instance_->backend()->target());
     pass_records_ = std::move(built.passes);
     slot = compile(std::move(built.graph), instance_->segments());
   }
@@ -137,9 +137,10 @@ Program& Trainer::eval_program(bool use_ema) {
   if (!slot) {
     expect(!use_ema || instance_->has_averages(), {"trainer", "optimizer.ema_decay"}, 0,
            "more than 0 for evaluation with moving averages");
-    slot = compile(
-        build_eval_graph(instance_->model(), instance_->variables(), config_, use_ema).graph,
-        instance_->segments());
+    slot = compile(build_eval_graph(instance_->model(), instance_->variables(), config_, use_ema,
+                                    instance_->backend()->target())
+                       .graph,
+                   instance_->segments());
   }
   return *slot;
 }

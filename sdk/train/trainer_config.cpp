@@ -80,6 +80,9 @@ TrainerConfig with_defaults(TrainerConfig config) {
   if (config.precision().empty()) config.set_precision("fp32");
   *config.mutable_optimizer() = optim::with_defaults(config.optimizer());
   *config.mutable_schedule() = optim::with_defaults(config.schedule());
+  // f16 gradients underflow without a scale.
+  if (config.loss_scale().mode().empty() && config.precision() == "amp-fp16")
+    config.mutable_loss_scale()->set_mode("dynamic");
   *config.mutable_loss_scale() = optim::with_defaults(config.loss_scale());
   return config;
 }

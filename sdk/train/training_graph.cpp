@@ -61,8 +61,8 @@ std::string statistic_output(size_t update, const char* which) {
 class TrainingGraphBuilder {
  public:
   TrainingGraphBuilder(const nn::Model& model, VariableTable& variables,
-                       const TrainerConfig& config, GraphKind kind)
-      : model_(model), variables_(variables), config_(config), kind_(kind) {}
+                       const TrainerConfig& config, GraphKind kind, const Target& target)
+      : model_(model), variables_(variables), config_(config), kind_(kind), target_(target) {}
 
   BuiltGraph build() {
     const bool backward = kind_ != GraphKind::kApply;
@@ -88,7 +88,7 @@ class TrainingGraphBuilder {
       graph().outputs().push_back({statistic_output(i, "mean"), updates_[i].mean});
       graph().outputs().push_back({statistic_output(i, "var"), updates_[i].var});
     }
-    apply_precision(graph(), parse_precision(config_.precision()));
+    apply_precision(graph(), parse_precision(config_.precision()), target_);
     append_records(built_.passes, run_passes(graph(), forward_passes(), disabled_passes(config_)));
     append_gradients();
   }
@@ -171,6 +171,7 @@ class TrainingGraphBuilder {
   VariableTable& variables_;
   const TrainerConfig& config_;
   GraphKind kind_;
+  const Target& target_;
   BuiltGraph built_;
   std::vector<nn::Builder::StatisticsUpdate> updates_;
   std::vector<ValueId> stored_;  // gradients in their segment, by trained variable
@@ -179,12 +180,12 @@ class TrainingGraphBuilder {
 }  // namespace
 
 BuiltGraph build_training_graph(const nn::Model& model, VariableTable& variables,
-                                const TrainerConfig& config, GraphKind kind) {
-  return TrainingGraphBuilder(model, variables, config, kind).build();
+                                const TrainerConfig& config, GraphKind kind, const Target& target) {
+  return TrainingGraphBuilder(model, variables, config, kind, target).build();
 }
 
 BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
-                            const TrainerConfig& config, bool use_ema) {
+                            const TrainerConfig& config, bool use_ema, const Target& target) {
   BuiltGraph built;
   nn::Builder builder(built.graph, nn::Mode::kEval, config.eval_batch_size(), variables,
                       config.seed());
@@ -195,18 +196,18 @@ BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
       if (parameter != nullptr && parameter->role == Role::kValue) parameter->role = Role::kEma;
     }
   }
-  apply_precision(built.graph, parse_precision(config.precision()));
+  apply_precision(built.graph, parse_precision(config.precision()), target);
   built.passes = run_passes(built.graph, forward_passes(), disabled_passes(config));
   return built;
 }
 
 BuiltGraph build_predict_graph(const nn::Model& model, VariableTable& variables,
                                Precision precision, int64_t batch,
-                               std::span<const std::string> disabled) {
+                               std::span<const std::string> disabled, const Target& target) {
   BuiltGraph built;
   nn::Builder builder(built.graph, nn::Mode::kPredict, batch, variables, 0);
   built.graph.outputs() = model.forward(builder, 0).outputs;
-  apply_precision(built.graph, precision);
+  apply_precision(built.graph, precision, target);
   built.passes = run_passes(built.graph, forward_passes(), disabled);
   append_records(built.passes, run_passes(built.graph, inference_passes(), disabled));
   return built;

@@ -24,19 +24,23 @@ struct BuiltGraph {
   std::vector<PassRecord> passes;
 };
 
+// All are made for `target`.
+
 // Outputs: "loss" (mean) and the model's own where there is a forward; "grad_norm" and "skip" where
 // there is an update. `config` has its defaults (trainer_config.h).
 BuiltGraph build_training_graph(const nn::Model& model, VariableTable& variables,
-                                const TrainerConfig& config, GraphKind kind);
+                                const TrainerConfig& config, GraphKind kind,
+                                const Target& target = {});
 
 // Outputs of nn::classifier_head in evaluation. With `use_ema` every parameter is read from its
 // moving average.
 BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
-                            const TrainerConfig& config, bool use_ema);
+                            const TrainerConfig& config, bool use_ema, const Target& target = {});
 
 // The forward of a predictor with normalisation folded; outputs are those of kPredict.
 BuiltGraph build_predict_graph(const nn::Model& model, VariableTable& variables,
                                Precision precision, int64_t batch,
-                               std::span<const std::string> disabled_passes);
+                               std::span<const std::string> disabled_passes,
+                               const Target& target = {});
 
 }  // namespace assay::train

@@ -38,6 +38,16 @@ std::string parse_error(const std::string& text) {
   return "no error";
 }
 
+TEST(Text, SaysWhetherProductsMayRoundToTf32) {
+  Graph g;
+  g.outputs() = {{"x", g.emit1(Input{"x", DType::kF32, {2}}, {})}};
+  EXPECT_FALSE(parse_graph(graph_text(g)).tf32());
+  g.set_tf32(true);
+  const std::string text = graph_text(g);
+  EXPECT_TRUE(parse_graph(text).tf32());
+  EXPECT_EQ(graph_text(parse_graph(text)), text);
+}
+
 TEST(Text, ErrorsNameTheLine) {
   const std::string input = "%0 = input() {name=\"x\", dtype=f32, dims=[4,3]} : f32[4,3]\n";
   EXPECT_THAT(parse_error(input + "%1 = flip(%0) {} : f32[4,3]\n"),

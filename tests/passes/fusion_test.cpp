@@ -134,7 +134,24 @@ TEST(Precision, CastsOperandsOnceAndKeepsOutputs) {
   EXPECT_THAT(text, HasSubstr(": bf16[2,4,4,3], f32[3], f32[3]"));  // statistics stay f32
   EXPECT_EQ(g.type(g.output("y")).dtype, DType::kF32);
   EXPECT_EQ(g.type(g.output("mean")).dtype, DType::kF32);
-  EXPECT_THROW(apply_precision(g, Precision::kAmpF16), Error);  // this device has no f16 kernels
+}
+
+TEST(Precision, NeedsATargetThatOffersIt) {
+  const std::string text = std::string(kConvNorm) + kTrainNorm + "return y=%5, mean=%6\n";
+  for (const Precision precision : {Precision::kTf32, Precision::kAmpF16}) {
+    Graph g = parse_graph(text);
+    EXPECT_THROW(apply_precision(g, precision), Error);
+    EXPECT_EQ(graph_text(g), graph_text(parse_graph(text)));
+  }
+  Graph tf32 = parse_graph(text);
+  apply_precision(tf32, Precision::kTf32, Target::h200());
+  EXPECT_TRUE(tf32.tf32());
+  EXPECT_EQ(graph_text(tf32), "tf32\n" + graph_text(parse_graph(text)));
+  Graph f16 = parse_graph(text);
+  apply_precision(f16, Precision::kAmpF16, Target::h200());
+  verify(f16);
+  EXPECT_FALSE(f16.tf32());
+  EXPECT_THAT(graph_text(f16), HasSubstr("cast(%0) {dtype=f16} : f16[2,4,4,3]"));
 }
 
 TEST(Pipeline, PassesCanBeSwitchedOffByName) {

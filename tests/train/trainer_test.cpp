@@ -307,9 +307,13 @@ class WatchedBackend : public Backend {
   std::function<void()> after_run = [] {};
 
   DeviceInfo info() const override { return inner_->info(); }
+  Target target() const override { return inner_->target(); }
   bool host_accessible() const override { return inner_->host_accessible(); }
   NodePlan plan(const Graph& graph, NodeId node) override { return inner_->plan(graph, node); }
   std::unique_ptr<Memory> allocate(size_t bytes) override { return inner_->allocate(bytes); }
+  std::unique_ptr<Memory> allocate_host(size_t bytes) override {
+    return inner_->allocate_host(bytes);
+  }
   void read(void* host, const void* device, size_t bytes) override {
     inner_->read(host, device, bytes);
   }

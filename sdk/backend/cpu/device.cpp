@@ -105,6 +105,16 @@ std::string processor_name() {
   return "CPU";
 }
 
+void refuse_f16(const Graph& graph, const Node& node) {
+  const auto refuse = [&](ValueId value) {
+    require(graph.type(value).dtype != DType::kF16, Code::kUnsupported, op_name(node.op),
+            node.scope.empty() ? "" : " at ", node.scope,
+            ": the CPU has no kernels for f16 data; use fp32 or amp-bf16");
+  };
+  std::for_each(node.inputs.begin(), node.inputs.end(), refuse);
+  std::for_each(node.outputs.begin(), node.outputs.end(), refuse);
+}
+
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(int threads) : threads_(threads) {}
@@ -121,7 +131,10 @@ class CpuBackend : public Backend {
             .threads = threads_};
   }
 
+  Target target() const override { return {}; }
+
   NodePlan plan(const Graph& graph, NodeId node) override {
+    refuse_f16(graph, graph.node(node));
     const ThreadCount scope(threads_);
     const Planner planner(graph, node, threads_);
     return std::visit([&](const auto& op) { return cpu::plan(op, planner); }, graph.node(node).op);
@@ -130,6 +143,8 @@ class CpuBackend : public Backend {
   std::unique_ptr<Memory> allocate(size_t bytes) override {
     return std::make_unique<HostMemory>(bytes);
   }
+
+  std::unique_ptr<Memory> allocate_host(size_t bytes) override { return allocate(bytes); }
 
   std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
                                               size_t cancellable) override {

@@ -1,9 +1,9 @@
 // SgdUpdate, AdamUpdate, LambUpdate, EmaUpdate: one pass over all variables of a group.
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <vector>
 
+#include "sdk/backend/as_written.h"
 #include "sdk/backend/cpu/ops/own_kernel.h"
 
 namespace assay::cpu {
@@ -83,18 +83,6 @@ template <class Body>
 void for_runs(int threads, const std::vector<Run>& runs, const Body& body) {
   parallel_for(threads, static_cast<int64_t>(runs.size()), [&](int64_t i) { body(runs[i]); });
 }
-
-// The number that was meant by an f32 attribute: the shortest decimal that rounds to it. 1 - 0.999f
-// is 1.3e-5 off 0.001, and 1 - 0.9999f 1.7e-4 off 0.0001, which moments and averages would inherit.
-double as_written(float attribute) {
-  char digits[40];
-  const auto end = std::to_chars(digits, digits + sizeof digits, attribute).ptr;
-  double number = attribute;
-  std::from_chars(digits, end, number);
-  return number;
-}
-
-float complement(double beta) { return static_cast<float>(1.0 - beta); }
 
 // The decay rates of an Adam-like optimizer, in f64: an f32 power would keep 4 digits of 1 - b^t.
 struct Betas {
