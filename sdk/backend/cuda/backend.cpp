@@ -1,0 +1,216 @@
+#include "sdk/backend/cuda/backend.h"
+
+#include "sdk/backend/cuda/cublaslt.h"
+#include "sdk/backend/cuda/cudnn.h"
+#include "sdk/backend/cuda/device.h"
+#include "sdk/backend/cuda/planner.h"
+#include "sdk/backend/cuda/program.h"
+
+namespace assay::cuda {
+namespace {
+
+constexpr int kLeastCapability = 80;
+
+std::string version_text(int version) { return cat(version / 1000, ".", version % 1000 / 10); }
+
+// The driver's version, 0 if there is none.
+int driver_version() {
+  int version = 0;
+  return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
+}
+
+int runtime_version() {
+  int version = 0;
+  static_cast<void>(cudaRuntimeGetVersion(&version));
+  return version;
+}
+
+std::string versions_text() {
+  const size_t cudnn = cudnnGetVersion();
+  return cat("driver for CUDA ", version_text(driver_version()), ", CUDA ",
+             version_text(runtime_version()), ", cuDNN ", cudnn / 10000, ".", cudnn / 100 % 100,
+             ".", cudnn % 100, ", cuBLASLt ", cublasLtGetVersion());
+}
+
+std::string why_no_devices(cudaError_t result) {
+  const int driver = driver_version();
+  if (driver == 0) {
+    return "there is no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded)";
+  }
+  if (result == cudaErrorInsufficientDriver) {
+    return cat("the NVIDIA driver is too old: it supports CUDA ", version_text(driver),
+               ", this build needs ", version_text(runtime_version()));
+  }
+  if (result == cudaErrorNoDevice || result == cudaSuccess) {
+    return "the NVIDIA driver finds no CUDA device (CUDA_VISIBLE_DEVICES may hide it)";
+  }
+  return cat("the NVIDIA driver does not answer: ", std::string_view(cudaGetErrorString(result)),
+             " (", static_cast<int>(result), ")");
+}
+
+// A cuDNN of another minor version may lack engines, one of another major version functions.
+std::string why_not_cudnn() {
+  const size_t found = cudnnGetVersion();
+  if (found / 10000 == CUDNN_MAJOR) return "";
+  return cat("cuDNN ", found / 10000, ".", found / 100 % 100, " was loaded, this build needs ",
+             CUDNN_MAJOR, ".x");
+}
+
+Device describe(int index) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index), cat("asking for CUDA device ", index));
+  Device device;
+  device.info.kind = "cuda";
+  device.info.index = index;
+  device.info.name = properties.name;
+  device.info.driver = versions_text();
+  device.info.memory_total = properties.totalGlobalMem;
+  device.target.kind = Target::Kind::kCuda;
+  device.target.name = properties.name;
+  device.target.compute_capability = 10 * properties.major + properties.minor;
+  device.target.multiprocessors = properties.multiProcessorCount;
+  device.target.has_tf32 = device.target.has_f16 = true;
+  device.unavailable_reason = why_not_cudnn();
+  if (device.target.compute_capability < kLeastCapability) {
+    device.unavailable_reason =
+        cat(std::string_view(properties.name), " has compute capability ", properties.major, ".",
+            properties.minor, ", at least 8.0 is needed");
+  }
+  return device;
+}
+
+class DeviceMemory : public Memory {
+ public:
+  DeviceMemory(std::shared_ptr<DeviceState> device, size_t bytes)
+      : device_(std::move(device)), bytes_(bytes), data_(device_->allocate(bytes)) {}
+  ~DeviceMemory() override { device_->release(data_, bytes_); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  void* data() const override { return data_; }
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  std::shared_ptr<DeviceState> device_;
+  size_t bytes_;
+  void* data_;
+};
+
+class PinnedMemory : public Memory {
+ public:
+  PinnedMemory(std::shared_ptr<DeviceState> device, size_t bytes)
+      : device_(std::move(device)), bytes_(bytes), data_(device_->allocate_host(bytes)) {}
+  ~PinnedMemory() override { device_->release_host(data_); }
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  void* data() const override { return data_; }
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  std::shared_ptr<DeviceState> device_;
+  size_t bytes_;
+  void* data_;
+};
+
+class VendorLibraries : public Libraries {
+ public:
+  VendorLibraries(const std::string& machine, const DeviceState& device)
+      : tuning_(machine),
+        matrices_(tuning_, device.options().deterministic, device.stream()),
+        convolutions_(tuning_, device.options().deterministic, device.stream()) {}
+  std::optional<LibraryCall> matrix_product(const MatrixProduct& product) override {
+    return matrices_.plan(product);
+  }
+  std::optional<LibraryCall> convolution(const Convolution& convolution) override {
+    return convolutions_.plan(convolution);
+  }
+
+ private:
+  Tuning tuning_;
+  MatrixLibrary matrices_;
+  ConvolutionLibrary convolutions_;
+};
+
+class CudaBackend : public Backend {
+ public:
+  explicit CudaBackend(const Options& options)
+      : device_(std::make_shared<DeviceState>(options)), described_(describe(options.index)) {
+    device_->use([&] {
+      libraries_ = std::make_unique<VendorLibraries>(
+          cat(described_.info.name, ", ", described_.info.driver), *device_);
+    });
+  }
+  ~CudaBackend() override {
+    try {
+      device_->use([&] { libraries_.reset(); });
+    } catch (const Error&) {  // poisoned: the handles are gone with the device
+      static_cast<void>(libraries_.release());
+    }
+  }
+  CudaBackend(const CudaBackend&) = delete;
+  CudaBackend& operator=(const CudaBackend&) = delete;
+
+  DeviceInfo info() const override {
+    DeviceInfo info = described_.info;
+    device_->use([&] {
+      size_t free = 0, total = 0;
+      check(cudaMemGetInfo(&free, &total), "asking for free device memory");
+      info.memory_free = free;
+    });
+    return info;
+  }
+  Target target() const override { return described_.target; }
+
+  NodePlan plan(const Graph& graph, NodeId node) override {
+    NodePlan plan;
+    const Planner planner(graph, node, described_.target, *libraries_);
+    device_->use([&] {
+      plan =
+          std::visit([&](const auto& op) { return cuda::plan(op, planner); }, graph.node(node).op);
+    });
+    return plan;
+  }
+
+  std::unique_ptr<Memory> allocate(size_t bytes) override {
+    return std::make_unique<DeviceMemory>(device_, bytes);
+  }
+  std::unique_ptr<Memory> allocate_host(size_t bytes) override {
+    return std::make_unique<PinnedMemory>(device_, bytes);
+  }
+  std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
+                                              size_t cancellable) override {
+    return make_program(device_, std::move(launches), cancellable);
+  }
+  bool host_accessible() const override { return false; }
+  void read(void* host, const void* device, size_t bytes) override {
+    device_->use([&] { device_->read(host, device, bytes); });
+  }
+  void write(void* device, const void* host, size_t bytes) override {
+    device_->use([&] { device_->write(device, host, bytes); });
+  }
+
+ private:
+  std::shared_ptr<DeviceState> device_;
+  Device described_;
+  std::unique_ptr<Libraries> libraries_;
+};
+
+}  // namespace
+
+std::vector<Device> find_devices(std::string& reason) {
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  static_cast<void>(cudaGetLastError());
+  if (result != cudaSuccess || count == 0) {
+    reason = why_no_devices(result);
+    return {};
+  }
+  std::vector<Device> devices;
+  for (int index = 0; index < count; ++index) devices.push_back(describe(index));
+  return devices;
+}
+
+std::unique_ptr<Backend> make_device_backend(const Options& options) {
+  return std::make_unique<CudaBackend>(options);
+}
+
+}  // namespace assay::cuda

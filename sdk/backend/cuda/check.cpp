@@ -1,0 +1,64 @@
+#include "sdk/backend/cuda/check.h"
+
+namespace assay::cuda {
+namespace {
+
+[[noreturn]] void fail_with(Code code, Domain domain, int64_t number, std::string_view doing,
+                            const char* name, const char* text) {
+  ErrorDetail detail;
+  detail.domain = domain;
+  detail.native_code = number;
+  fail(code, cat(doing, ": ", std::string_view(name), " (", number, "), ", std::string_view(text)),
+       std::move(detail));
+}
+
+}  // namespace
+
+bool is_sticky(cudaError_t result) {
+  switch (result) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorHardwareStackError:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorDevicesUnavailable:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void check(cudaError_t result, std::string_view doing) {
+  if (result == cudaSuccess) [[likely]]
+    return;
+  static_cast<void>(cudaGetLastError());  // else the next launch reports it again
+  const Code code = result == cudaErrorMemoryAllocation ? Code::kOutOfDeviceMemory : Code::kDevice;
+  fail_with(code, Domain::kCuda, result, doing, cudaGetErrorName(result),
+            cudaGetErrorString(result));
+}
+
+void check(cudnnStatus_t result, std::string_view doing) {
+  if (result == CUDNN_STATUS_SUCCESS) [[likely]]
+    return;
+  char text[512] = {};
+  cudnnGetLastErrorString(text, sizeof text);
+  fail_with(Code::kDevice, Domain::kCudnn, result, doing, cudnnGetErrorString(result), text);
+}
+
+void check(cublasStatus_t result, std::string_view doing) {
+  if (result == CUBLAS_STATUS_SUCCESS) [[likely]]
+    return;
+  fail_with(Code::kDevice, Domain::kCublas, result, doing, cublasLtGetStatusName(result),
+            cublasLtGetStatusString(result));
+}
+
+void check_launch() { check(cudaGetLastError(), "launching a kernel"); }
+
+}  // namespace assay::cuda

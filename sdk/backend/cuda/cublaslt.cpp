@@ -1,0 +1,228 @@
+#include "sdk/backend/cuda/cublaslt.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace assay::cuda {
+
+struct MatrixHandle {
+  cublasLtHandle_t handle = nullptr;
+  MatrixHandle() { check(cublasLtCreate(&handle), "starting cuBLASLt"); }
+  ~MatrixHandle() { static_cast<void>(cublasLtDestroy(handle)); }
+  MatrixHandle(const MatrixHandle&) = delete;
+  MatrixHandle& operator=(const MatrixHandle&) = delete;
+};
+
+namespace {
+
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what cuBLAS itself takes on Hopper
+constexpr uint32_t kAlignment = 64;                   // of every tensor of a program
+constexpr int kProposals = 8;
+
+cudaDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::kBf16:
+      return CUDA_R_16BF;
+    case DType::kF16:
+      return CUDA_R_16F;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+// A row-major matrix [rows, columns] is the column-major [columns, rows] on the same memory.
+class Layout {
+ public:
+  Layout(DType dtype, int64_t rows, int64_t columns) {
+    check(cublasLtMatrixLayoutCreate(&layout_, data_type(dtype), static_cast<uint64_t>(columns),
+                                     static_cast<uint64_t>(rows), columns),
+          "describing a matrix");
+  }
+  ~Layout() { static_cast<void>(cublasLtMatrixLayoutDestroy(layout_)); }
+  Layout(const Layout&) = delete;
+  Layout& operator=(const Layout&) = delete;
+  cublasLtMatrixLayout_t get() const { return layout_; }
+
+ private:
+  cublasLtMatrixLayout_t layout_ = nullptr;
+};
+
+// y = op(a) op(b), row-major, is y' = op(b)' op(a)' column-major: b is cuBLAS's first operand.
+class Product {
+ public:
+  explicit Product(const MatrixProduct& p)
+      : a(p.in, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k),
+        b(p.in, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n),
+        y(p.out, p.m, p.n) {
+    const cublasComputeType_t compute = p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F), "describing a product");
+    set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    const cublasLtEpilogue_t epilogue =
+        p.has_bias ? p.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS
+        : p.relu   ? CUBLASLT_EPILOGUE_RELU
+                   : CUBLASLT_EPILOGUE_DEFAULT;
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    // Of y's columns, which are the rows that cuBLAS sees: what its bias runs along.
+    if (p.has_bias) set_bias(reinterpret_cast<const void*>(uintptr_t{256}));  // until one is bound
+  }
+  ~Product() { static_cast<void>(cublasLtMatmulDescDestroy(description)); }
+  Product(const Product&) = delete;
+  Product& operator=(const Product&) = delete;
+
+  void set_bias(const void* bias) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+
+  Layout a, b, y;
+  cublasLtMatmulDesc_t description = nullptr;
+
+ private:
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+    check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value),
+          "describing a product");
+  }
+};
+
+class Preference {
+ public:
+  explicit Preference(bool deterministic) {
+    check(cublasLtMatmulPreferenceCreate(&preference_), "describing a product");
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+    for (const auto attribute :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      set(attribute, kAlignment);
+    }
+    // Reductions in place take turns by counters; the others add workspaces in a fixed order.
+    const uint32_t schemes =
+        CUBLASLT_REDUCTION_SCHEME_MASK & ~static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_INPLACE);
+    if (deterministic) set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
+  }
+  ~Preference() { static_cast<void>(cublasLtMatmulPreferenceDestroy(preference_)); }
+  Preference(const Preference&) = delete;
+  Preference& operator=(const Preference&) = delete;
+  cublasLtMatmulPreference_t get() const { return preference_; }
+
+ private:
+  template <class T>
+  void set(cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+    check(cublasLtMatmulPreferenceSetAttribute(preference_, attribute, &value, sizeof value),
+          "describing a product");
+  }
+  cublasLtMatmulPreference_t preference_ = nullptr;
+};
+
+using Proposal = cublasLtMatmulHeuristicResult_t;
+
+int32_t config(const Proposal& proposal, cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  int32_t value = 0;
+  size_t written = 0;
+  static_cast<void>(cublasLtMatmulAlgoConfigGetAttribute(&proposal.algo, attribute, &value,
+                                                         sizeof value, &written));
+  return value;
+}
+
+std::string name_of(const Proposal& proposal) {
+  return cat("cublaslt:algo", config(proposal, CUBLASLT_ALGO_CONFIG_ID), ":tile",
+             config(proposal, CUBLASLT_ALGO_CONFIG_TILE_ID), ":stages",
+             config(proposal, CUBLASLT_ALGO_CONFIG_STAGES_ID), ":split",
+             config(proposal, CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
+}
+
+std::string text_of(const MatrixProduct& p) {
+  return cat("matmul m", p.m, " n", p.n, " k", p.k, p.transpose_a ? " ta" : "",
+             p.transpose_b ? " tb" : "", " ", p.in, "->", p.out, p.has_bias ? " bias" : "",
+             p.relu ? " relu" : "", p.tf32 ? " tf32" : "");
+}
+
+size_t bytes_of(int64_t rows, int64_t columns, DType dtype) {
+  return static_cast<size_t>(rows * columns) * dtype_size(dtype);
+}
+
+// Workspaces want 256-byte boundaries, scratch memory has 64.
+void* aligned(void* scratch) {
+  const auto address = reinterpret_cast<uintptr_t>(scratch);
+  return reinterpret_cast<void*>((address + 255) / 256 * 256);
+}
+size_t with_room_to_align(size_t bytes) { return bytes == 0 ? 0 : bytes + 192; }
+
+void multiply(const MatrixHandle& handle, Product& product, const Proposal& proposal,
+              cudaStream_t stream, const void* a, const void* b, void* y, void* workspace) {
+  const float one = 1, zero = 0;
+  check(cublasLtMatmul(handle.handle, product.description, &one, b, product.b.get(), a,
+                       product.a.get(), &zero, y, product.y.get(), y, product.y.get(),
+                       &proposal.algo, workspace, proposal.workspaceSize, stream),
+        "multiplying matrices");
+}
+
+std::vector<Proposal> proposals_for(const MatrixHandle& handle, const Product& product,
+                                    bool deterministic) {
+  const Preference preference(deterministic);
+  std::vector<Proposal> proposals(kProposals);
+  int found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle.handle, product.description, product.b.get(), product.a.get(), product.y.get(),
+      product.y.get(), preference.get(), kProposals, proposals.data(), &found);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED)
+    found = 0;
+  else
+    check(status, "choosing a matrix kernel");
+  proposals.resize(static_cast<size_t>(found));
+  std::erase_if(proposals, [](const Proposal& p) { return p.state != CUBLAS_STATUS_SUCCESS; });
+  return proposals;
+}
+
+size_t fastest(const MatrixHandle& handle, const MatrixProduct& p, Product& product,
+               const std::vector<Proposal>& proposals, cudaStream_t stream) {
+  const TimingBuffer a(bytes_of(p.m, p.k, p.in), stream), b(bytes_of(p.k, p.n, p.in), stream);
+  const TimingBuffer y(bytes_of(p.m, p.n, p.out), stream), workspace(kWorkspaceBytes, stream);
+  const TimingBuffer bias(bytes_of(1, p.n, DType::kF32), stream);
+  if (p.has_bias) product.set_bias(bias.data());
+  std::vector<double> seconds;
+  for (const Proposal& proposal : proposals) {
+    seconds.push_back(time_on_stream(stream, [&] {
+      multiply(handle, product, proposal, stream, a.data(), b.data(), y.data(), workspace.data());
+    }));
+  }
+  return static_cast<size_t>(std::min_element(seconds.begin(), seconds.end()) - seconds.begin());
+}
+
+}  // namespace
+
+MatrixLibrary::MatrixLibrary(Tuning& tuning, bool deterministic, cudaStream_t stream)
+    : tuning_(tuning),
+      deterministic_(deterministic),
+      stream_(stream),
+      handle_(std::make_shared<MatrixHandle>()) {}
+
+MatrixLibrary::~MatrixLibrary() = default;
+
+std::optional<LibraryCall> MatrixLibrary::plan(const MatrixProduct& p) {
+  const auto product = std::make_shared<Product>(p);
+  const std::vector<Proposal> proposals = proposals_for(*handle_, *product, deterministic_);
+  if (proposals.empty()) return std::nullopt;
+  size_t choice = 0;
+  if (tuning_.enabled() && proposals.size() > 1) {
+    const std::string call = cat(text_of(p), deterministic_ ? " deterministic" : "");
+    const std::string known = tuning_.find(call);
+    const auto same =
+        std::find_if(proposals.begin(), proposals.end(),
+                     [&](const Proposal& proposal) { return name_of(proposal) == known; });
+    if (same != proposals.end()) {
+      choice = static_cast<size_t>(same - proposals.begin());
+    } else {
+      choice = fastest(*handle_, p, *product, proposals, stream_);
+      tuning_.keep(call, name_of(proposals[choice]));
+    }
+  }
+  const Proposal& chosen = proposals[choice];
+  return LibraryCall{name_of(chosen), with_room_to_align(chosen.workspaceSize),
+                     [handle = handle_, product, chosen, has_bias = p.has_bias](
+                         Stream stream, std::span<void* const> operands, void* scratch) {
+                       if (has_bias) product->set_bias(operands[2]);
+                       multiply(*handle, *product, chosen, stream, operands[0], operands[1],
+                                operands.back(), aligned(scratch));
+                     }};
+}
+
+}  // namespace assay::cuda

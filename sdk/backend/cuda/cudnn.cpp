@@ -1,0 +1,276 @@
+// cuDNN through cudnn-frontend, whose templates take a minute to compile: in this file only.
+#define CUDNN_FRONTEND_SKIP_JSON_LIB
+#include "sdk/backend/cuda/cudnn.h"
+
+#include <cudnn_frontend.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace assay::cuda {
+
+struct ConvolutionHandle {
+  cudnnHandle_t handle = nullptr;
+  ConvolutionHandle() { check(cudnnCreate(&handle), "starting cuDNN"); }
+  ~ConvolutionHandle() { static_cast<void>(cudnnDestroy(handle)); }
+  ConvolutionHandle(const ConvolutionHandle&) = delete;
+  ConvolutionHandle& operator=(const ConvolutionHandle&) = delete;
+};
+
+namespace {
+
+namespace fe = cudnn_frontend;
+using fe::graph::Graph;
+using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+constexpr int64_t kWorkspaceBytes = int64_t{256} << 20;
+constexpr int64_t kProposals = 8;  // timed, or tried until one builds
+
+fe::DataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::kBf16:
+      return fe::DataType_t::BFLOAT16;
+    case DType::kF16:
+      return fe::DataType_t::HALF;
+    default:
+      return fe::DataType_t::FLOAT;
+  }
+}
+
+void check(fe::error_t result, std::string_view doing) {  // its getters are not const
+  if (result.is_good()) return;
+  ErrorDetail detail;
+  detail.domain = Domain::kCudnn;
+  detail.native_code = static_cast<int64_t>(result.get_code());
+  fail(Code::kDevice, cat(doing, ": ", result.get_message()), std::move(detail));
+}
+
+// [N,H,W,C] or [K,R,S,C] in memory, which cuDNN describes as sizes N, C, H, W with strides.
+std::vector<int64_t> sizes_of(const Dims& d) { return {d[0], d[3], d[1], d[2]}; }
+std::vector<int64_t> strides_of(const Dims& d) {
+  return {d[1] * d[2] * d[3], 1, d[2] * d[3], d[3]};
+}
+
+// The operands by their place in Convolution; the result has uid 0 + kResult.
+constexpr int64_t kFirstUid = 1, kResultUid = 100;
+
+template <class Attributes>
+Attributes geometry_of(const ConvGeometry& g) {
+  return Attributes()
+      .set_pre_padding({g.pad_begin[0], g.pad_begin[1]})
+      .set_post_padding({g.pad_end[0], g.pad_end[1]})
+      .set_stride({g.stride[0], g.stride[1]})
+      .set_dilation({g.dilation[0], g.dilation[1]});
+}
+
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(const Convolution& c) : c_(c), graph_(std::make_shared<Graph>()) {
+    graph_->set_io_data_type(data_type(c.data))
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+  }
+
+  std::shared_ptr<Graph> build() {
+    switch (c_.kind) {
+      case ConvolutionKind::kForward:
+        finish(forward(), c_.y);
+        break;
+      case ConvolutionKind::kGradData: {
+        const Tensor dy = operand("dy", c_.y), w = operand("w", c_.w);
+        finish(
+            graph_->conv_dgrad(dy, w, geometry_of<fe::graph::Conv_dgrad_attributes>(c_.geometry)),
+            c_.x);
+        break;
+      }
+      case ConvolutionKind::kGradWeight: {
+        const Tensor x = operand("x", c_.x), dy = operand("dy", c_.y);
+        finish(
+            graph_->conv_wgrad(dy, x, geometry_of<fe::graph::Conv_wgrad_attributes>(c_.geometry)),
+            c_.w);
+        break;
+      }
+    }
+    return graph_;
+  }
+
+ private:
+  Tensor operand(const char* name, const Dims& dims) {
+    return graph_->tensor(fe::graph::Tensor_attributes()
+                              .set_name(name)
+                              .set_uid(next_uid_++)
+                              .set_dim(sizes_of(dims))
+                              .set_stride(strides_of(dims))
+                              .set_data_type(data_type(c_.data)));
+  }
+
+  Tensor forward() {
+    const Tensor x = operand("x", c_.x), w = operand("w", c_.w);
+    Tensor y = graph_->conv_fprop(x, w, geometry_of<fe::graph::Conv_fprop_attributes>(c_.geometry));
+    const int64_t filters = c_.y[3];
+    if (c_.has_bias) {
+      const Tensor bias = graph_->tensor(fe::graph::Tensor_attributes()
+                                             .set_name("bias")
+                                             .set_uid(next_uid_++)
+                                             .set_dim({1, filters, 1, 1})
+                                             .set_stride({filters, 1, filters, filters})
+                                             .set_data_type(fe::DataType_t::FLOAT));
+      y = pointwise(y, bias);
+    }
+    if (c_.has_residual) y = pointwise(y, operand("residual", c_.y));
+    if (c_.relu) {
+      y = graph_->pointwise(
+          y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
+    }
+    return y;
+  }
+
+  Tensor pointwise(const Tensor& a, const Tensor& b) {
+    return graph_->pointwise(a, b,
+                             fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
+  }
+
+  void finish(const Tensor& result, const Dims& dims) const {
+    result->set_output(true)
+        .set_uid(kResultUid)
+        .set_data_type(data_type(c_.out))
+        .set_dim(sizes_of(dims))
+        .set_stride(strides_of(dims));
+  }
+
+  const Convolution& c_;
+  std::shared_ptr<Graph> graph_;
+  int64_t next_uid_ = kFirstUid;
+};
+
+// Finds engines; false if cuDNN has none.
+bool propose(Graph& graph, cudnnHandle_t handle, const Convolution& c, bool deterministic) {
+  if (graph.validate().is_bad() || graph.build_operation_graph(handle).is_bad()) return false;
+  if (graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}).is_bad())
+    return false;
+  // TF32 shows as inputs converted down. (Not selected by TENSOR_CORE: the frontend's list of notes
+  // begins with zeros, which read as that one.)
+  if (c.data == DType::kF32 && !c.tf32)
+    graph.deselect_numeric_notes({fe::NumericalNote_t::DOWN_CONVERT_INPUTS});
+  if (deterministic) graph.deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
+  graph.deselect_workspace_greater_than(kWorkspaceBytes);
+  return graph.check_support().is_good();
+}
+
+std::string name_of(const Graph& graph, int64_t index) {
+  std::string name;
+  return graph.get_plan_name_at_index(index, name).is_good() ? name : "";
+}
+
+void execute(const Graph& graph, cudnnHandle_t handle, int64_t index, cudaStream_t stream,
+             std::span<void* const> operands, void* workspace) {
+  std::unordered_map<int64_t, void*> addresses{{kResultUid, operands.back()}};
+  for (size_t i = 0; i + 1 < operands.size(); ++i)
+    addresses[kFirstUid + static_cast<int64_t>(i)] = operands[i];
+  assay::cuda::check(cudnnSetStream(handle, stream), "choosing cuDNN's stream");
+  check(graph.execute_plan_at_index(handle, addresses, workspace, index), "running a convolution");
+}
+
+size_t workspace_of(const Graph& graph, int64_t index) {
+  int64_t bytes = 0;
+  check(graph.get_workspace_size_plan_at_index(index, bytes), "asking for a workspace");
+  return static_cast<size_t>(bytes);
+}
+
+size_t bytes_of(const Dims& dims, DType dtype) {
+  return static_cast<size_t>(dims.numel()) * dtype_size(dtype);
+}
+
+// Times the plans that build among the first few; -1 if none does.
+int64_t fastest(Graph& graph, cudnnHandle_t handle, const Convolution& c, cudaStream_t stream) {
+  const TimingBuffer x(bytes_of(c.x, DType::kF32), stream), w(bytes_of(c.w, DType::kF32), stream);
+  const TimingBuffer y(bytes_of(c.y, DType::kF32), stream);
+  const TimingBuffer residual(c.has_residual ? bytes_of(c.y, c.data) : 1, stream);
+  const TimingBuffer bias(static_cast<size_t>(c.y[3]) * sizeof(float), stream);
+  std::vector<void*> operands;
+  if (c.kind == ConvolutionKind::kForward) {
+    operands = {x.data(), w.data()};
+    if (c.has_bias) operands.push_back(bias.data());
+    if (c.has_residual) operands.push_back(residual.data());
+    operands.push_back(y.data());
+  } else if (c.kind == ConvolutionKind::kGradData) {
+    operands = {y.data(), w.data(), x.data()};
+  } else {
+    operands = {x.data(), y.data(), w.data()};
+  }
+  int64_t best = -1;
+  double best_seconds = 0;
+  const int64_t count = std::min(kProposals, graph.get_execution_plan_count());
+  for (int64_t i = 0; i < count; ++i) {
+    if (graph.build_plan_at_index(i).is_bad()) continue;
+    const TimingBuffer workspace(workspace_of(graph, i), stream);
+    const double seconds = time_on_stream(
+        stream, [&] { execute(graph, handle, i, stream, operands, workspace.data()); });
+    if (best < 0 || seconds < best_seconds) best = i, best_seconds = seconds;
+  }
+  return best;
+}
+
+int64_t first_that_builds(Graph& graph) {
+  for (int64_t i = 0; i < graph.get_execution_plan_count(); ++i) {
+    if (graph.build_plan_at_index(i).is_good()) return i;
+  }
+  return -1;
+}
+
+int64_t of_name(Graph& graph, const std::string& name) {
+  if (name.empty()) return -1;
+  for (int64_t i = 0; i < graph.get_execution_plan_count(); ++i) {
+    if (name_of(graph, i) == name && graph.build_plan_at_index(i).is_good()) return i;
+  }
+  return -1;
+}
+
+std::string text_of(const Convolution& c, bool deterministic) {
+  const ConvGeometry& g = c.geometry;
+  return cat("conv", static_cast<int>(c.kind), " x", c.x, " w", c.w, " y", c.y, " s", g.stride[0],
+             ",", g.stride[1], " p", g.pad_begin[0], ",", g.pad_begin[1], ",", g.pad_end[0], ",",
+             g.pad_end[1], " d", g.dilation[0], ",", g.dilation[1], " g", g.groups, " ", c.data,
+             "->", c.out, c.has_bias ? " bias" : "", c.has_residual ? " residual" : "",
+             c.relu ? " relu" : "", c.tf32 ? " tf32" : "", deterministic ? " deterministic" : "");
+}
+
+// Workspaces want 256-byte boundaries, scratch memory has 64.
+void* aligned(void* scratch) {
+  const auto address = reinterpret_cast<uintptr_t>(scratch);
+  return reinterpret_cast<void*>((address + 255) / 256 * 256);
+}
+
+}  // namespace
+
+ConvolutionLibrary::ConvolutionLibrary(Tuning& tuning, bool deterministic, cudaStream_t stream)
+    : tuning_(tuning),
+      deterministic_(deterministic),
+      stream_(stream),
+      handle_(std::make_shared<ConvolutionHandle>()) {}
+
+ConvolutionLibrary::~ConvolutionLibrary() = default;
+
+std::optional<LibraryCall> ConvolutionLibrary::plan(const Convolution& c) {
+  const std::shared_ptr<Graph> graph = GraphBuilder(c).build();
+  if (!propose(*graph, handle_->handle, c, deterministic_)) return std::nullopt;
+  int64_t index = -1;
+  if (tuning_.enabled()) {
+    const std::string call = text_of(c, deterministic_);
+    index = of_name(*graph, tuning_.find(call));
+    if (index < 0) {
+      index = fastest(*graph, handle_->handle, c, stream_);
+      if (index >= 0) tuning_.keep(call, name_of(*graph, index));
+    }
+  }
+  if (index < 0) index = first_that_builds(*graph);
+  if (index < 0) return std::nullopt;
+  const size_t bytes = workspace_of(*graph, index);
+  return LibraryCall{cat("cudnn:", name_of(*graph, index)), bytes == 0 ? 0 : bytes + 192,
+                     [graph, handle = handle_, index](
+                         Stream stream, std::span<void* const> operands, void* scratch) {
+                       execute(*graph, handle->handle, index, stream, operands, aligned(scratch));
+                     }};
+}
+
+}  // namespace assay::cuda

@@ -1,0 +1,268 @@
+// The kernels of the CUDA backend as functions that enqueue them: plain C++, so that what plans
+// them needs no CUDA compiler.
+//
+// Tensors are dense device memory. Data of any element type is computed in f32 and stored rounded
+// to nearest even. Addresses need only the alignment of their elements; on 16-byte boundaries the
+// accesses are 16 bytes wide, with the same results. Sums have a fixed order that depends on sizes
+// only: no atomics. Nothing is allocated, nothing waits; failures to launch raise kDevice.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+struct CUstream_st;
+
+namespace assay::cuda {
+
+using Stream = CUstream_st*;
+
+enum class Element : int { kF32 = 0, kBf16 = 1, kF16 = 2 };
+
+namespace kernels {
+
+// ---- Elementwise (elementwise.cu) -------------------------------------------------------------
+// y may be the same memory as an input of the same element size.
+
+void cast(Stream, Element from, Element to, const void* x, void* y, int64_t n);
+// `kind` is an ActivationKind other than kNone.
+void activation(Stream, Element, int kind, const void* x, void* y, int64_t n);
+// `saved` is y for Relu, Elu, Tanh, Sigmoid and x for Gelu, Swish.
+void activation_grad(Stream, Element, int kind, const void* saved, const void* dy, void* dx,
+                     int64_t n);
+void add(Stream, Element, const void* a, const void* b, void* y, int64_t n);
+void fill(Stream, float* y, float value, int64_t n);
+
+// y = drawn >= drop_below ? x * scale : 0, where element e draws word e % 4 of
+// philox4x32({low(e / 4), high(e / 4), low(*step), high(*step)}, key).
+struct DropoutArgs {
+  uint32_t key[2];
+  uint32_t drop_below;
+  float scale;
+};
+void dropout(Stream, Element, const DropoutArgs&, const int64_t* step, const void* x, void* y,
+             int64_t n);
+
+// y[r,c] = act(x[r,c] + bias[c] + residual[r,c]): what a library's product could not take along.
+// bias and residual may be null; `kind` is an ActivationKind. y may be x or residual if the element
+// sizes agree.
+struct EpilogueArgs {
+  const void* x;
+  const float* bias;
+  const void* residual;  // of the element type of y
+  void* y;
+  int64_t rows, channels;
+  int kind;
+};
+void epilogue(Stream, Element x, Element y, const EpilogueArgs&);
+
+// ---- Per-channel sums (channel.cu) ------------------------------------------------------------
+// x is [rows, channels]. `partial` is scratch of partial_sums_bytes.
+
+size_t partial_sums_bytes(Element, int64_t rows, int64_t channels, int kinds);
+
+void sum_rows(Stream, Element, const void* x, int64_t rows, int64_t channels, double* partial,
+              float* y);
+
+// scale and shift of y = x * scale + shift; [channels]. Gradients recompute the forward's relu mask
+// from them, to the bit.
+struct Affine {
+  float *scale, *shift;
+};
+struct NormInputs {
+  const float *gamma, *beta, *mean, *var;
+  float epsilon;
+};
+void norm_affine(Stream, const NormInputs&, int64_t channels, Affine);
+
+// mean and biased var of x, and the affine map from them; in.mean and in.var are `mean` and `var`.
+void norm_statistics(Stream, Element, const void* x, int64_t rows, int64_t channels,
+                     double* partial, const NormInputs& in, float* mean, float* var, Affine);
+// y = act(x * scale + shift + residual); residual may be null, y may be x or residual.
+void norm_apply(Stream, Element, const void* x, Affine, const void* residual, bool relu, void* y,
+                int64_t rows, int64_t channels);
+
+struct NormGradArgs {
+  const void *x, *dy;
+  const void* y;  // relu mask from y > 0; null: from the recomputed forward
+  bool relu;      // false: no mask
+  void* masked;   // takes the masked gradient; null: nobody wants it; may be dy or y
+  Affine affine;
+  float *b, *c;  // [channels], scratch: dx = scale * g + b * x + c
+};
+// dgamma, dbeta, b and c.
+void norm_grad_sums(Stream, Element, const NormGradArgs&, const NormInputs&, int64_t rows,
+                    int64_t channels, double* partial, float* dgamma, float* dbeta);
+// dx, which may be x or dy. Reads `masked` instead of dy and y if there is one.
+void norm_grad_apply(Stream, Element, const NormGradArgs&, void* dx, int64_t rows,
+                     int64_t channels);
+
+// w' and bias' of FoldBatchNorm; w is [filters, size], folded may be w.
+void fold_norm(Stream, const float* w, const NormInputs&, float* folded, float* bias,
+               int64_t filters, int64_t size);
+
+struct RunningArgs {
+  const float *mean, *var, *gate;
+  float *running_mean, *running_var;
+  double momentum, unbias;
+};
+void running_statistics(Stream, const RunningArgs&, int64_t channels);
+
+// ---- Pooling (pool.cu) ------------------------------------------------------------------------
+
+struct PoolShape {
+  int64_t n, h, w, c;  // x
+  int64_t p, q;        // y is [n, p, q, c]
+  int64_t window[2], stride[2], pad[2];
+};
+void max_pool(Stream, Element, const PoolShape&, const void* x, void* y);
+// `which` is scratch: one uint16 per element of dy. dx may be x.
+void max_pool_grad(Stream, Element, const PoolShape&, const void* x, const void* dy,
+                   uint16_t* which, void* dx);
+void avg_pool(Stream, Element, const PoolShape&, const void* x, void* y);
+void avg_pool_grad(Stream, Element, const PoolShape&, const void* dy, void* dx);
+
+// ---- Boxes (box.cu) ---------------------------------------------------------------------------
+
+// A box that lies in two tensors: `runs` runs of contiguous bytes, placed by the axes outside of
+// them, innermost first; offsets and steps in bytes.
+struct BoxCopy {
+  int64_t run_bytes, runs;
+  int64_t source_offset, target_offset;
+  int axes;
+  int64_t size[8], source_step[8], target_step[8];
+};
+void copy_box(Stream, const BoxCopy&, const void* source, void* target);
+void clear(Stream, void* y, int64_t bytes);
+
+// ---- Losses over pixels (pixel_loss.cu) -------------------------------------------------------
+// x and target are [images, pixels, classes]; at most 65535 images.
+
+struct PixelShape {
+  int64_t images, pixels, classes;
+};
+size_t pixel_sums_bytes(const PixelShape&);  // of `partial`
+// *loss = factor * sum over all pixels
+void pixel_cross_entropy(Stream, Element, const PixelShape&, const void* x, const float* target,
+                         double factor, double* partial, float* loss);
+void pixel_cross_entropy_grad(Stream, Element, const PixelShape&, const void* x,
+                              const float* target, float factor, const float* dloss, void* dx);
+size_t overlap_sums_bytes(const PixelShape&);  // of `partial`
+// sums [images, 3, classes]; *loss = factor * sum over the images of the mean of 1 - D
+void soft_dice(Stream, Element, const PixelShape&, const void* x, const float* target,
+               double epsilon, double factor, double* partial, float* loss, float* sums);
+// Of factor' * sum of D, factor' = *dloss * factor. `slopes` is scratch, [images, 2, classes].
+void soft_dice_grad(Stream, Element, const PixelShape&, const void* x, const float* target,
+                    const float* sums, double epsilon, double factor, const float* dloss,
+                    float* slopes, void* dx);
+
+// ---- Softmax (softmax.cu) ---------------------------------------------------------------------
+
+void softmax(Stream, Element, const void* x, float* y, int64_t rows, int64_t classes);
+// *y = factor * sum of partial[0, n), in a fixed order.
+void sum_partials(Stream, const double* partial, int64_t n, double factor, float* y);
+size_t row_sums_bytes(int64_t rows, int64_t classes);  // of `partial` below
+// *loss = factor * sum of the rows' losses.
+void cross_entropy(Stream, Element, const void* x, const int32_t* labels, float smoothing,
+                   double factor, int64_t rows, int64_t classes, double* partial, float* loss);
+// dx = *dloss * factor * (softmax(x) - q); dx may be x.
+void cross_entropy_grad(Stream, Element, const void* x, const int32_t* labels, float smoothing,
+                        float factor, const float* dloss, void* dx, int64_t rows, int64_t classes);
+void top_k_correct(Stream, Element, const void* x, const int32_t* labels, int64_t k, int64_t rows,
+                   int64_t classes, double* partial, float* count);
+
+// ---- Updates (update.cu) ----------------------------------------------------------------------
+// All f32; `skip` [] says that nothing may change. Many tensors go into one launch: their addresses
+// travel in the kernel's arguments, which a captured graph keeps.
+
+// A run of elements at the same place of every role (value, gradient, moments, ...).
+struct Run {
+  float* at[4];
+  int64_t length;
+  int32_t variable;
+  int32_t first_block;  // set by RunList
+};
+constexpr int kRunElems = 4096;  // elements of one block
+constexpr int kMostRuns = 64;    // in one launch
+struct RunList {
+  Run runs[kMostRuns];
+  int32_t count = 0;
+  int32_t blocks = 0;       // of all runs
+  int32_t first_piece = 0;  // number of the first block among those of all lists
+  // False if the list is full.
+  bool append(Run run);
+};
+
+void add_to(Stream, float* y, const float* x, int64_t n);  // y += x
+
+// partial[first_piece + block] = sum of squares of at[0] over the block.
+void sum_squares(Stream, const RunList&, double* partial);
+struct GradientNormArgs {
+  const double* partial;
+  int64_t pieces;
+  const float* loss_scale;
+  double clip_norm, accumulate;
+  float *norm, *multiplier, *skip;
+};
+void gradient_norm(Stream, const GradientNormArgs&);
+
+void count_step(Stream, int64_t* step, const float* skip);
+struct LossScaleArgs {
+  float growth, backoff, minimum, maximum;
+  int64_t interval;
+  float* scale;
+  int32_t* good;
+  const float* skip;
+};
+void loss_scale_update(Stream, const LossScaleArgs&);
+
+// The scalars every optimizer reads.
+struct Control {
+  const float *rate, *multiplier, *skip;
+  const int64_t* step;  // null for SGD
+};
+struct SgdConstants {
+  float momentum, weight_decay, lr_scale;
+  bool nesterov, sutskever, has_moment;
+};
+void sgd(Stream, const RunList&, const Control&, const SgdConstants&);
+
+// beta and its complement are the decimal numbers that were meant (see as_written).
+struct AdamConstants {
+  double beta1, beta2;
+  float one_minus_beta1, one_minus_beta2;
+  float epsilon, weight_decay, lr_scale;
+  bool hat;  // the epsilon-hat form
+  bool corrected, decoupled;
+};
+void adam(Stream, const RunList&, const Control&, const AdamConstants&);
+
+// LAMB in three launches; `squares` [pieces][2] and `rates` [variables] are f64 scratch. In the
+// middle one, list.first_piece counts as in sum_squares, and each run is one whole variable.
+void lamb_moments(Stream, const RunList&, const Control&, const AdamConstants&, double* squares);
+void lamb_rates(Stream, const RunList&, const Control&, const AdamConstants&, bool use_trust_ratio,
+                const double* squares, double* rates);
+void lamb_apply(Stream, const RunList&, const Control&, const AdamConstants&, const double* rates);
+
+// at[0] = decay * at[0] + rest * at[1]
+void ema(Stream, const RunList&, const float* skip, float decay, float rest);
+
+// ---- Convolution without a library (convolution.cu) -------------------------------------------
+// For shapes that cuDNN refuses: right, not fast.
+
+struct ConvShape {
+  int64_t n, h, w, c;  // x
+  int64_t p, q, k;     // y is [n, p, q, k]
+  int64_t r, s;        // weights are [k, r, s, c / groups]
+  int64_t stride[2], pad[2], dilation[2];
+  int64_t groups;
+};
+// The result in `out`.
+void conv_forward(Stream, Element, Element out, const ConvShape&, const void* x, const void* w,
+                  void* y);
+void conv_grad_data(Stream, Element, Element out, const ConvShape&, const void* dy, const void* w,
+                    void* dx);
+void conv_grad_weight(Stream, Element, Element out, const ConvShape&, const void* x, const void* dy,
+                      void* dw);
+
+}  // namespace kernels
+}  // namespace assay::cuda

@@ -1,0 +1,203 @@
+// Pooling over NHWC: one thread per pixel and pack of channels.
+//
+// A NaN in a window wins and takes the gradient. Gradients are in gather form: every element of dx
+// is written once, by one thread, so nothing depends on the order of threads.
+#include "sdk/backend/cuda/kernels/language.h"
+
+namespace assay::cuda::kernels {
+namespace {
+
+__device__ int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+__device__ int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// The part of a window along one axis that lies inside the image.
+struct Span {
+  int64_t begin, end;
+  int64_t first;  // where the window itself begins, maybe outside
+};
+__device__ Span window_span(const PoolShape& s, int axis, int64_t out, int64_t size) {
+  const int64_t first = out * s.stride[axis] - s.pad[axis];
+  return {most(first, 0), least(first + s.window[axis], size), first};
+}
+
+// The outputs along one axis whose windows contain the input at `in`.
+__device__ Span covering_span(const PoolShape& s, int axis, int64_t in, int64_t outputs) {
+  const int64_t reach = in + s.pad[axis] - s.window[axis] + 1;
+  const int64_t begin = reach > 0 ? (reach + s.stride[axis] - 1) / s.stride[axis] : 0;
+  return {begin, least((in + s.pad[axis]) / s.stride[axis] + 1, outputs), 0};
+}
+
+// A pixel of an image [n, rows, columns, c] and a pack of its channels.
+struct Place {
+  int64_t image, row, column, channel;
+  int n;       // channels in the pack
+  int64_t at;  // element offset
+};
+
+template <class T, class Body>
+__device__ void for_places(const PoolShape& s, int64_t rows, int64_t columns, const Body& body) {
+  const int64_t packs = (s.c + kPack<T> - 1) / kPack<T>;
+  const int64_t total = s.n * rows * columns * packs;
+  for (int64_t i = global_thread(); i < total; i += total_threads()) {
+    const int64_t pixel = i / packs;
+    const int64_t channel = i % packs * kPack<T>;
+    body(Place{pixel / (rows * columns), pixel / columns % rows, pixel % columns, channel,
+               static_cast<int>(least(kPack<T>, s.c - channel)), pixel * s.c + channel});
+  }
+}
+
+// Offset of pixel (h, w) of the image, at this place's channels.
+__device__ int64_t pixel_at(const PoolShape& s, const Place& p, int64_t h, int64_t w) {
+  return ((p.image * s.h + h) * s.w + w) * s.c + p.channel;
+}
+
+template <class T>
+__global__ void max_forward(PoolShape s, const T* x, T* y, bool whole) {
+  constexpr int N = kPack<T>;
+  for_places<T>(s, s.p, s.q, [&](const Place& p) {
+    const Span rows = window_span(s, 0, p.row, s.h), columns = window_span(s, 1, p.column, s.w);
+    float best[N], v[N];
+    for (int i = 0; i < N; ++i) best[i] = -INFINITY;
+    for (int64_t h = rows.begin; h < rows.end; ++h) {
+      for (int64_t w = columns.begin; w < columns.end; ++w) {
+        load_pack<N>(x + pixel_at(s, p, h, w), p.n, whole, v);
+        for (int i = 0; i < N; ++i) best[i] = v[i] > best[i] || v[i] != v[i] ? v[i] : best[i];
+      }
+    }
+    store_pack<N>(y + p.at, p.n, whole, best);
+  });
+}
+
+// which = row-major position in its window of the first maximum, or of the first NaN.
+template <class T>
+__global__ void max_position(PoolShape s, const T* x, uint16_t* which, bool whole) {
+  constexpr int N = kPack<T>;
+  for_places<T>(s, s.p, s.q, [&](const Place& p) {
+    const Span rows = window_span(s, 0, p.row, s.h), columns = window_span(s, 1, p.column, s.w);
+    const int head =
+        static_cast<int>((rows.begin - rows.first) * s.window[1] + (columns.begin - columns.first));
+    float best[N], v[N];
+    int position[N];
+    for (int i = 0; i < N; ++i) best[i] = -INFINITY, position[i] = head;
+    for (int64_t h = rows.begin; h < rows.end; ++h) {
+      for (int64_t w = columns.begin; w < columns.end; ++w) {
+        const int here = static_cast<int>((h - rows.first) * s.window[1] + (w - columns.first));
+        load_pack<N>(x + pixel_at(s, p, h, w), p.n, whole, v);
+        for (int i = 0; i < N; ++i) {
+          const bool first_nan = v[i] != v[i] && best[i] == best[i];
+          if (v[i] > best[i] || first_nan) best[i] = v[i], position[i] = here;
+        }
+      }
+    }
+    for (int i = 0; i < p.n; ++i) which[p.at + i] = static_cast<uint16_t>(position[i]);
+  });
+}
+
+template <class T>
+__global__ void max_backward(PoolShape s, const uint16_t* which, const T* dy, T* dx, bool whole) {
+  constexpr int N = kPack<T>;
+  for_places<T>(s, s.h, s.w, [&](const Place& place) {
+    const Span ps = covering_span(s, 0, place.row, s.p),
+               qs = covering_span(s, 1, place.column, s.q);
+    float sum[N], v[N];
+    for (int i = 0; i < N; ++i) sum[i] = 0;
+    for (int64_t p = ps.begin; p < ps.end; ++p) {
+      for (int64_t q = qs.begin; q < qs.end; ++q) {
+        const int64_t at = ((place.image * s.p + p) * s.q + q) * s.c + place.channel;
+        const int here = static_cast<int>((place.row + s.pad[0] - p * s.stride[0]) * s.window[1] +
+                                          place.column + s.pad[1] - q * s.stride[1]);
+        load_pack<N>(dy + at, place.n, whole, v);
+        for (int i = 0; i < place.n; ++i) sum[i] += which[at + i] == here ? v[i] : 0.0f;
+      }
+    }
+    store_pack<N>(dx + place.at, place.n, whole, sum);
+  });
+}
+
+__device__ int64_t count(const Span& span) { return span.end - span.begin; }
+
+template <class T>
+__global__ void avg_forward(PoolShape s, const T* x, T* y, bool whole) {
+  constexpr int N = kPack<T>;
+  for_places<T>(s, s.p, s.q, [&](const Place& p) {
+    const Span rows = window_span(s, 0, p.row, s.h), columns = window_span(s, 1, p.column, s.w);
+    float sum[N], v[N];
+    for (int i = 0; i < N; ++i) sum[i] = 0;
+    for (int64_t h = rows.begin; h < rows.end; ++h) {
+      for (int64_t w = columns.begin; w < columns.end; ++w) {
+        load_pack<N>(x + pixel_at(s, p, h, w), p.n, whole, v);
+        for (int i = 0; i < N; ++i) sum[i] += v[i];
+      }
+    }
+    const float inverse = 1.0f / static_cast<float>(count(rows) * count(columns));
+    for (int i = 0; i < N; ++i) sum[i] *= inverse;
+    store_pack<N>(y + p.at, p.n, whole, sum);
+  });
+}
+
+template <class T>
+__global__ void avg_backward(PoolShape s, const T* dy, T* dx, bool whole) {
+  constexpr int N = kPack<T>;
+  for_places<T>(s, s.h, s.w, [&](const Place& place) {
+    const Span ps = covering_span(s, 0, place.row, s.p),
+               qs = covering_span(s, 1, place.column, s.q);
+    float sum[N], v[N];
+    for (int i = 0; i < N; ++i) sum[i] = 0;
+    for (int64_t p = ps.begin; p < ps.end; ++p) {
+      const int64_t rows = count(window_span(s, 0, p, s.h));
+      for (int64_t q = qs.begin; q < qs.end; ++q) {
+        const float inverse = 1.0f / static_cast<float>(rows * count(window_span(s, 1, q, s.w)));
+        load_pack<N>(dy + ((place.image * s.p + p) * s.q + q) * s.c + place.channel, place.n, whole,
+                     v);
+        for (int i = 0; i < N; ++i) sum[i] = fmaf(v[i], inverse, sum[i]);
+      }
+    }
+    store_pack<N>(dx + place.at, place.n, whole, sum);
+  });
+}
+
+template <class T>
+bool whole_packs(const PoolShape& s, const void* a, const void* b) {
+  return s.c % kPack<T> == 0 && on_16_bytes(a, b);
+}
+
+template <class T>
+unsigned blocks_of(const PoolShape& s, int64_t pixels) {
+  return blocks_for(s.n * pixels * ceil_div(s.c, kPack<T>));
+}
+
+}  // namespace
+
+void max_pool(Stream stream, Element element, const PoolShape& s, const void* x, void* y) {
+  dispatch(element, [&]<class T>(T) {
+    launch(stream, blocks_of<T>(s, s.p * s.q), kThreads, max_forward<T>, s,
+           static_cast<const T*>(x), static_cast<T*>(y), whole_packs<T>(s, x, y));
+  });
+}
+
+void max_pool_grad(Stream stream, Element element, const PoolShape& s, const void* x,
+                   const void* dy, uint16_t* which, void* dx) {
+  dispatch(element, [&]<class T>(T) {
+    launch(stream, blocks_of<T>(s, s.p * s.q), kThreads, max_position<T>, s,
+           static_cast<const T*>(x), which, whole_packs<T>(s, x, x));
+    launch(stream, blocks_of<T>(s, s.h * s.w), kThreads, max_backward<T>, s,
+           static_cast<const uint16_t*>(which), static_cast<const T*>(dy), static_cast<T*>(dx),
+           whole_packs<T>(s, dy, dx));
+  });
+}
+
+void avg_pool(Stream stream, Element element, const PoolShape& s, const void* x, void* y) {
+  dispatch(element, [&]<class T>(T) {
+    launch(stream, blocks_of<T>(s, s.p * s.q), kThreads, avg_forward<T>, s,
+           static_cast<const T*>(x), static_cast<T*>(y), whole_packs<T>(s, x, y));
+  });
+}
+
+void avg_pool_grad(Stream stream, Element element, const PoolShape& s, const void* dy, void* dx) {
+  dispatch(element, [&]<class T>(T) {
+    launch(stream, blocks_of<T>(s, s.h * s.w), kThreads, avg_backward<T>, s,
+           static_cast<const T*>(dy), static_cast<T*>(dx), whole_packs<T>(s, dy, dx));
+  });
+}
+
+}  // namespace assay::cuda::kernels

@@ -1,0 +1,234 @@
+// Softmax and its cross-entropy loss: a row of logits belongs to 1, 32 or 256 threads, as many as
+// keep busy. Exponentials are summed in f32, losses over rows in f64.
+#include "sdk/backend/cuda/kernels/language.h"
+
+namespace assay::cuda::kernels {
+namespace {
+
+int width_for(int64_t classes) { return classes <= 16 ? 1 : classes <= 1024 ? 32 : 256; }
+
+// How a row is shared. All threads of a block take part in every reduction, also those without a
+// row.
+struct Rows {
+  int64_t rows, classes;
+  int width;  // threads of a row: a power of two that divides the block
+
+  __device__ int lane() const { return static_cast<int>(threadIdx.x) % width; }
+  __device__ int64_t row() const {
+    return (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / width;
+  }
+};
+
+struct Larger {
+  __device__ float operator()(float a, float b) const { return a > b ? a : b; }
+};
+struct Plus {
+  template <class V>
+  __device__ V operator()(V a, V b) const {
+    return a + b;
+  }
+};
+
+// Over the threads of a row, in the order of a binary tree; each of them gets the result.
+template <class V, class Combine>
+__device__ V row_reduce(const Rows& r, V value, V* shared, Combine combine) {
+  if (r.width == 1) return value;  // the same for the whole block
+  const int t = static_cast<int>(threadIdx.x);
+  shared[t] = value;
+  __syncthreads();
+  for (int half = r.width / 2; half > 0; half /= 2) {
+    if (r.lane() < half) shared[t] = combine(shared[t], shared[t + half]);
+    __syncthreads();
+  }
+  const V result = shared[t - r.lane()];
+  __syncthreads();
+  return result;
+}
+
+struct RowSums {
+  float largest;
+  float exponentials;  // sum of e^(x - largest); NaN if any logit is
+};
+
+template <class T>
+__device__ RowSums row_sums(const Rows& r, const T* x, bool has_row, float* shared) {
+  float largest = -INFINITY;
+  if (has_row) {
+    for (int64_t c = r.lane(); c < r.classes; c += r.width) {
+      const float v = load(x[c]);
+      largest = v > largest ? v : largest;
+    }
+  }
+  largest = row_reduce(r, largest, shared, Larger{});
+  float sum = 0;
+  if (has_row) {
+    for (int64_t c = r.lane(); c < r.classes; c += r.width) sum += expf(load(x[c]) - largest);
+  }
+  return {largest, row_reduce(r, sum, shared, Plus{})};
+}
+
+template <class T>
+__global__ void softmax_rows(Rows r, const T* logits, float* y) {
+  __shared__ float shared[kThreads];
+  const int64_t row = r.row();
+  const bool has_row = row < r.rows;
+  const T* x = logits + row * r.classes;
+  const RowSums s = row_sums(r, x, has_row, shared);
+  if (!has_row) return;
+  const float inverse = 1.0f / s.exponentials;
+  for (int64_t c = r.lane(); c < r.classes; c += r.width) {
+    y[row * r.classes + c] = expf(load(x[c]) - s.largest) * inverse;
+  }
+}
+
+// -sum_c q_c log softmax(x)_c, in the first thread of the row. The smoothed part needs the mean of
+// largest - x, which are small numbers, unlike the logits themselves.
+template <class T>
+__device__ double row_loss(const Rows& r, const T* x, int32_t label, float smoothing, bool has_row,
+                           float* shared, double* shared_wide) {
+  const RowSums s = row_sums(r, x, has_row, shared);
+  double below = 0;
+  if (smoothing != 0.0f) {
+    if (has_row) {
+      for (int64_t c = r.lane(); c < r.classes; c += r.width) {
+        below += static_cast<double>(s.largest - load(x[c]));
+      }
+    }
+    below = row_reduce(r, below, shared_wide, Plus{});
+  }
+  if (!has_row || r.lane() != 0 || label == -1) return 0;
+  if (label < 0 || label >= r.classes) return static_cast<double>(NAN);
+  const double log_sum = log(static_cast<double>(s.exponentials));
+  const double at_label =
+      log_sum + static_cast<double>(s.largest) - static_cast<double>(load(x[label]));
+  if (smoothing == 0.0f) return at_label;
+  const double mean_loss = log_sum + below / static_cast<double>(r.classes);
+  return at_label + static_cast<double>(smoothing) * (mean_loss - at_label);
+}
+
+// partial[block] = sum of the losses of its rows
+template <class T>
+__global__ void loss_rows(Rows r, const T* logits, const int32_t* labels, float smoothing,
+                          double* partial) {
+  __shared__ float shared[kThreads];
+  __shared__ double shared_wide[kThreads];
+  const int64_t row = r.row();
+  const bool has_row = row < r.rows;
+  const double loss = row_loss(r, logits + row * r.classes, has_row ? labels[row] : -1, smoothing,
+                               has_row, shared, shared_wide);
+  const double sum = block_sum(loss, shared_wide);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+template <class T>
+__global__ void loss_grad_rows(Rows r, const T* logits, const int32_t* labels, float smoothing,
+                               float factor, const float* dloss, T* dx) {
+  __shared__ float shared[kThreads];
+  const int64_t row = r.row();
+  const bool has_row = row < r.rows;
+  const T* x = logits + row * r.classes;
+  const RowSums s = row_sums(r, x, has_row, shared);
+  if (!has_row) return;
+  T* out = dx + row * r.classes;  // may be x: a thread writes only what it alone still reads
+  const int32_t label = labels[row];
+  const float scale = *dloss * factor, inverse = 1.0f / s.exponentials;
+  const float spread = smoothing / static_cast<float>(r.classes);
+  const bool known = label >= 0 && label < r.classes;
+  for (int64_t c = r.lane(); c < r.classes; c += r.width) {
+    const float p = expf(load(x[c]) - s.largest) * inverse;
+    const float q = c == label ? spread + (1.0f - smoothing) : spread;
+    store(out[c], label == -1 ? 0.0f : known ? scale * (p - q) : NAN);
+  }
+}
+
+// partial[block] = rows whose label is among the k largest
+template <class T>
+__global__ void rank_rows(Rows r, const T* logits, const int32_t* labels, int64_t k,
+                          double* partial) {
+  __shared__ double shared[kThreads];
+  const int64_t row = r.row();
+  const bool counts = row < r.rows && labels[row] >= 0 && labels[row] < r.classes;
+  const T* x = logits + row * r.classes;
+  const int32_t label = counts ? labels[row] : 0;
+  const float mine = counts ? load(x[label]) : NAN;
+  double ahead = 0;  // counts are exact
+  if (counts) {
+    for (int64_t c = r.lane(); c < r.classes; c += r.width) {
+      const float v = load(x[c]);
+      ahead += v > mine || (v == mine && c < label) ? 1 : 0;
+    }
+  }
+  ahead = row_reduce(r, ahead, shared, Plus{});
+  const bool correct = mine == mine && r.lane() == 0 && ahead < static_cast<double>(k);
+  const double sum = block_sum(correct ? 1.0 : 0.0, shared);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+// *y = factor * sum of the partial sums; one block.
+__global__ void sum_in_one_block(const double* partial, int64_t n, double factor, float* y) {
+  __shared__ double shared[kThreads];
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) sum += partial[i];
+  sum = block_sum(sum, shared);
+  if (threadIdx.x == 0) *y = static_cast<float>(factor * sum);
+}
+
+Rows rows_of(int64_t rows, int64_t classes) { return {rows, classes, width_for(classes)}; }
+unsigned blocks_of(const Rows& r) {
+  return static_cast<unsigned>(ceil_div(r.rows * r.width, kThreads));
+}
+
+void finish_sum(Stream stream, const Rows& r, double factor, const double* partial, float* y) {
+  sum_partials(stream, partial, static_cast<int64_t>(blocks_of(r)), factor, y);
+}
+
+}  // namespace
+
+void sum_partials(Stream stream, const double* partial, int64_t n, double factor, float* y) {
+  launch(stream, 1, kThreads, sum_in_one_block, partial, n, factor, y);
+}
+
+size_t row_sums_bytes(int64_t rows, int64_t classes) {
+  return blocks_of(rows_of(rows, classes)) * sizeof(double);
+}
+
+void softmax(Stream stream, Element element, const void* x, float* y, int64_t rows,
+             int64_t classes) {
+  const Rows r = rows_of(rows, classes);
+  dispatch(element, [&]<class T>(T) {
+    launch(stream, blocks_of(r), kThreads, softmax_rows<T>, r, static_cast<const T*>(x), y);
+  });
+}
+
+void cross_entropy(Stream stream, Element element, const void* x, const int32_t* labels,
+                   float smoothing, double factor, int64_t rows, int64_t classes, double* partial,
+                   float* loss) {
+  const Rows r = rows_of(rows, classes);
+  dispatch(element, [&]<class T>(T) {
+    launch(stream, blocks_of(r), kThreads, loss_rows<T>, r, static_cast<const T*>(x), labels,
+           smoothing, partial);
+  });
+  finish_sum(stream, r, factor, partial, loss);
+}
+
+void cross_entropy_grad(Stream stream, Element element, const void* x, const int32_t* labels,
+                        float smoothing, float factor, const float* dloss, void* dx, int64_t rows,
+                        int64_t classes) {
+  const Rows r = rows_of(rows, classes);
+  dispatch(element, [&]<class T>(T) {
+    launch(stream, blocks_of(r), kThreads, loss_grad_rows<T>, r, static_cast<const T*>(x), labels,
+           smoothing, factor, dloss, static_cast<T*>(dx));
+  });
+}
+
+void top_k_correct(Stream stream, Element element, const void* x, const int32_t* labels, int64_t k,
+                   int64_t rows, int64_t classes, double* partial, float* count) {
+  const Rows r = rows_of(rows, classes);
+  dispatch(element, [&]<class T>(T) {
+    launch(stream, blocks_of(r), kThreads, rank_rows<T>, r, static_cast<const T*>(x), labels, k,
+           partial);
+  });
+  finish_sum(stream, r, 1.0, partial, count);
+}
+
+}  // namespace assay::cuda::kernels

@@ -1,0 +1,177 @@
+// BatchNorm, its gradient and its inference form: sums over rows, a few numbers per channel, one
+// pass over elements; the traffic of the CPU backend's. Own kernels: cuDNN's normalisation engine
+// wants channels in multiples of 8 and moves the same bytes once it does not fit on the chip.
+#include "sdk/backend/cuda/ops/own_kernel.h"
+
+namespace assay::cuda {
+namespace {
+
+struct Rows {
+  int64_t rows, channels;
+  explicit Rows(const Dims& x) : rows(x.numel() / x.back()), channels(x.back()) {}
+};
+
+struct ForwardScratch {
+  double* partial;
+  kernels::Affine affine;
+  size_t bytes;
+};
+ForwardScratch forward_scratch(Element element, const Rows& r, bool sums, void* base) {
+  ScratchLayout scratch(base);
+  ForwardScratch s{};
+  if (sums) {
+    s.partial = static_cast<double*>(
+        scratch.take_bytes(kernels::partial_sums_bytes(element, r.rows, r.channels, 2)));
+  }
+  s.affine.scale = scratch.take<float>(static_cast<size_t>(r.channels));
+  s.affine.shift = scratch.take<float>(static_cast<size_t>(r.channels));
+  s.bytes = scratch.bytes();
+  return s;
+}
+
+struct BackwardScratch {
+  double* partial;
+  kernels::Affine affine;
+  float *b, *c;
+  size_t bytes;
+};
+BackwardScratch backward_scratch(Element element, const Rows& r, void* base) {
+  ScratchLayout scratch(base);
+  BackwardScratch s{};
+  s.partial = static_cast<double*>(
+      scratch.take_bytes(kernels::partial_sums_bytes(element, r.rows, r.channels, 2)));
+  for (float** table : {&s.affine.scale, &s.affine.shift, &s.b, &s.c}) {
+    *table = scratch.take<float>(static_cast<size_t>(r.channels));
+  }
+  s.bytes = scratch.bytes();
+  return s;
+}
+
+std::string_view suffix(bool relu, bool residual) {
+  if (relu) return residual ? "_residual_relu" : "_relu";
+  return residual ? "_residual" : "";
+}
+
+// gamma, beta, mean, var are inputs 1 to 4 of the gradient and of the inference form.
+kernels::NormInputs inputs_of(const Binding& b, float epsilon) {
+  return {b.x<float>(1), b.x<float>(2), b.x<float>(3), b.x<float>(4), epsilon};
+}
+
+}  // namespace
+
+NodePlan plan(const BatchNorm& p, const Planner& c) {
+  const Rows r(c.x(0).dims);
+  const Element element = element_of(c.x(0));
+  NodePlan plan = own_plan(c, cat("norm", suffix(p.relu, p.has_residual)),
+                           (6.0 + p.relu + p.has_residual) * count_of(c.x(0)));
+  plan.scratch_bytes = forward_scratch(element, r, true, nullptr).bytes;
+  plan.in_place = {{0, 0}};
+  if (p.has_residual) plan.in_place.push_back({0, 3});
+  plan.bind = [=](const Binding& b) -> Launch {
+    const ForwardScratch s = forward_scratch(element, r, true, b.scratch);
+    const kernels::NormInputs in{b.x<float>(1), b.x<float>(2), nullptr, nullptr, p.epsilon};
+    return [=, x = b.x<void>(0), residual = p.has_residual ? b.x<void>(3) : nullptr,
+            y = b.y<void>(0), mean = b.y<float>(1), var = b.y<float>(2)] {
+      const Stream stream = current_stream();
+      kernels::norm_statistics(stream, element, x, r.rows, r.channels, s.partial, in, mean, var,
+                               s.affine);
+      kernels::norm_apply(stream, element, x, s.affine, residual, p.relu, y, r.rows, r.channels);
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const BatchNormInference& p, const Planner& c) {
+  const Rows r(c.x(0).dims);
+  const Element element = element_of(c.x(0));
+  NodePlan plan = own_plan(c, cat("norm_given", suffix(p.relu, p.has_residual)),
+                           (2.0 + p.relu + p.has_residual) * count_of(c.x(0)));
+  plan.scratch_bytes = forward_scratch(element, r, false, nullptr).bytes;
+  plan.in_place = {{0, 0}};
+  if (p.has_residual) plan.in_place.push_back({0, 5});
+  plan.bind = [=](const Binding& b) -> Launch {
+    const ForwardScratch s = forward_scratch(element, r, false, b.scratch);
+    return [=, in = inputs_of(b, p.epsilon), x = b.x<void>(0),
+            residual = p.has_residual ? b.x<void>(5) : nullptr, y = b.y<void>()] {
+      const Stream stream = current_stream();
+      kernels::norm_affine(stream, in, r.channels, s.affine);
+      kernels::norm_apply(stream, element, x, s.affine, residual, p.relu, y, r.rows, r.channels);
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const BatchNormGrad& p, const Planner& c) {
+  const Rows r(c.x(0).dims);
+  const Element element = element_of(c.x(0));
+  NodePlan plan = own_plan(c, cat("norm_grad", suffix(p.relu, p.has_residual)),
+                           (9.0 + 2.0 * p.relu) * count_of(c.x(0)));
+  plan.scratch_bytes = backward_scratch(element, r, nullptr).bytes;
+  plan.in_place = {{0, 0}, {0, 5}};
+  if (p.has_residual) plan.in_place.push_back({3, 5});
+  plan.bind = [=](const Binding& b) -> Launch {
+    const BackwardScratch s = backward_scratch(element, r, b.scratch);
+    const void* dy = b.x<void>(5);
+    void* residual = p.has_residual ? b.y<void>(3) : nullptr;
+    const kernels::NormGradArgs args{.x = b.x<void>(0),
+                                     .dy = dy,
+                                     .y = p.relu && p.has_residual ? b.x<void>(6) : nullptr,
+                                     .relu = p.relu,
+                                     // Without a mask dresidual is dy, maybe in its place already.
+                                     .masked = residual == dy && !p.relu ? nullptr : residual,
+                                     .affine = s.affine,
+                                     .b = s.b,
+                                     .c = s.c};
+    return [=, in = inputs_of(b, p.epsilon), dx = b.y<void>(0), dgamma = b.y<float>(1),
+            dbeta = b.y<float>(2)] {
+      const Stream stream = current_stream();
+      kernels::norm_affine(stream, in, r.channels, s.affine);
+      kernels::norm_grad_sums(stream, element, args, in, r.rows, r.channels, s.partial, dgamma,
+                              dbeta);
+      kernels::norm_grad_apply(stream, element, args, dx, r.rows, r.channels);
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const FoldBatchNorm& p, const Planner& c) {
+  NodePlan plan = own_plan(c, "fold", count_of(c.x(0)));
+  plan.in_place = {{0, 0}};
+  const int64_t filters = c.x(0).dims[0];
+  plan.bind = [filters, size = c.x(0).numel() / filters,
+               epsilon = p.epsilon](const Binding& b) -> Launch {
+    return [=, in = inputs_of(b, epsilon), w = b.x<float>(0), folded = b.y<float>(0),
+            bias = b.y<float>(1)] {
+      kernels::fold_norm(current_stream(), w, in, folded, bias, filters, size);
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const RunningStatistics& p, const Planner& c) {
+  const int64_t channels = c.x(0).numel();
+  NodePlan plan = own_plan(c, "running_statistics", 6 * static_cast<double>(channels));
+  const double count = static_cast<double>(p.count);
+  const double unbias = p.count > 1 ? count / (count - 1) : 1.0;
+  plan.bind = [=, momentum = static_cast<double>(p.momentum)](const Binding& b) -> Launch {
+    const kernels::RunningArgs args{b.x<float>(2), b.x<float>(3), b.x<float>(4), b.y<float>(0),
+                                    b.y<float>(1), momentum,      unbias};
+    return [=] { kernels::running_statistics(current_stream(), args, channels); };
+  };
+  return plan;
+}
+
+NodePlan plan(const SumRows&, const Planner& c) {
+  const Rows r(c.x(0).dims);
+  const Element element = element_of(c.x(0));
+  NodePlan plan = own_plan(c, "channel_sums", count_of(c.x(0)));
+  plan.scratch_bytes = kernels::partial_sums_bytes(element, r.rows, r.channels, 1);
+  plan.bind = [=](const Binding& b) -> Launch {
+    return [=, x = b.x<void>(0), y = b.y<float>(), partial = static_cast<double*>(b.scratch)] {
+      kernels::sum_rows(current_stream(), element, x, r.rows, r.channels, partial, y);
+    };
+  };
+  return plan;
+}
+
+}  // namespace assay::cuda

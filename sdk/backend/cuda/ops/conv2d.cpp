@@ -1,0 +1,246 @@
+// Conv2d and its gradients: cuDNN where it has an engine, the definition where it has none.
+#include "sdk/backend/cuda/ops/epilogue.h"
+
+namespace assay::cuda {
+namespace {
+
+kernels::ConvShape shape_of(const ConvGeometry& g, const Dims& x, const Dims& w, const Dims& y) {
+  return {.n = x[0],
+          .h = x[1],
+          .w = x[2],
+          .c = x[3],
+          .p = y[1],
+          .q = y[2],
+          .k = y[3],
+          .r = w[1],
+          .s = w[2],
+          .stride = {g.stride[0], g.stride[1]},
+          .pad = {g.pad_begin[0], g.pad_begin[1]},
+          .dilation = {g.dilation[0], g.dilation[1]},
+          .groups = g.groups};
+}
+
+double conv_flops(const Dims& y, const Dims& w) {
+  return 2.0 * static_cast<double>(y.numel()) * static_cast<double>(w[1] * w[2] * w[3]);
+}
+
+Convolution convolution_of(ConvolutionKind kind, const ConvGeometry& g, const Dims& x,
+                           const Dims& w, const Dims& y, DType data, const Planner& c) {
+  Convolution convolution;
+  convolution.kind = kind;
+  convolution.geometry = g;
+  convolution.x = x, convolution.w = w, convolution.y = y;
+  convolution.data = convolution.out = data;
+  convolution.tf32 = c.tf32() && data == DType::kF32;
+  return convolution;
+}
+
+NodePlan plan_of(const Planner& c, const Convolution& convolution) {
+  NodePlan plan;
+  plan.kernel = "own:direct";
+  plan.flops = conv_flops(convolution.y, convolution.w);
+  plan.bytes = c.traffic_bytes();
+  return plan;
+}
+
+// A call that needs nothing around it.
+void take_call(NodePlan& plan, LibraryCall call) {
+  plan.kernel = call.kernel;
+  plan.scratch_bytes = call.scratch_bytes;
+  plan.bind = [run = std::move(call.run)](const Binding& b) -> Launch {
+    std::vector<void*> operands(b.inputs.begin(), b.inputs.end());
+    operands.push_back(b.outputs[0]);
+    return [=, scratch = b.scratch] { run(current_stream(), operands, scratch); };
+  };
+}
+
+}  // namespace
+
+NodePlan plan(const Conv2d& p, const Planner& c) {
+  Convolution whole = convolution_of(ConvolutionKind::kForward, p.geometry, c.x(0).dims,
+                                     c.x(1).dims, c.y().dims, c.y().dtype, c);
+  NodePlan plan = plan_of(c, whole);
+  const Convolution plain = whole;
+  whole.has_bias = p.has_bias;
+  whole.has_residual = p.has_residual;
+  whole.relu = p.activation == ActivationKind::kRelu;
+  const bool fits = whole.relu || p.activation == ActivationKind::kNone;
+  if (fits) {
+    if (auto call = c.libraries().convolution(whole)) {
+      take_call(plan, *std::move(call));
+      return plan;
+    }
+  }
+  // The product alone, then one pass for the rest.
+  const bool has_epilogue = p.has_bias || p.has_residual || p.activation != ActivationKind::kNone;
+  DType product{};
+  const auto call = wide_call(has_epilogue, c.y().dtype, product, [&](DType out) {
+    Convolution convolution = plain;
+    convolution.out = out;
+    return c.libraries().convolution(convolution);
+  });
+  const size_t product_bytes = product_bytes_of(c.y(), product);
+  plan.kernel = cat(call ? call->kernel : plan.kernel, has_epilogue ? " own:epilogue" : "");
+  plan.scratch_bytes = product_scratch(call, product_bytes, nullptr).bytes;
+  const kernels::ConvShape shape = shape_of(p.geometry, plain.x, plain.w, plain.y);
+  plan.bind = [=, element = element_of(c.y()),
+               wide = element_of(product)](const Binding& b) -> Launch {
+    const ProductScratch s = product_scratch(call, product_bytes, b.scratch);
+    void* const y = product_bytes > 0 ? s.product : b.outputs[0];
+    const kernels::EpilogueArgs epilogue{
+        .x = y,
+        .bias = p.has_bias ? b.x<float>(2) : nullptr,
+        .residual = p.has_residual ? b.inputs[static_cast<size_t>(2 + p.has_bias)] : nullptr,
+        .y = b.outputs[0],
+        .rows = shape.n * shape.p * shape.q,
+        .channels = shape.k,
+        .kind = static_cast<int>(p.activation)};
+    const std::vector<void*> operands{b.inputs[0], b.inputs[1], y};
+    return [=, run = call ? call->run : nullptr] {
+      const Stream stream = current_stream();
+      if (run) {
+        run(stream, operands, s.call);
+      } else {
+        kernels::conv_forward(stream, element, wide, shape, operands[0], operands[1], y);
+      }
+      if (has_epilogue) kernels::epilogue(stream, wide, element, epilogue);
+    };
+  };
+  return plan;
+}
+
+// Conv2dGradData used forwards, then one pass for bias and activation: cuDNN fuses nothing into
+// strided data gradients.
+NodePlan plan(const Conv2dTranspose& p, const Planner& c) {
+  const Convolution convolution = convolution_of(ConvolutionKind::kGradData, p.geometry, p.y_dims,
+                                                 c.x(1).dims, c.x(0).dims, c.y().dtype, c);
+  NodePlan plan = plan_of(c, convolution);
+  const bool has_epilogue = p.has_bias || p.activation != ActivationKind::kNone;
+  DType product{};
+  const auto call = wide_call(has_epilogue, c.y().dtype, product, [&](DType out) {
+    Convolution wanted = convolution;
+    wanted.out = out;
+    return c.libraries().convolution(wanted);
+  });
+  const size_t product_bytes = product_bytes_of(c.y(), product);
+  plan.kernel = cat(call ? call->kernel : plan.kernel, has_epilogue ? " own:epilogue" : "");
+  plan.scratch_bytes = product_scratch(call, product_bytes, nullptr).bytes;
+  const kernels::ConvShape shape = shape_of(p.geometry, p.y_dims, convolution.w, convolution.y);
+  plan.bind = [=, element = element_of(c.y()),
+               wide = element_of(product)](const Binding& b) -> Launch {
+    const ProductScratch s = product_scratch(call, product_bytes, b.scratch);
+    void* const y = product_bytes > 0 ? s.product : b.outputs[0];
+    const kernels::EpilogueArgs epilogue{.x = y,
+                                         .bias = p.has_bias ? b.x<float>(2) : nullptr,
+                                         .residual = nullptr,
+                                         .y = b.outputs[0],
+                                         .rows = shape.n * shape.h * shape.w,
+                                         .channels = shape.c,
+                                         .kind = static_cast<int>(p.activation)};
+    const std::vector<void*> operands{b.inputs[0], b.inputs[1], y};
+    return [=, run = call ? call->run : nullptr] {
+      const Stream stream = current_stream();
+      if (run) {
+        run(stream, operands, s.call);
+      } else {
+        kernels::conv_grad_data(stream, element, wide, shape, operands[0], operands[1], y);
+      }
+      if (has_epilogue) kernels::epilogue(stream, wide, element, epilogue);
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const Conv2dGradData& p, const Planner& c) {
+  const Convolution convolution = convolution_of(ConvolutionKind::kGradData, p.geometry, p.x_dims,
+                                                 c.x(1).dims, c.x(0).dims, c.y().dtype, c);
+  NodePlan plan = plan_of(c, convolution);
+  if (auto call = c.libraries().convolution(convolution)) {
+    take_call(plan, *std::move(call));
+    return plan;
+  }
+  plan.bind = [shape = shape_of(p.geometry, p.x_dims, convolution.w, convolution.y),
+               element = element_of(c.y())](const Binding& b) -> Launch {
+    return [=, dy = b.x<void>(0), w = b.x<void>(1), dx = b.y<void>()] {
+      kernels::conv_grad_data(current_stream(), element, element, shape, dy, w, dx);
+    };
+  };
+  return plan;
+}
+
+namespace {
+
+// Where the parts of a weight gradient's scratch begin: the library's own, x and dy in f32, and the
+// partial sums of dbias.
+struct WeightScratch {
+  void *call, *x, *dy;
+  double* partial;
+  size_t bytes;
+};
+WeightScratch weight_scratch(size_t call_bytes, size_t x_bytes, size_t dy_bytes,
+                             size_t partial_bytes, void* base) {
+  ScratchLayout layout(base);
+  WeightScratch s{};
+  s.call = layout.take_bytes(call_bytes);
+  s.x = layout.take_bytes(x_bytes);
+  s.dy = layout.take_bytes(dy_bytes);
+  s.partial = static_cast<double*>(layout.take_bytes(partial_bytes));
+  s.bytes = layout.bytes();
+  return s;
+}
+
+}  // namespace
+
+// dw, and dbias as the sum of dy's rows. Where the library has no kernel that writes dw wider than
+// its operands, they are widened to f32: TF32 units then lose nothing, as bf16 and f16 have no more
+// bits of fraction than they keep.
+NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
+  Convolution convolution = convolution_of(ConvolutionKind::kGradWeight, p.geometry, c.x(0).dims,
+                                           p.w_dims, c.x(1).dims, c.x(0).dtype, c);
+  convolution.out = p.dtype;
+  NodePlan plan = plan_of(c, convolution);
+  std::optional<LibraryCall> call = c.libraries().convolution(convolution);
+  bool widens = false;
+  if (!call && p.dtype == DType::kF32 && convolution.data != DType::kF32) {
+    convolution.data = DType::kF32;
+    convolution.tf32 = true;
+    call = c.libraries().convolution(convolution);
+    widens = call.has_value();
+  }
+  const Element element = element_of(c.x(0)), out = element_of(p.dtype);
+  const int64_t filters = p.w_dims[0], x_elems = c.x(0).numel(), dy_elems = c.x(1).numel();
+  const int64_t rows = dy_elems / filters;
+  const auto scratch =
+      [=, call_bytes = call ? call->scratch_bytes : 0, width = widens ? sizeof(float) : 0,
+       partial_bytes =
+           p.has_bias ? kernels::partial_sums_bytes(element, rows, filters, 1) : 0](void* base) {
+        return weight_scratch(call_bytes, static_cast<size_t>(x_elems) * width,
+                              static_cast<size_t>(dy_elems) * width, partial_bytes, base);
+      };
+  plan.kernel = cat(widens ? "own:cast " : "", call ? call->kernel : plan.kernel,
+                    p.has_bias ? " own:channel_sums" : "");
+  plan.scratch_bytes = scratch(nullptr).bytes;
+  plan.bind = [=, has_bias = p.has_bias,
+               shape = shape_of(p.geometry, convolution.x, p.w_dims, convolution.y),
+               run = call ? call->run : nullptr](const Binding& b) -> Launch {
+    const WeightScratch s = scratch(b.scratch);
+    void *const x = b.inputs[0], *const dy = b.inputs[1], *const dw = b.outputs[0];
+    const std::vector<void*> operands{widens ? s.x : x, widens ? s.dy : dy, dw};
+    return [=, dbias = has_bias ? b.y<float>(1) : nullptr] {
+      const Stream stream = current_stream();
+      if (widens) {
+        kernels::cast(stream, element, Element::kF32, x, s.x, x_elems);
+        kernels::cast(stream, element, Element::kF32, dy, s.dy, dy_elems);
+      }
+      if (run) {
+        run(stream, operands, s.call);
+      } else {
+        kernels::conv_grad_weight(stream, element, out, shape, x, dy, dw);
+      }
+      if (has_bias) kernels::sum_rows(stream, element, dy, rows, filters, s.partial, dbias);
+    };
+  };
+  return plan;
+}
+
+}  // namespace assay::cuda

@@ -1,0 +1,42 @@
+// A product whose bias, residual or activation a pass of our own adds, because the library cannot
+// take them along: the product stands in f32 until then, so that the result is rounded once.
+#pragma once
+
+#include "sdk/backend/cuda/ops/own_kernel.h"
+
+namespace assay::cuda {
+
+// The node's scratch: the library's own part, then the product if it does not stand in the output.
+struct ProductScratch {
+  void* call;
+  void* product;
+  size_t bytes;
+};
+inline ProductScratch product_scratch(const std::optional<LibraryCall>& call, size_t product_bytes,
+                                      void* base) {
+  ScratchLayout layout(base);
+  ProductScratch s{};
+  s.call = layout.take_bytes(call ? call->scratch_bytes : 0);
+  if (product_bytes > 0) s.product = layout.take_bytes(product_bytes);
+  s.bytes = layout.bytes();
+  return s;
+}
+
+// Asks `request(type)` for a product of the widest type that keeps the promise, else of `narrow`.
+template <class Request>
+std::optional<LibraryCall> wide_call(bool has_epilogue, DType narrow, DType& product,
+                                     const Request& request) {
+  product = has_epilogue ? DType::kF32 : narrow;
+  std::optional<LibraryCall> call = request(product);
+  if (!call && product != narrow) {
+    call = request(narrow);
+    if (call) product = narrow;
+  }
+  return call;
+}
+
+inline size_t product_bytes_of(const ValueType& y, DType product) {
+  return product == y.dtype ? 0 : static_cast<size_t>(y.numel()) * dtype_size(product);
+}
+
+}  // namespace assay::cuda

@@ -1,0 +1,29 @@
+// Input, Parameter, StepScalar: their memory is written from outside; Fill writes its own.
+#include "sdk/backend/cuda/ops/own_kernel.h"
+
+namespace assay::cuda {
+namespace {
+
+NodePlan nothing_to_do() {
+  NodePlan plan;
+  plan.kernel = "none";
+  plan.bind = [](const Binding&) -> Launch { return nullptr; };
+  return plan;
+}
+
+}  // namespace
+
+NodePlan plan(const Input&, const Planner&) { return nothing_to_do(); }
+NodePlan plan(const Parameter&, const Planner&) { return nothing_to_do(); }
+NodePlan plan(const StepScalar&, const Planner&) { return nothing_to_do(); }
+NodePlan plan(const Reshape&, const Planner&) { return nothing_to_do(); }  // an alias
+
+NodePlan plan(const Fill& p, const Planner& c) {
+  NodePlan plan = own_plan(c, "fill", 0);
+  plan.bind = [value = p.value, n = c.y().numel()](const Binding& b) -> Launch {
+    return [=, y = b.y<float>()] { kernels::fill(current_stream(), y, value, n); };
+  };
+  return plan;
+}
+
+}  // namespace assay::cuda

@@ -1,0 +1,94 @@
+// Slice, SliceGrad, Concat: copies of boxes.
+#include "sdk/backend/cuda/ops/own_kernel.h"
+
+namespace assay::cuda {
+namespace {
+
+// Where a box of `box` elements lies in a tensor.
+struct Place {
+  Dims dims, begin;
+};
+
+// Trailing axes that the box fills in both tensors are folded into one run.
+kernels::BoxCopy box_copy(const Dims& box, const Place& source, const Place& target,
+                          size_t element) {
+  kernels::BoxCopy copy{};
+  int64_t from = static_cast<int64_t>(element), to = from;  // bytes per step of the axis
+  copy.run_bytes = from;
+  copy.runs = 1;
+  bool folding = true;
+  for (int axis = box.rank() - 1; axis >= 0; --axis) {
+    copy.source_offset += source.begin[axis] * from;
+    copy.target_offset += target.begin[axis] * to;
+    if (folding) {
+      copy.run_bytes *= box[axis];
+      folding = box[axis] == source.dims[axis] && box[axis] == target.dims[axis];
+    } else {
+      copy.size[copy.axes] = box[axis];
+      copy.source_step[copy.axes] = from;
+      copy.target_step[copy.axes] = to;
+      ++copy.axes;
+      copy.runs *= box[axis];
+    }
+    from *= source.dims[axis], to *= target.dims[axis];
+  }
+  return copy;
+}
+
+Dims zeros_like(const Dims& dims) {
+  Dims zeros = dims;
+  for (int axis = 0; axis < zeros.rank(); ++axis) zeros[axis] = 0;
+  return zeros;
+}
+
+Place whole(const Dims& dims) { return {dims, zeros_like(dims)}; }
+
+}  // namespace
+
+NodePlan plan(const Slice& p, const Planner& c) {
+  NodePlan plan = own_plan(c, "box_copy", 0);
+  plan.bytes = 2 * static_cast<double>(c.y().bytes());
+  const kernels::BoxCopy box =
+      box_copy(p.dims, {c.x(0).dims, p.begin}, whole(p.dims), dtype_size(c.y().dtype));
+  plan.bind = [box](const Binding& b) -> Launch {
+    return
+        [=, x = b.x<void>(0), y = b.y<void>()] { kernels::copy_box(current_stream(), box, x, y); };
+  };
+  return plan;
+}
+
+NodePlan plan(const SliceGrad& p, const Planner& c) {
+  NodePlan plan = own_plan(c, "box_copy", 0);
+  const Dims& dims = c.x(0).dims;
+  const kernels::BoxCopy box =
+      box_copy(dims, whole(dims), {p.x_dims, p.begin}, dtype_size(c.y().dtype));
+  plan.bind = [box, bytes = static_cast<int64_t>(c.y().bytes())](const Binding& b) -> Launch {
+    return [=, dy = b.x<void>(0), dx = b.y<void>()] {
+      kernels::clear(current_stream(), dx, bytes);
+      kernels::copy_box(current_stream(), box, dy, dx);
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const Concat& p, const Planner& c) {
+  NodePlan plan = own_plan(c, "box_copy", 0);
+  const auto axis = static_cast<int>(p.axis);
+  std::vector<kernels::BoxCopy> boxes;
+  Dims begin = zeros_like(c.y().dims);
+  for (int i = 0; i < c.n_inputs(); ++i) {
+    const Dims& part = c.x(i).dims;
+    boxes.push_back(box_copy(part, whole(part), {c.y().dims, begin}, dtype_size(c.y().dtype)));
+    begin[axis] += part[axis];
+  }
+  plan.bind = [boxes](const Binding& b) -> Launch {
+    const std::vector<const void*> parts(b.inputs.begin(), b.inputs.end());
+    return [=, y = b.y<void>()] {
+      for (size_t i = 0; i < boxes.size(); ++i)
+        kernels::copy_box(current_stream(), boxes[i], parts[i], y);
+    };
+  };
+  return plan;
+}
+
+}  // namespace assay::cuda

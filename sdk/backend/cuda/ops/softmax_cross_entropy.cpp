@@ -1,0 +1,70 @@
+// Softmax, SoftmaxCrossEntropy, its gradient, TopKCorrect: rows are independent.
+#include "sdk/backend/cuda/ops/own_kernel.h"
+
+namespace assay::cuda {
+namespace {
+
+constexpr double kFlopsPerLogit = 25;  // mostly the exponential
+
+}  // namespace
+
+NodePlan plan(const Softmax&, const Planner& c) {
+  const Dims& dims = c.x(0).dims;
+  NodePlan plan = own_plan(c, "softmax", kFlopsPerLogit * count_of(c.x(0)));
+  plan.bind = [element = element_of(c.x(0)), rows = dims[0],
+               classes = dims[1]](const Binding& b) -> Launch {
+    return [=, x = b.x<void>(0), y = b.y<float>()] {
+      kernels::softmax(current_stream(), element, x, y, rows, classes);
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
+  const Dims& dims = c.x(0).dims;
+  NodePlan plan = own_plan(c, "softmax_xent", kFlopsPerLogit * count_of(c.x(0)));
+  plan.scratch_bytes = kernels::row_sums_bytes(dims[0], dims[1]);
+  const double factor = p.mean ? 1.0 / static_cast<double>(dims[0]) : 1.0;
+  plan.bind = [=, element = element_of(c.x(0)), smoothing = p.label_smoothing, rows = dims[0],
+               classes = dims[1]](const Binding& b) -> Launch {
+    return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), loss = b.y<float>(),
+            partial = static_cast<double*>(b.scratch)] {
+      kernels::cross_entropy(current_stream(), element, x, labels, smoothing, factor, rows, classes,
+                             partial, loss);
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
+  const Dims& dims = c.x(0).dims;
+  NodePlan plan = own_plan(c, "softmax_xent", 2 * kFlopsPerLogit * count_of(c.x(0)));
+  plan.in_place = {{0, 0}};
+  const float factor = p.mean ? 1.0f / static_cast<float>(dims[0]) : 1.0f;
+  plan.bind = [=, element = element_of(c.x(0)), smoothing = p.label_smoothing, rows = dims[0],
+               classes = dims[1]](const Binding& b) -> Launch {
+    return
+        [=, x = b.x<void>(0), labels = b.x<int32_t>(1), dloss = b.x<float>(2), dx = b.y<void>()] {
+          kernels::cross_entropy_grad(current_stream(), element, x, labels, smoothing, factor,
+                                      dloss, dx, rows, classes);
+        };
+  };
+  return plan;
+}
+
+NodePlan plan(const TopKCorrect& p, const Planner& c) {
+  const Dims& dims = c.x(0).dims;
+  NodePlan plan = own_plan(c, "rank_of_label", 2 * count_of(c.x(0)));
+  plan.scratch_bytes = kernels::row_sums_bytes(dims[0], dims[1]);
+  plan.bind = [=, element = element_of(c.x(0)), k = p.k, rows = dims[0],
+               classes = dims[1]](const Binding& b) -> Launch {
+    return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), count = b.y<float>(),
+            partial = static_cast<double*>(b.scratch)] {
+      kernels::top_k_correct(current_stream(), element, x, labels, k, rows, classes, partial,
+                             count);
+    };
+  };
+  return plan;
+}
+
+}  // namespace assay::cuda

@@ -1,0 +1,70 @@
+// Store, GradientNorm, CountStep, LossScaleUpdate: between the gradients and the optimizer.
+#include "sdk/backend/cuda/ops/run_lists.h"
+
+namespace assay::cuda {
+
+NodePlan plan(const Store& p, const Planner& c) {
+  const int64_t n = c.y().numel();
+  NodePlan plan =
+      own_plan(c, p.accumulate ? "accumulate" : "copy", p.accumulate ? static_cast<double>(n) : 0);
+  if (!p.accumulate) plan.bytes = 2.0 * static_cast<double>(c.y().bytes());
+  plan.bind = [n, bytes = c.y().bytes(), accumulate = p.accumulate](const Binding& b) -> Launch {
+    const float* src = b.x<float>(1);
+    float* dst = b.y<float>();
+    if (accumulate) return [=] { kernels::add_to(current_stream(), dst, src, n); };
+    if (src == dst) return nullptr;
+    return [=] { copy_on_device(current_stream(), dst, src, bytes); };
+  };
+  return plan;
+}
+
+NodePlan plan(const GradientNorm& p, const Planner& c) {
+  const Variables gradients(c, 1, 1);
+  NodePlan plan = own_plan(c, "sum_squares", 2 * gradients.total());
+  plan.scratch_bytes = static_cast<size_t>(gradients.pieces()) * sizeof(double);
+  plan.bind = [=](const Binding& b) -> Launch {
+    auto* partial = static_cast<double*>(b.scratch);
+    const kernels::GradientNormArgs args{.partial = partial,
+                                         .pieces = gradients.pieces(),
+                                         .loss_scale = b.x<float>(0),
+                                         .clip_norm = static_cast<double>(p.clip_norm),
+                                         .accumulate = static_cast<double>(p.accumulate),
+                                         .norm = b.y<float>(0),
+                                         .multiplier = b.y<float>(1),
+                                         .skip = b.y<float>(2)};
+    return [=, lists = gradients.lists(b)] {
+      const Stream stream = current_stream();
+      for (const kernels::RunList& list : lists) kernels::sum_squares(stream, list, partial);
+      kernels::gradient_norm(stream, args);
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const CountStep&, const Planner& c) {
+  NodePlan plan = own_plan(c, "count", 1);
+  plan.bind = [](const Binding& b) -> Launch {
+    return [step = b.y<int64_t>(), skip = b.x<float>(1)] {
+      kernels::count_step(current_stream(), step, skip);
+    };
+  };
+  return plan;
+}
+
+NodePlan plan(const LossScaleUpdate& p, const Planner& c) {
+  NodePlan plan = own_plan(c, "loss_scale", 1);
+  plan.bind = [p](const Binding& b) -> Launch {
+    const kernels::LossScaleArgs args{.growth = p.growth,
+                                      .backoff = p.backoff,
+                                      .minimum = p.minimum,
+                                      .maximum = p.maximum,
+                                      .interval = p.interval,
+                                      .scale = b.y<float>(0),
+                                      .good = b.y<int32_t>(1),
+                                      .skip = b.x<float>(2)};
+    return [args] { kernels::loss_scale_update(current_stream(), args); };
+  };
+  return plan;
+}
+
+}  // namespace assay::cuda

@@ -1,0 +1,69 @@
+#include "sdk/backend/cuda/tuning.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+
+namespace assay::cuda {
+namespace {
+
+struct Event {
+  cudaEvent_t event = nullptr;
+  Event() { check(cudaEventCreate(&event), "making an event"); }
+  ~Event() { static_cast<void>(cudaEventDestroy(event)); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+};
+
+}  // namespace
+
+Tuning::Tuning(std::string machine) : machine_(std::move(machine)) {
+  const char* path = std::getenv("ASSAY_CUDA_PLAN_CACHE");
+  if (path == nullptr || *path == '\0') return;
+  path_ = path;
+  std::ifstream file(path_);
+  for (std::string line; std::getline(file, line);) {  // "<key>\t<name>"; others are ignored
+    const size_t tab = line.find('\t');
+    if (tab != std::string::npos) chosen_[line.substr(0, tab)] = line.substr(tab + 1);
+  }
+}
+
+std::string Tuning::find(const std::string& call) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = chosen_.find(cat(machine_, " ", call));
+  return found == chosen_.end() ? "" : found->second;
+}
+
+void Tuning::keep(const std::string& call, const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  const std::string key = cat(machine_, " ", call);
+  chosen_[key] = name;
+  // One write of one line: programs that tune at once do not tear each other's.
+  std::ofstream(path_, std::ios::app) << cat(key, "\t", name, "\n");
+}
+
+TimingBuffer::TimingBuffer(size_t bytes, cudaStream_t stream) {
+  check(cudaMalloc(&data_, bytes == 0 ? 1 : bytes),
+        cat("allocating ", bytes, " bytes for timing kernels"));
+  check(cudaMemsetAsync(data_, 0x3c, bytes, stream), "filling memory for timing");
+}
+TimingBuffer::~TimingBuffer() { static_cast<void>(cudaFree(data_)); }
+
+double time_on_stream(cudaStream_t stream, const std::function<void()>& enqueue) {
+  constexpr int kRuns = 5;
+  const Event begin, end;
+  std::array<float, kRuns> milliseconds{};
+  enqueue();
+  for (float& time : milliseconds) {
+    check(cudaEventRecord(begin.event, stream), "recording an event");
+    enqueue();
+    check(cudaEventRecord(end.event, stream), "recording an event");
+    check(cudaEventSynchronize(end.event), "waiting for an event");
+    check(cudaEventElapsedTime(&time, begin.event, end.event), "reading an event");
+  }
+  std::nth_element(milliseconds.begin(), milliseconds.begin() + kRuns / 2, milliseconds.end());
+  return static_cast<double>(milliseconds[kRuns / 2]) * 1e-3;
+}
+
+}  // namespace assay::cuda
