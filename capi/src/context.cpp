@@ -2,25 +2,32 @@
 
 #include "capi/src/abi.h"
 #include "sdk/backend/cpu/device.h"
+#include "sdk/backend/cuda/loader.h"
 
 namespace assay::capi {
 namespace {
 
-constexpr std::string_view kNoCuda = "this build of the library has no CUDA back end";
+std::unique_ptr<Backend> make_backend(assay_device_id device, int32_t n_threads) {
+  if (device.kind == ASSAY_DEVICE_CUDA) return cuda::make_backend({.index = device.index});
+  return cpu::make_backend({.threads = n_threads});
+}
 
 }  // namespace
 
-Context::Context(const assay_context_options& options, const assay_host& host)
+Context::Context(const assay_context_options& options, const assay_host& host,
+                 assay_device_id device)
     : host_(host),
-      log_level_(options.log_level == 0 ? int32_t{ASSAY_LOG_WARNING} : options.log_level) {
+      log_level_(options.log_level == 0 ? int32_t{ASSAY_LOG_WARNING} : options.log_level),
+      device_(device) {
   count_->limit = options.mem_limit;
-  backend_ =
-      std::make_shared<CountedBackend>(cpu::make_backend({.threads = options.n_threads}), count_);
+  backend_ = std::make_shared<CountedBackend>(
+      make_backend(device, options.n_threads), count_,
+      device.kind == ASSAY_DEVICE_CUDA ? Code::kOutOfDeviceMemory : Code::kOutOfHostMemory);
 }
 
 void Context::require_device(assay_device_id device) const {
-  require(device.kind == ASSAY_DEVICE_CPU && device.index == 0, Code::kNotFound, "device {kind ",
-          device.kind, ", index ", device.index, "} is not one of this context's");
+  require(device.kind == device_.kind && device.index == device_.index, Code::kNotFound,
+          "device {kind ", device.kind, ", index ", device.index, "} is not one of this context's");
 }
 
 void Context::write_log(int32_t level, std::string_view component, std::string_view text) const {
@@ -70,16 +77,25 @@ assay_device_info describe_cpu() {
           .n_threads = cpu.threads};
 }
 
-void check_devices(const assay_device_id* devices, size_t n_devices) {
+assay_device_info describe_cuda(int32_t index) {
+  const cuda::Device& device = cuda::devices()[static_cast<size_t>(index)];
+  return {.id = {ASSAY_DEVICE_CUDA, index},
+          .name = to_str(device.info.name),
+          .driver = to_str(device.info.driver),
+          .unavailable_reason = to_str(device.unavailable_reason),
+          .mem_total = device.info.memory_total};
+}
+
+assay_device_id chosen_device(const assay_device_id* devices, size_t n_devices) {
   require_argument(devices != nullptr || n_devices == 0, "devices", "must not be NULL");
   require(n_devices <= 1, Code::kUnsupported, "a context has one device in this version, got ",
           n_devices);
-  if (n_devices == 0) return;
+  if (n_devices == 0) return {ASSAY_DEVICE_CPU, 0};
   const assay_device_id device = devices[0];
-  require(device.kind != ASSAY_DEVICE_CUDA, Code::kUnsupported, "CUDA device ", device.index,
-          " cannot be used: ", kNoCuda);
-  require_argument(device.kind == ASSAY_DEVICE_CPU && device.index == 0, "devices",
-                   "names no device of this machine: kind ", device.kind, ", index ", device.index);
+  require_argument(
+      device.kind == ASSAY_DEVICE_CUDA || (device.kind == ASSAY_DEVICE_CPU && device.index == 0),
+      "devices", "names no device of this machine: kind ", device.kind, ", index ", device.index);
+  return device;
 }
 
 }  // namespace
@@ -90,11 +106,10 @@ using namespace assay::capi;
 
 assay_status assay_device_enum(size_t index, assay_device_info* out, assay_error** err) {
   return guard(err, [&] {
-    require(index < 2, Code::kNotFound, "there is no device number ", index);
+    require(index == 0 || index <= cuda::devices().size(), Code::kNotFound,
+            "there is no device number ", index);
     write_struct(out, "out",
-                 index == 0 ? describe_cpu()
-                            : assay_device_info{.id = {ASSAY_DEVICE_CUDA, 0},
-                                                .unavailable_reason = to_str(kNoCuda)});
+                 index == 0 ? describe_cpu() : describe_cuda(static_cast<int32_t>(index) - 1));
   });
 }
 
@@ -106,10 +121,13 @@ assay_status assay_context_create(const assay_context_options* options, const as
     const auto wanted = read_struct(options, "options");
     require_argument(wanted.log_level >= 0 && wanted.log_level <= ASSAY_LOG_DEBUG, "options",
                      "has log_level ", wanted.log_level, ", expected 0 to 4");
-    check_devices(devices, n_devices);
-    auto context = std::make_shared<const Context>(wanted, read_struct(host, "host"));
-    context->log(ASSAY_LOG_DEBUG, "context", cpu_device().name, ", ", cpu_device().driver, ", ",
-                 context->backend()->info().threads, " threads");
+    const assay_device_id device = chosen_device(devices, n_devices);
+    auto context = std::make_shared<const Context>(wanted, read_struct(host, "host"), device);
+    if (context->logs(ASSAY_LOG_DEBUG)) {
+      const DeviceInfo info = context->backend()->info();
+      context->log(ASSAY_LOG_DEBUG, "context", info.name, ", ", info.driver, ", ", info.threads,
+                   " threads");
+    }
     *out = new assay_context{std::move(context)};
   });
 }

@@ -13,10 +13,11 @@ namespace assay::capi {
 
 class Context {
  public:
-  Context(const assay_context_options& options, const assay_host& host);
+  Context(const assay_context_options& options, const assay_host& host, assay_device_id device);
 
   const std::shared_ptr<Backend>& backend() const { return backend_; }
   const MemoryCount& memory() const { return *count_; }
+  assay_device_id device() const { return device_; }
   // Fails with kNotFound unless `device` is this context's.
   void require_device(assay_device_id device) const;
 
@@ -37,6 +38,7 @@ class Context {
 
   assay_host host_;
   int32_t log_level_;
+  assay_device_id device_;
   std::shared_ptr<MemoryCount> count_ = std::make_shared<MemoryCount>();
   std::shared_ptr<Backend> backend_;
   mutable std::mutex running_mutex_;

@@ -6,13 +6,13 @@ namespace {
 // A claim on the count, given back with the object.
 class Claim {
  public:
-  Claim(std::shared_ptr<MemoryCount> count, size_t bytes)
+  Claim(std::shared_ptr<MemoryCount> count, size_t bytes, Code over_limit)
       : count_(std::move(count)), bytes_(bytes) {
     uint64_t before = count_->in_use.load();
     do {
-      require(count_->limit == 0 || before + bytes <= count_->limit, Code::kOutOfHostMemory,
-              "a block of ", bytes, " bytes goes over the context's limit: ", before, " of ",
-              count_->limit, " bytes are in use");
+      require(count_->limit == 0 || before + bytes <= count_->limit, over_limit, "a block of ",
+              bytes, " bytes goes over the context's limit: ", before, " of ", count_->limit,
+              " bytes are in use");
     } while (!count_->in_use.compare_exchange_weak(before, before + bytes));
     count_->blocks.fetch_add(1);
     uint64_t peak = count_->peak.load();
@@ -33,8 +33,9 @@ class Claim {
 
 class CountedMemory : public Memory {
  public:
-  CountedMemory(Backend& backend, std::shared_ptr<MemoryCount> count, size_t bytes)
-      : claim_(std::move(count), bytes), memory_(backend.allocate(bytes)) {}
+  CountedMemory(std::shared_ptr<MemoryCount> count, size_t bytes, Code over_limit,
+                const std::function<std::unique_ptr<Memory>()>& allocate)
+      : claim_(std::move(count), bytes, over_limit), memory_(allocate()) {}
   void* data() const override { return memory_->data(); }
   size_t bytes() const override { return memory_->bytes(); }
 
@@ -46,7 +47,13 @@ class CountedMemory : public Memory {
 }  // namespace
 
 std::unique_ptr<Memory> CountedBackend::allocate(size_t bytes) {
-  return std::make_unique<CountedMemory>(*inner_, count_, bytes);
+  return std::make_unique<CountedMemory>(count_, bytes, over_limit_,
+                                         [&] { return inner_->allocate(bytes); });
+}
+
+std::unique_ptr<Memory> CountedBackend::allocate_host(size_t bytes) {
+  return std::make_unique<CountedMemory>(count_, bytes, over_limit_,
+                                         [&] { return inner_->allocate_host(bytes); });
 }
 
 }  // namespace assay::capi

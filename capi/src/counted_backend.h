@@ -15,14 +15,17 @@ struct MemoryCount {
 
 class CountedBackend : public Backend {
  public:
-  CountedBackend(std::unique_ptr<Backend> inner, std::shared_ptr<MemoryCount> count)
-      : inner_(std::move(inner)), count_(std::move(count)) {}
+  // `over_limit` is the code of the error when a block would go over the limit.
+  CountedBackend(std::unique_ptr<Backend> inner, std::shared_ptr<MemoryCount> count,
+                 Code over_limit)
+      : inner_(std::move(inner)), count_(std::move(count)), over_limit_(over_limit) {}
 
   DeviceInfo info() const override { return inner_->info(); }
+  Target target() const override { return inner_->target(); }
   bool host_accessible() const override { return inner_->host_accessible(); }
   NodePlan plan(const Graph& graph, NodeId node) override { return inner_->plan(graph, node); }
-  // Fails with kOutOfHostMemory when the block would go over the limit.
   std::unique_ptr<Memory> allocate(size_t bytes) override;
+  std::unique_ptr<Memory> allocate_host(size_t bytes) override;
   std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
                                               size_t cancellable) override {
     return inner_->make_executable(std::move(launches), cancellable);
@@ -37,6 +40,7 @@ class CountedBackend : public Backend {
  private:
   std::unique_ptr<Backend> inner_;
   std::shared_ptr<MemoryCount> count_;  // blocks may outlive the backend's owner
+  Code over_limit_;
 };
 
 }  // namespace assay::capi

@@ -23,9 +23,11 @@ class PlanningBackend : public Backend {
   std::vector<PlannedNode> take_planned() { return std::move(planned_); }
 
   DeviceInfo info() const override { return inner_->info(); }
+  Target target() const override { return inner_->target(); }
   bool host_accessible() const override { return false; }
   NodePlan plan(const Graph& graph, NodeId node) override;
   std::unique_ptr<Memory> allocate(size_t bytes) override;
+  std::unique_ptr<Memory> allocate_host(size_t bytes) override { return allocate(bytes); }
   std::unique_ptr<Executable> make_executable(std::vector<Launch>, size_t) override;
   void read(void*, const void*, size_t) override {}
   void write(void*, const void*, size_t) override {}

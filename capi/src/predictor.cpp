@@ -21,8 +21,9 @@ std::vector<OutputSpec> output_specs(const ModelState& state,
                                      const train::PredictorOptions& options) {
   train::ModelInstance described(state.model(),
                                  std::make_shared<PlanningBackend>(state.context().backend()));
-  const train::BuiltGraph built = train::build_predict_graph(
-      *state.model(), described.variables(), options.precision, 1, options.disabled_passes);
+  const train::BuiltGraph built =
+      train::build_predict_graph(*state.model(), described.variables(), options.precision, 1,
+                                 options.disabled_passes, state.context().backend()->target());
   std::vector<OutputSpec> specs;
   for (const GraphOutput& output : built.graph.outputs()) {
     const ValueType& type = built.graph.type(output.value);
@@ -121,7 +122,8 @@ SlotPlan& plan_of(assay_slot& slot, int64_t batch) {
   const auto owner = std::make_shared<ViewOwner>(ViewOwner{slot.impl, program});
   for (const Program::Slot& output : program->outputs()) {
     plan.views.emplace_back(new assay_tensor(output.type.dtype, output.type.dims, output.data,
-                                             ASSAY_TENSOR_READ_ONLY, slot.impl->access, owner));
+                                             ASSAY_TENSOR_READ_ONLY, slot.impl->access, owner,
+                                             slot.impl->predictor->context.get()));
   }
   return slot.plans.emplace_back(std::move(plan));
 }

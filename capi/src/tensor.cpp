@@ -28,6 +28,8 @@ BatchUse::BatchUse(const assay_tensor* const* tensors, size_t n, std::string_vie
   require_argument(n <= kMost, argument, "has ", n, " tensors, at most ", kMost, " are allowed");
   for (size_t i = 0; i < n; ++i) {
     require_argument(tensors[i] != nullptr, argument, "holds NULL at index ", i);
+    require_argument(tensors[i]->on_device == nullptr, argument, "[", i,
+                     "] lies in device memory; batches are taken from host memory");
     uses_[i].emplace(*tensors[i]->access, "tensor of the batch");
     host_[i] = {tensors[i]->dtype, tensors[i]->dims, tensors[i]->data};
   }
@@ -48,10 +50,13 @@ assay_status assay_tensor_new(const assay_context* c, assay_device_id device, as
   return guard(err, [&] {
     cleared(out);
     const auto& context = not_null(c, "c").impl;
-    context->require_device(device);
+    // Host tensors are there on every device, for batches; device tensors are views only.
+    require(device.kind == ASSAY_DEVICE_CPU && device.index == 0, Code::kNotFound, "device {kind ",
+            device.kind, ", index ", device.index, "}: tensors are made in host memory, {",
+            int32_t{ASSAY_DEVICE_CPU}, ", 0}");
     const Dims dims = checked_dims(shape, ndim, dtype);
     auto tensor = std::make_unique<assay_tensor>(static_cast<DType>(dtype), dims, context);
-    tensor->memory = context->backend()->allocate(tensor->bytes());
+    tensor->memory = context->backend()->allocate_host(tensor->bytes());
     tensor->data = tensor->memory->data();
     *out = tensor.release();
   });
@@ -85,10 +90,12 @@ assay_status assay_tensor_get_info(const assay_tensor* t, assay_tensor_info* out
     write_struct(out, "out",
                  assay_tensor_info{.dtype = static_cast<assay_dtype>(tensor.dtype),
                                    .ndim = tensor.dims.rank(),
-                                   .device = {ASSAY_DEVICE_CPU, 0},
+                                   .device = tensor.on_device == nullptr
+                                                 ? assay_device_id{ASSAY_DEVICE_CPU, 0}
+                                                 : tensor.on_device->device(),
                                    .shape = tensor.dims.span().data(),
                                    .bytes = tensor.bytes(),
-                                   .data = tensor.data,
+                                   .data = tensor.on_device == nullptr ? tensor.data : nullptr,
                                    .flags = tensor.flags});
   });
 }
@@ -108,7 +115,12 @@ assay_status assay_tensor_read(const assay_tensor* t, void* dst, size_t bytes, a
     const assay_tensor& tensor = not_null(t, "t");
     check_copy(tensor, dst, bytes, "dst");
     const SharedUse use(*tensor.access, "tensor");
-    if (bytes > 0) std::memcpy(dst, tensor.data, bytes);
+    if (bytes == 0) return;
+    if (tensor.on_device != nullptr) {
+      tensor.on_device->backend()->read(dst, tensor.data, bytes);
+    } else {
+      std::memcpy(dst, tensor.data, bytes);
+    }
   });
 }
 
@@ -118,7 +130,12 @@ assay_status assay_tensor_write(assay_tensor* t, const void* src, size_t bytes, 
     require_argument((tensor.flags & ASSAY_TENSOR_READ_ONLY) == 0, "t", "is read-only");
     check_copy(tensor, src, bytes, "src");
     const ExclusiveUse use(*tensor.access, "tensor");
-    if (bytes > 0) std::memcpy(tensor.data, src, bytes);
+    if (bytes == 0) return;
+    if (tensor.on_device != nullptr) {
+      tensor.on_device->backend()->write(tensor.data, src, bytes);
+    } else {
+      std::memcpy(tensor.data, src, bytes);
+    }
   });
 }
 

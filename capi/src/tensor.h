@@ -9,19 +9,23 @@
 
 #include "assay/assay.h"
 #include "capi/src/access.h"
+#include "capi/src/context.h"
 #include "sdk/train/trainer.h"
 
 struct assay_tensor {
   assay_tensor(assay::DType type, const assay::Dims& shape, std::shared_ptr<const void> owner)
       : dtype(type), dims(shape), keep_alive(std::move(owner)) {}
-  // A view of storage that `owner` keeps alive and `guard` watches.
+  // A view of storage that `owner` keeps alive and `guard` watches; of memory of `device`, or of
+  // the host if that is null.
   assay_tensor(assay::DType type, const assay::Dims& shape, void* elements, uint32_t view_flags,
-               assay::capi::Access& guard, std::shared_ptr<const void> owner)
+               assay::capi::Access& guard, std::shared_ptr<const void> owner,
+               const assay::capi::Context* device = nullptr)
       : dtype(type),
         dims(shape),
         data(elements),
         flags(view_flags | ASSAY_TENSOR_VIEW),
         access(&guard),
+        on_device(device == nullptr || device->backend()->host_accessible() ? nullptr : device),
         keep_alive(std::move(owner)) {}
   ~assay_tensor();
 
@@ -35,8 +39,9 @@ struct assay_tensor {
   uint32_t flags = 0;
   assay::capi::Access own_access;
   assay::capi::Access* access = &own_access;
-  std::shared_ptr<const void> keep_alive;  // context, model, slot or loader
-  std::unique_ptr<assay::Memory> memory;   // of assay_tensor_new
+  const assay::capi::Context* on_device = nullptr;  // of the memory, unless the host may read it
+  std::shared_ptr<const void> keep_alive;           // context, model, slot or loader
+  std::unique_ptr<assay::Memory> memory;            // of assay_tensor_new
   void (*release)(uintptr_t user) = nullptr;
   uintptr_t user = 0;
 };

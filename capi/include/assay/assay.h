@@ -229,7 +229,7 @@ typedef struct assay_device_info {
   /* Empty if contexts can be made on it, else why not, in words; static. */
   assay_str unavailable_reason;
   uint64_t mem_total; /* bytes */
-  uint64_t mem_free;  /* bytes, now */
+  uint64_t mem_free;  /* bytes, now; 0: not known (CUDA devices before a context uses them) */
   int32_t n_threads;  /* CPU: threads a context uses unless told otherwise */
   int32_t reserved;
 } assay_device_info;
@@ -279,7 +279,7 @@ typedef struct assay_context_options {
   int32_t n_threads;
   int32_t log_level; /* least important level handed to the log; 0: ASSAY_LOG_WARNING */
   /* Bytes of all models, trainers, predictors and tensors; 0: no limit. Beyond it calls fail with
-   * ASSAY_E_OOM_HOST. */
+   * ASSAY_E_OOM_HOST, on a CUDA device with ASSAY_E_OOM_DEVICE. */
   uint64_t mem_limit;
 } assay_context_options;
 
