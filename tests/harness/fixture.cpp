@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -13,9 +14,18 @@
 
 namespace assay::test {
 
+namespace {
+
+// Where the tests were built, unless they have been carried elsewhere (tools/gpu_check.sh).
+std::string source_folder() {
+  const char* const moved = std::getenv("ASSAY_SOURCE_DIR");
+  return moved != nullptr ? moved : ASSAY_SOURCE_DIR;
+}
+
+}  // namespace
+
 Fixture::Fixture(const std::string& name) {
-  const std::string path =
-      std::string(ASSAY_SOURCE_DIR) + "/tests/fixtures/" + name + ".safetensors";
+  const std::string path = source_folder() + "/tests/fixtures/" + name + ".safetensors";
   std::ifstream file(path, std::ios::binary);
   if (!file) throw std::runtime_error("no fixture " + path);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};

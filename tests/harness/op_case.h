@@ -11,9 +11,10 @@
 //   gradients   what append_backward gives for the inputs listed, on the backend, against central
 //               differences of the reference in f64
 //
-// Tolerance, once for all ops. u is the unit round-off (f32 2^-24, bf16 2^-8), n the number of
-// terms added up per element, m = max(|expected|, rms of the expected tensor, Accuracy::magnitude):
-//   |got - expected| <= u_out * |expected|              the result is rounded once
+// Tolerance, once for all ops. u is the unit round-off (f32 2^-24, bf16 2^-8, f16 2^-11), n the
+// number of terms added up per element, m = max(|expected|, rms of the expected tensor,
+// Accuracy::magnitude):
+//   |got - expected| <= u_out * |expected|              the result is rounded once (f16: 2^-25 at least)
 //                     + 4 * 2^-24 * (sqrt(n) + ulps) * m   f32 arithmetic
 //                     + roundings * u_data * m             tensors rounded to the data type between
 // A recursive f32 sum of n random terms has a standard error of about 0.4 * 2^-24 * sqrt(n) * rms
@@ -71,6 +72,7 @@ struct OpCase {
   std::vector<Argument> inputs;
   Accuracy accuracy = {};
   std::vector<int> gradients = {};  // inputs whose gradient is checked (through output 0)
+  // To these both f16 is added where the backend has it.
   std::vector<DType> dtypes = {DType::kF32, DType::kBf16};
   bool thread_invariant = true;  // off for library kernels that split work by thread
 };

@@ -4,8 +4,9 @@
 #include <cstring>
 #include <memory>
 
-#include "sdk/backend/cpu/device.h"
 #include "sdk/base/bfloat16.h"
+#include "sdk/base/float16.h"
+#include "tests/harness/backend_under_test.h"
 
 namespace assay::test {
 namespace {
@@ -17,8 +18,8 @@ constexpr auto kPoison = std::byte{0xFF};  // a NaN in every float type, -1 in e
 template <class T>
 void put(Bytes& bytes, size_t i, double value) {
   T element{};
-  if constexpr (std::is_same_v<T, Bfloat16>) {
-    element = Bfloat16(static_cast<float>(value));
+  if constexpr (std::is_same_v<T, Bfloat16> || std::is_same_v<T, Float16>) {
+    element = T(static_cast<float>(value));
   } else {
     element = static_cast<T>(value);
   }
@@ -29,7 +30,7 @@ template <class T>
 double get(const Bytes& bytes, size_t i) {
   T element{};
   std::memcpy(&element, bytes.data() + i * sizeof(T), sizeof(T));
-  if constexpr (std::is_same_v<T, Bfloat16>) {
+  if constexpr (std::is_same_v<T, Bfloat16> || std::is_same_v<T, Float16>) {
     return static_cast<float>(element);
   } else {
     return static_cast<double>(element);
@@ -52,7 +53,7 @@ auto dispatch(DType dtype, const Body& body) {
     case DType::kU8:
       return body(uint8_t{});
     case DType::kF16:
-      break;
+      return body(Float16{});
   }
   fail(Code::kUnsupported, cat("the test harness does not convert ", dtype));
 }
@@ -61,23 +62,34 @@ auto dispatch(DType dtype, const Body& body) {
 class GuardedBuffer {
  public:
   GuardedBuffer(Backend& backend, const ValueType& type, size_t misalign_elems)
-      : bytes_(type.bytes()),
+      : backend_(backend),
+        bytes_(type.bytes()),
         lead_(misalign_elems * dtype_size(type.dtype)),
-        memory_(backend.allocate(lead_ + bytes_ + 2 * kGuardBytes)) {
-    std::fill_n(base(), lead_ + bytes_ + 2 * kGuardBytes, kGuard);
+        memory_(backend.allocate(whole())) {
+    const Bytes guard(whole(), kGuard);
+    backend.write(base(), guard.data(), guard.size());
   }
   std::byte* data() const { return base() + lead_ + kGuardBytes; }
-  void poison() const { std::fill_n(data(), bytes_, kPoison); }
-  void write(const Bytes& bytes) const { std::copy(bytes.begin(), bytes.end(), data()); }
-  Bytes read() const { return {data(), data() + bytes_}; }
+  void poison() const { write(Bytes(bytes_, kPoison)); }
+  void write(const Bytes& bytes) const { backend_.write(data(), bytes.data(), bytes.size()); }
+  Bytes read() const {
+    Bytes bytes(bytes_);
+    backend_.read(bytes.data(), data(), bytes.size());
+    return bytes;
+  }
   bool guards_intact() const {
+    Bytes all(whole());
+    backend_.read(all.data(), base(), all.size());
     const auto is_guard = [](std::byte b) { return b == kGuard; };
-    return std::all_of(base(), data(), is_guard) &&
-           std::all_of(data() + bytes_, data() + bytes_ + kGuardBytes, is_guard);
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(lead_ + kGuardBytes);
+    return std::all_of(all.begin(), begin, is_guard) &&
+           std::all_of(begin + static_cast<std::ptrdiff_t>(bytes_), all.end(), is_guard);
   }
 
  private:
   std::byte* base() const { return static_cast<std::byte*>(memory_->data()); }
+  size_t whole() const { return lead_ + bytes_ + 2 * kGuardBytes; }
+  Backend& backend_;
   size_t bytes_, lead_;
   std::unique_ptr<Memory> memory_;
 };
@@ -108,7 +120,7 @@ class Runner {
       : graph_(graph),
         feeds_(feeds),
         options_(options),
-        backend_(cpu::make_backend({.threads = options.threads})),
+        backend_(make_backend_under_test(options.threads)),
         buffers_(graph.values().size()),
         overwritten_(graph.values().size()) {
     for (const Feed& feed : feeds) own_buffer(feed.value);

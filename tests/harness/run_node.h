@@ -1,7 +1,7 @@
-// Runs small graphs on the CPU backend the way the runtime would, but with every tensor in memory
-// of its own between guard bytes, and with poisoned outputs and scratch: a kernel that writes
-// outside its tensors, changes an input, leaves an output unwritten or trusts its scratch is caught
-// here.
+// Runs small graphs on the backend under test the way the runtime would, but with every tensor in
+// memory of its own between guard bytes, and with poisoned outputs and scratch: a kernel that
+// writes outside its tensors, changes an input, leaves an output unwritten or trusts its scratch is
+// caught here.
 #pragma once
 
 #include <cstddef>

@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "models/models.h"
-#include "sdk/backend/cpu/device.h"
 #include "sdk/base/proto_json.h"
 #include "sdk/train/predictor.h"
 #include "sdk/train/trainer.h"
+#include "tests/harness/backend_under_test.h"
 #include "tests/harness/fixture.h"
 
 namespace assay::train {
@@ -47,13 +47,13 @@ HostTensor host(const FixtureTensor& tensor) {
                             : HostTensor{DType::kF32, tensor.dims, tensor.f32.data()};
 }
 
-// A model on the CPU holding the weights and statistics of a fixture.
+// A model on the backend under test holding the weights and statistics of a fixture.
 struct Loaded {
   Loaded(const std::string& architecture, const std::string& config, const Fixture& fixture,
          int threads = 2)
       : instance(std::make_shared<ModelInstance>(
             std::shared_ptr<nn::Model>(models::create_model(architecture, config)),
-            std::shared_ptr<Backend>(cpu::make_backend({.threads = threads})))) {
+            std::shared_ptr<Backend>(test::make_backend_under_test(threads)))) {
     for (const auto& [name, tensor] : fixture.with_prefix("initial.")) {
       const Role role = instance->variables().find(name)->role;
       const SegmentTensor target = instance->segments().tensor(name, role);

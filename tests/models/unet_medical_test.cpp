@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "models/models.h"
-#include "sdk/backend/cpu/device.h"
 #include "sdk/base/proto_json.h"
 #include "sdk/graph/text.h"
 #include "sdk/train/predictor.h"
 #include "sdk/train/trainer.h"
+#include "tests/harness/backend_under_test.h"
 #include "tests/harness/fixture.h"
 
 namespace assay::train {
@@ -112,12 +112,12 @@ TEST(UnetMedical, RefusesSizesThatDoNotFit) {
   EXPECT_THAT(refusal(R"({"dropout": 1})"), testing::HasSubstr("dropout"));
 }
 
-// A model on the CPU holding the weights of the fixture.
+// A model on the backend under test holding the weights of the fixture.
 struct Loaded {
   explicit Loaded(const std::string& config = kSmall)
       : instance(std::make_shared<ModelInstance>(
             std::shared_ptr<nn::Model>(models::create_model("unet_medical", config)),
-            std::shared_ptr<Backend>(cpu::make_backend({.threads = 2})))) {
+            std::shared_ptr<Backend>(test::make_backend_under_test(2)))) {
     for (const auto& [name, tensor] : fixture.with_prefix("initial.")) {
       const SegmentTensor target = instance->segments().tensor(name, Role::kValue);
       EXPECT_EQ(target.variable->dims, tensor->dims) << name;

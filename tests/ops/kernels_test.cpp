@@ -1,4 +1,4 @@
-// The choice of an instruction set.
+// Which kernels the CPU backend takes.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -22,6 +22,12 @@ TEST(Kernels, UseWhatTheProcessorHasOrTheEnvironmentAllows) {
   if (wanted != nullptr && (std::string(wanted) == "baseline" || expected == "avx512"))
     expected = wanted;
   EXPECT_EQ(add_kernel(), "own:add:" + expected);
+}
+
+TEST(Kernels, OfConvolutionsAreOneDnns) {
+  const RunResult result =
+      run_node(Conv2d{}, {{{1, 1, 1, 1}, {2}}, {{1, 1, 1, 1}, {3}}}, {DType::kF32, DType::kF32});
+  EXPECT_EQ(result.kernels[0].substr(0, 5), "dnnl:") << result.kernels[0];
 }
 
 }  // namespace

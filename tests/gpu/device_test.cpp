@@ -1,0 +1,115 @@
+// What only a device can show: memory, errors that break it, cancelling.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sdk/backend/cuda/loader.h"
+#include "sdk/base/error.h"
+
+namespace assay::cuda {
+namespace {
+
+using testing::HasSubstr;
+
+template <class Body>
+Error error_of(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error";
+  return Error(Code::kOk, "");
+}
+
+TEST(Device, MemoryStartsAsZeroAndKeepsWhatIsWritten) {
+  const auto backend = make_backend({});
+  for (const size_t bytes : {size_t{1}, size_t{256}, size_t{257}, size_t{1} << 20}) {
+    const auto memory = backend->allocate(bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->data()) % 64, 0u);
+    std::vector<std::byte> got(bytes, std::byte{1});
+    backend->read(got.data(), memory->data(), bytes);
+    EXPECT_TRUE(got == std::vector<std::byte>(bytes));
+    const std::vector<std::byte> written(bytes, std::byte{7});
+    backend->write(memory->data(), written.data(), bytes);
+    backend->read(got.data(), memory->data(), bytes);
+    EXPECT_TRUE(got == written);
+  }
+}
+
+// More small writes than there are slots, without a read between them.
+TEST(Device, ManySmallWritesArriveInOrder) {
+  const auto backend = make_backend({});
+  const auto memory = backend->allocate(1000 * sizeof(int));
+  for (int i = 0; i < 1000; ++i) {
+    backend->write(static_cast<int*>(memory->data()) + i, &i, sizeof i);
+  }
+  std::vector<int> got(1000);
+  backend->read(got.data(), memory->data(), got.size() * sizeof(int));
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(got[i], i);
+}
+
+TEST(Device, SaysHowMuchMemoryWasAskedFor) {
+  const auto backend = make_backend({});
+  const size_t too_much = size_t{1} << 50;
+  const Error error = error_of([&] { backend->allocate(too_much); });
+  EXPECT_EQ(error.code(), Code::kOutOfDeviceMemory);
+  EXPECT_THAT(error.what(), HasSubstr(std::to_string(too_much)));
+  EXPECT_EQ(error.detail().domain, Domain::kCuda);
+  EXPECT_NE(error.detail().native_code, 0);
+  EXPECT_NE(backend->allocate(1024), nullptr);  // the device is as before
+}
+
+// A kernel that reads an address that does not exist: the context is lost, the process lives, and a
+// new context works.
+TEST(Device, AnIllegalAccessPoisonsTheContextOnly) {
+  Graph graph;
+  const ValueId x = graph.emit1(Input{"x", DType::kF32, {1024}}, {});
+  const ValueId y = graph.emit1(Activation{}, {x});
+  {
+    const auto backend = make_backend({});
+    const NodePlan plan = backend->plan(graph, graph.value(y).producer);
+    const auto good = backend->allocate(4096);
+    void* const bad = reinterpret_cast<void*>(uintptr_t{0x1000});
+    void* const inputs[] = {bad};
+    void* const outputs[] = {good->data()};
+    const auto program =
+        backend->make_executable({plan.bind({.inputs = inputs, .outputs = outputs})}, 1);
+    float value = 0;
+    const Error first = error_of([&] {
+      program->run(nullptr);
+      backend->read(&value, good->data(), sizeof value);
+    });
+    EXPECT_EQ(first.code(), Code::kDevice);
+    EXPECT_EQ(first.detail().domain, Domain::kCuda);
+    const Error later = error_of([&] { backend->read(&value, good->data(), sizeof value); });
+    EXPECT_EQ(later.code(), Code::kPoisoned);
+  }
+  const auto fresh = make_backend({});
+  const auto memory = fresh->allocate(16);
+  int value = 5;
+  fresh->write(memory->data(), &value, sizeof value);
+  value = 0;
+  fresh->read(&value, memory->data(), sizeof value);
+  EXPECT_EQ(value, 5);
+}
+
+TEST(Device, CancellingStopsBeforeTheFirstLaunch) {
+  const auto backend = make_backend({});
+  Graph graph;
+  const ValueId x = graph.emit1(Input{"x", DType::kF32, {16}}, {});
+  const ValueId y = graph.emit1(Activation{}, {x});
+  const NodePlan plan = backend->plan(graph, graph.value(y).producer);
+  const auto in = backend->allocate(64), out = backend->allocate(64);
+  void* const inputs[] = {in->data()};
+  void* const outputs[] = {out->data()};
+  const auto program =
+      backend->make_executable({plan.bind({.inputs = inputs, .outputs = outputs})}, 1);
+  std::atomic<bool> cancel{true};
+  for (int run = 0; run < 3; ++run) {  // launch by launch, captured, replayed
+    EXPECT_EQ(error_of([&] { program->run(&cancel); }).code(), Code::kCancelled);
+    program->run(nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace assay::cuda

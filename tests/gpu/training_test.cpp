@@ -1,0 +1,171 @@
+// Training on the backend under test beside the CPU backend: outputs, gradients and ten steps in
+// every precision, equal bits on repetition, and resuming.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sdk/backend/cpu/device.h"
+#include "sdk/train/predictor.h"
+#include "tests/harness/backend_under_test.h"
+#include "tests/harness/fixture.h"
+#include "tests/train/training_setup.h"
+
+namespace assay::train::test {
+namespace {
+
+using assay::test::make_backend_under_test;
+using assay::test::relative_error;
+
+std::shared_ptr<ModelInstance> instance_on(std::unique_ptr<Backend> backend,
+                                           const std::string& model = kSmallCnn) {
+  return std::make_shared<ModelInstance>(
+      std::shared_ptr<nn::Model>(models::create_model("cnn", model)),
+      std::shared_ptr<Backend>(std::move(backend)));
+}
+std::shared_ptr<ModelInstance> instance_under_test() {
+  return instance_on(make_backend_under_test(1));
+}
+std::shared_ptr<ModelInstance> instance_on_cpu() {
+  return instance_on(cpu::make_backend({.threads = 1}));
+}
+
+TrainerConfig config_for(const std::string& precision) {
+  TrainerConfig config = config_of(kSgd);
+  config.set_precision(precision);
+  return config;
+}
+
+std::vector<float> floats_of(const ModelInstance& instance, const SegmentTensor& tensor) {
+  std::vector<float> values(tensor.bytes() / sizeof(float));
+  instance.backend()->read(values.data(), tensor.data, tensor.bytes());
+  return values;
+}
+
+std::vector<std::byte> all_bytes(const ModelInstance& instance) {
+  std::vector<std::byte> all;
+  for (const SegmentTensor& tensor : instance.segments().all()) {
+    if (tensor.role == Role::kGradient) continue;
+    const size_t begin = all.size();
+    all.resize(begin + tensor.bytes());
+    instance.backend()->read(all.data() + begin, tensor.data, tensor.bytes());
+  }
+  return all;
+}
+
+// Bounds: fractions of a tensor's largest element after one backward, and of the loss after ten
+// steps. fp32 differs by the order of sums; tf32 rounds operands to 2^-11, f16 tensors to 2^-11,
+// bf16 to 2^-8, a few roundings deep in this network of four layers.
+struct Mode {
+  std::string precision, reference;  // of the CPU's trainer
+  double gradients, loss;
+};
+std::ostream& operator<<(std::ostream& out, const Mode& mode) { return out << mode.precision; }
+
+class BesideTheCpu : public testing::TestWithParam<Mode> {};
+
+TEST_P(BesideTheCpu, GradientsOfOneStep) {
+  const Mode& mode = GetParam();
+  Trainer ours(instance_under_test(), config_for(mode.precision));
+  Trainer reference(instance_on_cpu(), config_for(mode.reference));
+  const double scale = ours.loss_scale() / reference.loss_scale();
+  const StepInfo a = ours.backward(Batch(0).tensors()), b = reference.backward(Batch(0).tensors());
+  EXPECT_NEAR(a.loss, b.loss, mode.gradients * b.loss);
+  for (const SegmentTensor& tensor : ours.instance().segments().all()) {
+    if (tensor.role != Role::kGradient) continue;
+    std::vector<float> got = floats_of(ours.instance(), tensor);
+    for (float& value : got) value = static_cast<float>(value / scale);
+    const SegmentTensor other =
+        reference.instance().segments().tensor(tensor.variable->name, Role::kGradient);
+    EXPECT_LT(relative_error(got, floats_of(reference.instance(), other)), mode.gradients)
+        << tensor.variable->name;
+  }
+}
+
+TEST_P(BesideTheCpu, TenSteps) {
+  const Mode& mode = GetParam();
+  Trainer ours(instance_under_test(), config_for(mode.precision));
+  Trainer reference(instance_on_cpu(), config_for(mode.reference));
+  for (uint64_t i = 0; i < 10; ++i) {
+    const StepInfo a = ours.step(Batch(i).tensors()), b = reference.step(Batch(i).tensors());
+    EXPECT_NEAR(a.loss, b.loss, mode.loss * b.loss) << "step " << i;
+    EXPECT_FALSE(a.skipped);
+  }
+  const EvalSums a = ours.eval(Batch(99).tensors()), b = reference.eval(Batch(99).tensors());
+  EXPECT_NEAR(a.loss, b.loss, mode.loss * b.loss);
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, BesideTheCpu,
+                         testing::Values(Mode{"fp32", "fp32", 1e-5, 1e-4},
+                                         Mode{"tf32", "fp32", 5e-3, 5e-3},
+                                         Mode{"amp-fp16", "fp32", 1e-2, 1e-2},
+                                         Mode{"amp-bf16", "amp-bf16", 3e-2, 3e-2}),
+                         [](const auto& param) {
+                           std::string name = param.param.precision;
+                           for (char& c : name)
+                             c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name;
+                         });
+
+// Ten steps: run launch by launch, captured, and replayed; the same bits every time.
+TEST(Repeated, TrainingGivesTheSameBits) {
+  for (const char* precision : {"fp32", "amp-fp16"}) {
+    Trainer first(instance_under_test(), config_for(precision));
+    Trainer second(instance_under_test(), config_for(precision));
+    for (uint64_t i = 0; i < 10; ++i) {
+      EXPECT_EQ(first.step(Batch(i).tensors()).loss, second.step(Batch(i).tensors()).loss);
+    }
+    EXPECT_TRUE(all_bytes(first.instance()) == all_bytes(second.instance())) << precision;
+  }
+}
+
+// The same step whole, and cut into backward and apply.
+TEST(Repeated, StepIsBackwardThenApply) {
+  Trainer whole(instance_under_test(), config_for("fp32"));
+  Trainer halves(instance_under_test(), config_for("fp32"));
+  for (uint64_t i = 0; i < 3; ++i) {
+    whole.step(Batch(i).tensors());
+    halves.backward(Batch(i).tensors());
+    halves.apply();
+  }
+  EXPECT_TRUE(all_bytes(whole.instance()) == all_bytes(halves.instance()));
+}
+
+TEST(LossScale, AnOverflowSkipsTheStepAndIsReported) {
+  TrainerConfig config = config_for("amp-fp16");
+  config.mutable_loss_scale()->set_mode("dynamic");
+  config.mutable_loss_scale()->set_initial(1e30);  // every gradient is infinite in f16
+  Trainer trainer(instance_under_test(), config);
+  trainer.eval(Batch(5).tensors());
+  const auto weights = [&] {
+    return floats_of(trainer.instance(), trainer.instance().segments().all().front());
+  };
+  const std::vector<float> before = weights();
+  const StepInfo info = trainer.step(Batch(0).tensors());
+  EXPECT_TRUE(info.skipped);
+  EXPECT_FALSE(info.updated);
+  EXPECT_EQ(weights(), before);
+  EXPECT_LT(trainer.loss_scale(), 1e30);
+}
+
+TEST(Predictions, AreThoseOfTheCpu) {
+  const auto ours = instance_under_test(), reference = instance_on_cpu();
+  ours->initialize_once(7);
+  reference->initialize_once(7);
+  const Predictor a(*ours, {}), b(*reference, {});
+  PredictorSlot slot_a(a), slot_b(b);
+  const Batch batch(1);
+  const HostTensor images{DType::kF32, {kBatch, 12, 12, 1}, batch.images.data()};
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    std::vector<float> got(kBatch * 10), expected(kBatch * 10);
+    Program& program = slot_a.run({&images, 1});
+    ours->backend()->read(got.data(), program.output("logits").data, got.size() * sizeof(float));
+    Program& other = slot_b.run({&images, 1});
+    reference->backend()->read(expected.data(), other.output("logits").data,
+                               expected.size() * sizeof(float));
+    EXPECT_LT(relative_error(got, expected), 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace assay::train::test

@@ -1,0 +1,18 @@
+// The backend that a test program examines: which one is decided when it is linked. The same tests
+// run on every backend.
+#pragma once
+
+#include <memory>
+
+#include "sdk/backend/backend.h"
+
+namespace assay::test {
+
+// `threads` where the backend has any.
+std::unique_ptr<Backend> make_backend_under_test(int threads);
+
+// Whether results may depend on alignment because a vendor's library wants its operands on the
+// 64-byte boundaries that the runtime gives them.
+bool libraries_need_alignment();
+
+}  // namespace assay::test
