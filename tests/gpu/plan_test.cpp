@@ -52,7 +52,7 @@ TEST_P(H200Plan, StepAndPrediction) {
   const std::string name = cat(c.architecture, ".", c.precision);
   compare_with_golden(name + ".step", trainer.step_program());
   const Predictor predictor(*instance, {.precision = parse_precision(c.precision)});
-  compare_with_golden(name + ".predict", PredictorSlot(predictor).prepare(8));
+  compare_with_golden(name + ".predict", *PredictorSlot(predictor).prepare(8));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, H200Plan,
