@@ -1,6 +1,7 @@
 #include "sdk/train/checkpoint/checkpoint.h"
 
 #include <chrono>
+#include <filesystem>
 
 #include "capi/src/abi.h"
 #include "capi/src/report.h"
@@ -168,6 +169,9 @@ assay_status assay_checkpoint_convert(assay_str from, assay_str to, assay_str fo
     if (out != nullptr) *out = nullptr;
     const std::string source = checked_path(from, "from");
     const std::string target = checked_path(to, "to");
+    std::error_code absent;
+    expect(!std::filesystem::equivalent(source, target, absent), {"", "to"}, '"' + target + '"',
+           "another file than `from`");
     const std::string_view wanted = to_text(format, "format");
     const weights::NameMap map = weights::parse_name_map(to_text(map_json, "map_json"));
     expect(kind == 0 || kind == ASSAY_KIND_VALUE || kind == ASSAY_KIND_EMA, {"", "kind"}, kind,

@@ -80,6 +80,11 @@ TEST_F(CheckpointTest, Operations) {
                 nullptr)
         .status;
   };
+  EXPECT_EQ(call(assay_checkpoint_convert, text(path), text(path), text("safetensors"), text(""), 0,
+                 nullptr)
+                .status,
+            ASSAY_E_INVALID);  // onto itself
+  EXPECT_TRUE(at(report(assay_checkpoint_verify, text(path)), "ok").bool_value());
   EXPECT_EQ(fail_convert("onnx", 0), ASSAY_E_INVALID);
   EXPECT_EQ(fail_convert("safetensors", ASSAY_KIND_GRADIENT), ASSAY_E_INVALID);
   EXPECT_EQ(fail_convert("safetensors", ASSAY_KIND_EMA), ASSAY_E_NOT_FOUND);

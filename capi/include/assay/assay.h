@@ -870,6 +870,7 @@ ASSAY_API assay_status assay_checkpoint_diff(assay_str a, assay_str b, assay_rep
                                              assay_error **err);
 
 /* Converts between checkpoints and safetensors. The target appears whole or not at all.
+ *   to        another file than `from`; one that is there is replaced
  *   format    of the target: "safetensors" (from a checkpoint) or "checkpoint" (from
  *             safetensors: weights and statistics)
  *   map_json  as for assay_model_load_weights
