@@ -6,26 +6,13 @@
 
 #include "sdk/base/crc32c.h"
 #include "sdk/base/error.h"
+#include "sdk/base/little_endian.h"
 
 namespace assay::data {
 namespace {
 
 // One system call per this many bytes, on both sides.
 constexpr size_t kBufferBytes = size_t{1} << 18;
-
-template <class T>
-T load_little_endian(const char* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof value);  // crc32c.cpp asserts a little-endian machine
-  return value;
-}
-
-template <class T>
-void append_little_endian(std::string& out, T value) {
-  char bytes[sizeof value];
-  std::memcpy(bytes, &value, sizeof value);
-  out.append(bytes, sizeof value);
-}
 
 [[noreturn]] void fail_record(const std::string& path, int64_t index, uint64_t offset,
                               std::string_view problem) {

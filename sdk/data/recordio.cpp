@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "sdk/base/error.h"
+#include "sdk/base/little_endian.h"
 
 namespace assay::data {
 namespace {
@@ -14,25 +15,11 @@ constexpr uint64_t kPartHeaderBytes = 8, kImageHeaderBytes = 24;
 // Continuation flags: the upper three bits of a part's second word.
 enum Part : uint32_t { kWhole = 0, kFirst = 1, kMiddle = 2, kLast = 3 };
 
-template <class T>
-T load(const char* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof value);  // crc32c.cpp asserts a little-endian machine
-  return value;
-}
-
-template <class T>
-void append(std::string& out, T value) {
-  char bytes[sizeof value];
-  std::memcpy(bytes, &value, sizeof value);
-  out.append(bytes, sizeof value);
-}
-
 uint64_t padded(uint64_t bytes) { return (bytes + 3) / 4 * 4; }
 
 void append_part(Part part, std::string_view bytes, std::string& out) {
-  append(out, kRecordIoMagic);
-  append(out, static_cast<uint32_t>(part << 29 | bytes.size()));
+  append_little_endian(out, kRecordIoMagic);
+  append_little_endian(out, static_cast<uint32_t>(part << 29 | bytes.size()));
   out += bytes;
   out.append(padded(bytes.size()) - bytes.size(), '\0');
 }
@@ -51,9 +38,9 @@ struct PartHeader {
 // The header of a part of which `space` bytes lie in the file, after its checks.
 PartHeader checked_header(const char* header, bool first, const std::string& path, int64_t index,
                           uint64_t offset, uint64_t space) {
-  if (load<uint32_t>(header) != kRecordIoMagic)
+  if (load_little_endian<uint32_t>(header) != kRecordIoMagic)
     fail_part(path, index, offset, "no marker is there");
-  const auto word = load<uint32_t>(header + 4);
+  const auto word = load_little_endian<uint32_t>(header + 4);
   const PartHeader part{word >> 29, word & kMaxRecordIoBytes};
   const bool in_order = first ? part.part == kWhole || part.part == kFirst
                               : part.part == kMiddle || part.part == kLast;
@@ -183,7 +170,7 @@ void RecordIoFile::read(int64_t index, std::string& payload) const {
     const PartHeader part =
         checked_header(bytes.data() + at, first, path(), index, begin + at, framed - at);
     // A cut stands for a marker that the payload contained.
-    if (!first) append(payload, kRecordIoMagic);
+    if (!first) append_little_endian(payload, kRecordIoMagic);
     payload.append(bytes, at + kPartHeaderBytes, part.length);
     at += kPartHeaderBytes + padded(part.length);
     more = !ends_record(part);
@@ -194,14 +181,15 @@ void RecordIoFile::read(int64_t index, std::string& payload) const {
 RecordIoImage parse_recordio_image(std::string_view payload) {
   require(payload.size() >= kImageHeaderBytes, Code::kFormat, "a record of ", payload.size(),
           " bytes is too short for the header of an image");
-  const auto extra = load<uint32_t>(payload.data());
+  const auto extra = load_little_endian<uint32_t>(payload.data());
   require(extra <= (payload.size() - kImageHeaderBytes) / sizeof(float), Code::kFormat,
           "the header of an image states ", extra, " labels, more than the record holds");
   RecordIoImage image;
-  image.id = load<uint64_t>(payload.data() + 8);
-  if (extra == 0) image.labels = {load<float>(payload.data() + 4)};
+  image.id = load_little_endian<uint64_t>(payload.data() + 8);
+  if (extra == 0) image.labels = {load_little_endian<float>(payload.data() + 4)};
   for (uint32_t i = 0; i < extra; ++i) {
-    image.labels.push_back(load<float>(payload.data() + kImageHeaderBytes + i * sizeof(float)));
+    image.labels.push_back(
+        load_little_endian<float>(payload.data() + kImageHeaderBytes + i * sizeof(float)));
   }
   image.file = payload.substr(kImageHeaderBytes + extra * sizeof(float));
   return image;
@@ -209,10 +197,10 @@ RecordIoImage parse_recordio_image(std::string_view payload) {
 
 void pack_recordio_image(uint64_t id, float label, std::string_view file, std::string& payload) {
   payload.clear();
-  append(payload, uint32_t{0});  // one label, here
-  append(payload, label);
-  append(payload, id);
-  append(payload, uint64_t{0});
+  append_little_endian(payload, uint32_t{0});  // one label, here
+  append_little_endian(payload, label);
+  append_little_endian(payload, id);
+  append_little_endian(payload, uint64_t{0});
   payload += file;
 }
 
