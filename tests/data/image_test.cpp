@@ -9,12 +9,15 @@
 
 #include "sdk/data/augment/image_transform.h"
 #include "sdk/data/example.h"
+#include "tests/data/run_transform.h"
 #include "tests/data/support.h"
 
 namespace assay::data {
 namespace {
 
 using test::error_of;
+using test::run;
+using test::Sample;
 using testing::ElementsAre;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
@@ -150,24 +153,6 @@ std::string image_record(const Pixels& pixels, int height, int width, int channe
   std::string payload;
   serialize_example(example, payload);
   return payload;
-}
-
-struct Sample {
-  std::vector<float> image;
-  int32_t label = -7;
-};
-
-Sample run(const Transform& transform, const std::string& record, uint64_t sample = 0) {
-  const auto maker = transform.make_worker();
-  Sample result;
-  result.image.resize(static_cast<size_t>(transform.arrays[0].dims.numel()));
-  std::string prepared;
-  maker->prepare(record, prepared);
-  std::byte* rows[] = {reinterpret_cast<std::byte*>(result.image.data()),
-                       reinterpret_cast<std::byte*>(&result.label)};
-  PhiloxStream random(1, 2, sample);
-  maker->finish(prepared, random, rows);
-  return result;
 }
 
 TEST(ImageTransform, NormalisesPerChannel) {

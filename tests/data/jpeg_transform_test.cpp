@@ -14,12 +14,15 @@
 #include "sdk/data/augment/crop.h"
 #include "sdk/data/example.h"
 #include "sdk/data/jpeg.h"
+#include "tests/data/run_transform.h"
 #include "tests/data/support.h"
 
 namespace assay::data {
 namespace {
 
 using test::error_of;
+using test::run;
+using test::Sample;
 using testing::HasSubstr;
 
 const std::string kImages = ASSAY_SOURCE_DIR "/tests/fixtures/images/";
@@ -37,24 +40,6 @@ Transform transform_of(const std::string& json, int64_t classes = 10) {
   JpegTransformConfig config;
   parse_json(json, config, "test");
   return make_jpeg_transform(classes, config);
-}
-
-struct Sample {
-  std::vector<float> image;
-  int32_t label = -7;
-};
-
-Sample run(const Transform& transform, const std::string& record, uint64_t sample = 0) {
-  const auto maker = transform.make_worker();
-  Sample result;
-  result.image.resize(static_cast<size_t>(transform.arrays[0].dims.numel()));
-  std::string prepared;
-  maker->prepare(record, prepared);
-  std::byte* rows[] = {reinterpret_cast<std::byte*>(result.image.data()),
-                       reinterpret_cast<std::byte*>(&result.label)};
-  PhiloxStream random(1, 2, sample);
-  maker->finish(prepared, random, rows);
-  return result;
 }
 
 std::string to_bytes(const std::vector<float>& image) {

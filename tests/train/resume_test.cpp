@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "sdk/train/trainer_checkpoint.h"
+#include "tests/train/failing_source.h"
 #include "tests/train/training_setup.h"
 
 namespace assay::train {
@@ -18,6 +19,7 @@ namespace {
 using checkpoint::CheckpointReader;
 using test::Batch;
 using test::config_of;
+using test::FailingSource;
 using test::new_instance;
 using test::persistent_bytes;
 
@@ -238,22 +240,6 @@ TEST_F(Resume, TheFileTellsUpdatesAndLossScale) {
   save_checkpoint(plain, path, checkpoint::kAllParts, {});
   EXPECT_FALSE(CheckpointReader::open(path).state().loss_scale.has_value());
 }
-
-// A disk that fails when `left` reads are done.
-class FailingSource : public checkpoint::ByteSource {
- public:
-  FailingSource(const std::string& path, int& left) : inner_(path), left_(left) {}
-  const std::string& name() const override { return inner_.name(); }
-  uint64_t size() const override { return inner_.size(); }
-  void read_at(void* target, size_t bytes, uint64_t offset) const override {
-    require(--left_ >= 0, Code::kIo, "the disk failed");
-    inner_.read_at(target, bytes, offset);
-  }
-
- private:
-  checkpoint::FileSource inner_;
-  int& left_;
-};
 
 TEST_F(Resume, AFileThatCannotBeReadToItsEndChangesNothing) {
   Trainer source(new_instance(), config_of(test::kSgd));

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tests/train/failing_source.h"
 #include "tests/train/training_setup.h"
 
 namespace assay::train {
@@ -14,24 +15,9 @@ namespace {
 
 using test::Batch;
 using test::config_of;
+using test::FailingSource;
 using test::new_instance;
 using test::persistent_bytes;
-
-// A disk that fails when `left` reads are done.
-class FailingSource : public checkpoint::ByteSource {
- public:
-  FailingSource(const std::string& path, int& left) : inner_(path), left_(left) {}
-  const std::string& name() const override { return inner_.name(); }
-  uint64_t size() const override { return inner_.size(); }
-  void read_at(void* target, size_t bytes, uint64_t offset) const override {
-    require(--left_ >= 0, Code::kIo, "the disk failed");
-    inner_.read_at(target, bytes, offset);
-  }
-
- private:
-  checkpoint::FileSource inner_;
-  int& left_;
-};
 
 class WeightFiles : public testing::Test {
  protected:
