@@ -54,6 +54,49 @@ void take_call(NodePlan& plan, LibraryCall call) {
   };
 }
 
+// What follows a product in one more pass.
+struct Epilogue {
+  bool has_bias = false, has_residual = false;
+  ActivationKind activation = ActivationKind::kNone;
+  bool any() const { return has_bias || has_residual || activation != ActivationKind::kNone; }
+};
+
+using DirectKernel = void (*)(Stream, Element, Element out, const kernels::ConvShape&,
+                              const void* x, const void* w, void* y);
+
+// A product by the library's call, or by its definition where there is none, then its epilogue.
+void plan_product(NodePlan& plan, const Planner& c, const std::optional<LibraryCall>& call,
+                  DType product, const kernels::ConvShape& shape, DirectKernel direct,
+                  const Epilogue& p) {
+  const size_t product_bytes = product_bytes_of(c.y(), product);
+  plan.kernel = cat(call ? call->kernel : plan.kernel, p.any() ? " own:epilogue" : "");
+  plan.scratch_bytes = product_scratch(call, product_bytes, nullptr).bytes;
+  const int64_t channels = c.y().dims[3];
+  plan.bind = [=, rows = c.y().numel() / channels, element = element_of(c.y()),
+               wide = element_of(product)](const Binding& b) -> Launch {
+    const ProductScratch s = product_scratch(call, product_bytes, b.scratch);
+    void* const y = product_bytes > 0 ? s.product : b.outputs[0];
+    const kernels::EpilogueArgs epilogue{
+        .x = y,
+        .bias = p.has_bias ? b.x<float>(2) : nullptr,
+        .residual = p.has_residual ? b.inputs[static_cast<size_t>(2 + p.has_bias)] : nullptr,
+        .y = b.outputs[0],
+        .rows = rows,
+        .channels = channels,
+        .kind = static_cast<int>(p.activation)};
+    const std::vector<void*> operands{b.inputs[0], b.inputs[1], y};
+    return [=, run = call ? call->run : nullptr] {
+      const Stream stream = current_stream();
+      if (run) {
+        run(stream, operands, s.call);
+      } else {
+        direct(stream, element, wide, shape, operands[0], operands[1], y);
+      }
+      if (p.any()) kernels::epilogue(stream, wide, element, epilogue);
+    };
+  };
+}
+
 }  // namespace
 
 NodePlan plan(const Conv2d& p, const Planner& c) {
@@ -79,33 +122,10 @@ NodePlan plan(const Conv2d& p, const Planner& c) {
     convolution.out = out;
     return c.libraries().convolution(convolution);
   });
-  const size_t product_bytes = product_bytes_of(c.y(), product);
-  plan.kernel = cat(call ? call->kernel : plan.kernel, has_epilogue ? " own:epilogue" : "");
-  plan.scratch_bytes = product_scratch(call, product_bytes, nullptr).bytes;
-  const kernels::ConvShape shape = shape_of(p.geometry, plain.x, plain.w, plain.y);
-  plan.bind = [=, element = element_of(c.y()),
-               wide = element_of(product)](const Binding& b) -> Launch {
-    const ProductScratch s = product_scratch(call, product_bytes, b.scratch);
-    void* const y = product_bytes > 0 ? s.product : b.outputs[0];
-    const kernels::EpilogueArgs epilogue{
-        .x = y,
-        .bias = p.has_bias ? b.x<float>(2) : nullptr,
-        .residual = p.has_residual ? b.inputs[static_cast<size_t>(2 + p.has_bias)] : nullptr,
-        .y = b.outputs[0],
-        .rows = shape.n * shape.p * shape.q,
-        .channels = shape.k,
-        .kind = static_cast<int>(p.activation)};
-    const std::vector<void*> operands{b.inputs[0], b.inputs[1], y};
-    return [=, run = call ? call->run : nullptr] {
-      const Stream stream = current_stream();
-      if (run) {
-        run(stream, operands, s.call);
-      } else {
-        kernels::conv_forward(stream, element, wide, shape, operands[0], operands[1], y);
-      }
-      if (has_epilogue) kernels::epilogue(stream, wide, element, epilogue);
-    };
-  };
+  plan_product(
+      plan, c, call, product, shape_of(p.geometry, plain.x, plain.w, plain.y),
+      kernels::conv_forward,
+      {.has_bias = p.has_bias, .has_residual = p.has_residual, .activation = p.activation});
   return plan;
 }
 
@@ -122,32 +142,8 @@ NodePlan plan(const Conv2dTranspose& p, const Planner& c) {
     wanted.out = out;
     return c.libraries().convolution(wanted);
   });
-  const size_t product_bytes = product_bytes_of(c.y(), product);
-  plan.kernel = cat(call ? call->kernel : plan.kernel, has_epilogue ? " own:epilogue" : "");
-  plan.scratch_bytes = product_scratch(call, product_bytes, nullptr).bytes;
-  const kernels::ConvShape shape = shape_of(p.geometry, p.y_dims, convolution.w, convolution.y);
-  plan.bind = [=, element = element_of(c.y()),
-               wide = element_of(product)](const Binding& b) -> Launch {
-    const ProductScratch s = product_scratch(call, product_bytes, b.scratch);
-    void* const y = product_bytes > 0 ? s.product : b.outputs[0];
-    const kernels::EpilogueArgs epilogue{.x = y,
-                                         .bias = p.has_bias ? b.x<float>(2) : nullptr,
-                                         .residual = nullptr,
-                                         .y = b.outputs[0],
-                                         .rows = shape.n * shape.h * shape.w,
-                                         .channels = shape.c,
-                                         .kind = static_cast<int>(p.activation)};
-    const std::vector<void*> operands{b.inputs[0], b.inputs[1], y};
-    return [=, run = call ? call->run : nullptr] {
-      const Stream stream = current_stream();
-      if (run) {
-        run(stream, operands, s.call);
-      } else {
-        kernels::conv_grad_data(stream, element, wide, shape, operands[0], operands[1], y);
-      }
-      if (has_epilogue) kernels::epilogue(stream, wide, element, epilogue);
-    };
-  };
+  plan_product(plan, c, call, product, shape_of(p.geometry, p.y_dims, convolution.w, convolution.y),
+               kernels::conv_grad_data, {.has_bias = p.has_bias, .activation = p.activation});
   return plan;
 }
 
