@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <limits>
 #include <new>
 #include <system_error>
 
@@ -24,10 +23,14 @@ uint64_t cache_bytes_of(const LoaderConfig& config) {
   return static_cast<uint64_t>(config.cache_mib()) << 20;
 }
 
-uint64_t end_of(const LoaderConfig& config, uint64_t batches_per_epoch) {
-  const uint64_t epochs =
-      config.epochs() == 0 ? std::numeric_limits<uint32_t>::max() : config.epochs();
-  return epochs * batches_per_epoch;
+uint64_t end_of(const LoaderConfig& config, const EpochOrder& order) {
+  const uint64_t most = order.max_epochs();
+  expect(most > 0, {"loader", "accumulate"}, config.accumulate(), "fewer batches of ",
+         config.batch_size(), ": an epoch of them is longer than the stream of ",
+         ShuffledStream::kMaxDraws, " samples");
+  expect(config.epochs() <= most, {"loader", "epochs"}, config.epochs(), "at most ", most,
+         " of this length");
+  return (config.epochs() == 0 ? most : config.epochs()) * order.batches_per_epoch();
 }
 
 void fill_padding(const ArraySpec& spec, std::byte* begin, size_t bytes) {
@@ -54,7 +57,7 @@ Loader::Loader(std::shared_ptr<const RecordSource> source, Transform transform,
       config_(checked(config)),
       order_(source_->size(), config_),
       cache_(source_->size(), cache_bytes_of(config_)),
-      end_(end_of(config_, order_.batches_per_epoch())),
+      end_(end_of(config_, order_)),
       augment_key_(philox_key(config_.seed(), kAugmentStream)) {
   const int workers = config_.workers();
   inline_ = workers == 0;
@@ -76,6 +79,9 @@ Loader::Loader(std::shared_ptr<const RecordSource> source, Transform transform,
 Loader::~Loader() { stop(); }
 
 void Loader::start() {
+  // A late position of a stream takes a while: outside of the lock, for state() and cancel().
+  order_.seek(delivered_ / batches_per_epoch(), delivered_ % batches_per_epoch(), cancelled_);
+  if (cancelled_) return;
   running_ = true;
   if (inline_) return;
   for (auto& worker : workers_) {
@@ -215,8 +221,8 @@ void Loader::restore(const LoaderState& state) {
   order_.check_position(state);
   const uint64_t epochs = end_ / batches_per_epoch();
   const bool at_end = state.epoch() == epochs && state.batch() == 0;
-  require(state.epoch() < epochs || at_end, Code::kInvalid, "loader: the saved position is epoch ",
-          state.epoch(), ", but this loader ends after ", epochs, " epochs; raise epochs");
+  expect(state.epoch() < epochs || at_end, {"loader", "epoch of the saved position"}, state.epoch(),
+         "at most the ", epochs, " after which this loader ends; raise epochs");
   seek(state.epoch() * batches_per_epoch() + state.batch());
 }
 

@@ -34,8 +34,6 @@ LoaderConfig with_defaults(LoaderConfig config) {
 
 void check(const LoaderConfig& config) {
   constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
-  // Epochs are 32-bit coordinates of the random streams.
-  constexpr uint64_t kMaxEpochs = std::numeric_limits<uint32_t>::max();
   expect_range("batch_size", config.batch_size(), 1, kMaxBatch);
   expect_range("accumulate", config.accumulate(), 1, kMaxAccumulate);
   expect_one_of({"loader", "order"}, config.order(),
@@ -45,8 +43,6 @@ void check(const LoaderConfig& config) {
   expect(stream || config.buffer() == 0, {"loader", "buffer"}, config.buffer(),
          "nothing unless the order is \"stream\" or \"rotating\"");
   if (stream) expect_range("buffer", config.buffer(), 1, kMaxBatch);
-  expect(config.epochs() <= kMaxEpochs, {"loader", "epochs"}, config.epochs(), "at most ",
-         kMaxEpochs);
   expect_range("world_size", config.world_size(), 1, kMaxInt);
   expect_range("rank", config.rank(), 0, config.world_size() - 1);
   // Each factor is in range here; samples are counted in 64 bits.

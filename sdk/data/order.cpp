@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "sdk/base/crc32c.h"
-#include "sdk/base/error.h"
+#include "sdk/base/expect.h"
 #include "sdk/base/philox.h"
 #include "sdk/data/streams.h"
 
@@ -67,6 +67,22 @@ void EpochOrder::open_stream(int64_t buffer) {
                   rotating ? Sharding::kRotating : Sharding::kStrided);
 }
 
+uint64_t EpochOrder::max_epochs() const {
+  // The epoch is a 32-bit coordinate of the random streams; batches are counted in 64 bits.
+  constexpr uint64_t kMost = std::numeric_limits<uint32_t>::max();
+  if (!stream_) return std::min(kMost, std::numeric_limits<uint64_t>::max() / batches_);
+  return std::min(kMost, ShuffledStream::kMaxDraws / first_draw(1, 0));
+}
+
+// Of a stream.
+uint64_t EpochOrder::first_draw(uint64_t epoch, uint64_t batch) const {
+  return (epoch * batches_ + batch) * static_cast<uint64_t>(batch_size_);
+}
+
+void EpochOrder::seek(uint64_t epoch, uint64_t batch, const std::atomic<bool>& cancelled) {
+  if (stream_) stream_->seek(first_draw(epoch, batch), cancelled);
+}
+
 void EpochOrder::shuffle(uint64_t epoch) {
   // Always from the identity: the order of an epoch must not depend on the epochs before it.
   std::iota(permutation_.begin(), permutation_.end(), 0u);
@@ -80,7 +96,7 @@ void EpochOrder::shuffle(uint64_t epoch) {
 void EpochOrder::samples_of(uint64_t epoch, uint64_t batch, std::vector<Draw>& draws) {
   draws.clear();
   if (stream_) {
-    const uint64_t begin = (epoch * batches_ + batch) * static_cast<uint64_t>(batch_size_);
+    const uint64_t begin = first_draw(epoch, batch);
     for (int64_t row = 0; row < batch_size_; ++row)
       draws.push_back(stream_->at(begin + static_cast<uint64_t>(row)));
     return;
@@ -124,8 +140,8 @@ void EpochOrder::check_position(const LoaderState& state) const {
   require_same("accumulate", std::max<int64_t>(state.accumulate(), 1), accumulate_);
   require(state.records_crc32c() == records_crc32c_, Code::kInvalid,
           "loader: the saved position belongs to another list of records");
-  require(state.batch() < batches_, Code::kInvalid, "loader: the saved position is batch ",
-          state.batch(), " of an epoch of ", batches_, " batches");
+  expect(state.batch() < batches_, {"loader", "batch of the saved position"}, state.batch(),
+         "less than the ", batches_, " of an epoch");
 }
 
 }  // namespace assay::data

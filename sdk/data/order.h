@@ -1,6 +1,7 @@
 // Which samples make up which batch.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,12 +20,16 @@ class EpochOrder {
 
   // Same on every rank, so that ranks stay in step.
   uint64_t batches_per_epoch() const { return batches_; }
+  // Epochs that can be told apart: what random numbers are drawn from has room for no more.
+  uint64_t max_epochs() const;
   int64_t batch_size() const { return batch_size_; }
   int64_t global_batch() const { return batch_size_ * world_size_; }
 
   // Replaces `draws` by this rank's samples of a batch: batch_size() of them, fewer (even none)
   // where the last batch is padded. Not thread-safe.
   void samples_of(uint64_t epoch, uint64_t batch, std::vector<Draw>& draws);
+  // Does the part of the next samples_of that may take long, or a piece of it once `cancelled`.
+  void seek(uint64_t epoch, uint64_t batch, const std::atomic<bool>& cancelled);
 
   // The position before a batch, with what its meaning depends on.
   LoaderState position(uint64_t epoch, uint64_t batch) const;
@@ -33,6 +38,7 @@ class EpochOrder {
 
  private:
   void open_stream(int64_t buffer);
+  uint64_t first_draw(uint64_t epoch, uint64_t batch) const;
   void shuffle(uint64_t epoch);
   std::string order_text() const;
 

@@ -41,15 +41,25 @@ Draw ShuffledStream::next_in() {
   return draw;
 }
 
+Draw ShuffledStream::draw() {
+  ++drawn_;
+  Draw& taken = buffer_[random_.below(static_cast<uint32_t>(buffer_.size()))];
+  return last_ = std::exchange(taken, next_in());
+}
+
 Draw ShuffledStream::at(uint64_t position) {
   if (position + 1 == drawn_) return last_;
   if (position < drawn_) restart();
-  while (drawn_ <= position) {
-    Draw& taken = buffer_[random_.below(static_cast<uint32_t>(buffer_.size()))];
-    last_ = std::exchange(taken, next_in());
-    ++drawn_;
+  while (drawn_ < position) draw();
+  return draw();
+}
+
+void ShuffledStream::seek(uint64_t position, const std::atomic<bool>& cancelled) {
+  constexpr uint64_t kDrawsAtOnce = uint64_t{1} << 16;  // a fraction of a millisecond
+  if (position < drawn_) restart();
+  while (drawn_ < position && !cancelled) {
+    for (uint64_t left = std::min(position - drawn_, kDrawsAtOnce); left > 0; --left) draw();
   }
-  return last_;
 }
 
 }  // namespace assay::data

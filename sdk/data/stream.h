@@ -1,6 +1,7 @@
 // A shuffled stream without epochs, as TensorFlow's shard, repeat and shuffle make it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -26,12 +27,18 @@ enum class Sharding {
 // is only mixed; with a larger one a sample may come again before others came once.
 class ShuffledStream {
  public:
+  // Draws of a stream: as many as Philox has numbers for it.
+  static constexpr uint64_t kMaxDraws = uint64_t{1} << 34;
+
   // samples >= world_size, buffer >= 1
   ShuffledStream(int64_t samples, int rank, int world_size, int64_t buffer, uint64_t seed,
                  Sharding sharding = Sharding::kStrided);
 
-  // Draw number `position`. Going on costs nothing; going back replays from the beginning.
+  // Draw number `position` < kMaxDraws. Going on costs nothing; going back replays from the
+  // beginning, and going far takes some 5 ns for each draw passed over.
   Draw at(uint64_t position);
+  // Passes over the draws before `position`; gives up in the middle once `cancelled`.
+  void seek(uint64_t position, const std::atomic<bool>& cancelled);
 
  private:
   // Samples begin, begin + step, ... below end.
@@ -41,6 +48,7 @@ class ShuffledStream {
   Shard shard_of(uint32_t turn) const;
   void restart();
   Draw next_in();
+  Draw draw();
 
   uint64_t samples_, rank_, world_size_;
   Sharding sharding_;

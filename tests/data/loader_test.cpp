@@ -208,8 +208,10 @@ TEST(Loader, RestoreRefusesOtherOrders) {
   EXPECT_THAT(message([](auto& s) { s.set_global_batch(6); }), HasSubstr("batch size 6"));
   EXPECT_THAT(message([](auto& s) { s.set_order("sequential"); }), HasSubstr("order sequential"));
   EXPECT_THAT(message([](auto& s) { s.set_last_batch("pad"); }), HasSubstr("last_batch pad"));
-  EXPECT_THAT(message([](auto& s) { s.set_batch(4); }), HasSubstr("batch 4"));
-  EXPECT_THAT(message([](auto& s) { s.set_epoch(3); }), HasSubstr("epoch 3"));
+  EXPECT_THAT(message([](auto& s) { s.set_batch(4); }),
+              HasSubstr("batch of the saved position is 4"));
+  EXPECT_THAT(message([](auto& s) { s.set_epoch(3); }),
+              HasSubstr("epoch of the saved position is 3"));
   loader.restore(good);
   EXPECT_EQ(rest_of(loader).size(), 7u);
 }

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <memory>
 #include <set>
+#include <thread>
 
 #include "sdk/data/loader.h"
 #include "sdk/data/loader_config.h"
@@ -186,6 +188,47 @@ TEST(StreamLoader, PositionsOfOtherStreamsAreRefused) {
   Loader selected(numbers(24), number_transform(), config);
   EXPECT_THAT(error_of([&] { selected.restore(state); }).message(),
               HasSubstr("another list of records"));
+}
+
+// The position of a stream is reached by drawing up to it: what nobody ever reached is refused.
+TEST(StreamLoader, PositionsBeyondTheStreamAreRefused) {
+  Loader loader(numbers(24), number_transform(), stream_config(8));
+  LoaderState state = loader.state();
+  state.set_epoch(uint64_t{1} << 31);
+  const Error error = error_of([&] { loader.restore(state); });
+  EXPECT_EQ(error.code(), Code::kInvalid);
+  EXPECT_EQ(error.detail().actual, "2147483648");
+  EXPECT_EQ(error_of([&] { loader.rewind(uint64_t{1} << 31); }).code(), Code::kInvalid);
+  state.set_epoch(uint64_t{1} << 61);  // whose number of batches does not fit into 64 bits
+  EXPECT_EQ(error_of([&] { loader.restore(state); }).code(), Code::kInvalid);
+  EXPECT_NE(loader.next(), nullptr);
+  LoaderConfig config = stream_config(8);
+  config.set_epochs(uint64_t{1} << 30);
+  EXPECT_EQ(error_of([&] { Loader(numbers(24), number_transform(), config); }).detail().argument,
+            "epochs");
+}
+
+TEST(StreamLoader, ALatePositionBlocksNeitherStateNorCancel) {
+  for (const int workers : {0, 2}) {
+    LoaderConfig config = stream_config(8);
+    config.set_workers(workers);
+    Loader loader(numbers(24), number_transform(), config);
+    const auto expected = values_of(loader, 5);
+    LoaderState late = loader.state();
+    late.set_epoch((uint64_t{1} << 34) / 24 - 1);  // a minute away
+    loader.restore(late);
+    const auto begin = std::chrono::steady_clock::now();
+    Code code = Code::kOk;
+    std::thread caller([&] { code = error_of([&] { loader.next(); }).code(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(loader.state().epoch(), late.epoch());
+    loader.cancel();
+    caller.join();
+    EXPECT_EQ(code, Code::kCancelled);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+    loader.rewind();
+    EXPECT_EQ(values_of(loader, 5), expected);
+  }
 }
 
 TEST(StreamLoader, RefusesSenselessConfiguration) {

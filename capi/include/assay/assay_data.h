@@ -137,7 +137,7 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
  *                   "pad" fills up with padding, "wrap" from the beginning of the epoch's order
  *     "accumulate"  [1, 2^20], 1. That of the trainer: epochs hold whole updates, by the rule of
  *                   last_batch, so that no update takes batches of two epochs
- *     "epochs"      [0, 2^32), 0 never ends
+ *     "epochs"      [0, 2^32), 0 never ends; stream, rotating: up to 2^34 samples of this rank
  *     "rank", "world_size"  0 and 1. Global batch k holds positions k B W to (k + 1) B W of the
  *                   order, rank r its r-th part of B
  *     "workers"     [0, 256], 2. Threads that fill batches; 0 fills them in the caller
