@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
-#include <cstdlib>
+#include <new>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include <jpeglib.h>
@@ -69,6 +71,42 @@ bool attempt(ErrorManager& errors, Work&& work) {
   return true;
 }
 
+// Collects a file in a string. (What libjpeg has for memory leaves the pointer to a freed block
+// behind when it cannot get a larger one.)
+struct StringDestination {
+  jpeg_destination_mgr base;
+  std::string file;
+};
+static_assert(std::is_standard_layout_v<StringDestination>);
+
+StringDestination& destination_of(j_compress_ptr codec) {
+  return *reinterpret_cast<StringDestination*>(codec->dest);
+}
+
+// Doubles the room, of which all is used. Exceptions must not pass through libjpeg.
+boolean enlarge(j_compress_ptr codec) {
+  constexpr size_t kFirstBytes = size_t{1} << 16;
+  StringDestination& to = destination_of(codec);
+  const size_t used = to.file.size();
+  bool enlarged = true;
+  try {
+    to.file.resize(std::max(kFirstBytes, 2 * used));
+  } catch (const std::bad_alloc&) {
+    enlarged = false;
+  }
+  if (!enlarged) ERREXIT1(codec, JERR_OUT_OF_MEMORY, 0);
+  to.base.next_output_byte = reinterpret_cast<JOCTET*>(to.file.data()) + used;
+  to.base.free_in_buffer = to.file.size() - used;
+  return TRUE;
+}
+
+void begin_file(j_compress_ptr codec) { enlarge(codec); }
+
+void end_file(j_compress_ptr codec) {
+  StringDestination& to = destination_of(codec);
+  to.file.resize(to.file.size() - to.base.free_in_buffer);
+}
+
 // x * y / 255, rounded.
 uint8_t share(int x, int y) {
   const int product = x * y + 128;
@@ -119,6 +157,8 @@ struct JpegDecoder::State {
     if (attempt(errors, work)) return;
     const int code = errors.base.msg_code;
     jpeg_abort_decompress(&codec);
+    require(code != JERR_OUT_OF_MEMORY, Code::kOutOfHostMemory,
+            "decoding a JPEG: ", errors.message);
     const bool unsupported = code == JERR_BAD_PRECISION || code == JERR_SOF_UNSUPPORTED ||
                              code == JERR_NO_BACKING_STORE || code == JERR_ARITH_NOTIMPL;
     if (unsupported)
@@ -200,13 +240,12 @@ std::string encode_jpeg(const uint8_t* pixels, int height, int width, int qualit
           JPEG_MAX_DIMENSION, " in each direction");
   jpeg_compress_struct codec{};
   ErrorManager errors{};
-  unsigned char* file = nullptr;
-  unsigned long bytes = 0;  // NOLINT(google-runtime-int): libjpeg's type
+  StringDestination destination{{nullptr, 0, begin_file, enlarge, end_file}, {}};
   install(errors);
   codec.err = &errors.base;
   const bool done = attempt(errors, [&] {
     jpeg_create_compress(&codec);
-    jpeg_mem_dest(&codec, &file, &bytes);
+    codec.dest = &destination.base;
     codec.image_width = static_cast<JDIMENSION>(width);
     codec.image_height = static_cast<JDIMENSION>(height);
     codec.input_components = 3;
@@ -223,10 +262,10 @@ std::string encode_jpeg(const uint8_t* pixels, int height, int width, int qualit
     jpeg_finish_compress(&codec);
   });
   jpeg_destroy_compress(&codec);
-  std::string result = done ? std::string(reinterpret_cast<char*>(file), bytes) : "";
-  std::free(file);
-  require(done, Code::kInternal, "cannot encode a JPEG: ", errors.message);
-  return result;
+  const bool memory = errors.base.msg_code == JERR_OUT_OF_MEMORY;
+  require(done, memory ? Code::kOutOfHostMemory : Code::kInternal,
+          "cannot encode a JPEG: ", errors.message);
+  return std::move(destination.file);
 }
 
 }  // namespace assay::data

@@ -6,13 +6,15 @@
 #include <new>
 
 namespace {
-std::atomic<int64_t> allocations{0};
+std::atomic<int64_t> allocations{0}, failing{-1};
 }
 
 int64_t assay::test::allocations_so_far() { return allocations; }
 
+void assay::test::fail_allocation(int64_t after) { failing = allocations + after + 1; }
+
 void* operator new(size_t bytes) {
-  ++allocations;
+  if (++allocations == failing) throw std::bad_alloc();
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }

@@ -12,6 +12,7 @@
 #include "sdk/base/philox.h"
 #include "sdk/base/sha256.h"
 #include "sdk/data/augment/resample.h"
+#include "tests/data/allocations.h"
 #include "tests/data/support.h"
 
 namespace assay::data {
@@ -211,6 +212,26 @@ TEST(Jpeg, EncodesWhatItDecodes) {
   }
   EXPECT_LT(std::sqrt(squares / static_cast<double>(pixels.size())), 1);  // levels
   EXPECT_EQ(error_of([&] { encode_jpeg(nullptr, 0, 5, 90); }).code(), Code::kUnsupported);
+}
+
+TEST(Jpeg, EncodingTellsThatMemoryRanOut) {
+  constexpr int kSide = 300;
+  std::string noise(3 * kSide * kSide, '\0');  // a file that outgrows its first buffers
+  PhiloxStream random(1, 1);
+  for (char& byte : noise) byte = static_cast<char>(random.bits());
+  const auto encode = [&] {
+    return encode_jpeg(reinterpret_cast<const uint8_t*>(noise.data()), kSide, kSide, 100);
+  };
+  const std::string file = encode();
+  int64_t allocations = test::allocations_so_far();
+  encode();
+  allocations = test::allocations_so_far() - allocations;
+  ASSERT_GE(allocations, 3);
+  for (int64_t i = 0; i < allocations; ++i) {
+    test::fail_allocation(i);
+    EXPECT_EQ(error_of(encode).code(), Code::kOutOfHostMemory) << i;
+  }
+  EXPECT_EQ(encode(), file);
 }
 
 }  // namespace
