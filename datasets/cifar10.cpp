@@ -90,7 +90,7 @@ Split read_folders(const std::string& source, const std::string& name) {
   std::vector<std::vector<std::string>> files;
   size_t most = 0;
   for (int label = 0; label < kClasses; ++label) {
-    files.push_back(list_files(join_path(class_folder(folder, label), "*.jpg")));
+    files.push_back(list_files(class_folder(folder, label), "*.jpg"));
     most = std::max(most, files.back().size());
   }
   Split split{name, {}, {}};

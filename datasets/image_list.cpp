@@ -5,6 +5,8 @@
 #include <charconv>
 #include <filesystem>
 #include <optional>
+#include <unordered_set>
+#include <utility>
 
 #include "datasets/python_random.h"
 #include "sdk/base/error.h"
@@ -65,38 +67,22 @@ bool is_image_name(const std::string& name) {
   return ending == ".jpeg" || ending == ".jpg" || ending == ".png";
 }
 
-struct Listing {
-  std::vector<std::string> folders, images;  // sorted bytewise
-};
-
-Listing list_folder(const std::string& folder) {
-  Listing listing;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with('.')) continue;
-    if (is_directory(entry->path().string())) {
-      listing.folders.push_back(name);
-    } else if (is_image_name(name)) {
-      listing.images.push_back(name);
-    }
-  }
-  if (error) fail_errno("listing", folder, error.value());
-  std::sort(listing.folders.begin(), listing.folders.end());
-  std::sort(listing.images.begin(), listing.images.end());
+// The folders and the image files in a folder.
+FolderListing list_images(const std::string& folder) {
+  FolderListing listing = list_folder(folder);
+  std::erase_if(listing.files, [](const std::string& name) { return !is_image_name(name); });
   return listing;
 }
 
 std::vector<std::string> class_folders(const std::string& folder) {
-  const Listing listing = list_folder(folder);
-  require(listing.images.empty(), Code::kFormat,
-          join_path(folder, listing.images.empty() ? "" : listing.images[0]),
+  FolderListing listing = list_images(folder);
+  require(listing.files.empty(), Code::kFormat,
+          join_path(folder, listing.files.empty() ? "" : listing.files[0]),
           " lies outside of the class folders; move each image into the folder of its class, or "
           "list them in ",
           folder, ".lst");
   require(!listing.folders.empty(), Code::kFormat, folder, " holds no class folders");
-  return listing.folders;
+  return std::move(listing.folders);
 }
 
 uint64_t file_bytes(const std::string& path) {
@@ -109,15 +95,21 @@ uint64_t file_bytes(const std::string& path) {
 }  // namespace
 
 int64_t ClassMap::label_of(const std::string& folder, const std::string& where) const {
-  const auto found = std::find(folders.begin(), folders.end(), folder);
-  require(found != folders.end(), Code::kFormat, where, ": \"", folder, "\" is none of the ",
-          folders.size(), " classes; remove the folder, or name the class in classes.tsv");
-  return found - folders.begin();
+  const auto found = labels_.find(folder);
+  require(found != labels_.end(), Code::kFormat, where, ": \"", folder, "\" is none of the ",
+          size(), " classes; remove the folder, or name the class in classes.tsv");
+  return found->second;
+}
+
+void ClassMap::add(const std::string& folder, std::string name) {
+  labels_.emplace(folder, size());
+  names_.push_back(std::move(name));
 }
 
 ClassMap read_class_map(const std::string& path) {
   const std::vector<std::string> lines = lines_of(path);
   std::vector<std::array<std::string, 2>> by_index(lines.size());
+  std::unordered_set<std::string> folders;
   size_t classes = 0;
   for (size_t i = 0; i < lines.size(); ++i) {
     const auto fields = split_at(lines[i], '\t');
@@ -128,18 +120,16 @@ ClassMap read_class_map(const std::string& path) {
     require(*index < lines.size() && by_index[*index][0].empty(), Code::kFormat, path, " line ",
             i + 1, ": index ", *index,
             " comes twice or leaves a gap; expected 0, 1, 2, ... once each");
-    for (const auto& known : by_index) {
-      require(known[0] != fields[1], Code::kFormat, path, " line ", i + 1, ": \"", fields[1],
-              "\" comes twice");
-    }
+    require(folders.insert(fields[1]).second, Code::kFormat, path, " line ", i + 1, ": \"",
+            fields[1], "\" comes twice");
     by_index[*index] = {fields[1], fields.size() > 2 ? fields[2] : fields[1]};
     classes = std::max(classes, *index + 1);
   }
   ClassMap map;
   for (size_t index = 0; index < classes; ++index) {
-    require(!by_index[index][0].empty(), Code::kFormat, path, ": index ", index, " is missing");
-    map.folders.push_back(by_index[index][0]);
-    map.names.push_back(by_index[index][1]);
+    auto& [folder, name] = by_index[index];
+    require(!folder.empty(), Code::kFormat, path, ": index ", index, " is missing");
+    map.add(folder, std::move(name));
   }
   require(classes > 0, Code::kFormat, path, " names no classes");
   return map;
@@ -147,7 +137,7 @@ ClassMap read_class_map(const std::string& path) {
 
 ClassMap classes_of_folders(const std::string& folder) {
   ClassMap map;
-  map.folders = map.names = class_folders(folder);
+  for (const std::string& name : class_folders(folder)) map.add(name, name);
   return map;
 }
 
@@ -157,12 +147,12 @@ std::vector<ImageEntry> list_class_folders(const std::string& source, const std:
   std::vector<ImageEntry> walk;
   for (const std::string& name : class_folders(folder)) {
     const int64_t label = classes.label_of(name, folder);
-    const Listing listing = list_folder(join_path(folder, name));
-    require(!listing.images.empty() && listing.folders.empty(), Code::kFormat,
+    const FolderListing listing = list_images(join_path(folder, name));
+    require(!listing.files.empty() && listing.folders.empty(), Code::kFormat,
             join_path(folder, name),
             listing.folders.empty() ? " holds no images" : " holds folders",
             "; a class folder holds .jpeg, .jpg or .png files");
-    for (const std::string& image : listing.images) {
+    for (const std::string& image : listing.files) {
       const std::string path = join_path(join_path(split, name), image);
       walk.push_back({walk.size(), label, path, file_bytes(join_path(source, path))});
     }

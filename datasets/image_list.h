@@ -3,18 +3,26 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace assay::datasets {
 
 // The classes, in the order of their labels.
-struct ClassMap {
-  std::vector<std::string> folders;  // "n01440764"
-  std::vector<std::string> names;    // "tench"; the folders where nothing better is known
-
-  int64_t size() const { return static_cast<int64_t>(folders.size()); }
-  // kFormat, naming `where`, for a folder that is no class.
+class ClassMap {
+ public:
+  int64_t size() const { return static_cast<int64_t>(names_.size()); }
+  // "tench"; the folders where nothing better is known.
+  const std::vector<std::string>& names() const { return names_; }
+  // Of a class folder, "n01440764". kFormat, naming `where`, for a folder that is no class.
   int64_t label_of(const std::string& folder, const std::string& where) const;
+
+  // The class of the next label; `folder` is none yet.
+  void add(const std::string& folder, std::string name);
+
+ private:
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, int64_t> labels_;  // by folder
 };
 
 // classes.tsv: a line "index<TAB>folder<TAB>name" per class, in any order, the name optional, a

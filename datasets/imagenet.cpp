@@ -70,27 +70,40 @@ int64_t to_label(const data::RecordIoImage& image) {
   return static_cast<int64_t>(label);
 }
 
-int64_t largest_label(const Split& split) {
+// A record of an image, whose file lies in `payload`.
+LabelledImage read_record(const data::RecordIoFile& records, int64_t index, std::string& payload) {
+  records.read(index, payload);
+  std::string where = cat(records.path(), ", record ", index);
+  try {
+    const data::RecordIoImage image = data::parse_recordio_image(payload);
+    return {image.id, to_label(image), image.file, std::move(where)};
+  } catch (const Error& error) {
+    throw error.with_context(where);
+  }
+}
+
+int64_t largest_label(const Split& split, const data::ProgressFunction& progress) {
+  constexpr int64_t kRecordsPerReport = 256;
   int64_t largest = -1;
   for (const ImageEntry& image : split.images) largest = std::max(largest, image.label);
+  if (!split.records) return largest;
+  const std::string phase = "labels of " + split.name;
   std::string payload;
-  for (int64_t i = 0; split.records && i < split.records->size(); ++i) {
-    split.records->read(i, payload);
-    try {
-      largest = std::max(largest, to_label(data::parse_recordio_image(payload)));
-    } catch (const Error& error) {
-      throw error.with_context(cat(split.records->path(), ", record ", i));
-    }
+  for (int64_t i = 0; i < split.size(); ++i) {
+    if (i % kRecordsPerReport == 0) report_progress(progress, {phase, i, split.size()});
+    largest = std::max(largest, read_record(*split.records, i, payload).label);
   }
+  report_progress(progress, {phase, split.size(), split.size()});
   return largest;
 }
 
 // Where no classes are named, the labels say how many there are.
-int64_t count_classes(const ClassMap& classes, const std::vector<Split>& splits) {
+int64_t count_classes(const ClassMap& classes, const std::vector<Split>& splits,
+                      const data::ProgressFunction& progress) {
   int64_t count = classes.size();
   for (const Split& split : splits) {
     if (count > 0 && split.records) continue;  // checked record by record while converting
-    const int64_t largest = largest_label(split);
+    const int64_t largest = largest_label(split, progress);
     require(classes.size() == 0 || largest < classes.size(), Code::kFormat, "split ", split.name,
             ": label ", largest, " is out of range, ", kClassMapName, " names ", classes.size(),
             " classes");
@@ -126,7 +139,7 @@ data::DatasetManifest make_plan(const std::vector<Split>& splits, const ClassMap
   plan.set_dataset(std::string(kImagenet.name));
   plan.set_licence(std::string(kImagenet.licence));
   plan.set_classes(static_cast<int32_t>(count));
-  for (const std::string& name : classes.names) plan.add_class_names(name);
+  for (const std::string& name : classes.names()) plan.add_class_names(name);
   for (const Split& split : splits) {
     *plan.add_sources() = describe(split);
     const int64_t chosen = std::clamp<int64_t>(split.size() / kEntriesPerShard, 1, kMaxShards);
@@ -145,25 +158,16 @@ void make_entry(const Split& split, int64_t index, int64_t classes, const Conver
     return;
   }
   std::string payload;
-  split.records->read(index, payload);
-  const std::string where = cat(split.records->path(), ", record ", index);
-  data::RecordIoImage image;
-  int64_t label = 0;
-  try {
-    image = data::parse_recordio_image(payload);
-    label = to_label(image);
-  } catch (const Error& error) {
-    throw error.with_context(where);
-  }
-  require(label < classes, Code::kFormat, where, ": label ", label, " is out of range, there are ",
-          classes, " classes");
-  make_image_entry({image.id, label, image.file, where}, options.read_image, entry);
+  const LabelledImage image = read_record(*split.records, index, payload);
+  require(image.label < classes, Code::kFormat, image.where, ": label ", image.label,
+          " is out of range, there are ", classes, " classes");
+  make_image_entry(image, options.read_image, entry);
 }
 
 data::DatasetManifest convert(const ConvertOptions& options) {
   const ClassMap classes = find_classes(options.source);
   const std::vector<Split> splits = find_splits(options.source, classes);
-  const int64_t count = count_classes(classes, splits);
+  const int64_t count = count_classes(classes, splits, options.progress);
   data::DatasetWriter writer(options.output, make_plan(splits, classes, count, options.shards),
                              options.overwrite, data::WhenStopped::kKeep);
   if (!writer.complete()) {

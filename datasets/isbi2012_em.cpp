@@ -31,14 +31,11 @@ struct Slice {
   std::string image, mask;  // kSide * kSide bytes; mask empty for the test split
 };
 
-std::vector<std::string> sorted_files(const std::string& folder) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (entry.is_regular_file() && name[0] != '.') files.push_back(entry.path().string());
-  }
-  std::sort(files.begin(), files.end());
+// The paths of the files in a folder; none if it is not there.
+std::vector<std::string> files_in(const std::string& folder) {
+  if (!is_directory(folder)) return {};
+  std::vector<std::string> files = list_folder(folder).files;
+  for (std::string& file : files) file = join_path(folder, file);
   return files;
 }
 
@@ -76,8 +73,7 @@ std::optional<SplitSource> find_tiff(const std::string& folder, const std::strin
 
 std::optional<SplitSource> find_folders(const std::string& folder, const std::string& split) {
   const std::string base = join_path(folder, split);
-  SplitSource source{split, sorted_files(join_path(base, "image")),
-                     sorted_files(join_path(base, "label"))};
+  SplitSource source{split, files_in(join_path(base, "image")), files_in(join_path(base, "label"))};
   if (source.images.empty()) return std::nullopt;
   if (split == "train" || !source.masks.empty())
     require_pairs(source.images, source.masks, join_path(base, "label"));

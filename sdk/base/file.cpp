@@ -1,7 +1,7 @@
 #include "sdk/base/file.h"
 
 #include <fcntl.h>
-#include <glob.h>
+#include <fnmatch.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,7 +13,6 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <utility>
 
 #include "sdk/base/error.h"
@@ -48,6 +47,18 @@ void sync_folder(const std::string& folder) {
   if (result < 0 && error_number != EINVAL && error_number != ENOTSUP) {
     fail_errno("syncing folder", folder, error_number);
   }
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  if (error) fail_errno("listing", folder, error.value());
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::string temporary_prefix(const std::string& path) { return cat(".", file_name(path), ".tmp-"); }
@@ -239,17 +250,22 @@ bool is_directory(const std::string& path) {
   return false;
 }
 
-std::vector<std::string> list_files(const std::string& pattern) {
-  glob_t found{};
-  const int result = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &found);
-  const int error_number = errno;
-  const std::unique_ptr<glob_t, decltype(&::globfree)> cleanup(&found, &::globfree);
-  if (result == GLOB_NOMATCH || (result == GLOB_ABORTED && error_number == ENOENT)) return {};
-  if (result == GLOB_NOSPACE)
-    fail(Code::kOutOfHostMemory, cat("listing ", pattern, ": out of memory"));
-  if (result != 0) fail_errno("listing", pattern, error_number);
-  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  std::sort(paths.begin(), paths.end());
+FolderListing list_folder(const std::string& folder) {
+  FolderListing listing;
+  for (std::string& name : names_in(folder)) {
+    if (name.starts_with('.')) continue;
+    auto& kind = is_directory(join_path(folder, name)) ? listing.folders : listing.files;
+    kind.push_back(std::move(name));
+  }
+  return listing;
+}
+
+std::vector<std::string> list_files(const std::string& folder, const std::string& pattern) {
+  std::vector<std::string> paths;
+  for (const std::string& name : names_in(folder)) {
+    if (::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0)
+      paths.push_back(join_path(folder, name));
+  }
   return paths;
 }
 

@@ -96,8 +96,14 @@ void rename_file(const std::string& from, const std::string& to);
 // True for files and folders; kIo when the system does not let us look.
 bool path_exists(const std::string& path);
 bool is_directory(const std::string& path);
-// Paths that match a shell pattern ("runs/*/log.jsonl"), sorted bytewise; empty when none does.
-std::vector<std::string> list_files(const std::string& pattern);
+// The names in a folder, sorted bytewise, without the hidden ones. kNotFound, kIo.
+struct FolderListing {
+  std::vector<std::string> folders, files;
+};
+FolderListing list_folder(const std::string& folder);
+// The paths in a folder whose names match a shell pattern ("*.jpg"; hidden ones where the pattern
+// begins with their dot), sorted bytewise. kNotFound, kIo.
+std::vector<std::string> list_files(const std::string& folder, const std::string& pattern);
 // "a/b" + "c" == "a/b/c".
 std::string join_path(std::string_view folder, std::string_view name);
 // "a/b/c" -> "a/b"; "." for a bare name.

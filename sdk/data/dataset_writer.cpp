@@ -129,7 +129,7 @@ DatasetWriter::~DatasetWriter() {
 
 void DatasetWriter::remove_leftovers() {
   for (const char* pattern : {".*.tfrecord.tmp-*", ".*.json.tmp-*"}) {
-    for (const std::string& path : list_files(join_path(folder_, pattern))) remove_file(path);
+    for (const std::string& path : list_files(folder_, pattern)) remove_file(path);
   }
 }
 

@@ -59,7 +59,7 @@ TEST_F(FileTest, UncommittedFileLeavesNothing) {
     EXPECT_TRUE(path_exists(file.temporary_path()));
   }
   EXPECT_EQ(read_file(at("x")), "old");
-  EXPECT_THAT(list_files(at(".*tmp*")), IsEmpty());
+  EXPECT_THAT(list_files(folder_, ".*tmp*"), IsEmpty());
 }
 
 TEST_F(FileTest, FailedCommitLeavesNothing) {
@@ -67,7 +67,7 @@ TEST_F(FileTest, FailedCommitLeavesNothing) {
   const Error error = error_of([&] { write_file_atomic(at("x"), "new"); });
   EXPECT_EQ(error.code(), Code::kIo);
   EXPECT_THAT(error.message(), HasSubstr(at("x")));
-  EXPECT_THAT(list_files(at(".*tmp*")), IsEmpty());
+  EXPECT_THAT(list_files(folder_, ".*tmp*"), IsEmpty());
 }
 
 TEST_F(FileTest, FullDiskIsAnErrorWithItsNumber) {
@@ -94,7 +94,7 @@ TEST_F(FileTest, ShortWriteIsContinuedUntilRefused) {
   ::signal(SIGXFSZ, handler);
   EXPECT_EQ(error.detail().native_code, EFBIG);
   EXPECT_EQ(read_file(at("x")), old);
-  EXPECT_THAT(list_files(at(".*tmp*")), IsEmpty());
+  EXPECT_THAT(list_files(folder_, ".*tmp*"), IsEmpty());
 }
 
 TEST_F(FileTest, MissingFileIsNotFound) {
@@ -150,10 +150,27 @@ TEST_F(FileTest, FolderLockIsExclusiveUntilReleased) {
 }
 
 TEST_F(FileTest, ListsSorted) {
-  for (const char* name : {"b.rec", "a.rec", "c.txt"}) write_file_atomic(at(name), name);
-  EXPECT_THAT(list_files(at("*.rec")), ElementsAre(at("a.rec"), at("b.rec")));
-  EXPECT_THAT(list_files(at("*.nothing")), IsEmpty());
-  EXPECT_THAT(list_files(at("missing/*")), IsEmpty());
+  for (const char* name : {"b.rec", "a.rec", "c.txt", ".hidden.rec"})
+    write_file_atomic(at(name), name);
+  make_directories(at("inner"));
+  EXPECT_THAT(list_files(folder_, "*.rec"), ElementsAre(at("a.rec"), at("b.rec")));
+  EXPECT_THAT(list_files(folder_, ".*.rec"), ElementsAre(at(".hidden.rec")));
+  EXPECT_THAT(list_files(folder_, "*.nothing"), IsEmpty());
+  const FolderListing listing = list_folder(folder_);
+  EXPECT_THAT(listing.files, ElementsAre("a.rec", "b.rec", "c.txt"));
+  EXPECT_THAT(listing.folders, ElementsAre("inner"));
+  EXPECT_EQ(error_of([&] { list_files(at("missing"), "*"); }).code(), Code::kNotFound);
+  EXPECT_EQ(error_of([&] { list_folder(at("missing")); }).code(), Code::kNotFound);
+  EXPECT_EQ(error_of([&] { list_folder(at("a.rec")); }).detail().native_code, ENOTDIR);
+}
+
+TEST_F(FileTest, FoldersMayHaveAnyName) {
+  for (const char* name : {"run [3]", "a*", "who?", "back\\slash"}) {
+    make_directories(at(name));
+    const std::string file = join_path(at(name), "x.rec");
+    write_file_atomic(file, "x");
+    EXPECT_THAT(list_files(at(name), "*.rec"), ElementsAre(file));
+  }
 }
 
 TEST_F(FileTest, RemoveAndRename) {

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "datasets/datasets.h"
 #include "datasets/image_list.h"
 #include "datasets/python_random.h"
@@ -261,6 +263,42 @@ TEST_F(ImagenetTest, BadListsAreNamed) {
   put("train.lst", "0\t1\ta.jpg\n");
   put("classes.tsv", "0\tn01\n");
   EXPECT_THAT(refusal(), HasSubstr("label 1 is out of range, classes.tsv names 1 classes"));
+}
+
+// Where nothing names the classes, all labels are read first: that may take long, too.
+TEST_F(ImagenetTest, LookingForLabelsReportsAndCanBeCancelled) {
+  std::string payload, bytes;
+  for (uint64_t id = 0; id < 300; ++id) {
+    data::pack_recordio_image(id, static_cast<float>(id % 3), fixture("one_pixel.jpg"), payload);
+    data::append_recordio(payload, bytes);
+  }
+  put("val.rec", bytes);
+  std::vector<int64_t> seen;
+  ConvertOptions reporting = options();
+  reporting.progress = [&](const data::Progress& progress) {
+    if (progress.phase == "labels of val") seen.push_back(progress.done);
+    return true;
+  };
+  EXPECT_EQ(imagenet_.convert(reporting).classes(), 3);
+  EXPECT_THAT(seen, ElementsAre(0, 256, 300));
+  ConvertOptions cancelling = options("other");
+  cancelling.progress = [](const data::Progress& progress) { return progress.done < 256; };
+  const Error error = error_of([&] { imagenet_.convert(cancelling); });
+  EXPECT_EQ(error.code(), Code::kCancelled);
+  EXPECT_THAT(error.message(), HasSubstr("labels of val"));
+  EXPECT_FALSE(path_exists(folder_.at("other")));
+}
+
+TEST_F(ImagenetTest, ManyClassesAreReadAtOnce) {
+  constexpr int kClasses = 200000;  // comparing each with all would take minutes
+  std::string map;
+  for (int i = 0; i < kClasses; ++i) map += cat(i, "\tfolder of class ", i, "\n");
+  put("classes.tsv", map);
+  const auto begin = std::chrono::steady_clock::now();
+  const ClassMap classes = read_class_map(source("classes.tsv"));
+  for (int i = 0; i < kClasses; ++i)
+    ASSERT_EQ(classes.label_of(cat("folder of class ", i), "test"), i);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 TEST_F(ImagenetTest, BadRecordFilesAreNamed) {

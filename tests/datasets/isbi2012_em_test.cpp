@@ -180,5 +180,13 @@ TEST_F(Isbi2012EmTest, RefusesIncompleteSources) {
               HasSubstr("libopencv-imgcodecs-dev"));
 }
 
+TEST_F(Isbi2012EmTest, FoldersThatCannotBeReadAreNamed) {
+  put_pairs(1);
+  std::filesystem::remove_all(folder_.at("source/train/label"));
+  std::filesystem::create_symlink("label", folder_.at("source/train/label"));  // to itself
+  EXPECT_EQ(refusal().code(), Code::kIo);
+  EXPECT_THAT(refusal().message(), HasSubstr("train/label"));
+}
+
 }  // namespace
 }  // namespace assay::datasets

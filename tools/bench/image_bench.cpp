@@ -24,7 +24,7 @@ constexpr const char* kNormalise =
 // What JpegMaker::prepare makes of a record: the label, then the file.
 std::vector<std::string> prepared_images(const std::string& folder) {
   std::vector<std::string> images;
-  for (const std::string& path : list_files(join_path(folder, "*.jpg"))) {
+  for (const std::string& path : list_files(folder, "*.jpg")) {
     images.push_back(std::string(sizeof(int32_t), '\0') + read_file(path));
   }
   require(!images.empty(), Code::kNotFound, folder, " holds no .jpg files");

@@ -55,8 +55,8 @@ class CheckpointCrash : public testing::Test {
     rmdir(folder_.c_str());
   }
   std::vector<std::string> all_files() const {
-    std::vector<std::string> files = list_files(folder_ + "/*");
-    const std::vector<std::string> hidden = list_files(folder_ + "/.*.tmp*");
+    std::vector<std::string> files = list_files(folder_, "*");
+    const std::vector<std::string> hidden = list_files(folder_, ".*.tmp*");
     files.insert(files.end(), hidden.begin(), hidden.end());
     return files;
   }

@@ -25,7 +25,8 @@ using testing::SizeIs;
 class Operations : public testing::Test {
  protected:
   ~Operations() override {
-    for (const std::string& file : list_files(path("*"))) remove_file(file);
+    for (const std::string& file : list_files(testing::TempDir(), file_name(path("*"))))
+      remove_file(file);
   }
   // Tests of one run may be processes side by side.
   std::string path(const std::string& name) const {
