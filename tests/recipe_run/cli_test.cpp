@@ -47,8 +47,11 @@ free_override: "trials" free_override: "io"
     for (const std::string& word : words) argv.push_back(word.c_str());
     ::testing::internal::CaptureStdout();
     ::testing::internal::CaptureStderr();
-    const int code = run_app(static_cast<int>(argv.size()), argv.data(),
-                             [&](uint32_t) { return std::make_unique<ToyDriver>(toy_); });
+    const int code =
+        run_app(static_cast<int>(argv.size()), argv.data(), [&](const DriverOptions& options) {
+          toy_.device = options.device;
+          return std::make_unique<ToyDriver>(toy_);
+        });
     out_ = ::testing::internal::GetCapturedStdout();
     err_ = ::testing::internal::GetCapturedStderr();
     return code;
@@ -125,6 +128,22 @@ TEST_F(CliTest, FewerSeedsAreNotAModification) {
   EXPECT_EQ(run({"--emulate-devices", "8"}), 2);
   EXPECT_THAT(err_, HasSubstr("cannot emulate 8 devices"));
   EXPECT_EQ(run({"--emulate-devices", "1"}), 2);
+}
+
+TEST_F(CliTest, EachDeviceHasItsOwnRun) {
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(toy_.device, "cpu");
+  toy_.gpu = "Toy GPU";
+  EXPECT_EQ(run({"--device", "cuda:1"}), 0);
+  EXPECT_EQ(toy_.device, "cuda:1");
+  EXPECT_EQ(toy_.starts, 4) << "the first run is not continued on another device";
+  EXPECT_THAT(out_, HasSubstr("Toy GPU, "));
+  EXPECT_EQ(run({"--device", "cuda:1"}), 0);
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(toy_.starts, 4) << "both are finished";
+  EXPECT_EQ(call({"plan", "toy/run", "--device", "cuda:0"}), 0);
+  EXPECT_EQ(toy_.device, "cuda:0");
+  EXPECT_THAT(out_, HasSubstr("Toy GPU"));
 }
 
 TEST_F(CliTest, ATamperedRecordIsRefused) {

@@ -62,7 +62,7 @@ class RunTest : public ::testing::Test {
     options.runs = root_ / runs;
     options.benches = benches_;
     options.top_up = top_up_;
-    options.emulate_devices = emulate_;
+    options.place = place_;
     return run_recipe(recipe(sets), options, driver, progress, stop_);
   }
   // The run as it would be if this part of it had never been measured.
@@ -78,7 +78,7 @@ class RunTest : public ::testing::Test {
   std::atomic<bool> stop_{false};
   bool benches_ = true;
   bool top_up_ = false;
-  uint32_t emulate_ = 0;
+  RunPlace place_;
 };
 
 TEST_F(RunTest, TrainsEvaluatesMeasuresAndRecords) {
@@ -294,7 +294,7 @@ TEST_F(RunTest, TopUpAddsTrialsWhileARowIsUndecided) {
 
 TEST_F(RunTest, EmulatedDevicesAreARunOfTheirOwn) {
   const RunOutcome plain = run();
-  emulate_ = 8;
+  place_.emulated_devices = 8;
   try {
     run();
     FAIL() << "no error";

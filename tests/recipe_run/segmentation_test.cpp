@@ -97,7 +97,7 @@ class SegmentationTest : public ::testing::Test {
   }
 
   static fs::path root_;
-  std::unique_ptr<TrainerDriver> driver_ = make_assay_driver(1);
+  std::unique_ptr<TrainerDriver> driver_ = make_assay_driver({.threads = 1});
 };
 fs::path SegmentationTest::root_;
 

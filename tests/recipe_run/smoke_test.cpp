@@ -50,6 +50,16 @@ TEST(Smoke, StaysOnThisMachine) {
                                    "evaluation.batch=4", "trials.count=1"));
 }
 
+TEST(Smoke, KeepsThePrecisionOnAGpu) {
+  v1::Recipe recipe;
+  recipe.mutable_training()->set_steps(10);
+  recipe.mutable_trials()->set_count(1);
+  recipe.mutable_numerics()->set_compute(v1::Numerics::TF32);
+  EXPECT_THAT(smoke_sets(recipe), testing::Contains("numerics.compute=FP32"));
+  EXPECT_THAT(smoke_sets(recipe, "cuda:0"),
+              testing::Not(testing::Contains("numerics.compute=FP32")));
+}
+
 TEST(Smoke, RefusesWhatTrainsNothing) {
   v1::Recipe recipe;
   recipe.set_id("speed");

@@ -23,6 +23,8 @@ struct Toy {
   int resumes = 0;
   int batches = 0;
   uint32_t devices = 1;
+  std::string device;  // that the driver was made for
+  std::string gpu;
   bool disk_full = false;        // benches of batch 8 cannot be measured now
   double noise = 0.001;          // relative, of the accuracies
   double probe_seconds = 0.001;  // of the A/A probe
@@ -85,7 +87,7 @@ class ToyBench : public BenchSession {
 class ToyDriver : public TrainerDriver {
  public:
   explicit ToyDriver(Toy& toy) : toy_(toy) {}
-  EngineInfo info() const override { return {"toy 1.0", "cpu", toy_.devices}; }
+  EngineInfo info() const override { return {"toy 1.0", toy_.devices, toy_.gpu, ""}; }
   std::string why_not(const v1::Recipe&) const override { return toy_.why_not; }
   void check(const v1::Recipe&) override {
     if (toy_.no_data) throw Error(Exit::kDataMismatch, "there is no data");

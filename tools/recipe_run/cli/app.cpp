@@ -26,6 +26,8 @@ constexpr char kExamples[] = R"(Examples:
   recipe-run run fashion_mnist/cnn_2conv_bn --set training.epochs=1 --no-bench
                                                      a quick try; its rows become NOT COMPARABLE
   recipe-run run fashion_mnist/resnet18 --smoke      four steps, whatever the data: does it train at all?
+  recipe-run run unet_medical/dgx_a100_amp_1gpu --device cuda:0
+                                                     on the first NVIDIA GPU
   recipe-run explain fashion_mnist/cnn_2conv_bn training.optimizer
                                                      values, and the file and line that set them
   recipe-run scaling --check                         the weak-scaling model against the published values
@@ -87,6 +89,10 @@ void define_run(CLI::App& app, Options& o) {
          "play this many devices on one, so that accuracies published for them can be compared; "
          "nothing is timed")
       ->check(CLI::Range(2, 4096));
+  run.add_option("--device", o.arguments.device,
+                 "what computes: cpu, or cuda:0 and so on; where it cannot be used the reason is "
+                 "said (exit 4)")
+      ->capture_default_str();
   run.add_option("--data", o.data, "folder of the converted data sets (recipe: io.data_root)");
   run.add_option("--threads", o.threads, "compute threads; 0 = every core this process may use")
       ->check(CLI::Range(0, 4096));
@@ -154,6 +160,7 @@ void define(CLI::App& app, Options& o) {
   plan.add_option("--runs", o.arguments.runs, "folder of the runs")->capture_default_str();
   plan.add_option("--emulate-devices", o.arguments.emulate_devices, "as for run")
       ->check(CLI::Range(2, 4096));
+  plan.add_option("--device", o.arguments.device, "as for run")->capture_default_str();
   define_run(app, o);
   define_bench_repeat(app, o);
   define_convergence(app, o);
@@ -208,8 +215,9 @@ int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_dr
   if (name == "explain") return explain_recipe(root, o.recipe, o.path, o.sets);
   if (!o.data.empty()) o.sets.push_back("io.data_root=" + o.data);
   if (name == "plan") {
-    return plan_recipe(root, {o.recipe, o.sets, o.arguments.runs, o.arguments.emulate_devices},
-                       make_driver);
+    return plan_recipe(
+        root, {o.recipe, o.sets, o.arguments.runs, o.arguments.emulate_devices, o.arguments.device},
+        make_driver);
   }
   o.arguments.recipe = o.recipe;
   o.arguments.sets = o.sets;

@@ -15,8 +15,8 @@ namespace reciperun {
 // The `recipes` folder: as given, else ./recipes, else the one beside or above the program.
 fs::path recipes_root(const std::string& given);
 
-// Makes a driver with `threads` compute threads (0 = every core this process may use).
-using DriverFactory = std::function<std::unique_ptr<TrainerDriver>(uint32_t threads)>;
+// Makes a driver. Error kNotRun, with the reason, where its device cannot be used.
+using DriverFactory = std::function<std::unique_ptr<TrainerDriver>(const DriverOptions& options)>;
 
 int list_recipes(const fs::path& root, const DriverFactory& make_driver);
 int explain_recipe(const fs::path& root, const std::string& recipe, const std::string& path,
@@ -27,6 +27,7 @@ struct PlanArguments {
   std::vector<std::string> sets;
   std::string runs = "runs";     // earlier runs say what the next one will cost
   uint32_t emulate_devices = 0;  // 0 = none
+  std::string device = "cpu";    // as DriverOptions::device
 };
 int plan_recipe(const fs::path& root, const PlanArguments& arguments,
                 const DriverFactory& make_driver);
@@ -44,6 +45,7 @@ struct RunArguments {
   uint32_t seeds = 0;  // number of trials; 0 = the recipe's
   bool top_up = false;
   uint32_t emulate_devices = 0;  // 0 = none
+  std::string device = "cpu";    // as DriverOptions::device
   // What measures every repeat in a process of its own; "" = this process.
   fs::path measuring_program;
 };

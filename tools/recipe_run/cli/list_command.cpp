@@ -59,7 +59,7 @@ void print_group(const std::string& folder, const std::vector<Line>& lines) {
 }  // namespace
 
 int list_recipes(const fs::path& root, const DriverFactory& make_driver) {
-  const auto driver = make_driver(1);
+  const auto driver = make_driver({.threads = 1});
   std::map<std::string, std::vector<Line>> groups;
   std::vector<std::string> broken;
   int runnable = 0;

@@ -14,18 +14,21 @@ namespace reciperun {
 namespace {
 
 // What the engine says to the recipe, without starting anything.
-PlanMachine machine_for(const v1::Recipe& recipe, uint32_t emulate_devices,
+PlanMachine machine_for(const v1::Recipe& recipe, const PlanArguments& arguments,
                         const DriverFactory& make_driver) {
   PlanMachine out;
-  out.title = machine_title(capture_machine());
+  record::Machine machine = capture_machine();
+  out.title = machine_title(machine);
   try {
-    const auto driver = make_driver(recipe.io().threads());
+    const auto driver = make_driver({recipe.io().threads(), arguments.device});
     const EngineInfo info = driver->info();
+    machine.set_gpu(info.gpu);
+    out.title = machine_title(machine);
     out.cannot_run = driver->why_not(recipe);
     if (!out.cannot_run.empty()) return out;
     out.devices = info.devices;
-    if (emulate_devices > 0) driver->emulate(recipe, emulate_devices);
-    out.emulated_devices = emulate_devices;
+    if (arguments.emulate_devices > 0) driver->emulate(recipe, arguments.emulate_devices);
+    out.emulated_devices = arguments.emulate_devices;
     driver->check(recipe);
   } catch (const Error& error) {
     out.cannot_run = error.what();
@@ -34,9 +37,11 @@ PlanMachine machine_for(const v1::Recipe& recipe, uint32_t emulate_devices,
 }
 
 // The newest run of the recipe, if there is one that can be read.
-void add_earlier_run(const ResolvedRecipe& resolved, uint32_t emulate_devices, PlanFacts& facts) {
+void add_earlier_run(const ResolvedRecipe& resolved, const PlanArguments& arguments,
+                     PlanFacts& facts) {
   std::vector<std::string> skipped;
-  const auto found = find_run(facts.runs, resolved, emulate_devices, skipped);
+  const auto found =
+      find_run(facts.runs, resolved, {arguments.device, arguments.emulate_devices}, skipped);
   if (!found) return;
   try {
     const RunRecord record = RunRecord::open(*found);
@@ -56,8 +61,8 @@ int plan_recipe(const fs::path& root, const PlanArguments& arguments,
   require_sources(resolved, file.root);
   PlanFacts facts;
   facts.runs = arguments.runs;
-  facts.machine = machine_for(resolved.recipe, arguments.emulate_devices, make_driver);
-  add_earlier_run(resolved, arguments.emulate_devices, facts);
+  facts.machine = machine_for(resolved.recipe, arguments, make_driver);
+  add_earlier_run(resolved, arguments, facts);
   std::string text = plan_text(resolved, facts);
   for (const std::string& deviation : deviation_lines(resolved.recipe))
     text += "deviation  " + deviation + "\n";

@@ -58,7 +58,8 @@ std::vector<std::string> all_sets(const RecipeFile& file, const RunArguments& ar
       sets.push_back("trials.max_count=" + std::to_string(arguments.seeds));
   }
   if (!arguments.smoke) return sets;
-  const std::vector<std::string> smoke = smoke_sets(load_recipe(file, sets).recipe);
+  const std::vector<std::string> smoke =
+      smoke_sets(load_recipe(file, sets).recipe, arguments.device);
   sets.insert(sets.end(), smoke.begin(), smoke.end());
   return sets;
 }
@@ -71,7 +72,7 @@ int run_command(const fs::path& root, const RunArguments& arguments,
   const ResolvedRecipe resolved = load_recipe(file, all_sets(file, arguments));
   require_concrete(resolved);
   require_sources(resolved, file.root);
-  const auto driver = make_driver(resolved.recipe.io().threads());
+  const auto driver = make_driver({resolved.recipe.io().threads(), arguments.device});
   // A recipe that the user changed is checked in full: what is wrong may be the change.
   const std::string why_not =
       resolved.modified_reason().empty() ? driver->why_not(resolved.recipe) : "";
@@ -86,7 +87,7 @@ int run_command(const fs::path& root, const RunArguments& arguments,
   options.benches = !arguments.no_bench && !arguments.smoke;
   options.trials = !arguments.bench_only;
   options.top_up = arguments.top_up;
-  options.emulate_devices = arguments.emulate_devices;
+  options.place = {arguments.device, arguments.emulate_devices};
   options.measuring_program = arguments.measuring_program;
   watch_signals();
   const RunOutcome outcome = run_recipe(resolved, options, *driver, progress, stop_requested);
@@ -102,7 +103,7 @@ int run_command(const fs::path& root, const RunArguments& arguments,
 
 int bench_repeat_command(const RepeatArguments& arguments, const DriverFactory& make_driver) {
   const RunRecord record = RunRecord::open(arguments.folder);
-  const auto driver = make_driver(record.recipe().io().threads());
+  const auto driver = make_driver({record.recipe().io().threads(), record.place().device});
   const std::atomic<bool> never{
       false};  // a signal ends this process; its repeat has no result then
   measure_repeat(record, arguments.task, arguments.checkpoint, *driver, never,

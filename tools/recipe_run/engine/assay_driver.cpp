@@ -259,12 +259,14 @@ class AssayTrial : public TrainingTrial {
     const auto padded = static_cast<int>(image.shape[1]), frame = (padded - side) / 2;
     const auto* pixels = static_cast<const float*>(image.data);
     const auto* classes = static_cast<const float*>(target.data);
-    const auto* scores = static_cast<const float*>(info_of(output).data);
+    std::vector<float> scores(info_of(output).bytes / sizeof(float));
+    call(Exit::kCrashed, assay_tensor_read, output, static_cast<void*>(scores.data()),
+         scores.size() * sizeof(float));  // a GPU's memory has no address here
     for (int64_t row = 0; row < info.valid; ++row) {
       SegmentedImage out{"held-out-" + std::to_string(images.size() + 1), side, {}, {}, {}};
       for (int y = 0; y < side; ++y) {
         for (int x = 0; x < side; ++x) {
-          const int64_t at = (row * side + y) * side + x;
+          const auto at = static_cast<size_t>((row * side + y) * side + x);
           out.image.push_back(pixels[(row * padded + y + frame) * padded + x + frame]);
           out.label.push_back(classes[2 * at + 1] > classes[2 * at]);
           out.predicted.push_back(scores[2 * at + 1] > scores[2 * at]);
@@ -417,25 +419,48 @@ class InferenceBench : public BenchSession {
   bool with_loading_ = false;
 };
 
+// "cpu", "cuda:0".
+assay_device_id device_of(const std::string& name) {
+  if (name == "cpu") return {ASSAY_DEVICE_CPU, 0};
+  const std::string kind = "cuda:";
+  const std::string number = name.starts_with(kind) ? name.substr(kind.size()) : "";
+  const bool digits = !number.empty() && number.size() <= 4 &&
+                      number.find_first_not_of("0123456789") == std::string::npos;
+  if (!digits) throw Error(Exit::kUsage, "there is no device '" + name + "'", "cpu, or cuda:0");
+  return {ASSAY_DEVICE_CUDA, std::stoi(number)};
+}
+
+Context new_context(const DriverOptions& wanted, const assay_device_id& device) {
+  assay_context_options options{};
+  options.struct_size = sizeof options;
+  options.n_threads = static_cast<int32_t>(wanted.threads);
+  assay_context* context = nullptr;
+  call(Exit::kNotRun, assay_context_create, &options, nullptr, &device, size_t{1}, &context);
+  return Context(context);
+}
+
 class AssayDriver : public TrainerDriver {
  public:
-  explicit AssayDriver(uint32_t threads) {
-    assay_context_options options{};
-    options.struct_size = sizeof options;
-    options.n_threads = static_cast<int32_t>(threads);
-    assay_context* context = nullptr;
-    call(Exit::kUsage, assay_context_create, &options, nullptr, nullptr, size_t{0}, &context);
-    context_.reset(context);
-  }
+  explicit AssayDriver(const DriverOptions& options)
+      : device_(device_of(options.device)), context_(new_context(options, device_)) {}
 
-  EngineInfo info() const override { return {"assay " + string(assay_version_string()), ""}; }
+  EngineInfo info() const override {
+    EngineInfo info{"assay " + string(assay_version_string())};
+    if (on_cpu()) return info;
+    assay_device_info device{};
+    device.struct_size = sizeof device;
+    call(Exit::kCrashed, assay_device_enum, static_cast<size_t>(device_.index) + 1, &device);
+    info.gpu = string(device.name);
+    info.libraries = string(device.driver);
+    return info;
+  }
 
   std::string why_not(const v1::Recipe& recipe) const override {
     if (!knows_model(recipe.model()))
       return "no model '" + recipe.model().arch() + "' in the engine";
     const v1::Numerics::Compute compute = recipe.numerics().compute();
-    if (compute == v1::Numerics::TF32 || compute == v1::Numerics::AMP_FP16)
-      return precision_name(compute) + " needs a GPU";
+    if (on_cpu() && (compute == v1::Numerics::TF32 || compute == v1::Numerics::AMP_FP16))
+      return precision_name(compute) + " needs a GPU: --device cuda:0";
     const std::string devices = std::to_string(recipe_devices(recipe));
     if (lacks_devices(recipe))
       return "needs " + devices + " devices, or --emulate-devices " + devices;
@@ -495,6 +520,8 @@ class AssayDriver : public TrainerDriver {
   void cancel() override { assay_context_interrupt(context_.get()); }
 
  private:
+  bool on_cpu() const { return device_.kind == ASSAY_DEVICE_CPU; }
+
   // Each architecture draws its first weights in one way.
   static void check_init(const v1::Model& model) {
     const std::string offered = model.arch() == "unet_medical" ? "glorot_uniform"
@@ -545,14 +572,15 @@ class AssayDriver : public TrainerDriver {
                 "make it with: dataset-convert " + data.lock() + " --to " + folder.string());
   }
 
+  assay_device_id device_;
   Context context_;
   uint32_t devices_ = 1;  // emulated
 };
 
 }  // namespace
 
-std::unique_ptr<TrainerDriver> make_assay_driver(uint32_t threads) {
-  return std::make_unique<AssayDriver>(threads);
+std::unique_ptr<TrainerDriver> make_assay_driver(const DriverOptions& options) {
+  return std::make_unique<AssayDriver>(options);
 }
 
 }  // namespace reciperun

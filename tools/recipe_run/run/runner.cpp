@@ -17,15 +17,15 @@ RunRecord open_or_create(const ResolvedRecipe& resolved, const RunOptions& optio
                          TrainerDriver& driver, Progress& progress, bool& checked) {
   std::vector<std::string> skipped;
   const std::optional<fs::path> found =
-      options.fresh ? std::nullopt
-                    : find_run(options.runs, resolved, options.emulate_devices, skipped);
+      options.fresh ? std::nullopt : find_run(options.runs, resolved, options.place, skipped);
   for (const std::string& why : skipped) progress.note("skipped: " + why);
-  const record::Machine machine = capture_machine();
+  record::Machine machine = capture_machine();
+  machine.set_gpu(driver.info().gpu);
+  machine.set_gpu_libraries(driver.info().libraries);
   if (!found) {
     driver.check(resolved.recipe);  // first, so that what cannot run leaves no folder behind
     checked = true;
-    return RunRecord::create(options.runs, resolved, machine, driver.info().engine,
-                             options.emulate_devices);
+    return RunRecord::create(options.runs, resolved, machine, driver.info().engine, options.place);
   }
   RunRecord run = RunRecord::open(*found);
   run.require_intact();
@@ -145,8 +145,9 @@ RunOutcome run_recipe(const ResolvedRecipe& resolved, const RunOptions& options,
   create_folders(options.runs);
   const FileLock lock(options.runs / ".lock", "'" + options.runs.string() + "'");
   // What one device plays is not timed as if it were several.
-  const bool benches = options.benches && options.emulate_devices == 0;
-  if (options.emulate_devices > 0) driver.emulate(resolved.recipe, options.emulate_devices);
+  const bool benches = options.benches && options.place.emulated_devices == 0;
+  if (options.place.emulated_devices > 0)
+    driver.emulate(resolved.recipe, options.place.emulated_devices);
   const uint32_t devices = driver.info().devices;
   bool checked = false;
   RunRecord run = open_or_create(resolved, options, driver, progress, checked);

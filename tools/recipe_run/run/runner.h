@@ -19,7 +19,7 @@ struct RunOptions {
   double checkpoint_seconds = 30;
   // More trials, up to the recipe's max_count, while a row over trials is undecided.
   bool top_up = false;
-  uint32_t emulate_devices = 0;  // 0 = none
+  RunPlace place;
   // Program that measures every repeat in a process of its own (repeat_process.h); "" = measure
   // here.
   fs::path measuring_program;

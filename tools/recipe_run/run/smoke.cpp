@@ -45,7 +45,7 @@ void use_one_device(const v1::Topology& topology, Sets& sets) {
 
 }  // namespace
 
-std::vector<std::string> smoke_sets(const v1::Recipe& recipe) {
+std::vector<std::string> smoke_sets(const v1::Recipe& recipe, const std::string& device) {
   const bool trains = recipe.training().length_case() != v1::Training::LENGTH_NOT_SET;
   if (!trains || recipe.trials().count() == 0) {
     throw Error(Exit::kUsage, "'" + recipe.id() + "' trains nothing that --smoke could try",
@@ -53,7 +53,7 @@ std::vector<std::string> smoke_sets(const v1::Recipe& recipe) {
   }
   Sets sets;
   shorten_training(recipe.training(), sets);
-  lower_precision(recipe.numerics(), sets);
+  if (device == "cpu") lower_precision(recipe.numerics(), sets);
   accept_any_data(recipe, sets);
   use_one_device(recipe.topology(), sets);
   sets.push_back("evaluation.when=end");

@@ -19,10 +19,17 @@
 
 namespace reciperun {
 
+// What a driver is made with.
+struct DriverOptions {
+  uint32_t threads = 0;        // compute threads; 0 = every core this process may use
+  std::string device = "cpu";  // or "cuda:0", "cuda:1", ...
+};
+
 struct EngineInfo {
-  std::string engine;    // name and version, "assay 0.1.0"
-  std::string device;    // "cpu", "NVIDIA H200"; "" = the machine's own title serves
-  uint32_t devices = 1;  // that one training or bench can use here
+  std::string engine;          // name and version, "assay 0.1.0"
+  uint32_t devices = 1;        // that one training or bench can use here
+  std::string gpu = {};        // "NVIDIA H200"; "" = it computes on the machine's processor
+  std::string libraries = {};  // of the GPU, with versions
 };
 
 struct StepResult {

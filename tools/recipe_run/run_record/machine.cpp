@@ -169,20 +169,25 @@ record::Machine capture_machine(const fs::path& root) {
 }
 
 std::string machine_digest(const record::Machine& machine) {
-  const std::vector<std::string> parts = {machine.cpu(),
-                                          std::to_string(machine.threads()),
-                                          std::to_string(machine.threads_allowed()),
-                                          shortest(machine.cgroup_cpus()),
-                                          std::to_string(machine.memory_bytes()),
-                                          machine.governor(),
-                                          machine.turbo(),
-                                          machine.microcode(),
-                                          machine.kernel()};
+  std::vector<std::string> parts = {machine.cpu(),
+                                    std::to_string(machine.threads()),
+                                    std::to_string(machine.threads_allowed()),
+                                    shortest(machine.cgroup_cpus()),
+                                    std::to_string(machine.memory_bytes()),
+                                    machine.governor(),
+                                    machine.turbo(),
+                                    machine.microcode(),
+                                    machine.kernel()};
+  if (!machine.gpu().empty()) {
+    parts.push_back(machine.gpu());
+    parts.push_back(machine.gpu_libraries());
+  }
   return sha256_hex(join(parts, "\n")).substr(0, 16);
 }
 
 std::string machine_title(const record::Machine& machine) {
-  std::string text = machine.cpu().empty() ? "unknown CPU" : machine.cpu();
+  std::string text = machine.gpu().empty() ? "" : machine.gpu() + ", ";
+  text += machine.cpu().empty() ? "unknown CPU" : machine.cpu();
   text += ", " + std::to_string(machine.threads_allowed()) + " of " +
           std::to_string(machine.threads()) + " threads";
   if (machine.cgroup_cpus() > 0) text += " (limited to " + shortest(machine.cgroup_cpus()) + ")";

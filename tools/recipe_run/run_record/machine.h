@@ -14,7 +14,7 @@ record::Machine capture_machine(const std::filesystem::path& root = "/");
 // Digest of what must be equal for two timings to be comparable.
 std::string machine_digest(const record::Machine& machine);
 
-// "Intel(R) Xeon(R) ..., 2 of 2 threads, 8 GiB"
+// "Intel(R) Xeon(R) ..., 2 of 2 threads, 8 GiB"; where a GPU computes, "NVIDIA H200, Intel(R) ..."
 std::string machine_title(const record::Machine& machine);
 
 // Watches what the host takes away between construction and result().

@@ -54,6 +54,10 @@ uint64_t mixed(uint64_t root, uint64_t index) {  // splitmix64
   return (z ^ (z >> 31)) >> 32;  // short enough to be typed and to fit every reader's integers
 }
 
+RunPlace place_of(const record::Run& info) {
+  return {info.place().empty() ? "cpu" : info.place(), info.emulated_devices()};
+}
+
 }  // namespace
 
 std::string utc_now() { return utc_text("%Y-%m-%dT%H:%M:%SZ"); }
@@ -73,7 +77,7 @@ std::vector<uint64_t> trial_seeds(const v1::Trials& trials, uint32_t count) {
 
 RunRecord RunRecord::create(const fs::path& runs, const ResolvedRecipe& resolved,
                             const record::Machine& machine, const std::string& engine,
-                            uint32_t emulated_devices) {
+                            const RunPlace& place) {
   RunRecord out;
   const std::string& recipe_id = resolved.recipe.id();
   const std::string tail = recipe_id.substr(recipe_id.rfind('/') + 1);
@@ -95,8 +99,9 @@ RunRecord RunRecord::create(const fs::path& runs, const ResolvedRecipe& resolved
   info.set_status("running");
   info.set_created(utc_now());
   info.set_evidence(
-      evidence_word(emulated_devices > 0 ? Evidence::kEmulated : Evidence::kMeasured));
-  info.set_emulated_devices(emulated_devices);
+      evidence_word(place.emulated_devices > 0 ? Evidence::kEmulated : Evidence::kMeasured));
+  info.set_emulated_devices(place.emulated_devices);
+  info.set_place(place.device);
   info.set_not_comparable(resolved.modified_reason());
   info.set_engine(engine);
   info.set_device(machine_title(machine));
@@ -150,6 +155,8 @@ RunRecord RunRecord::open(const fs::path& folder) {
   }
   return out;
 }
+
+RunPlace RunRecord::place() const { return place_of(info_); }
 
 void RunRecord::save() const {
   record::Run info = info_;
@@ -321,7 +328,7 @@ Measurements RunRecord::measurements() const {
 }
 
 std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& resolved,
-                                 uint32_t emulated_devices, std::vector<std::string>& skipped) {
+                                 const RunPlace& place, std::vector<std::string>& skipped) {
   const std::vector<fs::path> folders = sorted_folders(runs);
   for (auto it = folders.rbegin(); it != folders.rend(); ++it) {
     std::error_code ignored;
@@ -330,7 +337,7 @@ std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& res
       record::Run info;
       read_json(*it / "run.json", info);
       if (info.exec_digest() == resolved.exec_digest && info.recipe() == resolved.recipe.id() &&
-          info.emulated_devices() == emulated_devices)
+          place_of(info) == place)
         return *it;
     } catch (const Error& error) {
       skipped.push_back(error.what());

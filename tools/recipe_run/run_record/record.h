@@ -23,13 +23,19 @@ namespace reciperun {
 // Now, "2026-11-21T09:30:12Z".
 std::string utc_now();
 
+// On what a run computes: runs that differ in it are different runs.
+struct RunPlace {
+  std::string device = "cpu";     // or "cuda:0", "cuda:1", ...
+  uint32_t emulated_devices = 0;  // that it plays one after another; 0 = none
+  bool operator==(const RunPlace&) const = default;
+};
+
 class RunRecord {
  public:
   // A new folder below `runs`; writes the recipe, its lock, the machine and run.json.
-  // `emulated_devices`: what the trials will play, 0 = none.
   static RunRecord create(const fs::path& runs, const ResolvedRecipe& resolved,
                           const record::Machine& machine, const std::string& engine,
-                          uint32_t emulated_devices = 0);
+                          const RunPlace& place = {});
 
   // An existing folder. Fails (Exit::kTampered) if run.json or the recipe in it is damaged or its
   // digest does not fit.
@@ -38,6 +44,7 @@ class RunRecord {
   const fs::path& folder() const { return folder_; }
   const record::Run& info() const { return info_; }
   const v1::Recipe& recipe() const { return recipe_; }
+  RunPlace place() const;
 
   // Marks the run as running, without verdicts: its files may change until close().
   void begin_changes();
@@ -74,10 +81,10 @@ class RunRecord {
   v1::Recipe recipe_;
 };
 
-// The newest run below `runs` with this exec digest that is unmodified and emulated alike; damaged
+// The newest run below `runs` with this exec digest, at this place; damaged
 // folders are skipped and named in `skipped`.
 std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& resolved,
-                                 uint32_t emulated_devices, std::vector<std::string>& skipped);
+                                 const RunPlace& place, std::vector<std::string>& skipped);
 
 // Seeds of the first `count` trials: the recipe's list, then derived from derive_root. All
 // different.
