@@ -154,14 +154,14 @@ TEST(Extreme, OurNumberOfRunsDecides) {
 }
 
 TEST(Spread, FromTheFDistribution) {
-  EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0.4, 5, 0}).verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0.4, 5, 0}, {}).verdict, Verdict::kWithinTolerance);
   const Judgement wide =
-      judge_spread({0, 0.17, 5, 0}, {0, 0.8, 5, 0});  // outside 95 %, inside 99 %
+      judge_spread({0, 0.17, 5, 0}, {0, 0.8, 5, 0}, {});  // outside 95 %, inside 99 %
   EXPECT_EQ(wide.verdict, Verdict::kInconclusive);
   EXPECT_THAT(wide.reason, HasSubstr("warning"));
-  EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0.9, 5, 0}).verdict, Verdict::kDiffersWorse);
-  EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0.01, 5, 0}).verdict, Verdict::kDiffersBetter);
-  EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0, 1, 0}).verdict, Verdict::kInconclusive);
+  EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0.9, 5, 0}, {}).verdict, Verdict::kDiffersWorse);
+  EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0.01, 5, 0}, {}).verdict, Verdict::kDiffersBetter);
+  EXPECT_EQ(judge_spread({0, 0.17, 5, 0}, {0, 0, 1, 0}, {}).verdict, Verdict::kInconclusive);
 }
 
 const Values kResnetMxnet32 = {11434.12, 11305.35, 11461.68, 11331.93,

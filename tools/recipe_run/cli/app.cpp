@@ -32,6 +32,7 @@ constexpr char kExamples[] = R"(Examples:
                                                      values, and the file and line that set them
   recipe-run scaling --check                         the weak-scaling model against the published values
   recipe-run report                                  the newest run again, verdicts computed anew
+  recipe-run compare FIRST SECOND                    two runs against each other, row by row
   recipe-run verify                                  was the newest run edited?
   recipe-run export --to junit                       its rows as test cases
 
@@ -66,6 +67,7 @@ struct Options {
   RunArguments arguments;
   RepeatArguments repeat;
   ConvergenceArguments convergence;
+  CompareArguments compare;
   int threads = -1;
   std::string data;
   std::string documents;
@@ -136,6 +138,22 @@ void define_convergence(CLI::App& app, Options& o) {
   command.add_flag("--full", o.convergence.full, "all reference points, not the pruned ones");
 }
 
+void define_compare(CLI::App& app, Options& o) {
+  CLI::App& command = *app.add_subcommand(
+      "compare", "two runs against each other, row by row, by the tests of a report");
+  command.add_option("first", o.compare.first, "folder or id of a run, or its report.json")
+      ->required();
+  command.add_option("second", o.compare.second, "the same of the run held against it")->required();
+  command.add_option("--runs", o.compare.runs, "folder of the runs")->capture_default_str();
+  command.add_option("--format", o.compare.format, "of what is printed")
+      ->check(CLI::IsMember({"text", "markdown", "html", "json", "junit"}))
+      ->capture_default_str();
+  command.add_flag("--despite-differences", o.compare.despite_differences,
+                   "judge although recipe or machine differ: what does the difference do?");
+  command.add_flag("--all-rows", o.compare.all_rows,
+                   "every row counts for the exit code, not only the recipe's gate rows");
+}
+
 void define(CLI::App& app, Options& o) {
   app.require_subcommand(1);
   app.footer(kExamples);
@@ -164,12 +182,13 @@ void define(CLI::App& app, Options& o) {
   define_run(app, o);
   define_bench_repeat(app, o);
   define_convergence(app, o);
+  define_compare(app, o);
   CLI::App& report =
       *app.add_subcommand("report", "verdicts of a run, computed anew from what was measured");
   report.add_option("run", o.run, "folder or id of a run; default: the newest");
   report.add_option("--runs", o.arguments.runs, "folder of the runs")->capture_default_str();
   report.add_option("--format", o.format, "all writes every format beside the run")
-      ->check(CLI::IsMember({"all", "text", "markdown", "json", "html"}))
+      ->check(CLI::IsMember({"all", "text", "markdown", "json", "html", "junit"}))
       ->capture_default_str();
   report.add_flag("--require", o.require, "rows not run or not comparable count too (exit 4)");
   CLI::App& scaling = *app.add_subcommand(
@@ -204,6 +223,7 @@ int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_dr
   if (name == "probe") return probe_machine(o.json);
   if (name == "convergence") return convergence_command(o.convergence);
   if (name == "bench-repeat") return bench_repeat_command(o.repeat, make_driver);
+  if (name == "compare") return compare_command(o.compare);
   if (name == "report") return report_command(o.arguments.runs, o.run, o.format, o.require);
   if (name == "export") return export_command(o.arguments.runs, o.run, o.format);
   if (name == "verify") return verify_command(o.arguments.runs, o.run);

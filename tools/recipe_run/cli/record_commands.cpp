@@ -17,6 +17,12 @@ namespace {
 
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
+std::string counted(int n, const std::string& thing) {
+  return std::to_string(n) + " " + thing + (n == 1 ? "" : "s");
+}
+
+}  // namespace
+
 fs::path find_run_folder(const fs::path& runs, const std::string& run) {
   std::error_code ignored;
   if (!run.empty()) {
@@ -37,7 +43,6 @@ fs::path find_run_folder(const fs::path& runs, const std::string& run) {
   return newest;
 }
 
-// An edited run is refused; one that is not sealed is shown, and said to be so.
 void require_readable(const RunRecord& record) {
   record.require_intact();
   if (!record.is_running() && record.is_sealed()) return;
@@ -45,12 +50,6 @@ void require_readable(const RunRecord& record) {
                record.is_running() ? "this run is running or was killed: not sealed, not complete"
                                    : "this run is of a version that did not seal its files");
 }
-
-std::string counted(int n, const std::string& thing) {
-  return std::to_string(n) + " " + thing + (n == 1 ? "" : "s");
-}
-
-}  // namespace
 
 int report_command(const std::string& runs, const std::string& run, const std::string& format,
                    bool require) {
@@ -66,6 +65,8 @@ int report_command(const std::string& runs, const std::string& run, const std::s
     print(markdown_report(report));
   } else if (format == "json") {
     print(json_report(report));
+  } else if (format == "junit") {
+    print(junit_xml(report));
   } else {
     print(html_report(report));
   }

@@ -1,7 +1,7 @@
 // A run in the formats of other tools, written below export/ in the run's folder. Each is computed
 // from the record; none is ever read back.
 //
-//   junit     junit.xml            one test case per row of the report
+//   junit     junit.xml            one test case per row of the report (junit.h)
 //   gbench    benchmark.json       one entry per repeat of a bench, as Google Benchmark prints them
 //   mllog     mllog/result_N.txt   one MLPerf Training log per trial, division "open"
 //   dlll      dlll/seed-0001.json  one DLLogger log per trial
@@ -14,9 +14,6 @@
 
 namespace reciperun {
 
-// Only gate rows can fail or err, so that the file says what the exit code says: DIFFERS (worse) is
-// a failure; INCONCLUSIVE and INVALID are errors. All other rows without agreement are skipped,
-// with the reason.
 std::string junit_xml(const Report& report);
 
 // real_time is the mean of the repeat's steps in ms. cpu_time repeats it, because readers demand

@@ -3,6 +3,7 @@
 
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/export/export.h"
+#include "tools/recipe_run/export/junit.h"
 
 namespace reciperun {
 namespace {
@@ -40,9 +41,9 @@ Outcome outcome_of(const Row& row) {
   }
 }
 
-std::string facts_of(const Row& row) {
+std::string facts_of(const Row& row, const TableWords& words) {
   const std::string unit = row.unit == "1" ? "" : " " + row.unit;
-  std::string text = "published " + row.published + unit + "\nmeasured " +
+  std::string text = words.reference + " " + row.published + unit + "\n" + words.own + " " +
                      (row.measured.empty() ? "—" : row.measured + unit) + "\n";
   if (!row.interval.empty()) text += "interval " + row.interval + "\n";
   if (!row.margin.empty()) text += "margin " + row.margin + "\n";
@@ -50,10 +51,10 @@ std::string facts_of(const Row& row) {
   return text;
 }
 
-std::string test_case(const Report& report, const Row& row) {
+std::string test_case(const JunitSuite& suite, const Row& row, const TableWords& words) {
   static const std::map<Outcome, std::string> kElements = {
       {Outcome::kFailed, "failure"}, {Outcome::kError, "error"}, {Outcome::kSkipped, "skipped"}};
-  std::string out = "    <testcase classname=\"" + xml_escaped(report.run.recipe()) + "\" name=\"" +
+  std::string out = "    <testcase classname=\"" + xml_escaped(suite.class_name) + "\" name=\"" +
                     xml_escaped(row.id) + "\" time=\"0\">\n";
   const auto element = kElements.find(outcome_of(row));
   if (element != kElements.end()) {
@@ -63,29 +64,34 @@ std::string test_case(const Report& report, const Row& row) {
                                 (row.gate ? "" : " (does not decide the exit code)");
     out += "      <" + element->second + " message=\"" + xml_escaped(message) + "\"/>\n";
   }
-  return out + "      <system-out>" + xml_escaped(facts_of(row)) +
+  return out + "      <system-out>" + xml_escaped(facts_of(row, words)) +
          "</system-out>\n    </testcase>\n";
 }
 
 }  // namespace
 
-std::string junit_xml(const Report& report) {
+std::string junit_rows(const JunitSuite& suite, const std::vector<Row>& rows,
+                       const TableWords& words) {
   std::map<Outcome, int> counts;
   std::string cases;
-  for (const Row& row : report.rows) {
+  for (const Row& row : rows) {
     ++counts[outcome_of(row)];
-    cases += test_case(report, row);
+    cases += test_case(suite, row, words);
   }
-  const std::string totals = " tests=\"" + std::to_string(report.rows.size()) + "\" failures=\"" +
+  const std::string totals = " tests=\"" + std::to_string(rows.size()) + "\" failures=\"" +
                              std::to_string(counts[Outcome::kFailed]) + "\" errors=\"" +
                              std::to_string(counts[Outcome::kError]) + "\" skipped=\"" +
                              std::to_string(counts[Outcome::kSkipped]) + "\"";
-  std::string created = report.run.created();
+  std::string created = suite.created;
   if (!created.empty() && created.back() == 'Z') created.pop_back();  // the schema has no zone
+  if (!created.empty()) created = " timestamp=\"" + xml_escaped(created) + "\"";
   return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites" + totals +
-         ">\n  <testsuite name=\"" + xml_escaped(report.run.id()) + "\"" + totals +
-         " time=\"0\" timestamp=\"" + xml_escaped(created) + "\">\n" + cases +
-         "  </testsuite>\n</testsuites>\n";
+         ">\n  <testsuite name=\"" + xml_escaped(suite.name) + "\"" + totals + " time=\"0\"" +
+         created + ">\n" + cases + "  </testsuite>\n</testsuites>\n";
+}
+
+std::string junit_xml(const Report& report) {
+  return junit_rows({report.run.id(), report.run.recipe(), report.run.created()}, report.rows);
 }
 
 }  // namespace reciperun

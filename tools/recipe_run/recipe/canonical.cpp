@@ -120,7 +120,7 @@ std::string canonical_json(const pb::Message& message) {
   return json.text();
 }
 
-std::string exec_digest(const v1::Recipe& recipe) {
+v1::Recipe executed_part(const v1::Recipe& recipe) {
   v1::Recipe executed;
   executed.set_schema(recipe.schema());
   if (recipe.has_model()) *executed.mutable_model() = recipe.model();
@@ -133,8 +133,10 @@ std::string exec_digest(const v1::Recipe& recipe) {
   if (recipe.has_evaluation()) *executed.mutable_evaluation() = recipe.evaluation();
   *executed.mutable_bench() = recipe.bench();
   if (recipe.has_topology()) *executed.mutable_topology() = recipe.topology();
-  return digest(executed);
+  return executed;
 }
+
+std::string exec_digest(const v1::Recipe& recipe) { return digest(executed_part(recipe)); }
 
 std::string expect_digest(const v1::Recipe& recipe) {
   v1::Recipe expected;

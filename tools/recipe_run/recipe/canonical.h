@@ -17,6 +17,9 @@ namespace reciperun {
 
 std::string canonical_json(const google::protobuf::Message& message);
 
+// What decides the run, the rest left out.
+v1::Recipe executed_part(const v1::Recipe& recipe);
+
 // SHA-256 over what decides the run: model, data, training, numerics, trials (without count and
 // max_count), evaluation, bench, topology. Runs with equal exec digests continue each other.
 std::string exec_digest(const v1::Recipe& recipe);

@@ -1,43 +1,11 @@
 // The report as JSON: with all inputs of every test, so that a third party can compute the verdicts
 // again.
 #include "tools/recipe_run/base/json_writer.h"
+#include "tools/recipe_run/report/json_row.h"
 #include "tools/recipe_run/report/report.h"
 
 namespace reciperun {
 namespace {
-
-void write_interval(JsonWriter& json, const Judgement& judgement) {
-  json.key("interval");
-  if (!judgement.interval) {
-    json.null();
-    return;
-  }
-  json.begin_object()
-      .field("lower", judgement.interval->lower)
-      .field("upper", judgement.interval->upper);
-  json.field("of", judgement.interval_of_ratio ? "ratio" : "difference").end_object();
-}
-
-void write_row(JsonWriter& json, const Row& row) {
-  json.begin_object();
-  json.field("id", row.id)
-      .field("group", row.group)
-      .field("title", row.title)
-      .field("unit", row.unit);
-  json.field("published", row.published).field("published_n", row.published_n);
-  json.field("measured", row.measured)
-      .field("measured_n", row.measured_n)
-      .field("values", row.values);
-  json.field("verdict", verdict_word(row.judgement.verdict)).field("reason", row.judgement.reason);
-  json.field("evidence", evidence_word(row.evidence))
-      .field("gate", row.gate)
-      .field("note", row.note);
-  json.field("margin", row.margin);
-  write_interval(json, row.judgement);
-  json.key("test").begin_object();
-  for (const auto& [name, value] : row.judgement.inputs) json.field(name, value);
-  json.end_object().end_object();
-}
 
 void write_trial(JsonWriter& json, const Trial& trial) {
   json.begin_object();
@@ -82,6 +50,8 @@ std::string json_report(const Report& report) {
   json.field("expect_digest", report.run.expect_digest()).field("device", report.run.device());
   json.field("engine", report.run.engine())
       .field("not_comparable", report.measurements.not_comparable);
+  json.field("machine", report.run.machine())
+      .field("emulated_devices", report.run.emulated_devices());
   json.field("exit", static_cast<int>(report.exit)).field("summary", summary_line(report));
   json.key("rows").begin_array();
   for (const Row& row : report.rows) write_row(json, row);

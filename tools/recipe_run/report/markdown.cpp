@@ -4,15 +4,6 @@
 namespace reciperun {
 namespace {
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '|' || c == '\\' || c == '*' || c == '_' || c == '<' || c == '`') out += '\\';
-    out += c == '\n' ? ' ' : c;
-  }
-  return out;
-}
-
 std::string line_of(const std::vector<std::string>& cells, const std::vector<const Row*>& rows) {
   std::string line = "|";
   for (size_t c = 0; c < cells.size(); ++c) {
@@ -23,33 +14,48 @@ std::string line_of(const std::vector<std::string>& cells, const std::vector<con
 
 }  // namespace
 
-std::string markdown_report(const Report& report) {
-  const std::string title =
-      report.recipe.title().empty() ? report.recipe.id() : report.recipe.title();
-  std::string out = "# " + escaped(title) + "\n\n" + escaped(summary_line(report)) +
-                    "\n\n- recipe `" + report.run.recipe() + "` " + report.run.recipe_version() +
-                    ", run `" + report.run.id() + "`\n- " + escaped(report.run.device()) + ", " +
-                    escaped(report.run.engine()) + "\n";
-  for (const RowGroup& group : grouped(report.rows)) {
-    out += "\n## " + group.title + "\n\n" + line_of(table_headings(), group.rows);
+std::string markdown_escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|' || c == '\\' || c == '*' || c == '_' || c == '<' || c == '`') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+std::string markdown_tables(const std::vector<Row>& rows, const TableWords& words) {
+  std::string out;
+  for (const RowGroup& group : grouped(rows)) {
+    out += "\n## " + group.title + "\n\n" + line_of(table_headings(words), group.rows);
     out += line_of({"---", "---:", "---:", "---:", "---:", "---", "---:", "---:", "---:", "---"},
                    group.rows);
     std::string remarks;
     for (const Row* row : group.rows) {
       std::vector<std::string> cells = table_cells(*row);
-      for (std::string& cell : cells) cell = escaped(cell);
+      for (std::string& cell : cells) cell = markdown_escaped(cell);
       if (row->judgement.verdict != Verdict::kNoPublishedValue)
         cells.back() = "**" + cells.back() + "**";
       out += line_of(cells, group.rows);
-      if (row->judgement.verdict != Verdict::kNoPublishedValue)
-        remarks += "- " + escaped(row->title + ": " + row->judgement.reason) + "\n";
-      if (!row->note.empty()) remarks += "- " + escaped(row->title + ": " + row->note) + "\n";
+      const std::string item = "- " + markdown_escaped(row->title) + ": ";
+      if (shows_reason(*row)) remarks += item + markdown_escaped(row->judgement.reason) + "\n";
+      if (!row->note.empty()) remarks += item + markdown_escaped(row->note) + "\n";
     }
     if (!remarks.empty()) out += "\n" + remarks;
   }
+  return out;
+}
+
+std::string markdown_report(const Report& report) {
+  const std::string title =
+      report.recipe.title().empty() ? report.recipe.id() : report.recipe.title();
+  std::string out = "# " + markdown_escaped(title) + "\n\n" +
+                    markdown_escaped(summary_line(report)) + "\n\n- recipe `" +
+                    report.run.recipe() + "` " + report.run.recipe_version() + ", run `" +
+                    report.run.id() + "`\n- " + markdown_escaped(report.run.device()) + ", " +
+                    markdown_escaped(report.run.engine()) + "\n" + markdown_tables(report.rows);
   const std::vector<std::string> deviations = deviation_lines(report.recipe);
   if (!deviations.empty()) out += "\n## Known deviations from the source\n\n";
-  for (const std::string& line : deviations) out += "- " + escaped(line) + "\n";
+  for (const std::string& line : deviations) out += "- " + markdown_escaped(line) + "\n";
   return out;
 }
 

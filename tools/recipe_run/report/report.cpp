@@ -18,44 +18,6 @@ Report make_report(const RunRecord& run, bool require_all) {
   return out;
 }
 
-std::vector<RowGroup> grouped(const std::vector<Row>& rows) {
-  std::vector<RowGroup> groups;
-  for (const char* first : {"accuracy", "stability across seeds", "scaling", "time to train"}) {
-    groups.push_back({first, {}});
-  }
-  for (const Row& row : rows) {
-    const auto same = std::find_if(groups.begin(), groups.end(),
-                                   [&](const RowGroup& g) { return g.title == row.group; });
-    (same == groups.end() ? groups.emplace_back(RowGroup{row.group, {}}) : *same)
-        .rows.push_back(&row);
-  }
-  std::erase_if(groups, [](const RowGroup& g) { return g.rows.empty(); });
-  return groups;
-}
-
-std::vector<const Row*> pointers(const std::vector<Row>& rows) {
-  std::vector<const Row*> out;
-  for (const Row& row : rows) out.push_back(&row);
-  return out;
-}
-
-std::vector<std::string> table_headings() {
-  return {"row", "published", "n", "measured", "n", "unit", "Δ", "interval", "margin", "verdict"};
-}
-
-std::vector<std::string> table_cells(const Row& row) {
-  return {row.title,       row.published,
-          row.published_n, row.measured.empty() ? "—" : row.measured,
-          row.measured_n,  row.unit == "1" ? "" : row.unit,
-          row.delta,       row.interval,
-          row.margin,      verdict_word(row.judgement.verdict)};
-}
-
-bool column_used(const std::vector<const Row*>& rows, size_t column) {
-  return std::any_of(rows.begin(), rows.end(),
-                     [&](const Row* row) { return !table_cells(*row)[column].empty(); });
-}
-
 std::string summary_line(const Report& report) {
   const auto& trials = report.measurements.trials;
   const auto good =

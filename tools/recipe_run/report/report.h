@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/recipe_run/report/pictures.h"
+#include "tools/recipe_run/report/tables.h"
 #include "tools/recipe_run/run_record/record.h"
 #include "tools/recipe_run/verdict/rows.h"
 
@@ -20,21 +21,6 @@ struct Report {
 };
 
 Report make_report(const RunRecord& run, bool require_all = false);
-
-// Rows with the same group, in the order they have in the recipe; accuracy first, then stability,
-// time, throughput, latency.
-struct RowGroup {
-  std::string title;
-  std::vector<const Row*> rows;
-};
-std::vector<RowGroup> grouped(const std::vector<Row>& rows);
-
-// The column headings and cells of the tables, shared by every format.
-std::vector<std::string> table_headings();
-std::vector<std::string> table_cells(const Row& row);
-// Whether any of the rows fills column `column`; empty columns are left out.
-bool column_used(const std::vector<const Row*>& rows, size_t column);
-std::vector<const Row*> pointers(const std::vector<Row>& rows);
 
 // "3 of 3 trials, 2 gate rows: 1 REPRODUCED, 1 WITHIN TOLERANCE".
 std::string summary_line(const Report& report);

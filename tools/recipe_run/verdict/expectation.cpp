@@ -80,11 +80,20 @@ Tolerance tolerance_of(const v1::Recipe& recipe, const v1::Expect& expect,
   return t;
 }
 
-std::string margin_text(const v1::Expect& expect, const Tolerance& t) {
-  if (expect.has_extreme() || expect.has_spread()) return "";
+std::string margin_text(Statistic statistic, const Tolerance& t) {
+  if (statistic != Statistic::kMean && statistic != Statistic::kRatio) return "";
   const std::string sign = !t.one_sided ? "±" : t.lower_is_better ? "+" : "\u2212";
-  return is_timing(expect) ? sign + shortest(std::round(1000 * t.margin) / 10) + " %"
-                           : sign + fixed(t.margin, std::max(t.decimals, 2));
+  return statistic == Statistic::kRatio ? sign + shortest(std::round(1000 * t.margin) / 10) + " %"
+                                        : sign + fixed(t.margin, std::max(t.decimals, 2));
+}
+
+Statistic statistic_of(const v1::Expect& e) {
+  if (is_timing(e)) return Statistic::kRatio;
+  const std::string name = split_metric(e.metric()).statistic;
+  if (e.has_spread() || name == "sd") return Statistic::kSpread;
+  if (name == "max" || (e.has_extreme() && e.extreme().which() == v1::Extreme::MAX))
+    return Statistic::kLargest;
+  return name == "min" || e.has_extreme() ? Statistic::kSmallest : Statistic::kMean;
 }
 
 std::string group_of(const v1::Recipe& recipe, const v1::Expect& expect) {

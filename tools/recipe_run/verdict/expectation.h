@@ -43,7 +43,10 @@ double default_margin(const v1::Recipe& recipe, const v1::Expect& expect);
 Tolerance tolerance_of(const v1::Recipe& recipe, const v1::Expect& expect,
                        const Published& published);
 // "±0.30", "−5 %"; "" where the rule has its own interval.
-std::string margin_text(const v1::Expect& expect, const Tolerance& tolerance);
+std::string margin_text(Statistic statistic, const Tolerance& tolerance);
+
+// What the values of a row are, so that another run's can be held against them.
+Statistic statistic_of(const v1::Expect& expect);
 
 // "accuracy", "stability across seeds", "time to train", "training throughput", "inference
 // throughput", "latency", "scaling".

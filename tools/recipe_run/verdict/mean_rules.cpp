@@ -33,7 +33,7 @@ int runs_that_decide(const Summary& published, const Summary& ours, double delta
 }
 
 std::string more_runs(int k) {
-  return k == 0 ? "no number of own runs decides: the published runs are too few"
+  return k == 0 ? "no number of own runs decides: those held against are too few"
                 : "about " + std::to_string(k) + " runs would decide";
 }
 
@@ -209,7 +209,7 @@ Judgement judge_margin_only(double published, const Summary& ours, const Toleran
   out.delta = ours.mean - published;
   out.inputs = {{"published", published}, {"margin", t.margin}};
   add_inputs(out, own_inputs(ours));
-  const std::string alone = "the published value has no spread";
+  const std::string alone = std::string(t.reference) + " has no spread";
   if (ours.n >= 2) {
     // As if the published number were one run of a system with our spread.
     const MeanComparison c = with_own_sd({published, 0, 1, 0}, ours);
@@ -230,7 +230,7 @@ Judgement judge_margin_only(double published, const Summary& ours, const Toleran
   out.reason =
       by(*out.delta, t) + ", outside the margin" +
       (significant
-           ? ", p " + p_text(*out.p) + " if the published value is one run with our spread"
+           ? ", p " + p_text(*out.p) + " if " + t.reference + " is one run with our spread"
            : "; " + alone + (ours.n < 2 ? " and ours is one run" : " and ours does not decide"));
   return out;
 }

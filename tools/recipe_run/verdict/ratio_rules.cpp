@@ -18,7 +18,8 @@ struct TurnedRatio {
         plain_interval(interval),
         margin(t.margin),
         one_sided(t.one_sided),
-        inverted(t.lower_is_better) {
+        inverted(t.lower_is_better),
+        reference(t.reference) {
     value = inverted ? 1 / ratio : ratio;
     good = inverted ? Interval{1 / interval.upper, 1 / interval.lower} : interval;
     limit = inverted ? 1 / (1 + margin) : 1 - margin;
@@ -27,7 +28,7 @@ struct TurnedRatio {
 
   bool too_good() const { return !one_sided && good.lower > better; }
   bool too_bad() const { return good.upper < limit; }
-  std::string text() const { return fixed(plain, 3) + " times the published value"; }
+  std::string text() const { return fixed(plain, 3) + " times " + reference; }
   // The limit as a ratio ours / published.
   double plain_limit() const { return inverted ? 1 / limit : limit; }
 
@@ -48,6 +49,7 @@ struct TurnedRatio {
   double margin;
   bool one_sided;
   bool inverted;
+  const char* reference;
   double value;
   Interval good;
   double limit;

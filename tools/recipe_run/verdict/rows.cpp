@@ -61,7 +61,7 @@ Judgement compare(const RowContext& c, const Measured& measured) {
   return {};
 }
 
-Judgement judge(const RowContext& c, const Measured& measured) {
+Judgement judge(const RowContext& c, const Row& row, const Measured& measured) {
   if (kind_of(c.expect) == RowKind::kTrials) {
     if (const auto diverged = judge_divergence(c)) return *diverged;
   }
@@ -73,7 +73,7 @@ Judgement judge(const RowContext& c, const Measured& measured) {
   if (is_timing(c.expect)) {
     if (std::string why = other_hardware(c.recipe, c.measurements.device); !why.empty())
       return word(Verdict::kNotComparable, why);
-    if (std::string why = unfit(c, measured); !why.empty()) return word(Verdict::kInvalid, why);
+    if (!row.unfit.empty()) return word(Verdict::kInvalid, row.unfit);
   }
   return compare(c, measured);
 }
@@ -85,10 +85,13 @@ void add_head(const RowContext& c, Row& row) {
   row.unit = e.unit();
   row.gate = e.gate();
   row.group = group_of(c.recipe, e);
+  row.statistic = statistic_of(e);
+  row.tolerance = c.tolerance;
+  row.tolerance.decimals = c.decimals();
   row.evidence = c.measurements.evidence;
   row.published = published_text(e);
   if (c.published.value) {
-    row.margin = margin_text(e, c.tolerance);
+    row.margin = margin_text(row.statistic, c.tolerance);
     const int n = c.published.summary.n;
     if (n > 0 && !e.has_ratio()) row.published_n = std::to_string(n);
     if (n == 0 && !is_timing(e)) row.published_n = "?";
@@ -143,7 +146,8 @@ Row build_row(const RowContext& c) {
   Row row;
   add_head(c, row);
   const Measured measured = measure(c, row);
-  row.judgement = judge(c, measured);
+  if (is_timing(c.expect)) row.unfit = unfit(c, measured);
+  row.judgement = judge(c, row, measured);
   add_judgement(c, row);
   if (c.expect.has_suspect()) add_suspect(c, row);
   return row;

@@ -6,6 +6,7 @@
 
 #include "recipes/recipe.pb.h"
 #include "tools/recipe_run/verdict/measurements.h"
+#include "tools/recipe_run/verdict/rules.h"
 
 namespace reciperun {
 
@@ -27,6 +28,9 @@ struct Row {
   std::string
       note;  // suspect source, noise warnings, the true percentile beside a published estimator
   std::vector<double> values;  // measured, in the row's unit: one per trial or repeat
+  Statistic statistic = Statistic::kMean;
+  Tolerance tolerance;
+  std::string unfit;  // "" or why a timing cannot be judged although it was measured
 };
 
 // One row per expectation, in the recipe's order, judged and Holm-corrected.

@@ -13,6 +13,9 @@
 
 namespace reciperun {
 
+// What is held against what: one statistic of several values on each side.
+enum class Statistic { kMean, kSpread, kLargest, kSmallest, kRatio };
+
 struct Tolerance {
   double margin = 0;  // absolute, in the row's unit; for ratio rules relative
   bool higher_is_better = true;
@@ -22,6 +25,8 @@ struct Tolerance {
   // One-sided level at which equivalence may be claimed; less than 0.05 where the runs are looked
   // at several times (statistics/sequential.h), 0 if nothing is left.
   double level = 0.05;
+  // What ours is held against, for reasons: another run where two runs are compared.
+  const char* reference = "the published value";
 };
 
 // Published mean ± sd of n_p >= 2 runs against n >= 2 of ours: Welch interval and equivalence test.
@@ -57,7 +62,7 @@ Judgement judge_extreme(const Summary& published, std::span<const double> ours, 
                         const Tolerance& tolerance);
 
 // Our spread against the published one.
-Judgement judge_spread(const Summary& published, const Summary& ours);
+Judgement judge_spread(const Summary& published, const Summary& ours, const Tolerance& tolerance);
 
 // Throughput, latency, time: repeats of ours against one published number, by their ratio.
 Judgement judge_ratio(double published, std::span<const double> repeats,

@@ -43,7 +43,7 @@ Judgement judge_extreme(const Summary& published, std::span<const double> ours, 
   return out;
 }
 
-Judgement judge_spread(const Summary& published, const Summary& ours) {
+Judgement judge_spread(const Summary& published, const Summary& ours, const Tolerance& t) {
   Judgement out;
   if (!(published.sd > 0) || !(ours.sd > 0) || ours.n < 2 || published.n < 2) {
     out.verdict = Verdict::kInconclusive;
@@ -64,8 +64,8 @@ Judgement judge_spread(const Summary& published, const Summary& ours) {
                 {"interval95_lower", ratio.interval95.lower},
                 {"interval95_upper", ratio.interval95.upper}};
   const Interval usual = unremarkable_sd_ratio(published.n, ours.n);
-  out.reason = fixed(ratio.ratio, 2) + " times the published spread; " + fixed(usual.lower, 2) +
-               " … " + fixed(usual.upper, 2) + " is unremarkable";
+  out.reason = fixed(ratio.ratio, 2) + " times the spread of " + t.reference + "; " +
+               fixed(usual.lower, 2) + " … " + fixed(usual.upper, 2) + " is unremarkable";
   out.verdict = Verdict::kWithinTolerance;
   if (ratio.interval95.contains(1)) return out;
   out.p = p;

@@ -126,7 +126,7 @@ Judgement compare_trials(const RowContext& c, const Measured& m) {
                          c.expect.extreme().which() == v1::Extreme::MAX, c.tolerance);
   }
   const Summary ours = summarise(m.values);
-  if (c.expect.has_spread()) return judge_spread(c.published.summary, ours);
+  if (c.expect.has_spread()) return judge_spread(c.published.summary, ours, c.tolerance);
   if (c.published.has_spread) return compare_with_spread(c, m, ours);
   if (!c.expect.spread_from().empty() || c.published.lender) {
     Summary published = c.published.summary;

@@ -1,0 +1,171 @@
+#include "tools/recipe_run/compare/comparison.h"
+
+#include <algorithm>
+
+#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/verdict/expectation.h"
+
+namespace reciperun {
+namespace {
+
+Judgement word(Verdict verdict, std::string reason) {
+  Judgement out;
+  out.verdict = verdict;
+  out.reason = std::move(reason);
+  return out;
+}
+
+Judgement compare_means(const Row& first, const Row& second, const Tolerance& t) {
+  const Summary a = summarise(first.values);
+  const Summary b = summarise(second.values);
+  if (a.n < 2) return judge_margin_only(a.mean, b, t);
+  return b.n < 2 ? judge_single_run(a, b.mean, t) : judge_lists(first.values, second.values, t);
+}
+
+Judgement compare_extremes(const Row& first, const Row& second, const Tolerance& t) {
+  const Summary a = summarise(first.values);
+  if (a.n < 2 || !(a.sd > 0))
+    return word(Verdict::kInconclusive, "the first run has no spread to expect an extreme from");
+  return judge_extreme(a, second.values, first.statistic == Statistic::kLargest, t);
+}
+
+Judgement compare_values(const Row& first, const Row& second) {
+  Tolerance t = first.tolerance;
+  t.level = 0.05;  // both runs are looked at once, here
+  t.reference = "the first run's value";
+  switch (first.statistic) {
+    case Statistic::kMean:
+      return compare_means(first, second, t);
+    case Statistic::kSpread:
+      return judge_spread(summarise(first.values), summarise(second.values), t);
+    case Statistic::kLargest:
+    case Statistic::kSmallest:
+      return compare_extremes(first, second, t);
+    case Statistic::kRatio:
+      return judge_speedup(1, second.values, first.values, t);
+  }
+  return {};
+}
+
+// Why rows cannot be compared: for all of them, and for timings only.
+struct Obstacles {
+  std::string recipe;
+  std::string machine;
+};
+
+Judgement judge(const Row& first, const Row& second, const Obstacles& obstacles) {
+  const bool timing = first.statistic == Statistic::kRatio;
+  if (first.values.empty() || second.values.empty()) {
+    const std::string where = !first.values.empty()    ? "in the second run"
+                              : !second.values.empty() ? "in the first run"
+                                                       : "in either run";
+    return word(Verdict::kNotRun, "not measured " + where);
+  }
+  if (first.unit != second.unit || first.statistic != second.statistic)
+    return word(Verdict::kNotComparable, "the two rows are of different kinds");
+  if (!obstacles.recipe.empty()) return word(Verdict::kNotComparable, obstacles.recipe);
+  if (timing && !obstacles.machine.empty()) return word(Verdict::kNotComparable, obstacles.machine);
+  for (const auto& [row, name] : {std::pair(&first, "first"), std::pair(&second, "second")}) {
+    if (!row->unfit.empty())
+      return word(Verdict::kInvalid, std::string(name) + " run: " + row->unfit);
+  }
+  return compare_values(first, second);
+}
+
+void add_difference(const Judgement& j, Row& row) {
+  const int d = row.tolerance.decimals;
+  if (j.delta) {
+    row.delta =
+        j.interval_of_ratio ? signed_fixed(100 * *j.delta, 1) + " %" : signed_fixed(*j.delta, d);
+  }
+  if (!j.interval) return;
+  const bool extreme =
+      row.statistic == Statistic::kLargest || row.statistic == Statistic::kSmallest;
+  const auto text = [&](double x) { return extreme ? fixed(x, d) : signed_fixed(x, d); };
+  row.interval = j.interval_of_ratio
+                     ? fixed(j.interval->lower, 3) + " … " + fixed(j.interval->upper, 3) + " ×"
+                     : text(j.interval->lower) + " … " + text(j.interval->upper);
+}
+
+Row compared(const Row& first, const Row& second, const Obstacles& obstacles) {
+  Row row = second;
+  row.published = first.measured.empty() ? "—" : first.measured;
+  row.published_n = first.measured_n;
+  row.title = first.title;
+  row.gate = first.gate;
+  row.tolerance = first.tolerance;
+  row.delta = row.interval = row.note = "";
+  row.margin = margin_text(first.statistic, first.tolerance);
+  row.judgement = judge(first, second, obstacles);
+  add_difference(row.judgement, row);
+  if (!first.values.empty() && first.values == second.values)
+    row.note = "equal to the last digit in both runs";
+  return row;
+}
+
+std::vector<FieldDifference> differences_of(const Side& first, const Side& second) {
+  std::vector<FieldDifference> out;
+  const auto add = [&](const char* what, const std::string& a, const std::string& b) {
+    if (a != b) out.push_back({what, a, b});
+  };
+  add("recipe", first.recipe, second.recipe);
+  add("emulated devices", std::to_string(first.emulated_devices),
+      std::to_string(second.emulated_devices));
+  if (first.exec_digest != second.exec_digest && first.resolved && second.resolved) {
+    for (FieldDifference& field : executed_differences(*first.resolved, *second.resolved))
+      out.push_back(std::move(field));
+  } else {
+    add("executed digest", first.exec_digest.substr(0, 16), second.exec_digest.substr(0, 16));
+  }
+  add("device", first.device, second.device);
+  add("machine", first.machine.substr(0, 16), second.machine.substr(0, 16));
+  add("engine", first.engine, second.engine);
+  return out;
+}
+
+Obstacles obstacles_of(const Comparison& c, const CompareOptions& options) {
+  Obstacles out;
+  if (options.despite_differences) return out;
+  if (c.first.exec_digest != c.second.exec_digest ||
+      c.first.emulated_devices != c.second.emulated_devices)
+    out.recipe = "the runs did not execute the same; --despite-differences judges all the same";
+  if (c.first.machine != c.second.machine || c.first.device != c.second.device)
+    out.machine = "measured on different machines; --despite-differences judges all the same";
+  return out;
+}
+
+const Row* find_row(const std::vector<Row>& rows, const std::string& id) {
+  const auto it = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.id == id; });
+  return it == rows.end() ? nullptr : &*it;
+}
+
+}  // namespace
+
+Comparison compare_runs(Side first, Side second, const CompareOptions& options) {
+  Comparison out;
+  out.first = std::move(first);
+  out.second = std::move(second);
+  out.differences = differences_of(out.first, out.second);
+  const Obstacles obstacles = obstacles_of(out, options);
+  for (const Row& row : out.first.rows) {
+    if (const Row* other = find_row(out.second.rows, row.id)) {
+      out.rows.push_back(compared(row, *other, obstacles));
+    } else {
+      out.unmatched.push_back("'" + row.id + "' stands only in the first run's recipe");
+    }
+  }
+  for (const Row& row : out.second.rows) {
+    if (find_row(out.first.rows, row.id) == nullptr)
+      out.unmatched.push_back("'" + row.id + "' stands only in the second run's recipe");
+  }
+  std::vector<Judgement*> judgements;
+  for (Row& row : out.rows) {
+    row.gate = row.gate || options.all_rows;
+    judgements.push_back(&row.judgement);
+  }
+  correct_for_many_rows(judgements);
+  out.exit = exit_of_rows(out.rows, false);
+  return out;
+}
+
+}  // namespace reciperun

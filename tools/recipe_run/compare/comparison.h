@@ -1,0 +1,45 @@
+// Two runs against each other, row by row, by the tests that hold a run against published values:
+// the first run takes the published side.
+//
+//   means       Welch's interval inside the margin is REPRODUCED; one run against several: the
+//               prediction interval; one against one: the margin alone, never REPRODUCED
+//   extremes    the first run's mean and spread say where the extreme of as many runs falls
+//   spreads     the F interval of their ratio
+//   timings     Hodges-Lehmann ratio of the two sets of repeats, with Wilcoxon's exact interval
+//
+// Holm's correction is over all rows. Runs of different recipes, and timings on different machines,
+// are NOT COMPARABLE unless asked for: then the verdict is about what the difference does.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/compare/side.h"
+#include "tools/recipe_run/recipe/difference.h"
+
+namespace reciperun {
+
+struct CompareOptions {
+  bool despite_differences = false;  // judge although recipe or machine differ
+  bool all_rows = false;             // every row counts for the exit code, not only gate rows
+};
+
+struct Comparison {
+  Side first;
+  Side second;
+  std::vector<FieldDifference> differences;  // of recipe, device, engine; empty: the same
+  std::vector<Row> rows;                     // in the first run's order
+  std::vector<std::string> unmatched;        // one line per row that stands on one side only
+  Exit exit = Exit::kOk;                     // of the rows that count
+};
+
+Comparison compare_runs(Side first, Side second, const CompareOptions& options = {});
+
+std::string console_comparison(const Comparison& comparison);
+std::string markdown_comparison(const Comparison& comparison);
+std::string html_comparison(const Comparison& comparison);
+std::string json_comparison(const Comparison& comparison);
+std::string junit_comparison(const Comparison& comparison);
+
+}  // namespace reciperun
