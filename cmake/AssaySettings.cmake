@@ -59,6 +59,7 @@ target_include_directories(assay_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(assay_dnnl INTERFACE ${DNNL_LIBRARY})
 find_package(Protobuf REQUIRED)
 find_package(PkgConfig REQUIRED)
+find_path(RAPIDJSON_INCLUDE_DIR rapidjson/reader.h REQUIRED)  # Debian: rapidjson-dev; headers only
 pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
 find_package(ZLIB REQUIRED)
 find_package(JPEG REQUIRED)  # libjpeg-turbo: partial decoding is an extension of it

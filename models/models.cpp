@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sdk/base/expect.h"
+#include "sdk/base/utf8.h"
 
 namespace assay::models {
 namespace {
@@ -31,8 +32,8 @@ std::unique_ptr<nn::Model> create_model(std::string_view name, std::string_view 
   }
   const std::string names = enumerate(known), hint = suggestion(name, known);
   fail(Code::kNotFound,
-       cat("no model is called \"", name, "\"; ", hint, hint.empty() ? "" : " ", "there are ",
-           names),
+       cat("no model is called ", excerpt(name), "; ", hint, hint.empty() ? "" : " ", "there are ",
+           enumerate(known, false, " and ")),
        {.argument = "arch", .expected = names, .actual = std::string(name), .hint = hint});
 }
 

@@ -3,22 +3,32 @@
 #include <memory>
 #include <new>
 
+#include "sdk/base/utf8.h"
+
 namespace assay::capi {
 namespace {
 
 // Made when the library is loaded, in memory that no destructor touches: reporting that memory ran
 // out must not need any. Its texts fit into the string objects themselves.
 alignas(assay_error) std::byte out_of_memory_storage[sizeof(assay_error)];
-assay_error* const out_of_memory_error =
+assay_error* const kOutOfMemoryError =
     new (out_of_memory_storage) assay_error{Code::kOutOfHostMemory, "out of memory", {}};
+
+// Texts may repeat what a caller or a file holds.
+ErrorDetail printable(ErrorDetail detail) {
+  for (std::string* text :
+       {&detail.op_path, &detail.argument, &detail.expected, &detail.actual, &detail.hint})
+    *text = assay::printable(*text);
+  return detail;
+}
 
 assay_status hand_out(assay_error** err, Code code, const char* message,
                       const ErrorDetail& detail) noexcept {
   if (err == nullptr) return static_cast<assay_status>(code);
   try {
-    *err = new assay_error{code, message, detail};
+    *err = new assay_error{code, assay::printable(message), printable(detail)};
   } catch (...) {  // no memory for the error: the code is right, the text is lost
-    *err = out_of_memory_error;
+    *err = kOutOfMemoryError;
   }
   return static_cast<assay_status>(code);
 }
@@ -53,7 +63,7 @@ assay_status take_current_exception(assay_error** err) noexcept {
   } catch (const Error& error) {
     return hand_out(err, error.code(), error.what(), error.detail());
   } catch (const std::bad_alloc&) {
-    if (err != nullptr) *err = out_of_memory_error;
+    if (err != nullptr) *err = kOutOfMemoryError;
     return ASSAY_E_OOM_HOST;
   } catch (const std::exception& error) {
     return hand_out(err, Code::kInternal, error.what(), {});
@@ -88,5 +98,5 @@ assay_status assay_error_get(const assay_error* e, assay_error_info* out) {
 }
 
 void assay_error_free(assay_error* e) {
-  if (e != out_of_memory_error) delete e;
+  if (e != kOutOfMemoryError) delete e;
 }

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "sdk/base/utf8.h"
+
 namespace assay {
 namespace {
 
@@ -34,6 +36,16 @@ bool is_initials(std::string_view letters, std::string_view name) {
     if (next == letters.size() || letters[next++] != name[i]) return false;
   }
   return next == letters.size() && next >= 2;
+}
+
+// "bf16" of "amp-bf16", "norm" of "clip_norm".
+bool is_word_of(std::string_view word, std::string_view name) {
+  const auto ends_word = [&](size_t i) {
+    return i == name.size() || name[i] == '_' || name[i] == '-';
+  };
+  const size_t begin = name.find(word);
+  if (word.empty() || begin == std::string_view::npos) return false;
+  return (begin == 0 || ends_word(begin - 1)) && ends_word(begin + word.size());
 }
 
 }  // namespace
@@ -68,9 +80,9 @@ void expect_one_of(const Key& key, std::string_view value,
                    std::initializer_list<std::string_view> known) {
   if (std::find(known.begin(), known.end(), value) != known.end()) return;
   const std::span<const std::string_view> names(known.begin(), known.size());
-  fail_mismatch(Code::kInvalid, {to_text(key), std::string(key.path),
-                                 value.empty() ? "not given" : cat('"', value, '"'),
-                                 enumerate(names, true), suggestion(value, names)});
+  fail_mismatch(Code::kInvalid,
+                {to_text(key), std::string(key.path), value.empty() ? "not given" : excerpt(value),
+                 enumerate(names, true), suggestion(value, names)});
 }
 
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known) {
@@ -83,7 +95,9 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
     least = distance;
     best = candidate;
   }
-  return best;
+  if (!best.empty()) return best;
+  const auto contains = [&](std::string_view candidate) { return is_word_of(name, candidate); };
+  return std::ranges::count_if(known, contains) == 1 ? *std::ranges::find_if(known, contains) : "";
 }
 
 std::string suggestion(std::string_view name, std::span<const std::string_view> known) {
@@ -91,11 +105,11 @@ std::string suggestion(std::string_view name, std::span<const std::string_view> 
   return meant.empty() ? "" : cat("did you mean \"", meant, "\"?");
 }
 
-std::string enumerate(std::span<const std::string_view> names, bool quoted) {
+std::string enumerate(std::span<const std::string_view> names, bool quoted, std::string_view last) {
   const std::string_view mark = quoted ? "\"" : "";
   std::string text;
   for (size_t i = 0; i < names.size(); ++i) {
-    const std::string_view before = i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
+    const std::string_view before = i == 0 ? "" : i + 1 == names.size() ? last : ", ";
     text += cat(before, mark, names[i], mark);
   }
   return text;

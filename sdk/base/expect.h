@@ -54,12 +54,14 @@ void expect_one_of(const Key& key, std::string_view value,
                    std::initializer_list<std::string_view> known);
 
 // What the writer of `name` may have meant: the entry of `known` that differs in few letters or
-// that `name` abbreviates ("lr" for "learning_rate"). Empty if none comes near.
+// that `name` abbreviates ("lr" for "learning_rate"), or the only one that it is a word of ("bf16"
+// of "amp-bf16"). Empty if none comes near.
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known);
 // `did you mean "<nearest>"?`, or empty.
 std::string suggestion(std::string_view name, std::span<const std::string_view> known);
 
-// "a, b or c"; each in quotation marks with `quoted`.
-std::string enumerate(std::span<const std::string_view> names, bool quoted = false);
+// "a, b or c"; each in quotation marks with `quoted`. `last` stands before the last one.
+std::string enumerate(std::span<const std::string_view> names, bool quoted = false,
+                      std::string_view last = " or ");
 
 }  // namespace assay

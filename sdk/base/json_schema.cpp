@@ -7,61 +7,55 @@
 #include <vector>
 
 #include "sdk/base/expect.h"
+#include "sdk/base/utf8.h"
 
 namespace assay {
 namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Struct;
-using google::protobuf::Value;
-
-constexpr size_t kLongestExcerpt = 40;
+using Kind = JsonValue::Kind;
 
 // The value as a person would point at it.
-std::string describe(const Value& value) {
-  switch (value.kind_case()) {
-    case Value::kNumberValue:
-      return cat(value.number_value());
-    case Value::kStringValue: {
-      const std::string& text = value.string_value();
-      return text.size() <= kLongestExcerpt ? cat('"', text, '"')
-                                            : cat('"', text.substr(0, kLongestExcerpt), "...\"");
-    }
-    case Value::kBoolValue:
-      return cat(value.bool_value());
-    case Value::kStructValue:
+std::string describe(const JsonValue& value) {
+  switch (value.kind) {
+    case Kind::kText:
+      return excerpt(value.text);
+    case Kind::kObject:
       return "an object";
-    case Value::kListValue:
-      return cat("a list of ", value.list_value().values_size());
+    case Kind::kList:
+      return cat("a list of ", value.items.size());
     default:
-      return "null";
+      return value.text;
   }
 }
 
 template <class T>
-bool is_text_of(const std::string& text) {
-  T parsed{};
+bool is_all_of(const std::string& text, T& parsed) {
   const auto result = std::from_chars(text.data(), text.data() + text.size(), parsed);
   return result.ec == std::errc() && result.ptr == text.data() + text.size();
 }
 
-// 64-bit numbers may come as text, which keeps all their digits.
+// 64, 64.0 and 6.4e1 are whole numbers; digits alone are compared exactly.
 template <class T>
-bool holds_integer(const Value& value) {
-  if (value.kind_case() == Value::kStringValue) return is_text_of<T>(value.string_value());
-  const double number = value.number_value();
-  // The upper limit may have been rounded up to the power of two after it.
+bool holds_integer(const JsonValue& value) {
+  const bool digits_as_text = value.kind == Kind::kText && sizeof(T) == sizeof(int64_t);
+  if (value.kind != Kind::kNumber && !digits_as_text) return false;
+  T exact{};
+  if (is_all_of(value.text, exact)) return true;
+  double number = 0;
+  if (digits_as_text || value.text.find_first_of(".eE") == std::string::npos ||
+      !is_all_of(value.text, number))
+    return false;
   const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
-  return value.kind_case() == Value::kNumberValue && number == std::floor(number) &&
-         number >= static_cast<double>(std::numeric_limits<T>::min()) && number <= end;
+  return number == std::floor(number) &&
+         number >= static_cast<double>(std::numeric_limits<T>::min()) && number < end;
 }
 
-bool holds_number(const Value& value) {
-  if (value.kind_case() == Value::kNumberValue) return true;
-  if (value.kind_case() != Value::kStringValue) return false;
-  const std::string& text = value.string_value();
-  return text == "NaN" || text == "Infinity" || text == "-Infinity" || is_text_of<double>(text);
+template <class T>
+bool holds_number(const JsonValue& value) {
+  T parsed{};
+  return value.kind == Kind::kNumber && is_all_of(value.text, parsed);
 }
 
 // What JSON must hold for one element of a field, in words; and whether `value` does.
@@ -70,22 +64,22 @@ struct Fit {
   std::string expected;
 };
 
-Fit enum_fit(const FieldDescriptor& field, const Value& value) {
+Fit enum_fit(const FieldDescriptor& field, const JsonValue& value) {
   std::vector<std::string_view> names;
-  bool known = value.kind_case() == Value::kNumberValue;
+  bool known = false;
   for (int i = 0; i < field.enum_type()->value_count(); ++i) {
     names.push_back(field.enum_type()->value(i)->name());
-    known = known || value.string_value() == names.back();
+    known = known || (value.kind == Kind::kText && value.text == names.back());
   }
   return {known, enumerate(names, true)};
 }
 
-Fit scalar_fit(const FieldDescriptor& field, const Value& value) {
+Fit scalar_fit(const FieldDescriptor& field, const JsonValue& value) {
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_BOOL:
-      return {value.kind_case() == Value::kBoolValue, "true or false"};
+      return {value.kind == Kind::kBool, "true or false"};
     case FieldDescriptor::CPPTYPE_STRING:
-      return {value.kind_case() == Value::kStringValue, "text in quotation marks"};
+      return {value.kind == Kind::kText, "text in quotation marks"};
     case FieldDescriptor::CPPTYPE_INT32:
       return {holds_integer<int32_t>(value), "a whole number of 32 bits"};
     case FieldDescriptor::CPPTYPE_INT64:
@@ -96,74 +90,120 @@ Fit scalar_fit(const FieldDescriptor& field, const Value& value) {
       return {holds_integer<uint64_t>(value), "a whole number, not negative"};
     case FieldDescriptor::CPPTYPE_ENUM:
       return enum_fit(field, value);
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return {holds_number<float>(value), "a number"};
     default:
-      return {holds_number(value), "a number"};
+      return {holds_number<double>(value), "a number"};
+  }
+}
+
+bool is_free_form(const Descriptor& schema) {
+  return schema.file()->package() == "google.protobuf";
+}
+
+bool is_object(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+}
+
+std::vector<std::string_view> keys_of(const Descriptor& schema) {
+  std::vector<std::string_view> keys(static_cast<size_t>(schema.field_count()));
+  for (int i = 0; i < schema.field_count(); ++i)
+    keys[static_cast<size_t>(i)] = schema.field(i)->name();
+  return keys;
+}
+
+// The paths below `schema` whose last key is `name`, or near it: "optimizer.learning_rate".
+void find_deeper(const std::string& name, const Descriptor& schema, const std::string& prefix,
+                 std::vector<std::string>& found) {
+  for (int i = 0; i < schema.field_count(); ++i) {
+    const FieldDescriptor& field = *schema.field(i);
+    if (!is_object(field) || is_free_form(*field.message_type())) continue;
+    const std::string below = cat(prefix, field.name(), field.is_repeated() ? "[0]." : ".");
+    const std::string_view meant = nearest(name, keys_of(*field.message_type()));
+    if (!meant.empty()) found.push_back(cat(below, meant));
+    find_deeper(name, *field.message_type(), below, found);
   }
 }
 
 class SchemaCheck {
  public:
-  explicit SchemaCheck(std::string_view what) : what_(what) {}
+  SchemaCheck(const JsonSource& source, const Descriptor& root) : source_(source), root_(root) {}
 
-  void object(const Struct& object, const Descriptor& schema, const std::string& prefix) const {
-    for (const auto& [name, value] : object.fields()) {
-      const FieldDescriptor* field = schema.FindFieldByName(name);
-      if (field == nullptr) field = schema.FindFieldByCamelcaseName(name);
-      if (field == nullptr) unknown(name, schema, prefix);
-      if (value.kind_case() == Value::kNullValue) continue;
-      const std::string path = prefix + name;
+  void object(const JsonValue& object, const Descriptor& schema, const std::string& prefix) const {
+    for (const JsonMember& member : object.members) {
+      const FieldDescriptor* field = schema.FindFieldByName(member.key);
+      if (field == nullptr) unknown(member, schema, prefix);
+      const std::string path = prefix + member.key;
       if (field->is_repeated()) {
-        list(value, *field, path);
+        list(member.value, *field, path);
       } else {
-        element(value, *field, path);
+        element(member.value, *field, path);
       }
     }
   }
 
- private:
-  [[noreturn]] void unknown(const std::string& name, const Descriptor& schema,
-                            const std::string& prefix) const {
-    std::vector<std::string_view> known;
-    for (int i = 0; i < schema.field_count(); ++i) known.push_back(schema.field(i)->name());
-    const std::string hint = suggestion(name, known);
-    const std::string keys = enumerate(known);
-    fail(Code::kInvalid,
-         cat(what_, ": there is no key \"", prefix, name, "\"; ", hint, hint.empty() ? "" : " ",
-             "known are ", keys),
-         {.argument = prefix + name, .expected = keys, .actual = name, .hint = hint});
-  }
-
-  void require_fit(bool fits, const Value& value, const std::string& path,
+  void require_fit(bool fits, const JsonValue& value, const std::string& path,
                    const std::string& expected) const {
-    expect(fits, {what_, path}, describe(value), expected);
+    if (fits) return;
+    const std::string subject = cat(source_.what, ": ", path, path.empty() ? "the text (" : " (",
+                                    json_place(source_.text, value.offset), ")");
+    fail_mismatch(Code::kInvalid,
+                  {subject, path, describe(value), expected,
+                   value.kind == Kind::kNull ? "leave the key out for its default" : ""});
   }
 
-  void list(const Value& value, const FieldDescriptor& field, const std::string& path) const {
-    require_fit(value.kind_case() == Value::kListValue, value, path, "a list");
-    int index = 0;
-    for (const Value& item : value.list_value().values()) {
-      element(item, field, cat(path, "[", index++, "]"));
+ private:
+  [[noreturn]] void unknown(const JsonMember& member, const Descriptor& schema,
+                            const std::string& prefix) const {
+    const std::vector<std::string_view> known = keys_of(schema);
+    const std::string hint = hint_for(member.key, known);
+    const std::string path = prefix + printable(member.key);
+    fail(Code::kInvalid,
+         cat(source_.what, ": there is no key \"", path, "\" (",
+             json_place(source_.text, member.offset), "); ", hint, hint.empty() ? "" : " ",
+             "known are ", enumerate(known, false, " and ")),
+         {.argument = path, .expected = enumerate(known), .actual = member.key, .hint = hint});
+  }
+
+  // A key misspelt, or in its right spelling at the wrong place.
+  std::string hint_for(const std::string& name, std::span<const std::string_view> siblings) const {
+    std::string hint = suggestion(name, siblings);
+    if (!hint.empty()) return hint;
+    std::vector<std::string> deeper;
+    find_deeper(name, root_, "", deeper);
+    if (deeper.empty()) return "";
+    const std::vector<std::string_view> paths(deeper.begin(), deeper.end());
+    return cat("did you mean ", enumerate(paths, true), "?");
+  }
+
+  void list(const JsonValue& value, const FieldDescriptor& field, const std::string& path) const {
+    require_fit(value.kind == Kind::kList, value, path, "a list");
+    for (size_t i = 0; i < value.items.size(); ++i) {
+      element(value.items[i], field, cat(path, "[", i, "]"));
     }
   }
 
-  void element(const Value& value, const FieldDescriptor& field, const std::string& path) const {
-    if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+  void element(const JsonValue& value, const FieldDescriptor& field,
+               const std::string& path) const {
+    if (!is_object(field)) {
       const Fit fit = scalar_fit(field, value);
       return require_fit(fit.fits, value, path, fit.expected);
     }
-    if (field.message_type()->file()->package() == "google.protobuf") return;
-    require_fit(value.kind_case() == Value::kStructValue, value, path, "an object in braces");
-    object(value.struct_value(), *field.message_type(), path + ".");
+    if (is_free_form(*field.message_type())) return;
+    require_fit(value.kind == Kind::kObject, value, path, "an object in braces");
+    object(value, *field.message_type(), path + ".");
   }
 
-  std::string_view what_;
+  const JsonSource& source_;
+  const Descriptor& root_;
 };
 
 }  // namespace
 
-void check_json_schema(const Struct& object, const Descriptor& schema, std::string_view what) {
-  if (schema.file()->package() == "google.protobuf") return;
-  SchemaCheck(what).object(object, schema, "");
+void check_json_schema(const JsonValue& value, const Descriptor& schema, const JsonSource& source) {
+  const SchemaCheck check(source, schema);
+  check.require_fit(value.kind == Kind::kObject, value, "", "an object in braces");
+  if (!is_free_form(schema)) check.object(value, schema, "");
 }
 
 }  // namespace assay

@@ -9,8 +9,8 @@
 namespace assay {
 
 // Reads JSON text into `message`; empty text leaves it untouched. Keys are the proto names
-// ("learning_rate") or their lowerCamelCase form; null is the default. Malformed text, unknown keys
-// and values of a wrong type fail with kInvalid: "<what>: ...", naming the key by its path
+// ("learning_rate"). Text that is not JSON, unknown and repeated keys and values of a wrong type,
+// null among them, fail with kInvalid: "<what>: ...", naming the place, the key by its path
 // ("optimizer.group[1].match"), what was found, and what is known or expected there.
 void parse_json(std::string_view text, google::protobuf::Message& message, std::string_view what);
 

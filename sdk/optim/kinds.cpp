@@ -34,7 +34,8 @@ void check_kind_keys(std::string_view path, const google::protobuf::Message& con
     const auto owners = kinds_with(field->name(), kinds);
     if (owners.empty() || holds(*own, field->name())) continue;
     const std::string key = cat(path, ".", field->name());
-    const std::string takes = own->keys.empty() ? "no keys of its own" : enumerate(own->keys);
+    const std::string takes =
+        own->keys.empty() ? "no keys of its own" : enumerate(own->keys, false, " and ");
     fail(Code::kInvalid,
          cat("trainer: ", key, " belongs to ", enumerate(owners), ", not to ", kind,
              ", which takes ", takes),

@@ -7,6 +7,7 @@
 
 #include "sdk/base/expect.h"
 #include "sdk/base/proto_json.h"
+#include "sdk/base/utf8.h"
 #include "sdk/optim/optimizer.h"
 #include "sdk/optim/schedule.h"
 #include "sdk/train/trainer_config.h"
@@ -355,8 +356,13 @@ void Trainer::set(std::string_view key, double value) {
   constexpr std::string_view kKeys[] = {"learning_rate", "loss_scale"};
   if (key != kKeys[0] && key != kKeys[1]) {
     const std::string known = enumerate(kKeys);
-    fail(Code::kNotFound, cat("trainer: nothing is called \"", key, "\"; settable are ", known),
-         {.argument = std::string(key), .expected = known, .hint = suggestion(key, kKeys)});
+    fail(Code::kNotFound,
+         cat("trainer: nothing is called ", excerpt(key), "; settable are ",
+             enumerate(kKeys, false, " and ")),
+         {.argument = "key",
+          .expected = known,
+          .actual = std::string(key),
+          .hint = suggestion(key, kKeys)});
   }
   expect_number({"trainer", key}, value, {0, kMost, false, false});
   if (key == "learning_rate") {

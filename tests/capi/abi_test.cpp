@@ -149,6 +149,16 @@ TEST(Errors, OutliveEverythingAndTravelBetweenThreads) {
   }).join();
 }
 
+// support.h expects every text of an error to be one readable line.
+TEST(Errors, RepeatWhatIsUnprintableInEscapes) {
+  const auto context = make_context();
+  assay_model* model = nullptr;
+  const Outcome outcome =
+      call(assay_model_named, context.get(), text({"a\n\0\xFF", 4}), text(""), &model);
+  EXPECT_THAT(outcome.message, HasSubstr("\"a\\x0A\\x00\\xFF\""));
+  EXPECT_EQ(outcome.actual, "a\\x0A\\x00\\xFF");
+}
+
 TEST(Errors, NobodyNeedsToTakeThem) {
   assay_context* context = reinterpret_cast<assay_context*>(8);
   const assay_device_id cuda{ASSAY_DEVICE_CUDA, 0};

@@ -7,6 +7,7 @@
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -16,7 +17,8 @@
 namespace assay::test {
 
 inline assay_str text(std::string_view value) { return {value.data(), value.size()}; }
-inline std::string string(assay_str value) { return std::string(value.data, value.size); }
+inline std::string_view string_view(assay_str value) { return {value.data, value.size}; }
+inline std::string string(assay_str value) { return std::string(string_view(value)); }
 
 // ---- Calls ----
 
@@ -40,7 +42,10 @@ Outcome call(assay_status (*f)(P...), A... args) {
   EXPECT_EQ(assay_error_get(error, &info), ASSAY_OK);
   EXPECT_EQ(info.code, outcome.status);
   EXPECT_GT(info.message.size, 0u);
-  EXPECT_EQ(string(info.message).find('\n'), std::string::npos);
+  for (const assay_str& each :
+       {info.message, info.op_path, info.argument, info.expected, info.actual, info.hint}) {
+    EXPECT_TRUE(std::ranges::none_of(string_view(each), [](char c) { return c >= 0 && c < ' '; }));
+  }
   outcome.message = string(info.message);
   outcome.argument = string(info.argument);
   outcome.expected = string(info.expected);

@@ -64,7 +64,7 @@ TEST(Config, RefusesKeysOfOtherOptimizers) {
   config.set_beta1(0.9);
   EXPECT_THAT(error_of(config),
               HasSubstr("optimizer.beta1 belongs to adam, adamw or lamb, not to sgd, which takes "
-                        "momentum, nesterov or momentum_convention"));
+                        "momentum, nesterov and momentum_convention"));
   config = sgd();
   config.set_name("adam");
   config.set_momentum(0);

@@ -38,11 +38,12 @@
  *             made it.
  * Text        assay_str: UTF-8, pointer and size, need not end in a zero byte. {NULL, 0} is
  *             empty.
- * Configuration  Rich and rarely read settings are JSON text, documented where they are taken;
- *                an unknown key, a wrong type or a bad value is ASSAY_E_INVALID and the message
- *                names the key. 64-bit integers of configurations may be written as JSON numbers
- *                or strings; where reports repeat them, and in reports on checkpoint files, they
- *                are printed as strings, as protobuf's JSON mapping does.
+ * Configuration  Rich and rarely read settings are JSON text (RFC 8259, nothing more), documented
+ *                where they are taken. Text that is not JSON, an unknown key, a key given twice, a
+ *                wrong type (null is one) or a bad value is ASSAY_E_INVALID; the message names
+ *                line and column, `argument` the key. 64-bit integers of configurations may be
+ *                written as JSON numbers or strings; where reports repeat them, and in reports on
+ *                checkpoint files, they are printed as strings, as protobuf's JSON mapping does.
  * Structs     Set struct_size to sizeof the struct, and everything you do not use to zero: zero
  *             is always the default. A struct of an older header, which is shorter, is read as
  *             if the missing fields were zero. A longer one, of a newer header, is accepted if
@@ -179,7 +180,9 @@ typedef struct assay_error_info {
   int64_t native_code;
   uint32_t flags;
   uint32_t reserved;
-  assay_str message; /* one line: what was done, found and expected, and what to do */
+  /* One line: what was done, found and expected, and what to do. Here and below bytes that are
+   * not UTF-8 and control characters, of paths for example, are shown as \x0A. */
+  assay_str message;
   /* Empty where they do not apply: */
   assay_str op_path;  /* the layer, "layer2.0.conv1" */
   assay_str argument; /* the argument, or the path of the configuration key: "optimizer.momentum" */

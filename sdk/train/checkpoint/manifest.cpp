@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sdk/base/error.h"
+#include "sdk/base/utf8.h"
 #include "sdk/train/checkpoint/archive.h"
 #include "sdk/train/checkpoint/manifest.pb.h"
 #include "sdk/train/checkpoint/tensor_layout.h"

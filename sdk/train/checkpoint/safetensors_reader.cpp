@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sdk/base/error.h"
+#include "sdk/base/utf8.h"
 #include "sdk/train/checkpoint/safetensors.h"
 #include "sdk/train/checkpoint/tensor_layout.h"
 
@@ -67,7 +68,7 @@ Struct read_header(const ByteSource& source, uint64_t& data_begin) {
                    kMaxHeaderBytes);
   std::string text(static_cast<size_t>(length), '\0');
   source.read_at(text.data(), text.size(), kLengthBytes);
-  complaint.unless(text.starts_with('{') && checkpoint::is_utf8(text),
+  complaint.unless(text.starts_with('{') && is_utf8(text),
                    "its header is not a JSON object in UTF-8");
   Struct header;
   const auto status = google::protobuf::util::JsonStringToMessage(text, &header);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sdk/base/error.h"
+#include "sdk/base/utf8.h"
 #include "sdk/train/checkpoint/safetensors.h"
 #include "sdk/train/checkpoint/tensor_layout.h"
 
@@ -56,8 +57,7 @@ std::string header_of(std::span<const Record* const> records,
                       const std::map<std::string, std::string>& metadata) {
   std::string json = "{";
   for (const auto& [key, value] : metadata) {
-    require(checkpoint::is_utf8(key) && checkpoint::is_utf8(value), Code::kInvalid,
-            "exporting metadata: it is not UTF-8");
+    require(is_utf8(key) && is_utf8(value), Code::kInvalid, "exporting metadata: it is not UTF-8");
     json += cat(json.size() == 1 ? "\"__metadata__\":{" : ",", quoted(key), ":", quoted(value));
   }
   if (!metadata.empty()) json += '}';

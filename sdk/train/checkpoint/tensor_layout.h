@@ -19,8 +19,6 @@ constexpr bool inside(uint64_t offset, uint64_t bytes, uint64_t begin, uint64_t 
   return offset >= begin && offset <= end && bytes <= end - offset;
 }
 
-// Strict UTF-8 (no surrogates, no over-long forms), at most `max_bytes`.
-bool is_utf8(std::string_view text, size_t max_bytes = SIZE_MAX);
 // A name that is safe to print and to compare: 1 to 1024 bytes of UTF-8 without control characters.
 bool is_tensor_name(std::string_view name);
 // Relative, made of [A-Za-z0-9._/-], without "." or ".." components: safe for any tool that
