@@ -80,16 +80,29 @@ std::optional<SplitSource> find_folders(const std::string& folder, const std::st
   return source;
 }
 
-std::vector<SplitSource> find_splits(const std::string& folder) {
+// Slices to be labelled: one picture file, or a folder of nothing else.
+std::vector<SplitSource> find_unlabelled(const std::string& source) {
+  const std::vector<std::string> files =
+      is_directory(source) ? files_in(source) : std::vector<std::string>{source};
+  if (files.empty()) return {};
+  return {{"test", files, {}}};
+}
+
+std::vector<SplitSource> find_splits(const std::string& source) {
+  require(path_exists(source), Code::kNotFound, source, " is not there");
   std::vector<SplitSource> splits;
   for (const char* split : {"train", "test"}) {
-    auto found = find_tiff(folder, split);
-    if (!found) found = find_folders(folder, split);
+    auto found = find_tiff(source, split);
+    if (!found) found = find_folders(source, split);
     if (found) splits.push_back(std::move(*found));
   }
-  require(!splits.empty() && splits[0].name == "train", Code::kNotFound, folder,
+  const bool has_masks = path_exists(join_path(source, "train-labels.tif")) ||
+                         is_directory(join_path(source, "train/label"));
+  if (splits.empty() && !has_masks) splits = find_unlabelled(source);
+  require(!splits.empty() && (splits[0].name == "train" || !has_masks), Code::kNotFound, source,
           " holds neither train-volume.tif and train-labels.tif nor train/image and train/label "
-          "with PNG files of the same names");
+          "with PNG files of the same names, and is no picture nor a folder of pictures to be "
+          "labelled");
   return splits;
 }
 
@@ -212,7 +225,8 @@ constinit const DatasetEntry kIsbi2012Em = {
     "isbi2012_em",
     "30 electron micrographs of 512 x 512 pixels with membrane masks; source: folder with "
     "train-volume.tif and train-labels.tif (and test-volume.tif), or with train/image and "
-    "train/label of PNG files",
+    "train/label of PNG files; or slices without masks, a picture file or a folder of them, which "
+    "become the split test",
     "terms of the ISBI 2012 challenge: non-commercial use, cite Cardona et al. 2010",
     "",
     convert,

@@ -132,6 +132,25 @@ TEST_F(Isbi2012EmTest, PairsOfSeveralPages) {
   EXPECT_THAT(error.message(), testing::HasSubstr("a.tif, page 2: the mask is 7"));
 }
 
+// What is only to be labelled: files in the order of their names, or one file.
+TEST_F(Isbi2012EmTest, SlicesWithoutMasksAreATestSplit) {
+  put("b.tif", page_of(std::string(kPixels, 'b')) + page_of(std::string(kPixels, 'c')));
+  put("a.png", page_of(std::string(kPixels, 'a')));
+  const data::DatasetManifest manifest = convert();
+  ASSERT_EQ(manifest.splits_size(), 1);
+  EXPECT_EQ(manifest.splits(0).name(), "test");
+  data::LoaderConfig config;
+  config.set_batch_size(3), config.set_order("sequential");
+  data::Loader loader(data::open_split(folder_.at("out"), manifest, "test"),
+                      find_dataset("isbi2012_em").make_transform(manifest, ""), config);
+  const auto* image = loader.next()->array("image").as<float>();
+  for (int i = 0; i < 3; ++i)
+    EXPECT_NEAR(image[i * 572 * 572 + 300 * 572 + 300], ('a' + i) / 127.5 - 1, 1e-6);
+  ConvertOptions single = options();
+  single.source = folder_.at("source/b.tif"), single.output = folder_.at("out_single");
+  EXPECT_EQ(find_dataset("isbi2012_em").convert(single).splits(0).records(), 2);
+}
+
 TEST_F(Isbi2012EmTest, GreyColoursAreTaken) {
   put_pairs(1);
   std::string grey;
@@ -164,6 +183,9 @@ TEST_F(Isbi2012EmTest, RefusesWhatItWouldHaveToGuess) {
 TEST_F(Isbi2012EmTest, RefusesIncompleteSources) {
   EXPECT_EQ(refusal().code(), Code::kNotFound);
   EXPECT_THAT(refusal().message(), HasSubstr("train-volume.tif"));
+  put("train-labels.tif", page_of(std::string(kPixels, '\0')));
+  EXPECT_EQ(refusal().code(), Code::kNotFound) << "masks taken for slices";
+  remove_file(folder_.at("source/train-labels.tif"));
   put_pairs(2);
   put("train/image/extra.png", page_of(std::string(kPixels, 'x')));
   EXPECT_THAT(refusal().message(), HasSubstr("extra.png has no mask of the same name"));

@@ -9,8 +9,8 @@
 #include <map>
 #include <vector>
 
+#include "tools/common/picture_reader.h"
 #include "tools/common/program.h"
-#include "tools/dataset_convert/picture_reader.h"
 #include "tools/dataset_convert/progress_bar.h"
 
 namespace assay::tools {

@@ -31,6 +31,8 @@ constexpr char kExamples[] = R"(Examples:
   recipe-run explain fashion_mnist/cnn_2conv_bn training.optimizer
                                                      values, and the file and line that set them
   recipe-run scaling --check                         the weak-scaling model against the published values
+  recipe-run predict --from slices.tif --to labels.tif
+                                                     what the newest run's model makes of pictures
   recipe-run report                                  the newest run again, verdicts computed anew
   recipe-run compare FIRST SECOND                    two runs against each other, row by row
   recipe-run verify                                  was the newest run edited?
@@ -65,6 +67,7 @@ struct Options {
   std::string format = "all";
   std::vector<std::string> sets;
   RunArguments arguments;
+  PredictArguments predict;
   RepeatArguments repeat;
   ConvergenceArguments convergence;
   CompareArguments compare;
@@ -108,6 +111,23 @@ void define_run(CLI::App& app, Options& o) {
       ->excludes("--bench-only");
   run.add_flag("--quiet", o.arguments.quiet, "no progress bar");
   run.add_flag("--require", o.require, "rows not run or not comparable count too (exit 4)");
+}
+
+void define_predict(CLI::App& app, Options& o) {
+  CLI::App& predict = *app.add_subcommand(
+      "predict", "label pictures with what a run trained (unet_medical): a TIFF file, a page each");
+  predict.add_option("run", o.predict.run, "folder or id of a run; default: the newest");
+  predict.add_option("--to", o.predict.to, "the TIFF file to write: class 0 black, class 1 white")
+      ->required();
+  predict.add_option("--from", o.predict.from,
+                     "a picture file, several pages allowed, or a folder of them; default: the "
+                     "split test of the recipe's data set");
+  predict.add_option("--trial", o.predict.trial,
+                     "number of the fold or seed; default: the first that has a checkpoint");
+  predict.add_option("--data", o.predict.data,
+                     "folder of the converted data sets (recipe: io.data_root)");
+  predict.add_option("--device", o.predict.device, "cpu, cuda:0, ...; default: that of the run");
+  predict.add_option("--runs", o.predict.runs, "folder of the runs")->capture_default_str();
 }
 
 // What `run` starts for every repeat of a measurement; not for users, so it is not in the help.
@@ -180,6 +200,7 @@ void define(CLI::App& app, Options& o) {
       ->check(CLI::Range(2, 4096));
   plan.add_option("--device", o.arguments.device, "as for run")->capture_default_str();
   define_run(app, o);
+  define_predict(app, o);
   define_bench_repeat(app, o);
   define_convergence(app, o);
   define_compare(app, o);
@@ -224,6 +245,7 @@ int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_dr
   if (name == "convergence") return convergence_command(o.convergence);
   if (name == "bench-repeat") return bench_repeat_command(o.repeat, make_driver);
   if (name == "compare") return compare_command(o.compare);
+  if (name == "predict") return predict_command(o.predict, make_driver);
   if (name == "report") return report_command(o.arguments.runs, o.run, o.format, o.require);
   if (name == "export") return export_command(o.arguments.runs, o.run, o.format);
   if (name == "verify") return verify_command(o.arguments.runs, o.run);

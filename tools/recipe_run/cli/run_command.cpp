@@ -1,13 +1,12 @@
 // `recipe-run run`: signals, progress, and what is printed at the end.
 #include <unistd.h>
 
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/commands.h"
+#include "tools/recipe_run/cli/signals.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run/runner.h"
@@ -17,23 +16,6 @@
 
 namespace reciperun {
 namespace {
-
-std::atomic<bool> stop_requested{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
-
-// The first signal asks for a checkpoint; the second ends the process at once.
-extern "C" void on_signal(int signal_number) {
-  stop_requested = true;
-  std::signal(signal_number, SIG_DFL);
-}
-
-void watch_signals() {
-  struct sigaction action = {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
 
 // Says of every row that it was not run, and why.
 int report_not_run(const v1::Recipe& recipe, const std::string& why) {
@@ -89,8 +71,7 @@ int run_command(const fs::path& root, const RunArguments& arguments,
   options.top_up = arguments.top_up;
   options.place = {arguments.device, arguments.emulate_devices};
   options.measuring_program = arguments.measuring_program;
-  watch_signals();
-  const RunOutcome outcome = run_recipe(resolved, options, *driver, progress, stop_requested);
+  const RunOutcome outcome = run_recipe(resolved, options, *driver, progress, stop_on_signals());
   RunRecord record = RunRecord::open(outcome.folder);
   const Report report = make_report(record, arguments.require);
   const fs::path folder = write_reports(record, report);

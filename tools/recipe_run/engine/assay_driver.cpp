@@ -6,10 +6,13 @@
 #include <set>
 #include <vector>
 
+#include "tools/common/picture_reader.h"
 #include "tools/recipe_run/engine/configuration.h"
 #include "tools/recipe_run/engine/folds.h"
 #include "tools/recipe_run/engine/handles.h"
+#include "tools/recipe_run/engine/micrograph_pipeline.h"
 #include "tools/recipe_run/engine/pictures.h"
+#include "tools/recipe_run/engine/segmenter.h"
 
 namespace reciperun {
 namespace {
@@ -228,61 +231,24 @@ class AssayTrial : public TrainingTrial {
   void illustrate(const fs::path& folder) override {
     if (!segments_images() || !can_write_pictures()) return;
     call(Exit::kCrashed, assay_loader_seek, eval_.get(), int64_t{0});
-    std::vector<SegmentedImage> images;
     const auto count = static_cast<size_t>(loader_samples(eval_.get()));
-    while (images.size() < count) append_segmented(images);
-    write_pictures(folder, images, kMicrographSide);
+    Segmenter segmenter(model_.get(), recipe_, evaluation_batch(recipe_));
+    std::vector<SegmentedImage> images;
+    while (images.size() < count) {
+      const assay_tensor* batch[kBatchTensors] = {};
+      assay_batch_info info{};
+      info.struct_size = sizeof info;
+      call(Exit::kCrashed, assay_loader_next, eval_.get(), batch, size_t{kBatchTensors}, &info);
+      for (SegmentedImage& image : segmenter.label(batch, info.valid)) {
+        image.name = "held-out-" + std::to_string(images.size() + 1);
+        images.push_back(std::move(image));
+      }
+    }
+    write_pictures(folder, images);
+    write_predictions(folder / "predictions.tif", images, kMicrographSide);
   }
 
  private:
-  // The next evaluation batch and what the model makes of it.
-  void append_segmented(std::vector<SegmentedImage>& images) {
-    const assay_tensor* batch[kBatchTensors] = {};
-    assay_batch_info info{};
-    info.struct_size = sizeof info;
-    call(Exit::kCrashed, assay_loader_next, eval_.get(), batch, size_t{kBatchTensors}, &info);
-    const assay_tensor_info image = info_of(batch[0]), target = info_of(batch[1]);
-    if (!predictor_) {
-      const std::string config = predictor_config(recipe_, image.shape[0]);
-      assay_predictor* predictor = nullptr;
-      call(Exit::kCrashed, assay_predictor_create, model_.get(), text(config), &predictor);
-      predictor_.reset(predictor);
-      assay_slot* slot = nullptr;
-      call(Exit::kCrashed, assay_slot_create, predictor, &slot);
-      slot_.reset(slot);
-    }
-    assay_tensor* output = nullptr;
-    call(Exit::kCrashed, assay_predictor_run, predictor_.get(), slot_.get(), batch, size_t{1},
-         &output, size_t{1});
-    const Tensor logits(output);
-    const auto side = static_cast<int>(target.shape[1]);
-    const auto padded = static_cast<int>(image.shape[1]), frame = (padded - side) / 2;
-    const auto* pixels = static_cast<const float*>(image.data);
-    const auto* classes = static_cast<const float*>(target.data);
-    std::vector<float> scores(info_of(output).bytes / sizeof(float));
-    call(Exit::kCrashed, assay_tensor_read, output, static_cast<void*>(scores.data()),
-         scores.size() * sizeof(float));  // a GPU's memory has no address here
-    for (int64_t row = 0; row < info.valid; ++row) {
-      SegmentedImage out{"held-out-" + std::to_string(images.size() + 1), side, {}, {}, {}};
-      for (int y = 0; y < side; ++y) {
-        for (int x = 0; x < side; ++x) {
-          const auto at = static_cast<size_t>((row * side + y) * side + x);
-          out.image.push_back(pixels[(row * padded + y + frame) * padded + x + frame]);
-          out.label.push_back(classes[2 * at + 1] > classes[2 * at]);
-          out.predicted.push_back(scores[2 * at + 1] > scores[2 * at]);
-        }
-      }
-      images.push_back(std::move(out));
-    }
-  }
-
-  static assay_tensor_info info_of(const assay_tensor* tensor) {
-    assay_tensor_info info{};
-    info.struct_size = sizeof info;
-    call(Exit::kCrashed, assay_tensor_get_info, tensor, &info);
-    return info;
-  }
-
   // Models of images to images are measured by the overlap of their classes.
   bool segments_images() const {
     const auto& metrics = recipe_.evaluation().metric();
@@ -301,8 +267,6 @@ class AssayTrial : public TrainingTrial {
   Trainer trainer_;
   std::vector<Loader> train_;  // by emulated device
   Loader eval_;
-  Predictor predictor_;  // for pictures
-  Slot slot_;
   Length length_;
   uint64_t parameters_ = 0;
   int64_t step_ = 0;
@@ -434,8 +398,13 @@ Context new_context(const DriverOptions& wanted, const assay_device_id& device) 
   assay_context_options options{};
   options.struct_size = sizeof options;
   options.n_threads = static_cast<int32_t>(wanted.threads);
+  assay_host host{};
+  host.struct_size = sizeof host;
+#ifdef ASSAY_OPENCV
+  host.read_image = assay::tools::read_pictures;
+#endif
   assay_context* context = nullptr;
-  call(Exit::kNotRun, assay_context_create, &options, nullptr, &device, size_t{1}, &context);
+  call(Exit::kNotRun, assay_context_create, &options, &host, &device, size_t{1}, &context);
   return Context(context);
 }
 
@@ -499,6 +468,24 @@ class AssayDriver : public TrainerDriver {
     return std::make_unique<InferenceBench>(context_.get(), recipe, point, checkpoint);
   }
 
+  int64_t predict(const v1::Recipe& recipe, const PredictTask& task, const Tick& tick) override {
+    const v1::DataRef& data = evaluation_data(recipe);
+    if (!has_micrograph_pipeline(data))
+      throw Error(Exit::kUsage, "'" + recipe.id() + "' classifies images: there is nothing to draw",
+                  "the recipes of unet_medical label pixels");
+    if (!can_write_pictures())
+      throw Error(Exit::kUsage, "this program was built without OpenCV and writes no pictures",
+                  "install libopencv-dev and build it again");
+    const Model model = new_model(context_.get(), recipe);
+    call(Exit::kDataMismatch, assay_model_load_weights, model.get(), text(task.checkpoint.string()),
+         text("checkpoint"), text(""), uint32_t{0}, nullptr);
+    const std::vector<SegmentedImage> images =
+        task.source.empty() ? test_split(recipe, model.get(), tick)
+                            : segment_files(context_.get(), model.get(), recipe, task.source, tick);
+    write_predictions(task.target, images, kMicrographSide);
+    return static_cast<int64_t>(images.size());
+  }
+
   // Statistics of batch norm would follow the devices' batches one after another, where each device
   // keeps its own: such models are refused.
   void emulate(const v1::Recipe& recipe, uint32_t devices) override {
@@ -521,6 +508,17 @@ class AssayDriver : public TrainerDriver {
 
  private:
   bool on_cpu() const { return device_.kind == ASSAY_DEVICE_CPU; }
+
+  std::vector<SegmentedImage> test_split(const v1::Recipe& recipe, const assay_model* model,
+                                         const Tick& tick) const {
+    const fs::path folder = folder_of(recipe, evaluation_data(recipe));
+    try {
+      return segment_split(context_.get(), model, recipe, folder, "test", tick);
+    } catch (const Error& error) {
+      if (error.exit_code() != Exit::kDataMismatch) throw;
+      throw Error(Exit::kDataMismatch, error.what(), "name the pictures to label with --from");
+    }
+  }
 
   // Each architecture draws its first weights in one way.
   static void check_init(const v1::Model& model) {

@@ -276,13 +276,16 @@ LoaderConfig bench_loader_config(const v1::Recipe& recipe, const v1::DataRef& da
   return loader_config(recipe, data, json, {});
 }
 
+int64_t evaluation_batch(const v1::Recipe& recipe) {
+  const uint32_t batch = recipe.evaluation().batch();
+  return batch > 0 ? batch : recipe.training().batch_per_device();
+}
+
 LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
                                       const Share& share) {
-  const uint32_t batch = recipe.evaluation().batch() > 0 ? recipe.evaluation().batch()
-                                                         : recipe.training().batch_per_device();
   JsonWriter json;
   json.begin_object()
-      .field("batch_size", batch)
+      .field("batch_size", evaluation_batch(recipe))
       .field("order", "sequential")
       .field("last_batch", "pad");
   json.field("epochs", 1);

@@ -49,6 +49,7 @@ struct Share {
 };
 LoaderConfig training_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
                                     uint64_t seed, int64_t batch, const Share& share = {});
+int64_t evaluation_batch(const v1::Recipe& recipe);
 LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
                                       const Share& share = {});
 // Full batches of the data in order, over and over, for timing predictions.

@@ -1,5 +1,7 @@
 #include "tools/recipe_run/engine/pictures.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "tools/recipe_run/base/error.h"
@@ -61,26 +63,46 @@ cv::Mat prediction_page(const SegmentedImage& s, int side) {
 
 bool can_write_pictures() { return true; }
 
-void write_pictures(const fs::path& folder, std::span<const SegmentedImage> images, int page_side) {
-  create_folders(folder);
-  std::vector<cv::Mat> pages;
-  bool written = true;
+namespace {
+
+// Calls write(), which answers whether it could; OpenCV may raise instead.
+template <class Write>
+void write_or_fail(const fs::path& path, Write&& write) {
+  bool written = false;
   try {
-    for (const SegmentedImage& image : images) {
-      written =
-          written && cv::imwrite((folder / (image.name + ".png")).string(), side_by_side(image));
-      pages.push_back(prediction_page(image, page_side));
-    }
-    written = written && cv::imwritemulti((folder / "predictions.tif").string(), pages);
+    written = write();
   } catch (const cv::Exception&) {
-    written = false;
   }
   if (!written)
-    throw Error(Exit::kCrashed, "pictures cannot be written to '" + folder.string() + "'");
+    throw Error(Exit::kCrashed, "pictures cannot be written to '" + path.string() + "'",
+                "is the folder there, may it be written to, is there space?");
+}
+
+}  // namespace
+
+void write_pictures(const fs::path& folder, std::span<const SegmentedImage> images) {
+  create_folders(folder);
+  for (const SegmentedImage& image : images) {
+    const fs::path file = folder / (image.name + ".png");
+    write_or_fail(file, [&] { return cv::imwrite(file.string(), side_by_side(image)); });
+  }
+}
+
+void write_predictions(const fs::path& file, std::span<const SegmentedImage> images,
+                       int page_side) {
+  std::vector<cv::Mat> pages;
+  for (const SegmentedImage& image : images) pages.push_back(prediction_page(image, page_side));
+  const fs::path unfinished = file.string() + ".tmp." + std::to_string(::getpid()) + ".tif";
+  std::error_code error;
+  write_or_fail(file, [&] {
+    if (cv::imwritemulti(unfinished.string(), pages)) fs::rename(unfinished, file, error);
+    return fs::exists(file, error) && !fs::exists(unfinished, error);
+  });
 }
 #else
 bool can_write_pictures() { return false; }
-void write_pictures(const fs::path&, std::span<const SegmentedImage>, int) {}
+void write_pictures(const fs::path&, std::span<const SegmentedImage>) {}
+void write_predictions(const fs::path&, std::span<const SegmentedImage>, int) {}
 #endif
 
 }  // namespace reciperun::engine

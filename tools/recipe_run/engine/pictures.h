@@ -14,7 +14,7 @@ struct SegmentedImage {
   std::string name;            // of the file, without extension
   int side = 0;                // all planes are side x side
   std::vector<float> image;    // in [-1, 1]
-  std::vector<uint8_t> label;  // class of each pixel
+  std::vector<uint8_t> label;  // class of each pixel; means nothing for images without a mask
   std::vector<uint8_t> predicted;
 };
 
@@ -22,8 +22,13 @@ struct SegmentedImage {
 bool can_write_pictures();
 
 // <folder>/<name>.png each: image, label, prediction and errors side by side; class 0 predicted
-// where there is none is orange, class 0 missed is blue. <folder>/predictions.tif: the predictions
-// as pages of `page_side` pixels, 0 and 255. Creates the folder. Error kCrashed if that fails.
-void write_pictures(const fs::path& folder, std::span<const SegmentedImage> images, int page_side);
+// where there is none is orange, class 0 missed is blue. Creates the folder. Error kCrashed if that
+// fails.
+void write_pictures(const fs::path& folder, std::span<const SegmentedImage> images);
+
+// A TIFF file of the predictions, a page of `page_side` pixels each: class 0 is 0, class 1 is 255,
+// edges between them are resized bilinearly. It appears whole or not at all. Error kCrashed if it
+// cannot be written.
+void write_predictions(const fs::path& file, std::span<const SegmentedImage> images, int page_side);
 
 }  // namespace reciperun::engine

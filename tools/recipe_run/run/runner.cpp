@@ -105,14 +105,10 @@ bool has_work(const RunRecord& run, const ResolvedRecipe& resolved, const RunOpt
 
 // The last checkpoint of some trial, "" if there is none.
 fs::path any_checkpoint(const RunRecord& run, const ResolvedRecipe& resolved) {
-  std::error_code ignored;
   for (const uint64_t seed :
        trial_seeds(resolved.recipe.trials(), resolved.recipe.trials().count())) {
-    const fs::path folder = run.trial_folder(seed);
-    if (!fs::exists(folder / "state.json", ignored)) continue;
-    record::TrialState state;
-    read_json(folder / "state.json", state);
-    if (fs::exists(folder / state.checkpoint(), ignored)) return folder / state.checkpoint();
+    const fs::path checkpoint = run.checkpoint_of(seed);
+    if (!checkpoint.empty()) return checkpoint;
   }
   return {};
 }

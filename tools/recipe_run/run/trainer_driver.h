@@ -80,6 +80,13 @@ class BenchSession {
   virtual double run_batch() = 0;
 };
 
+// Pictures to be labelled by a model that labels pixels.
+struct PredictTask {
+  fs::path checkpoint;
+  fs::path source;  // a picture file or a folder of them; "" = the split test of the recipe's data
+  fs::path target;  // TIFF file, a page per picture
+};
+
 struct BenchPoint {
   const v1::Bench& bench;
   uint32_t devices = 1;
@@ -108,6 +115,13 @@ class TrainerDriver {
   // `checkpoint`: weights to serve, "" for fresh ones (timing does not depend on them).
   virtual std::unique_ptr<BenchSession> bench(const v1::Recipe& recipe, const BenchPoint& point,
                                               const fs::path& checkpoint) = 0;
+
+  // Writes the target of the task, whole or not at all; returns its number of pages. Error kUsage
+  // for models that do not label pixels.
+  virtual int64_t predict(const v1::Recipe& recipe, const PredictTask& /*task*/,
+                          const Tick& /*tick*/) {
+    throw Error(Exit::kUsage, info().engine + " has no pictures to make for '" + recipe.id() + "'");
+  }
 
   // From now on trials train as on `devices` devices, one after another on the one there is: each
   // virtual rank has its own shard, random streams and batch statistics, gradients are averaged in

@@ -225,6 +225,16 @@ fs::path RunRecord::trial_folder(uint64_t seed) const {
   return folder_ / "trials" / trial_name(seed);
 }
 
+fs::path RunRecord::checkpoint_of(uint64_t seed) const {
+  std::error_code ignored;
+  const fs::path folder = trial_folder(seed);
+  if (!fs::exists(folder / "state.json", ignored)) return {};
+  record::TrialState state;
+  read_json(folder / "state.json", state);
+  const fs::path checkpoint = folder / state.checkpoint();
+  return fs::is_regular_file(checkpoint, ignored) ? checkpoint : fs::path();
+}
+
 fs::path RunRecord::repeat_folder(const std::string& bench, uint32_t devices, uint32_t batch,
                                   uint32_t repeat) const {
   return folder_ / "bench" /

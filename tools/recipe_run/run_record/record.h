@@ -64,6 +64,8 @@ class RunRecord {
   void refresh(const ResolvedRecipe& resolved);
 
   fs::path trial_folder(uint64_t seed) const;
+  // The checkpoint a trial stands at; "" if it has none.
+  fs::path checkpoint_of(uint64_t seed) const;
   fs::path repeat_folder(const std::string& bench, uint32_t devices, uint32_t batch,
                          uint32_t repeat) const;
 

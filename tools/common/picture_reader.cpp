@@ -1,4 +1,4 @@
-#include "tools/dataset_convert/picture_reader.h"
+#include "tools/common/picture_reader.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
