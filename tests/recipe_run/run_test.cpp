@@ -245,7 +245,8 @@ TEST_F(RunTest, WhatTheSurroundingsSpoilIsNotRecordedAsAResult) {
 
 TEST_F(RunTest, TheProbeTellsOfAMachineThatChanges) {
   const auto check = [&](const fs::path& folder) {
-    for (const NoiseCheck& c : measured(folder).benches[0].noise) {
+    const auto record = measured(folder);
+    for (const NoiseCheck& c : record.benches[0].noise) {
       if (c.name == "A/A probe") return c.level;
     }
     ADD_FAILURE() << "no probe";
