@@ -16,8 +16,9 @@ TEST_F(Repeat, AnyNumberOfLoaderThreadsGivesTheSameBits) {
 }
 
 TEST_F(Repeat, AnotherSeedGivesOtherBits) {
-  ASSERT_EQ(run("one").code, 0);
-  ASSERT_EQ(run("two", {"--set", "trials.seed=[2]"}).code, 0);
+  const Ended one = run("one"), two = run("two", {"--set", "trials.seed=[2]"});
+  ASSERT_EQ(one.code, 0) << one.err;
+  ASSERT_EQ(two.code, 0) << two.err;
   EXPECT_FALSE(same_checkpoint("one", "two"));
 }
 
