@@ -1,6 +1,8 @@
 #include "datasets/datasets.h"
 
-#include "sdk/base/error.h"
+#include <vector>
+
+#include "sdk/base/expect.h"
 
 namespace assay::datasets {
 
@@ -10,12 +12,12 @@ std::span<const DatasetEntry> dataset_entries() {
 }
 
 const DatasetEntry& find_dataset(std::string_view name) {
-  std::string names;
+  std::vector<std::string_view> known;
   for (const DatasetEntry& entry : dataset_entries()) {
     if (entry.name == name) return entry;
-    names += cat(names.empty() ? "" : ", ", entry.name);
+    known.push_back(entry.name);
   }
-  fail(Code::kNotFound, cat("there is no data set \"", name, "\"; there are ", names));
+  fail_unknown("there is no data set", "dataset", name, known);
 }
 
 }  // namespace assay::datasets

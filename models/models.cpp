@@ -1,7 +1,6 @@
 #include "models/models.h"
 
 #include <array>
-#include <string>
 #include <vector>
 
 #include "sdk/base/expect.h"
@@ -30,11 +29,7 @@ std::unique_ptr<nn::Model> create_model(std::string_view name, std::string_view 
     if (entry.name == name) return entry.create(config_json);
     known.push_back(entry.name);
   }
-  const std::string names = enumerate(known), hint = suggestion(name, known);
-  fail(Code::kNotFound,
-       cat("no model is called ", excerpt(name), "; ", hint, hint.empty() ? "" : " ", "there are ",
-           enumerate(known, false, " and ")),
-       {.argument = "arch", .expected = names, .actual = std::string(name), .hint = hint});
+  fail_unknown("no model is called", "arch", name, known);
 }
 
 }  // namespace assay::models

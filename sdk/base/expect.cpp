@@ -105,6 +105,19 @@ std::string suggestion(std::string_view name, std::span<const std::string_view> 
   return meant.empty() ? "" : cat("did you mean \"", meant, "\"?");
 }
 
+void fail_unknown(std::string_view what, std::string_view argument, std::string_view name,
+                  std::span<const std::string_view> known) {
+  const std::string names = known.empty() ? "none" : enumerate(known);
+  const std::string hint = suggestion(name, known);
+  fail(Code::kNotFound,
+       cat(what, " ", excerpt(name), "; ", hint, hint.empty() ? "" : " ", "there are ",
+           known.empty() ? "none" : enumerate(known, false, " and ")),
+       {.argument = std::string(argument),
+        .expected = names,
+        .actual = std::string(name),
+        .hint = hint});
+}
+
 std::string enumerate(std::span<const std::string_view> names, bool quoted, std::string_view last) {
   const std::string_view mark = quoted ? "\"" : "";
   std::string text;

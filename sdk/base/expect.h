@@ -5,6 +5,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,6 +47,9 @@ struct Interval {
 };
 std::string to_text(const Interval& interval);  // "[0, 1)"
 
+// The largest number of devices that compute in f32.
+inline constexpr double kMaxF32 = std::numeric_limits<float>::max();
+
 // Fails with kInvalid for NaN, infinities and numbers outside.
 void expect_number(const Key& key, double value, const Interval& interval);
 
@@ -59,6 +63,10 @@ void expect_one_of(const Key& key, std::string_view value,
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known);
 // `did you mean "<nearest>"?`, or empty.
 std::string suggestion(std::string_view name, std::span<const std::string_view> known);
+
+// Fails with kNotFound: `<what> "name"; did you mean "nearest"? there are a, b and c`.
+[[noreturn]] void fail_unknown(std::string_view what, std::string_view argument,
+                               std::string_view name, std::span<const std::string_view> known);
 
 // "a, b or c"; each in quotation marks with `quoted`. `last` stands before the last one.
 std::string enumerate(std::span<const std::string_view> names, bool quoted = false,

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstring>
 
-#include "sdk/base/error.h"
+#include "sdk/base/expect.h"
 
 namespace assay::data {
 
@@ -32,12 +32,12 @@ Batch::Batch(const std::vector<ArraySpec>& specs, int64_t rows) : rows_(rows) {
 }
 
 const BatchArray& Batch::array(const std::string& name) const {
-  std::string names;
+  std::vector<std::string_view> known;
   for (const BatchArray& array : arrays_) {
     if (array.name == name) return array;
-    names += cat(names.empty() ? "" : ", ", array.name);
+    known.push_back(array.name);
   }
-  fail(Code::kNotFound, cat("a batch has no array \"", name, "\"; it has ", names));
+  fail_unknown("a batch has no array", "name", name, known);
 }
 
 }  // namespace assay::data

@@ -1,7 +1,7 @@
 #include "sdk/data/manifest.h"
 
 #include "sdk/base/crc32c.h"
-#include "sdk/base/error.h"
+#include "sdk/base/expect.h"
 #include "sdk/base/proto_json.h"
 
 namespace assay::data {
@@ -90,13 +90,12 @@ DatasetManifest read_manifest(const std::string& folder) {
 }
 
 const DatasetSplit& find_split(const DatasetManifest& manifest, const std::string& name) {
-  std::string names;
+  std::vector<std::string_view> known;
   for (const DatasetSplit& split : manifest.splits()) {
     if (split.name() == name) return split;
-    names += cat(names.empty() ? "" : ", ", split.name());
+    known.push_back(split.name());
   }
-  fail(Code::kNotFound,
-       cat("data set ", manifest.dataset(), " has no split \"", name, "\"; it has ", names));
+  fail_unknown(cat("data set ", manifest.dataset(), " has no split"), "split", name, known);
 }
 
 std::shared_ptr<const RecordSource> open_split(const std::string& folder,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sdk/base/expect.h"
 #include "sdk/graph/text.h"
 
 namespace assay {
@@ -12,9 +13,9 @@ const Program::Slot& find_slot(const std::vector<Program::Slot>& slots, std::str
   for (const Program::Slot& slot : slots) {
     if (slot.name == name) return slot;
   }
-  std::string known;
-  for (const Program::Slot& slot : slots) known += cat(known.empty() ? "" : ", ", slot.name);
-  fail(Code::kNotFound, cat("no ", kind, " is called \"", name, "\"; there are: ", known));
+  std::vector<std::string_view> known;
+  for (const Program::Slot& slot : slots) known.push_back(slot.name);
+  fail_unknown(cat("no ", kind, " is called"), kind, name, known);
 }
 
 }  // namespace

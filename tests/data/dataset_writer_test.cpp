@@ -57,7 +57,7 @@ TEST(DatasetWriter, WritesWhatReadersFind) {
   verify_dataset(folder.at("set"), {});
   const Error error = error_of([&] { open_split(folder.at("set"), read, "validation"); });
   EXPECT_EQ(error.code(), Code::kNotFound);
-  EXPECT_THAT(error.message(), HasSubstr("train, test"));
+  EXPECT_THAT(error.message(), HasSubstr("train and test"));
 }
 
 TEST(DatasetWriter, ContentDigestDoesNotDependOnShards) {
