@@ -24,8 +24,7 @@
 
 namespace assay {
 
-// ---- Leaves
-// -------------------------------------------------------------------------------------------------------
+// ---- Leaves -------------------------------------------------------------------------------------
 
 /// y = the batch part called `name`, written by the caller before each run.
 struct Input {
@@ -39,8 +38,7 @@ struct Input {
   bool operator==(const Input&) const = default;
 };
 
-/// y = one role (value, gradient, moment, ...) of the variable `name`; lives in a segment across
-/// runs.
+/// y = one role (value, gradient, moment, ...) of the variable `name`; in a segment, across runs.
 struct Parameter {
   std::string name;
   Role role = Role::kValue;
@@ -55,8 +53,8 @@ struct Parameter {
 
 enum class ScalarKind : int32_t { kLearningRate = 0, kRandomStep = 1 };
 
-/// y [] = a number that the host writes before each step: learning rate f32, random step i64 (the
-/// Philox counter).
+/// y [] = a number that the host writes before each step.
+///   kLearningRate f32; kRandomStep i64, the Philox counter
 struct StepScalar {
   ScalarKind kind = ScalarKind::kLearningRate;
   static constexpr std::string_view kName = "step_scalar";
@@ -73,8 +71,7 @@ struct Fill {
   bool operator==(const Fill&) const = default;
 };
 
-// ---- Shape and type
-// -----------------------------------------------------------------------------------------------
+// ---- Shape and type -----------------------------------------------------------------------------
 
 /// y = x in another float type, rounded to nearest even.   gradient  Cast back
 struct Cast {
@@ -119,8 +116,7 @@ struct Concat {
   bool operator==(const Concat&) const = default;
 };
 
-// ---- Elementwise
-// --------------------------------------------------------------------------------------------------
+// ---- Elementwise --------------------------------------------------------------------------------
 
 enum class ActivationKind : int32_t {
   kNone = 0,
@@ -132,10 +128,9 @@ enum class ActivationKind : int32_t {
   kSwish = 6
 };
 
-/// y = f(x). Elu has alpha 1, Gelu is the exact x*Phi(x), Swish is x*sigmoid(x). x, y any dims, one
-/// data type.
-///   gradient  ActivationGrad(x, y, dy): Relu, Elu, Tanh, Sigmoid read only y; Gelu, Swish read
-///   only x.
+/// y = f(x); x, y any dims, one data type. Elu has alpha 1, Gelu is the exact x*Phi(x), Swish is
+/// x*sigmoid(x).
+///   gradient  ActivationGrad from y (Relu, Elu, Tanh, Sigmoid) or from x (Gelu, Swish)
 struct Activation {
   ActivationKind kind = ActivationKind::kRelu;
   static constexpr std::string_view kName = "activation";
@@ -158,10 +153,9 @@ struct Add {
   bool operator==(const Add&) const = default;
 };
 
-/// y = x * keep / (1 - rate), keep ~ Bernoulli(1 - rate) drawn from Philox(seed, stream; step,
-/// element).
+/// y = x * keep / (1 - rate), keep ~ Bernoulli(1 - rate) of Philox(seed, stream; step, element).
 ///   inputs    x any dims, data type; step [] i64 (StepScalar kRandomStep)
-///   gradient  Dropout of dy with the same attributes: the mask is drawn again, not stored.
+///   gradient  Dropout of dy with the same attributes: the mask is drawn again, not stored
 struct Dropout {
   float rate = 0.5f;
   uint64_t seed = 0;
@@ -173,8 +167,7 @@ struct Dropout {
   bool operator==(const Dropout&) const = default;
 };
 
-// ---- Convolution and matrix product
-// -------------------------------------------------------------------------------
+// ---- Convolution and matrix product -------------------------------------------------------------
 
 /// Window geometry shared by the convolutions: index 0 is rows, 1 is columns.
 struct ConvGeometry {
@@ -190,14 +183,13 @@ struct ConvGeometry {
   bool operator==(const ConvGeometry&) const = default;
 };
 
-/// y[n,p,q,k] = act(sum_{r,s,c} x[n, p*stride-pad+r*dilation, ..., c] * w[k,r,s,c] + bias[k] +
-/// residual[n,p,q,k])
-///   inputs    x [N,H,W,C], w [K,R,S,C/groups] of one data type; then bias [K] f32 if has_bias;
-///   then residual like y if
-///             has_residual. Cross-correlation, zero padding.   output y [N,P,Q,K], P = (H + pads -
-///             dilation*(R-1) - 1)/stride + 1
+/// y[n,p,q,k] = act(sum_{r,s,c} x[n, p*stride - pad + r*dilation, ..., c] * w[k,r,s,c]
+///                  + bias[k] + residual[n,p,q,k]): cross-correlation, zero padding.
+///   inputs    x [N,H,W,C], w [K,R,S,C/groups] of one data type; bias [K] f32 if has_bias; residual
+///             like y if has_residual
+///   output    y [N,P,Q,K], P = (H + pads - dilation*(R-1) - 1) / stride + 1
 ///   gradient  ActivationGrad, Conv2dGradData, Conv2dGradWeight; training graphs use only kinds
-///   that read y.
+///             that read y
 struct Conv2d {
   ConvGeometry geometry;
   bool has_bias = false;
@@ -259,8 +251,8 @@ struct Conv2dTranspose {
 
 /// y = act(op(a) * op(b) + bias), op transposing its matrix if told to; y in `dtype`.
 ///   inputs    a [M,K] ([K,M] if transpose_a), b [K,N] ([N,K] if transpose_b) of one data type,
-///   bias [N] f32 if has_bias gradient  two Matmuls and SumRows; a weight's gradient is emitted in
-///   f32. Linear layers keep w as [out, in].
+///             bias [N] f32 if has_bias. Linear layers keep w as [out, in].
+///   gradient  two Matmuls and SumRows; a weight's gradient is emitted in f32
 struct Matmul {
   bool transpose_a = false;
   bool transpose_b = false;
@@ -283,8 +275,7 @@ struct SumRows {
   bool operator==(const SumRows&) const = default;
 };
 
-// ---- Pooling
-// ------------------------------------------------------------------------------------------------------
+// ---- Pooling ------------------------------------------------------------------------------------
 
 struct PoolGeometry {
   std::array<int64_t, 2> window{2, 2};
@@ -298,10 +289,9 @@ struct PoolGeometry {
   bool operator==(const PoolGeometry&) const = default;
 };
 
-/// y [N,P,Q,C] = maximum of x [N,H,W,C] over each window; padding never wins. P = floor((H + pads -
-/// window)/stride) + 1.
-///   gradient  MaxPoolGrad(x, y, dy): all of dy goes to the first maximum of the window in
-///   row-major order.
+/// y [N,P,Q,C] = maximum of x [N,H,W,C] over each window; padding never wins.
+///   P = floor((H + pads - window) / stride) + 1
+///   gradient  MaxPoolGrad(x, y, dy): all of dy goes to the window's first maximum, row by row
 struct MaxPool {
   PoolGeometry geometry;
   static constexpr std::string_view kName = "max_pool";
@@ -317,7 +307,7 @@ struct MaxPoolGrad {
   bool operator==(const MaxPoolGrad&) const = default;
 };
 
-/// y = mean of x over each window, counting only elements inside the image. A window of the whole
+/// y = mean of x over each window, counting only elements inside the image; a window of the whole
 /// image is global pooling.
 ///   gradient  AvgPoolGrad(dy)
 struct AvgPool {
@@ -338,8 +328,7 @@ struct AvgPoolGrad {
   bool operator==(const AvgPoolGrad&) const = default;
 };
 
-// ---- Batch normalisation
-// ------------------------------------------------------------------------------------------
+// ---- Batch normalisation ------------------------------------------------------------------------
 
 /// Training form: y = act(gamma * (x - mean) / sqrt(var + eps) + beta + residual), act = relu or
 /// identity, mean and (biased) var over all but the last axis of this batch.
@@ -372,8 +361,8 @@ struct BatchNormGrad {
   bool operator==(const BatchNormGrad&) const = default;
 };
 
-/// Inference form, with given statistics: inputs x, gamma, beta, mean, var, residual if
-/// has_residual. No gradient.
+/// Inference form, with given statistics. No gradient.
+///   inputs    x, gamma, beta, mean, var; residual if has_residual
 struct BatchNormInference {
   float epsilon = 1e-5f;
   bool relu = false;
@@ -395,10 +384,11 @@ struct FoldBatchNorm {
 };
 
 /// (running_mean, running_var) <- (1-m) * running + m * (mean, var*unbias), m = momentum, in place.
-///   inputs    running_mean, running_var, mean, var [C] f32, loss [] f32: nothing is updated unless
-///   loss is finite `count` > 1 multiplies var by count/(count-1) (PyTorch, torchvision); 0 keeps
-///   the biased variance (TensorFlow). `momentum` is the weight of the NEW statistic: PyTorch's 0.1
-///   is TensorFlow's and MXNet's 0.9.
+///   inputs    running_mean, running_var, mean, var [C] f32; loss [] f32: nothing is updated unless
+///             it is finite
+///   unbias    count/(count-1) for `count` > 1 (PyTorch, torchvision); 1 for count 0, the biased
+///             variance (TensorFlow)
+///   momentum  the weight of the NEW statistic: PyTorch's 0.1 is TensorFlow's and MXNet's 0.9
 struct RunningStatistics {
   float momentum = 0.1f;
   int64_t count = 0;
@@ -407,8 +397,7 @@ struct RunningStatistics {
   bool operator==(const RunningStatistics&) const = default;
 };
 
-// ---- Loss and metrics
-// ---------------------------------------------------------------------------------------------
+// ---- Loss and metrics ---------------------------------------------------------------------------
 
 /// y = softmax(x) along the last axis, x [N,C] data type, y f32. No gradient (training uses
 /// SoftmaxCrossEntropy).
@@ -418,10 +407,11 @@ struct Softmax {
   bool operator==(const Softmax&) const = default;
 };
 
-/// loss [] f32 = (1/N if mean) * sum_n -sum_c q[n,c] log softmax(x[n])[c], q = (1-s) onehot(label)
-/// + s/C, s = label_smoothing.
-///   inputs    logits [N,C] data type, labels [N] i32 in [0,C); a row of label -1 adds nothing
-///   (padding) gradient  SoftmaxCrossEntropyGrad(logits, labels, dloss [] f32)
+/// loss [] f32 = (1/N if mean) * sum_n -sum_c q[n,c] log softmax(x[n])[c],
+/// q = (1 - s) onehot(label) + s/C, s = label_smoothing.
+///   inputs    logits [N,C] data type, labels [N] i32 in [0,C); a row of label -1 (padding) adds
+///             nothing
+///   gradient  SoftmaxCrossEntropyGrad(logits, labels, dloss [] f32)
 struct SoftmaxCrossEntropy {
   float label_smoothing = 0;
   bool mean = true;
@@ -446,7 +436,8 @@ struct SoftmaxCrossEntropyGrad {
 /// loss [] f32 = (1/N if mean) * sum_n 1/P sum_p -sum_c t[n,p,c] log softmax(x[n,p])[c], over the P
 /// pixels of each image: a sum of means, or the mean over all pixels.
 ///   inputs    logits [N,...,C] data type, target like it in f32: any weights, not only one-hot;
-///   all zero adds nothing   gradient  PixelCrossEntropyGrad(logits, target, dloss [] f32)
+///             all zero adds nothing
+///   gradient  PixelCrossEntropyGrad(logits, target, dloss [] f32)
 struct PixelCrossEntropy {
   bool mean = true;
   static constexpr std::string_view kName = "pixel_cross_entropy";
@@ -466,7 +457,7 @@ struct PixelCrossEntropyGrad {
 /// the pixels: D[n,c] = (2 sum(p t) + epsilon) / (sum(p^2) + sum(t^2) + epsilon);
 /// loss [] f32 = (1/N if mean) * sum_n 1/C sum_c (1 - D[n,c]). No threshold, no argmax.
 ///   inputs    logits [N,...,C] data type, target like it in f32; an image whose target is zero
-///   everywhere is padding and adds nothing
+///             everywhere is padding and adds nothing
 ///   outputs   loss; sums [N,3,C] f32: sum(p t), sum(p^2), sum(t^2)
 ///   gradient  SoftDiceLossGrad(logits, target, sums, dloss [] f32).   source  arXiv:1606.04797
 struct SoftDiceLoss {
@@ -496,12 +487,12 @@ struct TopKCorrect {
   bool operator==(const TopKCorrect&) const = default;
 };
 
-// ---- Gradients and updates
-// ---------------------------------------------------------------------------------------- Updates
-// are in place: the output is the input's memory after the update, and no node ordered later reads
-// the old value. All take `skip` [] f32: when it is not 0 nothing changes.
+// ---- Gradients and updates ----------------------------------------------------------------------
+//
+// Updates are in place: the output is the input's memory after the update, and no node ordered
+// later reads the old value. All take `skip` [] f32: when it is not 0 nothing changes.
 
-/// dst <- src, or dst + src if accumulate: inputs dst (Parameter kGradient), src f32. Output
+/// dst <- src, or dst + src if accumulate: inputs dst (Parameter kGradient), src f32. The output
 /// aliases dst.
 struct Store {
   bool accumulate = false;
@@ -510,14 +501,13 @@ struct Store {
   bool operator==(const Store&) const = default;
 };
 
-/// Looks at all gradients g_i (each multiplied by loss_scale and summed over `accumulate`
-/// micro-steps):
+/// Looks at all gradients g_i, each multiplied by loss_scale and summed over `accumulate` batches.
 ///   inputs    loss_scale [] f32, g_0 ... g_{n-1} f32
 ///   outputs   norm [] f32 = sqrt(sum |g_i|^2) / (loss_scale * accumulate), summed in f64 in a
-///   fixed order
-///             multiplier [] f32 = clip / (loss_scale * accumulate), clip = min(1, clip_norm /
-///             norm) or 1 if clip_norm is 0 skip [] f32 = 1 if any gradient is NaN or infinite,
-///             else 0
+///             fixed order
+///             multiplier [] f32 = clip / (loss_scale * accumulate), clip = 1 if clip_norm is 0,
+///             else min(1, clip_norm / norm)
+///             skip [] f32 = 1 if any gradient is NaN or infinite, else 0
 struct GradientNorm {
   float clip_norm = 0;
   int64_t accumulate = 1;
@@ -536,8 +526,8 @@ struct CountStep {
 };
 
 /// Dynamic loss scaling: on skip, scale <- max(scale * backoff, minimum) and good <- 0; otherwise
-/// good <- good + 1 and, every `interval` good steps, scale <- min(scale * growth, maximum). inputs
-/// scale [] f32, good [] i32, skip
+/// good <- good + 1 and, every `interval` good steps, scale <- min(scale * growth, maximum).
+///   inputs    scale [] f32, good [] i32, skip
 struct LossScaleUpdate {
   float growth = 2.0f;
   float backoff = 0.5f;
@@ -555,10 +545,10 @@ struct LossScaleUpdate {
 /// SGD with momentum over n variables of one group, g = gradient * multiplier + weight_decay * p,
 /// lr = rate * lr_scale:
 ///   kPyTorch   m <- momentum*m + g;     p <- p - lr * (nesterov ? g + momentum*m : m)
-///   kSutskever m <- momentum*m - lr*g;  p <- p + (nesterov ? momentum*m - lr*g : m) (TensorFlow,
-///   MXNet, Caffe) inputs    rate, multiplier, skip [], then p_0..p_{n-1}, g_0.., m_0.. (no m if
-///   momentum is 0) outputs   p'_0.., m'_0.. aliasing them.   The two conventions differ when the
-///   rate changes between steps.
+///   kSutskever m <- momentum*m - lr*g;  p <- p + (nesterov ? momentum*m - lr*g : m)
+/// The second is that of TensorFlow, MXNet and Caffe; they differ when the rate changes.
+///   inputs    rate, multiplier, skip [], then p_0..p_{n-1}, g_0.., m_0.. (no m if momentum is 0)
+///   outputs   p'_0.., m'_0.. aliasing them
 enum class MomentumConvention : int32_t { kPyTorch = 0, kSutskever = 1 };
 struct SgdUpdate {
   float momentum = 0;
@@ -574,15 +564,16 @@ struct SgdUpdate {
   bool operator==(const SgdUpdate&) const = default;
 };
 
-/// Adam and AdamW, t = step (already counted, from 1), lr = rate * lr_scale, g = gradient *
-/// multiplier
-/// (+ weight_decay * p unless decoupled):
+/// Adam and AdamW, t = step (already counted, from 1), lr = rate * lr_scale,
+/// g = gradient * multiplier (+ weight_decay * p unless decoupled):
 ///   m <- b1*m + (1-b1)*g;  v <- b2*v + (1-b2)*g^2
 ///   kPyTorch    p <- p - lr * (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps)
-///   kTensorFlow p <- p - lr * sqrt(1-b2^t)/(1-b1^t) * m / (sqrt(v) + eps)       (eps-hat form of
-///   arXiv:1412.6980 §2) decoupled   first p <- p - lr * weight_decay * p      (AdamW,
-///   arXiv:1711.05101) inputs    rate, multiplier, skip, step [] i64, then p.., g.., m.., v..;
-///   outputs p'.., m'.., v'.. bias_correction off drops both corrections (the AdamW of BERT).
+///   kTensorFlow p <- p - lr * sqrt(1-b2^t)/(1-b1^t) * m / (sqrt(v) + eps)
+///   decoupled   first p <- p - lr * weight_decay * p
+/// Without bias_correction 1-b1^t and 1-b2^t are 1 (the AdamW of BERT).
+///   inputs    rate, multiplier, skip, step [] i64, then p.., g.., m.., v..
+///   outputs   p'.., m'.., v'.. aliasing them
+///   source    arXiv:1412.6980, §2 for kTensorFlow's epsilon-hat; AdamW arXiv:1711.05101
 enum class EpsilonForm : int32_t { kPyTorch = 0, kTensorFlow = 1 };
 struct AdamUpdate {
   float beta1 = 0.9f;
@@ -603,11 +594,10 @@ struct AdamUpdate {
   bool operator==(const AdamUpdate&) const = default;
 };
 
-/// LAMB (arXiv:1904.00962): u = Adam direction (bias-corrected, PyTorch epsilon) + weight_decay * p
-/// per variable;
-///   p <- p - lr * trust * u, trust = |p|/|u| if both are > 0, else 1; norms summed in f64 in a
-///   fixed order. use_trust_ratio off (norms, biases) takes trust = 1.   inputs, outputs as
-///   AdamUpdate
+/// LAMB (arXiv:1904.00962): per variable, u = Adam's direction (kPyTorch) + weight_decay * p,
+///   p <- p - lr * trust * u, trust = |p|/|u| if both are > 0, else 1
+/// Norms are summed in f64 in a fixed order; without use_trust_ratio (norms, biases) trust is 1.
+///   inputs, outputs   as AdamUpdate
 struct LambUpdate {
   float beta1 = 0.9f;
   float beta2 = 0.999f;
@@ -625,8 +615,9 @@ struct LambUpdate {
   bool operator==(const LambUpdate&) const = default;
 };
 
-/// ema <- decay * ema + (1 - decay) * p for n variables: inputs skip, ema_0.., p_0..; outputs
-/// ema'_0...
+/// ema <- decay * ema + (1 - decay) * p for n variables.
+///   inputs    skip, ema_0.., p_0..
+///   outputs   ema'_0.. aliasing them
 struct EmaUpdate {
   float decay = 0.9999f;
   static constexpr std::string_view kName = "ema_update";
@@ -634,8 +625,7 @@ struct EmaUpdate {
   bool operator==(const EmaUpdate&) const = default;
 };
 
-// ---- The list
-// -----------------------------------------------------------------------------------------------------
+// ---- The list -----------------------------------------------------------------------------------
 
 // clang-format off
 #define ASSAY_OPS(X)                                                                               \
