@@ -61,9 +61,12 @@ struct NodePlan {
   // Work on an input that never changes (a predictor's weights) can be done once. If `bytes` is not
   // 0 and the runtime knows the input to be constant, it may give that much memory as
   // Binding::prepared, and must then run the launch of `Prepare::bind` once before the first run.
+  // Plans that make the same of the same input name the same `form` and may share that memory.
   struct Prepare {
     int input = -1;
     size_t bytes = 0;
+    size_t scratch_bytes = 0;  // takes the place of NodePlan::scratch_bytes, here and in later runs
+    std::string form;          // "" is not shared
     std::function<Launch(const Binding&)> bind;
   };
   Prepare prepare;

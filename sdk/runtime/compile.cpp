@@ -1,5 +1,7 @@
 // Graph -> Program: plan every node, decide where each value lives, bind, list the launches.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "sdk/graph/text.h"
 #include "sdk/graph/verify.h"
@@ -48,20 +50,12 @@ class Compiler {
       root_[v] = alias.valid() ? root_[alias.index] : ValueId{static_cast<int32_t>(v)};
     }
     address_.assign(n_values(), nullptr);
-    constant_.assign(n_nodes(), false);
   }
 
+  // After planning, which is the slow part: the session keeps other programs waiting.
   void find_constants() {
-    fixed_.assign(n_values(), false);
-    if (!options_.hoist_constants) return;
-    for (int i = 0; i < n_nodes(); ++i) {
-      const Node& node = graph().nodes()[i];
-      bool all = !is_update(node.op) && !std::holds_alternative<Input>(node.op) &&
-                 !std::holds_alternative<StepScalar>(node.op);
-      for (const ValueId input : node.inputs) all = all && fixed_[input.index];
-      constant_[i] = all;
-      for (const ValueId output : node.outputs) fixed_[output.index] = all;
-    }
+    if (options_.constants != nullptr) session_.emplace(*options_.constants);
+    constants_ = ConstantNodes(graph(), session_ ? &*session_ : nullptr);
   }
 
   void* own_block(size_t bytes, uint64_t& category) {
@@ -102,16 +96,41 @@ class Compiler {
     }
   }
 
+  // The block of a constant, and whether somebody has filled it.
+  std::pair<void*, bool> constant_block(int64_t number, size_t bytes) {
+    std::shared_ptr<Memory> block = session_->find(number);
+    const bool filled = block != nullptr;
+    if (!filled) block = session_->make(number, backend(), bytes);
+    program_->memory_.constant_bytes += bytes;
+    program_->blocks_.push_back(block);
+    return {block->data(), filled};
+  }
+
   void place_constants() {
+    done_.assign(n_nodes(), false);
     for (int i = 0; i < n_nodes(); ++i) {
-      if (!constant_[i]) continue;
+      if (!constants_.contains(i)) continue;
       for (const ValueId output : graph().nodes()[i].outputs) {
-        if (root_[output.index] == output && address_[output.index] == nullptr) {
-          address_[output.index] =
-              own_block(graph().type(output).bytes(), program_->memory_.constant_bytes);
-        }
+        if (root_[output.index] != output || address_[output.index] != nullptr) continue;
+        const auto [data, filled] =
+            constant_block(constants_.number(output), graph().type(output).bytes());
+        address_[output.index] = data;
+        done_[i] = filled;  // all outputs or none: programs that hold one hold the others
       }
     }
+  }
+
+  // Whether a part of the node's work is done once.
+  bool prepares(int i) const {
+    const NodePlan::Prepare& prepare = program_->plans_[i].prepare;
+    return !constants_.contains(i) && prepare.bytes > 0 &&
+           constants_.is_constant(graph().nodes()[i].inputs[prepare.input]);
+  }
+
+  size_t scratch_bytes(int i) const {
+    const NodePlan& plan = program_->plans_[i];
+    if (done_[i]) return 0;
+    return prepares(i) ? plan.prepare.scratch_bytes : plan.scratch_bytes;
   }
 
   // Lifetimes of the roots that have no address yet, merged where an output takes over the memory
@@ -136,9 +155,9 @@ class Compiler {
 
     std::vector<int> scratch(n_nodes(), -1);
     for (int i = 0; i < n_nodes(); ++i) {
-      if (program_->plans_[i].scratch_bytes == 0) continue;
+      if (scratch_bytes(i) == 0) continue;
       scratch[i] = static_cast<int>(lifetimes.size());
-      lifetimes.push_back({program_->plans_[i].scratch_bytes, i, i});
+      lifetimes.push_back({scratch_bytes(i), i, i});
     }
     // Buffers merged into another have no bytes of their own; their owner's place is theirs.
     const ArenaPlan plan = plan_arena(lifetimes);
@@ -214,6 +233,16 @@ class Compiler {
     }
   }
 
+  // As constant_block, for what a node prepares.
+  std::pair<void*, bool> prepared_block(int i) {
+    const NodePlan::Prepare& prepare = program_->plans_[i].prepare;
+    if (prepare.form.empty())
+      return {own_block(prepare.bytes, program_->memory_.constant_bytes), false};
+    const int64_t input = constants_.number(graph().nodes()[i].inputs[prepare.input]);
+    return constant_block(session_->number_of(cat("prepared ", prepare.form, " of ", input)),
+                          prepare.bytes);
+  }
+
   // Launches for constants and for what plans prepare from constants go to `once`.
   Launch bind_node(int i, std::vector<Launch>& once) {
     const Node& node = graph().nodes()[i];
@@ -222,9 +251,10 @@ class Compiler {
     for (const ValueId input : node.inputs) inputs.push_back(address_[input.index]);
     for (const ValueId output : node.outputs) outputs.push_back(address_[output.index]);
     Binding binding{inputs, outputs, scratch_[i]};
-    if (!constant_[i] && plan.prepare.bytes > 0 && fixed_[node.inputs[plan.prepare.input].index]) {
-      binding.prepared = own_block(plan.prepare.bytes, program_->memory_.constant_bytes);
-      once.push_back(plan.prepare.bind(binding));
+    if (prepares(i)) {
+      const auto [data, filled] = prepared_block(i);
+      binding.prepared = data;
+      if (!filled) once.push_back(plan.prepare.bind(binding));
     }
     return plan.bind(binding);
   }
@@ -233,10 +263,10 @@ class Compiler {
     std::vector<Launch> once, always;
     size_t cancellable = 0;
     for (int i = 0; i < n_nodes(); ++i) {
-      if (forwarded_[i]) continue;
+      if (forwarded_[i] || done_[i]) continue;
       Launch launch = bind_node(i, once);
       if (!launch) continue;
-      if (constant_[i]) {
+      if (constants_.contains(i)) {
         once.push_back(std::move(launch));
         continue;
       }
@@ -249,17 +279,19 @@ class Compiler {
       program_->launched_.push_back({i});
     }
     backend().make_executable(std::move(once), 0)->run(nullptr);
+    if (session_) session_->commit();
     program_->executable_ = backend().make_executable(std::move(always), cancellable);
   }
 
   std::unique_ptr<Program> program_;
   Segments& segments_;
   CompileOptions options_;
+  std::optional<ConstantStore::Session> session_;
+  ConstantNodes constants_;
   std::vector<ValueId> root_;    // by value
   std::vector<void*> address_;   // by value
   std::vector<void*> scratch_;   // by node
-  std::vector<bool> constant_;   // by node
-  std::vector<bool> fixed_;      // by value: computed by constant nodes
+  std::vector<bool> done_;       // by node: constants that another program has computed
   std::vector<bool> forwarded_;  // by node: stores that need no copy
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sdk/backend/backend.h"
+#include "sdk/runtime/constants.h"
 #include "sdk/runtime/memory.h"
 #include "sdk/runtime/segments.h"
 
@@ -20,7 +21,7 @@ struct MemoryReport {
   uint64_t separate_bytes = 0;  // what the same buffers would take without sharing
   uint64_t floor_bytes = 0;     // the least any plan could reach
   uint64_t input_bytes = 0;     // inputs and step scalars
-  uint64_t constant_bytes = 0;  // values computed once when the program was made
+  uint64_t constant_bytes = 0;  // values computed once; other programs may share them
 };
 
 // One row of the step profile.
@@ -70,7 +71,7 @@ class Program {
   std::vector<NodePlan> plans_;        // by node
   std::vector<NodeId> launched_;       // the nodes behind executable_'s launches
   std::vector<int64_t> arena_offset_;  // by value, -1 if not in the arena
-  std::vector<std::unique_ptr<Memory>> blocks_;
+  std::vector<std::shared_ptr<Memory>> blocks_;
   std::unique_ptr<Executable> executable_;
   std::vector<Slot> inputs_, outputs_;
   void* learning_rate_ = nullptr;
@@ -79,9 +80,9 @@ class Program {
 };
 
 struct CompileOptions {
-  // Evaluate nodes that depend on parameters only once, now: for predictors, whose weights do not
-  // change.
-  bool hoist_constants = false;
+  // For predictors, whose weights do not change: evaluate nodes that depend on parameters only
+  // once, now, unless another program of this store has done so. Null: at each run.
+  std::shared_ptr<ConstantStore> constants = nullptr;
 };
 
 // Plans every node on the segments' backend, plans memory, binds. The segments must outlive the

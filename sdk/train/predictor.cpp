@@ -31,7 +31,7 @@ std::unique_ptr<Program> Predictor::compile_for(int64_t batch) const {
   BuiltGraph built =
       build_predict_graph(snapshot_->model(), snapshot_->variables(), options_.precision, batch,
                           options_.disabled_passes, snapshot_->backend()->target());
-  return compile(std::move(built.graph), snapshot_->segments(), {.hoist_constants = true});
+  return compile(std::move(built.graph), snapshot_->segments(), {.constants = constants_});
 }
 
 const std::shared_ptr<Program>& PredictorSlot::prepare(int64_t batch) {
@@ -58,16 +58,17 @@ Program& PredictorSlot::run(std::span<const HostTensor> inputs, const std::atomi
   const auto& specs = predictor_.inputs();
   expect(inputs.size() == specs.size(), {"prediction", "number of tensors"}, inputs.size(),
          specs.size());
-  require(inputs[0].dims.rank() >= 1, Code::kInvalid, "input ", specs[0].name,
-          " needs a batch axis");
+  expect(inputs[0].dims.rank() >= 1, {"prediction", specs[0].name}, "a single number",
+         "a tensor with a batch axis");
   Program& program = *prepare(inputs[0].dims[0]);
   for (size_t i = 0; i < specs.size(); ++i) {
     const Program::Slot& slot = program.input(specs[i].name);
     const ValueType actual{inputs[i].dtype, inputs[i].dims};
-    if (actual != slot.type) [[unlikely]]
-      fail_mismatch(Code::kInvalid, {cat("input ", specs[i].name), specs[i].name, to_text(actual),
-                                     to_text(slot.type)});
-    require(inputs[i].data != nullptr, Code::kInvalid, "input ", specs[i].name, " has no data");
+    const bool missing = inputs[i].data == nullptr;
+    if (actual != slot.type || missing) [[unlikely]]
+      fail_mismatch(Code::kInvalid,
+                    {cat("input ", specs[i].name), specs[i].name,
+                     missing ? "without data" : to_text(actual), to_text(slot.type)});
     program.backend().write(slot.data, inputs[i].data, slot.type.bytes());
   }
   program.run(cancel);

@@ -21,8 +21,9 @@ struct PredictorOptions {
 
 class PredictorSlot;
 
-// Immutable after construction: the weights are copied, so training goes on without disturbing it.
-// May be used from many threads at once, each with a slot of its own.
+// Immutable after construction: the weights are copied, so training goes on without disturbing it,
+// and what kernels make of them is shared by all batch sizes and slots. May be used from many
+// threads at once, each with a slot of its own.
 class Predictor {
  public:
   Predictor(const ModelInstance& instance, PredictorOptions options);
@@ -36,6 +37,7 @@ class Predictor {
   std::unique_ptr<Program> compile_for(int64_t batch) const;
 
   std::shared_ptr<ModelInstance> snapshot_;
+  std::shared_ptr<ConstantStore> constants_ = std::make_shared<ConstantStore>();
   PredictorOptions options_;
   std::vector<nn::InputSpec> inputs_;
 };

@@ -56,7 +56,7 @@ TEST_F(ProgramTest, UnknownSlotsNameWhatExists) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kNotFound);
-    EXPECT_THAT(error.what(), testing::HasSubstr("there are: a, b"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("there are a and b"));
   }
 }
 
@@ -115,7 +115,7 @@ TEST_F(ProgramTest, PreparesConstantWeightsOnce) {
   auto* w = static_cast<float*>(segments.tensor("w", Role::kValue).data);
   std::fill_n(w, 64 * 64, 1.0f);
   const auto trained = compile_text(text);
-  const auto served = compile_text(text, {.hoist_constants = true});
+  const auto served = compile_text(text, {.constants = std::make_shared<ConstantStore>()});
   EXPECT_EQ(trained->memory().constant_bytes, 0u);
   EXPECT_GE(served->memory().constant_bytes, 64u * 64 * sizeof(float));
   std::fill_n(w, 64 * 64, 2.0f);
@@ -125,6 +125,60 @@ TEST_F(ProgramTest, PreparesConstantWeightsOnce) {
     EXPECT_THAT(read(program->output("y").data, 64),
                 testing::Each(program == trained.get() ? 128.0f : 64.0f));
   }
+}
+
+// One convolution whose filters are transformed (Winograd) behind a folded batch norm.
+std::string folded_convolution(int batch) {
+  const std::string image = cat("[", batch, ",16,16,64]");
+  return cat("%0 = input() {name=\"x\", dtype=f32, dims=", image, "} : f32", image, "\n",
+             "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[64,3,3,64]} : "
+             "f32[64,3,3,64]\n"
+             "%2 = add(%1, %1) {} : f32[64,3,3,64]\n"
+             "%3 = conv2d(%0, %2) {stride=[1,1], pad_begin=[1,1], pad_end=[1,1], dilation=[1,1], "
+             "groups=1, has_bias=false, has_residual=false, activation=none} : f32",
+             image, "\nreturn y=%3\n");
+}
+
+TEST_F(ProgramTest, ConstantsAreSharedAmongPrograms) {
+  variables.add({"w", {64, 3, 3, 64}, DType::kF32, Role::kValue, {}});
+  segments.ensure(Role::kValue);
+  auto* w = static_cast<float*>(segments.tensor("w", Role::kValue).data);
+  constexpr size_t kWeights = 64 * 3 * 3 * 64;
+  std::fill_n(w, kWeights, 1.0f);
+  const auto store = std::make_shared<ConstantStore>();
+  const CompileOptions options{.constants = store};
+  auto one = compile_text(folded_convolution(2), options);
+  const uint64_t bytes = store->bytes();
+  EXPECT_GT(bytes, kWeights * sizeof(float));
+  EXPECT_EQ(one->memory().constant_bytes, bytes);
+  std::fill_n(w, kWeights, 9.0f);  // whose doubles nobody computes again
+  auto other = compile_text(folded_convolution(4), options);
+  EXPECT_EQ(store->bytes(), bytes);
+  EXPECT_EQ(other->memory().constant_bytes, bytes);
+  one.reset();  // the other one goes on holding them
+  EXPECT_EQ(store->bytes(), bytes);
+  write(*other, "x", std::vector<float>(4 * 16 * 16 * 64, 1.0f));
+  other->run();
+  const auto y = read(other->output("y").data, 4 * 16 * 16 * 64);
+  EXPECT_NEAR(y[(16 * 5 + 5) * 64], 2 * 9 * 64, 1e-2);  // away from the padding
+  other.reset();
+  EXPECT_EQ(store->bytes(), 0u);
+  std::fill_n(w, kWeights, 0.0f);
+  const auto fresh = compile_text(folded_convolution(2), options);
+  write(*fresh, "x", std::vector<float>(2 * 16 * 16 * 64, 1.0f));
+  fresh->run();
+  EXPECT_EQ(read(fresh->output("y").data, 1)[0], 0);
+}
+
+TEST_F(ProgramTest, PreparedFiltersTakeNoScratch) {
+  variables.add({"w", {64, 3, 3, 64}, DType::kF32, Role::kValue, {}});
+  const auto trained = compile_text(folded_convolution(4));
+  const auto served =
+      compile_text(folded_convolution(4), {.constants = std::make_shared<ConstantStore>()});
+  constexpr uint64_t kWeightBytes = 64 * 3 * 3 * 64 * sizeof(float);
+  const uint64_t prepared = served->memory().constant_bytes - kWeightBytes;  // less the sum
+  EXPECT_GE(prepared, kWeightBytes);
+  EXPECT_LE(served->memory().arena_bytes + prepared, trained->memory().arena_bytes);
 }
 
 TEST_F(ProgramTest, StoresComputeInPlaceAtTheirDestination) {
@@ -156,7 +210,7 @@ TEST_F(ProgramTest, ConstantsAreComputedOnce) {
       "%1 = add(%0, %0) {} : f32[3]\n"
       "%2 = input() {name=\"x\", dtype=f32, dims=[3]} : f32[3]\n"
       "%3 = add(%1, %2) {} : f32[3]\nreturn y=%3\n",
-      {.hoist_constants = true});
+      {.constants = std::make_shared<ConstantStore>()});
   EXPECT_GT(program->memory().constant_bytes, 0u);
   // Changing the weight afterwards changes nothing: 2w was taken when w was 0.
   const std::vector<float> changed{5, 5, 5};

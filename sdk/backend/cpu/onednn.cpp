@@ -272,6 +272,35 @@ class DnnlChain::Bound {
   std::string what_, scope_;
 };
 
+namespace {
+
+// Equal for equal descriptors only; "" for kinds that cannot be told apart.
+std::string form_of(const dnnl::memory::desc& desc) {
+  const dnnl_memory_desc_t& d = desc.data;
+  if (d.format_kind != dnnl_blocked) return "";
+  std::string form = cat(static_cast<int>(d.data_type), " ", d.offset0, " ", d.extra.flags, " ",
+                         d.extra.compensation_mask, " ", d.extra.scale_adjust);
+  const auto& blocks = d.format_desc.blocking;
+  for (int i = 0; i < d.ndims; ++i)
+    form += cat(" ", d.dims[i], "/", d.padded_dims[i], "/", blocks.strides[i]);
+  for (int i = 0; i < blocks.inner_nblks; ++i)
+    form += cat(" ", blocks.inner_blks[i], "@", blocks.inner_idxs[i]);
+  return form;
+}
+
+}  // namespace
+
+std::string DnnlChain::prepared_form() const {
+  std::string forms = "dnnl";
+  for (const Tensor& tensor : tensors_) {
+    if (tensor.place != Place::kPrepared) continue;
+    const std::string form = form_of(tensor.desc);
+    if (form.empty()) return "";
+    forms += cat(", ", form);
+  }
+  return forms;
+}
+
 NodePlan DnnlChain::finish(const std::string& implementation, double flops) const {
   NodePlan plan;
   plan.kernel = cat("dnnl:", implementation);
@@ -286,7 +315,10 @@ NodePlan DnnlChain::finish(const std::string& implementation, double flops) cons
     };
   };
   plan.bind = bind(Phase::kRun);
-  if (prepared_bytes_ > 0) plan.prepare = {prepared_input_, prepared_bytes_, bind(Phase::kPrepare)};
+  if (prepared_bytes_ > 0) {
+    plan.prepare = {prepared_input_, prepared_bytes_, scratch_bytes_ + scratchpad_bytes_,
+                    prepared_form(), bind(Phase::kPrepare)};
+  }
   return plan;
 }
 

@@ -79,6 +79,7 @@ class DnnlChain {
            const Arguments& arguments);
   Slot add_slot(Tensor tensor);
   bool is_preparable(Slot slot) const;
+  std::string prepared_form() const;
   size_t scratchpad_offset() const { return scratch_bytes_; }
   size_t unprepared_offset() const { return scratch_bytes_ + scratchpad_bytes_; }
 

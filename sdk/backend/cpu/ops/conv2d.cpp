@@ -2,6 +2,7 @@
 #include "sdk/backend/cpu/onednn.h"
 #include "sdk/backend/cpu/ops/pointwise.h"
 #include "sdk/backend/cpu/ops/winograd.h"
+#include "sdk/backend/flops.h"
 
 namespace assay::cpu {
 namespace {
@@ -42,10 +43,6 @@ struct Geometry {
         pad_begin{g.pad_begin[0], g.pad_begin[1]},
         pad_end{g.pad_end[0], g.pad_end[1]} {}
 };
-
-double conv_flops(const Dims& y, const Dims& w) {
-  return 2.0 * static_cast<double>(y.numel()) * static_cast<double>(w[1] * w[2] * w[3]);
-}
 
 // oneDNN 2.6 tries its batch-reduce kernels ("brgconv:...") first. They make one small matrix
 // product of a row of the output; the direct kernels ("jit:...") behind them are faster where that
@@ -126,7 +123,7 @@ NodePlan plan_forward(const Conv2d& p, const Planner& c, DType compute) {
     chain.copy(chain.input(2 + p.has_bias, image_desc(c.y().dims, c.y().dtype)), work);
   chain.add<convolution_forward>(desc, arguments);
   chain.copy(work, result);
-  NodePlan plan = chain.finish(desc.impl_info_str(), conv_flops(c.y().dims, c.x(1).dims));
+  NodePlan plan = chain.finish(desc.impl_info_str(), conv2d_flops(c.y().dims, c.x(1).dims));
   if (p.has_residual) plan.in_place = {{0, 2 + p.has_bias}};
   return plan;
 }
@@ -142,6 +139,7 @@ NodePlan plan_grad_data(const Conv2dGradData& p, const Planner& c, DType compute
       dnnl_attributes(), dnnl_engine(), forward_hint(p.geometry, dx, w, dy));
 
   DnnlChain chain(c, Conv2dGradData::kName);
+  chain.allow_preparing(1);  // a predictor's transposed convolutions
   const auto result = chain.output(0, image_desc(p.x_dims, c.y().dtype));
   const auto work = chain.before(result, dx);
   const auto gradient = chain.as(chain.input(0, image_desc(c.x(0).dims, c.x(0).dtype)), dy);
@@ -152,7 +150,7 @@ NodePlan plan_grad_data(const Conv2dGradData& p, const Planner& c, DType compute
       desc,
       {{DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, work}});
   chain.copy(work, result);
-  return chain.finish(desc.impl_info_str(), conv_flops(c.x(0).dims, c.x(1).dims));
+  return chain.finish(desc.impl_info_str(), conv2d_flops(c.x(0).dims, c.x(1).dims));
 }
 
 NodePlan plan_grad_weight(const Conv2dGradWeight& p, const Planner& c, DType compute) {
@@ -185,7 +183,7 @@ NodePlan plan_grad_weight(const Conv2dGradWeight& p, const Planner& c, DType com
   chain.add<convolution_backward_weights>(desc, arguments);
   chain.copy(work, plain);
   chain.copy(plain, result);
-  return chain.finish(desc.impl_info_str(), conv_flops(c.x(1).dims, p.w_dims));
+  return chain.finish(desc.impl_info_str(), conv2d_flops(c.x(1).dims, p.w_dims));
 }
 
 }  // namespace

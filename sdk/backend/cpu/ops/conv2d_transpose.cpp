@@ -35,14 +35,19 @@ NodePlan plan(const Conv2dTranspose& p, const Planner& c) {
   NodePlan plan = cpu::plan(Conv2dGradData{p.geometry, p.y_dims}, c);
   if (!p.has_bias && p.activation == ActivationKind::kNone) return plan;
   const Lanes l = lanes_of(c.y().dims);
-  const size_t convolution_scratch = (plan.scratch_bytes + 63) / 64 * 64;
-  plan.scratch_bytes = convolution_scratch + tables_of(l, nullptr).bytes;
+  // The tables stand behind the scratch of the convolution, prepared or not.
+  const size_t table_bytes = tables_of(l, nullptr).bytes;
+  const size_t unprepared = (plan.scratch_bytes + 63) / 64 * 64;
+  const size_t prepared = (plan.prepare.scratch_bytes + 63) / 64 * 64;
+  plan.scratch_bytes = unprepared + table_bytes;
+  plan.prepare.scratch_bytes = prepared + table_bytes;
   const auto affine = kernels().channel->affine[element_of(c.y())];
   const auto activate = kernels().elementwise->activation[element_of(c.y())];
   plan.bind = [=, convolve = plan.bind, has_bias = p.has_bias,
                kind = static_cast<int>(p.activation), size = dtype_size(c.y().dtype),
                threads = c.threads()](const Binding& b) -> Launch {
-    const Tables tables = tables_of(l, static_cast<std::byte*>(b.scratch) + convolution_scratch);
+    const size_t before = b.prepared != nullptr ? prepared : unprepared;
+    const Tables tables = tables_of(l, static_cast<std::byte*>(b.scratch) + before);
     return [=, run = convolve(b), bias = has_bias ? b.x<float>(2) : nullptr, y = b.y<void>()] {
       run();
       fill_tables(l, tables, bias);

@@ -19,19 +19,17 @@ struct Lanes {
   int64_t rows() const { return n / channels; }
 };
 
-inline int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-
 inline Lanes lanes_of(const Dims& x) {
   constexpr int64_t kVector = 16, kWide = 128, kMinLanes = 64, kMaxTasks = 64;
   const int64_t channels = x.back(), n = x.numel();
   int64_t fold = 1;
   if (channels < kWide) {
     const int64_t unit = kVector / std::gcd(channels, kVector);
-    fold = round_up((kMinLanes + channels - 1) / channels, unit);
+    fold = round_up(quotient_up(kMinLanes, channels), unit);
   }
   const int64_t lanes = fold * channels;
   if (n <= kSerialElems) return {n, channels, lanes, chunks_of(n), chunks_of(n)};
-  const int64_t task = std::max(2 * kChunkElems, (n + kMaxTasks - 1) / kMaxTasks);
+  const int64_t task = std::max(2 * kChunkElems, quotient_up(n, kMaxTasks));
   return {n, channels, lanes, {n, round_up(task, lanes)}, {n, round_up(kChunkElems, lanes)}};
 }
 

@@ -1,6 +1,4 @@
 // Matmul on oneDNN; transposed operands are read through their strides.
-#include <algorithm>
-
 #include "sdk/backend/cpu/onednn.h"
 
 namespace assay::cpu {
@@ -60,7 +58,6 @@ NodePlan plan_matmul(const Matmul& p, const Planner& c, DType compute) {
   NodePlan plan = plan_product(p, c, compute, Operand::kAsIs);
   NodePlan packed = plan_product(p, c, compute, Operand::kPacked);
   if (packed.prepare.bytes == 0) return plan;
-  plan.scratch_bytes = std::max(plan.scratch_bytes, packed.scratch_bytes);
   plan.prepare = packed.prepare;
   plan.bind = [as_is = plan.bind, packed = packed.bind](const Binding& b) {
     return b.prepared != nullptr ? packed(b) : as_is(b);

@@ -22,11 +22,15 @@ inline NodePlan own_plan(const Planner& c, std::string_view algorithm, double fl
   return plan;
 }
 
+// n / unit, and n, rounded up to whole units.
+inline int64_t quotient_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
+inline int64_t round_up(int64_t n, int64_t unit) { return quotient_up(n, unit) * unit; }
+
 // [0, total) in pieces of `size`, the last one shorter. Depends on sizes only, never on threads.
 struct Chunks {
   int64_t total, size;
 
-  int64_t count() const { return (total + size - 1) / size; }
+  int64_t count() const { return quotient_up(total, size); }
   int64_t begin(int64_t i) const { return i * size; }
   int64_t end(int64_t i) const { return std::min(total, (i + 1) * size); }
   int64_t length(int64_t i) const { return end(i) - begin(i); }

@@ -1,6 +1,7 @@
 #include "sdk/backend/cpu/ops/winograd.h"
 
 #include "sdk/backend/cpu/ops/channel_sums.h"
+#include "sdk/backend/flops.h"
 
 namespace assay::cpu {
 namespace {
@@ -10,15 +11,11 @@ constexpr int64_t kTilesAtOnce = 4;  // evaluated by one thread at a time
 
 const WinogradKernels& kernel() { return *kernels().winograd; }
 
-int64_t tiles_along(int64_t size) { return (size + kTile - 1) / kTile; }
+int64_t tiles_along(int64_t size) { return quotient_up(size, kTile); }
 int64_t tiles_of(const Dims& result) {
   return result[0] * tiles_along(result[1]) * tiles_along(result[2]);
 }
-int64_t panels_of(int64_t columns) { return (columns + kernel().panel - 1) / kernel().panel; }
-
-double direct_flops(const Dims& y, const Dims& w) {
-  return 2.0 * static_cast<double>(y.numel()) * static_cast<double>(w[1] * w[2] * w[3]);
-}
+int64_t panels_of(int64_t columns) { return quotient_up(columns, kernel().panel); }
 
 // [36][rows][columns]. Rows are padded to whole panels, and to a distance that is no power of two,
 // which would send them to a few sets of the cache.
@@ -43,9 +40,7 @@ WinogradImage image_of(const Dims& d, const Dims& result, int64_t pad_rows, int6
 }
 
 // Tiles in `count` even blocks; results do not depend on how many.
-Chunks even_blocks(int64_t tiles, int64_t count) { return {tiles, (tiles + count - 1) / count}; }
-
-int64_t quotient_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
+Chunks even_blocks(int64_t tiles, int64_t count) { return {tiles, quotient_up(tiles, count)}; }
 
 // ---- Sums over channels: y = x * w, and dx = dy * turned w --------------------------------------
 
@@ -136,14 +131,18 @@ void run_sum(const Sum& s, const SumPointers& p, const float* u, const SumScratc
 // Evaluates filters w [k][3][3][c] in panels of `columns`, which are k or, turned, c.
 struct FilterTransform {
   void (*run)(const void* w, int64_t k, int64_t c, float* u, int64_t begin, int64_t end);
-  int64_t k, c, columns;
+  bool turned;
+  int64_t k, c;
   int threads;
 
+  int64_t columns() const { return turned ? c : k; }
+  std::string form() const { return cat("winograd_4x4", turned ? " turned" : ""); }
+
   size_t elems() const {
-    return static_cast<size_t>(kPoints * panels_of(columns) * kernel().panel * (k * c / columns));
+    return static_cast<size_t>(kPoints * panels_of(columns()) * kernel().panel * (turned ? k : c));
   }
   void operator()(const void* w, float* u) const {
-    parallel_for(threads, panels_of(columns), [&](int64_t i) { run(w, k, c, u, i, i + 1); });
+    parallel_for(threads, panels_of(columns()), [&](int64_t i) { run(w, k, c, u, i, i + 1); });
   }
 };
 
@@ -154,13 +153,16 @@ NodePlan plan_sum(const Planner& c, double flops, const Sum& s, const FilterTran
                   const Bind& pointers) {
   NodePlan plan = own_plan(c, "winograd_4x4", flops);
   plan.scratch_bytes = sum_scratch(s, filters.elems(), nullptr).bytes;
-  plan.prepare = {1, filters.elems() * sizeof(float), [=](const Binding& b) -> Launch {
-                    return [=, w = b.x<void>(1), u = static_cast<float*>(b.prepared)] {
-                      filters(w, u);
-                    };
-                  }};
+  plan.prepare.input = 1;
+  plan.prepare.bytes = filters.elems() * sizeof(float);
+  plan.prepare.scratch_bytes = sum_scratch(s, 0, nullptr).bytes;
+  plan.prepare.form = filters.form();
+  plan.prepare.bind = [=](const Binding& b) -> Launch {
+    return [=, w = b.x<void>(1), u = static_cast<float*>(b.prepared)] { filters(w, u); };
+  };
   plan.bind = [=](const Binding& b) -> Launch {
-    const SumScratch scratch = sum_scratch(s, filters.elems(), b.scratch);
+    const size_t unprepared = b.prepared == nullptr ? filters.elems() : 0;
+    const SumScratch scratch = sum_scratch(s, unprepared, b.scratch);
     return [=, p = pointers(b), ready = static_cast<const float*>(b.prepared)] {
       if (ready == nullptr) filters(p.w, scratch.u);
       run_sum(s, p, ready == nullptr ? scratch.u : ready, scratch);
@@ -275,10 +277,10 @@ NodePlan plan_winograd(const Conv2d& p, const Planner& c) {
   const Dims& w = c.x(1).dims;
   Sum sum(c.x(0), c.y(), p.geometry.pad_begin[0], p.geometry.pad_begin[1], c.threads());
   sum.relu = p.activation == ActivationKind::kRelu;
-  const FilterTransform filters{kernel().filters[element_of(c.x(1))], w[0], w[3], w[0],
+  const FilterTransform filters{kernel().filters[element_of(c.x(1))], false, w[0], w[3],
                                 c.threads()};
   const int residual = 2 + p.has_bias;
-  NodePlan plan = plan_sum(c, direct_flops(c.y().dims, w), sum, filters, [=](const Binding& b) {
+  NodePlan plan = plan_sum(c, conv2d_flops(c.y().dims, w), sum, filters, [=](const Binding& b) {
     return SumPointers{.x = b.x<void>(0),
                        .w = b.x<void>(1),
                        .residual = p.has_residual ? b.x<void>(residual) : nullptr,
@@ -293,9 +295,9 @@ NodePlan plan_winograd(const Conv2dGradData& p, const Planner& c) {
   const Dims& w = c.x(1).dims;
   const Sum sum(c.x(0), c.y(), 2 - p.geometry.pad_begin[0], 2 - p.geometry.pad_begin[1],
                 c.threads());
-  const FilterTransform filters{kernel().filters_turned[element_of(c.x(1))], w[0], w[3], w[3],
+  const FilterTransform filters{kernel().filters_turned[element_of(c.x(1))], true, w[0], w[3],
                                 c.threads()};
-  return plan_sum(c, direct_flops(c.x(0).dims, w), sum, filters, [](const Binding& b) {
+  return plan_sum(c, conv2d_flops(c.x(0).dims, w), sum, filters, [](const Binding& b) {
     return SumPointers{.x = b.x<void>(0), .w = b.x<void>(1), .y = b.y<void>()};
   });
 }
@@ -314,7 +316,7 @@ NodePlan plan_winograd(const Conv2dGradWeight& p, const Planner& c) {
                          .threads = c.threads()};
   const ChannelSums bias_gradient(c.x(1), c.threads());
   const size_t own_bytes = gradient_scratch(g, nullptr).bytes;
-  NodePlan plan = own_plan(c, "winograd_4x4", direct_flops(dy, p.w_dims));
+  NodePlan plan = own_plan(c, "winograd_4x4", conv2d_flops(dy, p.w_dims));
   plan.scratch_bytes = std::max(own_bytes, p.has_bias ? bias_gradient.scratch_bytes() : 0);
   plan.bind = [=](const Binding& b) -> Launch {
     const GradientScratch s = gradient_scratch(g, b.scratch);

@@ -1,5 +1,6 @@
 // Conv2d and its gradients: cuDNN where it has an engine, the definition where it has none.
 #include "sdk/backend/cuda/ops/epilogue.h"
+#include "sdk/backend/flops.h"
 
 namespace assay::cuda {
 namespace {
@@ -20,10 +21,6 @@ kernels::ConvShape shape_of(const ConvGeometry& g, const Dims& x, const Dims& w,
           .groups = g.groups};
 }
 
-double conv_flops(const Dims& y, const Dims& w) {
-  return 2.0 * static_cast<double>(y.numel()) * static_cast<double>(w[1] * w[2] * w[3]);
-}
-
 Convolution convolution_of(ConvolutionKind kind, const ConvGeometry& g, const Dims& x,
                            const Dims& w, const Dims& y, DType data, const Planner& c) {
   Convolution convolution;
@@ -38,7 +35,7 @@ Convolution convolution_of(ConvolutionKind kind, const ConvGeometry& g, const Di
 NodePlan plan_of(const Planner& c, const Convolution& convolution) {
   NodePlan plan;
   plan.kernel = "own:direct";
-  plan.flops = conv_flops(convolution.y, convolution.w);
+  plan.flops = conv2d_flops(convolution.y, convolution.w);
   plan.bytes = c.traffic_bytes();
   return plan;
 }

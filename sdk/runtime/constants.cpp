@@ -1,0 +1,58 @@
+#include "sdk/runtime/constants.h"
+
+#include <algorithm>
+
+namespace assay {
+
+int64_t ConstantStore::Session::number_of(const std::string& expression) {
+  return store_.numbers_.emplace(expression, store_.numbers_.size()).first->second;
+}
+
+std::shared_ptr<Memory> ConstantStore::Session::find(int64_t number) const {
+  if (const auto made = made_.find(number); made != made_.end()) return made->second;
+  const auto known = store_.blocks_.find(number);
+  return known == store_.blocks_.end() ? nullptr : known->second.lock();
+}
+
+std::shared_ptr<Memory> ConstantStore::Session::make(int64_t number, Backend& backend,
+                                                     size_t bytes) {
+  std::shared_ptr<Memory> block = backend.allocate(bytes);
+  made_[number] = block;
+  return block;
+}
+
+void ConstantStore::Session::commit() {
+  for (const auto& [number, block] : made_) store_.blocks_[number] = block;
+  made_.clear();
+  lock_.unlock();
+}
+
+uint64_t ConstantStore::bytes() {
+  const std::lock_guard lock(mutex_);
+  uint64_t sum = 0;
+  for (const auto& [number, block] : blocks_) {
+    if (const auto held = block.lock()) sum += held->bytes();
+  }
+  return sum;
+}
+
+ConstantNodes::ConstantNodes(const Graph& graph, ConstantStore::Session* session)
+    : nodes_(graph.nodes().size(), false), numbers_(graph.values().size(), -1) {
+  if (session == nullptr) return;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    nodes_[i] = !is_update(node.op) && !std::holds_alternative<Input>(node.op) &&
+                !std::holds_alternative<StepScalar>(node.op) &&
+                std::all_of(node.inputs.begin(), node.inputs.end(),
+                            [&](ValueId input) { return is_constant(input); });
+    if (!nodes_[i]) continue;
+    std::string expression = cat(op_name(node.op), attributes_text(node.op));
+    for (const ValueId input : node.inputs) expression += cat(" ", number(input));
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      numbers_[static_cast<size_t>(node.outputs[k].index)] =
+          session->number_of(cat(expression, " : ", k));
+    }
+  }
+}
+
+}  // namespace assay
