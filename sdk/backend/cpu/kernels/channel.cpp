@@ -15,8 +15,6 @@ constexpr int64_t kBlock = 1024;  // lanes summed at a time, in buffers that sta
 constexpr int64_t kRows = 128;    // rows per f32 accumulator
 constexpr int64_t kPivotRows = 4;
 
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 // d += sum of (x - pivot), q += sum of (x - pivot)^2 over `rows` rows of `lanes` elements.
 template <class T>
 void centered_sums(const T* __restrict x, int64_t rows, int64_t stride, int64_t lanes,

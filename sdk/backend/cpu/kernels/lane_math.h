@@ -15,6 +15,9 @@
 
 namespace assay::cpu::ASSAY_ISA {
 
+inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
 struct Bf16 {
   uint16_t bits;
 };

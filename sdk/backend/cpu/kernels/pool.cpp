@@ -11,9 +11,6 @@ namespace {
 
 constexpr int64_t kBlock = 512;  // channels accumulated at a time
 
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-
 // The larger, or the NaN. In two selections, as gcc 12 gives up on loops with three such conditions
 // joined by a logical operator.
 float larger(float best, float later) {

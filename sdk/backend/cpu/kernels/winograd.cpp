@@ -30,8 +30,6 @@ constexpr float kB = 1.41421356f, kB2 = 2.0f, kB3 = 2.82842712f;
 // 1 / product of a point's distances to the others.
 constexpr float kNa = -2.0f / 3.0f, kNb = 1.0f / 6.0f;
 
-int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 // ---- One axis -----------------------------------------------------------------------------------
 
 struct MapImage {  // B^T
