@@ -25,15 +25,13 @@ ActivationKind parse_activation(const std::string& name) {
 }
 
 CnnConfig with_defaults(CnnConfig config) {
-  if (config.image_size() == 0)
-    config.mutable_image()->Add(28), config.mutable_image()->Add(28),
-        config.mutable_image()->Add(1);
-  if (config.classes() == 0) config.set_classes(10);
+  if (config.image_size() == 0) set_image(config, {28, 28, 1});
+  if (!config.has_classes()) config.set_classes(10);
   if (config.conv_size() == 0) config.add_conv(32), config.add_conv(64);
-  if (config.kernel() == 0) config.set_kernel(5);
+  if (!config.has_kernel()) config.set_kernel(5);
   if (!config.has_batch_norm()) config.set_batch_norm(true);
   if (config.hidden_size() == 0) config.add_hidden(256);
-  if (config.activation().empty()) config.set_activation("relu");
+  if (!config.has_activation()) config.set_activation("relu");
   return config;
 }
 
@@ -52,10 +50,9 @@ void check(const CnnConfig& config) {
            "sizes in [1, 1048576], or [0] for none");
   }
   const int64_t shrink = int64_t{1} << std::min(config.conv_size(), 20);
-  require(config.image(0) >= shrink && config.image(1) >= shrink, Code::kInvalid,
-          "cnn: ", config.conv_size(),
-          " blocks halve the image to nothing; use fewer, or an image of at least ", shrink, "x",
-          shrink);
+  const int64_t side = std::min(config.image(0), config.image(1));
+  expect(side >= shrink, {"cnn", "image"}, cat(side, " pixels at its shorter side"), "at least ",
+         shrink, ", which ", config.conv_size(), " blocks halve to 1");
 }
 
 class Cnn : public nn::Model {
@@ -110,7 +107,7 @@ class Cnn : public nn::Model {
 
 std::unique_ptr<nn::Model> create_cnn(std::string_view config_json) {
   CnnConfig config;
-  parse_json(config_json, config, "cnn configuration");
+  parse_json(config_json, config, "cnn configuration", {"image", "conv", "hidden"});
   return std::make_unique<Cnn>(with_defaults(config));
 }
 

@@ -7,12 +7,10 @@ namespace assay::models {
 namespace {
 
 ResNetConfig with_defaults(ResNetConfig config) {
-  if (config.image_size() == 0)
-    config.mutable_image()->Add(32), config.mutable_image()->Add(32),
-        config.mutable_image()->Add(3);
-  if (config.classes() == 0) config.set_classes(10);
-  if (config.width() == 0) config.set_width(64);
-  if (config.stem().empty()) config.set_stem("cifar");
+  if (config.image_size() == 0) set_image(config, {32, 32, 3});
+  if (!config.has_classes()) config.set_classes(10);
+  if (!config.has_width()) config.set_width(64);
+  if (!config.has_stem()) config.set_stem("cifar");
   if (!config.has_zero_last_gamma()) config.set_zero_last_gamma(false);
   return config;
 }
@@ -21,12 +19,8 @@ class ResNet18 : public nn::Model {
  public:
   explicit ResNet18(const ResNetConfig& config)
       : config_(config), inputs_(classifier_inputs("resnet18", config.image(), config.classes())) {
-    require(config_.width() > 0 && config_.width() <= 4096, Code::kInvalid,
-            "resnet18: width must be in [1, 4096], got ", config_.width());
-    require(config_.stem() == "cifar" || config_.stem() == "imagenet", Code::kInvalid,
-            "resnet18: stem is \"cifar\" or "
-            "\"imagenet\", got \"",
-            config_.stem(), "\"");
+    expect_range({"resnet18", "width"}, config_.width(), 1, 4096);
+    expect_one_of({"resnet18", "stem"}, config_.stem(), {"cifar", "imagenet"});
   }
 
   std::string architecture() const override { return "resnet18"; }
@@ -92,7 +86,7 @@ class ResNet18 : public nn::Model {
 
 std::unique_ptr<nn::Model> create_resnet18(std::string_view config_json) {
   ResNetConfig config;
-  parse_json(config_json, config, "resnet18 configuration");
+  parse_json(config_json, config, "resnet18 configuration", {"image"});
   return std::make_unique<ResNet18>(with_defaults(config));
 }
 

@@ -10,11 +10,9 @@ constexpr std::array<int, 4> kBlocks{3, 4, 6, 3};
 constexpr int64_t kExpansion = 4;  // a block's outputs per channel of its 3x3 convolution
 
 ResNet50Config with_defaults(ResNet50Config config) {
-  if (config.image_size() == 0)
-    config.mutable_image()->Add(224), config.mutable_image()->Add(224),
-        config.mutable_image()->Add(3);
-  if (config.classes() == 0) config.set_classes(1000);
-  if (config.width() == 0) config.set_width(64);
+  if (config.image_size() == 0) set_image(config, {224, 224, 3});
+  if (!config.has_classes()) config.set_classes(1000);
+  if (!config.has_width()) config.set_width(64);
   if (!config.has_zero_last_gamma()) config.set_zero_last_gamma(true);
   if (!config.has_biased_running_variance()) config.set_biased_running_variance(false);
   return config;
@@ -24,8 +22,7 @@ class ResNet50 : public nn::Model {
  public:
   explicit ResNet50(const ResNet50Config& config)
       : config_(config), inputs_(classifier_inputs("resnet50", config.image(), config.classes())) {
-    require(config_.width() > 0 && config_.width() <= 4096, Code::kInvalid,
-            "resnet50: width must be in [1, 4096], got ", config_.width());
+    expect_range({"resnet50", "width"}, config_.width(), 1, 4096);
   }
 
   std::string architecture() const override { return "resnet50"; }
@@ -98,7 +95,7 @@ class ResNet50 : public nn::Model {
 
 std::unique_ptr<nn::Model> create_resnet50(std::string_view config_json) {
   ResNet50Config config;
-  parse_json(config_json, config, "resnet50 configuration");
+  parse_json(config_json, config, "resnet50 configuration", {"image"});
   return std::make_unique<ResNet50>(with_defaults(config));
 }
 

@@ -4,6 +4,7 @@
 // arXiv:1505.04597 in window and activation of the upsampling and in the dropout.
 #include <algorithm>
 
+#include "models/image_config.h"
 #include "models/model_config.pb.h"
 #include "models/models.h"
 #include "sdk/base/proto_json.h"
@@ -12,13 +13,13 @@
 namespace assay::models {
 namespace {
 
+constexpr std::string_view kName = "unet_medical";
+
 UnetMedicalConfig with_defaults(UnetMedicalConfig config) {
-  if (config.image_size() == 0)
-    config.mutable_image()->Add(572), config.mutable_image()->Add(572),
-        config.mutable_image()->Add(1);
-  if (config.classes() == 0) config.set_classes(2);
-  if (config.width() == 0) config.set_width(64);
-  if (config.depth() == 0) config.set_depth(4);
+  if (config.image_size() == 0) set_image(config, {572, 572, 1});
+  if (!config.has_classes()) config.set_classes(2);
+  if (!config.has_width()) config.set_width(64);
+  if (!config.has_depth()) config.set_depth(4);
   if (!config.has_dropout()) config.set_dropout(0.5);
   return config;
 }
@@ -36,27 +37,17 @@ int64_t output_side(int64_t side, int64_t depth) {
 }
 
 void check(const UnetMedicalConfig& config) {
-  const auto in_range = [](std::string_view key, int64_t value, int64_t low, int64_t high) {
-    require(value >= low && value <= high, Code::kInvalid, "unet_medical: ", key, " must be in [",
-            low, ", ", high, "], got ", value);
-  };
-  require(config.image_size() == 3, Code::kInvalid,
-          "unet_medical: image must be [rows, columns, channels], got ", config.image_size(),
-          " numbers");
-  for (const int64_t size : config.image()) in_range("image sizes", size, 1, 16384);
-  in_range("classes", config.classes(), 2, 1024);
-  in_range("width", config.width(), 1, 1024);
-  in_range("depth", config.depth(), 1, 6);
-  require(config.dropout() >= 0 && config.dropout() < 1, Code::kInvalid,
-          "unet_medical: dropout must be in [0, 1), got ", config.dropout());
+  check_image(kName, config.image());
+  expect_range({kName, "classes"}, config.classes(), 2, 1024);
+  expect_range({kName, "width"}, config.width(), 1, 1024);
+  expect_range({kName, "depth"}, config.depth(), 1, 6);
+  expect_number({kName, "dropout"}, config.dropout(), {0, 1});
   for (const int64_t side : {config.image(0), config.image(1)}) {
     if (output_side(side, config.depth()) > 0) continue;
     int64_t next = side;
     while (output_side(next, config.depth()) == 0) ++next;
-    fail(Code::kInvalid, cat("unet_medical: an image of ", side,
-                             " pixels gives an odd size at one "
-                             "of the ",
-                             config.depth(), " poolings; the next that fits is ", next));
+    expect(false, {kName, "image"}, cat(side, " pixels in one direction"),
+           "a size that stays even at ", config.depth(), " poolings; the next is ", next);
   }
 }
 
@@ -71,12 +62,15 @@ class UnetMedical : public nn::Model {
                 .dense_target = true}};
   }
 
-  std::string architecture() const override { return "unet_medical"; }
+  std::string architecture() const override { return std::string(kName); }
   std::string config_json() const override { return to_json(config_); }
   std::vector<nn::InputSpec> inputs() const override { return inputs_; }
 
   nn::Head forward(nn::Builder& b, float label_smoothing) const override {
-    require(label_smoothing == 0, Code::kUnsupported, "unet_medical has no label smoothing");
+    if (label_smoothing != 0) {
+      fail_mismatch(Code::kUnsupported, {"trainer: label_smoothing", "label_smoothing",
+                                         cat(label_smoothing), "0 with unet_medical"});
+    }
     ValueId x = b.input(inputs_[0]);
     std::vector<ValueId> skips;
     for (int64_t level = 0; level < config_.depth(); ++level) {
@@ -129,7 +123,7 @@ class UnetMedical : public nn::Model {
 
 std::unique_ptr<nn::Model> create_unet_medical(std::string_view config_json) {
   UnetMedicalConfig config;
-  parse_json(config_json, config, "unet_medical configuration");
+  parse_json(config_json, config, "unet_medical configuration", {"image"});
   return std::make_unique<UnetMedical>(with_defaults(config));
 }
 

@@ -8,8 +8,6 @@
 namespace assay::optim {
 namespace {
 
-constexpr double kLargest = 3e38;  // scales are f32
-
 const std::array<KindKeys, 3>& kinds() {
   static const std::array<KindKeys, 3> kKinds{
       {{"none", {}},
@@ -21,7 +19,7 @@ const std::array<KindKeys, 3>& kinds() {
 }  // namespace
 
 LossScaleConfig with_defaults(LossScaleConfig config) {
-  if (config.mode().empty()) config.set_mode("none");
+  if (!config.has_mode()) config.set_mode("none");
   const bool dynamic = config.mode() == "dynamic";
   if ((dynamic || config.mode() == "static") && !config.has_initial()) config.set_initial(65536);
   if (!dynamic) return config;
@@ -40,14 +38,14 @@ void check(const LossScaleConfig& config) {
     expect_number({"trainer", path}, value, interval);
   };
   if (config.mode() == "none") return;
-  check_number("loss_scale.initial", config.initial(), {0, kLargest, true, false});
+  check_number("loss_scale.initial", config.initial(), {0, kMaxF32, true, false});
   if (config.mode() == "static") return;
-  check_number("loss_scale.growth", config.growth(), {1, kLargest});
+  check_number("loss_scale.growth", config.growth(), {1, kMaxF32});
   check_number("loss_scale.backoff", config.backoff(), {0, 1, true, false});
   check_number("loss_scale.interval", static_cast<double>(config.interval()),
                {1, 2147483647, true});
-  check_number("loss_scale.minimum", config.minimum(), {0, kLargest, true, false});
-  check_number("loss_scale.maximum", config.maximum(), {config.minimum(), kLargest, true});
+  check_number("loss_scale.minimum", config.minimum(), {0, kMaxF32, true, false});
+  check_number("loss_scale.maximum", config.maximum(), {config.minimum(), kMaxF32, true});
 }
 
 }  // namespace assay::optim

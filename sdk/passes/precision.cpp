@@ -2,6 +2,7 @@
 
 #include <array>
 #include <map>
+#include <vector>
 
 #include "sdk/base/expect.h"
 
@@ -65,11 +66,12 @@ class PrecisionRewriter {
 }  // namespace
 
 Precision parse_precision(std::string_view text) {
+  std::vector<std::string_view> known;
   for (const Precision precision :
        {Precision::kF32, Precision::kTf32, Precision::kAmpF16, Precision::kAmpBf16}) {
     if (to_text(precision) == text) return precision;
+    known.push_back(to_text(precision));
   }
-  const std::string_view known[] = {"fp32", "tf32", "amp-fp16", "amp-bf16"};
   fail_mismatch(Code::kInvalid, {"precision", "precision", cat('"', text, '"'),
                                  enumerate(known, true), suggestion(text, known)});
 }

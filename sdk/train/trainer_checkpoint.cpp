@@ -132,7 +132,7 @@ TrainerConfig config_of(const CheckpointState& state, const TrainerConfig& own) 
   }
   config = own;
   config.set_seed(state.seed);
-  config.set_precision(state.precision);
+  if (!state.precision.empty()) config.set_precision(state.precision);
   config.clear_optimizer();
   config.clear_schedule();
   parse_json(state.optimizer_config, *config.mutable_optimizer(), "its optimizer");

@@ -10,6 +10,7 @@
 #include "sdk/optim/loss_scale.h"
 #include "sdk/optim/optimizer.h"
 #include "sdk/optim/schedule.h"
+#include "sdk/passes/precision.h"
 
 namespace assay::train {
 namespace {
@@ -75,13 +76,13 @@ std::optional<ConfigDifference> compare(const Value* ours, const Value* theirs,
 }  // namespace
 
 TrainerConfig with_defaults(TrainerConfig config) {
-  if (config.eval_batch_size() == 0) config.set_eval_batch_size(config.batch_size());
-  if (config.accumulate() == 0) config.set_accumulate(1);
-  if (config.precision().empty()) config.set_precision("fp32");
+  if (!config.has_eval_batch_size()) config.set_eval_batch_size(config.batch_size());
+  if (!config.has_accumulate()) config.set_accumulate(1);
+  if (!config.has_precision()) config.set_precision("fp32");
   *config.mutable_optimizer() = optim::with_defaults(config.optimizer());
   *config.mutable_schedule() = optim::with_defaults(config.schedule());
   // f16 gradients underflow without a scale.
-  if (config.loss_scale().mode().empty() && config.precision() == "amp-fp16")
+  if (!config.loss_scale().has_mode() && config.precision() == "amp-fp16")
     config.mutable_loss_scale()->set_mode("dynamic");
   *config.mutable_loss_scale() = optim::with_defaults(config.loss_scale());
   return config;
@@ -93,8 +94,7 @@ void check(const TrainerConfig& config) {
   check_count("accumulate", config.accumulate());
   expect_number({"trainer", "label_smoothing"}, config.label_smoothing(), {0, 1});
   expect_number({"trainer", "mixup_alpha"}, config.mixup_alpha(), {0, 1e6, true});
-  expect_one_of({"trainer", "precision"}, config.precision(),
-                {"fp32", "tf32", "amp-fp16", "amp-bf16"});
+  parse_precision(config.precision());
   optim::check(config.optimizer());
   optim::check(config.schedule());
   optim::check(config.loss_scale());

@@ -102,7 +102,8 @@ TEST_F(PredictorTest, BadRequests) {
   EXPECT_THAT(fails(ASSAY_E_INVALID, assay_predictor_create, model.get(),
                     text(R"({"maxbatch": 3})"), &none),
               HasSubstr("maxbatch"));
-  fails(ASSAY_E_INVALID, assay_predictor_create, model.get(), text(R"({"max_batch": -3})"), &none);
+  for (const char* config : {R"({"max_batch": -3})", R"({"max_batch": 0})", R"({"precision": ""})"})
+    fails(ASSAY_E_INVALID, assay_predictor_create, model.get(), text(config), &none);
   fails(ASSAY_E_INVALID, assay_predictor_create, model.get(), text(R"({"precision": "x"})"), &none);
 
   const auto predictor = make_predictor(R"({"max_batch": 4})"), other = make_predictor();

@@ -100,14 +100,11 @@ TEST(UnetMedical, RefusesSizesThatDoNotFit) {
     }
     return std::string("accepted");
   };
-  EXPECT_THAT(refusal(R"({"image": [572, 570, 1]})"),
-              testing::HasSubstr("the next that fits is 572"));
-  EXPECT_THAT(refusal(R"({"image": [512, 512, 1]})"),
-              testing::HasSubstr("the next that fits is 524"));
-  EXPECT_THAT(refusal(R"({"image": [1, 572, 1]})"),
-              testing::HasSubstr("the next that fits is 188"));
-  EXPECT_THAT(refusal(R"({"image": [572, 572]})"), testing::HasSubstr("got 2 numbers"));
-  EXPECT_THAT(refusal(R"({"depth": 9})"), testing::HasSubstr("depth must be in [1, 6], got 9"));
+  EXPECT_THAT(refusal(R"({"image": [572, 570, 1]})"), testing::HasSubstr("the next is 572"));
+  EXPECT_THAT(refusal(R"({"image": [512, 512, 1]})"), testing::HasSubstr("the next is 524"));
+  EXPECT_THAT(refusal(R"({"image": [1, 572, 1]})"), testing::HasSubstr("the next is 188"));
+  EXPECT_THAT(refusal(R"({"image": [572, 572]})"), testing::HasSubstr("image is 2 numbers"));
+  EXPECT_THAT(refusal(R"({"depth": 9})"), testing::HasSubstr("depth is 9, expected 1 to 6"));
   EXPECT_THAT(refusal(R"({"classes": 1})"), testing::HasSubstr("classes"));
   EXPECT_THAT(refusal(R"({"dropout": 1})"), testing::HasSubstr("dropout"));
 }
@@ -268,7 +265,7 @@ TEST(UnetMedicalParity, ScalarsByName) {
     ADD_FAILURE() << "a tensor passed as a scalar";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kNotFound);
-    EXPECT_THAT(error.message(), testing::HasSubstr("loss, cross_entropy, dice_loss"));
+    EXPECT_THAT(error.message(), testing::HasSubstr("loss, cross_entropy and dice_loss"));
   }
 }
 

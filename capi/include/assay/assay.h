@@ -430,7 +430,8 @@ ASSAY_API void assay_tensor_release(assay_tensor *t);
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
 
-/* Configurations of models: one JSON object each. Ranges in brackets, then the default.
+/* Configurations of models: one JSON object each. Ranges in brackets, then the default of a key
+ * that is left out; 0, "" and [] are values like others, and errors outside of the range.
  *
  * "cnn": blocks of convolution, batch norm, activation and 2x2 max-pooling, then hidden layers
  *   "image"       [rows, columns, channels], each [1, 16384], [28, 28, 1]
@@ -595,9 +596,9 @@ typedef struct assay_trainer_options {
   int32_t reserved;     /* 0, else ASSAY_E_INVALID */
 } assay_trainer_options;
 
-/* Configuration of a trainer: one JSON object. Ranges in brackets, then the default. Keys of
- * another kind of optimizer, schedule or loss scaling are errors. Reports and checkpoints show the
- * configuration resolved: every key of its kind.
+/* Configuration of a trainer: one JSON object. Ranges in brackets, then the default of a key that is
+ * left out. Keys of another kind of optimizer, schedule or loss scaling are errors. Reports and
+ * checkpoints show the configuration resolved: every key of its kind.
  *
  *   "batch_size"        [1, 2^30]; needed here or in the options. Samples of a training batch
  *   "eval_batch_size"   [1, 2^30], batch_size. Samples of an evaluation batch
