@@ -22,13 +22,15 @@ Dims batch_dims(int64_t batch, const Dims& sample) {
   return Dims(std::span<const int64_t>(sizes.data(), static_cast<size_t>(sample.rank()) + 1));
 }
 
+constexpr int32_t kPaddingLabel = -1;
+
 // What mixes the batches of a trainer, if it is to.
 std::optional<Mixup> make_mixup(const TrainerConfig& config, const nn::Model& model) {
   if (config.mixup_alpha() == 0) return std::nullopt;
   const std::vector<nn::InputSpec> inputs = model.inputs();
-  require(inputs.size() == 2 && inputs[0].dtype == DType::kF32 && inputs[1].classes > 0,
-          Code::kInvalid, "trainer: mixup_alpha is for classifiers of images; ",
-          model.architecture(), " is none");
+  expect(inputs.size() == 2 && inputs[0].dtype == DType::kF32 && inputs[1].classes > 0,
+         {"trainer", "mixup_alpha"}, config.mixup_alpha(), "0: ", model.architecture(),
+         " is no classifier of images");
   return Mixup({.alpha = config.mixup_alpha(),
                 .label_smoothing = config.label_smoothing(),
                 .seed = config.seed(),
@@ -37,15 +39,16 @@ std::optional<Mixup> make_mixup(const TrainerConfig& config, const nn::Model& mo
                 .image_size = inputs[0].sample.numel()});
 }
 
-void check_labels(const HostTensor& tensor, const nn::InputSpec& spec, bool allow_padding) {
+void check_labels(const HostTensor& tensor, const nn::InputSpec& spec, int32_t lowest) {
   const auto* labels = static_cast<const int32_t*>(tensor.data);
-  const int32_t least = allow_padding ? -1 : 0;
   for (int64_t i = 0; i < tensor.dims.numel(); ++i) {
-    if (labels[i] < least || labels[i] >= spec.classes) [[unlikely]]
+    if (labels[i] < lowest || labels[i] >= spec.classes) [[unlikely]]
       fail_mismatch(Code::kInvalid, {cat(spec.name, "[", i, "]"), spec.name, cat(labels[i]),
                                      cat("a class in [0, ", spec.classes, ")")});
   }
 }
+
+std::string tensor_count(size_t count) { return count == 1 ? "1 tensor" : cat(count, " tensors"); }
 
 int64_t labelled_rows(const HostTensor& tensor) {
   const auto* labels = static_cast<const int32_t*>(tensor.data);
@@ -146,29 +149,46 @@ Program& Trainer::eval_program(bool use_ema) {
   return *slot;
 }
 
-void Trainer::load_batch(Program& program, std::span<const HostTensor> batch, int64_t batch_size,
-                         bool allow_padding) {
-  const auto& specs = inputs_;
-  require(batch.size() == specs.size(), Code::kInvalid, "a batch of ",
-          instance_->model().architecture(), " has ", specs.size(), " tensors, got ", batch.size());
-  for (size_t i = 0; i < specs.size(); ++i) {
-    const ValueType expected{specs[i].dtype, batch_dims(batch_size, specs[i].sample)};
-    const ValueType actual{batch[i].dtype, batch[i].dims};
-    if (actual != expected) [[unlikely]]
-      fail_mismatch(Code::kInvalid, {cat("batch tensor ", i, " (", specs[i].name, ")"),
-                                     specs[i].name, to_text(actual), to_text(expected)});
-    require(batch[i].data != nullptr || expected.bytes() == 0, Code::kInvalid, "batch tensor ", i,
-            " has no data");
-    if (specs[i].classes > 0) check_labels(batch[i], specs[i], allow_padding);
+void Trainer::load_training_batch(Program& program, std::span<const HostTensor> batch) {
+  check_batch(batch, config_.batch_size(), 0);
+  if (mixup_) {
+    write_mixed_batch(program, batch);
+  } else {
+    write_batch(program, batch);
   }
-  if (mixup_ && !allow_padding) return load_mixed_batch(program, batch);
-  for (size_t i = 0; i < specs.size(); ++i) {
-    const Program::Slot& slot = program.input(specs[i].name);
+}
+
+void Trainer::load_eval_batch(Program& program, std::span<const HostTensor> batch) {
+  check_batch(batch, config_.eval_batch_size(), kPaddingLabel);
+  write_batch(program, batch);
+}
+
+void Trainer::check_batch(std::span<const HostTensor> batch, int64_t batch_size,
+                          int32_t lowest_label) const {
+  if (batch.size() != inputs_.size()) [[unlikely]]
+    fail_mismatch(Code::kInvalid, {cat("a batch of ", instance_->model().architecture()), "batch",
+                                   tensor_count(batch.size()), tensor_count(inputs_.size())});
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const nn::InputSpec& spec = inputs_[i];
+    const ValueType expected{spec.dtype, batch_dims(batch_size, spec.sample)};
+    const ValueType actual{batch[i].dtype, batch[i].dims};
+    const bool missing = batch[i].data == nullptr && expected.bytes() > 0;
+    if (actual != expected || missing) [[unlikely]]
+      fail_mismatch(Code::kInvalid,
+                    {cat("batch tensor ", i, " (", spec.name, ")"), spec.name,
+                     missing ? "without data" : to_text(actual), to_text(expected)});
+    if (spec.classes > 0) check_labels(batch[i], spec, lowest_label);
+  }
+}
+
+void Trainer::write_batch(Program& program, std::span<const HostTensor> batch) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Program::Slot& slot = program.input(inputs_[i].name);
     instance_->backend()->write(slot.data, batch[i].data, slot.type.bytes());
   }
 }
 
-void Trainer::load_mixed_batch(Program& program, std::span<const HostTensor> batch) {
+void Trainer::write_mixed_batch(Program& program, std::span<const HostTensor> batch) {
   mixup_->mix(batches_, static_cast<const float*>(batch[0].data),
               static_cast<const int32_t*>(batch[1].data));
   const Program::Slot& image = program.input(inputs_[0].name);
@@ -182,7 +202,13 @@ double Trainer::learning_rate() const {
 }
 
 void Trainer::set_scalars(Program& program) {
-  program.set_learning_rate(static_cast<float>(learning_rate()));
+  const double rate = learning_rate();
+  if (!(rate <= kMaxF32)) [[unlikely]]
+    fail_mismatch(Code::kInvalid,
+                  {cat("the learning rate of step ", step_ + 1), "learning_rate", cat(rate),
+                   cat("at most ", kMaxF32, ", which devices compute with"),
+                   "lower it or the factors of the schedule"});
+  program.set_learning_rate(static_cast<float>(rate));
   program.set_random_step(batches_);
 }
 
@@ -269,7 +295,7 @@ StepInfo Trainer::step(std::span<const HostTensor> batch) {
   require_between_updates();
   const auto start = std::chrono::steady_clock::now();
   Program& step = step_program();
-  load_batch(step, batch, config_.batch_size(), false);
+  load_training_batch(step, batch);
   set_scalars(step);
   StepInfo info = begin_info();
   step.run(&cancel_);
@@ -285,11 +311,12 @@ StepInfo Trainer::step(std::span<const HostTensor> batch) {
 }
 
 StepInfo Trainer::backward(std::span<const HostTensor> batch) {
-  require(micro_step_ < config_.accumulate(), Code::kInvalid, "all ", config_.accumulate(),
-          " micro-batches of this update are done; call apply");
+  if (micro_step_ == config_.accumulate()) [[unlikely]]
+    fail_micro_step(cat("fewer than ", config_.accumulate(), " before another"),
+                    "call apply first");
   const auto start = std::chrono::steady_clock::now();
   Program& half = program(micro_step_ == 0 ? GraphKind::kBackwardFirst : GraphKind::kBackwardNext);
-  load_batch(half, batch, config_.batch_size(), false);
+  load_training_batch(half, batch);
   set_scalars(half);
   StepInfo info = begin_info();
   if (micro_step_ == 0) remember_statistics();
@@ -308,8 +335,8 @@ StepInfo Trainer::backward(std::span<const HostTensor> batch) {
 StepInfo Trainer::apply() { return apply(&cancel_); }
 
 StepInfo Trainer::apply(const std::atomic<bool>* cancel) {
-  require(micro_step_ == config_.accumulate(), Code::kInvalid, "apply needs ", config_.accumulate(),
-          " backward calls before it, got ", micro_step_);
+  if (micro_step_ != config_.accumulate()) [[unlikely]]
+    fail_micro_step(cat(config_.accumulate(), " before apply"), "call backward for the others");
   const auto start = std::chrono::steady_clock::now();
   Program& half = program(GraphKind::kApply);
   set_scalars(half);
@@ -325,7 +352,7 @@ StepInfo Trainer::apply(const std::atomic<bool>* cancel) {
 
 EvalSums Trainer::eval(std::span<const HostTensor> batch, bool use_ema) {
   Program& eval = eval_program(use_ema);
-  load_batch(eval, batch, config_.eval_batch_size(), true);
+  load_eval_batch(eval, batch);
   eval.run(&cancel_);
   last_program_ = &eval;
   EvalSums sums{read_scalar(eval, "loss"), 0, 0, 0};
@@ -342,29 +369,20 @@ EvalSums Trainer::eval(std::span<const HostTensor> batch, bool use_ema) {
 
 double Trainer::scalar(std::string_view output) {
   require(last_program_ != nullptr, Code::kInvalid, "no batch was trained or evaluated yet");
-  const Program::Slot* slot = last_program_->find_output(output);
-  if (slot != nullptr && slot->type == ValueType{}) return read_scalar(*last_program_, output);
-  std::string known;
-  for (const Program::Slot& candidate : last_program_->outputs()) {
-    if (candidate.type == ValueType{}) known += cat(known.empty() ? "" : ", ", candidate.name);
+  std::vector<std::string_view> known;
+  for (const Program::Slot& slot : last_program_->outputs()) {
+    if (slot.type != ValueType{}) continue;
+    if (slot.name == output) return read_scalar(*last_program_, output);
+    known.push_back(slot.name);
   }
-  fail(Code::kNotFound, cat("the last batch gave no scalar \"", output, "\"; it gave ", known));
+  fail_unknown("the last batch gave no scalar", "name", output, known);
 }
 
 void Trainer::set(std::string_view key, double value) {
-  constexpr double kMost = 3e38;  // the device computes in f32
   constexpr std::string_view kKeys[] = {"learning_rate", "loss_scale"};
-  if (key != kKeys[0] && key != kKeys[1]) {
-    const std::string known = enumerate(kKeys);
-    fail(Code::kNotFound,
-         cat("trainer: nothing is called ", excerpt(key), "; settable are ",
-             enumerate(kKeys, false, " and ")),
-         {.argument = "key",
-          .expected = known,
-          .actual = std::string(key),
-          .hint = suggestion(key, kKeys)});
-  }
-  expect_number({"trainer", key}, value, {0, kMost, false, false});
+  if (key != kKeys[0] && key != kKeys[1])
+    fail_unknown("trainer: nothing to set is called", "key", key, kKeys);
+  expect_number({"trainer", key}, value, {0, kMaxF32, true, false});
   if (key == "learning_rate") {
     learning_rate_ = value;
     return;
@@ -376,10 +394,15 @@ void Trainer::set(std::string_view key, double value) {
 
 std::string Trainer::config_json() const { return to_json(config_); }
 
+void Trainer::fail_micro_step(std::string expected, std::string hint) const {
+  fail_mismatch(Code::kInvalid,
+                {"trainer: the number of backward calls since the last update", "accumulate",
+                 cat(micro_step_), std::move(expected), std::move(hint)});
+}
+
 void Trainer::require_between_updates() const {
-  require(micro_step_ == 0, Code::kInvalid, "this needs to stand between updates, but ",
-          micro_step_, " of ", config_.accumulate(),
-          " micro-batches are waiting; call apply first");
+  if (micro_step_ != 0) [[unlikely]]
+    fail_micro_step("0 for this call", "finish the update first: backward, then apply");
 }
 
 void Trainer::restore(const Progress& progress) {

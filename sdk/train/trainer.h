@@ -108,9 +108,13 @@ class Trainer {
  private:
   Program& program(GraphKind kind);
   StepInfo apply(const std::atomic<bool>* cancel);
-  void load_batch(Program& program, std::span<const HostTensor> batch, int64_t batch_size,
-                  bool allow_padding);
-  void load_mixed_batch(Program& program, std::span<const HostTensor> batch);
+  void load_training_batch(Program& program, std::span<const HostTensor> batch);
+  void load_eval_batch(Program& program, std::span<const HostTensor> batch);
+  // Types, sizes and labels; labels begin at `lowest_label`.
+  void check_batch(std::span<const HostTensor> batch, int64_t batch_size,
+                   int32_t lowest_label) const;
+  void write_batch(Program& program, std::span<const HostTensor> batch);
+  void write_mixed_batch(Program& program, std::span<const HostTensor> batch);
   void set_scalars(Program& program);
   double read_scalar(Program& program, std::string_view output);
   double learning_rate() const;
@@ -120,6 +124,7 @@ class Trainer {
   void remember_statistics();
   void take_back_statistics();
   StepInfo begin_info() const;
+  [[noreturn]] void fail_micro_step(std::string expected, std::string hint) const;
 
   std::shared_ptr<ModelInstance> instance_;
   std::vector<nn::InputSpec> inputs_;

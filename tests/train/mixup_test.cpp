@@ -103,7 +103,7 @@ TEST(TrainingOnMixedImages, IsRefusedWhereItHasNoMeaning) {
     ADD_FAILURE() << "mixed masks";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kInvalid);
-    EXPECT_THAT(error.what(), testing::HasSubstr("mixup_alpha is for classifiers of images"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("unet_medical is no classifier of images"));
   }
 }
 

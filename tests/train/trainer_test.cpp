@@ -121,12 +121,12 @@ TEST(Trainer, AccumulationAveragesGradients) {
 TEST(Trainer, HalvesInTheWrongOrderAreErrors) {
   Trainer trainer(new_instance(), config_of(kSgd));
   EXPECT_THAT(error_of([&] { trainer.apply(); }, Code::kInvalid),
-              HasSubstr("apply needs 1 backward calls before it, got 0"));
+              HasSubstr("backward calls since the last update is 0, expected 1 before apply"));
   trainer.backward(Batch(0).tensors());
   EXPECT_THAT(error_of([&] { trainer.backward(Batch(1).tensors()); }, Code::kInvalid),
-              HasSubstr("call apply"));
-  EXPECT_THAT(error_of([&] { trainer.step(Batch(1).tensors()); }, Code::kInvalid),
               HasSubstr("call apply first"));
+  EXPECT_THAT(error_of([&] { trainer.step(Batch(1).tensors()); }, Code::kInvalid),
+              HasSubstr("is 1, expected 0 for this call"));
   trainer.apply();
   trainer.step(Batch(1).tensors());
 }
@@ -249,7 +249,7 @@ TEST(Trainer, BadBatchesNameTheTensor) {
   const Batch good(0);
   auto batch = good.tensors();
   EXPECT_THAT(error_of([&] { trainer.step(std::span(batch).first(1)); }, Code::kInvalid),
-              HasSubstr("has 2 tensors, got 1"));
+              HasSubstr("a batch of cnn is 1 tensor, expected 2 tensors"));
   batch[0].dims = {kBatch, 12, 12, 3};
   EXPECT_THAT(error_of([&] { trainer.step(batch); }, Code::kInvalid),
               HasSubstr("batch tensor 0 (image) is f32[16,12,12,3], expected f32[16,12,12,1]"));
@@ -367,6 +367,28 @@ TEST(Trainer, ScheduleDrivesTheRate) {
   EXPECT_LT(trainer.step(Batch(3).tensors()).learning_rate, 0.1);
 }
 
+// A factor of the schedule may take a rate beyond what the device computes with.
+TEST(Trainer, RatesBeyondF32AreRefused) {
+  Trainer trainer(new_instance(), config_of(R"({"optimizer": {"name": "sgd", "learning_rate": 1e20},
+      "schedule": {"name": "constant", "warmup_steps": 2, "warmup_start": 1e20}})"));
+  const auto refusal = [&](auto&& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kInvalid);
+      EXPECT_EQ(error.detail().argument, "learning_rate");
+      EXPECT_THAT(error.detail().expected, HasSubstr("3.4028"));
+      return error.detail().actual;
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(refusal([&] { trainer.step(Batch(0).tensors()); }), "1e+40");
+  EXPECT_EQ(refusal([&] { trainer.set("learning_rate", 1e39); }), "1e+39");
+  EXPECT_EQ(trainer.step_count(), 0);
+  trainer.set("learning_rate", 1e-22);
+  EXPECT_NEAR(trainer.step(Batch(0).tensors()).learning_rate, 0.01, 1e-12);
+}
+
 TEST(Trainer, ConfigurationsAreCheckedAndResolved) {
   const auto refused = [](const std::string& json) {
     return error_of([&] { Trainer(new_instance(), config_of(json)); }, Code::kInvalid);
@@ -374,6 +396,11 @@ TEST(Trainer, ConfigurationsAreCheckedAndResolved) {
   const std::string rest = R"(, "optimizer": {"name": "sgd", "learning_rate": 1}})";
   EXPECT_THAT(refused(R"({"label_smoothing": 1)" + rest), HasSubstr("expected a number in [0, 1)"));
   EXPECT_THAT(refused(R"({"accumulate": -1)" + rest), HasSubstr("accumulate is -1"));
+  EXPECT_THAT(refused(R"({"accumulate": 0)" + rest), HasSubstr("accumulate is 0"));
+  EXPECT_THAT(refused(R"({"eval_batch_size": 0)" + rest), HasSubstr("eval_batch_size is 0"));
+  EXPECT_THAT(refused(R"({"precision": "")" + rest), HasSubstr("precision is \"\""));
+  EXPECT_THAT(refused(R"({"loss_scale": {"mode": ""})" + rest),
+              HasSubstr("loss_scale.mode is not given"));
   EXPECT_THAT(refused(R"({"precision": "bf16")" + rest),
               HasSubstr("precision is \"bf16\", expected \"fp32\""));
   EXPECT_THAT(refused(R"({"schedule": {"warmup_steps": 5})" + rest),
@@ -408,7 +435,7 @@ TEST(Trainer, SetChecksKeyAndValue) {
   trainer.set("learning_rate", 0.01);
   EXPECT_DOUBLE_EQ(trainer.step(Batch(0).tensors()).learning_rate, 0.01);
   EXPECT_THAT(error_of([&] { trainer.set("momentum", 0.5); }, Code::kNotFound),
-              HasSubstr("settable are learning_rate and loss_scale"));
+              HasSubstr("there are learning_rate and loss_scale"));
   error_of([&] { trainer.set("learning_rate", -1); }, Code::kInvalid);
   error_of([&] { trainer.set("loss_scale", 8); }, Code::kInvalid);
 }
