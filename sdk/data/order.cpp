@@ -48,10 +48,13 @@ EpochOrder::EpochOrder(int64_t samples, const LoaderConfig& config)
   const int64_t update = global_batch() * accumulate_;
   const int64_t rounding = last_batch_ == "drop" ? 0 : update - 1;
   batches_ = static_cast<uint64_t>((samples_ + rounding) / update * accumulate_);
-  require(batches_ > 0, Code::kInvalid, "loader: a global batch of ", global_batch(),
-          accumulate_ == 1 ? "" : cat(", accumulated ", accumulate_, " times,"),
-          " needs more than the ", samples_,
-          " records there are; lower batch_size or set last_batch to \"pad\" or \"wrap\"");
+  if (batches_ == 0) {
+    const std::string times = accumulate_ == 1 ? "" : cat(", accumulated ", accumulate_, " times,");
+    fail_mismatch(Code::kInvalid, {cat("loader: a global batch of ", global_batch(), times, " for ",
+                                       samples_, " records: batch_size"),
+                                   "batch_size", cat(batch_size_), "a size that they fill",
+                                   "lower it or set last_batch to \"pad\" or \"wrap\""});
+  }
   permutation_.resize(static_cast<size_t>(samples_));
   std::iota(permutation_.begin(), permutation_.end(), 0u);
 }
@@ -59,8 +62,8 @@ EpochOrder::EpochOrder(int64_t samples, const LoaderConfig& config)
 void EpochOrder::open_stream(int64_t buffer) {
   const bool rotating = order_ == "rotating";
   buffer_ = buffer;
-  require(samples_ >= world_size_, Code::kInvalid, "loader: ", world_size_,
-          " ranks need a sample each, there are ", samples_);
+  expect(samples_ >= world_size_, {"loader", "world_size"}, world_size_, "at most the ", samples_,
+         " samples: each rank needs one");
   const int64_t update = global_batch() * accumulate_;
   batches_ = static_cast<uint64_t>(std::max<int64_t>(1, samples_ / update) * accumulate_);
   stream_.emplace(samples_, static_cast<int>(rank_), static_cast<int>(world_size_), buffer_, seed_,
@@ -138,8 +141,8 @@ void EpochOrder::check_position(const LoaderState& state) const {
   require_same("last_batch", state.last_batch(), last_batch_);
   require_same("buffer", state.buffer(), buffer_);
   require_same("accumulate", std::max<int64_t>(state.accumulate(), 1), accumulate_);
-  require(state.records_crc32c() == records_crc32c_, Code::kInvalid,
-          "loader: the saved position belongs to another list of records");
+  expect(state.records_crc32c() == records_crc32c_, {"loader", "record"}, "another list of records",
+         "that of the saved position");
   expect(state.batch() < batches_, {"loader", "batch of the saved position"}, state.batch(),
          "less than the ", batches_, " of an epoch");
 }

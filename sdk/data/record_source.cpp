@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sdk/base/error.h"
+#include "sdk/base/expect.h"
 
 namespace assay::data {
 
@@ -36,8 +36,8 @@ RecordSelection::RecordSelection(std::shared_ptr<const RecordSource> source,
                                  std::vector<int64_t> records)
     : source_(std::move(source)), records_(std::move(records)) {
   for (const int64_t record : records_) {
-    require(record >= 0 && record < source_->size(), Code::kInvalid, "loader: record ", record,
-            " was asked for, but there are ", source_->size());
+    expect(record >= 0 && record < source_->size(), {"loader", "record"}, record, "0 to ",
+           source_->size() - 1);
   }
 }
 

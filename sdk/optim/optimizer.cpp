@@ -1,5 +1,6 @@
 #include "sdk/optim/optimizer.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -60,14 +61,20 @@ bool matches(const Group& group, std::string_view name) {
 }
 
 void check_patterns(const OptimizerConfig& config, const VariableTable& variables) {
-  for (const Group& group : config.group()) {
-    for (const std::string& pattern : group.match()) {
-      bool any = false;
-      for (const Variable& variable : variables.all()) {
-        any = any || (variable.role == Role::kValue && wildcard_match(pattern, variable.name));
-      }
-      require(any, Code::kInvalid, "optimizer: group pattern \"", pattern,
-              "\" matches no parameter");
+  std::vector<std::string_view> names;
+  for (const Variable& variable : variables.all()) {
+    if (variable.role == Role::kValue) names.push_back(variable.name);
+  }
+  for (int i = 0; i < config.group_size(); ++i) {
+    for (const std::string& pattern : config.group(i).match()) {
+      const bool any = std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+        return wildcard_match(pattern, name);
+      });
+      if (any) continue;
+      const std::string path = cat("optimizer.group[", i, "].match");
+      fail_mismatch(Code::kInvalid,
+                    {"trainer: " + path, path, cat('"', pattern, '"'),
+                     "a pattern that matches a parameter", suggestion(pattern, names)});
     }
   }
 }
@@ -143,12 +150,11 @@ OptimizerConfig with_defaults(OptimizerConfig config) {
 }
 
 void check(const OptimizerConfig& config) {
-  constexpr double kMost = 3e38;  // the device computes in f32
   expect_one_of({"trainer", "optimizer.name"}, config.name(), {"sgd", "adam", "adamw", "lamb"});
   check_kind_keys("optimizer", config, config.name(), kinds());
-  check_number("optimizer.learning_rate", config.learning_rate(), {0, kMost, false, false});
+  check_number("optimizer.learning_rate", config.learning_rate(), {0, kMaxF32, true, false});
   check_number("optimizer.weight_decay", config.weight_decay(), {0, kMostDecay});
-  check_number("optimizer.clip_norm", config.clip_norm(), {0, kMost});
+  check_number("optimizer.clip_norm", config.clip_norm(), {0, kMaxF32, true});
   check_number("optimizer.ema_decay", config.ema_decay(), {0, 1});
   if (config.name() == "sgd") {
     check_sgd(config);
@@ -188,8 +194,9 @@ std::vector<GroupedParameter> resolve_groups(const OptimizerConfig& config,
     for (int i = 0; i < config.group_size(); ++i) {
       const Group& group = config.group(i);
       if (!matches(group, variable.name)) continue;
-      require(parameter.group < 0, Code::kInvalid, "optimizer: parameter ", variable.name,
-              " matches groups ", parameter.group, " and ", i, "; make the patterns disjoint");
+      expect(parameter.group < 0, {"trainer", "optimizer.group"},
+             cat("matched by ", variable.name, " in groups ", parameter.group, " and ", i),
+             "patterns that share no parameter");
       parameter.group = i;
       parameter.weight_decay = group.weight_decay();
       parameter.lr_scale = group.lr_scale();

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <set>
 
+#include "sdk/base/expect.h"
 #include "sdk/graph/verify.h"
 #include "sdk/passes/fuse_epilogue.h"
 #include "sdk/passes/fuse_norm.h"
@@ -25,13 +27,14 @@ constexpr std::array kInference{
 };
 
 void check_names(std::span<const std::string> names) {
+  std::set<std::string_view> all;
+  for (const auto passes : {forward_passes(), training_passes(), inference_passes()})
+    for (const Pass& pass : passes) all.insert(pass.name);
+  const std::vector<std::string_view> known(all.begin(), all.end());
   for (const std::string& name : names) {
-    const auto known = [&](std::span<const Pass> passes) {
-      return std::any_of(passes.begin(), passes.end(),
-                         [&](const Pass& pass) { return pass.name == name; });
-    };
-    require(known(kForward) || known(kTraining) || known(kInference), Code::kInvalid,
-            "no pass is called \"", name, "\"");
+    if (all.contains(name)) continue;
+    fail_mismatch(Code::kInvalid, {"disabled_pass", "disabled_pass", cat('"', name, '"'),
+                                   enumerate(known, true), suggestion(name, known)});
   }
 }
 

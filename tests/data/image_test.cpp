@@ -232,8 +232,10 @@ TEST(ImageTransform, RefusesSenselessConfiguration) {
                 for (int i = 0; i < 3; ++i) c.add_mean(0);
               }),
               HasSubstr("mean"));
-  EXPECT_THAT(message([](auto& c) { c.set_erasing_min_area(0.5f); }), HasSubstr("erasing area"));
-  EXPECT_THAT(message([](auto& c) { c.set_erasing_min_aspect(0); }), HasSubstr("erasing aspect"));
+  EXPECT_THAT(message([](auto& c) { c.set_erasing_min_area(0.5f); }),
+              HasSubstr("erasing_min_area"));
+  EXPECT_THAT(message([](auto& c) { c.set_erasing_min_aspect(0); }),
+              HasSubstr("erasing_min_aspect"));
 }
 
 }  // namespace

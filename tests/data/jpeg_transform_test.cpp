@@ -192,21 +192,25 @@ TEST(JpegTransform, BadConfigurationsNameTheKey) {
   for (const auto& [json, key] : std::initializer_list<std::pair<const char*, const char*>>{
            {R"({"crop": "middle"})", "crop is \"middle\""},
            {R"({"size": -1})", "size is -1"},
+           {R"({"size": 0})", "size is 0"},
+           {R"({"crop": ""})", "crop is not given"},
+           {R"({"channels": 0})", "channels is 0"},
            {R"({"size": 5000})", "size is 5000"},
            {R"({"size": 257})", "resize_shorter is 256, expected 257"},
            {R"({"crop": "random", "resize_shorter": 256})", "belongs to crop \"centre\""},
-           {R"({"min_area": 0.1})", "belong to crop \"random\""},
+           {R"({"min_area": 0.1})", "expected \"random\" with min_area"},
            {R"({"crop": "random", "min_area": 0})", "min_area is 0"},
-           {R"({"crop": "random", "max_area": 1.5})", "max_area 1.5"},
+           {R"({"crop": "random", "max_area": 1.5})", "max_area is 1.5"},
            {R"({"crop": "random", "min_aspect": 2})", "min_aspect is 2"},
            {R"({"flip_horizontal": 1.5})", "flip_horizontal is 1.5"},
            {R"({"channels": 1})", "channels is 1"},
-           {R"({"mean": [1, 2]})", "mean has 2 values"},
+           {R"({"mean": [1, 2]})", "mean is a list of 2"},
            {R"({"stddev": [1, 0, 1]})", "stddev is 0"},
            {R"({"crop_padding": 1})", "crop_padding"}}) {
     const Error error = error_of([&] { transform_of(json); });
     EXPECT_EQ(error.code(), Code::kInvalid) << json;
     EXPECT_THAT(error.message(), HasSubstr(key)) << json;
+    EXPECT_FALSE(error.detail().argument.empty()) << json;
   }
 }
 

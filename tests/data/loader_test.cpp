@@ -320,7 +320,7 @@ TEST(Loader, RefusesSenselessConfiguration) {
     return error.message();
   };
   EXPECT_THAT(message(0, [](auto&) {}), HasSubstr("no records"));
-  EXPECT_THAT(message(4, [](auto&) {}), HasSubstr("lower batch_size"));
+  EXPECT_THAT(message(4, [](auto&) {}), HasSubstr("lower it or set last_batch"));
   EXPECT_THAT(message(9, [](auto& c) { c.set_batch_size(0); }), HasSubstr("batch_size is 0"));
   EXPECT_THAT(message(9, [](auto& c) { c.set_batch_size(-1); }), HasSubstr("batch_size"));
   EXPECT_THAT(message(9, [](auto& c) { c.set_rank(1); }), HasSubstr("rank is 1"));

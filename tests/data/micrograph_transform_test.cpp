@@ -164,7 +164,8 @@ TEST(MicrographTransform, RefusesBadRecordsAndConfigurations) {
     return refusal(config, record_of(2, 2, four, four)).message();
   };
   EXPECT_THAT(with([](auto& c) { c.set_size(600); }), HasSubstr("size is 600"));
-  EXPECT_THAT(with([](auto& c) { c.set_size(387); }), HasSubstr("must be even"));
+  EXPECT_THAT(with([](auto& c) { c.set_size(387); }),
+              HasSubstr("padded is 572, expected an even number more"));
   EXPECT_THAT(with([](auto& c) { c.set_flip_vertical(2); }), HasSubstr("flip_vertical"));
   EXPECT_THAT(with([](auto& c) { c.set_max_cut(0.5f); }), HasSubstr("max_cut"));
   EXPECT_THAT(with([](auto& c) { c.add_clip(1); }), HasSubstr("clip"));

@@ -236,7 +236,7 @@ TEST(StreamLoader, RefusesSenselessConfiguration) {
   const auto refusal = [&] {
     return error_of([&] { Loader(numbers(24), number_transform(), config); }).message();
   };
-  EXPECT_THAT(refusal(), HasSubstr("25 ranks need a sample each"));
+  EXPECT_THAT(refusal(), HasSubstr("world_size is 25, expected at most the 24 samples"));
   config = stream_config(8);
   config.set_buffer(-1);
   EXPECT_THAT(refusal(), HasSubstr("buffer is -1"));
@@ -257,7 +257,7 @@ TEST(RecordSelection, ReadsSomeInAnotherOrder) {
   EXPECT_THAT(selection.where(0), HasSubstr("record 7"));
   EXPECT_THAT(error_of([&] { selection.read(3, payload); }).message(), HasSubstr("3 records"));
   EXPECT_THAT(error_of([] { RecordSelection(numbers(10), {10}); }).message(),
-              HasSubstr("record 10 was asked for, but there are 10"));
+              HasSubstr("record is 10, expected 0 to 9"));
 }
 
 }  // namespace

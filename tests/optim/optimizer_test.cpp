@@ -53,10 +53,12 @@ TEST(Groups, OverlapAndEmptyPatternsAreErrors) {
   OptimizerConfig config = sgd();
   config.add_group()->add_match("bn1.*");
   config.add_group()->add_match("*.bias");
-  EXPECT_THAT(error_of(config), testing::HasSubstr("bn1.bias matches groups 0 and 1"));
+  EXPECT_THAT(error_of(config), testing::HasSubstr("matched by bn1.bias in groups 0 and 1"));
   OptimizerConfig nothing = sgd();
   nothing.add_group()->add_match("encoder.*");
-  EXPECT_THAT(error_of(nothing), testing::HasSubstr("\"encoder.*\" matches no parameter"));
+  EXPECT_THAT(
+      error_of(nothing),
+      testing::HasSubstr("group[0].match is \"encoder.*\", expected a pattern that matches"));
 }
 
 TEST(Config, RefusesKeysOfOtherOptimizers) {

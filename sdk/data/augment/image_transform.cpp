@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "sdk/base/error.h"
+#include "sdk/base/expect.h"
 #include "sdk/data/example.h"
 
 namespace assay::data {
@@ -23,17 +23,18 @@ struct Plan {
   ErasingRange erasing;
 };
 
-void require_probability(std::string_view key, float value) {
-  require(value >= 0 && value <= 1, Code::kInvalid, "image transform: ", key, " is ", value,
-          ", expected a probability");
+Key key(std::string_view path) { return {"image transform", path}; }
+
+void require_probability(std::string_view name, float value) {
+  expect_number(key(name), value, {0, 1, true});
 }
 
 // One value per channel out of none, one or all of them.
-std::vector<float> per_channel(std::string_view key,
+std::vector<float> per_channel(std::string_view name,
                                const google::protobuf::RepeatedField<float>& values, int channels,
                                float fallback) {
-  require(values.size() <= 1 || values.size() == channels, Code::kInvalid, "image transform: ", key,
-          " has ", values.size(), " values, expected 1 or ", channels);
+  expect(values.size() <= 1 || values.size() == channels, key(name),
+         cat("a list of ", values.size()), "one of 1 or ", channels);
   if (values.size() == channels) return {values.begin(), values.end()};
   return std::vector<float>(static_cast<size_t>(channels), values.empty() ? fallback : values[0]);
 }
@@ -44,12 +45,10 @@ ErasingRange erasing_range(const ImageTransformConfig& config) {
   if (config.has_erasing_max_area()) range.max_area = config.erasing_max_area();
   if (config.has_erasing_min_aspect()) range.min_aspect = config.erasing_min_aspect();
   if (config.has_erasing_max_aspect()) range.max_aspect = config.erasing_max_aspect();
-  require(range.min_area > 0 && range.min_area <= range.max_area && range.max_area <= 1,
-          Code::kInvalid, "image transform: erasing area is ", range.min_area, " to ",
-          range.max_area, ", expected 0 < min <= max <= 1");
-  require(range.min_aspect > 0 && range.min_aspect <= range.max_aspect, Code::kInvalid,
-          "image transform: erasing aspect is ", range.min_aspect, " to ", range.max_aspect,
-          ", expected 0 < min <= max");
+  expect_number(key("erasing_max_area"), range.max_area, {0, 1, true, false});
+  expect_number(key("erasing_min_area"), range.min_area, {0, range.max_area, true, false});
+  expect_number(key("erasing_max_aspect"), range.max_aspect, {0, kMaxF32, true, false});
+  expect_number(key("erasing_min_aspect"), range.min_aspect, {0, range.max_aspect, true, false});
   return range;
 }
 
@@ -60,8 +59,7 @@ void set_normalisation(const ImageTransformConfig& config, Plan& plan) {
   const auto stddev = per_channel("stddev", config.stddev(), channels, 1);
   for (int c = 0; c < channels; ++c) {
     const auto i = static_cast<size_t>(c);
-    require(stddev[i] > 0, Code::kInvalid, "image transform: stddev is ", stddev[i],
-            ", expected more than 0");
+    expect(stddev[i] > 0, key("stddev"), stddev[i], "more than 0");
     plan.multiplier.push_back(scale / stddev[i]);
     plan.offset.push_back(-mean[i] / stddev[i]);
   }
@@ -77,13 +75,10 @@ Plan make_plan(const LabelledImages& images, const ImageTransformConfig& config)
   require_probability("flip_horizontal", config.flip_horizontal());
   require_probability("flip_vertical", config.flip_vertical());
   require_probability("erasing_probability", config.erasing_probability());
-  require(
-      config.crop_padding() >= 0 && config.crop_padding() <= std::max(shape.height, shape.width),
-      Code::kInvalid, "image transform: crop_padding is ", config.crop_padding(),
-      ", expected 0 to the size of the image");
-  require(config.rotation_degrees() >= 0 && config.rotation_degrees() <= 180, Code::kInvalid,
-          "image transform: rotation_degrees is ", config.rotation_degrees(),
-          ", expected 0 to 180");
+  const int side = std::max(shape.height, shape.width);
+  expect(config.crop_padding() >= 0 && config.crop_padding() <= side, key("crop_padding"),
+         config.crop_padding(), "0 to ", side, ", the size of the image");
+  expect_number(key("rotation_degrees"), config.rotation_degrees(), {0, 180, true});
   Plan plan{};
   plan.images = images;
   plan.crop_padding = config.crop_padding();

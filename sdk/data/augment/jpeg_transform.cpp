@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
-#include "sdk/base/error.h"
+#include "sdk/base/expect.h"
 #include "sdk/data/augment/crop.h"
 #include "sdk/data/augment/resample.h"
 #include "sdk/data/example.h"
@@ -28,46 +27,43 @@ struct Plan {
   std::array<std::array<float, 256>, 3> level{};  // byte -> normalised value, for each channel
 };
 
-Crop crop_of(const std::string& name) {
-  if (name.empty() || name == "centre") return Crop::kCentre;
-  if (name == "random") return Crop::kRandom;
-  require(name == "stretch", Code::kInvalid, "image transform: crop is \"", name,
-          "\", expected centre, random or stretch");
-  return Crop::kStretch;
+Key key(std::string_view path) { return {"image transform", path}; }
+
+Crop crop_of(const JpegTransformConfig& config) {
+  if (!config.has_crop()) return Crop::kCentre;
+  expect_one_of(key("crop"), config.crop(), {"centre", "random", "stretch"});
+  return config.crop() == "centre"   ? Crop::kCentre
+         : config.crop() == "random" ? Crop::kRandom
+                                     : Crop::kStretch;
 }
 
-int in_range(std::string_view key, int value, int fallback, int low, int high) {
-  if (value == 0) value = fallback;
-  require(value >= low && value <= high, Code::kInvalid, "image transform: ", key, " is ", value,
-          ", expected ", low, " to ", high);
+int in_range(std::string_view name, int value, int low, int high) {
+  expect(value >= low && value <= high, key(name), value, low, " to ", high);
   return value;
 }
 
 CropRange range_of(const JpegTransformConfig& config, Crop crop) {
   const bool given = config.has_min_area() || config.has_max_area() || config.has_min_aspect() ||
                      config.has_max_aspect();
-  require(
-      crop == Crop::kRandom || !given, Code::kInvalid,
-      "image transform: min_area, max_area, min_aspect and max_aspect belong to crop \"random\"");
+  expect(crop == Crop::kRandom || !given, key("crop"),
+         crop == Crop::kCentre ? "\"centre\"" : "\"stretch\"",
+         "\"random\" with min_area, max_area, min_aspect and max_aspect");
   CropRange range;
   if (config.has_min_area()) range.min_area = config.min_area();
   if (config.has_max_area()) range.max_area = config.max_area();
   if (config.has_min_aspect()) range.min_aspect = config.min_aspect();
   if (config.has_max_aspect()) range.max_aspect = config.max_aspect();
-  require(range.min_area > 0 && range.min_area <= range.max_area && range.max_area <= 1,
-          Code::kInvalid, "image transform: min_area is ", range.min_area, " and max_area ",
-          range.max_area, ", expected 0 < min_area <= max_area <= 1");
-  require(range.min_aspect > 0 && range.min_aspect <= range.max_aspect &&
-              std::isfinite(range.max_aspect),
-          Code::kInvalid, "image transform: min_aspect is ", range.min_aspect, " and max_aspect ",
-          range.max_aspect, ", expected 0 < min_aspect <= max_aspect");
+  expect_number(key("max_area"), range.max_area, {0, 1, true, false});
+  expect_number(key("min_area"), range.min_area, {0, range.max_area, true, false});
+  expect_number(key("max_aspect"), range.max_aspect, {0, kMaxF32, true, false});
+  expect_number(key("min_aspect"), range.min_aspect, {0, range.max_aspect, true, false});
   return range;
 }
 
-float channel_value(std::string_view key, const google::protobuf::RepeatedField<float>& values,
+float channel_value(std::string_view name, const google::protobuf::RepeatedField<float>& values,
                     int channel, float fallback) {
-  require(values.empty() || values.size() == 1 || values.size() == 3, Code::kInvalid,
-          "image transform: ", key, " has ", values.size(), " values, expected 1 or 3");
+  expect(values.empty() || values.size() == 1 || values.size() == 3, key(name),
+         cat("a list of ", values.size()), "one of 1 or 3");
   if (values.empty()) return fallback;
   return values.size() == 1 ? values[0] : values[channel];
 }
@@ -77,8 +73,7 @@ void set_levels(const JpegTransformConfig& config, Plan& plan) {
   for (int c = 0; c < 3; ++c) {
     const float mean = channel_value("mean", config.mean(), c, 0);
     const float stddev = channel_value("stddev", config.stddev(), c, 1);
-    require(stddev > 0, Code::kInvalid, "image transform: stddev is ", stddev,
-            ", expected more than 0");
+    expect(stddev > 0, key("stddev"), stddev, "more than 0");
     for (size_t value = 0; value < 256; ++value) {
       plan.level[static_cast<size_t>(c)][value] =
           (static_cast<float>(value) * scale - mean) / stddev;
@@ -90,19 +85,17 @@ Plan make_plan(int64_t classes, const JpegTransformConfig& config) {
   constexpr int kMaxSize = 4096;
   Plan plan;
   plan.classes = classes;
-  plan.crop = crop_of(config.crop());
-  plan.size = in_range("size", config.size(), plan.size, 1, kMaxSize);
-  require(plan.crop == Crop::kCentre || config.resize_shorter() == 0, Code::kInvalid,
-          "image transform: resize_shorter belongs to crop \"centre\"");
-  if (plan.crop == Crop::kCentre) {
-    plan.resize_shorter =
-        in_range("resize_shorter", config.resize_shorter(), 256, plan.size, 4 * kMaxSize);
-  }
-  plan.channels = in_range("channels", config.channels(), 3, 3, 4);
+  plan.crop = crop_of(config);
+  if (config.has_size()) plan.size = in_range("size", config.size(), 1, kMaxSize);
+  expect(plan.crop == Crop::kCentre || !config.has_resize_shorter(), key("resize_shorter"), "given",
+         "absent: it belongs to crop \"centre\"");
+  if (config.has_resize_shorter()) plan.resize_shorter = config.resize_shorter();
+  if (plan.crop == Crop::kCentre)
+    in_range("resize_shorter", plan.resize_shorter, plan.size, 4 * kMaxSize);
+  if (config.has_channels()) plan.channels = in_range("channels", config.channels(), 3, 4);
   plan.range = range_of(config, plan.crop);
   plan.flip = config.flip_horizontal();
-  require(plan.flip >= 0 && plan.flip <= 1, Code::kInvalid, "image transform: flip_horizontal is ",
-          plan.flip, ", expected a probability");
+  expect_number(key("flip_horizontal"), plan.flip, {0, 1, true});
   plan.reduced =
       config.has_reduced_decoding() ? config.reduced_decoding() : plan.crop == Crop::kRandom;
   set_levels(config, plan);

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "sdk/base/error.h"
+#include "sdk/base/expect.h"
 #include "sdk/data/augment/bilinear.h"
 #include "sdk/data/augment/image.h"
 #include "sdk/data/example.h"
@@ -31,9 +31,10 @@ struct Plan {
   }
 };
 
-void require_in(std::string_view key, double value, double low, double high) {
-  require(value >= low && value <= high, Code::kInvalid, "micrograph transform: ", key, " is ",
-          value, ", expected ", low, " to ", high);
+Key key(std::string_view path) { return {"micrograph transform", path}; }
+
+void require_in(std::string_view name, double value, double low, double high) {
+  expect(value >= low && value <= high, key(name), value, low, " to ", high);
 }
 
 Plan make_plan(const MicrographTransformConfig& config) {
@@ -42,12 +43,12 @@ Plan make_plan(const MicrographTransformConfig& config) {
   const double offset = config.has_offset() ? config.offset() : -1;
   for (size_t value = 0; value < plan.level.size(); ++value)
     plan.level[value] = static_cast<float>(static_cast<double>(value) * scale + offset);
-  plan.size = config.size() == 0 ? 388 : config.size();
-  plan.padded = config.padded() == 0 ? 572 : config.padded();
+  plan.size = config.has_size() ? config.size() : 388;
+  plan.padded = config.has_padded() ? config.padded() : 572;
   require_in("padded", plan.padded, 2, kMaxSide);
   require_in("size", plan.size, 1, plan.padded);
-  require((plan.padded - plan.size) % 2 == 0, Code::kInvalid, "micrograph transform: padded (",
-          plan.padded, ") minus size (", plan.size, ") must be even, for equal frames");
+  expect((plan.padded - plan.size) % 2 == 0, key("padded"), plan.padded,
+         "an even number more than size (", plan.size, "), for equal frames");
   plan.frame = (plan.padded - plan.size) / 2;
   require_in("flip_horizontal", config.flip_horizontal(), 0, 1);
   require_in("flip_vertical", config.flip_vertical(), 0, 1);
@@ -58,8 +59,8 @@ Plan make_plan(const MicrographTransformConfig& config) {
   plan.max_cut = config.max_cut();
   plan.max_brightness = config.max_brightness();
   plan.clips = config.clip_size() != 0;
-  require(!plan.clips || (config.clip_size() == 2 && config.clip(0) < config.clip(1)),
-          Code::kInvalid, "micrograph transform: clip is [low, high] with low < high");
+  expect(!plan.clips || (config.clip_size() == 2 && config.clip(0) < config.clip(1)), key("clip"),
+         cat("a list of ", config.clip_size()), "[low, high] with low < high");
   if (plan.clips) plan.clip_low = config.clip(0), plan.clip_high = config.clip(1);
   return plan;
 }
