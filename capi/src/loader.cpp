@@ -86,9 +86,6 @@ LoaderReport describe(const LoaderCore& core) {
   return report;
 }
 
-// Releases its tensor at the end.
-using TensorOwner = std::unique_ptr<assay_tensor, decltype(&assay_tensor_release)>;
-
 }  // namespace
 }  // namespace assay::capi
 
@@ -109,7 +106,7 @@ const assay_tensor* view_of(assay_loader& loader, const data::BatchArray& array)
   auto view =
       std::make_unique<assay_tensor>(array.dtype, array.dims, array.data, ASSAY_TENSOR_READ_ONLY,
                                      loader.core->access, loader.core);
-  loader.views.emplace_back(view.get(), assay_tensor_release);
+  loader.views.emplace_back(view.get());
   return view.release();
 }
 

@@ -52,14 +52,6 @@ struct SlotState {
   Access access;
 };
 
-// Releases its tensor at the end.
-struct TensorOwner {
-  explicit TensorOwner(assay_tensor* owned) : tensor(owned) {}
-  ~TensorOwner() { assay_tensor_release(tensor); }
-  TensorOwner(TensorOwner&& other) noexcept : tensor(std::exchange(other.tensor, nullptr)) {}
-  assay_tensor* tensor;
-};
-
 PredictorReport describe(const PredictorState& state) {
   PredictorReport report;
   const train::PredictorOptions& options = state.predictor.options();
@@ -135,7 +127,7 @@ class Results {
   Results(const SlotPlan& plan, assay_tensor** out, size_t n)
       : program_(*plan.program), out_(out), n_(n), views_(plan.views) {
     for (size_t i = 0; i < n_; ++i) {
-      if (out_[i] == nullptr || out_[i] == views_[i].tensor) continue;
+      if (out_[i] == nullptr || out_[i] == views_[i].get()) continue;
       const ValueType& expected = program_.outputs()[i].type;
       const ValueType actual{out_[i]->dtype, out_[i]->dims};
       if (actual != expected) [[unlikely]]
@@ -150,7 +142,7 @@ class Results {
   void deliver() {
     for (size_t i = 0; i < n_; ++i) {
       if (out_[i] == nullptr) {
-        out_[i] = assay_tensor_retain(views_[i].tensor);
+        out_[i] = assay_tensor_retain(views_[i].get());
       } else if (uses_[i].has_value()) {
         const Program::Slot& output = program_.outputs()[i];
         program_.backend().read(out_[i]->data, output.data, output.type.bytes());

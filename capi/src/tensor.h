@@ -48,6 +48,11 @@ struct assay_tensor {
 
 namespace assay::capi {
 
+struct ReleaseTensor {
+  void operator()(assay_tensor* tensor) const { assay_tensor_release(tensor); }
+};
+using TensorOwner = std::unique_ptr<assay_tensor, ReleaseTensor>;
+
 // Checks a shape argument; sizes at least 0 whose product fits.
 Dims checked_dims(const int64_t* shape, int32_t ndim, assay_dtype dtype);
 
