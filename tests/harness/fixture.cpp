@@ -83,4 +83,14 @@ double relative_error(const std::vector<float>& actual, const std::vector<float>
   return scale == 0 ? difference : difference / scale;
 }
 
+std::map<std::string, double> bfloat16_yardstick(const std::string& model) {
+  const std::string path = source_folder() + "/tests/fixtures/models/" + model + ".bfloat16.tsv";
+  std::ifstream file(path);
+  std::map<std::string, double> errors;
+  std::string tensor;
+  for (double error = 0; file >> tensor >> error;) errors[tensor] = error;
+  if (!errors.contains("*")) throw std::runtime_error("cannot read " + path);
+  return errors;
+}
+
 }  // namespace assay::test

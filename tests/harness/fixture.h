@@ -33,4 +33,8 @@ class Fixture {
 // max |a - b| / max |b|: the measure the fixtures state their own error in.
 double relative_error(const std::vector<float>& actual, const std::vector<float>& expected);
 
+// PyTorch's own error in bfloat16, by gradient, by group ("layer1.*") and of all together
+// ("*"), as fixtures/models/bfloat16.py wrote it. Throws std::runtime_error.
+std::map<std::string, double> bfloat16_yardstick(const std::string& model);
+
 }  // namespace assay::test

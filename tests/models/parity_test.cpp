@@ -15,6 +15,7 @@
 #include "sdk/train/trainer.h"
 #include "tests/harness/backend_under_test.h"
 #include "tests/harness/fixture.h"
+#include "tests/models/bfloat16_gradients.h"
 
 namespace assay::train {
 namespace {
@@ -165,6 +166,19 @@ TEST_P(Parity, Bf16StaysWithinItsPrecision) {
             c.bf16_logits);
   const StepInfo info = trainer.backward(batch);
   EXPECT_NEAR(info.loss, fixture.at("train.loss").f32[0], 0.01 * fixture.at("train.loss").f32[0]);
+}
+
+TEST_P(Parity, Bf16GradientsAreAsGoodAsPyTorchs) {
+  const ModelCase& c = GetParam();
+  const Loaded model(c.architecture, c.config, fixture);
+  Trainer trainer(model.instance, config_of(R"({"optimizer": {"name": "sgd", "learning_rate": 0.1},
+                                               "precision": "amp-bf16"})",
+                                            batch_size));
+  trainer.backward(batch);
+  const Fixture gradient_file{"models/" + c.fixture + (c.separate_gradients ? ".grad" : "")};
+  test::expect_gradients_as_good_as_pytorchs(
+      c.fixture, gradient_file.with_prefix("grad."),
+      [&](const std::string& name) { return model.read(name, Role::kGradient); });
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -12,6 +12,7 @@
 #include "sdk/train/trainer.h"
 #include "tests/harness/backend_under_test.h"
 #include "tests/harness/fixture.h"
+#include "tests/models/bfloat16_gradients.h"
 
 namespace assay::train {
 namespace {
@@ -252,6 +253,15 @@ TEST(UnetMedicalParity, Bf16StaysWithinItsPrecision) {
             0.03);
   const StepInfo info = trainer->backward(model.batch);
   EXPECT_NEAR(info.loss, model.fixture.at("step1.loss").f32[0], 0.02 * info.loss);
+}
+
+TEST(UnetMedicalParity, Bf16GradientsAreAsGoodAsPyTorchs) {
+  const Loaded model;
+  const auto trainer = model.trainer("amp-bf16");
+  trainer->backward(model.batch);
+  test::expect_gradients_as_good_as_pytorchs(
+      "unet_medical", model.fixture.with_prefix("grad."),
+      [&](const std::string& name) { return model.read(name, Role::kGradient); });
 }
 
 // What the summary of a run may ask for, and what it may not.

@@ -61,7 +61,8 @@ INSTANTIATE_TEST_SUITE_P(
                         "schedule": {"name": "cosine", "total_steps": 6}})",
         R"({"optimizer": {"name": "adam", "learning_rate": 0.001, "ema_decay": 0.9}})",
         R"({"optimizer": {"name": "lamb", "learning_rate": 0.01, "weight_decay": 0.01}, "precision": "amp-bf16"})",
-        R"({"optimizer": {"name": "sgd", "learning_rate": 0.05}, "loss_scale": {"mode": "dynamic", "interval": 2}})"));
+        R"({"optimizer": {"name": "sgd", "learning_rate": 0.05}, "loss_scale": {"mode": "dynamic", "interval": 2}})",
+        R"({"optimizer": {"name": "sgd", "learning_rate": 0.05}, "label_smoothing": 0.1, "mixup_alpha": 0.2, "seed": 5})"));
 
 TEST_F(Resume, RefusesAnotherModelAndAnotherOptimizerAndChangesNothing) {
   Trainer source(new_instance(), config_of(test::kSgd));

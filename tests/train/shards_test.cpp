@@ -1,5 +1,5 @@
 // Several devices played one after another: the update of one accumulation over their shards is
-// that of the mean of their gradients, bit for bit.
+// that of the mean of their gradients, bit for bit, and evaluations of shards merge to the whole.
 #include <gtest/gtest.h>
 
 #include "models/models.h"
@@ -8,6 +8,7 @@
 #include "sdk/base/proto_json.h"
 #include "sdk/data/loader.h"
 #include "sdk/train/trainer.h"
+#include "tests/train/training_setup.h"
 
 namespace assay::train {
 namespace {
@@ -112,6 +113,63 @@ TEST(Shards, OneAccumulationIsTheMeanOverTheDevices) {
     apart.write(Role::kGradient, sum);
     apart.trainer->apply();
     EXPECT_EQ(together.read(Role::kValue), apart.read(Role::kValue)) << "step " << step;
+  }
+}
+
+// Images of 12 x 12 with a label, made of the sample's number.
+class DigitMaker : public data::SampleMaker {
+ public:
+  void prepare(std::string_view record, std::string& prepared) override { prepared = record; }
+  void finish(std::string_view prepared, PhiloxStream&,
+              std::span<std::byte* const> arrays) override {
+    PhiloxStream pixels(7, static_cast<uint64_t>(prepared[0]));
+    auto* image = reinterpret_cast<float*>(arrays[0]);
+    for (int i = 0; i < 144; ++i) image[i] = pixels.uniform(-1, 1);
+    *reinterpret_cast<int32_t*>(arrays[1]) = prepared[0] % 10;
+  }
+};
+
+// What a shard of 37 samples, which no number of ranks divides, evaluates to.
+EvalSums evaluate_shard(Trainer& trainer, int rank, int world_size) {
+  std::vector<std::string> samples;
+  for (char i = 0; i < 37; ++i) samples.emplace_back(1, i);
+  data::LoaderConfig config;
+  config.set_batch_size(4), config.set_order("sequential"), config.set_last_batch("pad");
+  config.set_workers(0), config.set_epochs(1);
+  config.set_rank(rank), config.set_world_size(world_size);
+  data::Transform transform{
+      {{"image", DType::kF32, {12, 12, 1}, 0}, {"label", DType::kI32, {}, -1}},
+      [] { return std::make_unique<DigitMaker>(); }};
+  data::Loader loader(std::make_shared<data::MemorySource>(samples), std::move(transform), config);
+  EvalSums sums;
+  while (const data::Batch* batch = loader.next()) {
+    const EvalSums part = trainer.eval(tensors(*batch));
+    sums.samples += part.samples, sums.loss += part.loss;
+    sums.top1 += part.top1, sums.top5 += part.top5;
+  }
+  return sums;
+}
+
+TEST(Shards, EvaluateToSumsThatMergeToTheWhole) {
+  Trainer trainer(test::new_instance(2), test::config_of(test::kSgd, 4));
+  for (int i = 0; i < 5; ++i) trainer.step(test::Batch(static_cast<uint64_t>(i), 4).tensors());
+  const EvalSums whole = evaluate_shard(trainer, 0, 1);
+  EXPECT_EQ(whole.samples, 37);
+  EXPECT_GT(whole.top5, whole.top1);
+  for (const int devices : {2, 3, 8}) {
+    EvalSums merged;
+    for (int rank = 0; rank < devices; ++rank) {
+      const EvalSums shard = evaluate_shard(trainer, rank, devices);
+      EXPECT_LE(shard.samples, 37 / devices + 4) << rank;
+      EXPECT_LE(shard.top1, shard.top5) << rank;
+      EXPECT_LE(shard.top5, static_cast<double>(shard.samples)) << rank;
+      merged.samples += shard.samples, merged.loss += shard.loss;
+      merged.top1 += shard.top1, merged.top5 += shard.top5;
+    }
+    EXPECT_EQ(merged.samples, whole.samples) << devices;
+    EXPECT_EQ(merged.top1, whole.top1) << devices;
+    EXPECT_EQ(merged.top5, whole.top5) << devices;
+    EXPECT_NEAR(merged.loss, whole.loss, 1e-6 * whole.loss) << devices;
   }
 }
 
