@@ -144,13 +144,18 @@ struct JpegDecoder::State {
     install(errors);
     codec.err = &errors.base;
     progress.progress_monitor = limit_scans;
-    if (!attempt(errors, [this] { jpeg_create_decompress(&codec); })) {
-      fail(Code::kInternal, cat("libjpeg: ", errors.message));
-    }
+  }
+  ~State() { jpeg_destroy_decompress(&codec); }
+
+  // For a new file. A codec that is used again keeps the tables of the last one, and shows a file
+  // that lacks some with those of another.
+  void begin() {
+    jpeg_destroy_decompress(&codec);
+    require(attempt(errors, [this] { jpeg_create_decompress(&codec); }), Code::kOutOfHostMemory,
+            "libjpeg: ", errors.message);
     codec.mem->max_memory_to_use = kMaxDecoderBytes;
     codec.progress = &progress;
   }
-  ~State() { jpeg_destroy_decompress(&codec); }
 
   template <class Work>
   void call(Work&& work) {
@@ -181,8 +186,8 @@ JpegInfo JpegDecoder::open(std::string_view file) {
   State& s = *state_;
   require(looks_like_jpeg(file), Code::kFormat, "the ", file.size(),
           " bytes of the image are no JPEG; convert the data again");
+  s.begin();
   s.call([&] {
-    jpeg_abort_decompress(&s.codec);
     jpeg_mem_src(&s.codec, reinterpret_cast<const unsigned char*>(file.data()), file.size());
     jpeg_read_header(&s.codec, TRUE);
   });

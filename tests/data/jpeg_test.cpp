@@ -190,6 +190,22 @@ TEST(Jpeg, DamagedPixelsAreRefused) {
   EXPECT_EQ(error_of([&] { decode(decoder, file); }).code(), Code::kFormat);
 }
 
+// libjpeg keeps the tables of one file for the next: what a file without them shows would depend on
+// what the same worker decoded before.
+TEST(Jpeg, TablesOfOneFileDoNotServeTheNext) {
+  const std::string whole = read_file(kImages + "colour_444.jpg");
+  std::string without = whole;
+  for (size_t at = without.find("\xff\xdb"); at != std::string::npos; at = without.find("\xff\xdb"))
+    without.erase(at, 2 + 256 * static_cast<uint8_t>(without[at + 2]) +
+                          static_cast<uint8_t>(without[at + 3]));
+  ASSERT_LT(without.size(), whole.size());
+  JpegDecoder decoder;
+  decode(decoder, whole);
+  const Error error = error_of([&] { decode(decoder, without); });
+  EXPECT_EQ(error.code(), Code::kFormat);
+  EXPECT_THAT(error.message(), HasSubstr("Quantization table"));
+}
+
 TEST(Jpeg, EncodesWhatItDecodes) {
   std::string pixels;
   for (int y = 0; y < 21; ++y) {

@@ -12,10 +12,11 @@
 
 namespace assay::test {
 
-// `exact`: float64's, by name. `read` gives ours. The measure is PyTorch's own error at the same task
-// (fixtures/models/bfloat16.py): ours may be a quarter beyond it, and as far again as chance takes
-// two norms of n independent errors apart: exp(3 / sqrt(n)) at three standard deviations. Bounds
-// that reach 1 are left out, a gradient of zero would pass: there PyTorch's own is mostly noise.
+// `exact`: float64's, by name. `read` gives ours. The measure is PyTorch's own error at the same
+// task (fixtures/models/bfloat16.py): ours may be a quarter beyond it, and as far again as chance
+// takes two norms of n independent errors apart: exp(3 / sqrt(n)) at three standard deviations.
+// Bounds that reach 1 are left out, a gradient of zero would pass: there PyTorch's own is mostly
+// noise.
 inline void expect_gradients_as_good_as_pytorchs(
     const std::string& model, const std::map<std::string, const FixtureTensor*>& exact,
     const std::function<std::vector<float>(const std::string&)>& read) {

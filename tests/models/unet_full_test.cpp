@@ -66,8 +66,7 @@ class UnetFull : public testing::Test {
  protected:
   UnetFull()
       : instance_(std::make_shared<ModelInstance>(
-            std::shared_ptr<nn::Model>(
-                models::create_model("unet_medical", R"({"dropout": 0})")),
+            std::shared_ptr<nn::Model>(models::create_model("unet_medical", R"({"dropout": 0})")),
             std::shared_ptr<Backend>(cpu::make_backend({})))) {
     for (const Variable& variable : instance_->variables().all()) {
       const SegmentTensor tensor = instance_->segments().tensor(variable.name, Role::kValue);
@@ -101,7 +100,7 @@ class UnetFull : public testing::Test {
   }
 
   std::shared_ptr<ModelInstance> instance_;
-  std::vector<float> image_ = made_up("input.image", kImage * kImage), target_;
+  std::vector<float> image_ = made_up("input.image", kImage*kImage), target_;
   std::map<std::string, double> expected_ = expectations();
 };
 
@@ -134,7 +133,8 @@ TEST_F(UnetFull, TrainsAndPredictsAsPyTorchDoes) {
     const double norm = expected_.at("norm." + variable.name);
     EXPECT_NEAR(std::sqrt(squares), norm, kGradients * norm) << variable.name;
     const double terms = std::sqrt(static_cast<double>(variable.dims.numel()));
-    EXPECT_NEAR(sum, expected_.at("sum." + variable.name), kGradients * norm * terms) << variable.name;
+    EXPECT_NEAR(sum, expected_.at("sum." + variable.name), kGradients * norm * terms)
+        << variable.name;
   }
   trainer.apply();
   RecordProperty("step_seconds", cat(seconds_of([&] { trainer.step(batch()); })));
