@@ -131,7 +131,9 @@ ClassMap read_class_map(const std::string& path) {
     require(!folder.empty(), Code::kFormat, path, ": index ", index, " is missing");
     map.add(folder, std::move(name));
   }
-  require(classes > 0, Code::kFormat, path, " names no classes");
+  require(
+      classes > 0, Code::kFormat, path,
+      " names no classes; it has a line with index, folder and name of each, tabs between them");
   return map;
 }
 

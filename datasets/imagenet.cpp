@@ -55,6 +55,7 @@ std::vector<Split> find_splits(const std::string& source, const ClassMap& classe
       splits.push_back({name, list_class_folders(source, name, classes), nullptr});
     }
   }
+  require(!splits.empty() || is_directory(source), Code::kNotFound, "there is no folder ", source);
   require(!splits.empty(), Code::kNotFound, source,
           " holds none of train, val and test as a folder of class folders, a list (.lst) or a "
           "RecordIO file (.rec)");

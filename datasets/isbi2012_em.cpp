@@ -109,7 +109,8 @@ std::vector<SplitSource> find_splits(const std::string& source) {
 // One byte per pixel. Colours are taken if the picture is grey all the same.
 std::string grey_pixels(data::PixelPage page, const std::string& where) {
   require(page.height == kSide && page.width == kSide, Code::kFormat, where, " is ", page.width,
-          " x ", page.height, " pixels, expected ", kSide, " x ", kSide);
+          " x ", page.height, " pixels, expected ", kSide, " x ", kSide,
+          ": cut or resize it first, and its mask alike");
   require(page.bits == 8, Code::kFormat, where, " has ", page.bits,
           " bits per pixel, expected 8: convert it first, the range of values decides how");
   if (page.channels == 1) return std::move(page.bytes);
@@ -118,7 +119,7 @@ std::string grey_pixels(data::PixelPage page, const std::string& where) {
   for (size_t i = 0; i < grey.size(); ++i) {
     const char* pixel = page.bytes.data() + i * channels;
     require(pixel[0] == pixel[1] && pixel[1] == pixel[2], Code::kFormat, where,
-            " has colours, expected shades of grey");
+            " has colours, expected shades of grey: convert it first");
     grey[i] = pixel[0];
   }
   return grey;
@@ -128,7 +129,8 @@ void require_mask_values(const std::string& mask, const std::string& where) {
   for (size_t i = 0; i < mask.size(); ++i) {
     const int value = static_cast<uint8_t>(mask[i]);
     require(value == 0 || value == 255, Code::kFormat, where, ": the mask is ", value, " at row ",
-            i / kSide, ", column ", i % kSide, ", expected 0 (membrane) or 255");
+            i / kSide, ", column ", i % kSide,
+            ", expected 0 (membrane) or 255: a mask of other levels needs a threshold first");
   }
 }
 
