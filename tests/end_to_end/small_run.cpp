@@ -99,6 +99,7 @@ std::vector<std::string> SmallRun::command(const std::string& runs,
       "trials.count=1",
       "training.epochs=2",
       "training.batch_per_device=" + std::to_string(kBatch),
+      "training.mixup_alpha=0.2",  // besides shuffling and dropout: a third stream to go on with
       "evaluation.batch=32",
       "model.expect_parameters=0",
       "model.hparam.conv=[4, 8]",
