@@ -15,7 +15,7 @@ expect(3 "07.png has no mask of the same name" isbi2012_em --from slices --to ot
 set(TOOL ${RECIPE_RUN})
 expect(0 "" run unet_medical/reduced --smoke --seeds 1 --data . --runs runs)
 expect(0 "30 slices labelled" predict --runs runs --from slices/train/image --to labels.tif)
-expect(6 "no split .test.; it has train.*--from" predict --runs runs --to none.tif)
+expect(6 "no split .test.*--from" predict --runs runs --to none.tif)
 expect(2 "must end in .tif" predict --runs runs --from slices/train/image --to labels.png)
 expect(2 "no checkpoint of trial 3" predict --runs runs --trial 3 --to labels.tif)
 file(SIZE ${WORK}/labels.tif bytes)

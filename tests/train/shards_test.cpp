@@ -24,7 +24,7 @@ class SliceMaker : public data::SampleMaker {
               std::span<std::byte* const> arrays) override {
     auto* image = reinterpret_cast<float*>(arrays[0]);
     auto* target = reinterpret_cast<float*>(arrays[1]);
-    const int slice = prepared[0];
+    const int slice = static_cast<uint8_t>(prepared[0]);
     for (int64_t i = 0; i < kImage; ++i)
       image[i] = random.uniform(-1, 1) + (i / 4 % (slice + 2) == 0 ? 1.0f : 0.0f);
     for (int64_t i = 0; i < kTarget; i += 2) {
@@ -122,10 +122,11 @@ class DigitMaker : public data::SampleMaker {
   void prepare(std::string_view record, std::string& prepared) override { prepared = record; }
   void finish(std::string_view prepared, PhiloxStream&,
               std::span<std::byte* const> arrays) override {
-    PhiloxStream pixels(7, static_cast<uint64_t>(prepared[0]));
+    const auto number = static_cast<uint8_t>(prepared[0]);
+    PhiloxStream pixels(7, number);
     auto* image = reinterpret_cast<float*>(arrays[0]);
     for (int i = 0; i < 144; ++i) image[i] = pixels.uniform(-1, 1);
-    *reinterpret_cast<int32_t*>(arrays[1]) = prepared[0] % 10;
+    *reinterpret_cast<int32_t*>(arrays[1]) = number % 10;
   }
 };
 

@@ -38,7 +38,7 @@ cv::Mat side_by_side(const SegmentedImage& s) {
   const int step = s.side + kGap;
   for (int y = 0; y < s.side; ++y) {
     for (int x = 0; x < s.side; ++x) {
-      const auto i = static_cast<size_t>(y * s.side + x);
+      const size_t i = s.at(y, x);
       const uint8_t level = grey(s.image[i]);
       out.at<cv::Vec3b>(y, x) = grey_pixel(level);
       out.at<cv::Vec3b>(y, x + step) = class_pixel(s.label[i]);
@@ -53,7 +53,7 @@ cv::Mat prediction_page(const SegmentedImage& s, int side) {
   cv::Mat small(s.side, s.side, CV_8U), page;
   for (int y = 0; y < s.side; ++y) {
     for (int x = 0; x < s.side; ++x)
-      small.at<uint8_t>(y, x) = s.predicted[static_cast<size_t>(y * s.side + x)] == 0 ? 0 : 255;
+      small.at<uint8_t>(y, x) = s.predicted[s.at(y, x)] == 0 ? 0 : 255;
   }
   cv::resize(small, page, {side, side}, 0, 0, cv::INTER_LINEAR);
   return page;

@@ -16,6 +16,11 @@ struct SegmentedImage {
   std::vector<float> image;    // in [-1, 1]
   std::vector<uint8_t> label;  // class of each pixel; means nothing for images without a mask
   std::vector<uint8_t> predicted;
+
+  // The place of a pixel in the planes.
+  size_t at(int row, int column) const {
+    return static_cast<size_t>(row) * static_cast<size_t>(side) + static_cast<size_t>(column);
+  }
 };
 
 // Whether this build can write pictures (with OpenCV).
