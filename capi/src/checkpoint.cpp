@@ -51,8 +51,10 @@ LoadedCheckpoint describe(const checkpoint::CheckpointReader& reader) {
   report.set_format_version(reader.format_version());
   report.set_library_version(state.library_version);
   report.set_created_unix_s(static_cast<double>(state.created_unix_s));
-  report.set_step(static_cast<double>(state.step));
-  report.set_samples(static_cast<double>(state.samples));
+  if ((state.parts & ASSAY_PART_TRAINER_STATE) != 0) {
+    report.set_step(static_cast<double>(state.step));
+    report.set_samples(static_cast<double>(state.samples));
+  }
   for (const auto& [key, value] : state.metadata) report.add_metadata(key);
   if (!state.data_cursor.empty()) report.add_metadata(std::string(kCursorKey));
   return report;

@@ -30,7 +30,7 @@ ModelList list_models() {
     ModelRow& row = *list.add_models();
     row.set_name(std::string(entry.name));
     row.set_summary(std::string(entry.summary));
-    set_struct(*row.mutable_config(), entry.create("")->config_json());
+    row.set_config(entry.create("")->config_json());
   }
   return list;
 }
@@ -39,7 +39,7 @@ ModelReport describe(const ModelState& state) {
   ModelReport report;
   const nn::Model& model = *state.model();
   report.set_architecture(model.architecture());
-  set_struct(*report.mutable_config(), model.config_json());
+  report.set_config(model.config_json());
   report.set_initialized(state.initialized());
   set_inputs(*report.mutable_inputs(), model.inputs());
   // The variables of an instance without memory: describing a model needs none.

@@ -61,7 +61,7 @@ PredictorReport describe(const PredictorState& state) {
   report.set_max_batch(static_cast<double>(options.max_batch));
   set_inputs(*report.mutable_inputs(), state.predictor.inputs());
   for (const OutputSpec& output : state.outputs) {
-    InputRow& row = *report.add_outputs();
+    OutputRow& row = *report.add_outputs();
     row.set_name(output.name);
     row.set_dtype(std::string(assay::to_text(output.row.dtype)));
     set_shape(*row.mutable_sample_shape(), output.row.dims.span());

@@ -10,18 +10,15 @@ assay_report* new_report(const google::protobuf::Message& message) {
   return new assay_report{to_json(message)};
 }
 
-void set_struct(google::protobuf::Struct& target, std::string_view json) {
-  parse_json(json, target, "report");
-}
-
 void set_device(DeviceReport& target, const DeviceInfo& device) {
   target.set_kind(device.kind);
   target.set_index(device.index);
   target.set_name(device.name);
   target.set_driver(device.driver);
-  target.set_threads(device.threads);
-  target.set_mem_total(static_cast<double>(device.memory_total));
-  target.set_mem_free(static_cast<double>(device.memory_free));
+  // 0: not known of this device.
+  if (device.threads > 0) target.set_threads(device.threads);
+  if (device.memory_total > 0) target.set_mem_total(static_cast<double>(device.memory_total));
+  if (device.memory_free > 0) target.set_mem_free(static_cast<double>(device.memory_free));
 }
 
 void set_shape(google::protobuf::RepeatedField<double>& target, std::span<const int64_t> sizes) {
@@ -36,7 +33,7 @@ void set_inputs(google::protobuf::RepeatedPtrField<InputRow>& rows,
     row.set_name(input.name);
     row.set_dtype(std::string(assay::to_text(input.dtype)));
     set_shape(*row.mutable_sample_shape(), input.sample.span());
-    row.set_classes(static_cast<double>(input.classes));
+    if (input.classes > 0) row.set_classes(static_cast<double>(input.classes));
     row.set_label(input.is_label());
   }
 }

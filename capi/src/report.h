@@ -21,9 +21,6 @@ namespace assay::capi {
 // The caller's handle of a report with this content.
 assay_report* new_report(const google::protobuf::Message& message);
 
-// Embeds JSON text that another message was printed as.
-void set_struct(google::protobuf::Struct& target, std::string_view json);
-
 void set_device(DeviceReport& target, const DeviceInfo& device);
 void set_shape(google::protobuf::RepeatedField<double>& target, std::span<const int64_t> sizes);
 void set_inputs(google::protobuf::RepeatedPtrField<InputRow>& rows,

@@ -16,7 +16,7 @@ void set_groups(TrainerReport& report, const train::TrainerConfig& config,
   for (const auto& parameter : optim::resolve_groups(config.optimizer(), variables)) {
     GroupRow& row = *report.add_groups();
     row.set_name(parameter.name);
-    row.set_group(parameter.group);
+    if (parameter.group >= 0) row.set_group(parameter.group);
     row.set_weight_decay(parameter.weight_decay);
     row.set_lr_scale(parameter.lr_scale);
     row.set_trust_ratio(parameter.trust_ratio);

@@ -117,7 +117,7 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
     JsonValue& value = place(Kind::kText);
     value.text.assign(characters, size);
     check_characters(value.text, value.offset);
-    return done();
+    return end(value);
   }
 
   bool Key(const char* characters, rapidjson::SizeType size, bool) {
@@ -184,7 +184,7 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
   bool add(Kind kind) {
     JsonValue& value = place(kind);
     value.text = source_.text.substr(value.offset, stream_.Tell() - value.offset);
-    return done();
+    return end(value);
   }
 
   bool open(Kind kind) {
@@ -196,7 +196,13 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
   }
 
   bool close() {
+    JsonValue& value = *open_.back();
     open_.pop_back();
+    return end(value);
+  }
+
+  bool end(JsonValue& value) {
+    value.size = stream_.Tell() - value.offset;
     return done();
   }
 

@@ -21,6 +21,7 @@ struct JsonValue {
   std::vector<JsonValue> items;     // kList
   std::vector<JsonMember> members;  // kObject, in the order of the text
   size_t offset = 0;                // of its first byte in the text
+  size_t size = 0;                  // bytes
 };
 
 struct JsonMember {

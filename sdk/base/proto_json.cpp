@@ -30,15 +30,4 @@ void parse_json(std::string_view text, google::protobuf::Message& message, std::
   require(status.ok(), Code::kInternal, what, ": ", std::string(status.message()));
 }
 
-std::string to_json(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &text, options);
-  require(status.ok(), Code::kInternal, "cannot print ", message.GetTypeName(),
-          " as JSON: ", std::string(status.message()));
-  return text;
-}
-
 }  // namespace assay

@@ -18,8 +18,9 @@ namespace assay {
 void parse_json(std::string_view text, google::protobuf::Message& message, std::string_view what,
                 std::initializer_list<std::string_view> not_empty = {});
 
-// One line of JSON with proto names. Fields at their default are written too, but for those that
-// are `optional` in the schema and not set.
+// One line of JSON with proto names, in the order of the schema. Fields at their default are
+// written too, but for those that are `optional` in the schema and not set. 64-bit integers are
+// texts, as in protobuf's mapping. Strings marked (assay.json_text) are written as they are.
 std::string to_json(const google::protobuf::Message& message);
 
 }  // namespace assay

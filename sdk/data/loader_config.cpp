@@ -23,9 +23,9 @@ LoaderConfig with_defaults(LoaderConfig config) {
   if (config.world_size() == 0) config.set_world_size(1);
   if (config.accumulate() == 0) config.set_accumulate(1);
   constexpr int64_t kBufferOfDali = 1024;
-  if (config.buffer() == 0 && config.order() == "stream")
+  if (!config.has_buffer() && config.order() == "stream")
     config.set_buffer(3 * std::clamp<int64_t>(config.batch_size(), 1, kMaxBatch / 3));
-  if (config.buffer() == 0 && config.order() == "rotating") config.set_buffer(kBufferOfDali);
+  if (!config.has_buffer() && config.order() == "rotating") config.set_buffer(kBufferOfDali);
   if (!config.has_workers()) config.set_workers(2);
   if (!config.has_prefetch()) config.set_prefetch(4);
   if (!config.has_cache_mib()) config.set_cache_mib(512);
@@ -40,7 +40,7 @@ void check(const LoaderConfig& config) {
                 {"shuffled", "sequential", "stream", "rotating"});
   expect_one_of({"loader", "last_batch"}, config.last_batch(), {"drop", "pad", "wrap"});
   const bool stream = config.order() == "stream" || config.order() == "rotating";
-  expect(stream || config.buffer() == 0, {"loader", "buffer"}, config.buffer(),
+  expect(stream || !config.has_buffer(), {"loader", "buffer"}, config.buffer(),
          "nothing unless the order is \"stream\" or \"rotating\"");
   if (stream) expect_range("buffer", config.buffer(), 1, kMaxBatch);
   expect_range("world_size", config.world_size(), 1, kMaxInt);

@@ -1,11 +1,10 @@
 #include "sdk/train/trainer_config.h"
 
-#include <google/protobuf/struct.pb.h>
-
-#include <set>
-#include <vector>
+#include <algorithm>
+#include <charconv>
 
 #include "sdk/base/expect.h"
+#include "sdk/base/json_text.h"
 #include "sdk/base/proto_json.h"
 #include "sdk/optim/loss_scale.h"
 #include "sdk/optim/optimizer.h"
@@ -15,63 +14,77 @@
 namespace assay::train {
 namespace {
 
-using google::protobuf::Struct;
-using google::protobuf::Value;
-
 void check_count(std::string_view key, int64_t value) {
   expect(value >= 1 && value <= (int64_t{1} << 30), {"trainer", key}, value, "1 to 2^30");
 }
 
-const Value* find(const Struct& object, const std::string& key) {
-  const auto found = object.fields().find(key);
-  return found == object.fields().end() ? nullptr : &found->second;
+// A configuration as text and as the tree of that text.
+struct Parsed {
+  explicit Parsed(const std::string& json)
+      : text(json), root(parse_json_text({json, "configuration"})) {}
+  std::string_view text;
+  JsonValue root;
+};
+
+const JsonValue* find(const JsonValue& object, std::string_view key) {
+  const auto found = std::ranges::find(object.members, key, &JsonMember::key);
+  return found == object.members.end() ? nullptr : &found->value;
 }
 
-// What a thing is comes first; then the alphabet, so that the answer does not depend on hashing.
-std::vector<std::string> keys_of(const Struct& a, const Struct& b) {
-  std::set<std::string> rest;
-  for (const auto& [key, unused] : a.fields()) rest.insert(key);
-  for (const auto& [key, unused] : b.fields()) rest.insert(key);
-  std::vector<std::string> keys;
-  for (const char* first : {"name", "mode"}) {
-    if (rest.erase(first) > 0) keys.emplace_back(first);
-  }
-  keys.insert(keys.end(), rest.begin(), rest.end());
-  return keys;
+bool same_scalar(const JsonValue& a, const JsonValue& b) {
+  if (a.kind != b.kind || a.text == b.text) return a.kind == b.kind;
+  double x = 0, y = 0;  // 1e-8 is 0.00000001
+  const auto read = [](const std::string& text, double& number) {
+    std::from_chars(text.data(), text.data() + text.size(), number);
+  };
+  read(a.text, x), read(b.text, y);
+  return a.kind == JsonValue::Kind::kNumber && x == y;
 }
 
-std::optional<ConfigDifference> compare(const Value* ours, const Value* theirs,
-                                        const std::string& path);
+class Comparison {
+ public:
+  Comparison(const Parsed& ours, const Parsed& theirs) : ours_(ours), theirs_(theirs) {}
 
-std::optional<ConfigDifference> compare_objects(const Struct& ours, const Struct& theirs,
-                                                const std::string& path) {
-  for (const std::string& key : keys_of(ours, theirs)) {
-    auto difference =
-        compare(find(ours, key), find(theirs, key), path.empty() ? key : path + "." + key);
-    if (difference) return difference;
-  }
-  return std::nullopt;
-}
-
-std::optional<ConfigDifference> compare(const Value* ours, const Value* theirs,
-                                        const std::string& path) {
-  if (ours == nullptr || theirs == nullptr) {
-    const auto text = [](const Value* value) { return value ? to_json(*value) : "nothing"; };
-    return ConfigDifference{path, text(ours), text(theirs)};
-  }
-  if (ours->has_struct_value() && theirs->has_struct_value())
-    return compare_objects(ours->struct_value(), theirs->struct_value(), path);
-  const auto& a = ours->list_value().values();
-  const auto& b = theirs->list_value().values();
-  if (ours->has_list_value() && theirs->has_list_value() && a.size() == b.size()) {
-    for (int i = 0; i < a.size(); ++i) {
-      if (auto difference = compare(&a[i], &b[i], cat(path, "[", i, "]"))) return difference;
+  std::optional<ConfigDifference> objects(const JsonValue& a, const JsonValue& b,
+                                          const std::string& path) const {
+    const auto below = [&](const std::string& key) {
+      return path.empty() ? key : path + "." + key;
+    };
+    for (const JsonMember& member : a.members) {
+      auto difference = values(&member.value, find(b, member.key), below(member.key));
+      if (difference) return difference;
+    }
+    for (const JsonMember& member : b.members) {
+      if (find(a, member.key) == nullptr) return values(nullptr, &member.value, below(member.key));
     }
     return std::nullopt;
   }
-  if (to_json(*ours) == to_json(*theirs)) return std::nullopt;
-  return ConfigDifference{path, to_json(*ours), to_json(*theirs)};
-}
+
+ private:
+  std::optional<ConfigDifference> values(const JsonValue* a, const JsonValue* b,
+                                         const std::string& path) const {
+    using Kind = JsonValue::Kind;
+    const ConfigDifference difference{path, text(ours_, a), text(theirs_, b)};
+    if (a == nullptr || b == nullptr || a->kind != b->kind) return difference;
+    if (a->kind == Kind::kObject) return objects(*a, *b, path);
+    if (a->kind != Kind::kList)
+      return same_scalar(*a, *b) ? std::nullopt : std::optional(difference);
+    if (a->items.size() != b->items.size()) return difference;
+    for (size_t i = 0; i < a->items.size(); ++i) {
+      auto in_item = values(&a->items[i], &b->items[i], cat(path, "[", i, "]"));
+      if (in_item) return in_item;
+    }
+    return std::nullopt;
+  }
+
+  static std::string text(const Parsed& source, const JsonValue* value) {
+    return value == nullptr ? "nothing"
+                            : std::string(source.text.substr(value->offset, value->size));
+  }
+
+  const Parsed& ours_;
+  const Parsed& theirs_;
+};
 
 }  // namespace
 
@@ -110,10 +123,8 @@ std::optional<ConfigDifference> first_difference(const TrainerConfig& ours,
 
 std::optional<ConfigDifference> first_difference(const std::string& ours,
                                                  const std::string& theirs) {
-  Struct a, b;
-  parse_json(ours, a, "configuration");
-  parse_json(theirs, b, "configuration");
-  return compare_objects(a, b, "");
+  const Parsed a(ours), b(theirs);
+  return Comparison(a, b).objects(a.root, b.root, "");
 }
 
 }  // namespace assay::train

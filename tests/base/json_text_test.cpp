@@ -36,7 +36,10 @@ TEST(JsonText, BecomesATreeWithPlaces) {
   EXPECT_EQ(list.kind, Kind::kList);
   ASSERT_EQ(list.items.size(), 3u);
   EXPECT_EQ(list.items[1].text, "-2.50e1");
-  EXPECT_EQ(text.substr(list.items[1].offset, 7), "-2.50e1");
+  EXPECT_EQ(text.substr(list.items[1].offset, list.items[1].size), "-2.50e1");
+  EXPECT_EQ(text.substr(list.items[2].offset, list.items[2].size), "\"\\u00e9\\n\"");
+  EXPECT_EQ(text.substr(list.offset, list.size), "[1, -2.50e1, \"\\u00e9\\n\"]");
+  EXPECT_EQ(root.size, text.size());
   EXPECT_EQ(list.items[2].kind, Kind::kText);
   EXPECT_EQ(list.items[2].text, "\xC3\xA9\n");
   EXPECT_EQ(text[list.items[2].offset], '"');

@@ -115,6 +115,47 @@ TEST(ParseJson, KeepsEveryDigit) {
   EXPECT_EQ(config.batch_size(), 7);
 }
 
+TEST(ToJson, KeepsTheOrderOfTheSchema) {
+  optim::OptimizerConfig config;
+  config.set_ema_decay(0.5);
+  config.set_momentum(0.1);
+  config.add_group()->add_match("a");
+  config.set_name("sgd");
+  EXPECT_EQ(to_json(config), R"({"name":"sgd","learning_rate":0,"momentum":0.1,"weight_decay":0,)"
+                             R"("group":[{"match":["a"]}],"clip_norm":0,"ema_decay":0.5})");
+  optim::ScheduleConfig schedule;
+  schedule.add_boundaries(INT64_MAX);
+  schedule.add_boundaries(-1);
+  EXPECT_EQ(to_json(schedule),
+            R"({"name":"","warmup_steps":"0","boundaries":["9223372036854775807","-1"]})");
+}
+
+TEST(ToJson, NumbersAndTextsSurvive) {
+  optim::OptimizerConfig config, again;
+  for (const double value : {0.1, 1.0 / 3, 1e-8, 1e22, 100000.0, 9007199254740993.0, -0.0, 5e-324,
+                             1.7976931348623157e308}) {
+    config.set_learning_rate(value);
+    parse_json(to_json(config), again, "test");
+    EXPECT_EQ(std::signbit(again.learning_rate()), std::signbit(value));
+    EXPECT_EQ(again.learning_rate(), value);
+  }
+  config.set_learning_rate(100000);
+  EXPECT_THAT(to_json(config), HasSubstr("\"learning_rate\":100000,"));
+  config.set_learning_rate(NAN);
+  EXPECT_THAT(to_json(config), HasSubstr("\"learning_rate\":\"NaN\""));
+  config.set_learning_rate(-INFINITY);
+  EXPECT_THAT(to_json(config), HasSubstr("\"learning_rate\":\"-Infinity\""));
+  config.set_learning_rate(1);
+  const std::string text("a\"\\/\n\0\x7F\xC3\xA9", 9);
+  config.set_name(text);
+  EXPECT_THAT(to_json(config), HasSubstr(R"("name":"a\"\\/\u000a\u0000)"));
+  parse_json(to_json(config), again, "test");
+  EXPECT_EQ(again.name(), text);
+  config.set_name("\xFFx\xC3");
+  parse_json(to_json(config), again, "test");
+  EXPECT_EQ(again.name(), "\xEF\xBF\xBDx\xEF\xBF\xBD");
+}
+
 TEST(Nearest, FindsSlipsAndAbbreviations) {
   const std::string_view known[] = {"sgd", "adam", "adamw", "lamb", "learning_rate"};
   EXPECT_EQ(nearest("sdg", known), "sgd");

@@ -132,6 +132,7 @@ TEST_F(DataTest, BadConversions) {
 TEST_F(DataTest, BatchesTrainAModel) {
   convert();
   const auto loader = make_loader(R"({"batch_size": 5, "seed": 3})");
+  EXPECT_FALSE(report(assay_loader_report, loader.get()).fields().contains("seconds"));
   const auto model = make<assay_model>(assay_model_named, context.get(), text("cnn"),
                                        text(R"({"conv": [2], "hidden": [0]})"));
   const assay_trainer_options options{
@@ -154,6 +155,7 @@ TEST_F(DataTest, BatchesTrainAModel) {
   const auto& config = at(described, "config").struct_value();
   EXPECT_EQ(at(config, "order").string_value(), "shuffled");
   EXPECT_EQ(number(config, "cache_mib"), 512);
+  EXPECT_FALSE(config.fields().contains("buffer"));  // of other orders
   EXPECT_GT(number(described, "samples_per_second"), 0);
   EXPECT_EQ(at(described, "arrays").list_value().values_size(), 2);
   EXPECT_TRUE(

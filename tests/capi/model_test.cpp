@@ -23,6 +23,20 @@ TEST_F(ModelTest, ListNamesWhatCanBeMade) {
   }
 }
 
+TEST_F(ModelTest, ReportsKeepTheOrderOfTheHeader) {
+  const auto listed = make<assay_report>(assay_model_list);
+  EXPECT_THAT(string(assay_report_text(listed.get())),
+              HasSubstr(R"("config":{"image":["28","28","1"],"classes":"10","conv":["32","64"],)"
+                        R"("kernel":"5","batch_norm":true,"hidden":["256"],"dropout":0,)"
+                        R"("activation":"relu"}})"));
+  const auto model = make_model();
+  const auto described = make<assay_report>(assay_model_report, model.get());
+  EXPECT_THAT(string(assay_report_text(described.get())),
+              testing::StartsWith(R"({"architecture":"cnn","config":{"image":["8","8","1"],)"
+                                  R"("classes":"3","conv":["4"],"kernel":"3","batch_norm":true,)"
+                                  R"("hidden":["0"],"dropout":0,"activation":"relu"},)"));
+}
+
 TEST_F(ModelTest, BadNamesAndConfigurations) {
   assay_model* out = nullptr;
   const auto fail_named = [&](assay_status status, std::string_view name, std::string_view config) {
@@ -49,6 +63,7 @@ TEST_F(ModelTest, ReportBeforeAnyWeight) {
   const auto& inputs = at(described, "inputs").list_value().values();
   ASSERT_EQ(inputs.size(), 2);
   EXPECT_EQ(at(inputs[0].struct_value(), "name").string_value(), "image");
+  EXPECT_FALSE(inputs[0].struct_value().fields().contains("classes"));
   EXPECT_EQ(number(inputs[1].struct_value(), "classes"), 3);
 }
 

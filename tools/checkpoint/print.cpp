@@ -61,10 +61,22 @@ std::string field(std::string_view name, const std::string& value) {
   return value.empty() ? "" : fmt::format("{:<12} {}\n", name, value);
 }
 
+// Nothing where the report does not say it.
+std::string optional_text(const Struct& report, const std::string& key) {
+  return has(report, key) ? text_of(report, key) : "";
+}
+
 // Nothing for a file that does not say what it is of.
 std::string named(const Struct& report, const std::string& name, const std::string& config) {
-  const std::string text = text_of(report, name);
+  const std::string text = optional_text(report, name);
   return text.empty() ? "" : text + " " + text_of(report, config);
+}
+
+// Only files with trainer state say how far it came.
+std::string progress_text(const Struct& report) {
+  if (!has(report, "step")) return "";
+  return fmt::format("step {}, {} samples, seed {}", text_of(report, "step"),
+                     text_of(report, "samples"), text_of(report, "seed"));
 }
 
 std::string tensor_table(const Struct& report) {
@@ -89,12 +101,12 @@ std::string inspection_text(const Struct& report) {
   text += field("parts", list_text(report, "parts", ", "));
   text += field("model", named(report, "model_name", "model_config"));
   text += field("optimizer", named(report, "optimizer_name", "optimizer_config"));
-  text += field("schedule", text_of(report, "schedule_config"));
-  text += field("precision", text_of(report, "precision"));
-  text += field("progress", fmt::format("step {}, {} samples, seed {}", text_of(report, "step"),
-                                        text_of(report, "samples"), text_of(report, "seed")));
+  text += field("schedule", optional_text(report, "schedule_config"));
+  text += field("precision", optional_text(report, "precision"));
+  text += field("progress", progress_text(report));
   text += field("weights", text_of(report, "weight_elements"));
-  text += field("data cursor", text_of(report, "data_cursor_bytes") + " bytes");
+  if (has(report, "data_cursor_bytes"))
+    text += field("data cursor", text_of(report, "data_cursor_bytes") + " bytes");
   for (const auto& value : rows(report, "metadata")) {
     text += field("metadata", text_of(value.struct_value(), "key") + " = " +
                                   text_of(value.struct_value(), "value"));
@@ -124,8 +136,9 @@ std::string comparison_text(const Struct& report) {
   for (const auto& value : rows(report, "tensors")) {
     const Struct& tensor = value.struct_value();
     cells.push_back({text_of(tensor, "name"), text_of(tensor, "role"), text_of(tensor, "kind"),
-                     text_of(tensor, "different_elements"), text_of(tensor, "max_abs_difference"),
-                     text_of(tensor, "a"), text_of(tensor, "b")});
+                     optional_text(tensor, "different_elements"),
+                     optional_text(tensor, "max_abs_difference"), optional_text(tensor, "a"),
+                     optional_text(tensor, "b")});
   }
   if (cells.size() > 1) text += "\n" + table(cells);
   cells = {{"state", "a", "b"}};

@@ -40,6 +40,10 @@ google::protobuf::Struct parse(const Report& report) {
   return parsed;
 }
 
+bool has(const google::protobuf::Struct& object, const std::string& key) {
+  return object.fields().contains(key);
+}
+
 const google::protobuf::Value& at(const google::protobuf::Struct& object, const std::string& key) {
   const auto found = object.fields().find(key);
   if (found == object.fields().end()) throw std::logic_error("a report has no \"" + key + "\"");

@@ -58,8 +58,9 @@ using Report = std::unique_ptr<assay_report, Free>;
 // The JSON text of a report.
 inline std::string json(const Report& report) { return string(assay_report_text(report.get())); }
 
-// Its content. Missing keys are errors of the program.
+// Its content. Missing keys are errors of the program, unless asked for with `has`.
 google::protobuf::Struct parse(const Report& report);
+bool has(const google::protobuf::Struct& object, const std::string& key);
 const google::protobuf::Value& at(const google::protobuf::Struct& object, const std::string& key);
 // Strings as they are, numbers without a fraction where they have none, true and false.
 std::string text_of(const google::protobuf::Struct& object, const std::string& key);

@@ -205,8 +205,9 @@ ASSAY_API void assay_error_free(assay_error *e);
 /* ---- Reports --------------------------------------------------------------------------------- */
 
 /* The text of a report: one JSON object, UTF-8, immutable, as long as the report lives. Empty
- * for NULL. The keys are documented at the function that makes the report; further keys may
- * appear. Sizes are bytes, times seconds.
+ * for NULL. The keys are documented at the function that makes the report, and stand in the order
+ * given there; further keys may appear. What is not known or does not apply is left out. Sizes are
+ * bytes, times seconds.
  *   threads any   since 1.0, stable */
 ASSAY_API assay_str assay_report_text(const assay_report *r);
 
@@ -477,8 +478,8 @@ ASSAY_API assay_status assay_model_named(const assay_context *c, assay_str arch,
 
 /* What the model is.
  *   report  architecture, config {..}, parameters (count), parameter_bytes, initialized,
- *           inputs [{name, dtype, sample_shape [..], classes, label}] in the order of a batch;
- *           predictions take those that are not labels,
+ *           inputs [{name, dtype, sample_shape [..], classes (of class labels), label}] in the
+ *           order of a batch; predictions take those that are not labels,
  *           variables [{name, role, dtype, shape [..], elements}]
  *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY
  *   threads any   since 1.0, stable */
@@ -777,8 +778,8 @@ ASSAY_API assay_status assay_trainer_get_metadata(const assay_trainer *t, assay_
 /* Where training stands and how it is done. Compiles the step if no step was done yet.
  *   report  architecture, config {..resolved..}, step, samples, loss_scale, learning_rate (as last
  *           set, at schedule factor 1),
- *           groups [{name, group, weight_decay, lr_scale, trust_ratio}] one row per trained
- *           variable,
+ *           groups [{name, group (index in optimizer.group, if it matches one), weight_decay,
+ *           lr_scale, trust_ratio}] one row per trained variable,
  *           memory {..} and passes [..] as in assay_model_check, plan [..]: the compiled step, a
  *           line per node with its place in the arena and its kernel
  *   errors  ASSAY_E_INVALID; ASSAY_E_UNSUPPORTED; ASSAY_E_OOM_HOST; ASSAY_E_BUSY

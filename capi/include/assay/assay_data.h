@@ -201,8 +201,8 @@ ASSAY_API assay_status assay_loader_seek(assay_loader *l, int64_t epoch, assay_e
  *   report  dataset, split, config {..resolved..}, samples, batch_size, batches_per_epoch, epoch,
  *           batch (the next),
  *           arrays [{name, dtype, sample_shape [..]}] in the order of a batch,
- *           samples_delivered, wait_seconds (time spent in assay_loader_next waiting for workers),
- *           seconds (since the first batch was asked for), samples_per_second
+ *           samples_delivered, wait_seconds (time spent in assay_loader_next waiting for workers);
+ *           from the first batch on: seconds (since it was asked for), samples_per_second
  *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_loader_report(const assay_loader *l, assay_report **out,

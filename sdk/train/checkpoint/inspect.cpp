@@ -19,10 +19,7 @@ void describe_parts(uint32_t parts, report::Inspection& out) {
   if (parts & kTrainerState) out.add_parts("trainer_state");
 }
 
-void describe_state(const CheckpointState& state, report::Inspection& out) {
-  out.set_library_version(state.library_version);
-  out.set_created_unix_s(state.created_unix_s);
-  describe_parts(state.parts, out);
+void describe_progress(const CheckpointState& state, report::Inspection& out) {
   out.set_step(state.step);
   out.set_updates(state.updates);
   out.set_micro_step(state.micro_step);
@@ -37,12 +34,22 @@ void describe_state(const CheckpointState& state, report::Inspection& out) {
   out.set_optimizer_name(state.optimizer_name);
   out.set_optimizer_config(state.optimizer_config);
   out.set_schedule_config(state.schedule_config);
-  out.set_model_name(state.model_name);
-  out.set_model_config(state.model_config);
   out.set_precision(state.precision);
+  out.set_data_cursor_bytes(state.data_cursor.size());
+  if (state.trainer_config.empty()) return;  // an older file
   out.set_trainer_config(state.trainer_config);
   out.set_learning_rate(state.learning_rate);
-  out.set_data_cursor_bytes(state.data_cursor.size());
+}
+
+void describe_state(const CheckpointState& state, report::Inspection& out) {
+  out.set_library_version(state.library_version);
+  out.set_created_unix_s(state.created_unix_s);
+  describe_parts(state.parts, out);
+  if ((state.parts & kTrainerState) != 0) describe_progress(state, out);
+  if (!state.model_name.empty()) {
+    out.set_model_name(state.model_name);
+    out.set_model_config(state.model_config);
+  }
   if (state.best) {
     out.mutable_best()->set_name(state.best->name);
     out.mutable_best()->set_value(state.best->value);

@@ -60,6 +60,17 @@ TEST_F(Operations, InspectShowsEverythingButElements) {
   EXPECT_THAT(to_json(out), HasSubstr("\"optimizer_name\":\"sgd\""));
 }
 
+TEST_F(Operations, InspectLeavesOutWhatTheFileDoesNotHold) {
+  const std::array<float, 4> values{1, 2, 3, 4};
+  const TensorRecord record = floats(values);
+  CheckpointState state;
+  state.parts = kWeights;
+  const std::string file = save("weights.ckpt", state, {&record, 1});
+  const report::Inspection out = inspect(file);
+  EXPECT_FALSE(out.has_step() || out.has_seed() || out.has_loss_scale() || out.has_model_name());
+  EXPECT_THAT(to_json(out), testing::Not(HasSubstr("seed")));
+}
+
 TEST_F(Operations, VerifyListsAllDamage) {
   const std::string file = save_sample();
   EXPECT_TRUE(verify(file).ok());
