@@ -31,10 +31,15 @@ auto retry(Call&& call) {
   return result;
 }
 
-int open_or_fail(const std::string& path, int flags, std::string_view doing) {
+int open_or_fail(const std::string& path, int flags, std::string_view doing,
+                 const std::string& called) {
   const int descriptor = retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
-  if (descriptor < 0) fail_errno(doing, path, errno);
+  if (descriptor < 0) fail_errno(doing, called, errno);
   return descriptor;
+}
+
+int open_or_fail(const std::string& path, int flags, std::string_view doing) {
+  return open_or_fail(path, flags, doing, path);
 }
 
 void sync_folder(const std::string& folder) {
@@ -82,8 +87,9 @@ File File::open_read(const std::string& path) {
   return file;
 }
 
-File File::create(const std::string& path) {
-  return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "creating"), path};
+File File::create(const std::string& path, const std::string& called) {
+  const std::string& name = called.empty() ? path : called;
+  return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "creating", name), path, name};
 }
 
 File File::lock_folder(const std::string& folder, std::string_view doing) {
@@ -97,11 +103,14 @@ File File::lock_folder(const std::string& folder, std::string_view doing) {
 }
 
 File::File(File&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      path_(std::move(other.path_)),
+      called_(std::move(other.called_)) {}
 
 File& File::operator=(File&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(path_, other.path_);
+  std::swap(called_, other.called_);
   return *this;
 }
 
@@ -111,7 +120,7 @@ File::~File() {
 
 uint64_t File::size() const {
   struct stat status;
-  if (::fstat(descriptor_, &status) < 0) fail_errno("examining", path_, errno);
+  if (::fstat(descriptor_, &status) < 0) fail_errno("examining", called_, errno);
   return static_cast<uint64_t>(status.st_size);
 }
 
@@ -122,7 +131,7 @@ size_t File::read_at(void* target, size_t bytes, uint64_t offset) const {
       return ::pread(descriptor_, static_cast<char*>(target) + done,
                      std::min(bytes - done, kMaxTransferBytes), static_cast<off_t>(offset + done));
     });
-    if (count < 0) fail_errno("reading", path_, errno);
+    if (count < 0) fail_errno("reading", called_, errno);
     if (count == 0) break;
     done += static_cast<size_t>(count);
   }
@@ -131,7 +140,7 @@ size_t File::read_at(void* target, size_t bytes, uint64_t offset) const {
 
 void File::read_exact_at(void* target, size_t bytes, uint64_t offset) const {
   const size_t count = read_at(target, bytes, offset);
-  require(count == bytes, Code::kFormat, "reading ", path_, ": it ends at byte ", offset + count,
+  require(count == bytes, Code::kFormat, "reading ", called_, ": it ends at byte ", offset + count,
           " where ", bytes, " bytes from byte ", offset,
           " were expected; the file is truncated, get a complete copy");
 }
@@ -143,25 +152,25 @@ void File::write(const void* data, size_t bytes) {
       return ::write(descriptor_, static_cast<const char*>(data) + done,
                      std::min(bytes - done, kMaxTransferBytes));
     });
-    if (count < 0) fail_errno("writing", path_, errno);
+    if (count < 0) fail_errno("writing", called_, errno);
     done += static_cast<size_t>(count);
   }
 }
 
 void File::sync() {
-  if (retry([&] { return ::fsync(descriptor_); }) < 0) fail_errno("syncing", path_, errno);
+  if (retry([&] { return ::fsync(descriptor_); }) < 0) fail_errno("syncing", called_, errno);
 }
 
 void File::close() {
   // Linux frees the descriptor even when close reports EINTR: never retry.
   const int descriptor = std::exchange(descriptor_, -1);
   if (descriptor >= 0 && ::close(descriptor) < 0 && errno != EINTR) {
-    fail_errno("closing", path_, errno);
+    fail_errno("closing", called_, errno);
   }
 }
 
 AtomicFile::AtomicFile(std::string path)
-    : path_(std::move(path)), file_(File::create(temporary_name(path_))) {}
+    : path_(std::move(path)), file_(File::create(temporary_name(path_), path_)) {}
 
 AtomicFile::~AtomicFile() {
   if (!committed_) ::unlink(file_.path().c_str());
@@ -171,7 +180,7 @@ void AtomicFile::commit() {
   file_.sync();
   file_.close();
   if (::rename(file_.path().c_str(), path_.c_str()) < 0) {
-    fail_errno(cat("renaming ", file_.path(), " to"), path_, errno);
+    fail_errno("writing", path_, errno);
   }
   committed_ = true;
   sync_folder(parent_path(path_));

@@ -19,8 +19,9 @@ namespace assay {
 class File {
  public:
   static File open_read(const std::string& path);
-  // Creates or empties the file, mode 0666 less the umask.
-  static File create(const std::string& path);
+  // Creates or empties the file, mode 0666 less the umask. Errors call it `called`, if that is
+  // given.
+  static File create(const std::string& path, const std::string& called = "");
 
   // Opens a folder and takes its lock, held until the File goes; the system frees it even when the
   // process is killed. kBusy, naming `doing`, while another process or File holds it.
@@ -47,14 +48,17 @@ class File {
   void close();
 
  private:
-  File(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+  File(int descriptor, std::string path) : File(descriptor, path, path) {}
+  File(int descriptor, std::string path, std::string called)
+      : descriptor_(descriptor), path_(std::move(path)), called_(std::move(called)) {}
   int descriptor_ = -1;
   std::string path_;
+  std::string called_;  // in errors
 };
 
 // A file that appears under its name whole and durable, or not at all: written under a temporary
 // name in the same folder, and renamed over `path` by commit(). Destroyed without commit, it
-// removes the temporary file.
+// removes the temporary file. Errors name `path`.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);

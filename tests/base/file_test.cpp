@@ -66,8 +66,15 @@ TEST_F(FileTest, FailedCommitLeavesNothing) {
   make_directories(at("x/inner"));
   const Error error = error_of([&] { write_file_atomic(at("x"), "new"); });
   EXPECT_EQ(error.code(), Code::kIo);
-  EXPECT_THAT(error.message(), HasSubstr(at("x")));
+  EXPECT_EQ(error.message(), "writing " + at("x") + ": Is a directory");
   EXPECT_THAT(list_files(folder_, ".*tmp*"), IsEmpty());
+}
+
+TEST_F(FileTest, ErrorsOfAtomicFilesNameTheTarget) {
+  const std::string path = at("nowhere/x");
+  const Error error = error_of([&] { write_file_atomic(path, "new"); });
+  EXPECT_EQ(error.message(), "creating " + path + ": No such file or directory");
+  EXPECT_EQ(error.detail().argument, path);
 }
 
 TEST_F(FileTest, FullDiskIsAnErrorWithItsNumber) {
@@ -93,6 +100,7 @@ TEST_F(FileTest, ShortWriteIsContinuedUntilRefused) {
   ::setrlimit(RLIMIT_FSIZE, &before);
   ::signal(SIGXFSZ, handler);
   EXPECT_EQ(error.detail().native_code, EFBIG);
+  EXPECT_EQ(error.message(), "writing " + at("x") + ": File too large");
   EXPECT_EQ(read_file(at("x")), old);
   EXPECT_THAT(list_files(folder_, ".*tmp*"), IsEmpty());
 }
