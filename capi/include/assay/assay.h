@@ -283,7 +283,8 @@ typedef struct assay_context_options {
   int32_t n_threads;
   int32_t log_level; /* least important level handed to the log; 0: ASSAY_LOG_WARNING */
   /* Bytes of all models, trainers, predictors and tensors; 0: no limit. Beyond it calls fail with
-   * ASSAY_E_OOM_HOST, on a CUDA device with ASSAY_E_OOM_DEVICE. */
+   * ASSAY_E_OOM_HOST, on a CUDA device with ASSAY_E_OOM_DEVICE, and ASSAY_ERROR_RETRY: after
+   * something was freed the same call may succeed. */
   uint64_t mem_limit;
 } assay_context_options;
 
@@ -299,11 +300,10 @@ ASSAY_API assay_status assay_context_create(const assay_context_options *options
                                             size_t n_devices, assay_context **out,
                                             assay_error **err);
 
-/* Stops every call now running in this context on other threads: steps, evaluations,
- * predictions, conversions, loaders. Each
- * returns ASSAY_E_CANCELLED at the next kernel or record; a stopped step has updated nothing,
- * and every handle may be used again. Calls that begin later are not affected. Takes a lock: not
- * for signal handlers.
+/* Stops every call now running in this context on other threads: steps, evaluations, predictions,
+ * conversions, loaders. Each returns ASSAY_E_CANCELLED at the next kernel or record; a stopped step
+ * has updated nothing, and every handle may be used again. Calls that begin later are not affected.
+ * Takes a lock: not for signal handlers.
  *   returns ASSAY_E_INVALID for NULL
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_context_interrupt(const assay_context *c);
@@ -460,8 +460,8 @@ ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
  *
  * "unet_medical": U-Net of unpadded convolutions for micrographs
  *   "image"       as above, [572, 572, 1]; sides stay even down to the bottom
- *   "classes"     [2, 10^6], 2
- *   "width"       64. Channels of the first level; they double with each
+ *   "classes"     [2, 1024], 2
+ *   "width"       [1, 1024], 64. Channels of the first level; they double with each
  *   "depth"       [1, 6], 4. Number of poolings
  *   "dropout"     [0, 1), 0.5. At the bottom */
 
@@ -469,7 +469,7 @@ ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
  * assay_model_load_weights, assay_checkpoint_load, or assay_trainer_create if nothing else gave
  * them. Takes little memory until then.
  *   arch         "cnn", "resnet18", ... (assay_model_list)
- *   config_json  keys of that architecture, "Configurations of models" below; empty: its defaults
+ *   config_json  keys of that architecture, "Configurations of models" above; empty: its defaults
  *   errors  ASSAY_E_NOT_FOUND, listing the names; ASSAY_E_INVALID naming the key
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_model_named(const assay_context *c, assay_str arch,
@@ -658,7 +658,7 @@ typedef struct assay_trainer_options {
 /* A trainer of m on the model's context. A model has one trainer at a time; a new one starts at
  * step 0 with fresh optimizer state and the model's present weights.
  *   options      may be NULL
- *   config_json  "Configuration of a trainer" below
+ *   config_json  "Configuration of a trainer" above
  *   errors  ASSAY_E_INVALID naming the key, also if the model has a trainer;
  *           ASSAY_E_UNSUPPORTED; ASSAY_E_BUSY; ASSAY_E_OOM_HOST
  *   threads alone (m)   since 1.0, stable */
@@ -690,9 +690,12 @@ typedef struct assay_step_info {
 
 /* One training step on one batch: forward, backward and, at every accumulate-th call, the
  * update.
- *   batch   n tensors in host memory, the model's inputs in their order, each [batch_size,
- *           sample...]: images f32, labels i32 in [0, classes)
- *   info    may be NULL
+ *   batch   n tensors in host memory, the model's inputs in the order of assay_model_report, each
+ *           [batch_size, sample_shape...]: "image" f32; of classifiers "label" i32 in [0, classes);
+ *           of unet_medical "target" f32 [batch_size, rows, columns, classes], the weight of each
+ *           class at each pixel of the output: 1 for the right one, 0 for the others, a row of
+ *           zeros for pixels that do not count. Read during the call only
+ *   info    may be NULL. What the step computes besides: assay_trainer_scalar
  *   errors  ASSAY_E_INVALID: wrong number, type or shape of tensors, a label out of range;
  *           ASSAY_E_NONFINITE unless loss scaling is dynamic; ASSAY_E_CANCELLED; ASSAY_E_BUSY.
  *           Weights, optimizer state, running statistics and counters are then as before the
@@ -726,7 +729,7 @@ typedef struct assay_eval_info {
   const assay_ext *next;
   int64_t samples; /* rows that counted: not padding (label -1, or a target of zeros) */
   double loss_sum; /* nats, over these rows */
-  double top1;     /* how many were classified right */
+  double top1;     /* how many were classified right; 0 of models that are no classifiers */
   double top5;     /* ... or among the five best */
   double seconds;  /* wall time of the call */
 } assay_eval_info;
@@ -741,8 +744,9 @@ ASSAY_API assay_status assay_trainer_eval(assay_trainer *t, const assay_tensor *
                                           size_t n, uint32_t flags, assay_eval_info *info,
                                           assay_error **err);
 
-/* A number that the model computes besides its loss, for the last batch trained or evaluated:
- * "cross_entropy", "dice_loss" (unet_medical), "top1" (classifiers, in evaluation), ...
+/* A number that the model computed for the last batch trained or evaluated: "loss"; "top1" and
+ * "top5" of classifiers, in evaluation; "cross_entropy" and "dice_loss" of unet_medical, whose sum is
+ * its loss; after an update "grad_norm".
  *   value   a mean over the batch after training, a sum over its samples after evaluation
  *   errors  ASSAY_E_NOT_FOUND, listing the names; ASSAY_E_INVALID: before the first batch;
  *           ASSAY_E_BUSY
@@ -844,13 +848,15 @@ ASSAY_API assay_status assay_checkpoint_save(const assay_trainer *t, assay_str p
 ASSAY_API assay_status assay_checkpoint_load(assay_trainer *t, assay_str path, uint32_t parts,
                                              assay_report **out, assay_error **err);
 
-/* What a checkpoint file holds, without reading its tensors.
- *   report  path, file_bytes, format_version, library_version, created_unix_s, parts [..], step,
+/* What a checkpoint or safetensors file holds, without reading its tensors.
+ *   report  path, format ("checkpoint" or "safetensors"), file_bytes; of checkpoints
+ *           format_version, library_version, created_unix_s; parts [..]; with trainer state step,
  *           updates, micro_step, batches, epoch, samples, seed, loss_scale, growth_counter,
- *           optimizer_name, optimizer_config, schedule_config, model_name, model_config,
- *           precision, data_cursor_bytes, best {name, value, step}, metadata [{key, value}],
- *           tensors [{name, role, dtype, dims [..], bytes, offset, crc32c}], weight_elements,
- *           trainer_config (resolved), learning_rate (as last set)
+ *           optimizer_name, optimizer_config, schedule_config; model_name, model_config; with
+ *           trainer state precision, data_cursor_bytes, best {name, value, step}; metadata [{key,
+ *           value}], tensors [{name, role, dtype, dims [..], bytes, offset, crc32c}] (of safetensors
+ *           neither role nor crc32c), weight_elements; with trainer state trainer_config
+ *           (resolved), learning_rate (as last set)
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION; ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_checkpoint_inspect(assay_str path, assay_report **out,

@@ -143,7 +143,7 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
  *     "workers"     [0, 256], 2. Threads that fill batches; 0 fills them in the caller
  *     "prefetch"    [1, 4096], 4. Batches kept ready, at least the number of workers
  *     "cache_mib"   >= 0, 512. Memory for prepared samples in MiB
- *   transform_json  how a record becomes a sample; empty: defaults. "Transforms" below
+ *   transform_json  how a record becomes a sample; empty: defaults. "Transforms" above
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_INVALID naming the key; ASSAY_E_IO; ASSAY_E_FORMAT;
  *           ASSAY_E_VERSION
  *   threads any   since 1.0, stable */
