@@ -3,6 +3,7 @@
 
 Exit code 1 and one line per violation: file:line, what was included, which rule it breaks.
 """
+import argparse
 import pathlib
 import re
 import sys
@@ -51,6 +52,7 @@ def folder_of(path: str) -> str | None:
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     root = pathlib.Path(__file__).resolve().parent.parent
     problems = []
     files = [p for ext in ("h", "cpp", "c", "cu", "cuh") for top in ("sdk", "models", "datasets", "capi", "tools")

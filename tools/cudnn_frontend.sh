@@ -5,6 +5,9 @@
 #   tools/cudnn_frontend.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
+case "${1:-}" in
+  -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+esac
 version=1.18.0 # pairs with cuDNN 9.18 and 9.19; from 1.19 on it links the driver, which may be missing
 target=build/third_party/cudnn_frontend
 

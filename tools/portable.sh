@@ -6,6 +6,9 @@
 #   tools/portable.sh [BUILD-FOLDER]       default build/portable-tree; reuses what is built there
 set -euo pipefail
 cd "$(dirname "$0")/.."
+case "${1:-}" in
+  -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+esac
 tree=${1:-build/portable-tree}
 root=build/portable/assay
 programs=(gpu_test cuda_loader_test assay-bench-step)

@@ -8,7 +8,7 @@
 # and 200 MB below TARGET/.unpacked, which stays for the next call.
 set -euo pipefail
 case "${1:-}" in
-  "" | -h | --help) sed -n '2,8p' "$0" | cut -c3-; exit 0 ;;
+  "" | -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
 esac
 samples=$(realpath "$1")
 target=$(realpath -m "${2:-data}")

@@ -2,8 +2,13 @@
 # Installs what is missing, builds everything and runs the tests that need no GPU (labels null and cpu).
 #
 #   tools/test.sh [ctest options]      e.g. tools/test.sh -R trainer --output-on-failure
+#
+# Every test that fails shows its output. Exit code 0: all passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+case "${1:-}" in
+  -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+esac
 . tools/packages.sh
 
 ensure_packages "${build_packages[@]}" "${picture_packages[@]}" "${data_packages[@]}" "${test_packages[@]}"
