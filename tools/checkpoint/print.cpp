@@ -80,14 +80,26 @@ std::string progress_text(const Struct& report) {
 }
 
 std::string tensor_table(const Struct& report) {
-  std::vector<std::vector<std::string>> cells{{"tensor", "role", "type", "bytes", "crc32c"}};
+  std::vector<std::vector<std::string>> cells{{"tensor", "type", "bytes", "role", "crc32c"}};
   for (const auto& value : rows(report, "tensors")) {
     const Struct& tensor = value.struct_value();
-    cells.push_back({text_of(tensor, "name"), text_of(tensor, "role"),
+    cells.push_back({text_of(tensor, "name"),
                      text_of(tensor, "dtype") + "[" + list_text(tensor, "dims", ",") + "]",
-                     text_of(tensor, "bytes"), text_of(tensor, "crc32c")});
+                     text_of(tensor, "bytes"), optional_text(tensor, "role"),
+                     optional_text(tensor, "crc32c")});
+  }
+  if (text_of(report, "format") != "checkpoint") {
+    for (auto& row : cells) row.resize(3);  // others have neither roles nor sums
   }
   return table(cells);
+}
+
+std::string format_text(const Struct& report) {
+  const std::string format = text_of(report, "format");
+  if (format != "checkpoint") return format;
+  return fmt::format("checkpoint {}, written by assay {}, {}", text_of(report, "format_version"),
+                     text_of(report, "library_version"),
+                     time_text(text_of(report, "created_unix_s")));
 }
 
 }  // namespace
@@ -95,16 +107,14 @@ std::string tensor_table(const Struct& report) {
 std::string inspection_text(const Struct& report) {
   std::string text = field("file", text_of(report, "path"));
   text += field("size", bytes_text(std::stod(text_of(report, "file_bytes"))));
-  text += field("format", text_of(report, "format_version") + ", written by assay " +
-                              text_of(report, "library_version") + ", " +
-                              time_text(text_of(report, "created_unix_s")));
+  text += field("format", format_text(report));
   text += field("parts", list_text(report, "parts", ", "));
   text += field("model", named(report, "model_name", "model_config"));
   text += field("optimizer", named(report, "optimizer_name", "optimizer_config"));
   text += field("schedule", optional_text(report, "schedule_config"));
   text += field("precision", optional_text(report, "precision"));
   text += field("progress", progress_text(report));
-  text += field("weights", text_of(report, "weight_elements"));
+  text += field("weights", optional_text(report, "weight_elements"));
   if (has(report, "data_cursor_bytes"))
     text += field("data cursor", text_of(report, "data_cursor_bytes") + " bytes");
   for (const auto& value : rows(report, "metadata")) {

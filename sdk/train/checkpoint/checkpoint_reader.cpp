@@ -6,6 +6,7 @@
 #include "sdk/base/error.h"
 #include "sdk/train/checkpoint/checkpoint.h"
 #include "sdk/train/checkpoint/manifest.h"
+#include "sdk/train/checkpoint/safetensors.h"
 #include "sdk/train/checkpoint/seal.h"
 #include "sdk/train/checkpoint/tensor_layout.h"
 
@@ -28,6 +29,9 @@ uint32_t sum_range(const ByteSource& source, uint64_t begin, uint64_t end, uint3
 
 Seal read_seal(const ByteSource& source) {
   const std::string& file = source.name();
+  require(!safetensors::looks_like(source), Code::kFormat, file,
+          ": this is a safetensors file, not a checkpoint; convert it to one, or load weights from "
+          "it as \"safetensors\"");
   std::string text(static_cast<size_t>(std::min<uint64_t>(kSealBytes, source.size())), '\0');
   source.read_at(text.data(), text.size(), source.size() - text.size());
   const Seal seal = parse_seal(text, file);

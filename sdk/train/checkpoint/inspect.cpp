@@ -1,6 +1,7 @@
 #include "sdk/base/error.h"
 #include "sdk/train/checkpoint/checkpoint.h"
 #include "sdk/train/checkpoint/operations.h"
+#include "sdk/train/checkpoint/safetensors.h"
 
 namespace assay::checkpoint {
 namespace {
@@ -17,6 +18,15 @@ void describe_parts(uint32_t parts, report::Inspection& out) {
   if (parts & kEmaPart) out.add_parts("ema");
   if (parts & kStatistics) out.add_parts("statistics");
   if (parts & kTrainerState) out.add_parts("trainer_state");
+}
+
+void describe_metadata(const std::map<std::string, std::string>& metadata,
+                       report::Inspection& out) {
+  for (const auto& [key, value] : metadata) {
+    report::Metadata& pair = *out.add_metadata();
+    pair.set_key(key);
+    pair.set_value(value);
+  }
 }
 
 void describe_progress(const CheckpointState& state, report::Inspection& out) {
@@ -55,22 +65,16 @@ void describe_state(const CheckpointState& state, report::Inspection& out) {
     out.mutable_best()->set_value(state.best->value);
     out.mutable_best()->set_step(state.best->step);
   }
-  for (const auto& [key, value] : state.metadata) {
-    report::Metadata& pair = *out.add_metadata();
-    pair.set_key(key);
-    pair.set_value(value);
-  }
+  describe_metadata(state.metadata, out);
 }
 
-}  // namespace
-
-report::Inspection inspect(const std::string& path) {
-  const CheckpointReader reader = CheckpointReader::open(path);
+report::Inspection inspect_checkpoint(std::unique_ptr<ByteSource> source) {
+  const CheckpointReader reader = CheckpointReader::open(std::move(source));
   report::Inspection out;
-  out.set_path(path);
-  out.set_file_bytes(reader.file_bytes());
+  out.set_format("checkpoint");
   out.set_format_version(reader.format_version());
   describe_state(reader.state(), out);
+  int64_t weight_elements = 0;
   for (const TensorInfo& info : reader.tensors()) {
     report::Tensor& tensor = *out.add_tensors();
     tensor.set_name(info.name);
@@ -80,10 +84,37 @@ report::Inspection inspect(const std::string& path) {
     tensor.set_bytes(info.bytes);
     tensor.set_offset(info.offset);
     tensor.set_crc32c(hex8(info.crc32c));
-    if (info.role == Role::kValue) {
-      out.set_weight_elements(out.weight_elements() + info.dims.numel());
-    }
+    if (info.role == Role::kValue) weight_elements += info.dims.numel();
   }
+  out.set_weight_elements(weight_elements);
+  return out;
+}
+
+report::Inspection inspect_safetensors(std::unique_ptr<ByteSource> source) {
+  const safetensors::Reader reader = safetensors::Reader::open(std::move(source));
+  report::Inspection out;
+  out.set_format("safetensors");
+  describe_metadata(reader.metadata(), out);
+  for (const safetensors::Tensor& info : reader.tensors()) {
+    report::Tensor& tensor = *out.add_tensors();
+    tensor.set_name(info.name);
+    tensor.set_dtype(info.dtype ? std::string(to_text(*info.dtype)) : info.type);
+    for (const int64_t size : info.dims) tensor.add_dims(size);
+    tensor.set_bytes(info.bytes);
+    tensor.set_offset(info.offset);
+  }
+  return out;
+}
+
+}  // namespace
+
+report::Inspection inspect(const std::string& path) {
+  auto source = std::make_unique<FileSource>(path);
+  const uint64_t file_bytes = source->size();
+  report::Inspection out = safetensors::looks_like(*source) ? inspect_safetensors(std::move(source))
+                                                            : inspect_checkpoint(std::move(source));
+  out.set_path(path);
+  out.set_file_bytes(file_bytes);
   return out;
 }
 

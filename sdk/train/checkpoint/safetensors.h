@@ -23,6 +23,9 @@ namespace assay::safetensors {
 using checkpoint::ByteSink;
 using checkpoint::ByteSource;
 
+// Whether the beginning is that of this format: a plausible length and an opening brace.
+bool looks_like(const ByteSource& source);
+
 // A tensor in a file.
 struct Tensor {
   std::string name;

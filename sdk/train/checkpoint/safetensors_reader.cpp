@@ -60,6 +60,10 @@ class Complaint {
 Struct read_header(const ByteSource& source, uint64_t& data_begin) {
   const Complaint complaint(source.name(), "");
   complaint.unless(source.size() >= kLengthBytes, "it has only ", source.size(), " bytes");
+  char beginning[4];
+  source.read_at(beginning, sizeof beginning, 0);
+  complaint.unless(std::string_view(beginning, sizeof beginning) != "PK\x03\x04",
+                   "it is a zip archive, as checkpoints are");
   uint64_t length = 0;
   source.read_at(&length, sizeof length, 0);
   complaint.unless(length <= source.size() - kLengthBytes, "its header claims ", length,
@@ -168,6 +172,15 @@ std::map<std::string, std::string> parse_metadata(std::string_view file, const V
 }
 
 }  // namespace
+
+bool looks_like(const ByteSource& source) {
+  if (source.size() <= kLengthBytes) return false;
+  uint64_t length = 0;
+  char first = 0;
+  source.read_at(&length, sizeof length, 0);
+  source.read_at(&first, 1, kLengthBytes);
+  return first == '{' && length <= source.size() - kLengthBytes;
+}
 
 Reader Reader::open(const std::string& path) {
   return open(std::make_unique<checkpoint::FileSource>(path));
