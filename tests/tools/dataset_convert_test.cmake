@@ -4,7 +4,8 @@ expect(0 "Example: dataset-convert" --help)
 expect(2 "name is required")
 expect(2 "--to is required" fashion_mnist)
 expect(2 "shards" fashion_mnist --to x --shards 0)
-expect(3 "no data set .mnits." mnits --to x)
+expect(2 "no data set .fashion_mnits.; did you mean .fashion_mnist." fashion_mnits --to x)
+expect(2 "--from is required: .*class folders" imagenet --to x)
 expect(3 "nothing" fashion_mnist --from nothing --to x)
 
 # Photographs: one of each kind; the PNG needs OpenCV.

@@ -16,7 +16,7 @@ namespace {
 struct Request {
   std::vector<std::string> files;
   std::string from, to, format, map_file;
-  bool ema = false, as_json = false, force = false;
+  bool ema = false, as_json = false, overwrite = false;
 };
 
 // Prints a report as JSON or as `print` words it.
@@ -74,8 +74,8 @@ std::string target_format(const Request& request) {
 
 void require_free(const Request& request) {
   std::error_code ignored;
-  if (!request.force && std::filesystem::exists(request.to, ignored))
-    throw Failure(ASSAY_E_INVALID, request.to + " exists; replace it with --force");
+  if (!request.overwrite && std::filesystem::exists(request.to, ignored))
+    throw Failure(ASSAY_E_INVALID, request.to + " exists; replace it with --overwrite");
 }
 
 Exit convert(const Request& request) {
@@ -103,8 +103,10 @@ Exit run(int argc, char** argv) {
   app.add_flag("--json", request.as_json, "print the report as JSON");
   app.fallthrough();
 
-  auto* inspect_command = app.add_subcommand("inspect", "shows what a checkpoint holds");
-  inspect_command->add_option("files", request.files, "checkpoint files")->required();
+  auto* inspect_command =
+      app.add_subcommand("inspect", "shows what a checkpoint or safetensors file holds");
+  inspect_command->add_option("files", request.files, "checkpoint or safetensors files")
+      ->required();
   auto* verify_command = app.add_subcommand("verify", "reads every byte and checks every sum");
   verify_command->add_option("files", request.files, "checkpoint files")->required();
   auto* diff_command = app.add_subcommand("diff", "compares two checkpoints bit by bit");
@@ -120,12 +122,12 @@ Exit run(int argc, char** argv) {
       ->check(CLI::IsMember({"safetensors", "checkpoint"}));
   convert_command->add_option("--map", request.map_file, "file with a name map");
   convert_command->add_flag("--ema", request.ema, "the moving averages instead of the weights");
-  convert_command->add_flag("--force", request.force, "replace a target that exists");
+  convert_command->add_flag("--overwrite", request.overwrite, "replace a target that exists");
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kDone : kUsage;
+    return explain(app, error);
   }
   if (inspect_command->parsed()) return inspect(request);
   if (verify_command->parsed()) return verify(request);

@@ -11,10 +11,11 @@ Exit Failure::exit_code() const {
   switch (status_) {
     case ASSAY_E_INVALID:
       return kUsage;
+    case ASSAY_E_NOT_FOUND:
+      return argument_ == "name" ? kUsage : kFiles;  // an unknown name is no missing file
     case ASSAY_E_IO:
     case ASSAY_E_FORMAT:
     case ASSAY_E_VERSION:
-    case ASSAY_E_NOT_FOUND:
     case ASSAY_E_BUSY:
       return kFiles;
     case ASSAY_E_CANCELLED:
@@ -30,7 +31,8 @@ void check(assay_status status, assay_error* error) {
   assay_error_info info{};
   info.struct_size = sizeof info;
   const bool described = assay_error_get(error, &info) == ASSAY_OK;
-  throw Failure(status, string(described ? info.message : assay_status_name(status)));
+  throw Failure(status, string(described ? info.message : assay_status_name(status)),
+                string(info.argument));
 }
 
 google::protobuf::Struct parse(const Report& report) {

@@ -25,13 +25,14 @@ enum Exit : int {
 // A failed call of the library; what() is its message.
 class Failure : public std::runtime_error {
  public:
-  Failure(assay_status status, const std::string& message)
-      : std::runtime_error(message), status_(status) {}
+  Failure(assay_status status, const std::string& message, std::string argument = "")
+      : std::runtime_error(message), status_(status), argument_(std::move(argument)) {}
   assay_status status() const { return status_; }
   Exit exit_code() const;
 
  private:
   assay_status status_;
+  std::string argument_;  // of the library's function
 };
 
 // Raises Failure, taking over the error object, unless `status` is ASSAY_OK.

@@ -30,12 +30,16 @@ int32_t on_progress(uintptr_t user, assay_str phase, int64_t done, int64_t total
   return interrupted != 0 ? -1 : 0;
 }
 
-std::string list_text() {
+google::protobuf::ListValue datasets() {
   assay_report* report = nullptr;
   call(assay_dataset_list, &report);
+  return at(parse(Report(report)), "datasets").list_value();
+}
+
+std::string list_text() {
   std::string words;
-  const auto list = parse(Report(report));
-  for (const auto& value : at(list, "datasets").list_value().values()) {
+  const auto list = datasets();
+  for (const auto& value : list.values()) {
     const auto& row = value.struct_value();
     words += fmt::format("{}\n    {}\n    licence: {}\n", text_of(row, "name"),
                          text_of(row, "summary"), text_of(row, "licence"));
@@ -81,6 +85,17 @@ void print_result(const std::string& folder, const Report& report) {
   }
 }
 
+// Some data sets lie at a known place; of the others the user must say it.
+void require_source(const Request& request) {
+  if (!request.from.empty()) return;
+  const auto list = datasets();
+  for (const auto& value : list.values()) {
+    const auto& row = value.struct_value();
+    if (text_of(row, "name") == request.name && text_of(row, "default_source").empty())
+      throw Failure(ASSAY_E_INVALID, "--from is required: " + text_of(row, "summary"));
+  }
+}
+
 Context make_context() {
   assay_host host{};
   host.struct_size = sizeof host;
@@ -112,6 +127,7 @@ void read_all(const Request& request, const assay_context* context) {
 }
 
 void convert(const Request& request) {
+  require_source(request);
   const Context context = make_context();
   const std::string options =
       fmt::format(R"({{"shards": {}, "overwrite": {}}})", request.shards, request.overwrite);
@@ -180,7 +196,7 @@ Exit run(int argc, char** argv) {
     if (request.to_recordio && request.from.empty()) throw CLI::RequiredError("--from");
     if (!request.list && request.to.empty()) throw CLI::RequiredError("--to");
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kDone : kUsage;
+    return explain(app, error);
   }
   if (request.list) {
     fmt::print("{}", list_text());
