@@ -17,7 +17,7 @@ const DatasetEntry& find_dataset(std::string_view name) {
     if (entry.name == name) return entry;
     known.push_back(entry.name);
   }
-  fail_unknown("there is no data set", "dataset", name, known);
+  fail_unknown("there is no data set", "name", name, known);
 }
 
 }  // namespace assay::datasets

@@ -8,14 +8,15 @@
 
 #include "assay/assay.h"
 #include "capi/src/guard.h"
+#include "sdk/base/expect.h"
 
 namespace assay::capi {
 
 inline assay_str to_str(std::string_view text) { return {text.data(), text.size()}; }
 
 inline std::string_view to_text(assay_str text, std::string_view argument) {
-  require_argument(text.data != nullptr || text.size == 0, argument, "has a size of ", text.size,
-                   " but no data");
+  expect(text.data != nullptr || text.size == 0, {"", argument}, "NULL", "data, for its size is ",
+         text.size);
   return text.size == 0 ? std::string_view() : std::string_view(text.data, text.size);
 }
 
@@ -25,8 +26,9 @@ inline constexpr size_t kStructHead = sizeof(size_t) + sizeof(const assay_ext*);
 inline constexpr size_t kLargestStruct = size_t{1} << 16;
 
 inline void check_head(size_t struct_size, const assay_ext* next, std::string_view argument) {
-  require_argument(struct_size >= kStructHead && struct_size <= kLargestStruct, argument,
-                   "has struct_size ", struct_size, "; set it to sizeof the struct");
+  if (struct_size < kStructHead || struct_size > kLargestStruct) [[unlikely]]
+    fail_mismatch(Code::kInvalid, {cat(argument, "->struct_size"), std::string(argument),
+                                   cat(struct_size), "sizeof the struct"});
   require(next == nullptr, Code::kVersion, argument, "->next holds extension ",
           next == nullptr ? 0 : next->id, ", which this version does not know");
 }

@@ -7,6 +7,7 @@
 #include "capi/src/report.h"
 #include "capi/src/trainer.h"
 #include "sdk/base/expect.h"
+#include "sdk/base/utf8.h"
 #include "sdk/train/checkpoint/operations.h"
 #include "sdk/train/trainer_checkpoint.h"
 #include "sdk/train/weight_files.h"
@@ -14,18 +15,16 @@
 namespace assay::capi {
 namespace {
 
-// The key of the host's metadata that may hold any bytes; the others are text.
-constexpr std::string_view kCursorKey = "assay.cursor";
-
 uint32_t checked_parts(uint32_t parts) {
-  require_argument((parts & ~uint32_t{ASSAY_PART_ALL}) == 0, "parts", "has unknown bits: ", parts);
+  check_bits(parts, ASSAY_PART_ALL, "parts", "ASSAY_PART_*");
   return parts == 0 ? uint32_t{ASSAY_PART_ALL} : parts;
 }
 
 std::string checked_path(assay_str path, std::string_view argument) {
   const std::string_view name = to_text(path, argument);
-  require_argument(!name.empty(), argument, "must not be empty");
-  require_argument(name.find('\0') == std::string_view::npos, argument, "holds a zero byte");
+  expect(!name.empty(), {"", argument}, "empty", "a path");
+  expect(name.find('\0') == std::string_view::npos, {"", argument}, excerpt(name),
+         "a path without zero bytes");
   return std::string(name);
 }
 
@@ -69,8 +68,7 @@ using namespace assay::capi;
 assay_status assay_checkpoint_save(const assay_trainer* t, assay_str path, uint32_t parts,
                                    assay_error** err) {
   return guard(err, [&] {
-    // Saving only reads; the engine's signature does not say so.
-    auto& trainer = const_cast<assay_trainer&>(not_null(t, "t"));
+    const assay_trainer& trainer = not_null(t, "t");
     const std::string file = checked_path(path, "path");
     const uint32_t chosen = checked_parts(parts);
     const SharedUse use(trainer.model->access(), "trainer or its model");
@@ -107,8 +105,7 @@ assay_status assay_model_load_weights(assay_model* m, assay_str path, assay_str 
     const std::string file = checked_path(path, "path");
     const std::string_view kind = to_text(format, "format");
     const std::string_view map = to_text(map_json, "map_json");
-    require_argument((flags & ~uint32_t{ASSAY_WEIGHTS_PARTIAL}) == 0, "flags",
-                     "has unknown bits: ", flags);
+    check_bits(flags, ASSAY_WEIGHTS_PARTIAL, "flags", "ASSAY_WEIGHTS_*");
     const ExclusiveUse use(state.access(), "model");
     require(!state.has_trainer, Code::kInvalid,
             "the model has a trainer; load weights before making it, or use assay_checkpoint_load");
@@ -120,8 +117,8 @@ assay_status assay_model_load_weights(assay_model* m, assay_str path, assay_str 
                                 {.map = weights::parse_name_map(map), .allow_partial = partial});
     } else {
       expect_one_of({"", "format"}, kind, {"checkpoint", "safetensors"});
-      require_argument(map.empty() && flags == 0, "map_json",
-                       "and flags do not apply to checkpoints");
+      expect(map.empty(), {"", "map_json"}, excerpt(map), "nothing for a checkpoint");
+      expect(flags == 0, {"", "flags"}, flags, "0 for a checkpoint");
       train::load_weights(*state.make_instance(), checkpoint::CheckpointReader::open(file));
       report.set_path(file);
     }
@@ -172,7 +169,7 @@ assay_status assay_checkpoint_convert(assay_str from, assay_str to, assay_str fo
     const std::string source = checked_path(from, "from");
     const std::string target = checked_path(to, "to");
     std::error_code absent;
-    expect(!std::filesystem::equivalent(source, target, absent), {"", "to"}, '"' + target + '"',
+    expect(!std::filesystem::equivalent(source, target, absent), {"", "to"}, excerpt(target),
            "another file than `from`");
     const std::string_view wanted = to_text(format, "format");
     const weights::NameMap map = weights::parse_name_map(to_text(map_json, "map_json"));

@@ -11,7 +11,7 @@ namespace {
 template <class T, class Set>
 void merge(std::string_view key, T option, bool in_json, const Set& set) {
   if (option == T{}) return;
-  require_argument(!in_json, key, "is given in the options and in config_json; give it once");
+  expect(!in_json, {"", key}, "given in the options and in config_json", "one of the two");
   set(option);
 }
 

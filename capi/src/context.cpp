@@ -3,6 +3,7 @@
 #include "capi/src/abi.h"
 #include "sdk/backend/cpu/device.h"
 #include "sdk/backend/cuda/loader.h"
+#include "sdk/base/utf8.h"
 
 namespace assay::capi {
 namespace {
@@ -25,13 +26,19 @@ Context::Context(const assay_context_options& options, const assay_host& host,
       device.kind == ASSAY_DEVICE_CUDA ? Code::kOutOfDeviceMemory : Code::kOutOfHostMemory);
 }
 
+std::string to_text(assay_device_id device) {
+  return cat("{kind ", device.kind, ", index ", device.index, "}");
+}
+
 void Context::require_device(assay_device_id device) const {
-  require(device.kind == device_.kind && device.index == device_.index, Code::kNotFound,
-          "device {kind ", device.kind, ", index ", device.index, "} is not one of this context's");
+  if (device.kind == device_.kind && device.index == device_.index) return;
+  fail_mismatch(Code::kNotFound,
+                {"device", "device", to_text(device), cat("the context's, ", to_text(device_))});
 }
 
 void Context::write_log(int32_t level, std::string_view component, std::string_view text) const {
-  host_.log(host_.user, level, to_str(component), to_str(text));
+  const std::string line = printable(text);
+  host_.log(host_.user, level, to_str(component), to_str(line));
 }
 
 void Context::interrupt() const {
@@ -87,14 +94,17 @@ assay_device_info describe_cuda(int32_t index) {
 }
 
 assay_device_id chosen_device(const assay_device_id* devices, size_t n_devices) {
-  require_argument(devices != nullptr || n_devices == 0, "devices", "must not be NULL");
-  require(n_devices <= 1, Code::kUnsupported, "a context has one device in this version, got ",
-          n_devices);
+  check_array(devices, n_devices, "devices");
+  if (n_devices > 1)
+    fail_mismatch(Code::kUnsupported,
+                  {"n_devices", "n_devices", cat(n_devices), "0 or 1 in this version"});
   if (n_devices == 0) return {ASSAY_DEVICE_CPU, 0};
   const assay_device_id device = devices[0];
-  require_argument(
-      device.kind == ASSAY_DEVICE_CUDA || (device.kind == ASSAY_DEVICE_CPU && device.index == 0),
-      "devices", "names no device of this machine: kind ", device.kind, ", index ", device.index);
+  const bool known =
+      device.kind == ASSAY_DEVICE_CUDA || (device.kind == ASSAY_DEVICE_CPU && device.index == 0);
+  if (!known)
+    fail_mismatch(Code::kInvalid, {"devices[0]", "devices", to_text(device),
+                                   "a device that assay_device_enum lists"});
   return device;
 }
 
@@ -106,8 +116,10 @@ using namespace assay::capi;
 
 assay_status assay_device_enum(size_t index, assay_device_info* out, assay_error** err) {
   return guard(err, [&] {
-    require(index == 0 || index <= cuda::devices().size(), Code::kNotFound,
-            "there is no device number ", index);
+    if (index > 0 && index > cuda::devices().size())
+      fail_mismatch(Code::kNotFound,
+                    {"index", "index", cat(index),
+                     cat("at most ", cuda::devices().size(), ", the last device")});
     write_struct(out, "out",
                  index == 0 ? describe_cpu() : describe_cuda(static_cast<int32_t>(index) - 1));
   });
@@ -119,8 +131,8 @@ assay_status assay_context_create(const assay_context_options* options, const as
   return guard(err, [&] {
     cleared(out);
     const auto wanted = read_struct(options, "options");
-    require_argument(wanted.log_level >= 0 && wanted.log_level <= ASSAY_LOG_DEBUG, "options",
-                     "has log_level ", wanted.log_level, ", expected 0 to 4");
+    expect(wanted.log_level >= 0 && wanted.log_level <= ASSAY_LOG_DEBUG, {"", "options.log_level"},
+           wanted.log_level, "0 or an ASSAY_LOG_* constant, 1 to 4");
     const assay_device_id device = chosen_device(devices, n_devices);
     auto context = std::make_shared<const Context>(wanted, read_struct(host, "host"), device);
     if (context->logs(ASSAY_LOG_DEBUG)) {

@@ -11,6 +11,8 @@
 
 namespace assay::capi {
 
+std::string to_text(assay_device_id device);  // "{kind 0, index 0}"
+
 class Context {
  public:
   Context(const assay_context_options& options, const assay_host& host, assay_device_id device);

@@ -10,9 +10,7 @@ class Claim {
       : count_(std::move(count)), bytes_(bytes) {
     uint64_t before = count_->in_use.load();
     do {
-      require(count_->limit == 0 || before + bytes <= count_->limit, over_limit, "a block of ",
-              bytes, " bytes goes over the context's limit: ", before, " of ", count_->limit,
-              " bytes are in use");
+      if (count_->limit != 0 && before + bytes > count_->limit) fail_limit(before, over_limit);
     } while (!count_->in_use.compare_exchange_weak(before, before + bytes));
     count_->blocks.fetch_add(1);
     uint64_t peak = count_->peak.load();
@@ -27,6 +25,16 @@ class Claim {
   Claim& operator=(const Claim&) = delete;
 
  private:
+  [[noreturn]] void fail_limit(uint64_t before, Code code) const {
+    fail(code,
+         cat("a block of ", bytes_, " bytes goes over the context's mem_limit: ", before, " of ",
+             count_->limit, " bytes are in use"),
+         {.argument = "mem_limit",
+          .expected = cat("at least ", before + bytes_),
+          .actual = cat(count_->limit),
+          .hint = "free what is not needed, take smaller batches, or make a context with more"});
+  }
+
   std::shared_ptr<MemoryCount> count_;
   size_t bytes_;
 };

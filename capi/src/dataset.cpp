@@ -39,6 +39,12 @@ data::ProgressFunction progress_function(const Operation& operation, assay_progr
   };
 }
 
+std::string checked_folder(assay_str path, std::string_view argument) {
+  const std::string_view folder = to_text(path, argument);
+  expect(!folder.empty(), {"", argument}, "empty", "a folder");
+  return std::string(folder);
+}
+
 datasets::ConvertOptions convert_options(const datasets::DatasetEntry& entry, assay_str source,
                                          assay_str target, assay_str json) {
   DatasetOptions given;
@@ -46,10 +52,9 @@ datasets::ConvertOptions convert_options(const datasets::DatasetEntry& entry, as
   datasets::ConvertOptions options;
   options.source = to_text(source, "source");
   if (options.source.empty()) options.source = entry.default_source;
-  require_argument(!options.source.empty(), "source", "must be given: ", entry.name,
-                   " has no default");
-  options.output = to_text(target, "target");
-  require_argument(!options.output.empty(), "target", "must not be empty");
+  expect(!options.source.empty(), {"", "source"}, "empty", "the folder or file that ", entry.name,
+         " is published as; it has no default");
+  options.output = checked_folder(target, "target");
   options.shards = given.shards();
   options.overwrite = given.overwrite();
   return options;
@@ -94,11 +99,10 @@ assay_status assay_dataset_export(const assay_context* c, assay_str folder, assa
     const Operation operation(*not_null(c, "c").impl);
     DatasetExportOptions options;
     parse_json(to_text(options_json, "options_json"), options, "export options");
-    require(options.format().empty() || options.format() == "recordio", Code::kInvalid,
-            "export options: format is \"", options.format(), "\", expected recordio");
-    const std::string to(to_text(target, "target"));
-    require_argument(!to.empty(), "target", "must not be empty");
-    data::export_recordio(std::string(to_text(folder, "folder")), to, options.overwrite(),
+    if (!options.format().empty())
+      expect_one_of({"export options", "format"}, options.format(), {"recordio"});
+    const std::string from = checked_folder(folder, "folder");
+    data::export_recordio(from, checked_folder(target, "target"), options.overwrite(),
                           progress_function(operation, progress, user));
   });
 }
@@ -106,7 +110,7 @@ assay_status assay_dataset_export(const assay_context* c, assay_str folder, assa
 assay_status assay_dataset_report(assay_str folder, assay_report** out, assay_error** err) {
   return guard(err, [&] {
     cleared(out);
-    *out = new_report(data::read_manifest(std::string(to_text(folder, "folder"))));
+    *out = new_report(data::read_manifest(checked_folder(folder, "folder")));
   });
 }
 
@@ -114,7 +118,7 @@ assay_status assay_dataset_verify(const assay_context* c, assay_str folder, assa
                                   uintptr_t user, assay_error** err) {
   return guard(err, [&] {
     const Operation operation(*not_null(c, "c").impl);
-    data::verify_dataset(std::string(to_text(folder, "folder")),
+    data::verify_dataset(checked_folder(folder, "folder"),
                          progress_function(operation, progress, user));
   });
 }

@@ -3,6 +3,7 @@
 #include <memory>
 #include <new>
 
+#include "sdk/base/expect.h"
 #include "sdk/base/utf8.h"
 
 namespace assay::capi {
@@ -56,6 +57,16 @@ uint32_t flags_of(Code code) {
 }
 
 }  // namespace
+
+void fail_null(std::string_view argument) {
+  fail(Code::kInvalid, cat(argument, " must not be NULL"),
+       {.argument = std::string(argument), .expected = "a pointer", .actual = "NULL"});
+}
+
+void check_bits(uint32_t bits, uint32_t known, std::string_view argument, std::string_view names) {
+  expect((bits & ~known) == 0, {"", argument}, bits, "bits of ", names, ", together at most ",
+         known);
+}
 
 assay_status take_current_exception(assay_error** err) noexcept {
   try {

@@ -32,19 +32,25 @@ assay_status guard(assay_error** err, Body&& body) noexcept {
   }
 }
 
-// Fails with kInvalid and the argument's name in the error's detail.
-template <class... Parts>
-void require_argument(bool ok, std::string_view argument, const Parts&... parts) {
-  if (!ok) [[unlikely]]
-    fail(Code::kInvalid, cat(argument, " ", parts...), {.argument = std::string(argument)});
-}
+// Fails with kInvalid: "out must not be NULL".
+[[noreturn]] void fail_null(std::string_view argument);
 
 // The referenced object, or kInvalid.
 template <class T>
 T& not_null(T* pointer, std::string_view argument) {
-  require_argument(pointer != nullptr, argument, "must not be NULL");
+  if (pointer == nullptr) [[unlikely]]
+    fail_null(argument);
   return *pointer;
 }
+
+// An array may be NULL if it has no elements.
+inline void check_array(const void* data, size_t n, std::string_view argument) {
+  if (data == nullptr && n > 0) [[unlikely]]
+    fail_null(argument);
+}
+
+// Fails with kInvalid if bits other than `known` are set, which are the constants `names`.
+void check_bits(uint32_t bits, uint32_t known, std::string_view argument, std::string_view names);
 
 // Checks an output handle's place and clears it.
 template <class T>

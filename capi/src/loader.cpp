@@ -122,10 +122,13 @@ const data::Batch& next_batch(LoaderCore& core) {
 }
 
 data::LoaderState parse_cursor(const void* src, size_t size) {
-  require_argument(src != nullptr && size > 0, "src", "must not be empty");
+  check_array(src, size, "src");
   data::LoaderState state;
-  require(size < (size_t{1} << 20) && state.ParseFromArray(src, static_cast<int>(size)),
-          Code::kFormat, "these ", size, " bytes are no position of a loader");
+  const bool parsed =
+      size > 0 && size < (size_t{1} << 20) && state.ParseFromArray(src, static_cast<int>(size));
+  if (!parsed)
+    fail_mismatch(Code::kFormat, {"src", "src", cat("not that, in ", size, " bytes"),
+                                  "a position as assay_loader_cursor gives it"});
   return state;
 }
 
@@ -156,9 +159,9 @@ assay_status assay_loader_next(assay_loader* l, const assay_tensor** batch, size
   return guard(err, [&] {
     LoaderCore& core = *not_null(l, "l").core;
     check_output(info, "info");
-    require_argument(batch != nullptr || n == 0, "batch", "must not be NULL");
-    expect(n <= core.loader.arrays().size(), {"", "n"}, n, "at most the ",
-           core.loader.arrays().size(), " tensors of a batch");
+    check_array(batch, n, "batch");
+    expect(n <= core.loader.arrays().size(), {"", "n"}, n, "at most ", core.loader.arrays().size(),
+           ", the arrays of a batch");
     const ExclusiveUse use(core.access, "loader or a tensor of its batch");
     const double waited = core.loader.wait_seconds();
     const data::Batch& given = next_batch(core);

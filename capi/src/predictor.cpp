@@ -133,8 +133,10 @@ class Results {
       if (actual != expected) [[unlikely]]
         fail_mismatch(Code::kInvalid, {cat("out[", i, "] (", program_.outputs()[i].name, ")"),
                                        "out", assay::to_text(actual), assay::to_text(expected)});
-      require_argument((out_[i]->flags & ASSAY_TENSOR_READ_ONLY) == 0, "out", "[", i,
-                       "] is read-only, and no view of this plan; give NULL or a tensor of yours");
+      if ((out_[i]->flags & ASSAY_TENSOR_READ_ONLY) != 0) [[unlikely]]
+        fail_mismatch(Code::kInvalid,
+                      {cat("out[", i, "]"), "out", "a read-only tensor, and no view of this plan",
+                       "NULL or a tensor of yours"});
       uses_[i].emplace(*out_[i]->access, "output tensor");
     }
   }
@@ -160,9 +162,14 @@ class Results {
   std::array<std::optional<ExclusiveUse>, kMost> uses_;
 };
 
-int64_t batch_of(std::span<const train::HostTensor> inputs) {
-  require_argument(!inputs.empty(), "in", "must hold the model's inputs, got 0 tensors");
-  require_argument(inputs[0].dims.rank() >= 1, "in", "[0] needs a batch axis");
+int64_t batch_of(std::span<const train::HostTensor> inputs,
+                 std::span<const nn::InputSpec> expected) {
+  if (inputs.size() != expected.size()) [[unlikely]]
+    fail_mismatch(Code::kInvalid, {"n_in", "n_in", cat(inputs.size()),
+                                   cat(expected.size(), ": ", nn::names_of(expected))});
+  if (inputs[0].dims.rank() == 0) [[unlikely]]
+    fail_mismatch(Code::kInvalid, {cat("in[0] (", expected[0].name, ")"), "in", "a scalar",
+                                   "a tensor with a batch axis"});
   return inputs[0].dims[0];
 }
 
@@ -216,14 +223,14 @@ assay_status assay_predictor_run(const assay_predictor* p, assay_slot* slot,
   return guard(err, [&] {
     const auto& predictor = not_null(p, "p").impl;
     SlotState& state = *not_null(slot, "slot").impl;
-    require_argument(state.predictor == predictor, "slot", "belongs to another predictor");
-    require_argument(out != nullptr || n_out == 0, "out", "must not be NULL");
+    expect(state.predictor == predictor, {"", "slot"}, "of another predictor", "a slot of p");
+    check_array(out, n_out, "out");
     expect(n_out <= std::min(predictor->outputs.size(), Results::kMost), {"", "n_out"}, n_out,
-           "at most the ", predictor->outputs.size(), " outputs of the predictor");
+           "at most ", predictor->outputs.size(), ", the predictor's outputs");
     const ExclusiveUse use(state.access, "slot");
     const BatchUse inputs(in, n_in, "in");
     const Operation operation(*predictor->context);
-    const int64_t batch = batch_of(inputs.tensors());
+    const int64_t batch = batch_of(inputs.tensors(), predictor->predictor.inputs());
     Results results(plan_of(*slot, batch), out, n_out);
     state.slot.run(inputs.tensors(), operation.flag());
     results.deliver();

@@ -10,26 +10,31 @@ namespace assay::capi {
 
 Dims checked_dims(const int64_t* shape, int32_t ndim, assay_dtype dtype) {
   expect(ndim >= 0 && ndim <= ASSAY_MAX_NDIM, {"", "ndim"}, ndim, "0 to ", int{ASSAY_MAX_NDIM});
-  require_argument(shape != nullptr || ndim == 0, "shape", "must not be NULL");
+  check_array(shape, static_cast<size_t>(ndim), "shape");
   const size_t element = dtype_size(static_cast<DType>(dtype));
   expect(element > 0, {"", "dtype"}, dtype, "an element type, ASSAY_F32 to ASSAY_U8");
   int64_t bytes = static_cast<int64_t>(element);
   for (int32_t i = 0; i < ndim; ++i) {
-    require_argument(shape[i] >= 0, "shape", "has size ", shape[i], " at axis ", i);
-    require_argument(!__builtin_mul_overflow(bytes, std::max<int64_t>(shape[i], 1), &bytes),
-                     "shape", "has more elements than fit into memory");
+    if (shape[i] < 0) [[unlikely]]
+      fail_mismatch(Code::kInvalid, {cat("shape[", i, "]"), "shape", cat(shape[i]), "0 or more"});
+    expect(!__builtin_mul_overflow(bytes, std::max<int64_t>(shape[i], 1), &bytes), {"", "shape"},
+           "too large", "a tensor of less than 2^63 bytes");
   }
   return Dims(std::span<const int64_t>(shape, static_cast<size_t>(ndim)));
 }
 
 BatchUse::BatchUse(const assay_tensor* const* tensors, size_t n, std::string_view argument)
     : n_(n) {
-  require_argument(tensors != nullptr || n == 0, argument, "must not be NULL");
-  require_argument(n <= kMost, argument, "has ", n, " tensors, at most ", kMost, " are allowed");
+  check_array(tensors, n, argument);
+  if (n > kMost) [[unlikely]]
+    fail_mismatch(Code::kInvalid, {cat("number of tensors of ", argument), std::string(argument),
+                                   cat(n), cat("at most ", kMost)});
   for (size_t i = 0; i < n; ++i) {
-    require_argument(tensors[i] != nullptr, argument, "holds NULL at index ", i);
-    require_argument(tensors[i]->on_device == nullptr, argument, "[", i,
-                     "] lies in device memory; batches are taken from host memory");
+    const bool usable = tensors[i] != nullptr && tensors[i]->on_device == nullptr;
+    if (!usable) [[unlikely]]
+      fail_mismatch(Code::kInvalid, {cat(argument, "[", i, "]"), std::string(argument),
+                                     tensors[i] == nullptr ? "NULL" : "in device memory",
+                                     "a tensor in host memory"});
     uses_[i].emplace(*tensors[i]->access, "tensor of the batch");
     host_[i] = {tensors[i]->dtype, tensors[i]->dims, tensors[i]->data};
   }
@@ -51,9 +56,9 @@ assay_status assay_tensor_new(const assay_context* c, assay_device_id device, as
     cleared(out);
     const auto& context = not_null(c, "c").impl;
     // Host tensors are there on every device, for batches; device tensors are views only.
-    require(device.kind == ASSAY_DEVICE_CPU && device.index == 0, Code::kNotFound, "device {kind ",
-            device.kind, ", index ", device.index, "}: tensors are made in host memory, {",
-            int32_t{ASSAY_DEVICE_CPU}, ", 0}");
+    if (device.kind != ASSAY_DEVICE_CPU || device.index != 0)
+      fail_mismatch(Code::kNotFound, {"device", "device", capi::to_text(device),
+                                      cat("host memory, ", capi::to_text({ASSAY_DEVICE_CPU, 0}))});
     const Dims dims = checked_dims(shape, ndim, dtype);
     auto tensor = std::make_unique<assay_tensor>(static_cast<DType>(dtype), dims, context);
     tensor->memory = context->backend()->allocate_host(tensor->bytes());
@@ -71,11 +76,12 @@ assay_status assay_tensor_borrow(const assay_context* c, void* data, size_t byte
     const auto& context = not_null(c, "c").impl;
     const Dims dims = checked_dims(shape, ndim, dtype);
     auto tensor = std::make_unique<assay_tensor>(static_cast<DType>(dtype), dims, context);
-    require_argument(data != nullptr || tensor->bytes() == 0, "data", "must not be NULL");
+    check_array(data, tensor->bytes(), "data");
     expect(bytes >= tensor->bytes(), {"", "bytes"}, bytes, "at least the ", tensor->bytes(), " of ",
            tensor->dtype, dims);
-    require_argument(reinterpret_cast<uintptr_t>(data) % dtype_size(tensor->dtype) == 0, "data",
-                     "is not aligned to elements of ", tensor->dtype);
+    expect(reinterpret_cast<uintptr_t>(data) % dtype_size(tensor->dtype) == 0, {"", "data"},
+           "not aligned", "an address that is a multiple of ", dtype_size(tensor->dtype), ", for ",
+           tensor->dtype);
     tensor->data = data;
     tensor->release = release;
     tensor->user = user;
@@ -105,7 +111,7 @@ namespace {
 void check_copy(const assay_tensor& tensor, const void* host, size_t bytes,
                 std::string_view argument) {
   expect(bytes == tensor.bytes(), {"", "bytes"}, bytes, "the tensor's ", tensor.bytes());
-  require_argument(host != nullptr || bytes == 0, argument, "must not be NULL");
+  check_array(host, bytes, argument);
 }
 
 }  // namespace
@@ -127,7 +133,8 @@ assay_status assay_tensor_read(const assay_tensor* t, void* dst, size_t bytes, a
 assay_status assay_tensor_write(assay_tensor* t, const void* src, size_t bytes, assay_error** err) {
   return guard(err, [&] {
     assay_tensor& tensor = not_null(t, "t");
-    require_argument((tensor.flags & ASSAY_TENSOR_READ_ONLY) == 0, "t", "is read-only");
+    expect((tensor.flags & ASSAY_TENSOR_READ_ONLY) == 0, {"", "t"}, "read-only",
+           "a tensor that may be written");
     check_copy(tensor, src, bytes, "src");
     const ExclusiveUse use(*tensor.access, "tensor");
     if (bytes == 0) return;

@@ -5,6 +5,8 @@
 #include "capi/src/abi.h"
 #include "capi/src/configuration.h"
 #include "capi/src/tensor.h"
+#include "sdk/base/expect.h"
+#include "sdk/base/utf8.h"
 
 namespace assay::capi {
 namespace {
@@ -46,10 +48,16 @@ assay_status run_batch(assay_trainer* t, Half half, const assay_tensor* const* b
 }
 
 void check_metadata_key(std::string_view key) {
-  require_argument(!key.empty() && key.size() <= 255, "key", "must have 1 to 255 bytes, got ",
-                   key.size());
-  require_argument(!key.starts_with("assay.") || key == "assay.cursor", "key",
-                   "begins with \"assay.\", which is the library's own");
+  expect(!key.empty() && key.size() <= 255 && is_utf8(key), {"", "key"}, excerpt(key),
+         "1 to 255 bytes of UTF-8");
+  expect(!key.starts_with("assay.") || key == kCursorKey, {"", "key"}, excerpt(key),
+         "\"assay.cursor\", or a key that does not begin with \"assay.\"");
+}
+
+[[noreturn]] void fail_no_metadata(const assay_trainer& trainer, std::string_view key) {
+  std::vector<std::string_view> known;
+  for (const auto& [name, unused] : trainer.metadata) known.push_back(name);
+  fail_unknown("the trainer has no metadata", "key", key, known);
 }
 
 }  // namespace
@@ -101,8 +109,7 @@ assay_status assay_trainer_eval(assay_trainer* t, const assay_tensor* const* bat
                                 uint32_t flags, assay_eval_info* info, assay_error** err) {
   return guard(err, [&] {
     assay_trainer& trainer = not_null(t, "t");
-    require_argument((flags & ~uint32_t{ASSAY_EVAL_EMA}) == 0, "flags",
-                     "has unknown bits: ", flags);
+    check_bits(flags, ASSAY_EVAL_EMA, "flags", "ASSAY_EVAL_*");
     check_output(info, "info");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     const BatchUse tensors(batch, n, "batch");
@@ -148,6 +155,8 @@ assay_status assay_trainer_set_metadata(assay_trainer* t, assay_str key, assay_s
     const std::string_view name = to_text(key, "key");
     check_metadata_key(name);
     const std::string_view bytes = to_text(value, "value");
+    expect(name == kCursorKey || is_utf8(bytes), {"", "value"}, excerpt(bytes),
+           "UTF-8; \"assay.cursor\" takes any bytes");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     if (value.data == nullptr) {
       trainer.metadata.erase(std::string(name));
@@ -166,8 +175,7 @@ assay_status assay_trainer_get_metadata(const assay_trainer* t, assay_str key, a
     const std::string_view name = to_text(key, "key");
     const SharedUse use(trainer.model->access(), "trainer or its model");
     const auto entry = trainer.metadata.find(name);
-    require(entry != trainer.metadata.end(), Code::kNotFound, "the trainer has no metadata \"",
-            name, "\"");
+    if (entry == trainer.metadata.end()) fail_no_metadata(trainer, name);
     found = to_str(entry->second);
   });
 }

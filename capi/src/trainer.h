@@ -8,6 +8,13 @@
 #include "capi/src/model.h"
 #include "sdk/train/trainer.h"
 
+namespace assay::capi {
+
+// The key of the host's metadata that may hold any bytes; the others are text.
+inline constexpr std::string_view kCursorKey = "assay.cursor";
+
+}  // namespace assay::capi
+
 struct assay_trainer {
   assay_trainer(std::shared_ptr<assay::capi::ModelState> state,
                 const assay::train::TrainerConfig& config)

@@ -1,8 +1,19 @@
 #include "sdk/nn/builder.h"
 
+#include <algorithm>
+#include <vector>
+
+#include "sdk/base/expect.h"
 #include "sdk/base/hash.h"
 
 namespace assay::nn {
+
+std::string names_of(std::span<const InputSpec> inputs) {
+  std::vector<std::string_view> names(inputs.size());
+  std::transform(inputs.begin(), inputs.end(), names.begin(),
+                 [](const InputSpec& input) -> std::string_view { return input.name; });
+  return enumerate(names, false, " and ");
+}
 
 ValueId Builder::input(const InputSpec& spec) {
   std::vector<int64_t> sizes{batch_};

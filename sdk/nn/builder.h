@@ -36,6 +36,9 @@ struct InputSpec {
   bool is_label() const { return classes > 0 || dense_target; }
 };
 
+// "image and label": for messages.
+std::string names_of(std::span<const InputSpec> inputs);
+
 class Builder {
  public:
   Builder(Graph& graph, Mode mode, int64_t batch, VariableTable& variables, uint64_t seed)

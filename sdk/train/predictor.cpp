@@ -56,8 +56,9 @@ bool PredictorSlot::keeps(const std::shared_ptr<Program>& program) const {
 
 Program& PredictorSlot::run(std::span<const HostTensor> inputs, const std::atomic<bool>* cancel) {
   const auto& specs = predictor_.inputs();
-  expect(inputs.size() == specs.size(), {"prediction", "number of tensors"}, inputs.size(),
-         specs.size());
+  if (inputs.size() != specs.size()) [[unlikely]]
+    fail_mismatch(Code::kInvalid, {"number of tensors", "n_in", cat(inputs.size()),
+                                   cat(specs.size(), ": ", nn::names_of(specs))});
   expect(inputs[0].dims.rank() >= 1, {"prediction", specs[0].name}, "a single number",
          "a tensor with a batch axis");
   Program& program = *prepare(inputs[0].dims[0]);

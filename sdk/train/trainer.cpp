@@ -166,8 +166,9 @@ void Trainer::load_eval_batch(Program& program, std::span<const HostTensor> batc
 void Trainer::check_batch(std::span<const HostTensor> batch, int64_t batch_size,
                           int32_t lowest_label) const {
   if (batch.size() != inputs_.size()) [[unlikely]]
-    fail_mismatch(Code::kInvalid, {cat("a batch of ", instance_->model().architecture()), "batch",
-                                   tensor_count(batch.size()), tensor_count(inputs_.size())});
+    fail_mismatch(Code::kInvalid, {cat("a batch of ", instance_->model().architecture()), "n",
+                                   tensor_count(batch.size()),
+                                   cat(tensor_count(inputs_.size()), ": ", nn::names_of(inputs_))});
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const nn::InputSpec& spec = inputs_[i];
     const ValueType expected{spec.dtype, batch_dims(batch_size, spec.sample)};

@@ -88,6 +88,7 @@ class Trainer {
   std::atomic<bool>& cancel_flag() { return cancel_; }
 
   ModelInstance& instance() { return *instance_; }
+  const ModelInstance& instance() const { return *instance_; }
   const TrainerConfig& config() const { return config_; }
   std::string config_json() const;
   Progress progress() const { return {step_, batches_, samples_, learning_rate_}; }

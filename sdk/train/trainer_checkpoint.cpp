@@ -31,7 +31,7 @@ bool holds(std::span<const Role> roles, Role role) {
   return std::find(roles.begin(), roles.end(), role) != roles.end();
 }
 
-CheckpointState state_of(Trainer& trainer, uint32_t parts, const HostState& host) {
+CheckpointState state_of(const Trainer& trainer, uint32_t parts, const HostState& host) {
   const TrainerConfig& config = trainer.config();
   CheckpointState state;
   state.parts = parts;
@@ -203,14 +203,14 @@ void write_tensors(Segments& segments, std::span<const LoadedTensor> loaded) {
 
 }  // namespace
 
-void save_checkpoint(Trainer& trainer, const std::string& path, uint32_t parts,
+void save_checkpoint(const Trainer& trainer, const std::string& path, uint32_t parts,
                      const HostState& host) {
   trainer.require_between_updates();
   const HostTensors tensors(trainer.instance().segments(), roles_of(trainer, parts));
   checkpoint::write_checkpoint(path, state_of(trainer, parts, host), tensors.records());
 }
 
-void save_checkpoint(Trainer& trainer, checkpoint::ByteSink& sink, uint32_t parts,
+void save_checkpoint(const Trainer& trainer, checkpoint::ByteSink& sink, uint32_t parts,
                      const HostState& host) {
   trainer.require_between_updates();
   const HostTensors tensors(trainer.instance().segments(), roles_of(trainer, parts));

@@ -18,9 +18,9 @@ struct HostState {
 
 // Writes the chosen parts (bits of checkpoint::Part) atomically. Must stand between updates. With
 // all parts, a trainer loaded from the file goes on with the same bits as this one.
-void save_checkpoint(Trainer& trainer, const std::string& path, uint32_t parts,
+void save_checkpoint(const Trainer& trainer, const std::string& path, uint32_t parts,
                      const HostState& host);
-void save_checkpoint(Trainer& trainer, checkpoint::ByteSink& sink, uint32_t parts,
+void save_checkpoint(const Trainer& trainer, checkpoint::ByteSink& sink, uint32_t parts,
                      const HostState& host);
 
 // Loads the chosen parts and returns the state of the file. The file must hold them, of the same

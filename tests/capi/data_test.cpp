@@ -316,7 +316,7 @@ TEST_F(PhotographTest, TheHostDecodesOtherFormats) {
               HasSubstr("is there already"));
   EXPECT_THAT(fails(ASSAY_E_INVALID, assay_dataset_export, context.get(), text(folder.at("set")),
                     text(folder.at("rec2")), text(R"({"format": "lmdb"})"), nullptr, 0),
-              HasSubstr("\"lmdb\", expected recordio"));
+              HasSubstr("\"lmdb\", expected \"recordio\""));
   const std::string set = at(split, "content_sha256").string_value();
   ok(assay_dataset_convert, context.get(), text("imagenet"), text(folder.at("rec")),
      text(folder.at("set2")), text(""), nullptr, 0, nullptr);

@@ -95,8 +95,8 @@ TEST_F(TensorTest, BadShapesAndTypes) {
   const auto fail_new = [&](int32_t dtype, const int64_t* dims, int32_t ndim) {
     return fails(ASSAY_E_INVALID, assay_tensor_new, context.get(), kCpu, dtype, dims, ndim, &out);
   };
-  EXPECT_THAT(fail_new(ASSAY_F32, negative, 2), HasSubstr("-1 at axis 1"));
-  EXPECT_THAT(fail_new(ASSAY_F32, huge, 2), HasSubstr("more elements"));
+  EXPECT_THAT(fail_new(ASSAY_F32, negative, 2), HasSubstr("shape[1] is -1"));
+  EXPECT_THAT(fail_new(ASSAY_F32, huge, 2), HasSubstr("shape is too large"));
   EXPECT_THAT(fail_new(ASSAY_F32, many, 9), HasSubstr("9"));
   EXPECT_THAT(fail_new(0, shape, 2), HasSubstr("dtype is 0"));
   EXPECT_THAT(fail_new(99, shape, 2), HasSubstr("dtype is 99"));

@@ -121,10 +121,11 @@ TEST_F(TrainerTest, BadBatches) {
   };
   const assay_tensor* swapped[] = {batch.tensors()[1], batch.tensors()[0]};
   EXPECT_THAT(fail_step(swapped, 2), HasSubstr("image"));
-  EXPECT_THAT(fail_step(batch.tensors(), 1), HasSubstr("2 tensors"));
+  EXPECT_THAT(fail_step(batch.tensors(), 1),
+              HasSubstr("is 1 tensor, expected 2 tensors: image and label"));
   EXPECT_THAT(fail_step(nullptr, 2), HasSubstr("batch"));
   const assay_tensor* with_null[] = {batch.tensors()[0], nullptr};
-  EXPECT_THAT(fail_step(with_null, 2), HasSubstr("index 1"));
+  EXPECT_THAT(fail_step(with_null, 2), HasSubstr("batch[1] is NULL"));
   const std::vector<const assay_tensor*> many(40, batch.tensors()[0]);
   EXPECT_THAT(fail_step(many.data(), many.size()), HasSubstr("40"));
   const int64_t wrong_shape[] = {kBatch, 8, 1, 8};

@@ -249,7 +249,7 @@ TEST(Trainer, BadBatchesNameTheTensor) {
   const Batch good(0);
   auto batch = good.tensors();
   EXPECT_THAT(error_of([&] { trainer.step(std::span(batch).first(1)); }, Code::kInvalid),
-              HasSubstr("a batch of cnn is 1 tensor, expected 2 tensors"));
+              HasSubstr("a batch of cnn is 1 tensor, expected 2 tensors: image and label"));
   batch[0].dims = {kBatch, 12, 12, 3};
   EXPECT_THAT(error_of([&] { trainer.step(batch); }, Code::kInvalid),
               HasSubstr("batch tensor 0 (image) is f32[16,12,12,3], expected f32[16,12,12,1]"));

@@ -34,7 +34,8 @@ std::vector<float> per_channel(std::string_view name,
                                const google::protobuf::RepeatedField<float>& values, int channels,
                                float fallback) {
   expect(values.size() <= 1 || values.size() == channels, key(name),
-         cat("a list of ", values.size()), "one of 1 or ", channels);
+         cat("a list of ", values.size()),
+         channels == 1 ? "one number" : cat("one number or ", channels));
   if (values.size() == channels) return {values.begin(), values.end()};
   return std::vector<float>(static_cast<size_t>(channels), values.empty() ? fallback : values[0]);
 }
