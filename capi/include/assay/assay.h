@@ -872,9 +872,9 @@ ASSAY_API assay_status assay_checkpoint_verify(assay_str path, assay_report **ou
 /* Compares two checkpoint files: tensors bit by bit, states field by field.
  *   report  a, b, identical (creation time and library version do not count), equal_tensors
  *           (count),
- *           tensors [{name, role, kind "VALUES", "SHAPE_OR_TYPE", "ONLY_IN_A" or "ONLY_IN_B",
- *           different_elements, max_abs_difference, nan_mismatches, a, b}], state [{field, a,
- *           b}]
+ *           tensors [{name, role, kind "VALUES" (then different_elements, max_abs_difference,
+ *           nan_mismatches), "SHAPE_OR_TYPE" (then a, b), "ONLY_IN_A" or "ONLY_IN_B"}],
+ *           state [{field, a, b}]
  *   errors  as inspect
  *   threads any   since 1.0, provisional */
 ASSAY_API assay_status assay_checkpoint_diff(assay_str a, assay_str b, assay_report **out,

@@ -53,11 +53,11 @@ ASSAY_API assay_status assay_dataset_convert(const assay_context *c, assay_str n
                                              uintptr_t user, assay_report **out, assay_error **err);
 
 /* The manifest of a data set.
- *   report  format_version, dataset, licence, classes, class_names [..],
+ *   report  format_version, dataset, licence,
  *           splits [{name, records, content_sha256, shards [{file, records, bytes, crc32c,
  *           findings [{kind ("left out", "re-encoded as JPEG", "CMYK", "grey"), count,
  *           examples [..]}]}]}],
- *           sources [{file, bytes, sha256}]
+ *           sources [{file, bytes, sha256}], classes, class_names [..]
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION; ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_dataset_report(assay_str folder, assay_report **out,
