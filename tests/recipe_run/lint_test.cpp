@@ -10,6 +10,8 @@
 
 #include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/lint/answers.h"
+#include "tools/recipe_run/verdict/published.h"
 
 namespace reciperun::lint {
 namespace {
@@ -68,6 +70,38 @@ TEST_F(LintTest, FindsTheKnownDefectsAndNothingElse) {
   std::vector<std::string> found;
   for (const Finding& finding : lint_sources(*corpus_)) found.push_back(line_of(finding));
   EXPECT_THAT(found, ::testing::UnorderedElementsAreArray(expected));
+}
+
+TEST_F(LintTest, TheRecipesAnswerEveryFinding) {
+  for (const Finding& finding : lint_sources(*corpus_))
+    EXPECT_NE(answer_to(*corpus_, finding), "") << line_of(finding) << ": " << finding.text;
+}
+
+TEST_F(LintTest, AFindingWithoutItsAnswerIsTold) {
+  Corpus silent = *corpus_;
+  for (auto& [id, recipe] : silent.recipes) {
+    for (v1::Expect& expect : *recipe.mutable_expect()) {
+      expect.clear_suspect();
+      expect.clear_rounding();
+      if (expect.has_tail())
+        expect.mutable_tail()->mutable_q()->set_def(v1::Quantile::NEAREST_RANK);
+      if (expect.has_mean_std()) expect.mutable_mean_std()->clear_std_scale();
+      if (expect.has_spread()) expect.mutable_spread()->clear_scale();
+      if (expect.has_single()) expect.mutable_single()->clear_n();
+      expect.clear_lender();
+      expect.clear_spread_from();
+    }
+    recipe.clear_deviation();
+  }
+  // The numbers point at the recipes they were read from.
+  for (Printed& number : silent.numbers) {
+    number.recipe = &silent.recipes.at(number.recipe->id());
+    number.expect = find_expectation(*number.recipe, number.expect->id());
+  }
+  for (const Finding& finding : lint_sources(*corpus_)) {
+    if (finding.check != "difference")
+      EXPECT_EQ(answer_to(silent, finding), "") << line_of(finding);
+  }
 }
 
 TEST_F(LintTest, EveryDefectOfTheListIsAmongThem) {

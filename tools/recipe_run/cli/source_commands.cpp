@@ -5,6 +5,7 @@
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/lint/answers.h"
 #include "tools/recipe_run/lint/lint.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/sources/document.h"
@@ -72,16 +73,23 @@ int lint_sources_command(const fs::path& root) {
   const lint::Corpus corpus = lint::load_corpus(root);
   const lint::Findings findings = lint::lint_sources(corpus);
   std::string heading;
+  int unanswered = 0;
   for (const lint::Finding& finding : findings) {
     const std::string next = finding.file + ", " + finding.table;
     if (next != heading) print((heading.empty() ? "" : "\n") + next + "\n");
     heading = next;
     print("  " + pad_right(finding.check, 10) + "  " + finding.where + "\n" + std::string(14, ' ') +
           finding.text + "\n");
+    const std::string answer = lint::answer_to(corpus, finding);
+    print(std::string(14, ' ') +
+          (answer.empty() ? "NOT ANSWERED by any recipe" : "answered by: " + answer) + "\n");
+    unanswered += answer.empty();
   }
   print("\n" + std::to_string(findings.size()) + " findings in " +
-        std::to_string(corpus.numbers.size()) + " published values\n");
-  return 0;
+        std::to_string(corpus.numbers.size()) + " published values, " +
+        (unanswered == 0 ? "every one answered" : std::to_string(unanswered) + " not answered") +
+        "\n");
+  return static_cast<int>(unanswered == 0 ? Exit::kOk : Exit::kSourceChanged);
 }
 
 }  // namespace reciperun

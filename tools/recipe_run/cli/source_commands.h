@@ -12,7 +12,8 @@ namespace reciperun {
 // tables with the published documents in that folder. Returns kSourceChanged if anything differs.
 int verify_sources_command(const fs::path& root, const std::string& documents);
 
-// Prints what the published tables get wrong. Findings are facts about the sources: returns 0.
+// Prints what the published tables get wrong, and how the recipes answer it. Returns kSourceChanged
+// if a finding has no answer.
 int lint_sources_command(const fs::path& root);
 
 }  // namespace reciperun
