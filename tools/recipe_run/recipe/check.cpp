@@ -68,8 +68,34 @@ class Checker {
     require(training.batch_per_device() > 0, path + ".batch_per_device", "must be at least 1");
     require(!training.optimizer().name().empty(), path + ".optimizer.name", "not set",
             "sgd, adam, adamw or lamb");
+    check_words(training, path);
     require(training.optimizer().lr() > 0, path + ".optimizer.lr", "must be greater than 0");
     check_ranges(training, path);
+  }
+
+  // `word` is one of `known`, or empty.
+  void require_known(const std::string& word, const std::vector<std::string>& known,
+                     const std::string& path) const {
+    if (word.empty() || std::find(known.begin(), known.end(), word) != known.end()) return;
+    const std::string similar = closest(word, known);
+    require(false, path, "'" + word + "' is unknown",
+            similar.empty() ? "one of: " + join(known, ", ") : "did you mean '" + similar + "'?");
+  }
+
+  void check_words(const v1::Training& training, const std::string& path) const {
+    const v1::Optimizer& optimizer = training.optimizer();
+    const std::string below = path + ".optimizer.";
+    require_known(optimizer.name(), {"sgd", "adam", "adamw", "lamb"}, below + "name");
+    require_known(optimizer.lr_rule(), {"absolute", "per_256_global_batch"}, below + "lr_rule");
+    require_known(optimizer.convention(), {"pytorch", "tensorflow"}, below + "convention");
+    for (const std::string& kind : optimizer.no_decay())
+      require_known(kind, {"bn", "layer_norm", "bias"}, below + "no_decay");
+    const v1::Schedule& schedule = training.schedule();
+    require_known(schedule.kind(),
+                  {"constant", "step", "polynomial", "linear", "cosine", "exponential"},
+                  path + ".schedule.kind");
+    require_known(schedule.warmup_unit(), {"step", "epoch", "fraction"},
+                  path + ".schedule.warmup_unit");
   }
 
   void check_ranges(const v1::Training& training, const std::string& path) const {

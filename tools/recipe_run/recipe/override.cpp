@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/recipe/parser_words.h"
 #include "tools/recipe_run/recipe/path.h"
 
 namespace reciperun {
@@ -61,8 +62,8 @@ void assign(const Place& place, const std::string& path, const std::string& valu
   const std::string text =
       place.field->name() + (is_message ? " " : ": ") + quoted_if_text(*place.field, value);
   if (!parser.ParseFromString(text, fresh.get()) || !error.text.empty()) {
-    throw Error(Exit::kUsage, "--set " + path + "=" + value + ": " + error.text,
-                "the field is of type " + std::string(place.field->cpp_type_name()));
+    throw Error(Exit::kUsage, "--set " + path + "=" + value + ": " + parser_words(error.text).what,
+                "it takes " + kind_of_value(*place.field));
   }
   place.parent->GetReflection()->ClearField(place.parent, place.field);
   place.parent->MergeFrom(*fresh);

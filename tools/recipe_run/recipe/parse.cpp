@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/recipe/parser_words.h"
 
 namespace reciperun {
 namespace {
@@ -25,28 +25,6 @@ constexpr int kMaxDepth = 32;
       file + ":" + std::to_string(line + 1) + ":" + std::to_string(column + 1) + ": " + what, hint);
 }
 
-// The text between the n-th pair of double quotes (n from 0), or "".
-std::string quoted(const std::string& message, int n) {
-  const std::vector<std::string> parts = split(message, '"');
-  const auto at = static_cast<size_t>(2 * n + 1);
-  return at < parts.size() ? parts[at] : "";
-}
-
-// What to do about an error of the parser; it names the message type and the unknown field in
-// quotes.
-std::string hint_for(const std::string& message) {
-  if (message.find("multiple times") != std::string::npos) return "keep one of them";
-  if (message.find("has no field named") == std::string::npos) return "";
-  const pb::Descriptor* type =
-      pb::DescriptorPool::generated_pool()->FindMessageTypeByName(quoted(message, 0));
-  if (type == nullptr) return "";
-  std::vector<std::string> names;
-  for (int i = 0; i < type->field_count(); ++i) names.push_back(type->field(i)->name());
-  const std::string similar = closest(quoted(message, 1), names);
-  return similar.empty() ? type->name() + " has: " + join(names, ", ")
-                         : "did you mean '" + similar + "'?";
-}
-
 class FirstError : public pb::io::ErrorCollector {
  public:
   void AddError(int line, pb::io::ColumnNumber column, const std::string& message) override {
@@ -59,7 +37,8 @@ class FirstError : public pb::io::ErrorCollector {
     AddError(line, column, message);
   }
   [[noreturn]] void raise(const std::string& file) const {
-    fail_at(file, std::max(line_, 0), std::max(column_, 0), message_, hint_for(message_));
+    const ParserWords words = parser_words(message_);
+    fail_at(file, std::max(line_, 0), std::max(column_, 0), words.what, words.hint);
   }
   bool any() const { return !message_.empty(); }
 

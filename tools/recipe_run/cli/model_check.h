@@ -1,0 +1,13 @@
+// A model that the engine refuses, told with the line of the recipe that is at fault.
+#pragma once
+
+#include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/run/trainer_driver.h"
+
+namespace reciperun {
+
+// TrainerDriver::check_model; its Error begins with the place of the hparam it names, or of the
+// model.
+void check_model(const ResolvedRecipe& resolved, const TrainerDriver& driver);
+
+}  // namespace reciperun
