@@ -11,6 +11,13 @@ namespace reciperun {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
+
+// "Images" of tests: one row of grey pixels as text.
+bool decode_text(std::string_view file, Picture& out) {
+  out = {1, static_cast<int>(file.size()), 1, std::string(file)};
+  return true;
+}
 
 class CliTest : public ::testing::Test {
  protected:
@@ -47,11 +54,12 @@ free_override: "trials" free_override: "io"
     for (const std::string& word : words) argv.push_back(word.c_str());
     ::testing::internal::CaptureStdout();
     ::testing::internal::CaptureStderr();
-    const int code =
-        run_app(static_cast<int>(argv.size()), argv.data(), [&](const DriverOptions& options) {
-          toy_.device = options.device;
-          return std::make_unique<ToyDriver>(toy_);
-        });
+    const int code = run_app(static_cast<int>(argv.size()), argv.data(),
+                             [&](const DriverOptions& options) {
+                               toy_.device = options.device;
+                               return std::make_unique<ToyDriver>(toy_);
+                             },
+                             {}, {"text 1.0", decode_text});
     out_ = ::testing::internal::GetCapturedStdout();
     err_ = ::testing::internal::GetCapturedStderr();
     return code;
@@ -99,6 +107,71 @@ TEST_F(CliTest, ExitCodes) {
   write_file_atomic(root_ / "recipes/sources/t.tsv", "name\tscore\ntoy\t0.931\n");
   EXPECT_EQ(run(), 8);
   EXPECT_EQ(call({"plan", "toy/run"}), 8);
+}
+
+TEST_F(CliTest, MissingDataAreATableOfRowsNotRun) {
+  toy_.missing_data = "there is no folder data/d; make it with: dataset-convert d";
+  EXPECT_EQ(run(), 4);
+  EXPECT_THAT(out_, HasSubstr("accuracy"));
+  EXPECT_THAT(out_, HasSubstr("NOT RUN: there is no folder data/d; make it with"));
+  EXPECT_FALSE(fs::exists(root_ / "runs"));
+  EXPECT_EQ(call({"list"}), 0);
+  EXPECT_THAT(out_, HasSubstr("there is no folder data/d\n"));
+}
+
+TEST_F(CliTest, AModelThatTheEngineRefusesIsToldWithItsLine) {
+  toy_.refused_model = "unknown key \"wdith\"; did you mean \"width\"?";
+  EXPECT_EQ(run({"--set", "model.hparam.width=3", "--set", "model.hparam.wdith=3"}), 2);
+  EXPECT_THAT(err_, HasSubstr("--set: model.hparam.wdith: unknown key"));
+  toy_.refused_model = "too large";
+  EXPECT_EQ(run(), 2);
+  EXPECT_THAT(err_, HasSubstr("run.textproto:2:9: model: too large"));
+}
+
+TEST_F(CliTest, TwoRunsAreCompared) {
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(run({"--new"}), 0);
+  std::vector<std::string> runs;
+  for (const auto& entry : fs::directory_iterator(root_ / "runs")) {
+    if (entry.is_directory()) runs.push_back(entry.path().string());
+  }
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(call({"compare", runs[0], runs[1]}), 0);
+  EXPECT_THAT(out_, HasSubstr("Same recipe, machine and engine."));
+  EXPECT_THAT(out_, HasSubstr("REPRODUCED"));
+  EXPECT_THAT(out_, HasSubstr("equal to the last digit in both runs"));
+  EXPECT_EQ(call({"compare", runs[0] + "/report/report.json", runs[1], "--format", "html"}), 0);
+  EXPECT_THAT(out_, HasSubstr("<!doctype html>"));
+  EXPECT_EQ(call({"compare", runs[0], runs[0]}), 2);
+  EXPECT_EQ(call({"compare", runs[0], "nowhere"}), 2);
+  EXPECT_EQ(call({"report", runs[0], "--with", runs[1], "--tight"}), 0);
+  EXPECT_THAT(out_, Not(HasSubstr("written to")));
+  EXPECT_EQ(call({"report", runs[0], "--format", "junit"}), 0);
+  EXPECT_THAT(out_, HasSubstr("<testsuites"));
+}
+
+TEST_F(CliTest, DataAreLockedVerifiedAndShown) {
+  for (const char* file : {"train/a/1.jpg", "train/b/2.jpg", "test/a/3.jpg"})
+    write_file_atomic(root_ / "sets/d" / file, file);
+  const auto data = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "data");
+    return call(words);
+  };
+  const std::string sets = (root_ / "sets").string();
+  EXPECT_EQ(data({"show"}), 0);
+  EXPECT_THAT(out_, HasSubstr("nothing is locked"));
+  EXPECT_EQ(data({"verify", "d", "--data", sets}), 2);
+  EXPECT_EQ(data({"lock", "d", "--data", sets, "--quiet"}), 0);
+  EXPECT_EQ(data({"show", "d"}), 0);
+  EXPECT_THAT(out_, HasSubstr("train    2 samples of 2 labels"));
+  EXPECT_EQ(data({"verify", "--data", sets}), 0);
+  EXPECT_THAT(out_, HasSubstr("d: as locked, file by file"));
+  write_file_atomic(root_ / "sets/d/train/b/2.jpg", "other");
+  EXPECT_EQ(data({"verify", "d", "--data", sets}), 6);
+  EXPECT_THAT(out_, HasSubstr("file train/b/2.jpg has"));
+  EXPECT_THAT(out_, HasSubstr("train/b/2.jpg (label 1)"));
+  EXPECT_EQ(data({"verify", "nothing", "--data", sets}), 2);
+  EXPECT_THAT(err_, HasSubstr("it has: d"));
 }
 
 TEST_F(CliTest, ConvergenceAsMlperfChecksIt) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/recipe_run/toy_driver.h"
+#include "tools/recipe_run/base/sha256.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/run/runner.h"
 
@@ -74,6 +75,38 @@ class ExportTest : public ::testing::Test {
   std::atomic<bool> stop_{false};
 };
 
+TEST_F(ExportTest, AttestationsNameTheResultsAndTheRows) {
+  const Report report = make_report(record());
+  const Struct tests = parsed(test_result_statement(record(), report));
+  EXPECT_EQ(tests.fields().at("_type").string_value(), "https://in-toto.io/Statement/v1");
+  std::map<std::string, std::string> digests;
+  for (const auto& subject : tests.fields().at("subject").list_value().values()) {
+    const auto& fields = subject.struct_value().fields();
+    digests[fields.at("name").string_value()] =
+        fields.at("digest").struct_value().fields().at("sha256").string_value();
+  }
+  EXPECT_EQ(digests.at("trials/seed-0007/metrics.json"), sha256_of_file(trial() / "metrics.json"));
+  EXPECT_TRUE(digests.contains("bench/infer-d1-b4/rep-1/steps.bin"));
+  EXPECT_FALSE(digests.contains("run.json"));
+  const auto& predicate = tests.fields().at("predicate").struct_value().fields();
+  EXPECT_EQ(predicate.at("result").string_value(), "FAILED");
+  EXPECT_EQ(predicate.at("passedTests").list_value().values(0).string_value(), "accuracy");
+  EXPECT_EQ(predicate.at("failedTests").list_value().values(0).string_value(), "too_good");
+
+  const Struct made = parsed(provenance_statement(record()));
+  EXPECT_EQ(made.fields().at("predicateType").string_value(), "https://slsa.dev/provenance/v1");
+  const auto& built = made.fields().at("predicate").struct_value().fields();
+  const auto& definition = built.at("buildDefinition").struct_value().fields();
+  const auto& outer = definition.at("externalParameters").struct_value().fields();
+  EXPECT_EQ(outer.at("recipe").string_value(), "toy/run");
+  EXPECT_EQ(outer.at("resolved").struct_value().fields().at("id").string_value(), "toy/run");
+  const auto& dependency =
+      definition.at("resolvedDependencies").list_value().values(0).struct_value().fields();
+  EXPECT_EQ(dependency.at("name").string_value(), "recipe toy/run 1.0.0");
+  EXPECT_EQ(dependency.at("digest").struct_value().fields().at("sha256").string_value(),
+            sha256_of_file(root_ / "recipes/toy/run.textproto"));
+}
+
 TEST_F(ExportTest, JunitHasACaseForEveryRow) {
   const Report report = make_report(record());
   const std::string xml = junit_xml(report);
@@ -138,7 +171,7 @@ TEST_F(ExportTest, DlllEndsWithTheSummary) {
 TEST_F(ExportTest, FilesGoBelowTheRunAndLeaveItsSealWhole) {
   const RunRecord run = record();
   const Report report = make_report(run);
-  EXPECT_THAT(write_export(run, report, "all"), SizeIs(6));
+  EXPECT_THAT(write_export(run, report, "all"), SizeIs(8));
   EXPECT_THAT(write_export(run, report, "junit"), ElementsAre(folder_ / "export/junit.xml"));
   EXPECT_NO_THROW(record().require_intact());
 }

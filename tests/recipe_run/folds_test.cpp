@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/recipe/trials.h"
 
 namespace reciperun::engine {
 namespace {
@@ -82,8 +83,11 @@ TEST(Folds, TrialsBeyondTheLastFoldAreFurtherSeeds) {
   EXPECT_EQ(trial_part(recipe, 3).seed, 0u);
   EXPECT_EQ(trial_part(recipe, 13).fold, 3u);
   EXPECT_EQ(trial_part(recipe, 13).seed, 2u);
+  EXPECT_EQ(trial_title(recipe, 3), "fold 4 of 5, seed 0");
+  EXPECT_EQ(trial_title(recipe, 13), "fold 4 of 5, seed 2");
   v1::Recipe seeds;
   EXPECT_EQ(trial_part(seeds, 13).seed, 13u);
+  EXPECT_EQ(trial_title(seeds, 13), "seed 13");
 }
 
 TEST(Folds, RefusesOthers) {

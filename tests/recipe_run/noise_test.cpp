@@ -40,6 +40,19 @@ TEST(NoiseGate, Drift) {
   EXPECT_EQ(level_of(slight, "drift"), NoiseLevel::kWarn);
 }
 
+TEST(NoiseGate, ATrendIsToldFromChance) {
+  const auto first = [](double slope) {
+    const std::vector<double> all =
+        steps([&](int i, double t) { return t * (1 + slope * i / 20); });
+    return std::vector<double>(all.begin(), all.begin() + 20);
+  };
+  EXPECT_FALSE(has_trend(first(0)));
+  EXPECT_TRUE(has_trend(first(-0.2)));
+  EXPECT_TRUE(has_trend(first(0.2)));
+  EXPECT_FALSE(has_trend(std::vector<double>(20, 1.0)));
+  EXPECT_FALSE(has_trend({}));
+}
+
 TEST(NoiseGate, TailDoesNotLookLikeSpread) {
   const auto checks = step_checks(steps([](int i, double t) { return i % 50 == 7 ? 3 * t : t; }));
   EXPECT_EQ(level_of(checks, "tail"), NoiseLevel::kWarn);

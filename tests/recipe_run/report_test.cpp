@@ -25,6 +25,7 @@ double noise(double i) {
 Trial synthetic_trial(uint64_t seed, double accuracy) {
   Trial trial;
   trial.name = trial_name(seed);
+  trial.title = "seed " + std::to_string(seed);
   trial.seed = seed;
   trial.metrics = {{"accuracy", accuracy}, {"loss", 0.19}};
   trial.train_seconds = 88 + static_cast<double>(seed);

@@ -169,6 +169,32 @@ TEST_F(RunTest, StoppedBySignalItSavesAndContinuesToTheSameResult) {
   }
 }
 
+TEST_F(RunTest, AStopEndsAnEvaluationWithinABatchAndItIsMadeUpFor) {
+  benches_ = false;
+  const Measurements straight = measured(run("straight").folder);
+  const int batches = toy_.evaluated_batches;
+  for (const int evaluation : {2, 4}) {  // while training, and after the last step
+    toy_.evaluations = toy_.evaluated_batches = 0;
+    toy_.stop_in_evaluation = evaluation;
+    const std::string runs = "runs" + std::to_string(evaluation);
+    try {
+      run(runs);
+      FAIL() << "not interrupted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), Exit::kInterrupted);
+    }
+    EXPECT_EQ(toy_.evaluated_batches, 10 * (evaluation - 1) + 3);
+    toy_.stop_in_evaluation = -1;
+    stop_ = false;
+    const Measurements resumed = measured(run(runs).folder);
+    EXPECT_EQ(toy_.evaluated_batches, batches + 3) << "only the stopped one is evaluated again";
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(resumed.trials[i].metrics, straight.trials[i].metrics);
+      ASSERT_EQ(resumed.trials[i].metric_curve.size(), straight.trials[i].metric_curve.size());
+    }
+  }
+}
+
 TEST_F(RunTest, KilledAtAnyStepItContinuesToTheSameResult) {
   benches_ = false;
   const Measurements straight = measured(run("straight").folder);

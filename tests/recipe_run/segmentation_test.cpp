@@ -185,7 +185,7 @@ TEST_F(SegmentationTest, LeavesPictures) {
   EXPECT_TRUE(fs::exists(run / "trials/seed-0000/pictures/predictions.tif"));
   const std::string section = pictures_section(pictures);
   EXPECT_THAT(section, HasSubstr("data:image/png;base64,iVBORw0KGgo"));
-  EXPECT_THAT(section, HasSubstr("seed-0000, held-out-1.png"));
+  EXPECT_THAT(section, HasSubstr("fold 1 of 3, seed 0: held-out-1.png"));
   EXPECT_EQ(pictures_section({}), "");
 }
 

@@ -43,11 +43,11 @@ TEST(Smoke, StaysOnThisMachine) {
   recipe.mutable_topology()->set_nodes(2);
   recipe.mutable_topology()->set_devices_per_node(8);
   EXPECT_THAT(smoke_sets(recipe),
-              testing::ElementsAre("training.schedule.span=2.5", "training.steps=4",
-                                   "training.batch_per_device=2", "training.accumulate=1",
-                                   "numerics.compute=AMP_BF16", "topology.nodes=1",
-                                   "topology.devices_per_node=1", "evaluation.when=end",
-                                   "evaluation.batch=4", "trials.count=1"));
+              testing::ElementsAre(
+                  "training.schedule.span=2.5", "training.steps=4", "training.batch_per_device=2",
+                  "training.accumulate=1", "evaluation.when=end", "evaluation.batch=4",
+                  "evaluation.batches=4", "trials.count=1", "numerics.compute=AMP_BF16",
+                  "topology.nodes=1", "topology.devices_per_node=1"));
 }
 
 TEST(Smoke, KeepsThePrecisionOnAGpu) {
@@ -60,9 +60,22 @@ TEST(Smoke, KeepsThePrecisionOnAGpu) {
               testing::Not(testing::Contains("numerics.compute=FP32")));
 }
 
-TEST(Smoke, RefusesWhatTrainsNothing) {
+TEST(Smoke, MeasuresAFewStepsOfWhatOnlyMeasures) {
+  const ResolvedRecipe resolved = smoked("unet_medical/dgx1_fp32_speed");
+  for (const v1::Bench& bench : resolved.recipe.bench()) {
+    EXPECT_EQ(bench.repeats(), 1u);
+    EXPECT_LE(bench.measure_steps(), 8u);
+    ASSERT_EQ(bench.batch_size(), 1);
+    EXPECT_LE(bench.batch(0), 4u);
+    ASSERT_EQ(bench.devices_size(), 1);
+    EXPECT_EQ(bench.devices(0), 1u);
+  }
+  EXPECT_THAT(resolved.modified_reason(), HasSubstr("measure_steps"));
+}
+
+TEST(Smoke, RefusesWhatNeitherTrainsNorMeasures) {
   v1::Recipe recipe;
-  recipe.set_id("speed");
+  recipe.set_id("nothing");
   EXPECT_THROW(smoke_sets(recipe), Error);
   recipe.mutable_training()->set_steps(10);  // but no trials
   EXPECT_THROW(smoke_sets(recipe), Error);

@@ -18,7 +18,12 @@ struct Toy {
   int64_t crash_at = -1;  // raises Killed at this step, as a killed process ends: nothing is saved
   uint64_t nan_seed = 0;  // this seed's training fails
   bool no_data = false;
-  std::string why_not;  // it cannot run here
+  std::string refused_model;  // what the engine says against the hparams
+  std::string missing_data;   // there is no folder of a data set
+  std::string why_not;        // it cannot run here
+  int evaluations = 0;
+  int evaluated_batches = 0;
+  int stop_in_evaluation = -1;  // sets *stop in the third batch of this evaluation
   int starts = 0;
   int resumes = 0;
   int batches = 0;
@@ -50,7 +55,13 @@ class ToyTrial : public TrainingTrial {
     return {step_, step_ * 32, 2.0 / static_cast<double>(step_) + 0.01 * std::abs(weight_), 0.1,
             0.001};
   }
-  std::map<std::string, double> evaluate(const Tick&) override {
+  std::map<std::string, double> evaluate(const Tick& tick) override {
+    ++toy_.evaluations;
+    for (int batch = 1; batch <= 10; ++batch) {
+      ++toy_.evaluated_batches;
+      if (toy_.evaluations == toy_.stop_in_evaluation && batch == 3) *toy_.stop = true;
+      if (!tick(batch / 10.0)) throw Error(Exit::kInterrupted, "stopped while evaluating");
+    }
     return {{"accuracy", 0.93 + toy_.noise * std::sin(weight_)}, {"loss", 0.2}};
   }
   void save(const fs::path& file) override {
@@ -89,6 +100,10 @@ class ToyDriver : public TrainerDriver {
   explicit ToyDriver(Toy& toy) : toy_(toy) {}
   EngineInfo info() const override { return {"toy 1.0", toy_.devices, toy_.gpu, ""}; }
   std::string why_not(const v1::Recipe&) const override { return toy_.why_not; }
+  void check_model(const v1::Recipe&) const override {
+    if (!toy_.refused_model.empty()) throw Error(Exit::kUsage, toy_.refused_model);
+  }
+  std::string missing_data(const v1::Recipe&) const override { return toy_.missing_data; }
   void check(const v1::Recipe&) override {
     if (toy_.no_data) throw Error(Exit::kDataMismatch, "there is no data");
   }

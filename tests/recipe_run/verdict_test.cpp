@@ -474,6 +474,92 @@ TEST(Rows, ScalingSeedsExtremesAndSuspects) {
       HasSubstr("SUSPECT SOURCE: digits swapped; against the corrected 93.20: WITHIN TOLERANCE"));
 }
 
+// Two recipes of one training: the speed of the other one in another precision, and the rows that
+// need both.
+struct TwoRuns {
+  TwoRuns() {
+    m.device = m.machine = "cpu";
+    m.benches = {bench("train", 32, 100)};
+    OtherRun fast{"fast-run", speed, {}};
+    fast.measurements.device = fast.measurements.machine = "cpu";
+    fast.measurements.benches = {bench("train", 32, 356)};
+    m.others = {fast};
+  }
+  Row row(const std::string& id) const {
+    for (const Row& r : make_rows(recipe, m)) {
+      if (r.id == id) return r;
+    }
+    throw std::out_of_range(id);
+  }
+
+  v1::Recipe speed = recipe_of(R"(
+    id: "toy/amp" platform { device: "cpu" } bench { id: "train" mode: TRAIN batch: 32 } model { arch: "toy" }
+    expect { id: "g1" bench: "train" metric: "throughput" unit: "img/s" direction: HIGHER single { v: 356 } })");
+  v1::Recipe recipe = recipe_of(R"(
+    id: "toy/fp32" platform { device: "cpu" } bench { id: "train" mode: TRAIN batch: 32 } model { arch: "toy" }
+    data { id: "train" role: "train" expect_samples: 3600 } training { epochs: 10 batch_per_device: 64 }
+    expect { id: "g1" bench: "train" metric: "throughput" unit: "img/s" direction: HIGHER single { v: 97 } }
+    expect { id: "speedup" metric: "throughput" unit: "x" direction: HIGHER
+             ratio { v: 3.56 num: "g1" num_recipe: "toy/amp" den: "g1" } decimals: 2 }
+    expect { id: "time" metric: "time_to_train" unit: "s" direction: LOWER single { v: 101 } })");
+  Measurements m;
+};
+
+TEST(TwoRecipes, ARatioTakesOneTermFromTheOthersRun) {
+  TwoRuns two;
+  const Row row = two.row("speedup");
+  EXPECT_EQ(row.judgement.verdict, Verdict::kReproduced) << row.judgement.reason;
+  EXPECT_EQ(row.measured, "3.56");
+  EXPECT_THAT(row.note, HasSubstr("with run fast-run"));
+  two.m.others[0].measurements.benches = {bench("train", 32, 300)};
+  EXPECT_EQ(two.row("speedup").judgement.verdict, Verdict::kDiffersWorse);
+  two.m.others.clear();
+  EXPECT_EQ(two.row("speedup").judgement.verdict, Verdict::kNotRun);
+  EXPECT_THAT(two.row("speedup").judgement.reason, HasSubstr("needs a run of 'toy/amp' too"));
+}
+
+TEST(TwoRecipes, AreComparedOnOneMachineUnmodifiedAndQuiet) {
+  TwoRuns two;
+  Measurements& other = two.m.others[0].measurements;
+  other.not_comparable = "modified: training.epochs 9 → 1";
+  EXPECT_EQ(two.row("speedup").judgement.verdict, Verdict::kNotComparable);
+  EXPECT_THAT(two.row("speedup").judgement.reason, HasSubstr("run fast-run: modified"));
+  other.not_comparable = "";
+  other.machine = "another";
+  EXPECT_THAT(two.row("speedup").judgement.reason, HasSubstr("of another machine"));
+  other.machine = "cpu";
+  other.benches[0].noise = {{"steal", 0.2, 0.01, 0.05, NoiseLevel::kBlock}};
+  EXPECT_EQ(two.row("speedup").judgement.verdict, Verdict::kInvalid);
+}
+
+TEST(TwoRecipes, ATimeIsProjectedFromTheOthersThroughput) {
+  TwoRuns two;
+  // Its own bench has batch 32, the training 64: nothing to project from.
+  EXPECT_EQ(two.row("time").judgement.verdict, Verdict::kNotRun);
+  EXPECT_THAT(two.row("time").judgement.reason, HasSubstr("--with"));
+  two.m.others[0].recipe.mutable_bench(0)->add_batch(64);
+  two.m.others[0].measurements.benches.push_back(bench("train", 64, 360));
+  const Row row = two.row("time");
+  EXPECT_EQ(row.evidence, Evidence::kProjected);
+  EXPECT_EQ(row.judgement.verdict, Verdict::kWithinTolerance) << row.judgement.reason;
+  EXPECT_EQ(row.measured, "99.7");  // 36,000 images at the median of 360 to 362.16
+  EXPECT_THAT(row.note, HasSubstr("throughput of run fast-run"));
+  // The interval is that of the rate, widened by the model's 2 %.
+  EXPECT_LT(row.judgement.interval->lower, 100 / 101.0 * 0.99);
+  EXPECT_GT(row.judgement.interval->upper, 100 / 101.0 * 1.01);
+  two.m.others[0].recipe.mutable_numerics()->set_compute(v1::Numerics::AMP_BF16);
+  EXPECT_EQ(two.row("time").judgement.verdict, Verdict::kNotRun) << "another precision";
+}
+
+TEST(Rows, TightHoldsThroughputsToTwoPerCent) {
+  TwoRuns two;
+  two.m.benches = {bench("train", 32, 93.1)};
+  EXPECT_EQ(two.row("g1").judgement.verdict, Verdict::kReproduced);
+  two.m.tight = true;
+  EXPECT_EQ(two.row("g1").judgement.verdict, Verdict::kDiffersWorse);
+  EXPECT_EQ(two.row("g1").margin, "\u22122 %");
+}
+
 TEST(Exits, MostUrgentWins) {
   EXPECT_EQ(more_urgent(Exit::kDiffers, Exit::kUndecided), Exit::kDiffers);
   EXPECT_EQ(more_urgent(Exit::kOk, Exit::kNotRun), Exit::kNotRun);

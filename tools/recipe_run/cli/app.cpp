@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/cli/data_commands.h"
 #include "tools/recipe_run/cli/record_commands.h"
 #include "tools/recipe_run/cli/source_commands.h"
 #include "tools/recipe_run/export/export.h"
@@ -34,8 +35,10 @@ constexpr char kExamples[] = R"(Examples:
   recipe-run predict --from slices.tif --to labels.tif
                                                      what the newest run's model makes of pictures
   recipe-run report                                  the newest run again, verdicts computed anew
+  recipe-run report RUN --with OTHER                 ratios over two recipes, times from the other's throughput
   recipe-run compare FIRST SECOND                    two runs against each other, row by row
   recipe-run verify                                  was the newest run edited?
+  recipe-run data verify                             are the data those that the recipes mean?
   recipe-run export --to junit                       its rows as test cases
 
 Exit codes: 0 every gate row reproduced or within tolerance, 1 one differs for the worse, 2 usage or recipe error,
@@ -71,6 +74,8 @@ struct Options {
   RepeatArguments repeat;
   ConvergenceArguments convergence;
   CompareArguments compare;
+  ReportArguments report;
+  DataArguments data_sets;
   int threads = -1;
   std::string data;
   std::string documents;
@@ -158,6 +163,25 @@ void define_convergence(CLI::App& app, Options& o) {
   command.add_flag("--full", o.convergence.full, "all reference points, not the pruned ones");
 }
 
+void define_report(CLI::App& app, Options& o) {
+  CLI::App& report =
+      *app.add_subcommand("report", "verdicts of a run, computed anew from what was measured");
+  report.add_option("run", o.report.run, "folder or id of a run; default: the newest");
+  report.add_option("--runs", o.report.runs, "folder of the runs")->capture_default_str();
+  report.add_option("--format", o.report.format, "all writes every format beside the run")
+      ->check(CLI::IsMember({"all", "text", "markdown", "json", "html", "junit"}))
+      ->capture_default_str();
+  report
+      .add_option("--with", o.report.with,
+                  "a run of another recipe, for ratios over two recipes and for times to train "
+                  "projected from its throughput; then only printed")
+      ->allow_extra_args(false);
+  report.add_flag("--tight", o.report.tight,
+                  "throughputs are held to 2 % instead of 5 %; then only printed");
+  report.add_flag("--require", o.report.require,
+                  "rows not run or not comparable count too (exit 4)");
+}
+
 void define_compare(CLI::App& app, Options& o) {
   CLI::App& command = *app.add_subcommand(
       "compare", "two runs against each other, row by row, by the tests of a report");
@@ -172,6 +196,31 @@ void define_compare(CLI::App& app, Options& o) {
                    "judge although recipe or machine differ: what does the difference do?");
   command.add_flag("--all-rows", o.compare.all_rows,
                    "every row counts for the exit code, not only the recipe's gate rows");
+}
+
+void define_data(CLI::App& app, Options& o) {
+  CLI::App& data = *app.add_subcommand(
+      "data", "which data the recipes mean: digests of files and of decoded samples in data.lock");
+  data.require_subcommand(1);
+  const auto add = [&](const char* name, const char* does, const char* which) {
+    CLI::App& command = *data.add_subcommand(name, does);
+    command.add_option("data-set", o.data_sets.names, which);
+    command.add_option("--lock", o.data_sets.lock, "file; default: data.lock beside the recipes");
+    return &command;
+  };
+  CLI::App& lock = *add("lock", "compute the digests and write them into data.lock", "its name");
+  CLI::App& verify = *add("verify", "is what lies here what was locked? (exit 6: no)",
+                          "default: all of data.lock that are here");
+  add("show", "what is locked", "default: all of data.lock");
+  lock.get_option("data-set")->required();
+  for (CLI::App* command : {&lock, &verify}) {
+    command->add_option("--data", o.data_sets.data, "folder of the data sets")
+        ->capture_default_str();
+    command->add_option("--folder", o.data_sets.folder,
+                        "of the one data set named, if it lies elsewhere: record files, RecordIO, "
+                        "or images in <split>/<class>/");
+    command->add_flag("--quiet", o.data_sets.quiet, "no progress bar");
+  }
 }
 
 void define(CLI::App& app, Options& o) {
@@ -204,14 +253,8 @@ void define(CLI::App& app, Options& o) {
   define_bench_repeat(app, o);
   define_convergence(app, o);
   define_compare(app, o);
-  CLI::App& report =
-      *app.add_subcommand("report", "verdicts of a run, computed anew from what was measured");
-  report.add_option("run", o.run, "folder or id of a run; default: the newest");
-  report.add_option("--runs", o.arguments.runs, "folder of the runs")->capture_default_str();
-  report.add_option("--format", o.format, "all writes every format beside the run")
-      ->check(CLI::IsMember({"all", "text", "markdown", "json", "html", "junit"}))
-      ->capture_default_str();
-  report.add_flag("--require", o.require, "rows not run or not comparable count too (exit 4)");
+  define_data(app, o);
+  define_report(app, o);
   CLI::App& scaling = *app.add_subcommand(
       "scaling",
       "what 8 to 4,096 devices would do, by a cost model calibrated on the published tables");
@@ -229,7 +272,7 @@ void define(CLI::App& app, Options& o) {
   exporting
       .add_option("--to", o.format,
                   "junit (continuous integration), gbench (Google Benchmark's JSON), mllog (MLPerf "
-                  "Training), dlll (DLLogger)")
+                  "Training), dlll (DLLogger), in-toto (attestations to sign)")
       ->check(CLI::IsMember(export_formats()))
       ->capture_default_str();
   CLI::App& verify = *app.add_subcommand(
@@ -239,14 +282,24 @@ void define(CLI::App& app, Options& o) {
   app.add_subcommand("probe", "what this machine is")->add_flag("--json", o.json, "as JSON");
 }
 
-int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_driver) {
+int run_data(const CLI::App& command, const Options& o, const PictureDecoder& decoder) {
+  const fs::path root = recipes_root(o.recipes);
+  const std::string name = command.get_subcommands().at(0)->get_name();
+  if (name == "lock") return data_lock_command(root, o.data_sets, decoder);
+  if (name == "verify") return data_verify_command(root, o.data_sets, decoder);
+  return data_show_command(root, o.data_sets);
+}
+
+int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_driver,
+                   const PictureDecoder& decoder) {
   const std::string name = app.get_subcommands().at(0)->get_name();
   if (name == "probe") return probe_machine(o.json);
   if (name == "convergence") return convergence_command(o.convergence);
   if (name == "bench-repeat") return bench_repeat_command(o.repeat, make_driver);
+  if (name == "data") return run_data(*app.get_subcommand(name), o, decoder);
   if (name == "compare") return compare_command(o.compare);
   if (name == "predict") return predict_command(o.predict, make_driver);
-  if (name == "report") return report_command(o.arguments.runs, o.run, o.format, o.require);
+  if (name == "report") return report_command(o.report);
   if (name == "export") return export_command(o.arguments.runs, o.run, o.format);
   if (name == "verify") return verify_command(o.arguments.runs, o.run);
   const fs::path root = recipes_root(o.recipes);
@@ -271,14 +324,14 @@ int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_dr
 }  // namespace
 
 int run_app(int argc, const char* const* argv, const DriverFactory& make_driver,
-            const std::filesystem::path& program) {
+            const std::filesystem::path& program, const PictureDecoder& decoder) {
   CLI::App app(kIntroduction, "recipe-run");
   Options options;
   options.arguments.measuring_program = program;
   define(app, options);
   try {
     app.parse(argc, argv);
-    return run_subcommand(app, options, make_driver);
+    return run_subcommand(app, options, make_driver, decoder);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(Exit::kUsage);
   } catch (const Error& error) {

@@ -32,16 +32,6 @@ std::string work(const v1::Recipe& recipe) {
 
 std::string folder_of(const std::string& id) { return id.substr(0, id.find('/')); }
 
-// The first data set that is not where the recipe looks for it, "" if all are there.
-std::string missing_data(const v1::Recipe& recipe) {
-  for (const v1::DataRef& data : recipe.data()) {
-    std::error_code ignored;
-    if (!fs::is_directory(fs::path(recipe.io().data_root()) / data.lock(), ignored))
-      return "needs the data set '" + data.lock() + "' in " + recipe.io().data_root() + "/";
-  }
-  return "";
-}
-
 void print_group(const std::string& folder, const std::vector<Line>& lines) {
   size_t widths[3] = {};
   for (const Line& line : lines) {
@@ -69,7 +59,9 @@ int list_recipes(const fs::path& root, const DriverFactory& make_driver) {
       const v1::Recipe recipe = load_recipe({root, id}).recipe;
       if (recipe.abstract()) continue;
       std::string why_not = driver->why_not(recipe);
-      if (why_not.empty()) why_not = missing_data(recipe);
+      if (why_not.empty()) why_not = driver->missing_data(recipe);
+      if (const size_t advice = why_not.find(';'); advice != std::string::npos)
+        why_not.resize(advice);  // `plan` and `run` say what to do
       groups[folder_of(id)].push_back(
           {id, row_count(recipe), work(recipe), why_not.empty() ? "runs here" : why_not});
       runnable += why_not.empty();

@@ -3,6 +3,7 @@
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/cli/commands.h"
+#include "tools/recipe_run/cli/model_check.h"
 #include "tools/recipe_run/plan/plan.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/report/report.h"
@@ -14,8 +15,9 @@ namespace reciperun {
 namespace {
 
 // What the engine says to the recipe, without starting anything.
-PlanMachine machine_for(const v1::Recipe& recipe, const PlanArguments& arguments,
+PlanMachine machine_for(const ResolvedRecipe& resolved, const PlanArguments& arguments,
                         const DriverFactory& make_driver) {
+  const v1::Recipe& recipe = resolved.recipe;
   PlanMachine out;
   record::Machine machine = capture_machine();
   out.title = machine_title(machine);
@@ -24,6 +26,7 @@ PlanMachine machine_for(const v1::Recipe& recipe, const PlanArguments& arguments
     const EngineInfo info = driver->info();
     machine.set_gpu(info.gpu);
     out.title = machine_title(machine);
+    check_model(resolved, *driver);
     out.cannot_run = driver->why_not(recipe);
     if (!out.cannot_run.empty()) return out;
     out.devices = info.devices;
@@ -61,7 +64,7 @@ int plan_recipe(const fs::path& root, const PlanArguments& arguments,
   require_sources(resolved, file.root);
   PlanFacts facts;
   facts.runs = arguments.runs;
-  facts.machine = machine_for(resolved.recipe, arguments, make_driver);
+  facts.machine = machine_for(resolved, arguments, make_driver);
   add_earlier_run(resolved, arguments, facts);
   std::string text = plan_text(resolved, facts);
   for (const std::string& deviation : deviation_lines(resolved.recipe))

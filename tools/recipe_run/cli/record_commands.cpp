@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/sha256.h"
@@ -51,25 +52,24 @@ void require_readable(const RunRecord& record) {
                                    : "this run is of a version that did not seal its files");
 }
 
-int report_command(const std::string& runs, const std::string& run, const std::string& format,
-                   bool require) {
-  const RunRecord record = RunRecord::open(find_run_folder(runs, run));
+int report_command(const ReportArguments& arguments) {
+  const RunRecord record = RunRecord::open(find_run_folder(arguments.runs, arguments.run));
   require_readable(record);
-  const Report report = make_report(record, require);
-  if (format == "all") {
-    print(console_report(report));
-    print("\nwritten to " + write_reports(record, report).string() + "\n");
-  } else if (format == "text") {
-    print(console_report(report));
-  } else if (format == "markdown") {
-    print(markdown_report(report));
-  } else if (format == "json") {
-    print(json_report(report));
-  } else if (format == "junit") {
-    print(junit_xml(report));
-  } else {
-    print(html_report(report));
+  ReportOptions options{arguments.require, arguments.tight, {}};
+  for (const std::string& other : arguments.with) {
+    const RunRecord run = RunRecord::open(find_run_folder(arguments.runs, other));
+    require_readable(run);
+    options.with.push_back(other_run(run));
   }
+  const Report report = make_report(record, std::move(options));
+  // The files beside a run are those of its own measurements and the usual margins.
+  const bool own = arguments.with.empty() && !arguments.tight;
+  const std::string format = arguments.format == "all" && !own ? "text" : arguments.format;
+  static const std::map<std::string, std::string (*)(const Report&)> kFormats = {
+      {"all", console_report}, {"text", console_report}, {"markdown", markdown_report},
+      {"json", json_report},   {"html", html_report},    {"junit", junit_xml}};
+  print(kFormats.at(format)(report));
+  if (format == "all") print("\nwritten to " + write_reports(record, report).string() + "\n");
   return static_cast<int>(report.exit);
 }
 

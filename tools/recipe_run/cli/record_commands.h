@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tools/recipe_run/run_record/record.h"
 
@@ -16,8 +17,15 @@ fs::path find_run_folder(const fs::path& runs, const std::string& run);
 void require_readable(const RunRecord& record);
 
 // Refuses a run whose files were changed (Exit::kTampered).
-int report_command(const std::string& runs, const std::string& run, const std::string& format,
-                   bool require);
+struct ReportArguments {
+  std::string runs = "runs";
+  std::string run;
+  std::string format = "all";     // which writes files beside the run
+  std::vector<std::string> with;  // runs of other recipes
+  bool tight = false;
+  bool require = false;
+};
+int report_command(const ReportArguments& arguments);
 
 struct CompareArguments {
   std::string runs = "runs";

@@ -1,12 +1,15 @@
 // `recipe-run run`: signals, progress, and what is printed at the end.
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/commands.h"
+#include "tools/recipe_run/cli/model_check.h"
 #include "tools/recipe_run/cli/signals.h"
+#include "tools/recipe_run/data_lock/lock_file.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run/runner.h"
@@ -55,10 +58,15 @@ int run_command(const fs::path& root, const RunArguments& arguments,
   require_concrete(resolved);
   require_sources(resolved, file.root);
   const auto driver = make_driver({resolved.recipe.io().threads(), arguments.device});
+  check_model(resolved, *driver);
   // A recipe that the user changed is checked in full: what is wrong may be the change.
   const std::string why_not =
       resolved.modified_reason().empty() ? driver->why_not(resolved.recipe) : "";
   if (!why_not.empty()) return report_not_run(resolved.recipe, why_not);
+  if (const std::string missing = driver->missing_data(resolved.recipe); !missing.empty())
+    return report_not_run(resolved.recipe, missing);
+  // Whoever changes the recipe may also bring other data: its rows are NOT COMPARABLE anyway.
+  if (resolved.modified_reason().empty()) require_locked_data(resolved.data_lock, resolved.recipe);
   Progress progress(stderr, isatty(STDERR_FILENO) != 0, arguments.quiet);
   if (!resolved.modified_reason().empty()) {
     progress.note("published rows will be NOT COMPARABLE (" + resolved.modified_reason() + ")");
@@ -66,14 +74,15 @@ int run_command(const fs::path& root, const RunArguments& arguments,
   RunOptions options;
   options.runs = arguments.runs;
   options.fresh = arguments.fresh;
-  options.benches = !arguments.no_bench && !arguments.smoke;
-  options.trials = !arguments.bench_only;
+  const bool trains = resolved.recipe.trials().count() > 0;
+  options.benches = !arguments.no_bench && !(arguments.smoke && trains);
+  options.trials = !arguments.bench_only && trains;
   options.top_up = arguments.top_up;
   options.place = {arguments.device, arguments.emulate_devices};
   options.measuring_program = arguments.measuring_program;
   const RunOutcome outcome = run_recipe(resolved, options, *driver, progress, stop_on_signals());
   RunRecord record = RunRecord::open(outcome.folder);
-  const Report report = make_report(record, arguments.require);
+  const Report report = make_report(record, {.require_all = arguments.require});
   const fs::path folder = write_reports(record, report);
   record.close(record.info().status(), result_index(report));
   const std::string text =

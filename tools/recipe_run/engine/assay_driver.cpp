@@ -13,6 +13,7 @@
 #include "tools/recipe_run/engine/micrograph_pipeline.h"
 #include "tools/recipe_run/engine/pictures.h"
 #include "tools/recipe_run/engine/segmenter.h"
+#include "tools/recipe_run/recipe/trials.h"
 
 namespace reciperun {
 namespace {
@@ -191,7 +192,7 @@ class AssayTrial : public TrainingTrial {
   std::map<std::string, double> evaluate(const Tick& tick) override {
     const uint32_t flags =
         recipe_.evaluation().select() == v1::Evaluation::EMA_LAST ? ASSAY_EVAL_EMA : 0;
-    const int64_t samples = loader_samples(eval_.get());
+    const int64_t samples = evaluated_samples();
     call(Exit::kCrashed, assay_loader_seek, eval_.get(), int64_t{0});
     double loss = 0, top1 = 0, top5 = 0, dice_loss = 0, cross_entropy = 0;
     int64_t seen = 0;
@@ -249,6 +250,13 @@ class AssayTrial : public TrainingTrial {
   }
 
  private:
+  int64_t evaluated_samples() const {
+    const int64_t all = loader_samples(eval_.get());
+    const v1::Evaluation& evaluation = recipe_.evaluation();
+    if (evaluation.batches() == 0) return all;
+    return std::min(all, static_cast<int64_t>(evaluation.batches()) * evaluation.batch());
+  }
+
   // Models of images to images are measured by the overlap of their classes.
   bool segments_images() const {
     const auto& metrics = recipe_.evaluation().metric();
@@ -436,11 +444,31 @@ class AssayDriver : public TrainerDriver {
     return "";
   }
 
+  void check_model(const v1::Recipe& recipe) const override {
+    if (!knows_model(recipe.model())) return;
+    new_model(context_.get(), recipe);
+  }
+
+  std::string missing_data(const v1::Recipe& recipe) const override {
+    for (const v1::DataRef& data : recipe.data()) {
+      std::error_code ignored;
+      const std::string folder = folder_of(recipe, data).string();
+      if (fs::is_directory(folder, ignored)) continue;
+      const std::string missing =
+          "there is no folder " + folder + " with the data set '" + data.lock() + "'";
+      if (!convertible().contains(data.lock()))
+        return missing + "; this engine has no conversion that makes it";
+      return missing + "; make it with: dataset-convert " + data.lock() + " --to " + folder +
+             " ('dataset-convert --help' says where its source comes from)";
+    }
+    return "";
+  }
+
   void check(const v1::Recipe& recipe) override {
     check_init(recipe.model());
     check_devices(recipe);
-    check_folder(recipe, training_data(recipe));
-    check_folder(recipe, evaluation_data(recipe));
+    if (const std::string missing = missing_data(recipe); !missing.empty())
+      throw Error(Exit::kDataMismatch, missing);
     const AssayTrial trial(context_.get(), recipe, 0, devices_);
     const uint64_t expected = recipe.model().expect_parameters();
     if (expected != 0 && expected != trial.parameters()) {
@@ -561,13 +589,15 @@ class AssayDriver : public TrainerDriver {
                 "--emulate-devices " + devices + " plays them one after another");
   }
 
-  static void check_folder(const v1::Recipe& recipe, const v1::DataRef& data) {
-    std::error_code ignored;
-    const fs::path folder = folder_of(recipe, data);
-    if (fs::is_directory(folder, ignored)) return;
-    throw Error(Exit::kDataMismatch,
-                "data '" + data.id() + "': there is no folder " + folder.string(),
-                "make it with: dataset-convert " + data.lock() + " --to " + folder.string());
+  // Names of the data sets that can be made here.
+  static std::set<std::string> convertible() {
+    assay_report* report = nullptr;
+    call(Exit::kCrashed, assay_dataset_list, &report);
+    std::set<std::string> names;
+    const auto list = parse_report(Report(report).get());
+    for (const auto& item : list.fields().at("datasets").list_value().values())
+      names.insert(item.struct_value().fields().at("name").string_value());
+    return names;
   }
 
   assay_device_id device_;

@@ -54,13 +54,4 @@ FoldRecords fold_records(const v1::Folds& folds, int64_t samples, uint64_t fold)
   return {{list.begin(), list.begin() + train}, {list.begin() + train, list.end()}};
 }
 
-TrialPart trial_part(const v1::Recipe& recipe, uint64_t trial) {
-  if (recipe.trials().unit() != "fold") return {0, trial};
-  for (const v1::DataRef& data : recipe.data()) {
-    if (data.has_folds() && data.folds().k() > 0)
-      return {trial % data.folds().k(), trial / data.folds().k()};
-  }
-  throw Error(Exit::kUsage, "trials.unit is fold, but no data have folds", "give data.train.folds");
-}
-
 }  // namespace reciperun::engine

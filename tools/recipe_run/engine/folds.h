@@ -1,5 +1,4 @@
-// Cross-validation: which records a fold trains on and which it holds out, and which fold and seed
-// a trial means.
+// Cross-validation: which records a fold trains on and which it holds out.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +20,5 @@ FoldRecords fold_records(const v1::Folds& folds, int64_t samples, uint64_t fold)
 
 // 0 to count - 1 as NumPy's RandomState(seed).shuffle leaves them.
 std::vector<int64_t> numpy_shuffled(uint32_t seed, int64_t count);
-
-// With trials.unit "fold" the trial numbers 0 to k - 1 are the folds with seed 0, k to 2k - 1 the
-// folds with seed 1, and so on; otherwise a trial's number is its seed.
-struct TrialPart {
-  uint64_t fold = 0, seed = 0;
-};
-TrialPart trial_part(const v1::Recipe& recipe, uint64_t trial);
 
 }  // namespace reciperun::engine

@@ -18,7 +18,9 @@ std::vector<fs::path> trial_folders(const RunRecord& run) {
 
 }  // namespace
 
-std::vector<std::string> export_formats() { return {"all", "junit", "gbench", "mllog", "dlll"}; }
+std::vector<std::string> export_formats() {
+  return {"all", "junit", "gbench", "mllog", "dlll", "in-toto"};
+}
 
 std::vector<fs::path> write_export(const RunRecord& run, const Report& report,
                                    const std::string& format) {
@@ -30,6 +32,10 @@ std::vector<fs::path> write_export(const RunRecord& run, const Report& report,
   };
   if (wanted("junit")) write("junit.xml", junit_xml(report));
   if (wanted("gbench")) write("benchmark.json", benchmark_json(report));
+  if (wanted("in-toto")) {
+    write("in-toto/test-result.json", test_result_statement(run, report));
+    write("in-toto/provenance.json", provenance_statement(run));
+  }
   int number = 0;
   for (const fs::path& folder : trial_folders(run)) {
     if (wanted("mllog"))

@@ -5,6 +5,7 @@
 //   gbench    benchmark.json       one entry per repeat of a bench, as Google Benchmark prints them
 //   mllog     mllog/result_N.txt   one MLPerf Training log per trial, division "open"
 //   dlll      dlll/seed-0001.json  one DLLogger log per trial
+//   in-toto   in-toto/*.json       attestations: test-result.json and provenance.json
 #pragma once
 
 #include <string>
@@ -25,6 +26,11 @@ std::string benchmark_json(const Report& report);
 // are not cleared, and cache_clear says so.
 std::string mllog_text(const RunRecord& run, const fs::path& folder);
 std::string dlll_text(const RunRecord& run, const fs::path& folder);
+
+// In-toto statements, not signed, about the files of results and step times: which rows passed, and
+// (SLSA provenance) the resolved recipe, the files it came from, engine, machine and times.
+std::string test_result_statement(const RunRecord& run, const Report& report);
+std::string provenance_statement(const RunRecord& run);
 
 std::vector<std::string> export_formats();
 

@@ -75,7 +75,9 @@ class FateFinder {
                      std::to_string(machine_.devices));
     for (const TrainingPhase& phase : training_phases(recipe_, needed)) {
       if (training_bench(recipe_, phase) == nullptr)
-        return not_run("no bench measures the throughput of the training");
+        return not_run(
+            "no bench of this recipe measures its training; 'report --with' takes the throughput "
+            "from a run of another");
     }
     return {nullptr, Fate::kProjected, "from the measured training throughput"};
   }

@@ -77,7 +77,7 @@ std::string cost_text(const v1::Recipe& recipe, const PlanFacts& facts) {
   std::optional<TrialCost> here;
   if (facts.earlier) here = own_cost(recipe, *facts.earlier);
   std::string unknown = "unknown until a run measured it";
-  if (!recipe.bench().empty())
+  if (!recipe.bench().empty() && facts.machine.cannot_run.empty())
     unknown += ": 'recipe-run run " + recipe.id() + " --bench-only' does";
   text += line("here", here ? hours_text(*here, trials) + ", run " + facts.earlier_run : unknown);
   return text;

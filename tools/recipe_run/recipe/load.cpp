@@ -7,6 +7,7 @@
 #include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/base/sha256.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/data_lock/lock_file.h"
 #include "tools/recipe_run/recipe/canonical.h"
 #include "tools/recipe_run/recipe/check.h"
 #include "tools/recipe_run/recipe/override.h"
@@ -225,6 +226,7 @@ ResolvedRecipe load_recipe(const RecipeFile& file, const std::vector<std::string
   check_recipe(resolved);
   resolved.exec_digest = exec_digest(resolved.recipe);
   resolved.expect_digest = expect_digest(resolved.recipe);
+  resolved.data_lock = entries_of(read_lock(file.root / kDataLockFile), resolved.recipe);
   return resolved;
 }
 

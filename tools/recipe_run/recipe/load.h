@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/recipe_run/data_lock/data_lock.pb.h"
 #include "tools/recipe_run/recipe/merge.h"
 
 namespace reciperun {
@@ -34,6 +35,7 @@ struct ResolvedRecipe {
   std::vector<Modification> modifications;  // values that --set really changed
   std::string exec_digest;
   std::string expect_digest;
+  data::Lock data_lock;  // of its data, from data.lock beside the recipes
 
   // "" if comparable, else "modified: training.epochs 90 → 5".
   std::string modified_reason() const;

@@ -32,13 +32,13 @@ std::string base64(const std::string& bytes) {
 
 }  // namespace
 
-std::vector<TrialPicture> trial_pictures(const fs::path& run) {
+std::vector<TrialPicture> trial_pictures(const fs::path& folder, const std::vector<Trial>& trials) {
   std::vector<TrialPicture> out;
-  for (const fs::path& trial : sorted(run / "trials")) {
-    std::vector<fs::path> files = sorted(trial / "pictures");
+  for (const Trial& trial : trials) {
+    std::vector<fs::path> files = sorted(folder / "trials" / trial.name / "pictures");
     std::erase_if(files, [](const fs::path& file) { return file.extension() != ".png"; });
     if (files.empty()) continue;
-    out.push_back({trial.filename().string(), files[0].filename().string(), read_file(files[0]),
+    out.push_back({trial.name, trial.title, files[0].filename().string(), read_file(files[0]),
                    files.size() - 1});
   }
   return out;
@@ -52,8 +52,8 @@ std::string pictures_section(const std::vector<TrialPicture>& pictures) {
       "image, label, prediction, errors (orange: class 0 where there is none, blue: class 0 "
       "missed).</p>\n";
   for (const TrialPicture& picture : pictures) {
-    const std::string where = "trials/" + picture.trial + "/pictures";
-    out += "<figure><figcaption>" + html_escaped(picture.trial + ", " + picture.name) +
+    const std::string where = "trials/" + picture.folder + "/pictures";
+    out += "<figure><figcaption>" + html_escaped(picture.trial + ": " + picture.name) +
            "</figcaption><img alt=\"image, label, prediction and errors of " +
            html_escaped(picture.name) +
            "\" style=\"width:100%;height:auto\" src=\"data:image/png;base64," +

@@ -69,7 +69,7 @@ std::string loss_plot(const Measurements& measurements) {
   for (const Trial& trial : measurements.trials) {
     if (trial.loss_curve.empty()) continue;
     curves.push_back(block_means(trial.loss_curve));
-    names.push_back("seed " + std::to_string(trial.seed));
+    names.push_back(trial.title);
   }
   if (curves.empty()) return "";
   Chart chart("Training loss", epochs_axis(curves),
@@ -100,7 +100,7 @@ std::string metric_plot(const Report& report) {
   for (const Trial& trial : report.measurements.trials) {
     if (trial.metric_curve.size() < 2) continue;
     curves.push_back(trial.metric_curve);
-    names.push_back("seed " + std::to_string(trial.seed));
+    names.push_back(trial.title);
   }
   const v1::Expect* expect = headline(report.recipe);
   if (curves.empty() || expect == nullptr) return "";
@@ -137,13 +137,15 @@ std::string trials_plot(const Report& report) {
     extent.insert(extent.end(), {*published.value - margin, *published.value + margin});
   std::vector<std::string> names;
   for (const Trial& trial : report.measurements.trials) {
-    if (trial.failure.empty()) names.push_back("seed " + std::to_string(trial.seed));
+    if (trial.failure.empty()) names.push_back(trial.title);
   }
   names.resize(row->values.size());
   names.push_back("mean");
+  const std::string unit_word =
+      report.recipe.trials().unit().empty() ? "seed" : report.recipe.trials().unit();
   const double rows = static_cast<double>(names.size());
   Chart chart(
-      "Test " + expect->metric() + ", each seed against the published value",
+      "Test " + expect->metric() + ", each " + unit_word + " against the published value",
       axis_around(expect->metric() + (expect->unit() == "1" ? "" : " (" + expect->unit() + ")"),
                   extent),
       {"", -(rows - 0.5), 0.5, false});

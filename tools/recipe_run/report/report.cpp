@@ -7,14 +7,20 @@
 
 namespace reciperun {
 
-Report make_report(const RunRecord& run, bool require_all) {
+OtherRun other_run(const RunRecord& run) {
+  return {run.info().id(), run.recipe(), run.measurements()};
+}
+
+Report make_report(const RunRecord& run, ReportOptions options) {
   Report out;
   out.recipe = run.recipe();
   out.run = run.info();
   out.measurements = run.measurements();
+  out.measurements.tight = options.tight;
+  out.measurements.others = std::move(options.with);
   out.rows = make_rows(out.recipe, out.measurements);
-  out.exit = exit_of_rows(out.rows, require_all);
-  out.pictures = trial_pictures(run.folder());
+  out.exit = exit_of_rows(out.rows, options.require_all);
+  out.pictures = trial_pictures(run.folder(), out.measurements.trials);
   return out;
 }
 

@@ -20,7 +20,15 @@ struct Report {
   std::vector<TrialPicture> pictures;
 };
 
-Report make_report(const RunRecord& run, bool require_all = false);
+struct ReportOptions {
+  bool require_all = false;    // rows not run count for the exit code, too
+  bool tight = false;          // Measurements::tight
+  std::vector<OtherRun> with;  // runs of other recipes, for rows that need them
+};
+Report make_report(const RunRecord& run, ReportOptions options = {});
+
+// A run as another one's report needs it.
+OtherRun other_run(const RunRecord& run);
 
 // "3 of 3 trials, 2 gate rows: 1 REPRODUCED, 1 WITHIN TOLERANCE".
 std::string summary_line(const Report& report);

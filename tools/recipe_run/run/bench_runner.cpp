@@ -9,16 +9,19 @@
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/run/gpu_watch.h"
 #include "tools/recipe_run/run_record/json_file.h"
 #include "tools/recipe_run/run_record/machine.h"
 #include "tools/recipe_run/run_record/step_log.h"
+#include "tools/recipe_run/statistics/noise.h"
 #include "tools/recipe_run/verdict/expectation.h"
 
 namespace reciperun {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr size_t kFewestSteps = 8;  // fewer carry no noise statistics
+constexpr size_t kFewestSteps = 8;    // fewer carry no noise statistics
+constexpr size_t kSettledSteps = 20;  // that show whether the warm-up is over
 
 fs::path folder_of(const RunRecord& record, const BenchTask& t) {
   return record.repeat_folder(t.bench, t.devices, t.batch, t.repeat);
@@ -41,14 +44,22 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Seconds of the warm-up steps.
+// Seconds of the warm-up steps: as many as the bench says, and up to as many again while the last
+// twenty become faster or slower.
 double warm_up(BenchSession& session, const v1::Bench& bench, const std::atomic<bool>& stop) {
   const auto start = Clock::now();
-  for (uint32_t i = 0; i < bench.warmup_steps(); ++i) {
+  std::vector<double> steps;
+  const auto still_moves = [&] {
+    return steps.size() >= kSettledSteps && steps.size() < 2 * size_t{bench.warmup_steps()} &&
+           has_trend(std::span(steps).last(kSettledSteps));
+  };
+  while (steps.size() < bench.warmup_steps() || still_moves()) {
     check_stop(stop);
-    session.run_batch();
+    steps.push_back(session.run_batch());
     // A slow configuration must not spend longer warming up than measuring.
-    if (bench.max_seconds() > 0 && i >= 2 && seconds_since(start) > bench.max_seconds() / 2) break;
+    if (bench.max_seconds() > 0 && steps.size() > 2 &&
+        seconds_since(start) > bench.max_seconds() / 2)
+      break;
   }
   return seconds_since(start);
 }
@@ -75,14 +86,25 @@ void write_steps(const fs::path& folder, const std::vector<double>& seconds) {
   log.sync();
 }
 
+void set_gpu_window(const GpuWindow& window, const std::string& device, record::BenchRepeat& out) {
+  if (device == "cpu") return;
+  out.set_gpu_unwatched(window.unwatched);
+  if (window.clock_drop >= 0) out.set_gpu_clock_drop(window.clock_drop);
+  if (window.power_capped >= 0) out.set_gpu_power_capped(window.power_capped);
+  if (window.slowed >= 0) out.set_gpu_slowed(window.slowed);
+  if (window.foreign >= 0) out.set_gpu_foreign(window.foreign);
+}
+
 void measure(const v1::Bench& bench, TrainerDriver& driver, BenchSession& session,
-             const fs::path& folder, const std::atomic<bool>& stop, const Tick& tick,
-             record::BenchRepeat& out) {
+             const std::string& device, const fs::path& folder, const std::atomic<bool>& stop,
+             const Tick& tick, record::BenchRepeat& out) {
   out.set_warmup_seconds(warm_up(session, bench, stop));
   const double before = driver.probe();
+  GpuWatch gpu(device);
   const HostWatch host;
   const std::vector<double> seconds = time_steps(session, bench, stop, tick);
   const HostWindow window = host.result();
+  set_gpu_window(gpu.result(), device, out);
   out.set_probe_before(before);
   out.set_probe_after(driver.probe());
   write_steps(folder, seconds);
@@ -130,7 +152,7 @@ void measure_repeat(const RunRecord& record, const BenchTask& task, const fs::pa
   try {
     const auto session =
         driver.bench(record.recipe(), {*bench, task.devices, task.batch}, checkpoint);
-    measure(*bench, driver, *session, folder, stop, tick, result);
+    measure(*bench, driver, *session, record.place().device, folder, stop, tick, result);
   } catch (const Failed& error) {
     result.Clear();
     result.set_failure(error.what());

@@ -42,10 +42,14 @@ void Progress::clear_line() {
 }
 
 void Progress::begin(const std::string& title) {
+  phase(title);
+  last_ = start_ - std::chrono::hours(1);
+}
+
+void Progress::phase(const std::string& title) {
   title_ = title;
   first_fraction_ = -1;
   start_ = Clock::now();
-  last_ = start_ - std::chrono::hours(1);
 }
 
 void Progress::update(double fraction, const std::string& detail) {
@@ -64,7 +68,8 @@ void Progress::draw(double fraction, const std::string& detail) {
   std::string left = "";
   if (done > 0.005 && elapsed > 1) left = duration_text(elapsed * (1 - fraction) / done) + " left";
   const std::string percent = pad_left(std::to_string(static_cast<int>(100 * fraction)), 3) + " %";
-  std::vector<std::string> parts = {percent, detail};
+  std::vector<std::string> parts = {percent};
+  if (!detail.empty()) parts.push_back(detail);
   if (!left.empty()) parts.push_back(left);
   const std::string text = join(parts, "  ");
   if (!terminal_) {

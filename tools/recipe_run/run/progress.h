@@ -14,10 +14,15 @@ class Progress {
   // notes.
   Progress(std::FILE* stream, bool terminal, bool quiet = false);
   ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
 
   // A new job with its own bar: "seed 1 of 3". `remaining_after` are the seconds expected for what
   // comes after it.
   void begin(const std::string& title);
+  // A part of the job with a bar of its own: its evaluation, and the training that goes on after
+  // it.
+  void phase(const std::string& title);
   // Fraction 0..1 of the job; `detail` is short ("epoch 2/4, loss 0.31"). ETA comes from the time
   // since begin, counted from `start_fraction` of the first call (a resumed job does not start at
   // 0).

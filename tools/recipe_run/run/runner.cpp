@@ -2,6 +2,7 @@
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/recipe/trials.h"
 #include "tools/recipe_run/run/bench_runner.h"
 #include "tools/recipe_run/run/repeat_process.h"
 #include "tools/recipe_run/run/trial_runner.h"
@@ -46,9 +47,11 @@ void run_trials(const RunRecord& run, const ResolvedRecipe& resolved, uint32_t c
                 std::atomic<bool>& stop) {
   const std::vector<uint64_t> seeds = trial_seeds(resolved.recipe.trials(), count);
   for (size_t i = 0; i < seeds.size(); ++i) {
-    if (stop.load()) throw Error(Exit::kInterrupted, "stopped before " + trial_name(seeds[i]));
-    const std::string title =
-        "trial " + std::to_string(i + 1) + " of " + std::to_string(seeds.size());
+    if (stop.load())
+      throw Error(Exit::kInterrupted, "stopped before " + trial_title(resolved.recipe, seeds[i]));
+    const std::string title = "trial " + std::to_string(i + 1) + " of " +
+                              std::to_string(seeds.size()) + " (" +
+                              trial_title(resolved.recipe, seeds[i]) + ")";
     const TrialJob job{resolved.recipe,
                        resolved.exec_digest,
                        seeds[i],
@@ -118,7 +121,7 @@ std::vector<std::string> recorded_failures(const RunRecord& run) {
   const Measurements measured = run.measurements();
   std::vector<std::string> out;
   for (const Trial& trial : measured.trials) {
-    if (!trial.failure.empty()) out.push_back(trial.name + " failed: " + trial.failure);
+    if (!trial.failure.empty()) out.push_back(trial.title + " failed: " + trial.failure);
   }
   for (const BenchResult& bench : measured.benches) {
     if (bench.failure.empty()) continue;

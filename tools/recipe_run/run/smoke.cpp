@@ -8,6 +8,7 @@ namespace reciperun {
 namespace {
 
 constexpr uint32_t kSteps = 4, kBatch = 4;
+constexpr uint32_t kEvaluationBatches = 4, kBenchSteps = 8;
 
 using Sets = std::vector<std::string>;
 
@@ -43,22 +44,40 @@ void use_one_device(const v1::Topology& topology, Sets& sets) {
   if (topology.devices_per_node() > 1) sets.push_back("topology.devices_per_node=1");
 }
 
+void shorten_benches(const v1::Recipe& recipe, Sets& sets) {
+  for (const v1::Bench& bench : recipe.bench()) {
+    const std::string path = "bench." + bench.id() + ".";
+    const uint32_t smallest = *std::min_element(bench.batch().begin(), bench.batch().end());
+    sets.push_back(path + "devices=[1]");
+    sets.push_back(path + "batch=[" + std::to_string(std::min(smallest, kBatch)) + "]");
+    sets.push_back(path + "warmup_steps=1");
+    sets.push_back(path + "measure_steps=" + std::to_string(kBenchSteps));
+    sets.push_back(path + "repeats=1");
+  }
+}
+
+void shorten_trials(const v1::Recipe& recipe, Sets& sets) {
+  shorten_training(recipe.training(), sets);
+  sets.push_back("evaluation.when=end");
+  sets.push_back("evaluation.batch=" + std::to_string(kBatch));
+  sets.push_back("evaluation.batches=" + std::to_string(kEvaluationBatches));
+  sets.push_back("trials.count=1");
+}
+
 }  // namespace
 
 std::vector<std::string> smoke_sets(const v1::Recipe& recipe, const std::string& device) {
-  const bool trains = recipe.training().length_case() != v1::Training::LENGTH_NOT_SET;
-  if (!trains || recipe.trials().count() == 0) {
-    throw Error(Exit::kUsage, "'" + recipe.id() + "' trains nothing that --smoke could try",
-                "run it with --bench-only");
+  const bool has_length = recipe.training().length_case() != v1::Training::LENGTH_NOT_SET;
+  const bool trains = recipe.trials().count() > 0;
+  if (trains ? !has_length : recipe.bench().empty()) {
+    throw Error(Exit::kUsage, "'" + recipe.id() + "' has nothing that --smoke could try",
+                "'recipe-run plan " + recipe.id() + "' says what it does");
   }
   Sets sets;
-  shorten_training(recipe.training(), sets);
+  trains ? shorten_trials(recipe, sets) : shorten_benches(recipe, sets);
   if (device == "cpu") lower_precision(recipe.numerics(), sets);
   accept_any_data(recipe, sets);
   use_one_device(recipe.topology(), sets);
-  sets.push_back("evaluation.when=end");
-  sets.push_back("evaluation.batch=" + std::to_string(kBatch));
-  sets.push_back("trials.count=1");
   return sets;
 }
 

@@ -102,6 +102,13 @@ class TrainerDriver {
   // engine lacks, more devices than there are. "" if nothing is known against it.
   virtual std::string why_not(const v1::Recipe& /*recipe*/) const { return ""; }
 
+  // Fails (kUsage) if the engine has the recipe's model but does not take its hparams.
+  virtual void check_model(const v1::Recipe& /*recipe*/) const {}
+
+  // "" if every data set of the recipe is where it looks for it, else which one is not, and what to
+  // do.
+  virtual std::string missing_data(const v1::Recipe& /*recipe*/) const { return ""; }
+
   // Everything that can be checked before anything slow: the model builds and has the expected
   // number of parameters, the optimizer and pipeline are known, the data exist and hold the
   // expected number of samples.

@@ -37,10 +37,12 @@ class TrialRunner {
                                 trial_->total_steps());
     StepLog steps(job_.folder / "steps.bin", kTrialColumns, static_cast<double>(state_.step()));
     last_checkpoint_ = Clock::now();
+    evaluate_if_due(times, steps);  // an evaluation that was stopped is made up for
     while (trial_->step() < trial_->total_steps()) {
       const StepResult result = trial_->run_step();
       record(result, steps);
-      if (times.due(result.step)) evaluate(result.samples);
+      samples_ = result.samples;
+      evaluate_if_due(times, steps);
       const bool epoch_end = job_.recipe.training().checkpoint_every_steps() > 0 &&
                              result.step % job_.recipe.training().checkpoint_every_steps() == 0;
       const bool stop = job_.stop.load();
@@ -50,8 +52,6 @@ class TrialRunner {
         throw Error(Exit::kInterrupted,
                     "stopped in " + job_.title + " at step " + std::to_string(result.step));
     }
-    if (state_.eval_size() == 0 || state_.eval(state_.eval_size() - 1).step() != trial_->step())
-      evaluate(0);
     checkpoint(steps);
     trial_->illustrate(job_.folder / "pictures");
     return finish();
@@ -109,24 +109,40 @@ class TrialRunner {
                      detail);
   }
 
-  void evaluate(int64_t samples) {
-    const double fraction =
-        static_cast<double>(trial_->step()) / static_cast<double>(trial_->total_steps());
-    const auto metrics = trial_->evaluate([&](double) {
-      progress_.update(fraction, "evaluating");
-      return true;  // a stop waits for the evaluation: it is short beside an epoch
-    });
+  bool evaluated() const {
+    return state_.eval_size() > 0 && state_.eval(state_.eval_size() - 1).step() == trial_->step();
+  }
+
+  void evaluate_if_due(const EvaluationTimes& times, StepLog& steps) {
+    if (trial_->step() == 0 || !times.due(trial_->step()) || evaluated()) return;
+    const auto metrics = evaluate(steps);
     record::Eval& eval = *state_.add_eval();
     eval.set_step(trial_->step());
-    eval.set_epoch(place(samples).epoch);
+    eval.set_epoch(place(samples_).epoch);
     for (const auto& [name, value] : metrics) {
       (*eval.mutable_metric())[name] = value;
-      events_.write({"eval", name, value, "1", place(samples), {}});
+      events_.write({"eval", name, value, "1", place(samples_), {}});
     }
     if (job_.recipe.evaluation().metric().empty()) return;
     const std::string& name = job_.recipe.evaluation().metric(0);
     const auto it = metrics.find(name);
     if (it != metrics.end()) headline_ = name + " " + fixed(it->second, 4);
+  }
+
+  // A stop ends it after the batch under way; the steps trained so far are kept.
+  std::map<std::string, double> evaluate(StepLog& steps) {
+    progress_.phase(job_.title + ", evaluating after step " + std::to_string(trial_->step()));
+    try {
+      auto metrics = trial_->evaluate([&](double fraction) {
+        progress_.update(fraction, "");
+        return !job_.stop.load();
+      });
+      progress_.phase(job_.title);
+      return metrics;
+    } catch (const Error& error) {
+      if (error.exit_code() == Exit::kInterrupted) checkpoint(steps);
+      throw;
+    }
   }
 
   // Order matters: steps and checkpoint reach the disk before the state that names them, and the
@@ -210,6 +226,7 @@ class TrialRunner {
   Clock::time_point last_checkpoint_;
   double before_ = 0;
   double smooth_loss_ = -1;
+  int64_t samples_ = 0;  // seen in this segment's last step
   std::string headline_;
 };
 

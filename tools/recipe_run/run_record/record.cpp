@@ -9,7 +9,9 @@
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/sha256.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/data_lock/lock_file.h"
 #include "tools/recipe_run/recipe/canonical.h"
+#include "tools/recipe_run/recipe/trials.h"
 #include "tools/recipe_run/run_record/json_file.h"
 #include "tools/recipe_run/run_record/machine.h"
 #include "tools/recipe_run/run_record/seal.h"
@@ -44,6 +46,15 @@ std::vector<fs::path> sorted_folders(const fs::path& parent) {
     if (entry.is_directory()) out.push_back(entry.path());
   }
   std::sort(out.begin(), out.end());
+  return out;
+}
+
+GpuWindow gpu_window_of(const record::BenchRepeat& r) {
+  GpuWindow out;
+  if (r.has_gpu_clock_drop()) out.clock_drop = r.gpu_clock_drop();
+  if (r.has_gpu_power_capped()) out.power_capped = r.gpu_power_capped();
+  if (r.has_gpu_slowed()) out.slowed = r.gpu_slowed();
+  if (r.has_gpu_foreign()) out.foreign = r.gpu_foreign();
   return out;
 }
 
@@ -132,6 +143,8 @@ void RunRecord::save_recipe(const ResolvedRecipe& resolved) const {
     entry.set_sha256(base.sha256);
   }
   write_json(folder_ / "recipe.lock", lock);
+  if (!resolved.data_lock.entry().empty())
+    write_file_atomic(folder_ / kDataLockFile, lock_text(resolved.data_lock));
 }
 
 RunRecord RunRecord::open(const fs::path& folder) {
@@ -248,6 +261,7 @@ Trial RunRecord::read_trial(const fs::path& folder) const {
   Trial trial;
   trial.name = folder.filename().string();
   trial.seed = metrics.seed();
+  trial.title = trial_title(recipe_, trial.seed);
   trial.failure = metrics.failure();
   trial.metrics.insert(metrics.metric().begin(), metrics.metric().end());
   trial.train_seconds = metrics.train_seconds();
@@ -289,6 +303,9 @@ std::vector<BenchResult> RunRecord::read_benches() const {
       if (r.has_cpu_pressure()) window.pressure = r.cpu_pressure();
       const auto host = host_checks(window);
       checks.insert(checks.end(), host.begin(), host.end());
+      const auto gpu = gpu_checks(gpu_window_of(r));
+      checks.insert(checks.end(), gpu.begin(), gpu.end());
+      if (!r.gpu_unwatched().empty()) result.unwatched = r.gpu_unwatched();
       // Of every check the worst repeat counts.
       for (const NoiseCheck& check : checks) {
         const auto same = std::find_if(worst_checks.begin(), worst_checks.end(),
@@ -327,6 +344,7 @@ Measurements RunRecord::measurements() const {
     }
   }
   out.device = info_.device();
+  out.machine = info_.machine();
   if (info_.emulated_devices() > 0) {
     out.devices = info_.emulated_devices();
     out.evidence = Evidence::kEmulated;

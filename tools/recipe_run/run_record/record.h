@@ -1,7 +1,7 @@
 // The run directory: where everything a run leaves behind is kept, and how it is found again.
 //
 //   runs/20261121T093012Z-cnn_2conv_bn-278d71e2/
-//     run.json  recipe.resolved.json  recipe.resolved.textproto  recipe.lock
+//     run.json  recipe.resolved.json  recipe.resolved.textproto  recipe.lock  data.lock
 //     env/machine.json
 //     trials/seed-0001/  events.jsonl  steps.bin  state.json  metrics.json  checkpoint
 //     bench/infer-d1-b64/rep-3/  steps.bin  result.json

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/statistics/distributions.h"
 #include "tools/recipe_run/statistics/summary.h"
 
 namespace reciperun {
@@ -32,6 +33,17 @@ double theil_sen_slope(std::span<const double> samples) {
     }
   }
   return slopes.empty() ? 0 : median(slopes);
+}
+
+bool has_trend(std::span<const double> samples) {
+  double rising = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    for (size_t j = i + 1; j < samples.size(); ++j)
+      rising += samples[j] > samples[i] ? 1 : samples[j] < samples[i] ? -1 : 0;
+  }
+  const double n = static_cast<double>(samples.size());
+  const double sd = std::sqrt(n * (n - 1) * (2 * n + 5) / 18);
+  return sd > 0 && (std::abs(rising) - 1) / sd > normal_quantile(0.975);
 }
 
 double scaled_mad(std::span<const double> samples) {
@@ -109,6 +121,18 @@ std::vector<NoiseCheck> host_checks(const HostWindow& window) {
     checks.push_back(judge("cgroup throttling", window.throttled, 0, 0.01));
   if (window.foreign_cpu >= 0)
     checks.push_back(judge("foreign CPU", window.foreign_cpu, 0.02, kNever));
+  return checks;
+}
+
+std::vector<NoiseCheck> gpu_checks(const GpuWindow& window) {
+  std::vector<NoiseCheck> checks;
+  const auto add = [&](const char* name, double value, double warn, double block) {
+    if (value >= 0) checks.push_back(judge(name, value, warn, block));
+  };
+  add("GPU clock drop", window.clock_drop, 0.02, 0.07);
+  add("GPU power cap", window.power_capped, 0.01, kNever);
+  add("GPU slow-down", window.slowed, 0, 0);
+  add("foreign GPU process", window.foreign, 0, 0);
   return checks;
 }
 

@@ -21,6 +21,10 @@ struct NoiseCheck {
 // Slope of the median line through (i, x_i), in units of x per sample.
 double theil_sen_slope(std::span<const double> samples);
 
+// Whether samples rise or fall along the way rather than by chance (Mann and Kendall's test at 5
+// %).
+bool has_trend(std::span<const double> samples);
+
 // Median absolute deviation times 1.4826: the standard deviation of a normal sample, blind to
 // outliers.
 double scaled_mad(std::span<const double> samples);
@@ -47,6 +51,16 @@ struct HostWindow {
   double pressure = -1;     // time in which some thread waited for a CPU, ours included
 };
 std::vector<NoiseCheck> host_checks(const HostWindow& window);
+
+// What a GPU went through, as shares of the samples taken; negative = unknown, not checked.
+struct GpuWindow {
+  std::string unwatched;     // "" or why nothing below is known
+  double clock_drop = -1;    // 1 - p5 / p95 of its clock
+  double power_capped = -1;  // clock held down by the power limit
+  double slowed = -1;        // by heat or by the hardware
+  double foreign = -1;       // another process on it
+};
+std::vector<NoiseCheck> gpu_checks(const GpuWindow& window);
 
 // Check of the A/A probes (seconds) taken before and after every repeat. Needs at least two.
 NoiseCheck probe_check(std::span<const double> probes);

@@ -108,8 +108,8 @@ std::vector<double> bench_values(const v1::Recipe& recipe, const v1::Expect& exp
 
 Measured measure_bench(const RowContext& c, Row& row) {
   Measured out;
-  out.bench = result_of(c.expect, c.measurements);
-  if (out.bench == nullptr || (out.bench->repeats.empty() && out.bench->failure.empty())) {
+  const BenchResult* bench = result_of(c.expect, c.measurements);
+  if (bench == nullptr || (bench->repeats.empty() && bench->failure.empty())) {
     out.missing = "bench '" + c.expect.bench() + "' was not run";
     const uint32_t needed = devices_of(c.recipe, c.expect);
     if (needed > 1)
@@ -117,11 +117,12 @@ Measured measure_bench(const RowContext& c, Row& row) {
     return out;
   }
   out.attempted = true;
-  if (!out.bench->failure.empty()) {
-    out.missing = "bench failed: " + out.bench->failure;
+  out.benches = {bench};
+  if (!bench->failure.empty()) {
+    out.missing = "bench failed: " + bench->failure;
     return out;
   }
-  out.values = bench_values(c.recipe, c.expect, *out.bench, c.factor, out.missing);
+  out.values = bench_values(c.recipe, c.expect, *bench, c.factor, out.missing);
   if (out.values.empty()) return out;
   out.missing.clear();
   row.values = out.values;
@@ -132,11 +133,13 @@ Measured measure_bench(const RowContext& c, Row& row) {
     row.interval =
         significant(median_of.interval.lower) + " … " + significant(median_of.interval.upper);
   }
-  const std::string noise = noise_text(out.bench->noise);
+  const std::string noise = noise_text(bench->noise);
   // Said once per configuration, at its throughput; a noise that blocks is the reason of every
   // row's verdict.
   if (!noise.empty() && c.expect.metric() == "throughput") add_note(row, "noisy: " + noise);
-  add_note(row, true_percentile(c, *out.bench));
+  if (!bench->unwatched.empty() && c.expect.metric() == "throughput")
+    add_note(row, "GPU clocks and throttling not watched: " + bench->unwatched);
+  add_note(row, true_percentile(c, *bench));
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "recipes/recipe.pb.h"
 #include "tools/recipe_run/statistics/noise.h"
 #include "tools/recipe_run/verdict/verdict.h"
 
@@ -17,7 +18,8 @@ struct CurvePoint {
 };
 
 struct Trial {
-  std::string name;  // "seed-0001"
+  std::string name;   // of its folder: "seed-0001"
+  std::string title;  // "seed 1", "fold 1 of 5, seed 0"
   uint64_t seed = 0;
   std::map<std::string, double>
       metrics;               // selected by the recipe's rule, in base units (fractions, nats)
@@ -39,18 +41,31 @@ struct BenchResult {
   uint32_t batch = 0;
   std::vector<BenchRepeat> repeats;
   std::vector<NoiseCheck> noise;
-  std::string failure;  // "" or why it gave no result
+  std::string unwatched;  // "" or why the GPU it ran on was not watched
+  std::string failure;    // "" or why it gave no result
 };
+
+struct OtherRun;
 
 struct Measurements {
   std::vector<Trial> trials;
   std::vector<BenchResult> benches;
   std::string
       not_comparable;  // "" or why no row can be compared, e.g. "modified: training.epochs 90 → 5"
-  std::string device;  // what it ran on
+  std::string device;   // what it ran on
+  std::string machine;  // digest of what makes timings comparable
   Evidence evidence = Evidence::kMeasured;
   uint32_t devices = 1;  // that the trials trained on, emulated ones included
   double level = 0.05;   // at which equivalence may be claimed (statistics/sequential.h)
+  bool tight = false;    // throughputs are held to 2 %, where the recipe sets no margin
+  // Runs of other recipes, for rows that need more than this one.
+  std::vector<OtherRun> others;
+};
+
+struct OtherRun {
+  std::string run;  // id
+  v1::Recipe recipe;
+  Measurements measurements;
 };
 
 }  // namespace reciperun

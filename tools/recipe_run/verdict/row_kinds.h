@@ -28,11 +28,12 @@ struct RowContext {
 };
 
 struct Measured {
-  std::vector<double> values;            // in the row's unit: one per trial or repeat
-  std::vector<double> denominator;       // of a ratio
-  std::optional<Projection> projection;  // of a time that nobody waited for, in seconds
-  const BenchResult* bench = nullptr;
-  std::string missing;  // "" or why there is nothing to judge
+  std::vector<double> values;               // in the row's unit: one per trial or repeat
+  std::vector<double> denominator;          // of a ratio
+  std::optional<Projection> projection;     // of a time that nobody waited for, in seconds
+  std::vector<const BenchResult*> benches;  // that the values were measured by
+  std::string incomparable;                 // "" or why the parts of the row do not belong together
+  std::string missing;                      // "" or why there is nothing to judge
   bool attempted =
       false;  // it was measured, but does not carry the row's value: INVALID, not NOT RUN
 };

@@ -18,8 +18,9 @@ Judgement word(Verdict verdict, std::string reason) {
 
 // Why a timing cannot be judged although it was measured.
 std::string unfit(const RowContext& c, const Measured& measured) {
-  if (measured.bench != nullptr && worst(measured.bench->noise) == NoiseLevel::kBlock)
-    return "noise: " + noise_text(measured.bench->noise);
+  for (const BenchResult* bench : measured.benches) {
+    if (worst(bench->noise) == NoiseLevel::kBlock) return "noise: " + noise_text(bench->noise);
+  }
   const auto& trials = c.measurements.trials;
   const bool resumed =
       std::any_of(trials.begin(), trials.end(), [](const Trial& t) { return t.segments > 1; });
@@ -68,8 +69,9 @@ Judgement judge(const RowContext& c, const Row& row, const Measured& measured) {
   if (!measured.missing.empty())
     return word(measured.attempted ? Verdict::kInvalid : Verdict::kNotRun, measured.missing);
   if (!c.published.value) return word(Verdict::kNoPublishedValue, "measured only");
-  if (!c.measurements.not_comparable.empty())
-    return word(Verdict::kNotComparable, c.measurements.not_comparable);
+  for (const std::string& why : {c.measurements.not_comparable, measured.incomparable}) {
+    if (!why.empty()) return word(Verdict::kNotComparable, why);
+  }
   if (is_timing(c.expect)) {
     if (std::string why = other_hardware(c.recipe, c.measurements.device); !why.empty())
       return word(Verdict::kNotComparable, why);
@@ -155,6 +157,9 @@ Row build_row(const RowContext& c) {
 
 }  // namespace
 
+// Twice the largest run-to-run variation that DLPerf's logs show.
+constexpr double kTightMargin = 0.02;
+
 RowContext::RowContext(const v1::Recipe& r, const v1::Expect& e, const Measurements& m)
     : recipe(r),
       expect(e),
@@ -163,6 +168,9 @@ RowContext::RowContext(const v1::Recipe& r, const v1::Expect& e, const Measureme
       tolerance(tolerance_of(r, e, published)),
       factor(unit_factor(e.unit())) {
   tolerance.level = m.level;
+  const bool given = e.margin().absolute() > 0 || e.margin().relative() > 0;
+  if (m.tight && e.metric() == "throughput" && !e.has_ratio() && !given)
+    tolerance.margin = kTightMargin;
 }
 
 int RowContext::decimals() const {

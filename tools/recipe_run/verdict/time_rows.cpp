@@ -1,4 +1,5 @@
 // Time to train: as measured, or projected from measured throughput where nobody trained.
+#include <map>
 #include <vector>
 
 #include "tools/recipe_run/base/text.h"
@@ -9,30 +10,65 @@
 namespace reciperun {
 namespace {
 
-std::optional<ProjectedPhase> projected_phase(const RowContext& c, const TrainingPhase& phase,
-                                              uint32_t devices) {
-  const v1::Bench* bench = training_bench(c.recipe, phase);
-  if (bench == nullptr || phase.items <= 0) return std::nullopt;
-  for (const BenchResult& result : c.measurements.benches) {
+// A measured throughput, and the run it was measured in ("" = the row's own).
+struct MeasuredRate {
+  MedianInterval rate;
+  std::string run;
+  const BenchResult* bench = nullptr;
+};
+
+std::optional<MeasuredRate> rate_in(const v1::Recipe& recipe, const Measurements& measurements,
+                                    const TrainingPhase& phase, uint32_t devices) {
+  const v1::Bench* bench = training_bench(recipe, phase);
+  if (bench == nullptr) return std::nullopt;
+  for (const BenchResult& result : measurements.benches) {
     if (result.bench != bench->id() || result.devices != devices ||
         result.batch != phase.batch_per_device || result.repeats.empty())
       continue;
     std::vector<double> rates;
     for (const BenchRepeat& r : result.repeats) rates.push_back(r.items_per_second);
-    const MedianInterval rate = median_interval(rates);
-    return ProjectedPhase{phase.items, rate.median, rate.interval};
+    return MeasuredRate{median_interval(rates), "", &result};
+  }
+  return std::nullopt;
+}
+
+// Whether a step of `other` is a step of `recipe`: the same model in the same precision.
+bool trains_alike(const v1::Recipe& recipe, const v1::Recipe& other) {
+  const auto hparams = [](const v1::Recipe& r) {
+    return std::map<std::string, std::string>(r.model().hparam().begin(), r.model().hparam().end());
+  };
+  return recipe.model().arch() == other.model().arch() && hparams(recipe) == hparams(other) &&
+         recipe.numerics().compute() == other.numerics().compute();
+}
+
+// In this run, or in another one of the same training on the same machine.
+std::optional<MeasuredRate> measured_rate(const RowContext& c, const TrainingPhase& phase,
+                                          uint32_t devices) {
+  if (auto own = rate_in(c.recipe, c.measurements, phase, devices)) return own;
+  for (const OtherRun& other : c.measurements.others) {
+    const Measurements& m = other.measurements;
+    if (!m.not_comparable.empty() || m.machine != c.measurements.machine ||
+        m.device != c.measurements.device || !trains_alike(c.recipe, other.recipe))
+      continue;
+    if (auto rate = rate_in(other.recipe, m, phase, devices)) {
+      rate->run = other.run;
+      return rate;
+    }
   }
   return std::nullopt;
 }
 
 // Absent unless every phase's throughput was measured on as many devices as the row is about.
-std::optional<Projection> projected(const RowContext& c) {
+std::optional<Projection> projected(const RowContext& c, Row& row, Measured& out) {
   const uint32_t devices = devices_of(c.recipe, c.expect);
   std::vector<ProjectedPhase> phases;
   for (const TrainingPhase& phase : training_phases(c.recipe, devices)) {
-    const auto projected = projected_phase(c, phase, devices);
-    if (!projected) return std::nullopt;
-    phases.push_back(*projected);
+    const auto measured =
+        phase.items > 0 ? measured_rate(c, phase, devices) : std::optional<MeasuredRate>();
+    if (!measured) return std::nullopt;
+    phases.push_back({phase.items, measured->rate.median, measured->rate.interval});
+    out.benches.push_back(measured->bench);
+    if (!measured->run.empty()) row.note = "throughput of run " + measured->run;
   }
   return project_time(phases, {});
 }
@@ -52,16 +88,19 @@ Measured measure_time(const RowContext& c, Row& row) {
     row.measured_n = std::to_string(out.values.size());
     return out;
   }
-  out.projection = projected(c);
+  out.projection = projected(c, row, out);
   if (!out.projection) {
     const std::string devices = std::to_string(devices_of(c.recipe, c.expect));
     out.missing = (as_published ? "no trial finished" : "not trained on " + devices + " devices") +
-                  std::string(", and no training throughput to project from");
+                  std::string(
+                      ", and no training throughput to project from; 'recipe-run report RUN "
+                      "--with SPEED_RUN' takes it from another recipe's run");
     return out;
   }
   row.evidence = Evidence::kProjected;
   row.measured = significant(out.projection->seconds * c.factor, 3);
-  row.note = "projected; start-up and evaluation are not in it";
+  row.note = "projected; start-up and evaluation are not in it" +
+             (row.note.empty() ? "" : "; " + row.note);
   return out;
 }
 

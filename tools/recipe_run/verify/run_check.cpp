@@ -164,7 +164,7 @@ class Checker {
   }
 
   void check_reports(const Report& report) {
-    const Report strict = make_report(run_, true);
+    const Report strict = make_report(run_, {.require_all = true});
     for (const ReportFile& file : report_files()) {
       const fs::path path = run_.folder() / "report" / file.name;
       std::error_code ignored;
