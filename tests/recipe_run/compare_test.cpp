@@ -15,9 +15,9 @@
 namespace reciperun {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::SizeIs;
 
 v1::Recipe toy_recipe(const std::string& more = "") {
   v1::Recipe recipe;
@@ -169,9 +169,12 @@ TEST(CompareTest, RowsOfOneSideOnly) {
   const std::string more = R"(expect { id: "f1" metric: "f1" unit: "%" direction: HIGHER })";
   const Comparison c =
       compare_runs(side("a", kPublished, {}, toy_recipe(more)), side("b", kPublished, {}));
-  ASSERT_THAT(c.unmatched, SizeIs(1));
-  EXPECT_EQ(c.unmatched[0], "'f1' stands only in the first run's recipe");
-  EXPECT_EQ(row(c, "rate").judgement.verdict, Verdict::kNotRun);
+  EXPECT_THAT(c.unmatched, ElementsAre("'f1' stands only in the first run's recipe",
+                                       "1 row was measured in neither run"));
+  const Comparison half =
+      compare_runs(side("a", kPublished, {}), side("b", kPublished, {392, 393}));
+  EXPECT_EQ(row(half, "rate").judgement.verdict, Verdict::kNotRun);
+  EXPECT_EQ(row(half, "rate").judgement.reason, "not measured in the first run");
 }
 
 TEST(CompareTest, AReportSaysAllThatAComparisonNeeds) {

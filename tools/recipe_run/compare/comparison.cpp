@@ -56,10 +56,8 @@ struct Obstacles {
 Judgement judge(const Row& first, const Row& second, const Obstacles& obstacles) {
   const bool timing = first.statistic == Statistic::kRatio;
   if (first.values.empty() || second.values.empty()) {
-    const std::string where = !first.values.empty()    ? "in the second run"
-                              : !second.values.empty() ? "in the first run"
-                                                       : "in either run";
-    return word(Verdict::kNotRun, "not measured " + where);
+    const std::string where = first.values.empty() ? "first" : "second";
+    return word(Verdict::kNotRun, "not measured in the " + where + " run");
   }
   if (first.unit != second.unit || first.statistic != second.statistic)
     return word(Verdict::kNotComparable, "the two rows are of different kinds");
@@ -147,8 +145,12 @@ Comparison compare_runs(Side first, Side second, const CompareOptions& options) 
   out.second = std::move(second);
   out.differences = differences_of(out.first, out.second);
   const Obstacles obstacles = obstacles_of(out, options);
+  int unmeasured = 0;
   for (const Row& row : out.first.rows) {
-    if (const Row* other = find_row(out.second.rows, row.id)) {
+    const Row* other = find_row(out.second.rows, row.id);
+    if (other != nullptr && row.values.empty() && other->values.empty()) {
+      ++unmeasured;
+    } else if (other != nullptr) {
       out.rows.push_back(compared(row, *other, obstacles));
     } else {
       out.unmatched.push_back("'" + row.id + "' stands only in the first run's recipe");
@@ -158,6 +160,10 @@ Comparison compare_runs(Side first, Side second, const CompareOptions& options) 
     if (find_row(out.first.rows, row.id) == nullptr)
       out.unmatched.push_back("'" + row.id + "' stands only in the second run's recipe");
   }
+  if (unmeasured > 0)
+    out.unmatched.push_back(std::to_string(unmeasured) +
+                            (unmeasured == 1 ? " row was" : " rows were") +
+                            " measured in neither run");
   std::vector<Judgement*> judgements;
   for (Row& row : out.rows) {
     row.gate = row.gate || options.all_rows;

@@ -30,7 +30,7 @@ struct Comparison {
   Side second;
   std::vector<FieldDifference> differences;  // of recipe, device, engine; empty: the same
   std::vector<Row> rows;                     // in the first run's order
-  std::vector<std::string> unmatched;        // one line per row that stands on one side only
+  std::vector<std::string> unmatched;        // one line per row on one side only; how many on none
   Exit exit = Exit::kOk;                     // of the rows that count
 };
 

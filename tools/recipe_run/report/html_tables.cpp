@@ -17,7 +17,7 @@ constexpr char kStyle[] = R"(
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:70rem;padding:1.2rem 1rem 3rem;background:var(--bg);color:var(--fg);
 font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
-h1{font-size:1.5rem;line-height:1.25;margin:.2rem 0 .4rem}h2{font-size:1.1rem;margin:2rem 0 .5rem}
+h1{font-size:1.5rem;line-height:1.25;margin:.2rem 0 .4rem;overflow-wrap:anywhere}h2{font-size:1.1rem;margin:2rem 0 .5rem}
 p{margin:.3rem 0}.dim,small{color:var(--dim)}code{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:.88em;overflow-wrap:anywhere}
 .summary{padding:.7rem .9rem;background:var(--card);border-left:4px solid var(--fair);border-radius:4px;margin:.9rem 0}
 .scroll{overflow-x:auto}
