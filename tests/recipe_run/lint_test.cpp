@@ -99,8 +99,8 @@ TEST_F(LintTest, AFindingWithoutItsAnswerIsTold) {
     number.expect = find_expectation(*number.recipe, number.expect->id());
   }
   for (const Finding& finding : lint_sources(*corpus_)) {
-    if (finding.check != "difference")
-      EXPECT_EQ(answer_to(silent, finding), "") << line_of(finding);
+    if (finding.check == "difference") continue;
+    EXPECT_EQ(answer_to(silent, finding), "") << line_of(finding);
   }
 }
 

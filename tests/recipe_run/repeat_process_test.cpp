@@ -59,7 +59,7 @@ class RepeatProcessTest : public ::testing::Test {
 };
 
 TEST_F(RepeatProcessTest, IsToldWhichRepeatAndLeavesNothingBehind) {
-  measure("echo \"$@\" > '" + (root_ / "words").string() + "'; echo noise >&2");
+  measure("echo \"$@\" > '" + (root_ / "words").string() + "'; echo noise >&2; sleep 0.2");
   EXPECT_EQ(read_file(root_ / "words"),
             "bench-repeat " + record_->folder().string() +
                 " --bench infer --devices 1 --batch 4 --repeat 2 --checkpoint " +

@@ -12,6 +12,7 @@
 #include "tools/recipe_run/engine/assay_driver.h"
 #include "tools/recipe_run/engine/handles.h"
 #include "tools/recipe_run/engine/pictures.h"
+#include "tools/recipe_run/recipe/trials.h"
 #include "tools/recipe_run/report/pictures.h"
 
 namespace reciperun {
@@ -177,7 +178,10 @@ TEST_F(SegmentationTest, LeavesPictures) {
   const auto trial = driver_->start(made, 0);
   const fs::path run = root_ / "run";
   trial->illustrate(run / "trials/seed-0000/pictures");
-  const auto pictures = trial_pictures(run);
+  Trial held_out;
+  held_out.name = "seed-0000";
+  held_out.title = trial_title(recipe(), 0);
+  const auto pictures = trial_pictures(run, {held_out});
   if (pictures.empty()) GTEST_SKIP() << "built without OpenCV";
   ASSERT_EQ(pictures.size(), 1u);
   EXPECT_EQ(pictures[0].others, 3u);  // four slices are held out
