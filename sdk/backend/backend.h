@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "sdk/backend/feed.h"
 #include "sdk/graph/graph.h"
 #include "sdk/graph/target.h"
 
@@ -107,6 +108,13 @@ struct DeviceInfo {
   int threads = 0;  // CPU: threads used per launch
 };
 
+// One tensor to be copied to host memory.
+struct HostRead {
+  void* host = nullptr;
+  const void* device = nullptr;
+  size_t bytes = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -126,6 +134,13 @@ class Backend {
   // Copies between host memory and this device; on return the data is there.
   virtual void read(void* host, const void* device, size_t bytes) = 0;
   virtual void write(void* device, const void* host, size_t bytes) = 0;
+  // As read of each, but a device is waited for once.
+  virtual void read_all(std::span<const HostRead> reads) {
+    for (const HostRead& r : reads) read(r.host, r.device, r.bytes);
+  }
+  // Returns when everything that was enqueued is done; fails with what failed.
+  virtual void wait() {}
+  virtual std::unique_ptr<Feed> make_feed(const FeedSpec& spec);
 };
 
 }  // namespace assay

@@ -20,7 +20,9 @@ class Mixup {
  public:
   explicit Mixup(const MixupConfig& config);  // reserves all memory
 
-  // Mixes batch number `index` (from 0): the weights are a function of seed, index and row alone.
+  // Draws the weights of batch number `index` (from 0): a function of seed, index and row alone.
+  void draw(int64_t index);
+  // Draws the weights and mixes a batch with them.
   //   images  [batch, image_size], labels [batch] in [0, classes)
   void mix(int64_t index, const float* images, const int32_t* labels);
 

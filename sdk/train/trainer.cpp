@@ -101,6 +101,8 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
       config_(with_defaults(std::move(config))),
       learning_rate_(config_.optimizer().learning_rate()) {
   check(config_);
+  check_raw_images(inputs_, config_);
+  training_arrays_ = training_arrays(inputs_, config_);
   mixup_ = make_mixup(config_, instance_->model());
   optim::resolve_groups(config_.optimizer(), instance_->variables());
   build_training_graph(instance_->model(), instance_->variables(), config_, GraphKind::kStep,
@@ -149,28 +151,14 @@ Program& Trainer::eval_program(bool use_ema) {
   return *slot;
 }
 
-void Trainer::load_training_batch(Program& program, std::span<const HostTensor> batch) {
-  check_batch(batch, config_.batch_size(), 0);
-  if (mixup_) {
-    write_mixed_batch(program, batch);
-  } else {
-    write_batch(program, batch);
-  }
-}
-
-void Trainer::load_eval_batch(Program& program, std::span<const HostTensor> batch) {
-  check_batch(batch, config_.eval_batch_size(), kPaddingLabel);
-  write_batch(program, batch);
-}
-
-void Trainer::check_batch(std::span<const HostTensor> batch, int64_t batch_size,
-                          int32_t lowest_label) const {
-  if (batch.size() != inputs_.size()) [[unlikely]]
+void Trainer::check_batch(std::span<const nn::InputSpec> specs, std::span<const HostTensor> batch,
+                          int64_t batch_size, int32_t lowest_label) const {
+  if (batch.size() != specs.size()) [[unlikely]]
     fail_mismatch(Code::kInvalid, {cat("a batch of ", instance_->model().architecture()), "n",
                                    tensor_count(batch.size()),
-                                   cat(tensor_count(inputs_.size()), ": ", nn::names_of(inputs_))});
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    const nn::InputSpec& spec = inputs_[i];
+                                   cat(tensor_count(specs.size()), ": ", nn::names_of(specs))});
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const nn::InputSpec& spec = specs[i];
     const ValueType expected{spec.dtype, batch_dims(batch_size, spec.sample)};
     const ValueType actual{batch[i].dtype, batch[i].dims};
     const bool missing = batch[i].data == nullptr && expected.bytes() > 0;
@@ -198,6 +186,63 @@ void Trainer::write_mixed_batch(Program& program, std::span<const HostTensor> ba
   instance_->backend()->write(targets.data, mixup_->targets().data(), targets.type.bytes());
 }
 
+TrainingFeed& Trainer::feed() {
+  if (!feed_) {
+    feed_ = std::make_unique<TrainingFeed>(*instance_->backend(), inputs_, config_,
+                                           mixup_ ? &*mixup_ : nullptr);
+  }
+  return *feed_;
+}
+
+void Trainer::prefetch(std::span<const HostTensor> batch) {
+  check_batch(training_arrays_, batch, config_.batch_size(), 0);
+  require(pending_count_ == 0, Code::kInvalid,
+          "two prefetched batches wait already; train on one first");
+  if (feed().staged() == 0) return feed_->stage(batch, batches_);
+  require(batch.size() <= kMostInputs, Code::kUnsupported, "a batch of ", batch.size(),
+          " tensors cannot be prefetched");
+  std::copy(batch.begin(), batch.end(), pending_.begin());
+  pending_count_ = batch.size();
+}
+
+// While the batch before it is computed on.
+void Trainer::stage_pending() {
+  if (pending_count_ == 0) return;
+  feed_->stage({pending_.data(), pending_count_}, batches_ + 1);
+  pending_count_ = 0;
+}
+
+void Trainer::forget_prefetched() {
+  pending_count_ = 0;
+  if (feed_) feed_->clear();
+}
+
+template <class Body>
+StepInfo Trainer::forgetting_on_failure(const Body& body) {
+  try {
+    return body();
+  } catch (...) {
+    forget_prefetched();
+    throw;
+  }
+}
+
+void Trainer::load_training_batch(Program& program, std::span<const HostTensor> batch) {
+  const bool waits = feed_ && feed_->staged() > 0;
+  if (batch.empty() && waits) return feed_->deliver(program);
+  check_batch(training_arrays_, batch, config_.batch_size(), 0);
+  require(!waits, Code::kInvalid,
+          "a prefetched batch waits: train on it, which an empty batch stands for");
+  if (config_.has_raw_images()) {
+    feed().stage(batch, batches_);
+    feed_->deliver(program);
+  } else if (mixup_) {
+    write_mixed_batch(program, batch);
+  } else {
+    write_batch(program, batch);
+  }
+}
+
 double Trainer::learning_rate() const {
   return learning_rate_ * optim::schedule_factor(config_.schedule(), step_);
 }
@@ -219,6 +264,11 @@ double Trainer::read_scalar(Program& program, std::string_view output) {
   return value;
 }
 
+double Trainer::current_loss_scale() {
+  if (!loss_scale_) loss_scale_ = static_cast<float>(loss_scale());
+  return *loss_scale_;
+}
+
 double Trainer::loss_scale() const {
   return read_state<float>(instance_->segments(), kLossScaleVariable);
 }
@@ -231,10 +281,10 @@ int64_t Trainer::good_steps() const {
   return read_state<int32_t>(instance_->segments(), kGoodStepsVariable);
 }
 
-StepInfo Trainer::begin_info() const {
+StepInfo Trainer::begin_info() {
   StepInfo info;
   info.learning_rate = learning_rate();
-  info.loss_scale = loss_scale();
+  info.loss_scale = current_loss_scale();
   return info;
 }
 
@@ -256,8 +306,19 @@ void Trainer::take_back_statistics() {
 }
 
 void Trainer::finish_update(Program& program, StepInfo& info) {
-  info.grad_norm = read_scalar(program, "grad_norm");
-  info.skipped = read_scalar(program, "skip") != 0;
+  float loss = 0, norm = 0, skip = 0, scale = 0;
+  const Program::Slot* loss_slot = program.find_output("loss");
+  const auto reads = std::to_array<HostRead>(
+      {{&norm, program.output("grad_norm").data, sizeof norm},
+       {&skip, program.output("skip").data, sizeof skip},
+       {&scale, instance_->segments().tensor(kLossScaleVariable, Role::kState).data, sizeof scale},
+       {&loss, loss_slot == nullptr ? nullptr : loss_slot->data,
+        loss_slot == nullptr ? 0 : sizeof loss}});
+  instance_->backend()->read_all(std::span(reads).first(loss_slot == nullptr ? 3 : 4));
+  if (loss_slot != nullptr) info.loss = last_loss_ = loss;
+  loss_scale_ = scale;
+  info.grad_norm = norm;
+  info.skipped = skip != 0;
   const bool refused = info.skipped && config_.loss_scale().mode() != "dynamic";
   if (micro_step_ > 0) finish_accumulation(info.skipped, refused);
   if (refused) {
@@ -281,8 +342,12 @@ void Trainer::finish_accumulation(bool skipped, bool refused) {
 }
 
 StepInfo Trainer::step(std::span<const HostTensor> batch) {
+  return forgetting_on_failure([&] { return step_at_once(batch); });
+}
+
+StepInfo Trainer::step_at_once(std::span<const HostTensor> batch) {
   if (config_.accumulate() > 1) {
-    StepInfo info = backward(batch);
+    StepInfo info = backward_at_once(batch);
     if (micro_step_ < config_.accumulate()) return info;
     // Past cancelling: the gradients hold this batch already, and the caller would give it again.
     const StepInfo applied = apply(nullptr);
@@ -301,7 +366,7 @@ StepInfo Trainer::step(std::span<const HostTensor> batch) {
   StepInfo info = begin_info();
   step.run(&cancel_);
   last_program_ = &step;
-  info.loss = last_loss_ = read_scalar(step, "loss");
+  stage_pending();
   finish_update(step, info);
   ++batches_;
   samples_ += config_.batch_size();
@@ -312,6 +377,10 @@ StepInfo Trainer::step(std::span<const HostTensor> batch) {
 }
 
 StepInfo Trainer::backward(std::span<const HostTensor> batch) {
+  return forgetting_on_failure([&] { return backward_at_once(batch); });
+}
+
+StepInfo Trainer::backward_at_once(std::span<const HostTensor> batch) {
   if (micro_step_ == config_.accumulate()) [[unlikely]]
     fail_micro_step(cat("fewer than ", config_.accumulate(), " before another"),
                     "call apply first");
@@ -323,6 +392,7 @@ StepInfo Trainer::backward(std::span<const HostTensor> batch) {
   if (micro_step_ == 0) remember_statistics();
   half.run(&cancel_);
   last_program_ = &half;
+  stage_pending();
   info.loss = last_loss_ = read_scalar(half, "loss");
   ++micro_step_, ++batches_;
   samples_ += config_.batch_size();
@@ -353,7 +423,8 @@ StepInfo Trainer::apply(const std::atomic<bool>* cancel) {
 
 EvalSums Trainer::eval(std::span<const HostTensor> batch, bool use_ema) {
   Program& eval = eval_program(use_ema);
-  load_eval_batch(eval, batch);
+  check_batch(inputs_, batch, config_.eval_batch_size(), kPaddingLabel);
+  write_batch(eval, batch);
   eval.run(&cancel_);
   last_program_ = &eval;
   EvalSums sums{read_scalar(eval, "loss"), 0, 0, 0};
@@ -391,6 +462,7 @@ void Trainer::set(std::string_view key, double value) {
   expect(config_.loss_scale().mode() != "none", {"trainer", "loss_scale.mode"}, "\"none\"",
          "\"static\" or \"dynamic\" where loss_scale is set");
   write_state(instance_->segments(), kLossScaleVariable, static_cast<float>(value));
+  loss_scale_.reset();
 }
 
 std::string Trainer::config_json() const { return to_json(config_); }
@@ -412,6 +484,8 @@ void Trainer::restore(const Progress& progress) {
   batches_ = progress.batches;
   samples_ = progress.samples;
   learning_rate_ = progress.learning_rate;
+  loss_scale_.reset();
+  forget_prefetched();
 }
 
 }  // namespace assay::train

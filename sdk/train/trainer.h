@@ -5,6 +5,7 @@
 // segments, so nothing else may touch its weights during a call.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -14,18 +15,13 @@
 #include <vector>
 
 #include "sdk/runtime/program.h"
+#include "sdk/train/host_tensor.h"
 #include "sdk/train/mixup.h"
 #include "sdk/train/model_instance.h"
+#include "sdk/train/training_feed.h"
 #include "sdk/train/training_graph.h"
 
 namespace assay::train {
-
-// One tensor of a batch in host memory, dense.
-struct HostTensor {
-  DType dtype = DType::kF32;
-  Dims dims;
-  const void* data = nullptr;
-};
 
 struct StepInfo {
   int64_t step = 0;        // updates done or skipped, this one included: the place in the schedule
@@ -63,7 +59,15 @@ class Trainer {
   // state.
   Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config);
 
-  // One batch: the model's inputs, in order, [batch_size, sample...]. With accumulate = K every
+  // Takes over the batch of a later step, so that its transfer goes on beside the step before: an
+  // empty batch given to step or backward stands for the oldest one prefetched. Two may wait. The
+  // second is read during the next step: its memory must stay unchanged until that has returned. A
+  // step that fails forgets what was prefetched.
+  void prefetch(std::span<const HostTensor> batch);
+  // Whether a prefetched batch's memory is still to be read.
+  bool reads_later() const { return pending_count_ > 0; }
+
+  // One batch: training_arrays(), in order, [batch_size, sample...]. With accumulate = K every
   // K-th call updates. A loss or gradient that is not finite fails with kNonFinite unless loss
   // scaling is dynamic; weights, optimizer state, statistics and counters are then as before the
   // call, or before the first of the accumulated batches, which are dropped.
@@ -109,28 +113,43 @@ class Trainer {
  private:
   Program& program(GraphKind kind);
   StepInfo apply(const std::atomic<bool>* cancel);
-  void load_training_batch(Program& program, std::span<const HostTensor> batch);
-  void load_eval_batch(Program& program, std::span<const HostTensor> batch);
   // Types, sizes and labels; labels begin at `lowest_label`.
-  void check_batch(std::span<const HostTensor> batch, int64_t batch_size,
-                   int32_t lowest_label) const;
+  void check_batch(std::span<const nn::InputSpec> specs, std::span<const HostTensor> batch,
+                   int64_t batch_size, int32_t lowest_label) const;
   void write_batch(Program& program, std::span<const HostTensor> batch);
   void write_mixed_batch(Program& program, std::span<const HostTensor> batch);
+  void load_training_batch(Program& program, std::span<const HostTensor> batch);
+  TrainingFeed& feed();
+  void stage_pending();
+  void forget_prefetched();
+  template <class Body>
+  StepInfo forgetting_on_failure(const Body& body);
+  StepInfo step_at_once(std::span<const HostTensor> batch);
+  StepInfo backward_at_once(std::span<const HostTensor> batch);
   void set_scalars(Program& program);
   double read_scalar(Program& program, std::string_view output);
   double learning_rate() const;
-  // Reads loss and norms after a run that may have updated; raises kNonFinite where it must.
+  double current_loss_scale();
+  // Waits for a run that may have updated, and reads what it says of itself; raises kNonFinite
+  // where it must.
   void finish_update(Program& program, StepInfo& info);
   void finish_accumulation(bool skipped, bool refused);
   void remember_statistics();
   void take_back_statistics();
-  StepInfo begin_info() const;
+  StepInfo begin_info();
   [[noreturn]] void fail_micro_step(std::string expected, std::string hint) const;
 
   std::shared_ptr<ModelInstance> instance_;
+  static constexpr size_t kMostInputs = 8;
+
   std::vector<nn::InputSpec> inputs_;
   TrainerConfig config_;
+  std::vector<nn::InputSpec> training_arrays_;
   std::optional<Mixup> mixup_;
+  std::unique_ptr<TrainingFeed> feed_;
+  std::array<HostTensor, kMostInputs> pending_;  // prefetched, not staged yet
+  size_t pending_count_ = 0;
+  std::optional<float> loss_scale_;  // that of the next step, once known here
   std::map<GraphKind, std::unique_ptr<Program>> programs_;
   std::map<bool, std::unique_ptr<Program>> eval_programs_;
   std::vector<PassRecord> pass_records_;

@@ -1,26 +1,45 @@
 #include <gtest/gtest.h>
 
 #include "sdk/backend/cuda/loader.h"
+#include "tests/gpu/device_hooks.h"
 #include "tests/harness/backend_under_test.h"
 
 namespace assay::test {
 namespace {
 
-// Every test of this program needs the device.
-class NeedsDevice : public testing::Environment {
+// Every test of this program needs the device: without one each is skipped, with the reason.
+class SkipWithoutDevice : public testing::EmptyTestEventListener {
  public:
-  void SetUp() override {
+  void OnTestStart(const testing::TestInfo&) override {
     const std::string& reason = cuda::devices()[0].unavailable_reason;
     if (!reason.empty()) GTEST_SKIP() << "no CUDA device can be used: " << reason;
   }
 };
-const testing::Environment* const environment =
-    testing::AddGlobalTestEnvironment(new NeedsDevice);  // GoogleTest owns it
+
+[[maybe_unused]] const bool listening = [] {
+  testing::UnitTest::GetInstance()->listeners().Append(new SkipWithoutDevice);  // takes it over
+  return true;
+}();
 
 }  // namespace
 
 std::unique_ptr<Backend> make_backend_under_test(int) { return cuda::make_backend({}); }
 
 bool libraries_need_alignment() { return true; }
+
+// A kernel that reads an address that does not exist.
+void break_device(Backend& backend) {
+  Graph graph;
+  const ValueId x = graph.emit1(Input{"x", DType::kF32, {1024}}, {});
+  const ValueId y = graph.emit1(Activation{}, {x});
+  const NodePlan plan = backend.plan(graph, graph.value(y).producer);
+  const auto good = backend.allocate(4096);
+  void* const inputs[] = {reinterpret_cast<void*>(uintptr_t{0x1000})};
+  void* const outputs[] = {good->data()};
+  backend.make_executable({plan.bind({.inputs = inputs, .outputs = outputs})}, 1)->run(nullptr);
+  backend.wait();
+}
+
+void under_every_schedule(const std::function<void()>& body) { body(); }
 
 }  // namespace assay::test

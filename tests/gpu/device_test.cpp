@@ -1,13 +1,16 @@
-// What only a device can show: memory, errors that break it, cancelling.
+// Memory, errors that break it, cancelling.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sdk/backend/cuda/loader.h"
 #include "sdk/base/error.h"
+#include "tests/gpu/device_hooks.h"
+#include "tests/harness/backend_under_test.h"
 
-namespace assay::cuda {
+namespace assay {
 namespace {
 
+using test::break_device;
+using test::make_backend_under_test;
 using testing::HasSubstr;
 
 template <class Body>
@@ -22,7 +25,7 @@ Error error_of(const Body& body) {
 }
 
 TEST(Device, MemoryStartsAsZeroAndKeepsWhatIsWritten) {
-  const auto backend = make_backend({});
+  const auto backend = make_backend_under_test(1);
   for (const size_t bytes : {size_t{1}, size_t{256}, size_t{257}, size_t{1} << 20}) {
     const auto memory = backend->allocate(bytes);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->data()) % 64, 0u);
@@ -38,7 +41,7 @@ TEST(Device, MemoryStartsAsZeroAndKeepsWhatIsWritten) {
 
 // More small writes than there are slots, without a read between them.
 TEST(Device, ManySmallWritesArriveInOrder) {
-  const auto backend = make_backend({});
+  const auto backend = make_backend_under_test(1);
   const auto memory = backend->allocate(1000 * sizeof(int));
   for (int i = 0; i < 1000; ++i) {
     backend->write(static_cast<int*>(memory->data()) + i, &i, sizeof i);
@@ -49,7 +52,7 @@ TEST(Device, ManySmallWritesArriveInOrder) {
 }
 
 TEST(Device, SaysHowMuchMemoryWasAskedFor) {
-  const auto backend = make_backend({});
+  const auto backend = make_backend_under_test(1);
   const size_t too_much = size_t{1} << 50;
   const Error error = error_of([&] { backend->allocate(too_much); });
   EXPECT_EQ(error.code(), Code::kOutOfDeviceMemory);
@@ -59,32 +62,19 @@ TEST(Device, SaysHowMuchMemoryWasAskedFor) {
   EXPECT_NE(backend->allocate(1024), nullptr);  // the device is as before
 }
 
-// A kernel that reads an address that does not exist: the context is lost, the process lives, and a
-// new context works.
+// The context is lost, the process lives, and a new context works.
 TEST(Device, AnIllegalAccessPoisonsTheContextOnly) {
-  Graph graph;
-  const ValueId x = graph.emit1(Input{"x", DType::kF32, {1024}}, {});
-  const ValueId y = graph.emit1(Activation{}, {x});
   {
-    const auto backend = make_backend({});
-    const NodePlan plan = backend->plan(graph, graph.value(y).producer);
+    const auto backend = make_backend_under_test(1);
     const auto good = backend->allocate(4096);
-    void* const bad = reinterpret_cast<void*>(uintptr_t{0x1000});
-    void* const inputs[] = {bad};
-    void* const outputs[] = {good->data()};
-    const auto program =
-        backend->make_executable({plan.bind({.inputs = inputs, .outputs = outputs})}, 1);
     float value = 0;
-    const Error first = error_of([&] {
-      program->run(nullptr);
-      backend->read(&value, good->data(), sizeof value);
-    });
+    const Error first = error_of([&] { break_device(*backend); });
     EXPECT_EQ(first.code(), Code::kDevice);
     EXPECT_EQ(first.detail().domain, Domain::kCuda);
     const Error later = error_of([&] { backend->read(&value, good->data(), sizeof value); });
     EXPECT_EQ(later.code(), Code::kPoisoned);
   }
-  const auto fresh = make_backend({});
+  const auto fresh = make_backend_under_test(1);
   const auto memory = fresh->allocate(16);
   int value = 5;
   fresh->write(memory->data(), &value, sizeof value);
@@ -93,8 +83,29 @@ TEST(Device, AnIllegalAccessPoisonsTheContextOnly) {
   EXPECT_EQ(value, 5);
 }
 
+TEST(Device, ReadsManyAtOnce) {
+  const auto backend = make_backend_under_test(1);
+  const std::vector<size_t> sizes{4, 0, 8, 4096, 5000, 12};
+  std::vector<std::unique_ptr<Memory>> memory;
+  std::vector<std::vector<std::byte>> got;
+  std::vector<HostRead> reads;
+  for (int repeat = 0; repeat < 15; ++repeat) {  // more than there are slots for
+    for (const size_t bytes : sizes) {
+      memory.push_back(backend->allocate(bytes));
+      const std::vector<std::byte> content(bytes, static_cast<std::byte>(memory.size()));
+      backend->write(memory.back()->data(), content.data(), bytes);
+      got.emplace_back(bytes);
+    }
+  }
+  for (size_t i = 0; i < memory.size(); ++i)
+    reads.push_back({got[i].data(), memory[i]->data(), got[i].size()});
+  backend->read_all(reads);
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_EQ(got[i], std::vector<std::byte>(got[i].size(), static_cast<std::byte>(i + 1)));
+}
+
 TEST(Device, CancellingStopsBeforeTheFirstLaunch) {
-  const auto backend = make_backend({});
+  const auto backend = make_backend_under_test(1);
   Graph graph;
   const ValueId x = graph.emit1(Input{"x", DType::kF32, {16}}, {});
   const ValueId y = graph.emit1(Activation{}, {x});
@@ -112,4 +123,4 @@ TEST(Device, CancellingStopsBeforeTheFirstLaunch) {
 }
 
 }  // namespace
-}  // namespace assay::cuda
+}  // namespace assay

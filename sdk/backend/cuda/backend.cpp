@@ -1,10 +1,10 @@
 #include "sdk/backend/cuda/backend.h"
 
-#include "sdk/backend/cuda/cublaslt.h"
-#include "sdk/backend/cuda/cudnn.h"
 #include "sdk/backend/cuda/device.h"
+#include "sdk/backend/cuda/feed.h"
 #include "sdk/backend/cuda/planner.h"
 #include "sdk/backend/cuda/program.h"
+#include "sdk/backend/cuda/vendor_libraries.h"
 
 namespace assay::cuda {
 namespace {
@@ -111,32 +111,13 @@ class PinnedMemory : public Memory {
   void* data_;
 };
 
-class VendorLibraries : public Libraries {
- public:
-  VendorLibraries(const std::string& machine, const DeviceState& device)
-      : tuning_(machine),
-        matrices_(tuning_, device.options().deterministic, device.stream()),
-        convolutions_(tuning_, device.options().deterministic, device.stream()) {}
-  std::optional<LibraryCall> matrix_product(const MatrixProduct& product) override {
-    return matrices_.plan(product);
-  }
-  std::optional<LibraryCall> convolution(const Convolution& convolution) override {
-    return convolutions_.plan(convolution);
-  }
-
- private:
-  Tuning tuning_;
-  MatrixLibrary matrices_;
-  ConvolutionLibrary convolutions_;
-};
-
 class CudaBackend : public Backend {
  public:
   explicit CudaBackend(const Options& options)
       : device_(std::make_shared<DeviceState>(options)), described_(describe(options.index)) {
     device_->use([&] {
-      libraries_ = std::make_unique<VendorLibraries>(
-          cat(described_.info.name, ", ", described_.info.driver), *device_);
+      libraries_ =
+          make_vendor_libraries(cat(described_.info.name, ", ", described_.info.driver), *device_);
     });
   }
   ~CudaBackend() override {
@@ -182,10 +163,20 @@ class CudaBackend : public Backend {
   }
   bool host_accessible() const override { return false; }
   void read(void* host, const void* device, size_t bytes) override {
-    device_->use([&] { device_->read(host, device, bytes); });
+    const HostRead one{host, device, bytes};
+    read_all({&one, 1});
+  }
+  void read_all(std::span<const HostRead> reads) override {
+    device_->use([&] { device_->read(reads); });
   }
   void write(void* device, const void* host, size_t bytes) override {
     device_->use([&] { device_->write(device, host, bytes); });
+  }
+  void wait() override {
+    device_->use([&] { device_->synchronize(); });
+  }
+  std::unique_ptr<Feed> make_feed(const FeedSpec& spec) override {
+    return make_device_feed(device_, spec);
   }
 
  private:

@@ -48,14 +48,16 @@ DeviceState::DeviceState(const Options& options) : options_(options) {
 
 DeviceState::~DeviceState() {
   release_host(slots_);
-  if (epoch_ != health_of(options_.index).epoch) return;
+  if (!is_current()) return;
   static_cast<void>(cudaStreamDestroy(stream_));
   static_cast<void>(cudaStreamDestroy(capture_stream_));
 }
 
+bool DeviceState::is_current() const { return epoch_ == health_of(options_.index).epoch; }
+
 void DeviceState::require_healthy() const {
   const Health& health = health_of(options_.index);
-  if (!health.poisoned && health.epoch == epoch_) [[likely]]
+  if (!health.poisoned && is_current()) [[likely]]
     return;
   ErrorDetail detail;
   detail.domain = Domain::kCuda;
@@ -100,7 +102,7 @@ void* DeviceState::allocate(size_t bytes) {
 }
 
 void DeviceState::release(void* data, size_t bytes) noexcept {
-  if (epoch_ != health_of(options_.index).epoch) return;  // gone with the reset
+  if (!is_current()) return;  // gone with the reset
   in_use_ -= bytes;
   static_cast<void>(cudaFree(data));  // waits for the device; fails quietly if it is poisoned
 }
@@ -116,7 +118,7 @@ void* DeviceState::allocate_host(size_t bytes) {
 }
 
 void DeviceState::release_host(void* data) noexcept {
-  if (epoch_ != health_of(options_.index).epoch) return;
+  if (!is_current()) return;
   static_cast<void>(cudaFreeHost(data));
 }
 
@@ -139,11 +141,25 @@ void DeviceState::write(void* device, const void* host, size_t bytes) {
         "copying to the device");
 }
 
-void DeviceState::read(void* host, const void* device, size_t bytes) {
-  if (bytes == 0) return;
-  check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_),
-        "copying from the device");
+void DeviceState::read(std::span<const HostRead> reads) {
+  const auto copy = [&](void* to, const HostRead& read) {
+    check(cudaMemcpyAsync(to, read.device, read.bytes, cudaMemcpyDeviceToHost, stream_),
+          "copying from the device");
+  };
+  if (used_slots_ + reads.size() > kSlots) synchronize();
+  const size_t first = used_slots_;
+  size_t slot = first;
+  for (const HostRead& read : reads) {
+    if (read.bytes == 0) continue;
+    const bool small = read.bytes <= kSlotBytes && slot < kSlots;
+    copy(small ? slots_ + kSlotBytes * slot++ : read.host, read);
+  }
   synchronize();
+  slot = first;
+  for (const HostRead& read : reads) {
+    if (read.bytes == 0 || read.bytes > kSlotBytes || slot == kSlots) continue;
+    std::memcpy(read.host, slots_ + kSlotBytes * slot++, read.bytes);
+  }
 }
 
 void copy_on_device(Stream stream, void* dst, const void* src, size_t bytes) {

@@ -38,6 +38,8 @@ class DeviceState {
   DeviceState& operator=(const DeviceState&) = delete;
 
   const Options& options() const { return options_; }
+  // Whether what was made on it is still there: false once the device was reset.
+  bool is_current() const;
   cudaStream_t stream() const { return stream_; }
   cudaStream_t capture_stream() const { return capture_stream_; }
 
@@ -65,15 +67,16 @@ class DeviceState {
   // Within use(): copies in stream order. Small sources are taken over at once through pinned
   // slots; large ones are waited for.
   void write(void* device, const void* host, size_t bytes);
-  void read(void* host, const void* device, size_t bytes);
+  // Waits for the device once, however many there are.
+  void read(std::span<const HostRead> reads);
+  void synchronize();
 
  private:
-  static constexpr size_t kSlotBytes = 256;
+  static constexpr size_t kSlotBytes = 4096;  // scalars, and the labels and weights of a batch
   static constexpr size_t kSlots = 64;
 
   void require_healthy() const;
   void note(const Error& error);
-  void synchronize();
 
   Options options_;
   uint64_t epoch_ = 0;  // how often the device had been reset when this was made

@@ -16,12 +16,11 @@ T round_to(float value) {
   }
 }
 
-// Uniform in the 2 * reach + 1 integers around 0.
+}  // namespace
+
 int random_offset(int reach, PhiloxStream& random) {
   return static_cast<int>(random.below(2 * static_cast<uint32_t>(reach) + 1)) - reach;
 }
-
-}  // namespace
 
 template <class T>
 void flip_horizontal(T* image, const ImageShape& shape) {

@@ -30,6 +30,9 @@ void flip_vertical(T* image, const ImageShape& shape);
 template <class T>
 void translate(const T* source, const ImageShape& shape, int dy, int dx, T fill, T* target);
 
+// Uniform in the 2 * reach + 1 integers around 0.
+int random_offset(int reach, PhiloxStream& random);
+
 // A window of the original size out of the image padded by `padding` on all sides: dy, then dx,
 // uniform in
 // [-padding, padding].

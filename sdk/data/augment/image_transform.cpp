@@ -16,6 +16,7 @@ namespace {
 struct Plan {
   LabelledImages images;
   int crop_padding;
+  bool raw;
   float flip_horizontal, flip_vertical, rotation_degrees;
   std::array<float, 256> level;  // u8 -> f32 for images that need no other scale per channel
   std::vector<float> multiplier, offset;
@@ -89,6 +90,12 @@ Plan make_plan(const LabelledImages& images, const ImageTransformConfig& config)
   plan.erasing_probability = config.erasing_probability();
   plan.erasing_value = config.erasing_value();
   plan.erasing = erasing_range(config);
+  plan.raw = config.raw();
+  require(!plan.raw || (config.rotation_degrees() == 0 && config.erasing_probability() == 0 &&
+                        !config.has_scale() && config.mean().empty() && config.stddev().empty()),
+          Code::kInvalid,
+          "image transform: no rotation and no erasing where \"raw\" is true; scale, mean and "
+          "stddev belong to the trainer's raw_images");
   set_normalisation(config, plan);
   return plan;
 }
@@ -120,6 +127,7 @@ class ImageMaker : public SampleMaker {
 
   void finish(std::string_view prepared, PhiloxStream& random,
               std::span<std::byte* const> arrays) override {
+    if (plan_->raw) return leave_raw(prepared, random, arrays);
     auto* image = reinterpret_cast<float*>(arrays[0]);
     const size_t values = pixels_.size();
     const uint8_t* pixels = augment(reinterpret_cast<const uint8_t*>(prepared.data()), random);
@@ -136,6 +144,22 @@ class ImageMaker : public SampleMaker {
   }
 
  private:
+  // Draws as augment does, and leaves it to the trainer to do it.
+  void leave_raw(std::string_view prepared, PhiloxStream& random,
+                 std::span<std::byte* const> arrays) const {
+    const Plan& plan = *plan_;
+    int32_t placement[4] = {};
+    if (plan.crop_padding > 0) {
+      placement[0] = random_offset(plan.crop_padding, random);
+      placement[1] = random_offset(plan.crop_padding, random);
+    }
+    placement[3] = plan.flip_horizontal > 0 && random.bernoulli(plan.flip_horizontal);
+    placement[2] = plan.flip_vertical > 0 && random.bernoulli(plan.flip_vertical);
+    std::memcpy(arrays[0], prepared.data(), pixels_.size());
+    std::memcpy(arrays[1], prepared.data() + pixels_.size(), sizeof(int32_t));
+    std::memcpy(arrays[2], placement, sizeof placement);
+  }
+
   void require_size(const std::string& name, int expected) const {
     const int64_t found = int64_feature(example_, name);
     require(found == expected, Code::kFormat, "feature \"", name, "\" is ", found, ", expected ",
@@ -178,6 +202,10 @@ Transform make_image_transform(const LabelledImages& images, const ImageTransfor
   Transform transform;
   transform.arrays = {{"image", DType::kF32, Dims{shape.height, shape.width, shape.channels}, 0},
                       {"label", DType::kI32, Dims{}, -1}};
+  if (plan->raw) {
+    transform.arrays[0].dtype = DType::kU8;
+    transform.arrays.push_back({"placement", DType::kI32, Dims{4}, 0});
+  }
   transform.make_worker = [plan] { return std::make_unique<ImageMaker>(plan); };
   return transform;
 }

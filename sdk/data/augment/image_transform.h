@@ -1,6 +1,7 @@
 // Records of uncompressed labelled images (sdk/data/FORMAT.md) as samples:
 //   image  f32 [H, W, C], augmented and normalised
 //   label  i32 [], padded with -1
+// With "raw", bytes u8 [H, W, C], the label, and placement i32 [4] (see the configuration).
 #pragma once
 
 #include <string_view>

@@ -24,6 +24,7 @@ struct Plan {
   CropRange range;
   float flip = 0;
   bool reduced = false;
+  bool raw = false;
   std::array<std::array<float, 256>, 3> level{};  // byte -> normalised value, for each channel
 };
 
@@ -98,6 +99,12 @@ Plan make_plan(int64_t classes, const JpegTransformConfig& config) {
   expect_number(key("flip_horizontal"), plan.flip, {0, 1, true});
   plan.reduced =
       config.has_reduced_decoding() ? config.reduced_decoding() : plan.crop == Crop::kRandom;
+  plan.raw = config.raw();
+  require(!plan.raw || (!config.has_scale() && config.mean().empty() && config.stddev().empty() &&
+                        config.channels() == 0),
+          Code::kInvalid,
+          "image transform: scale, mean, stddev and channels belong to the trainer's raw_images "
+          "where \"raw\" is true");
   set_levels(config, plan);
   return plan;
 }
@@ -171,7 +178,13 @@ class JpegMaker : public SampleMaker {
     const JpegInfo info = decoder_.open(prepared.substr(sizeof(int32_t)));
     const View view = choose_view(*plan_, info, random);
     const bool flip = plan_->flip > 0 && random.bernoulli(plan_->flip);
-    normalise(resize(view), flip, reinterpret_cast<float*>(arrays[0]));
+    const uint8_t* pixels = resize(view);
+    if (!plan_->raw) return normalise(pixels, flip, reinterpret_cast<float*>(arrays[0]));
+    const int32_t placement[] = {0, 0, 0, flip};
+    std::memcpy(arrays[2], placement, sizeof placement);
+    auto* target = reinterpret_cast<uint8_t*>(arrays[0]);
+    for (int i = 0; i < plan_->size * plan_->size; ++i, pixels += 4, target += 3)
+      std::copy_n(pixels, 3, target);
   }
 
  private:
@@ -212,6 +225,10 @@ Transform make_jpeg_transform(int64_t classes, const JpegTransformConfig& config
   Transform transform;
   transform.arrays = {{"image", DType::kF32, Dims{plan->size, plan->size, plan->channels}, 0},
                       {"label", DType::kI32, Dims{}, -1}};
+  if (plan->raw) {
+    transform.arrays[0].dtype = DType::kU8;
+    transform.arrays.push_back({"placement", DType::kI32, Dims{4}, 0});
+  }
   transform.make_worker = [plan] { return std::make_unique<JpegMaker>(plan); };
   return transform;
 }

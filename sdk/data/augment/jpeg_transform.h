@@ -1,6 +1,7 @@
 // Records of labelled JPEG images (sdk/data/FORMAT.md) as samples:
 //   image  f32 [size, size, channels], red, green, blue
 //   label  i32 [], padded with -1
+// With "raw", bytes u8 [size, size, 3], the label, and placement i32 [4] (see the configuration).
 //
 // Pixels are bytes until normalisation: resizing rounds, as it does in the pipelines the published
 // networks were trained with.

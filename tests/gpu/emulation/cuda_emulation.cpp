@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "sdk/base/bfloat16.h"
 #include "sdk/base/float16.h"
+#include "tests/gpu/emulation/runtime.h"
 
 namespace assay::cuda::emulation {
 namespace {
@@ -125,16 +125,8 @@ class Block {
   size_t next_ = 0, ended_ = 0;
 };
 
-}  // namespace
-
-void run(CUstream_st*, dim3 grid, dim3 block, const std::function<void()>& thread) {
-  static std::mutex one_at_a_time;
-  static unsigned launches = 0;
-  const std::lock_guard lock(one_at_a_time);
-  if (block.x * block.y == 0 || block.x * block.y > 1024 || grid.x == 0 || grid.y == 0 ||
-      grid.y > 65535) {
-    stop("a launch that no device accepts");
-  }
+void run_grid(dim3 grid, dim3 block, const std::function<void()>& thread) {
+  static unsigned launches = 0;  // work of all streams runs under one lock
   ++launches;
   gridDim = grid;
   blockDim = block;
@@ -144,6 +136,16 @@ void run(CUstream_st*, dim3 grid, dim3 block, const std::function<void()>& threa
     blockIdx = dim3(static_cast<unsigned>(at % grid.x), static_cast<unsigned>(at / grid.x));
     Block::instance().run(block, launches, thread);
   }
+}
+
+}  // namespace
+
+void run(CUstream_st* stream, dim3 grid, dim3 block, const std::function<void()>& thread) {
+  if (block.x * block.y == 0 || block.x * block.y > 1024 || grid.x == 0 || grid.y == 0 ||
+      grid.y > 65535) {
+    stop("a launch that no device accepts");
+  }
+  enqueue(stream, [=] { run_grid(grid, block, thread); });
 }
 
 uint16_t to_bf16(float value) { return Bfloat16(value).bits; }

@@ -33,7 +33,7 @@ struct CUstream_st;
 
 namespace assay::cuda::emulation {
 
-// Runs `thread` once for every thread of the grid; nothing of a stream is emulated.
+// Enqueues (runtime.h) a run of `thread` for every thread of the grid.
 void run(CUstream_st* stream, dim3 grid, dim3 block, const std::function<void()>& thread);
 
 uint16_t to_bf16(float value);

@@ -1,15 +1,15 @@
-#include "tests/gpu/emulation/loop_libraries.h"
+// Matrix products and convolutions by their definition, in place of cuBLASLt and cuDNN. Some shapes
+// are refused, as cuDNN refuses some, so that what stands in for it is tested as well.
+#include <functional>
+#include <vector>
 
+#include "sdk/backend/cuda/vendor_libraries.h"
 #include "sdk/base/bfloat16.h"
 #include "sdk/base/float16.h"
+#include "tests/gpu/emulation/runtime.h"
 
-namespace assay::test {
+namespace assay::cuda {
 namespace {
-
-using cuda::Convolution;
-using cuda::ConvolutionKind;
-using cuda::LibraryCall;
-using cuda::MatrixProduct;
 
 double load(const void* data, DType dtype, int64_t i) {
   switch (dtype) {
@@ -99,12 +99,10 @@ void convolve(const Convolution& c, std::span<void* const> operands) {
   }
 }
 
-class LoopLibraries : public cuda::Libraries {
+class LoopLibraries : public Libraries {
  public:
   std::optional<LibraryCall> matrix_product(const MatrixProduct& p) override {
-    return LibraryCall{"loops", 0, [p](cuda::Stream, std::span<void* const> operands, void*) {
-                         multiply(p, operands);
-                       }};
+    return call([p](std::span<void* const> operands) { multiply(p, operands); });
   }
   std::optional<LibraryCall> convolution(const Convolution& c) override {
     const bool fused = c.has_bias || c.has_residual || c.relu;
@@ -112,14 +110,22 @@ class LoopLibraries : public cuda::Libraries {
     if (fused && c.w[3] % 2 != 0) return std::nullopt;
     if (!fused && c.w[3] % 4 == 3) return std::nullopt;
     if (c.out != c.data && c.w[0] % 4 == 0) return std::nullopt;
-    return LibraryCall{"loops", 0, [c](cuda::Stream, std::span<void* const> operands, void*) {
-                         convolve(c, operands);
-                       }};
+    return call([c](std::span<void* const> operands) { convolve(c, operands); });
+  }
+
+ private:
+  static LibraryCall call(const std::function<void(std::span<void* const>)>& compute) {
+    return {"loops", 0, [compute](Stream stream, std::span<void* const> operands, void*) {
+              const std::vector<void*> kept(operands.begin(), operands.end());
+              emulation::enqueue(stream, [compute, kept] { compute(kept); });
+            }};
   }
 };
 
 }  // namespace
 
-std::unique_ptr<cuda::Libraries> make_loop_libraries() { return std::make_unique<LoopLibraries>(); }
+std::unique_ptr<Libraries> make_vendor_libraries(const std::string&, const DeviceState&) {
+  return std::make_unique<LoopLibraries>();
+}
 
-}  // namespace assay::test
+}  // namespace assay::cuda

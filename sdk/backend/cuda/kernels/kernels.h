@@ -155,6 +155,20 @@ void soft_dice_grad(Stream, Element, const PixelShape&, const void* x, const flo
                     const float* sums, double epsilon, double factor, const float* dloss,
                     float* slopes, void* dx);
 
+// ---- Images on their way from bytes to numbers (image.cu); see sdk/backend/feed.h -------------
+
+struct PlacedImages {
+  int64_t rows, height, width;
+  int channels, target_channels;  // 1 to 4
+  const uint8_t* pixels;
+  const int32_t* placements;  // [rows, 4]: dy, dx, mirror_y, mirror_x
+  const float* level;         // [channels, 256]
+  const float* weights;       // of mixup, [rows]; null: none
+};
+void place_images(Stream, Element, const PlacedImages&, void* y);
+void mix_targets(Stream, const int32_t* labels, const float* weights, float smoothing, int64_t rows,
+                 int64_t classes, float* targets);
+
 // ---- Softmax (softmax.cu) ---------------------------------------------------------------------
 
 void softmax(Stream, Element, const void* x, float* y, int64_t rows, int64_t classes);

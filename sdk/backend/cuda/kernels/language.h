@@ -166,7 +166,7 @@ void launch(Stream stream, dim3 grid, dim3 block, void (*kernel)(P...), A... arg
   kernel<<<grid, block, 0, stream>>>(static_cast<P>(arguments)...);
   check_launch();
 #else
-  emulation::run(stream, grid, block, [&] { kernel(static_cast<P>(arguments)...); });
+  emulation::run(stream, grid, block, [=] { kernel(static_cast<P>(arguments)...); });
 #endif
 }
 

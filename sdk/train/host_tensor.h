@@ -1,0 +1,15 @@
+#pragma once
+
+#include "sdk/base/dims.h"
+#include "sdk/base/dtype.h"
+
+namespace assay::train {
+
+// One tensor of a batch in host memory, dense.
+struct HostTensor {
+  DType dtype = DType::kF32;
+  Dims dims;
+  const void* data = nullptr;
+};
+
+}  // namespace assay::train

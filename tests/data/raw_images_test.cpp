@@ -1,0 +1,131 @@
+// Transforms that leave the last steps to the trainer: what they give, finished as a backend does
+// it, is what they give without "raw", to the bit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "sdk/backend/feed.h"
+#include "sdk/base/file.h"
+#include "sdk/base/proto_json.h"
+#include "sdk/data/augment/image_transform.h"
+#include "sdk/data/augment/jpeg_transform.h"
+#include "sdk/data/example.h"
+#include "tests/data/support.h"
+
+namespace assay::data {
+namespace {
+
+using test::error_of;
+using testing::HasSubstr;
+
+struct RawSample {
+  std::vector<std::vector<std::byte>> arrays;
+
+  RawSample(const Transform& transform, const std::string& record, uint64_t sample) {
+    const auto maker = transform.make_worker();
+    std::string prepared;
+    maker->prepare(record, prepared);
+    std::vector<std::byte*> rows;
+    for (const ArraySpec& array : transform.arrays) {
+      arrays.emplace_back(array.sample_bytes());
+      rows.push_back(arrays.back().data());
+    }
+    PhiloxStream random(1, 2, sample);
+    maker->finish(prepared, random, rows);
+  }
+};
+
+// `level` as the trainer's raw_images has it.
+void expect_same(const Transform& raw, const Transform& finished, const std::string& record,
+                 const std::vector<std::array<float, 256>>& level) {
+  ASSERT_EQ(raw.arrays.size(), 3u);
+  EXPECT_EQ(raw.arrays[0].dtype, DType::kU8);
+  EXPECT_EQ(raw.arrays[0].dims, finished.arrays[0].dims);
+  EXPECT_EQ(raw.arrays[2].name, "placement");
+  const Dims& dims = raw.arrays[0].dims;
+  const FeedImages images{.rows = 1,
+                          .height = dims[0],
+                          .width = dims[1],
+                          .channels = static_cast<int>(dims[2]),
+                          .target_channels = static_cast<int>(dims[2])};
+  bool moved = false;
+  for (uint64_t sample = 0; sample < 20; ++sample) {
+    const RawSample left(raw, record, sample), expected(finished, record, sample);
+    std::vector<std::byte> got(expected.arrays[0].size());
+    Placement placement;
+    std::memcpy(&placement, left.arrays[2].data(), sizeof placement);
+    moved = moved || placement.mirror_x != 0;
+    place_images({{}, level}, images,
+                 {reinterpret_cast<const uint8_t*>(left.arrays[0].data()), &placement}, got.data());
+    EXPECT_TRUE(got == expected.arrays[0]) << sample;
+    EXPECT_EQ(left.arrays[1], expected.arrays[1]);
+  }
+  EXPECT_TRUE(moved);
+}
+
+std::vector<std::array<float, 256>> levels(const std::vector<float>& mean,
+                                           const std::vector<float>& stddev, float scale) {
+  std::vector<std::array<float, 256>> level(mean.size());
+  for (size_t c = 0; c < mean.size(); ++c) {
+    for (size_t value = 0; value < 256; ++value)
+      level[c][value] = (static_cast<float>(value) * scale - mean[c]) / stddev[c];
+  }
+  return level;
+}
+
+Transform jpeg(const std::string& json) {
+  JpegTransformConfig config;
+  parse_json(json, config, "test");
+  return make_jpeg_transform(10, config);
+}
+
+Transform grey(const std::string& json) {
+  ImageTransformConfig config;
+  parse_json(json, config, "test");
+  return make_image_transform({{5, 7, 1}, 10}, config);
+}
+
+TEST(RawImages, OfJpegFiles) {
+  Example example;
+  set_bytes_feature(example, "jpeg",
+                    read_file(ASSAY_SOURCE_DIR "/tests/fixtures/images/colour_420.jpg"));
+  set_int64_feature(example, "label", 3);
+  std::string record;
+  serialize_example(example, record);
+  expect_same(jpeg(R"({"crop": "random", "size": 24, "flip_horizontal": 0.5, "raw": true})"),
+              jpeg(R"({"crop": "random", "size": 24, "flip_horizontal": 0.5, "scale": 1,
+                       "mean": [123.68, 116.779, 103.939], "stddev": [58.393, 57.12, 57.375]})"),
+              record, levels({123.68f, 116.779f, 103.939f}, {58.393f, 57.12f, 57.375f}, 1));
+}
+
+TEST(RawImages, OfPixels) {
+  Example example;
+  std::string pixels(35, '\0');
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<char>(7 * i);
+  set_bytes_feature(example, "image", pixels);
+  set_int64_feature(example, "height", 5);
+  set_int64_feature(example, "width", 7);
+  set_int64_feature(example, "channels", 1);
+  set_int64_feature(example, "label", 3);
+  std::string record;
+  serialize_example(example, record);
+  const std::string drawn = R"("crop_padding": 2, "flip_horizontal": 0.5, "flip_vertical": 0.5)";
+  expect_same(grey("{" + drawn + R"(, "raw": true})"),
+              grey("{" + drawn + R"(, "mean": [0.3], "stddev": [0.35]})"), record,
+              levels({0.3f}, {0.35f}, 1.0f / 255.0f));
+}
+
+TEST(RawImages, RefuseWhatTheTrainerDoesOrCannot) {
+  EXPECT_THAT(error_of([] { jpeg(R"({"raw": true, "mean": [1]})"); }).what(),
+              HasSubstr("raw_images"));
+  EXPECT_THAT(error_of([] { jpeg(R"({"raw": true, "channels": 4})"); }).what(),
+              HasSubstr("raw_images"));
+  EXPECT_THAT(error_of([] { grey(R"({"raw": true, "rotation_degrees": 5})"); }).what(),
+              HasSubstr("no rotation"));
+  EXPECT_THAT(error_of([] { grey(R"({"raw": true, "scale": 1})"); }).what(),
+              HasSubstr("raw_images"));
+}
+
+}  // namespace
+}  // namespace assay::data

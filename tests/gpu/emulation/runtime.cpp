@@ -1,0 +1,385 @@
+#include "tests/gpu/emulation/runtime.h"
+
+#include <cublasLt.h>
+#include <cudnn.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "sdk/backend/cuda/check.h"
+
+using Clock = std::chrono::steady_clock;
+using Work = std::function<void()>;
+
+struct CUgraph_st {
+  std::vector<Work> work;
+};
+struct CUgraphExec_st {
+  std::vector<Work> work;
+};
+struct CUevent_st {
+  cudaStream_t stream = nullptr;  // of the last record
+  uint64_t recorded = 0;          // how many records were enqueued, and how many have run
+  uint64_t reached = 0;
+  Clock::time_point at;
+};
+struct CUstream_st {
+  std::deque<Work> queue;
+  std::unique_ptr<CUgraph_st> captured;  // while work goes there
+};
+
+namespace assay::cuda::emulation {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+class Runtime {
+ public:
+  Machine machine;
+  Counts counts;
+  std::recursive_mutex mutex;
+  cudaError_t last = cudaSuccess, sticky = cudaSuccess, planned = cudaSuccess;
+  std::map<uintptr_t, size_t> device, pinned;  // blocks
+  std::set<cudaStream_t> streams;
+  std::set<cudaEvent_t> events;
+  int captures = 0;
+
+  cudaError_t report(cudaError_t error) {
+    if (error != cudaSuccess) last = error;
+    return error;
+  }
+
+  void enqueue(cudaStream_t stream, Work work) {
+    ++counts.enqueued;
+    if (stream->captured != nullptr) {
+      stream->captured->work.push_back(std::move(work));
+      return;
+    }
+    stream->queue.push_back(std::move(work));
+    if (machine.schedule == Schedule::kAtOnce) run_all(stream);
+  }
+  void enqueue_transfer(cudaStream_t stream, Work work) {
+    enqueue(stream, std::move(work));
+    if (machine.schedule == Schedule::kTransfersAtOnce && stream->captured == nullptr)
+      run_all(stream);
+  }
+
+  void run_one(cudaStream_t stream) {
+    const Work work = std::move(stream->queue.front());
+    stream->queue.pop_front();
+    if (sticky != cudaSuccess) return;
+    if (planned != cudaSuccess) {
+      if (is_sticky(planned)) sticky = planned;
+      last = planned;
+      planned = cudaSuccess;
+      return;
+    }
+    work();
+  }
+  void run_all(cudaStream_t stream) {
+    while (!stream->queue.empty()) run_one(stream);
+  }
+  void run_everything() {
+    for (cudaStream_t stream : streams) run_all(stream);
+  }
+  // Until the event's `generation`-th record has run.
+  void run_until(cudaEvent_t event, uint64_t generation) {
+    while (event->reached < generation && !event->stream->queue.empty()) run_one(event->stream);
+  }
+
+  cudaError_t allocate(std::map<uintptr_t, size_t>& blocks, void** data, size_t bytes) {
+    if (sticky != cudaSuccess) return report(sticky);
+    if (captures > 0) return report(cudaErrorStreamCaptureUnsupported);
+    if (bytes > machine.memory) return report(cudaErrorMemoryAllocation);
+    ++counts.allocations;
+    const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    *data = std::aligned_alloc(kAlignment, rounded);
+    std::memset(*data, 0xff, rounded);
+    blocks[reinterpret_cast<uintptr_t>(*data)] = bytes;
+    return cudaSuccess;
+  }
+  cudaError_t free(std::map<uintptr_t, size_t>& blocks, void* data) {
+    if (data == nullptr) return cudaSuccess;
+    if (sticky != cudaSuccess) return report(sticky);
+    if (captures > 0) return report(cudaErrorStreamCaptureUnsupported);
+    if (blocks.erase(reinterpret_cast<uintptr_t>(data)) == 0) return report(cudaErrorInvalidValue);
+    run_everything();
+    std::free(data);
+    return cudaSuccess;
+  }
+  // Whether [data, data + bytes) lies in one of the blocks.
+  static bool inside(const std::map<uintptr_t, size_t>& blocks, const void* data, size_t bytes) {
+    const auto address = reinterpret_cast<uintptr_t>(data);
+    auto block = blocks.upper_bound(address);
+    if (block == blocks.begin()) return false;
+    --block;
+    return address + bytes <= block->first + block->second;
+  }
+
+  cudaError_t wait(const std::function<void()>& run) {
+    if (captures > 0) return report(cudaErrorStreamCaptureUnsupported);
+    ++counts.synchronizations;
+    const cudaError_t before = last;
+    last = cudaSuccess;
+    run();
+    const cudaError_t result = sticky != cudaSuccess ? sticky : last;
+    if (result == cudaSuccess) last = before;
+    return report(result);
+  }
+
+  void reset() {
+    for (auto* blocks : {&device, &pinned}) {
+      for (const auto& [address, bytes] : *blocks) std::free(reinterpret_cast<void*>(address));
+      blocks->clear();
+    }
+    for (cudaStream_t stream : streams) delete stream;
+    for (cudaEvent_t event : events) delete event;
+    streams.clear();
+    events.clear();
+    last = sticky = planned = cudaSuccess;
+    captures = 0;
+  }
+};
+
+Runtime& runtime() {
+  static Runtime& the = *new Runtime;
+  return the;
+}
+
+// The runtime, locked.
+class Locked {
+ public:
+  Runtime* operator->() const { return &runtime(); }
+
+ private:
+  std::lock_guard<std::recursive_mutex> lock_{runtime().mutex};
+};
+
+}  // namespace
+
+Machine& machine() { return runtime().machine; }
+Counts counts() { return Locked()->counts; }
+void fail_next_work(cudaError_t error) { Locked()->planned = error; }
+void enqueue(cudaStream_t stream, Work work) { Locked()->enqueue(stream, std::move(work)); }
+
+}  // namespace assay::cuda::emulation
+
+using assay::cuda::emulation::Locked;
+using assay::cuda::emulation::Runtime;
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = Locked()->machine.driver;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int* count) {
+  const Locked the;
+  if (the->machine.driver < 13000) return the->report(cudaErrorInsufficientDriver);
+  *count = the->machine.devices;
+  return *count == 0 ? the->report(cudaErrorNoDevice) : cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  const Locked the;
+  std::strcpy(properties->name, "NVIDIA H200");
+  properties->totalGlobalMem = the->machine.memory;
+  properties->major = the->machine.capability / 10;
+  properties->minor = the->machine.capability % 10;
+  properties->multiProcessorCount = 132;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  return device == 0 ? cudaSuccess : Locked()->report(cudaErrorInvalidValue);
+}
+cudaError_t cudaDeviceReset() {
+  Locked()->reset();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError() {
+  const Locked the;
+  return std::exchange(the->last, the->sticky);
+}
+cudaError_t cudaPeekAtLastError() { return Locked()->last; }
+const char* cudaGetErrorName(cudaError_t) { return "cudaErrorEmulated"; }
+const char* cudaGetErrorString(cudaError_t) { return "an emulated error"; }
+
+cudaError_t cudaMalloc(void** data, size_t bytes) {
+  const Locked the;
+  return the->allocate(the->device, data, bytes);
+}
+cudaError_t cudaFree(void* data) {
+  const Locked the;
+  return the->free(the->device, data);
+}
+cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
+  const Locked the;
+  return the->allocate(the->pinned, data, bytes);
+}
+cudaError_t cudaFreeHost(void* data) {
+  const Locked the;
+  return the->free(the->pinned, data);
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  const Locked the;
+  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  *free = *total = the->machine.memory;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  const Locked the;
+  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  const bool to_device = kind != cudaMemcpyDeviceToHost;
+  const bool from_device = kind != cudaMemcpyHostToDevice;
+  if ((to_device && !Runtime::inside(the->device, to, bytes)) ||
+      (from_device && !Runtime::inside(the->device, from, bytes))) {
+    return the->report(cudaErrorInvalidValue);
+  }
+  if (from_device) {
+    the->enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+  } else if (Runtime::inside(the->pinned, from, bytes)) {
+    the->enqueue_transfer(stream, [=] { std::memcpy(to, from, bytes); });
+  } else {
+    const auto* begin = static_cast<const char*>(from);
+    the->enqueue_transfer(stream, [to, copy = std::vector<char>(begin, begin + bytes)] {
+      std::memcpy(to, copy.data(), copy.size());
+    });
+  }
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
+  const Locked the;
+  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  if (!Runtime::inside(the->device, data, bytes)) return the->report(cudaErrorInvalidValue);
+  the->enqueue(stream, [=] { std::memset(data, value, bytes); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  const Locked the;
+  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  *stream = new CUstream_st;
+  the->streams.insert(*stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const Locked the;
+  the->run_all(stream);
+  the->streams.erase(stream);
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const Locked the;
+  return the->wait([&] { the->run_all(stream); });
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const Locked the;
+  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  the->enqueue(stream, [event, generation = event->recorded] {
+    assay::cuda::emulation::runtime().run_until(event, generation);
+  });
+  return cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  const Locked the;
+  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  stream->captured = std::make_unique<CUgraph_st>();
+  ++the->captures;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const Locked the;
+  *graph = stream->captured.release();
+  --the->captures;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  const Locked the;
+  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  *event = new CUevent_st;
+  the->events.insert(*event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return cudaEventCreate(event);
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const Locked the;
+  the->run_until(event, event->recorded);
+  the->events.erase(event);
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const Locked the;
+  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  event->stream = stream;
+  the->enqueue(stream, [event, generation = ++event->recorded] {
+    event->reached = generation;
+    event->at = Clock::now();
+  });
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const Locked the;
+  return the->wait([&] { the->run_until(event, event->recorded); });
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  const Locked the;
+  if (begin->reached == 0 || end->reached == 0) return the->report(cudaErrorInvalidValue);
+  *milliseconds = std::chrono::duration<float, std::milli>(end->at - begin->at).count();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned) {
+  *executable = new CUgraphExec_st{graph->work};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  const Locked the;
+  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  ++the->counts.graph_launches;
+  the->enqueue(stream, [executable] {
+    for (const Work& work : executable->work) work();
+  });
+  --the->counts.enqueued;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  const Locked the;
+  the->run_everything();
+  delete executable;
+  return cudaSuccess;
+}
+
+size_t cudnnGetVersion() { return assay::cuda::emulation::machine().cudnn; }
+const char* cudnnGetErrorString(cudnnStatus_t) { return "an emulated status"; }
+void cudnnGetLastErrorString(char* text, size_t size) {
+  if (size > 0) *text = '\0';
+}
+size_t cublasLtGetVersion() { return 130100; }
+const char* cublasLtGetStatusName(cublasStatus_t) { return "CUBLAS_STATUS_EMULATED"; }
+const char* cublasLtGetStatusString(cublasStatus_t) { return "an emulated status"; }

@@ -1,0 +1,51 @@
+// CUDA's runtime on the processor, so that streams, events, graphs, errors and memory of
+// sdk/backend/cuda are tested without a GPU.
+//
+// Work enqueued on a stream runs when somebody must wait for it, as late as the rules allow: what
+// lacks a synchronisation or an event reads old contents. Under other schedules some or all of it
+// runs at once: what lacks one overwrites too early. Copies from pinned memory read it when they
+// run, copies from other memory when they are enqueued, as CUDA's do. New memory is filled with
+// NaNs; addresses and sizes of copies are checked. Thread-safe; one device.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <functional>
+
+namespace assay::cuda::emulation {
+
+enum class Schedule {
+  kLate,
+  kAtOnce,
+  kTransfersAtOnce,  // copies to the device, and what stands before them on their stream
+};
+
+// What the calls below report and keep to.
+struct Machine {
+  int driver = 13000;  // 0: there is none
+  int devices = 1;
+  int capability = 90;
+  size_t memory = size_t{141} << 30;
+  size_t cudnn = 91900;
+  Schedule schedule = Schedule::kLate;
+};
+Machine& machine();
+
+// Calls since the program began.
+struct Counts {
+  int64_t allocations = 0;  // of device or pinned memory
+  int64_t synchronizations = 0;
+  int64_t graph_launches = 0;
+  int64_t enqueued = 0;  // copies, kernels and the rest, graphs not included
+};
+Counts counts();
+
+// The next piece of work fails with this error; if it is a sticky one, so does every later call,
+// until the device is reset.
+void fail_next_work(cudaError_t error);
+
+// Appends work to a stream, or to the graph that it is captured into.
+void enqueue(cudaStream_t stream, std::function<void()> work);
+
+}  // namespace assay::cuda::emulation

@@ -1,0 +1,198 @@
+// The CUDA backend on a runtime that runs on the processor (emulation/runtime.h): what it says of
+// machines that cannot be used, what it allocates and waits for, and what becomes of failures at
+// every point of a step.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sdk/backend/cuda/backend.h"
+#include "sdk/base/error.h"
+#include "tests/gpu/device_hooks.h"
+#include "tests/gpu/emulation/runtime.h"
+#include "tests/train/training_setup.h"
+
+namespace assay::cuda {
+namespace {
+
+using emulation::Counts;
+using emulation::counts;
+using emulation::machine;
+using testing::HasSubstr;
+using train::HostTensor;
+using train::StepInfo;
+using train::Trainer;
+using train::test::Batch;
+using train::test::config_of;
+using train::test::kSgd;
+using train::test::kSmallCnn;
+
+class EmulatedRuntime : public testing::Test {
+ protected:
+  void TearDown() override { machine() = {}; }
+};
+
+std::shared_ptr<train::ModelInstance> new_instance() {
+  return std::make_shared<train::ModelInstance>(
+      std::shared_ptr<nn::Model>(models::create_model("cnn", kSmallCnn)),
+      std::shared_ptr<Backend>(make_device_backend({})));
+}
+
+std::vector<std::byte> all_bytes(const train::ModelInstance& instance) {
+  std::vector<std::byte> all;
+  for (const SegmentTensor& tensor : instance.segments().all()) {
+    if (tensor.role == Role::kGradient) continue;
+    const size_t begin = all.size();
+    all.resize(begin + tensor.bytes());
+    instance.backend()->read(all.data() + begin, tensor.data, tensor.bytes());
+  }
+  return all;
+}
+
+template <class Body>
+Error error_of(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error";
+  return Error(Code::kOk, "");
+}
+
+// ---- Machines that cannot be used ----
+
+TEST_F(EmulatedRuntime, SaysWhyThereIsNoDevice) {
+  std::string reason;
+  machine().driver = 0;
+  EXPECT_TRUE(find_devices(reason).empty());
+  EXPECT_THAT(reason, HasSubstr("no NVIDIA driver"));
+  machine().driver = 12080;
+  EXPECT_TRUE(find_devices(reason).empty());
+  EXPECT_THAT(reason, HasSubstr("too old: it supports CUDA 12.8, this build needs 13.0"));
+  machine() = {.devices = 0};
+  EXPECT_TRUE(find_devices(reason).empty());
+  EXPECT_THAT(reason, HasSubstr("finds no CUDA device"));
+}
+
+TEST_F(EmulatedRuntime, SaysWhyADeviceCannotBeUsed) {
+  std::string reason;
+  machine().capability = 75;
+  EXPECT_THAT(find_devices(reason).at(0).unavailable_reason,
+              HasSubstr("compute capability 7.5, at least 8.0"));
+  machine() = {.cudnn = 80907};
+  EXPECT_THAT(find_devices(reason).at(0).unavailable_reason,
+              HasSubstr("cuDNN 8.9 was loaded, this build needs 9.x"));
+  machine() = {};
+  EXPECT_EQ(find_devices(reason).at(0).unavailable_reason, "");
+  EXPECT_EQ(find_devices(reason).at(0).info.name, "NVIDIA H200");
+}
+
+// ---- Steps ----
+
+Counts difference(const Counts& before) {
+  const Counts now = counts();
+  return {now.allocations - before.allocations, now.synchronizations - before.synchronizations,
+          now.graph_launches - before.graph_launches, now.enqueued - before.enqueued};
+}
+
+// The first step runs launch by launch, the second is captured; those after it are one graph.
+TEST_F(EmulatedRuntime, AStepAllocatesNothingAndWaitsOnce) {
+  Trainer trainer(new_instance(), config_of(kSgd));
+  for (uint64_t i = 0; i < 3; ++i) trainer.step(Batch(i).tensors());
+  const Batch first(3), second(4), third(5);
+  trainer.prefetch(first.tensors());
+  trainer.prefetch(second.tensors());
+  trainer.step({});
+  const std::vector<HostTensor> next = third.tensors();
+  const Counts before = counts();
+  trainer.prefetch(next);
+  trainer.step({});
+  const Counts step = difference(before);
+  EXPECT_EQ(step.allocations, 0);
+  EXPECT_EQ(step.graph_launches, 1);
+  // For the results, and for a transfer of two steps ago that is over already.
+  EXPECT_EQ(step.synchronizations, 2);
+}
+
+TEST_F(EmulatedRuntime, PrefetchedBatchesAreTrainedInOrderWithTheSameBits) {
+  test::under_every_schedule([] {
+    for (const char* config :
+         {R"({"optimizer": {"name": "sgd", "learning_rate": 0.05}, "seed": 3})",
+          R"({"optimizer": {"name": "sgd", "learning_rate": 0.05}, "accumulate": 2})",
+          R"({"optimizer": {"name": "sgd", "learning_rate": 0.05}, "mixup_alpha": 0.3})"}) {
+      Trainer plain(new_instance(), config_of(config)), ahead(new_instance(), config_of(config));
+      std::vector<double> expected, got;
+      for (uint64_t i = 0; i < 6; ++i) expected.push_back(plain.step(Batch(i).tensors()).loss);
+      ahead.prefetch(Batch(0).tensors());  // gone at once: it was taken over
+      for (uint64_t i = 0; i < 6; ++i) {
+        const Batch next(i + 1);
+        if (i < 5) ahead.prefetch(next.tensors());
+        got.push_back(ahead.step({}).loss);
+      }
+      EXPECT_EQ(got, expected) << config;
+      EXPECT_TRUE(all_bytes(ahead.instance()) == all_bytes(plain.instance())) << config;
+    }
+  });
+}
+
+// ---- Failures ----
+
+// Whatever work of a step the device fails at: an error with the vendor's number, then kPoisoned
+// from everything on the device, and a new backend works and gives the same bits as ever.
+TEST_F(EmulatedRuntime, AFailureAnywhereInAStepPoisonsTheContextOnly) {
+  const auto losses = [] {
+    Trainer trainer(new_instance(), config_of(kSgd));
+    std::vector<double> all;
+    for (uint64_t i = 0; i < 3; ++i) all.push_back(trainer.step(Batch(i).tensors()).loss);
+    return all;
+  };
+  const std::vector<double> expected = losses();
+  for (uint64_t fails = 0; fails < 3; ++fails) {  // launch by launch, captured, replayed
+    test::under_every_schedule([&] {
+      {
+        Trainer trainer(new_instance(), config_of(kSgd));
+        for (uint64_t i = 0; i < fails; ++i) trainer.step(Batch(i).tensors());
+        emulation::fail_next_work(cudaErrorIllegalAddress);
+        const Error first = error_of([&] { trainer.step(Batch(fails).tensors()); });
+        EXPECT_EQ(first.code(), Code::kDevice);
+        EXPECT_EQ(first.detail().domain, Domain::kCuda);
+        EXPECT_EQ(first.detail().native_code, cudaErrorIllegalAddress);
+        EXPECT_EQ(error_of([&] { trainer.step(Batch(fails).tensors()); }).code(), Code::kPoisoned);
+        EXPECT_EQ(error_of([&] { trainer.instance().backend()->allocate(16); }).code(),
+                  Code::kPoisoned);
+        EXPECT_EQ(error_of([&] { trainer.instance().backend()->info(); }).code(), Code::kPoisoned);
+      }
+      EXPECT_EQ(losses(), expected);
+    });
+  }
+}
+
+TEST_F(EmulatedRuntime, AContextFromBeforeAResetStaysPoisoned) {
+  const auto old = make_device_backend({});
+  auto memory = old->allocate(64);
+  emulation::fail_next_work(cudaErrorLaunchFailure);
+  int value = 5;
+  old->write(memory->data(), &value, sizeof value);
+  error_of([&] { old->wait(); });
+  const auto fresh = make_device_backend({});
+  EXPECT_EQ(error_of([&] { old->read(&value, memory->data(), sizeof value); }).code(),
+            Code::kPoisoned);
+  memory.reset();  // what the reset took is not freed again
+  const auto other = fresh->allocate(sizeof value);
+  fresh->write(other->data(), &value, sizeof value);
+  value = 0;
+  fresh->read(&value, other->data(), sizeof value);
+  EXPECT_EQ(value, 5);
+}
+
+// Running out of memory, or an argument that a call refuses, leaves the device as it was.
+TEST_F(EmulatedRuntime, OtherErrorsDoNotPoison) {
+  const auto backend = make_device_backend({});
+  int value = 1;
+  const Error error = error_of([&] { backend->write(&value, &value, sizeof value); });
+  EXPECT_EQ(error.code(), Code::kDevice);
+  EXPECT_EQ(error.detail().native_code, cudaErrorInvalidValue);
+  EXPECT_NE(backend->allocate(1024), nullptr);
+}
+
+}  // namespace
+}  // namespace assay::cuda
