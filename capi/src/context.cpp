@@ -8,9 +8,13 @@
 namespace assay::capi {
 namespace {
 
-std::unique_ptr<Backend> make_backend(assay_device_id device, int32_t n_threads) {
-  if (device.kind == ASSAY_DEVICE_CUDA) return cuda::make_backend({.index = device.index});
-  return cpu::make_backend({.threads = n_threads});
+std::unique_ptr<Backend> make_backend(assay_device_id device,
+                                      const assay_context_options& options) {
+  if (device.kind == ASSAY_DEVICE_CUDA) {
+    return cuda::make_backend(
+        {.index = device.index, .deterministic = options.determinism != ASSAY_DETERMINISM_OFF});
+  }
+  return cpu::make_backend({.threads = options.n_threads});
 }
 
 }  // namespace
@@ -19,10 +23,11 @@ Context::Context(const assay_context_options& options, const assay_host& host,
                  assay_device_id device)
     : host_(host),
       log_level_(options.log_level == 0 ? int32_t{ASSAY_LOG_WARNING} : options.log_level),
-      device_(device) {
+      device_(device),
+      deterministic_(options.determinism != ASSAY_DETERMINISM_OFF) {
   count_->limit = options.mem_limit;
   backend_ = std::make_shared<CountedBackend>(
-      make_backend(device, options.n_threads), count_,
+      make_backend(device, options), count_,
       device.kind == ASSAY_DEVICE_CUDA ? Code::kOutOfDeviceMemory : Code::kOutOfHostMemory);
 }
 
@@ -133,6 +138,10 @@ assay_status assay_context_create(const assay_context_options* options, const as
     const auto wanted = read_struct(options, "options");
     expect(wanted.log_level >= 0 && wanted.log_level <= ASSAY_LOG_DEBUG, {"", "options.log_level"},
            wanted.log_level, "0 or an ASSAY_LOG_* constant, 1 to 4");
+    expect(wanted.determinism >= 0 && wanted.determinism <= ASSAY_DETERMINISM_OFF,
+           {"", "options.determinism"}, wanted.determinism,
+           "0 or an ASSAY_DETERMINISM_* constant, 1 or 2");
+    expect(wanted.reserved == 0, {"", "options.reserved"}, wanted.reserved, "0");
     const assay_device_id device = chosen_device(devices, n_devices);
     auto context = std::make_shared<const Context>(wanted, read_struct(host, "host"), device);
     if (context->logs(ASSAY_LOG_DEBUG)) {

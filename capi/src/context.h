@@ -20,6 +20,7 @@ class Context {
   const std::shared_ptr<Backend>& backend() const { return backend_; }
   const MemoryCount& memory() const { return *count_; }
   assay_device_id device() const { return device_; }
+  bool deterministic() const { return deterministic_; }
   // Fails with kNotFound unless `device` is this context's.
   void require_device(assay_device_id device) const;
 
@@ -41,6 +42,7 @@ class Context {
   assay_host host_;
   int32_t log_level_;
   assay_device_id device_;
+  bool deterministic_;
   std::shared_ptr<MemoryCount> count_ = std::make_shared<MemoryCount>();
   std::shared_ptr<Backend> backend_;
   mutable std::mutex running_mutex_;

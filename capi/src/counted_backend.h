@@ -36,6 +36,9 @@ class CountedBackend : public Backend {
   void write(void* device, const void* host, size_t bytes) override {
     inner_->write(device, host, bytes);
   }
+  void read_all(std::span<const HostRead> reads) override { inner_->read_all(reads); }
+  void wait() override { inner_->wait(); }
+  std::unique_ptr<Feed> make_feed(const FeedSpec& spec) override { return inner_->make_feed(spec); }
 
  private:
   std::unique_ptr<Backend> inner_;

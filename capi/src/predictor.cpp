@@ -234,6 +234,7 @@ assay_status assay_predictor_run(const assay_predictor* p, assay_slot* slot,
     Results results(plan_of(*slot, batch), out, n_out);
     state.slot.run(inputs.tensors(), operation.flag());
     results.deliver();
+    predictor->context->backend()->wait();
   });
 }
 

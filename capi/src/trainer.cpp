@@ -43,6 +43,12 @@ assay_status run_batch(assay_trainer* t, Half half, const assay_tensor* const* b
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     const BatchUse tensors(batch, n, "batch");
     const Operation operation(trainer.model->context(), trainer.trainer.cancel_flag());
+    struct ReleaseHeld {  // also when the step fails
+      ~ReleaseHeld() {
+        if (!owner.trainer.reads_later()) owner.held.reset();
+      }
+      assay_trainer& owner;
+    } const release{trainer};
     finish(trainer, (trainer.trainer.*half)(tensors.tensors()), info);
   });
 }
@@ -82,6 +88,24 @@ assay_status assay_trainer_create(assay_model* m, const assay_trainer_options* o
                          trainer->trainer.config().precision(), ", ",
                          trainer->trainer.config().optimizer().name());
     *out = trainer.release();
+  });
+}
+
+assay_status assay_trainer_prefetch(assay_trainer* t, const assay_tensor* const* batch, size_t n,
+                                    assay_error** err) {
+  return guard(err, [&] {
+    assay_trainer& trainer = not_null(t, "t");
+    const ExclusiveUse use(trainer.model->access(), "trainer or its model");
+    require(!trainer.held.has_value(), Code::kInvalid,
+            "two prefetched batches wait already; train on one first");
+    trainer.held.emplace(batch, n);
+    try {
+      trainer.trainer.prefetch(trainer.held->tensors());
+    } catch (...) {
+      trainer.held.reset();
+      throw;
+    }
+    if (!trainer.trainer.reads_later()) trainer.held.reset();
   });
 }
 

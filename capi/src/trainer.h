@@ -3,15 +3,38 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "capi/src/model.h"
+#include "capi/src/tensor.h"
 #include "sdk/train/trainer.h"
 
 namespace assay::capi {
 
 // The key of the host's metadata that may hold any bytes; the others are text.
 inline constexpr std::string_view kCursorKey = "assay.cursor";
+
+// A prefetched batch that is read during the next step: its tensors are held until then.
+class HeldBatch {
+ public:
+  HeldBatch(const assay_tensor* const* tensors, size_t n) {
+    use_.emplace(tensors, n, "batch");
+    for (size_t i = 0; i < n; ++i) kept_.push_back(assay_tensor_retain(tensors[i]));
+  }
+  ~HeldBatch() {
+    use_.reset();
+    for (assay_tensor* tensor : kept_) assay_tensor_release(tensor);
+  }
+  HeldBatch(const HeldBatch&) = delete;
+  HeldBatch& operator=(const HeldBatch&) = delete;
+  std::span<const train::HostTensor> tensors() const { return use_->tensors(); }
+
+ private:
+  std::optional<BatchUse> use_;
+  std::vector<assay_tensor*> kept_;
+};
 
 }  // namespace assay::capi
 
@@ -26,4 +49,5 @@ struct assay_trainer {
   std::shared_ptr<assay::capi::ModelState> model;
   assay::train::Trainer trainer;
   std::map<std::string, std::string, std::less<>> metadata;  // of the host
+  std::optional<assay::capi::HeldBatch> held;
 };

@@ -126,7 +126,7 @@ CheckReport check(const ModelState& state, int32_t mode, std::string_view json) 
   CheckReport report;
   report.set_architecture(state.model()->architecture());
   set_device(*report.mutable_device(), state.context().backend()->info());
-  report.set_determinism("run-to-run");
+  report.set_determinism(state.context().deterministic() ? "run-to-run" : "off");
   const auto backend = std::make_shared<PlanningBackend>(state.context().backend());
   const auto instance = std::make_shared<train::ModelInstance>(state.model(), backend);
   instance->mark_initialized();  // plans need no numbers

@@ -42,6 +42,7 @@ TEST(Abi, LayoutsAreFrozen) {
   EXPECT_EQ(offsetof(assay_device_info, n_threads), 88u);
   EXPECT_EQ(offsetof(assay_host, log), 24u);
   EXPECT_EQ(offsetof(assay_context_options, mem_limit), 24u);
+  EXPECT_EQ(offsetof(assay_context_options, determinism), 32u);
   EXPECT_EQ(offsetof(assay_mem_stats, blocks), 40u);
   EXPECT_EQ(offsetof(assay_tensor_info, flags), 56u);
   EXPECT_EQ(offsetof(assay_trainer_options, precision), 56u);
@@ -214,6 +215,24 @@ TEST(Contexts, RefuseWhatTheyCannotDo) {
   fails(ASSAY_E_INVALID, assay_context_create, &options, nullptr, nullptr, size_t{0}, &context);
   options = {.struct_size = sizeof options, .log_level = 9};
   fails(ASSAY_E_INVALID, assay_context_create, &options, nullptr, nullptr, size_t{0}, &context);
+  options = {.struct_size = sizeof options, .determinism = 3};
+  EXPECT_THAT(fails(ASSAY_E_INVALID, create, &options), HasSubstr("determinism"));
+  options = {.struct_size = sizeof options, .reserved = 1};
+  EXPECT_THAT(fails(ASSAY_E_INVALID, create, &options), HasSubstr("reserved"));
+}
+
+TEST(Contexts, SayWhetherTheyAreDeterministic) {
+  for (const int32_t determinism :
+       {0, int32_t{ASSAY_DETERMINISM_ON}, int32_t{ASSAY_DETERMINISM_OFF}}) {
+    const assay_context_options options{.struct_size = sizeof options, .determinism = determinism};
+    const auto context =
+        make<assay_context>(assay_context_create, &options, nullptr, &kCpu, size_t{1});
+    const auto model = make<assay_model>(assay_model_named, context.get(), text("cnn"), text(""));
+    const auto checked = report(assay_model_check, model.get(), kCpu, int32_t{ASSAY_MODE_PREDICT},
+                                text(R"({"max_batch": 1})"));
+    EXPECT_EQ(at(checked, "determinism").string_value(),
+              determinism == ASSAY_DETERMINISM_OFF ? "off" : "run-to-run");
+  }
 }
 
 TEST(Contexts, EnvironmentReport) {

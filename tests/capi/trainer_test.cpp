@@ -60,6 +60,68 @@ TEST_F(TrainerTest, SameSeedSameBits) {
   EXPECT_EQ(weights[0], weights[1]);
 }
 
+// Taken over ahead of their steps, in order, with the same bits.
+TEST_F(TrainerTest, PrefetchedBatchesGiveTheSameBits) {
+  const auto one = make_model(), two = make_model();
+  const auto plain = make_trainer(one.get()), ahead = make_trainer(two.get());
+  const auto prefetch = [&] {
+    ok(assay_trainer_prefetch, ahead.get(), batch.tensors(), size_t{2});
+  };
+  const auto next = [&](assay_step_info& info) {
+    const assay_tensor* const* none = nullptr;
+    ok(assay_trainer_step, ahead.get(), none, size_t{0}, &info);
+  };
+  assay_step_info info{.struct_size = sizeof info};
+  std::vector<double> expected, got;
+  for (int i = 0; i < 3; ++i) {
+    batch.labels()[0] = i % kClasses;
+    expected.push_back(step(plain.get(), batch).loss);
+  }
+  batch.labels()[0] = 0;
+  prefetch();
+  batch.labels()[0] = 1;  // the first was taken over
+  prefetch();
+  next(info), got.push_back(info.loss);
+  batch.labels()[0] = 2;  // so is the second, after that step
+  prefetch();
+  next(info), got.push_back(info.loss);
+  next(info), got.push_back(info.loss);
+  EXPECT_EQ(got, expected);
+  EXPECT_EQ(bits(one.get(), "output.weight"), bits(two.get(), "output.weight"));
+}
+
+TEST_F(TrainerTest, PrefetchKeepsToItsRules) {
+  const auto model = make_model();
+  auto trainer = make_trainer(model.get());
+  const assay_tensor* const* none = nullptr;
+  assay_step_info info{.struct_size = sizeof info};
+  fails(ASSAY_E_INVALID, assay_trainer_step, trainer.get(), none, size_t{0}, &info);
+  fails(ASSAY_E_INVALID, assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{1});
+  ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
+  ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
+  EXPECT_THAT(
+      fails(ASSAY_E_INVALID, assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2}),
+      HasSubstr("two prefetched batches"));
+  // The second one's tensors are in use until the next step has read them.
+  auto* images = const_cast<assay_tensor*>(batch.tensors()[0]);
+  assay_tensor_info described{.struct_size = sizeof described};
+  ok(assay_tensor_get_info, images, &described);
+  const std::vector<std::byte> zeros(described.bytes);
+  fails(ASSAY_E_BUSY, assay_tensor_write, images, static_cast<const void*>(zeros.data()),
+        zeros.size());
+  // A batch of its own is out of turn, and a step that fails forgets what waits.
+  EXPECT_THAT(
+      fails(ASSAY_E_INVALID, assay_trainer_step, trainer.get(), batch.tensors(), size_t{2}, &info),
+      HasSubstr("a prefetched batch waits"));
+  fails(ASSAY_E_INVALID, assay_trainer_step, trainer.get(), none, size_t{0}, &info);
+  ok(assay_tensor_write, images, static_cast<const void*>(zeros.data()), zeros.size());
+  EXPECT_EQ(step(trainer.get(), batch).step, 1);
+  ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
+  ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
+  trainer.reset();  // with a batch held
+  ok(assay_tensor_write, images, static_cast<const void*>(zeros.data()), zeros.size());
+}
+
 TEST_F(TrainerTest, BackwardAndApplyEqualStep) {
   const auto one = make_model(), two = make_model();
   const auto whole = make_trainer(one.get()), halves = make_trainer(two.get());

@@ -276,6 +276,16 @@ typedef struct assay_host {
                         void (*give)(void *to, const assay_picture *page), void *to);
 } assay_host;
 
+/* assay_context_options.determinism */
+enum {
+  /* The same program on the same machine gives the same bits on every run; kernels that cannot
+   * promise that are not taken. */
+  ASSAY_DETERMINISM_ON = 1,
+  /* CUDA: the libraries' other kernels (sums in the order in which they finish) may be taken where
+   * they are faster. The CPU has none such: there nothing changes. */
+  ASSAY_DETERMINISM_OFF = 2
+};
+
 typedef struct assay_context_options {
   size_t struct_size;
   const assay_ext *next;
@@ -286,6 +296,8 @@ typedef struct assay_context_options {
    * ASSAY_E_OOM_HOST, on a CUDA device with ASSAY_E_OOM_DEVICE, and ASSAY_ERROR_RETRY: after
    * something was freed the same call may succeed. */
   uint64_t mem_limit;
+  int32_t determinism; /* 0: ASSAY_DETERMINISM_ON */
+  int32_t reserved;    /* 0 */
 } assay_context_options;
 
 /* Makes a context: the devices to work on and what they share. Does not touch other contexts.
@@ -497,7 +509,7 @@ enum { ASSAY_MODE_TRAIN = 1, ASSAY_MODE_EVAL = 2, ASSAY_MODE_PREDICT = 3 };
  *                a batch of max_batch
  *   report  architecture, device, mode, precision, batch, parameters, flops and bytes (of one
  *           call; 2 flops per multiply-add),
- *           determinism ("run-to-run": same inputs and seed, same bits on this machine),
+ *           determinism ("run-to-run": same inputs and seed, same bits on this machine; or "off"),
  *           memory {weights, statistics, gradients, optimizer, arena, arena_unshared,
  *           arena_floor, inputs, constants, total},
  *           ops [{op, scope, direction ("forward", "backward", "update"), output, kernel, flops,
@@ -609,6 +621,14 @@ typedef struct assay_trainer_options {
  *   "label_smoothing"   [0, 1), 0. Mass of the target moved to all classes alike
  *   "mixup_alpha"       [0, 1e6], 0 is none. Of image classifiers: each sample mixed with the one
  *                       opposite in the batch
+ *   "raw_images"        none. Of image classifiers: training batches bring bytes, which become numbers
+ *                       on the device: image u8[batch, height, width, channels], label, and placement
+ *                       i32[batch, 4]: dy, dx, mirror_y, mirror_x. Pixel (y, x) is (y' + dy, x' + dx)
+ *                       of the bytes, y' = height - 1 - y where mirror_y is not 0 and else y, x'
+ *                       alike; 0 outside. Byte b is (b scale - mean) / stddev
+ *     "scale"           1/255
+ *     "mean", "stddev"  [numbers], 0 and 1. One, or one for each channel
+ *     "channels"        of the bytes, the image's. Those of the image beyond them are 0
  *   "disabled_pass"     [names], []. Graph rewrites to leave out (assay_model_check lists them)
  *   "optimizer"         needed
  *     "name"            "sgd", "adam", "adamw" or "lamb"; needed
@@ -688,13 +708,26 @@ typedef struct assay_step_info {
   uint32_t reserved;
 } assay_step_info;
 
+/* Takes the batch of a later step over, so that it travels to the device beside the step before.
+ * assay_trainer_step and _backward then take an empty batch (NULL, 0) for the oldest prefetched one.
+ * Two may wait. The first is copied at once. The second is read during the next step: it must stay
+ * unchanged until that has returned, and a loader that gave it answers ASSAY_E_BUSY until then. A
+ * step that fails forgets what was prefetched. Changes no result.
+ *   batch   as for assay_trainer_step
+ *   errors  ASSAY_E_INVALID: wrong tensors, or two wait already; ASSAY_E_BUSY; ASSAY_E_OOM_HOST;
+ *           ASSAY_E_OOM_DEVICE; ASSAY_E_DEVICE
+ *   threads alone, with the model   since 1.0, provisional */
+ASSAY_API assay_status assay_trainer_prefetch(assay_trainer *t, const assay_tensor *const *batch,
+                                              size_t n, assay_error **err);
+
 /* One training step on one batch: forward, backward and, at every accumulate-th call, the
  * update.
  *   batch   n tensors in host memory, the model's inputs in the order of assay_model_report, each
  *           [batch_size, sample_shape...]: "image" f32; of classifiers "label" i32 in [0, classes);
  *           of unet_medical "target" f32 [batch_size, rows, columns, classes], the weight of each
  *           class at each pixel of the output: 1 for the right one, 0 for the others, a row of
- *           zeros for pixels that do not count. Read during the call only
+ *           zeros for pixels that do not count. With the trainer's "raw_images": image u8, label
+ *           i32, placement i32. Empty: the oldest prefetched batch. Read during the call only
  *   info    may be NULL. What the step computes besides: assay_trainer_scalar
  *   errors  ASSAY_E_INVALID: wrong number, type or shape of tensors, a label out of range;
  *           ASSAY_E_NONFINITE unless loss scaling is dynamic; ASSAY_E_CANCELLED; ASSAY_E_BUSY.

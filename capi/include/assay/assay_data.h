@@ -99,6 +99,9 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
  *   "erasing_min_area", "erasing_max_area"      its share of the image, 0.02 and 0.33
  *   "erasing_min_aspect", "erasing_max_aspect"  its height / width, 0.3 and 3.3
  *   "erasing_value"        0
+ *   "raw"                  false. true: shift, mirroring and normalisation are left to a trainer with
+ *                          "raw_images": "image" u8, "label", "placement" i32[4]. Rotation, erasing,
+ *                          scale, mean and stddev cannot be asked for then
  *
  * Of data sets of JPEG files (imagenet, ...):
  *   "crop"                 "centre" (default): the shorter side becomes resize_shorter, then the
@@ -111,6 +114,7 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
  *   "channels"             3 (default), or 4: a channel of zeros behind red, green and blue
  *   "reduced_decoding"     decodes at a fraction of the image's size where twice `size` remains:
  *                          faster, within a few grey levels; default true for "random"
+ *   "raw"                  false. true: mirroring and normalisation are left to a trainer, as above
  *
  * Of micrographs with masks (isbi2012_em), steps in this order:
  *   "scale", "offset"      1/127.5 and -1. A pixel p becomes p scale + offset
