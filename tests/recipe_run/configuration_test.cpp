@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/engine/pipeline.h"
 
 namespace reciperun::engine {
 namespace {
@@ -161,6 +162,34 @@ TEST(LoaderConfigTest, StagesBecomeTheEnginesTransform) {
       transform_of(
           R"(pipeline { op: "normalize" arg { key: "mean" value: "[125.3, 123, 114]" } arg { key: "std" value: "[63,62.1 , 66.7]" } })"),
       R"({"mean":[125.3,123,114],"stddev":[63,62.1,66.7],"scale":1})");
+}
+
+// What a GPU does itself is taken from the loader.
+TEST(LoaderConfigTest, PipelinesArePartedBetweenLoaderAndTrainer) {
+  const auto raw_of = [](const std::string& pipeline) {
+    return raw_pipeline(with_pipeline(pipeline).data(0));
+  };
+  const auto photographs = raw_of(
+      R"(pipeline { op: "random_resized_crop" arg { key: "to" value: "[8, 8]" }
+           arg { key: "area" value: "[0.08, 1]" } arg { key: "aspect" value: "[0.75, 1.25]" } }
+         pipeline { op: "random_flip" }
+         pipeline { op: "normalize" arg { key: "mean" value: "[1, 2, 3]" } arg { key: "std" value: "[4, 5, 6]" } }
+         pipeline { op: "pad_channel" arg { key: "to" value: "4" } })");
+  ASSERT_TRUE(photographs.has_value());
+  EXPECT_EQ(photographs->transform,
+            R"({"crop":"random","size":8,"min_area":0.08,"max_area":1,"min_aspect":0.75,)"
+            R"("max_aspect":1.25,"flip_horizontal":0.5,"raw":true})");
+  EXPECT_EQ(photographs->raw_images, R"({"mean":[1,2,3],"stddev":[4,5,6],"channels":3,"scale":1})");
+  EXPECT_EQ(raw_of("")->transform, R"({"raw":true})");
+  EXPECT_EQ(raw_of("")->raw_images, "{}");
+  EXPECT_FALSE(raw_of(R"(pipeline { op: "random_rotation" arg { key: "degrees" value: "5" } })")
+                   .has_value());
+  EXPECT_THAT(error_of([&] { raw_of(R"(pipeline { op: "no_such" })"); }), HasSubstr("no_such"));
+  const v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
+    optimizer { name: "sgd" lr: 0.1 } } numerics { compute: FP32 })");
+  EXPECT_THAT(trainer_config(recipe, {}, {100, 500}, 1, 0, 1, photographs->raw_images),
+              HasSubstr(R"("raw_images":{"mean":[1,2,3])"));
+  EXPECT_THAT(trainer_config(recipe, {}, {100, 500}, 1, 0), Not(HasSubstr("raw_images")));
 }
 
 TEST(LoaderConfigTest, StagesOfPhotographs) {

@@ -12,6 +12,7 @@
 #include "tools/recipe_run/engine/handles.h"
 #include "tools/recipe_run/engine/micrograph_pipeline.h"
 #include "tools/recipe_run/engine/pictures.h"
+#include "tools/recipe_run/engine/pipeline.h"
 #include "tools/recipe_run/engine/segmenter.h"
 #include "tools/recipe_run/recipe/trials.h"
 
@@ -21,7 +22,8 @@ namespace {
 using namespace engine;  // NOLINT: this file is the engine's side
 using Clock = std::chrono::steady_clock;
 
-constexpr int kBatchTensors = 2;      // image and label
+constexpr size_t kBatchTensors = 2;   // image and label
+constexpr size_t kRawTensors = 3;     // bytes, label and placement
 constexpr int kMicrographSide = 512;  // of the published slices, and so of their predictions
 constexpr std::string_view kCursorKey = "assay.cursor";
 
@@ -121,27 +123,49 @@ Share share_of(const v1::Recipe& recipe, const v1::DataRef& data, uint64_t fold)
   return {data.role() == "train" ? std::move(records.train) : std::move(records.held_out)};
 }
 
+// Where batches of training come from: a GPU takes images as bytes, where the pipeline allows it,
+// and makes numbers of them itself.
+struct Feeding {
+  size_t tensors = kBatchTensors;  // of a batch
+  std::string transform;           // "": the recipe's whole pipeline
+  std::string raw_images;
+};
+
+Feeding feeding_for(const v1::DataRef& data, bool on_gpu) {
+  const auto raw = on_gpu ? raw_pipeline(data) : std::nullopt;
+  if (!raw) return {};
+  return {kRawTensors, raw->transform, raw->raw_images};
+}
+
+Loader new_training_loader(const assay_context* context, const v1::Recipe& recipe,
+                           const Feeding& feeding, LoaderConfig config) {
+  if (!feeding.transform.empty()) config.transform = feeding.transform;
+  return new_loader(context, recipe, training_data(recipe), config);
+}
+
 // With several `devices` each is played in turn: its own loader of its own shard, and one update
 // from the mean of the gradients.
 class AssayTrial : public TrainingTrial {
  public:
   AssayTrial(const assay_context* context, const v1::Recipe& recipe, uint64_t trial,
-             uint32_t devices)
-      : recipe_(recipe), model_(new_model(context, recipe)) {
+             uint32_t devices, bool on_gpu)
+      : recipe_(recipe),
+        model_(new_model(context, recipe)),
+        feeding_(feeding_for(training_data(recipe), on_gpu)) {
     const auto [fold, seed] = trial_part(recipe, trial);
     const v1::DataRef& data = training_data(recipe);
     const int64_t batch = recipe.training().batch_per_device();
     Share share = share_of(recipe, data, fold);
     share.world_size = devices;
     for (share.rank = 0; share.rank < devices; ++share.rank) {
-      train_.push_back(new_loader(context, recipe, data,
-                                  training_loader_config(recipe, data, seed, batch, share)));
+      train_.push_back(new_training_loader(
+          context, recipe, feeding_, training_loader_config(recipe, data, seed, batch, share)));
     }
     length_ = training_length(recipe, loader_samples(train_[0].get()), devices);
     const auto report = model_report(model_.get());
     parameters_ = static_cast<uint64_t>(integer(report.fields().at("parameters")));
-    const std::string config =
-        trainer_config(recipe, variables_of(report), length_, seed, 0, devices);
+    const std::string config = trainer_config(recipe, variables_of(report), length_, seed, 0,
+                                              devices, feeding_.raw_images);
     assay_trainer* trainer = nullptr;
     call(Exit::kUsage, assay_trainer_create, model_.get(), nullptr, text(config), &trainer);
     trainer_.reset(trainer);
@@ -176,14 +200,12 @@ class AssayTrial : public TrainingTrial {
   StepResult run_step() override {
     const auto start = Clock::now();
     assay_step_info info{};
-    size_t turn = 0;
     do {  // micro-batches, one device after the other, until one of them updates
-      const assay_tensor* batch[kBatchTensors] = {};
-      assay_loader* loader = train_[turn++ % train_.size()].get();
-      call(Exit::kCrashed, assay_loader_next, loader, batch, size_t{kBatchTensors}, nullptr);
+      if (!ahead_) prefetch();
+      prefetch();  // beside the step
       info = {};
       info.struct_size = sizeof info;
-      call(Exit::kCrashed, assay_trainer_step, trainer_.get(), batch, size_t{kBatchTensors}, &info);
+      call(Exit::kCrashed, assay_trainer_step, trainer_.get(), nullptr, size_t{0}, &info);
     } while (info.micro_step > 0);
     step_ = info.step;
     return {info.step, info.samples, info.loss, info.learning_rate, seconds_since(start)};
@@ -199,11 +221,10 @@ class AssayTrial : public TrainingTrial {
     const bool segments = segments_images();
     while (seen < samples) {
       const assay_tensor* batch[kBatchTensors] = {};
-      call(Exit::kCrashed, assay_loader_next, eval_.get(), batch, size_t{kBatchTensors}, nullptr);
+      call(Exit::kCrashed, assay_loader_next, eval_.get(), batch, kBatchTensors, nullptr);
       assay_eval_info info{};
       info.struct_size = sizeof info;
-      call(Exit::kCrashed, assay_trainer_eval, trainer_.get(), batch, size_t{kBatchTensors}, flags,
-           &info);
+      call(Exit::kCrashed, assay_trainer_eval, trainer_.get(), batch, kBatchTensors, flags, &info);
       loss += info.loss_sum, top1 += info.top1, top5 += info.top5;
       if (segments) dice_loss += scalar("dice_loss"), cross_entropy += scalar("cross_entropy");
       seen += info.samples;
@@ -218,14 +239,9 @@ class AssayTrial : public TrainingTrial {
   }
 
   void save(const fs::path& file) override {
-    const assay_loader* loader = train_[0].get();  // between steps all stand at the same batch
-    size_t size = 0;
-    call(Exit::kCrashed, assay_loader_cursor, loader, nullptr, size_t{0}, &size);
-    std::string cursor(size, '\0');
-    call(Exit::kCrashed, assay_loader_cursor, loader, static_cast<void*>(cursor.data()),
-         cursor.size(), &size);
+    const std::string position = ahead_ ? cursor_ : cursor();
     call(Exit::kCrashed, assay_trainer_set_metadata, trainer_.get(), text(kCursorKey),
-         text(cursor));
+         text(position));
     call(Exit::kCrashed, assay_checkpoint_save, trainer_.get(), text(file.string()), uint32_t{0});
   }
 
@@ -239,7 +255,7 @@ class AssayTrial : public TrainingTrial {
       const assay_tensor* batch[kBatchTensors] = {};
       assay_batch_info info{};
       info.struct_size = sizeof info;
-      call(Exit::kCrashed, assay_loader_next, eval_.get(), batch, size_t{kBatchTensors}, &info);
+      call(Exit::kCrashed, assay_loader_next, eval_.get(), batch, kBatchTensors, &info);
       for (SegmentedImage& image : segmenter.label(batch, info.valid)) {
         image.name = "held-out-" + std::to_string(images.size() + 1);
         images.push_back(std::move(image));
@@ -257,6 +273,26 @@ class AssayTrial : public TrainingTrial {
     return std::min(all, static_cast<int64_t>(evaluation.batches()) * evaluation.batch());
   }
 
+  // Of the first device's loader: between steps all stand at the same batch.
+  std::string cursor() const {
+    size_t size = 0;
+    call(Exit::kCrashed, assay_loader_cursor, train_[0].get(), nullptr, size_t{0}, &size);
+    std::string bytes(size, '\0');
+    call(Exit::kCrashed, assay_loader_cursor, train_[0].get(), static_cast<void*>(bytes.data()),
+         bytes.size(), &size);
+    return bytes;
+  }
+
+  // Has the trainer take the next batch over, of the device whose turn it is.
+  void prefetch() {
+    const size_t device = turn_++ % train_.size();
+    if (device == 0) cursor_ = cursor();
+    const assay_tensor* batch[kRawTensors] = {};
+    call(Exit::kCrashed, assay_loader_next, train_[device].get(), batch, feeding_.tensors, nullptr);
+    call(Exit::kCrashed, assay_trainer_prefetch, trainer_.get(), batch, feeding_.tensors);
+    ahead_ = true;
+  }
+
   // Models of images to images are measured by the overlap of their classes.
   bool segments_images() const {
     const auto& metrics = recipe_.evaluation().metric();
@@ -272,20 +308,26 @@ class AssayTrial : public TrainingTrial {
 
   v1::Recipe recipe_;
   Model model_;
+  Feeding feeding_;
   Trainer trainer_;
   std::vector<Loader> train_;  // by emulated device
   Loader eval_;
   Length length_;
   uint64_t parameters_ = 0;
   int64_t step_ = 0;
+  size_t turn_ = 0;     // batches taken from the loaders
+  bool ahead_ = false;  // one batch more than was trained
+  std::string cursor_;  // before that batch
 };
 
 // Steps of training on batches of the loader.
 class TrainingBench : public BenchSession {
  public:
-  TrainingBench(const assay_context* context, const v1::Recipe& recipe, const BenchPoint& point)
+  TrainingBench(const assay_context* context, const v1::Recipe& recipe, const BenchPoint& point,
+                bool on_gpu)
       : batch_(point.batch),
         model_(new_model(context, recipe)),
+        feeding_(feeding_for(training_data(recipe), on_gpu)),
         with_loading_(point.bench.timing_span() == "load+compute") {
     if (point.bench.input() != "real") {
       throw Error(Exit::kUsage,
@@ -293,11 +335,12 @@ class TrainingBench : public BenchSession {
                   "input: \"real\"");
     }
     const v1::DataRef& data = training_data(recipe);
-    loader_ = new_loader(context, recipe, data, training_loader_config(recipe, data, 1, batch_));
+    loader_ = new_training_loader(context, recipe, feeding_,
+                                  training_loader_config(recipe, data, 1, batch_));
     const auto report = model_report(model_.get());
-    const std::string config =
-        trainer_config(recipe, variables_of(report),
-                       training_length(recipe, loader_samples(loader_.get())), 1, batch_);
+    const std::string config = trainer_config(
+        recipe, variables_of(report), training_length(recipe, loader_samples(loader_.get())), 1,
+        batch_, 1, feeding_.raw_images);
     assay_trainer* trainer = nullptr;
     call(Exit::kUsage, assay_trainer_create, model_.get(), nullptr, text(config), &trainer);
     trainer_.reset(trainer);
@@ -305,19 +348,25 @@ class TrainingBench : public BenchSession {
   int64_t items_per_batch() const override { return batch_; }
   double run_batch() override {
     auto start = Clock::now();
-    const assay_tensor* batch[kBatchTensors] = {};
-    call(Exit::kCrashed, assay_loader_next, loader_.get(), batch, size_t{kBatchTensors}, nullptr);
+    const assay_tensor* batch[kRawTensors] = {};
+    for (; ahead_ < 2; ++ahead_) {
+      call(Exit::kCrashed, assay_loader_next, loader_.get(), batch, feeding_.tensors, nullptr);
+      call(Exit::kCrashed, assay_trainer_prefetch, trainer_.get(), batch, feeding_.tensors);
+    }
     if (!with_loading_) start = Clock::now();
-    call(Exit::kCrashed, assay_trainer_step, trainer_.get(), batch, size_t{kBatchTensors}, nullptr);
+    call(Exit::kCrashed, assay_trainer_step, trainer_.get(), nullptr, size_t{0}, nullptr);
+    --ahead_;
     return seconds_since(start);
   }
 
  private:
   int64_t batch_;
   Model model_;
+  Feeding feeding_;
   Trainer trainer_;
   Loader loader_;
   bool with_loading_;
+  int ahead_ = 0;  // prefetched batches
 };
 
 // Forward passes, on one batch of zeros (their time does not depend on the pixels) or on real
@@ -469,7 +518,7 @@ class AssayDriver : public TrainerDriver {
     check_devices(recipe);
     if (const std::string missing = missing_data(recipe); !missing.empty())
       throw Error(Exit::kDataMismatch, missing);
-    const AssayTrial trial(context_.get(), recipe, 0, devices_);
+    const AssayTrial trial(context_.get(), recipe, 0, devices_, !on_cpu());
     const uint64_t expected = recipe.model().expect_parameters();
     if (expected != 0 && expected != trial.parameters()) {
       throw Error(Exit::kUsage, "the model has " + std::to_string(trial.parameters()) +
@@ -478,12 +527,12 @@ class AssayDriver : public TrainerDriver {
   }
 
   std::unique_ptr<TrainingTrial> start(const v1::Recipe& recipe, uint64_t seed) override {
-    return std::make_unique<AssayTrial>(context_.get(), recipe, seed, devices_);
+    return std::make_unique<AssayTrial>(context_.get(), recipe, seed, devices_, !on_cpu());
   }
 
   std::unique_ptr<TrainingTrial> resume(const v1::Recipe& recipe, uint64_t seed,
                                         const fs::path& checkpoint) override {
-    auto trial = std::make_unique<AssayTrial>(context_.get(), recipe, seed, devices_);
+    auto trial = std::make_unique<AssayTrial>(context_.get(), recipe, seed, devices_, !on_cpu());
     trial->resume(checkpoint);
     return trial;
   }
@@ -492,7 +541,7 @@ class AssayDriver : public TrainerDriver {
                                       const fs::path& checkpoint) override {
     if (point.devices != 1) throw Error(Exit::kUsage, "this engine runs on one device");
     if (point.bench.mode() == v1::Bench::TRAIN)
-      return std::make_unique<TrainingBench>(context_.get(), recipe, point);
+      return std::make_unique<TrainingBench>(context_.get(), recipe, point, !on_cpu());
     return std::make_unique<InferenceBench>(context_.get(), recipe, point, checkpoint);
   }
 

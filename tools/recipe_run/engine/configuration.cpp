@@ -228,7 +228,8 @@ std::string model_config(const v1::Model& model) {
 }
 
 std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>& variables,
-                           const Length& length, uint64_t seed, int64_t batch, uint32_t devices) {
+                           const Length& length, uint64_t seed, int64_t batch, uint32_t devices,
+                           const std::string& raw_images) {
   require(recipe.training().clip_variable_norm() == 0,
           "training.clip_variable_norm is not offered by this engine yet");
   const v1::Training& t = recipe.training();
@@ -243,6 +244,7 @@ std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>
   json.field("precision", precision_name(recipe.numerics().compute())).field("seed", seed);
   json.field("label_smoothing", t.label_smoothing());
   if (t.mixup_alpha() > 0) json.field("mixup_alpha", t.mixup_alpha());
+  if (!raw_images.empty()) json.key("raw_images").raw(raw_images);
   return json.end_object().text();
 }
 

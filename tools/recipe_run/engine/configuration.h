@@ -33,10 +33,10 @@ struct Variable {
 };
 
 // batch 0: the recipe's own; another one is for benches. `devices` are emulated: their batches
-// accumulate into one update.
+// accumulate into one update. `raw_images`: of a loader that gives bytes, "" of one that does not.
 std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>& variables,
-                           const Length& length, uint64_t seed, int64_t batch,
-                           uint32_t devices = 1);
+                           const Length& length, uint64_t seed, int64_t batch, uint32_t devices = 1,
+                           const std::string& raw_images = "");
 std::string predictor_config(const v1::Recipe& recipe, int64_t batch);
 
 struct LoaderConfig {

@@ -149,9 +149,27 @@ double stream_buffer_batches(const v1::DataRef& data) {
   return number(data.pipeline(0), "buffer_batches");
 }
 
-std::string transform_config(const v1::DataRef& whole) {
-  v1::DataRef data = whole;
+namespace {
+
+// Without its first step if that is the order of a stream, which is the loader's.
+v1::DataRef without_order(v1::DataRef data) {
   if (streamed(data)) data.mutable_pipeline()->DeleteSubrange(0, 1);
+  return data;
+}
+
+// Without a step that says otherwise, pixels are 0 to 255; the engine's own default is 0 to 1.
+void write_default_scale(JsonWriter& json, const v1::DataRef& data) {
+  if (data.pipeline_size() > 0 && !has_stage(data, "scale")) json.field("scale", 1.0);
+}
+
+bool of_the_trainer(const v1::Stage& stage) {
+  return stage.op() == "scale" || stage.op() == "normalize" || stage.op() == "pad_channel";
+}
+
+}  // namespace
+
+std::string transform_config(const v1::DataRef& whole) {
+  const v1::DataRef data = without_order(whole);
   if (has_micrograph_pipeline(data)) return micrograph_transform(data);
   require_engine_order(data);
   require_both_or_neither(data, "resize_shorter", "center_crop");
@@ -159,9 +177,29 @@ std::string transform_config(const v1::DataRef& whole) {
   json.begin_object();
   for (const v1::Stage& stage : data.pipeline())
     write_stage(json, stage, "data '" + data.id() + "'");
-  // Without a step that says otherwise, pixels are 0 to 255; the engine's own default is 0 to 1.
-  if (data.pipeline_size() > 0 && !has_stage(data, "scale")) json.field("scale", 1.0);
+  write_default_scale(json, data);
   return json.end_object().text();
+}
+
+std::optional<RawPipeline> raw_pipeline(const v1::DataRef& whole) {
+  const v1::DataRef data = without_order(whole);
+  if (has_micrograph_pipeline(data) || has_stage(data, "random_rotation") ||
+      has_stage(data, "random_erasing"))
+    return std::nullopt;
+  transform_config(whole);  // what is wrong with it is said of the whole
+  JsonWriter transform, images;
+  transform.begin_object();
+  images.begin_object();
+  for (const v1::Stage& stage : data.pipeline()) {
+    if (stage.op() == "pad_channel") {
+      images.field("channels", int64_t{3});
+    } else {
+      write_stage(of_the_trainer(stage) ? images : transform, stage, "data '" + data.id() + "'");
+    }
+  }
+  write_default_scale(images, data);
+  transform.field("raw", true);
+  return RawPipeline{transform.end_object().text(), images.end_object().text()};
 }
 
 }  // namespace reciperun::engine
