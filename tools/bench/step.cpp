@@ -29,18 +29,22 @@ struct Options {
   bool profile = false;
   bool plan = false;
   bool resident = false;
+  bool fed = false;
+  bool nondeterministic = false;
 };
 
 std::unique_ptr<Backend> make_backend(const Options& o) {
   if (o.device == "cpu") return cpu::make_backend({.threads = o.threads});
   if (o.device == "h200-plan") return cuda::make_planner(Target::h200());
-  return cuda::make_backend({.index = std::stoi(o.device.substr(5))});  // "cuda:0"
+  return cuda::make_backend(
+      {.index = std::stoi(o.device.substr(5)), .deterministic = !o.nondeterministic});  // "cuda:0"
 }
 
 // A batch of noise that does not change: loading data is not part of a step.
 struct Batch {
   std::vector<std::vector<float>> floats;
   std::vector<std::vector<int32_t>> labels;
+  std::vector<std::vector<uint8_t>> bytes;
   std::vector<train::HostTensor> tensors;
 
   Batch(const std::vector<nn::InputSpec>& specs, int64_t rows) {
@@ -53,6 +57,12 @@ struct Batch {
         auto& values = labels.emplace_back(dims.numel());
         for (int32_t& value : values)
           value = static_cast<int32_t>(random.below(static_cast<uint32_t>(spec.classes)));
+        tensors.push_back({spec.dtype, dims, values.data()});
+      } else if (spec.dtype == DType::kI32) {  // placements that move nothing
+        tensors.push_back({spec.dtype, dims, labels.emplace_back(dims.numel()).data()});
+      } else if (spec.dtype == DType::kU8) {
+        auto& values = bytes.emplace_back(dims.numel());
+        for (uint8_t& value : values) value = static_cast<uint8_t>(random.below(256));
         tensors.push_back({spec.dtype, dims, values.data()});
       } else {
         auto& values = floats.emplace_back(dims.numel());
@@ -187,10 +197,16 @@ int run(const Options& o) {
     config.mutable_optimizer()->set_name("sgd");
     config.mutable_optimizer()->set_learning_rate(0.01);
     config.mutable_optimizer()->set_momentum(0.9);
+    if (o.fed && specs[0].sample.rank() == 3 && specs[0].sample[2] <= 4)
+      config.mutable_raw_images();
     train::Trainer trainer(instance, config);
     if (plan_only) return finish(o, trainer.step_program(), {}), 0;
-    const Batch batch(specs, o.batch);
-    const auto step = [&] { trainer.step(batch.tensors); };
+    const Batch batch(train::training_arrays(specs, config), o.batch);
+    if (o.fed) trainer.prefetch(batch.tensors);
+    const auto step = [&] {
+      if (o.fed) trainer.prefetch(batch.tensors);
+      trainer.step(o.fed ? std::span<const train::HostTensor>() : batch.tensors);
+    };
     if (o.resident) step();
     finish(o, trainer.step_program(),
            o.resident ? measure_resident(o, trainer.step_program()) : measure(o.repeats, step));
@@ -241,6 +257,11 @@ int main(int argc, char** argv) {
                   "cuda:N"));
   app.add_flag("--resident", o.resident,
                "the batch lies on the device: neither its upload nor the host's waiting is timed");
+  app.add_flag("--nondeterministic", o.nondeterministic,
+               "CUDA: also kernels whose sums depend on the order in which they finish");
+  app.add_flag("--fed", o.fed,
+               "train: batches are prefetched, images as bytes, beside the step before")
+      ->excludes("--resident");
   app.add_option("--threads", o.threads, "CPU threads")->capture_default_str();
   app.add_option("--repeats", o.repeats, "timed runs")
       ->capture_default_str()
