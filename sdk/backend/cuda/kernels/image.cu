@@ -1,4 +1,5 @@
-// Bytes of images to the numbers a network reads: crop, mirror, normalise, mix and cast in one pass.
+// Bytes of images to the numbers a network reads: crop, mirror, normalise, mix and cast in one
+// pass.
 #include "sdk/backend/cuda/kernels/language.h"
 
 namespace assay::cuda::kernels {
@@ -31,8 +32,7 @@ __global__ void place(PlacedImages a, T* y) {
   for (int64_t i = global_thread(); i < a.rows * image; i += total_threads()) {
     const int64_t n = i / image, row = i % image / a.width, column = i % a.width;
     const int64_t own = source_of(a, n, row, column);
-    const int64_t partner =
-        a.weights == nullptr ? -1 : source_of(a, a.rows - 1 - n, row, column);
+    const int64_t partner = a.weights == nullptr ? -1 : source_of(a, a.rows - 1 - n, row, column);
     T* target = y + i * a.target_channels;
     for (int c = 0; c < a.channels; ++c) {
       float value = value_at(a, level, own, c);
