@@ -19,21 +19,14 @@ inline constexpr std::string_view kCursorKey = "assay.cursor";
 // A prefetched batch that is read during the next step: its tensors are held until then.
 class HeldBatch {
  public:
-  HeldBatch(const assay_tensor* const* tensors, size_t n) {
-    use_.emplace(tensors, n, "batch");
-    for (size_t i = 0; i < n; ++i) kept_.push_back(assay_tensor_retain(tensors[i]));
+  HeldBatch(const assay_tensor* const* tensors, size_t n) : use_(tensors, n, "batch") {
+    for (size_t i = 0; i < n; ++i) kept_.emplace_back(assay_tensor_retain(tensors[i]));
   }
-  ~HeldBatch() {
-    use_.reset();
-    for (assay_tensor* tensor : kept_) assay_tensor_release(tensor);
-  }
-  HeldBatch(const HeldBatch&) = delete;
-  HeldBatch& operator=(const HeldBatch&) = delete;
-  std::span<const train::HostTensor> tensors() const { return use_->tensors(); }
+  std::span<const train::HostTensor> tensors() const { return use_.tensors(); }
 
  private:
-  std::optional<BatchUse> use_;
-  std::vector<assay_tensor*> kept_;
+  std::vector<TensorOwner> kept_;
+  BatchUse use_;  // ends before its tensors go
 };
 
 }  // namespace assay::capi
