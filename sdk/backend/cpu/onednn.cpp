@@ -50,8 +50,8 @@ std::string describe(const Planner& c, std::string_view op) {
 }  // namespace
 
 const dnnl::engine& dnnl_engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
+  static const dnnl::engine kEngine(dnnl::engine::kind::cpu, 0);
+  return kEngine;
 }
 
 dnnl::memory::data_type dnnl_type(DType dtype) {
@@ -100,7 +100,7 @@ DnnlChain::DnnlChain(const Planner& c, std::string_view op)
       traffic_bytes_(c.traffic_bytes()) {}
 
 DnnlChain::Slot DnnlChain::add_slot(Tensor tensor) {
-  tensors_.push_back(std::move(tensor));
+  tensors_.push_back(tensor);
   return static_cast<Slot>(tensors_.size()) - 1;
 }
 
