@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 
 // Exit codes of recipe-run.
-constexpr int kUsage = 2, kFailed = 5, kData = 6, kTampered = 7;
+constexpr int kUsage = 2, kNotRun = 4, kFailed = 5, kData = 6, kTampered = 7;
 
 class BadInput : public SmallRun {
  protected:
@@ -31,7 +31,9 @@ class BadInput : public SmallRun {
 
 TEST_F(BadInput, MissingData) {
   fs::remove_all(data_set());
-  expect_refusal(run("runs"), kData, data_set().string());
+  const Ended missing = run("runs");  // a table of rows that were not run, and why
+  EXPECT_EQ(missing.code, kNotRun);
+  EXPECT_THAT(missing.out, HasSubstr("NOT RUN: there is no folder " + data_set().string()));
   fs::create_directories(data_set());
   expect_refusal(run("runs"), kData, "dataset.json");
 }
@@ -143,7 +145,7 @@ TEST_F(BadInput, ALossThatIsNotANumber) {
   // It would fail again: the record says so, without training.
   const Ended again = run("runs", absurd);
   EXPECT_EQ(again.code, kFailed);
-  EXPECT_THAT(again.err, HasSubstr("seed-0001 failed: "));
+  EXPECT_THAT(again.err, HasSubstr("seed 1 failed: "));
 }
 
 TEST_F(BadInput, TheRecipe) {

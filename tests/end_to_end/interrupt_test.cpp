@@ -23,7 +23,7 @@ TEST_F(Interrupt, TheSameCommandContinuesAndThenOnlyReports) {
     wait_for_step("stopped", saved_step("stopped") + 20, process);
     process.signal(number);
     const Ended stopped = process.wait();
-    expect_refusal(stopped, 75, "stopped in trial 1 of 1 at step");
+    expect_refusal(stopped, 75, "stopped ");  // in a step, or while evaluating
     EXPECT_THAT(stopped.err, HasSubstr("run the same command again"));
   }
   const Ended finished = run("stopped", kLonger);
