@@ -48,7 +48,7 @@ class File {
   void close();
 
  private:
-  File(int descriptor, std::string path) : File(descriptor, path, path) {}
+  File(int descriptor, const std::string& path) : File(descriptor, path, path) {}
   File(int descriptor, std::string path, std::string called)
       : descriptor_(descriptor), path_(std::move(path)), called_(std::move(called)) {}
   int descriptor_ = -1;

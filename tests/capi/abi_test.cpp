@@ -9,14 +9,14 @@ namespace {
 using testing::HasSubstr;
 
 TEST(Abi, CodesAndNamesAreFrozen) {
-  const std::pair<assay_status, std::string> kFrozen[] = {
+  const std::pair<assay_status, std::string> frozen[] = {
       {0, "ok"},          {-1, "invalid"},   {-2, "unsupported"}, {-3, "oom_host"},
       {-4, "oom_device"}, {-5, "device"},    {-6, "io"},          {-7, "format"},
       {-8, "version"},    {-9, "not_found"}, {-10, "busy"},       {-11, "cancelled"},
       {-12, "timeout"},   {-13, "comm"},     {-14, "callback"},   {-15, "nondeterministic"},
       {-16, "poisoned"},  {-17, "internal"}, {-18, "nonfinite"},  {-19, "end_of_data"},
       {-20, "unknown"},   {1, "unknown"}};
-  for (const auto& [code, name] : kFrozen) EXPECT_EQ(string(assay_status_name(code)), name);
+  for (const auto& [code, name] : frozen) EXPECT_EQ(string(assay_status_name(code)), name);
   EXPECT_EQ(ASSAY_E_INVALID, -1);
   EXPECT_EQ(ASSAY_E_BUSY, -10);
   EXPECT_EQ(ASSAY_E_NONFINITE, -18);

@@ -110,8 +110,8 @@ inline const google::protobuf::Value& at(const google::protobuf::Struct& object,
                                          const std::string& key) {
   const auto found = object.fields().find(key);
   EXPECT_NE(found, object.fields().end()) << "no key " << key;
-  static const google::protobuf::Value nothing;
-  return found == object.fields().end() ? nothing : found->second;
+  static const google::protobuf::Value kNothing;
+  return found == object.fields().end() ? kNothing : found->second;
 }
 inline double number(const google::protobuf::Struct& object, const std::string& key) {
   return at(object, key).number_value();

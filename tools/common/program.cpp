@@ -16,6 +16,7 @@ Exit explain(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0 || commands.empty() || parsed_one || unknown.empty())
     return app.exit(error) == 0 ? kDone : kUsage;
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const CLI::App* command : commands) names.push_back(command->get_name());
   fmt::print(stderr, "{}: there is no command \"{}\"; there are {}. Run with --help for more.\n",
              app.get_name(), unknown.front(), fmt::join(names, ", "));
