@@ -13,6 +13,7 @@
 namespace assay {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -39,7 +40,8 @@ TEST(ParseJson, NamesAnUnknownKeyByItsPathAndTheNearestKnownOne) {
             "did you mean \"learning_rate\"?");
   EXPECT_EQ(error_of(R"({"zzz": 1})").detail().hint, "");
   EXPECT_THAT(error_of("{\n  \"zzz\": 1}").message(), HasSubstr("\"zzz\" (line 2, column 3)"));
-  EXPECT_THAT(error_of(R"({"zzz": 1})").message(), HasSubstr("disabled_pass and mixup_alpha"));
+  EXPECT_THAT(error_of(R"({"zzz": 1})").message(),
+              ContainsRegex("known are [a-z_, ]+, [a-z_]+ and [a-z_]+$"));
   const std::string unprintable = error_of("{\"z\\u0000\\n\": 1}").message();
   EXPECT_THAT(unprintable, HasSubstr("\"z\\x00\\x0A\""));
 }
