@@ -11,11 +11,12 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "sdk/base/error.h"
+#include "tests/harness/error_of.h"
 
 namespace assay {
 namespace {
 
+using test::error_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -31,16 +32,6 @@ class FileTest : public testing::Test {
 
   std::string folder_;
 };
-
-template <class Call>
-Error error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return {Code::kOk, "no error"};
-}
 
 TEST_F(FileTest, AtomicWriteAndRead) {
   write_file_atomic(at("x"), "hello");

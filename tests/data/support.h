@@ -1,4 +1,4 @@
-// Shared by the tests of data and datasets: a folder that cleans up, errors as values.
+// Shared by the tests of data and datasets: a folder that cleans up.
 #pragma once
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "sdk/base/error.h"
+#include "tests/harness/error_of.h"
 
 namespace assay::test {
 
@@ -34,17 +34,6 @@ class TemporaryFolder {
 // Without the fsync of write_file_atomic, which loops over thousands of damaged files would pay.
 inline void write_quickly(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
-}
-
-// The Error that `call` raises; code kOk when it raises none.
-template <class Call>
-Error error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return {Code::kOk, "no error"};
 }
 
 }  // namespace assay::test

@@ -2,27 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sdk/base/error.h"
 #include "tests/gpu/device_hooks.h"
 #include "tests/harness/backend_under_test.h"
+#include "tests/harness/error_of.h"
 
 namespace assay {
 namespace {
 
 using test::break_device;
+using test::error_of;
 using test::make_backend_under_test;
 using testing::HasSubstr;
-
-template <class Body>
-Error error_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(Code::kOk, "");
-}
 
 TEST(Device, MemoryStartsAsZeroAndKeepsWhatIsWritten) {
   const auto backend = make_backend_under_test(1);

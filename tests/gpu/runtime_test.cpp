@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "sdk/backend/cuda/backend.h"
-#include "sdk/base/error.h"
 #include "tests/gpu/device_hooks.h"
 #include "tests/gpu/emulation/runtime.h"
+#include "tests/harness/error_of.h"
 #include "tests/train/training_setup.h"
 
 namespace assay::cuda {
@@ -16,6 +16,7 @@ namespace {
 using emulation::Counts;
 using emulation::counts;
 using emulation::machine;
+using test::error_of;
 using testing::HasSubstr;
 using train::HostTensor;
 using train::StepInfo;
@@ -24,6 +25,7 @@ using train::test::Batch;
 using train::test::config_of;
 using train::test::kSgd;
 using train::test::kSmallCnn;
+using train::test::persistent_bytes;
 
 class EmulatedRuntime : public testing::Test {
  protected:
@@ -34,28 +36,6 @@ std::shared_ptr<train::ModelInstance> new_instance() {
   return std::make_shared<train::ModelInstance>(
       std::shared_ptr<nn::Model>(models::create_model("cnn", kSmallCnn)),
       std::shared_ptr<Backend>(make_device_backend({})));
-}
-
-std::vector<std::byte> all_bytes(const train::ModelInstance& instance) {
-  std::vector<std::byte> all;
-  for (const SegmentTensor& tensor : instance.segments().all()) {
-    if (tensor.role == Role::kGradient) continue;
-    const size_t begin = all.size();
-    all.resize(begin + tensor.bytes());
-    instance.backend()->read(all.data() + begin, tensor.data, tensor.bytes());
-  }
-  return all;
-}
-
-template <class Body>
-Error error_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(Code::kOk, "");
 }
 
 // ---- Machines that cannot be used ----
@@ -129,7 +109,8 @@ TEST_F(EmulatedRuntime, PrefetchedBatchesAreTrainedInOrderWithTheSameBits) {
         got.push_back(ahead.step({}).loss);
       }
       EXPECT_EQ(got, expected) << config;
-      EXPECT_TRUE(all_bytes(ahead.instance()) == all_bytes(plain.instance())) << config;
+      EXPECT_TRUE(persistent_bytes(ahead.instance()) == persistent_bytes(plain.instance()))
+          << config;
     }
   });
 }
@@ -172,7 +153,7 @@ TEST_F(EmulatedRuntime, AContextFromBeforeAResetStaysPoisoned) {
   emulation::fail_next_work(cudaErrorLaunchFailure);
   int value = 5;
   old->write(memory->data(), &value, sizeof value);
-  error_of([&] { old->wait(); });
+  EXPECT_NE(error_of([&] { old->wait(); }).code(), Code::kOk);
   const auto fresh = make_device_backend({});
   EXPECT_EQ(error_of([&] { old->read(&value, memory->data(), sizeof value); }).code(),
             Code::kPoisoned);

@@ -81,17 +81,6 @@ std::vector<float> floats_of(const ModelInstance& instance, const SegmentTensor&
   return values;
 }
 
-std::vector<std::byte> all_bytes(const ModelInstance& instance) {
-  std::vector<std::byte> all;
-  for (const SegmentTensor& tensor : instance.segments().all()) {
-    if (tensor.role == Role::kGradient) continue;
-    const size_t begin = all.size();
-    all.resize(begin + tensor.bytes());
-    instance.backend()->read(all.data() + begin, tensor.data, tensor.bytes());
-  }
-  return all;
-}
-
 // Bounds: fractions of a tensor's largest element after one backward, and of the loss after ten
 // steps. fp32 differs by the order of sums; tf32 rounds operands to 2^-11, f16 tensors to 2^-11,
 // bf16 to 2^-8, a few roundings deep in networks of three and four layers.
@@ -166,7 +155,8 @@ TEST(Repeated, TrainingGivesTheSameBits) {
     for (uint64_t i = 0; i < 10; ++i) {
       EXPECT_EQ(first.step(Batch(i).tensors()).loss, second.step(Batch(i).tensors()).loss);
     }
-    EXPECT_TRUE(all_bytes(first.instance()) == all_bytes(second.instance())) << precision;
+    EXPECT_TRUE(persistent_bytes(first.instance()) == persistent_bytes(second.instance()))
+        << precision;
   }
 }
 
@@ -179,7 +169,7 @@ TEST(Repeated, StepIsBackwardThenApply) {
     halves.backward(Batch(i).tensors());
     halves.apply();
   }
-  EXPECT_TRUE(all_bytes(whole.instance()) == all_bytes(halves.instance()));
+  EXPECT_TRUE(persistent_bytes(whole.instance()) == persistent_bytes(halves.instance()));
 }
 
 // A file in the format of every device: written here, read here, on the CPU, and back.
@@ -208,7 +198,8 @@ TEST_F(Checkpoints, ResumeWithTheBitsOfTheUninterruptedRun) {
     EXPECT_EQ(state.data_cursor, "cursor");
     EXPECT_EQ(second.step_count(), 3);
     for (uint64_t i = 3; i < 6; ++i) second.step(Batch(i).tensors());
-    EXPECT_TRUE(all_bytes(second.instance()) == all_bytes(whole.instance())) << precision;
+    EXPECT_TRUE(persistent_bytes(second.instance()) == persistent_bytes(whole.instance()))
+        << precision;
   }
 }
 
@@ -216,17 +207,17 @@ TEST_F(Checkpoints, GoToTheCpuAndBack) {
   const TrainerConfig config = config_for("fp32");
   Trainer ours(instance_under_test(), config);
   for (uint64_t i = 0; i < 3; ++i) ours.step(Batch(i).tensors());
-  const std::vector<std::byte> before = all_bytes(ours.instance());
+  const std::vector<std::byte> before = persistent_bytes(ours.instance());
   save_checkpoint(ours, path_, checkpoint::kAllParts, {});
   Trainer on_cpu(instance_on_cpu(), config);
   load_checkpoint(on_cpu, checkpoint::CheckpointReader::open(path_), checkpoint::kAllParts);
-  EXPECT_TRUE(all_bytes(on_cpu.instance()) == before);
+  EXPECT_TRUE(persistent_bytes(on_cpu.instance()) == before);
   EXPECT_EQ(on_cpu.step_count(), 3);
   save_checkpoint(on_cpu, path_, checkpoint::kAllParts, {});
   Trainer again(instance_under_test(), config);
   load_checkpoint(again, checkpoint::CheckpointReader::open(path_), checkpoint::kAllParts);
   EXPECT_EQ(again.step(Batch(3).tensors()).loss, ours.step(Batch(3).tensors()).loss);
-  EXPECT_TRUE(all_bytes(again.instance()) == all_bytes(ours.instance()));
+  EXPECT_TRUE(persistent_bytes(again.instance()) == persistent_bytes(ours.instance()));
 }
 
 // Bytes finished on the device give the bits that floats finished by the loader give.
@@ -254,7 +245,7 @@ TEST(RawImages, TrainAsFinishedOnes) {
                                          {DType::kI32, {kBatch, 4}, placement.data()}};
       EXPECT_EQ(plain.step(floats).loss, bytes.step(raws).loss);
     }
-    EXPECT_TRUE(all_bytes(plain.instance()) == all_bytes(bytes.instance())) << mixup;
+    EXPECT_TRUE(persistent_bytes(plain.instance()) == persistent_bytes(bytes.instance())) << mixup;
   }
 }
 

@@ -61,8 +61,9 @@ inline std::vector<std::byte> persistent_bytes(const ModelInstance& instance) {
   std::vector<std::byte> all;
   for (const SegmentTensor& tensor : instance.segments().all()) {
     if (tensor.role == Role::kGradient) continue;
-    const auto* data = static_cast<const std::byte*>(tensor.data);
-    all.insert(all.end(), data, data + tensor.bytes());
+    const size_t begin = all.size();
+    all.resize(begin + tensor.bytes());
+    instance.backend()->read(all.data() + begin, tensor.data, tensor.bytes());
   }
   return all;
 }
