@@ -8,13 +8,6 @@
 namespace reciperun {
 namespace {
 
-Judgement word(Verdict verdict, std::string reason) {
-  Judgement out;
-  out.verdict = verdict;
-  out.reason = std::move(reason);
-  return out;
-}
-
 Judgement compare_means(const Row& first, const Row& second, const Tolerance& t) {
   const Summary a = summarise(first.values);
   const Summary b = summarise(second.values);
@@ -25,7 +18,7 @@ Judgement compare_means(const Row& first, const Row& second, const Tolerance& t)
 Judgement compare_extremes(const Row& first, const Row& second, const Tolerance& t) {
   const Summary a = summarise(first.values);
   if (a.n < 2 || !(a.sd > 0))
-    return word(Verdict::kInconclusive, "the first run has no spread to expect an extreme from");
+    return judged(Verdict::kInconclusive, "the first run has no spread to expect an extreme from");
   return judge_extreme(a, second.values, first.statistic == Statistic::kLargest, t);
 }
 
@@ -57,15 +50,16 @@ Judgement judge(const Row& first, const Row& second, const Obstacles& obstacles)
   const bool timing = first.statistic == Statistic::kRatio;
   if (first.values.empty() || second.values.empty()) {
     const std::string where = first.values.empty() ? "first" : "second";
-    return word(Verdict::kNotRun, "not measured in the " + where + " run");
+    return judged(Verdict::kNotRun, "not measured in the " + where + " run");
   }
   if (first.unit != second.unit || first.statistic != second.statistic)
-    return word(Verdict::kNotComparable, "the two rows are of different kinds");
-  if (!obstacles.recipe.empty()) return word(Verdict::kNotComparable, obstacles.recipe);
-  if (timing && !obstacles.machine.empty()) return word(Verdict::kNotComparable, obstacles.machine);
+    return judged(Verdict::kNotComparable, "the two rows are of different kinds");
+  if (!obstacles.recipe.empty()) return judged(Verdict::kNotComparable, obstacles.recipe);
+  if (timing && !obstacles.machine.empty())
+    return judged(Verdict::kNotComparable, obstacles.machine);
   for (const auto& [row, name] : {std::pair(&first, "first"), std::pair(&second, "second")}) {
     if (!row->unfit.empty())
-      return word(Verdict::kInvalid, std::string(name) + " run: " + row->unfit);
+      return judged(Verdict::kInvalid, std::string(name) + " run: " + row->unfit);
   }
   return compare_values(first, second);
 }

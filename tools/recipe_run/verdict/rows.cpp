@@ -9,13 +9,6 @@
 namespace reciperun {
 namespace {
 
-Judgement word(Verdict verdict, std::string reason) {
-  Judgement out;
-  out.verdict = verdict;
-  out.reason = std::move(reason);
-  return out;
-}
-
 // Why a timing cannot be judged although it was measured.
 std::string unfit(const RowContext& c, const Measured& measured) {
   for (const BenchResult* bench : measured.benches) {
@@ -67,15 +60,15 @@ Judgement judge(const RowContext& c, const Row& row, const Measured& measured) {
     if (const auto diverged = judge_divergence(c)) return *diverged;
   }
   if (!measured.missing.empty())
-    return word(measured.attempted ? Verdict::kInvalid : Verdict::kNotRun, measured.missing);
-  if (!c.published.value) return word(Verdict::kNoPublishedValue, "measured only");
+    return judged(measured.attempted ? Verdict::kInvalid : Verdict::kNotRun, measured.missing);
+  if (!c.published.value) return judged(Verdict::kNoPublishedValue, "measured only");
   for (const std::string& why : {c.measurements.not_comparable, measured.incomparable}) {
-    if (!why.empty()) return word(Verdict::kNotComparable, why);
+    if (!why.empty()) return judged(Verdict::kNotComparable, why);
   }
   if (is_timing(c.expect)) {
     if (std::string why = other_hardware(c.recipe, c.measurements.device); !why.empty())
-      return word(Verdict::kNotComparable, why);
-    if (!row.unfit.empty()) return word(Verdict::kInvalid, row.unfit);
+      return judged(Verdict::kNotComparable, why);
+    if (!row.unfit.empty()) return judged(Verdict::kInvalid, row.unfit);
   }
   return compare(c, measured);
 }

@@ -38,6 +38,13 @@ std::string evidence_word(Evidence evidence) {
   return "?";
 }
 
+Judgement judged(Verdict verdict, std::string reason) {
+  Judgement out;
+  out.verdict = verdict;
+  out.reason = std::move(reason);
+  return out;
+}
+
 Exit exit_of(Verdict verdict, bool require) {
   switch (verdict) {
     case Verdict::kDiffersWorse:

@@ -42,6 +42,9 @@ struct Judgement {
       inputs;  // everything needed to compute the verdict again
 };
 
+// A judgement that takes no test.
+Judgement judged(Verdict verdict, std::string reason);
+
 // What the exit code of a run owes to one gate row.
 Exit exit_of(Verdict verdict, bool require);
 
