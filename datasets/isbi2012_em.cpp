@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "datasets/datasets.h"
@@ -31,15 +32,35 @@ struct Slice {
   std::string image, mask;  // kSide * kSide bytes; mask empty for the test split
 };
 
-// The paths of the files in a folder; none if it is not there.
+std::string stem(const std::string& path) { return fs::path(path).stem().string(); }
+
+// The folds are places in the stack, and the order of files is that of their names: 10 comes before
+// 2. Numbers behind the same letters must have the same number of digits.
+void require_numbers_in_order(const std::vector<std::string>& files) {
+  std::map<std::string, size_t> digits_of;
+  for (const std::string& file : files) {
+    const std::string name = stem(file);
+    const size_t letters = name.find_last_not_of("0123456789") + 1;
+    const size_t digits = name.size() - letters;
+    if (digits == 0) continue;
+    const auto [known, is_first] = digits_of.emplace(name.substr(0, letters), digits);
+    require(known->second == digits, Code::kFormat, file,
+            ": slices are taken in the order of their names, and the numbers of this folder have ",
+            known->second, " and ", digits, " digits; rename them alike, 02 and 10");
+  }
+}
+
+// The paths of the files in a folder, in the order of their names; none if it is not there.
 std::vector<std::string> files_in(const std::string& folder) {
   if (!is_directory(folder)) return {};
   std::vector<std::string> files = list_folder(folder).files;
   for (std::string& file : files) file = join_path(folder, file);
+  require_numbers_in_order(files);
+  // By stem, so that a mask stands where its image does, whatever their extensions are.
+  std::stable_sort(files.begin(), files.end(),
+                   [](const auto& a, const auto& b) { return stem(a) < stem(b); });
   return files;
 }
-
-std::string stem(const std::string& path) { return fs::path(path).stem().string(); }
 
 // Masks must have the names of the images.
 void require_pairs(const std::vector<std::string>& images, const std::vector<std::string>& masks,

@@ -118,6 +118,20 @@ TEST_F(Isbi2012EmTest, FoldersOfPairs) {
   EXPECT_EQ(convert().splits(0).content_sha256(), digest);  // is there already
 }
 
+TEST_F(Isbi2012EmTest, NumbersThatDoNotSortAreRefused) {
+  put_pairs(3);
+  put("train/image/10.png", page_of(std::string(kPixels, 'x')));
+  put("train/label/10.png", page_of(std::string(kPixels, '\xff')));
+  EXPECT_EQ(convert().splits(0).records(), 4);
+  std::filesystem::remove_all(folder_.at("out"));
+  for (const char* part : {"image", "label"})
+    std::filesystem::rename(folder_.at(cat("source/train/", part, "/02.png")),
+                            folder_.at(cat("source/train/", part, "/2.png")));
+  const Error error = refusal();
+  EXPECT_EQ(error.code(), Code::kFormat);
+  EXPECT_THAT(error.message(), HasSubstr("image/2.png: slices are taken in the order"));
+}
+
 TEST_F(Isbi2012EmTest, PairsOfSeveralPages) {
   std::string images, masks;
   for (int i = 0; i < 3; ++i) {
