@@ -18,6 +18,8 @@ expect(0 "30 slices labelled" predict --runs runs --from slices/train/image --to
 expect(6 "no split .test.*--from" predict --runs runs --to none.tif)
 expect(2 "must end in .tif" predict --runs runs --from slices/train/image --to labels.png)
 expect(2 "no checkpoint of trial 3" predict --runs runs --trial 3 --to labels.tif)
+expect(2 "is the file that --from names" predict --runs runs --from labels.tif --to labels.tif)
+expect(2 "there is no folder" predict --runs runs --from slices/train/image --to nowhere/labels.tif)
 file(SIZE ${WORK}/labels.tif bytes)
 if(bytes LESS 30000 OR EXISTS ${WORK}/none.tif)
   message(SEND_ERROR "labels.tif has ${bytes} bytes")

@@ -18,6 +18,17 @@ void require_tiff_name(const std::string& name) {
   throw Error(Exit::kUsage, "--to '" + name + "' must end in .tif: the pages of a TIFF file");
 }
 
+// The slices that are read must survive, and the work must have somewhere to go.
+void require_free_target(const std::string& from, const std::string& to) {
+  std::error_code absent;
+  if (!from.empty() && fs::equivalent(from, to, absent))
+    throw Error(Exit::kUsage, "--to '" + to + "' is the file that --from names");
+  const fs::path folder = fs::absolute(to).parent_path();
+  if (!fs::is_directory(folder))
+    throw Error(Exit::kUsage, "--to '" + to + "': there is no folder '" + folder.string() + "'");
+  if (fs::is_directory(to)) throw Error(Exit::kUsage, "--to '" + to + "' is a folder");
+}
+
 // The trial that was asked for, else the first of the run that has a checkpoint.
 uint64_t choose_trial(const RunRecord& run, const std::optional<uint64_t>& asked) {
   std::vector<uint64_t> candidates =
@@ -36,6 +47,7 @@ uint64_t choose_trial(const RunRecord& run, const std::optional<uint64_t>& asked
 
 int predict_command(const PredictArguments& arguments, const DriverFactory& make_driver) {
   require_tiff_name(arguments.to);
+  require_free_target(arguments.from, arguments.to);
   const RunRecord run = RunRecord::open(find_run_folder(arguments.runs, arguments.run));
   require_readable(run);
   const uint64_t trial = choose_trial(run, arguments.trial);
