@@ -135,6 +135,8 @@ std::string trials_plot(const Report& report) {
   std::vector<double> extent = row->values;
   if (published.value)
     extent.insert(extent.end(), {*published.value - margin, *published.value + margin});
+  const auto [least, most] = std::minmax_element(extent.begin(), extent.end());
+  extent.push_back(*most + 0.15 * (*most - *least));  // room for the number beside the last dot
   std::vector<std::string> names;
   for (const Trial& trial : report.measurements.trials) {
     if (trial.failure.empty()) names.push_back(trial.title);
@@ -145,11 +147,14 @@ std::string trials_plot(const Report& report) {
       report.recipe.trials().unit().empty() ? "seed" : report.recipe.trials().unit();
   const double rows = static_cast<double>(names.size());
   Chart chart(
-      "Test " + expect->metric() + ", each " + unit_word + " against the published value",
+      "Test " + expect->metric() + ", each " + unit_word +
+          (published.value ? " against the published value" : ""),
       axis_around(expect->metric() + (expect->unit() == "1" ? "" : " (" + expect->unit() + ")"),
                   extent),
       {"", -(rows - 0.5), 0.5, false});
-  chart.row_names(names);
+  std::vector<std::string> row_names;
+  for (const std::string& name : names) row_names.push_back(name.substr(0, name.find(" of ")));
+  chart.row_names(row_names);
   if (published.value) {
     chart.vertical_band(*published.value - margin, *published.value + margin, "refband");
     chart.vertical_line(*published.value, "ref", "")
