@@ -11,6 +11,8 @@
 
 namespace reciperun::engine {
 
+inline constexpr int kMicrographSide = 512;  // of the published slices, and so of their predictions
+
 // A predictor on a copy of the model's present weights.
 class Segmenter {
  public:
