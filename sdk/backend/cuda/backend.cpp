@@ -79,34 +79,30 @@ Device describe(int index) {
   return device;
 }
 
-class DeviceMemory : public Memory {
+enum class Place { kDevice, kPinned };  // pinned: of the host, for transfers
+
+class OwnedMemory : public Memory {
  public:
-  DeviceMemory(std::shared_ptr<DeviceState> device, size_t bytes)
-      : device_(std::move(device)), bytes_(bytes), data_(device_->allocate(bytes)) {}
-  ~DeviceMemory() override { device_->release(data_, bytes_); }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  OwnedMemory(std::shared_ptr<DeviceState> device, Place place, size_t bytes)
+      : device_(std::move(device)),
+        place_(place),
+        bytes_(bytes),
+        data_(place == Place::kDevice ? device_->allocate(bytes) : device_->allocate_host(bytes)) {}
+  ~OwnedMemory() override {
+    if (place_ == Place::kDevice) {
+      device_->release(data_, bytes_);
+    } else {
+      device_->release_host(data_);
+    }
+  }
+  OwnedMemory(const OwnedMemory&) = delete;
+  OwnedMemory& operator=(const OwnedMemory&) = delete;
   void* data() const override { return data_; }
   size_t bytes() const override { return bytes_; }
 
  private:
   std::shared_ptr<DeviceState> device_;
-  size_t bytes_;
-  void* data_;
-};
-
-class PinnedMemory : public Memory {
- public:
-  PinnedMemory(std::shared_ptr<DeviceState> device, size_t bytes)
-      : device_(std::move(device)), bytes_(bytes), data_(device_->allocate_host(bytes)) {}
-  ~PinnedMemory() override { device_->release_host(data_); }
-  PinnedMemory(const PinnedMemory&) = delete;
-  PinnedMemory& operator=(const PinnedMemory&) = delete;
-  void* data() const override { return data_; }
-  size_t bytes() const override { return bytes_; }
-
- private:
-  std::shared_ptr<DeviceState> device_;
+  Place place_;
   size_t bytes_;
   void* data_;
 };
@@ -152,10 +148,10 @@ class CudaBackend : public Backend {
   }
 
   std::unique_ptr<Memory> allocate(size_t bytes) override {
-    return std::make_unique<DeviceMemory>(device_, bytes);
+    return std::make_unique<OwnedMemory>(device_, Place::kDevice, bytes);
   }
   std::unique_ptr<Memory> allocate_host(size_t bytes) override {
-    return std::make_unique<PinnedMemory>(device_, bytes);
+    return std::make_unique<OwnedMemory>(device_, Place::kPinned, bytes);
   }
   std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
                                               size_t cancellable) override {
