@@ -85,7 +85,7 @@ class Product {
 
 class Preference {
  public:
-  explicit Preference(bool deterministic) {
+  Preference() {
     check(cublasLtMatmulPreferenceCreate(&preference_), "describing a product");
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
     for (const auto attribute :
@@ -93,10 +93,10 @@ class Preference {
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
       set(attribute, kAlignment);
     }
-    // Reductions in place take turns by counters; the others add workspaces in a fixed order.
-    const uint32_t schemes =
-        CUBLASLT_REDUCTION_SCHEME_MASK & ~static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_INPLACE);
-    if (deterministic) set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
+    // Parts of a sum are kept in f32 and added in a fixed order; the other schemes keep them in the
+    // result's type, one adds them as they are done.
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   }
   ~Preference() { static_cast<void>(cublasLtMatmulPreferenceDestroy(preference_)); }
   Preference(const Preference&) = delete;
@@ -155,9 +155,8 @@ void multiply(const MatrixHandle& handle, Product& product, const Proposal& prop
         "multiplying matrices");
 }
 
-std::vector<Proposal> proposals_for(const MatrixHandle& handle, const Product& product,
-                                    bool deterministic) {
-  const Preference preference(deterministic);
+std::vector<Proposal> proposals_for(const MatrixHandle& handle, const Product& product) {
+  const Preference preference;
   std::vector<Proposal> proposals(kProposals);
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
@@ -189,21 +188,18 @@ size_t fastest(const MatrixHandle& handle, const MatrixProduct& p, Product& prod
 
 }  // namespace
 
-MatrixLibrary::MatrixLibrary(Tuning& tuning, bool deterministic, cudaStream_t stream)
-    : tuning_(tuning),
-      deterministic_(deterministic),
-      stream_(stream),
-      handle_(std::make_shared<MatrixHandle>()) {}
+MatrixLibrary::MatrixLibrary(Tuning& tuning, cudaStream_t stream)
+    : tuning_(tuning), stream_(stream), handle_(std::make_shared<MatrixHandle>()) {}
 
 MatrixLibrary::~MatrixLibrary() = default;
 
 std::optional<LibraryCall> MatrixLibrary::plan(const MatrixProduct& p) {
   const auto product = std::make_shared<Product>(p);
-  const std::vector<Proposal> proposals = proposals_for(*handle_, *product, deterministic_);
+  const std::vector<Proposal> proposals = proposals_for(*handle_, *product);
   if (proposals.empty()) return std::nullopt;
   size_t choice = 0;
   if (tuning_.enabled() && proposals.size() > 1) {
-    const std::string call = cat(text_of(p), deterministic_ ? " deterministic" : "");
+    const std::string call = text_of(p);
     const std::string known = tuning_.find(call);
     const auto same =
         std::find_if(proposals.begin(), proposals.end(),

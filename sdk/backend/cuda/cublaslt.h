@@ -1,4 +1,4 @@
-// Matrix products on cuBLASLt.
+// Matrix products on cuBLASLt, all of them deterministic.
 #pragma once
 
 #include "sdk/backend/cuda/libraries.h"
@@ -9,7 +9,7 @@ namespace assay::cuda {
 class MatrixLibrary {
  public:
   // `stream` is for timing proposals.
-  MatrixLibrary(Tuning& tuning, bool deterministic, cudaStream_t stream);
+  MatrixLibrary(Tuning& tuning, cudaStream_t stream);
   ~MatrixLibrary();
   MatrixLibrary(const MatrixLibrary&) = delete;
   MatrixLibrary& operator=(const MatrixLibrary&) = delete;
@@ -19,7 +19,6 @@ class MatrixLibrary {
 
  private:
   Tuning& tuning_;
-  bool deterministic_;
   cudaStream_t stream_;
   std::shared_ptr<struct MatrixHandle> handle_;
 };

@@ -143,16 +143,25 @@ class GraphBuilder {
   int64_t next_uid_ = kFirstUid;
 };
 
+// The frontend fills an engine's list of notes up with default values, which must mean nothing.
+static_assert(fe::NumericalNote_t{} == fe::NumericalNote_t::NOT_SET);
+
+std::vector<fe::NumericalNote_t> unwanted_notes(const Convolution& c, bool deterministic) {
+  using Note = fe::NumericalNote_t;
+  std::vector<Note> notes{Note::REDUCED_PRECISION_REDUCTION};  // sums are f32 in every precision
+  // On f32 data tensor cores compute in TF32.
+  if (c.data == DType::kF32 && !c.tf32)
+    notes.insert(notes.end(), {Note::TENSOR_CORE, Note::DOWN_CONVERT_INPUTS});
+  if (deterministic) notes.push_back(Note::NONDETERMINISTIC);
+  return notes;
+}
+
 // Finds engines; false if cuDNN has none.
 bool propose(Graph& graph, cudnnHandle_t handle, const Convolution& c, bool deterministic) {
   if (graph.validate().is_bad() || graph.build_operation_graph(handle).is_bad()) return false;
   if (graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}).is_bad())
     return false;
-  // TF32 shows as inputs converted down. (Not selected by TENSOR_CORE: the frontend's list of notes
-  // begins with zeros, which read as that one.)
-  if (c.data == DType::kF32 && !c.tf32)
-    graph.deselect_numeric_notes({fe::NumericalNote_t::DOWN_CONVERT_INPUTS});
-  if (deterministic) graph.deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
+  graph.deselect_numeric_notes(unwanted_notes(c, deterministic));
   graph.deselect_workspace_greater_than(kWorkspaceBytes);
   return graph.check_support().is_good();
 }

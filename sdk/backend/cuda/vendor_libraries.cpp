@@ -10,7 +10,7 @@ class VendorLibraries : public Libraries {
  public:
   VendorLibraries(const std::string& machine, const DeviceState& device)
       : tuning_(machine),
-        matrices_(tuning_, device.options().deterministic, device.stream()),
+        matrices_(tuning_, device.stream()),
         convolutions_(tuning_, device.options().deterministic, device.stream()) {}
   std::optional<LibraryCall> matrix_product(const MatrixProduct& product) override {
     return matrices_.plan(product);
