@@ -6,8 +6,8 @@ build_packages=(
   libcli11-dev libdnnl-dev libfmt-dev libjpeg62-turbo-dev libboost-math-dev libprotobuf-dev protobuf-compiler libssl-dev
   libzip-dev rapidjson-dev zlib1g-dev
 )
-# With it dataset-convert reads PNG and TIFF files; not needed for the quickstart's data.
-picture_packages=(libopencv-imgcodecs-dev)
+# With them dataset-convert reads PNG and TIFF files; not needed for the quickstart's data.
+picture_packages=(libopencv-imgcodecs-dev libtiff-dev)
 # Real data for the quickstart and the tests.
 data_packages=(dataset-fashion-mnist)
 # What only the tests and benchmarks need.

@@ -59,7 +59,8 @@ data::ImageReader Context::image_reader() const {
         host.read_image(host.user, file.data(), file.size(), collect, &collector);
     if (collector.error) std::rethrow_exception(collector.error);
     require(answer == 0 && !collector.pages.empty(), Code::kFormat, "the ", file.size(),
-            " bytes are no image that can be decoded");
+            " bytes cannot be decoded as an image: damaged, cut short, too large or of an unknown "
+            "format");
     return std::move(collector.pages);
   };
 }

@@ -6,9 +6,13 @@
 #include <opencv2/core/mat.hpp>
 #include <opencv2/core/utils/logger.hpp>
 #include <opencv2/imgcodecs.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "tools/common/picture_check.h"
 
 namespace assay::tools {
 namespace {
@@ -32,29 +36,35 @@ void swap_red_and_blue(cv::Mat& picture) {
 // A file that lives in memory only: OpenCV 4.6 reads all pages of files, but not of buffers.
 class MemoryFile {
  public:
-  MemoryFile(const void* bytes, size_t size) : descriptor_(::memfd_create("picture", MFD_CLOEXEC)) {
-    const auto* from = static_cast<const char*>(bytes);
-    while (descriptor_ >= 0 && size > 0) {
-      const ssize_t written = ::write(descriptor_, from, size);
+  explicit MemoryFile(std::string_view bytes) : MemoryFile() {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
       if (written <= 0) throw std::runtime_error("no memory for a file");
-      from += written;
-      size -= static_cast<size_t>(written);
+      bytes.remove_prefix(static_cast<size_t>(written));
     }
   }
   ~MemoryFile() { ::close(descriptor_); }
   MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
   std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
 
  private:
+  MemoryFile() : descriptor_(::memfd_create("picture", MFD_CLOEXEC)) {
+    if (descriptor_ < 0) throw std::runtime_error("no file in memory");
+  }
+
   int descriptor_;
 };
 
-std::vector<cv::Mat> decode(const void* bytes, size_t size) {
+// OpenCV keeps the pages before a damaged one and says nothing: all or none.
+std::vector<cv::Mat> decode(std::string_view bytes) {
   static const auto kQuiet = cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
   static_cast<void>(kQuiet);
-  const MemoryFile file(bytes, size);
+  const MemoryFile file(bytes);
+  const std::optional<size_t> count = whole_pages(bytes, file.path());
   std::vector<cv::Mat> pages;
-  if (!cv::imreadmulti(file.path(), pages, cv::IMREAD_UNCHANGED)) pages.clear();
+  if (count) cv::imreadmulti(file.path(), pages, cv::IMREAD_UNCHANGED);
+  if (pages.size() != count) pages.clear();
   return pages;
 }
 
@@ -64,7 +74,7 @@ int32_t read_pictures(uintptr_t, const void* file, size_t size,
                       void (*give)(void* to, const assay_picture* page), void* to) {
   if (size == 0) return 1;
   try {
-    std::vector<cv::Mat> pages = decode(file, size);
+    std::vector<cv::Mat> pages = decode({static_cast<const char*>(file), size});
     for (cv::Mat& page : pages) {
       const int depth = page.depth();
       if (depth != CV_8U && depth != CV_16U) return 1;
