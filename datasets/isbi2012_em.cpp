@@ -160,37 +160,40 @@ struct Page {
   std::string pixels;  // kSide * kSide bytes
 };
 
-std::vector<Page> read_pages(const std::vector<std::string>& paths,
-                             const data::ImageReader& read_image) {
+std::vector<Page> read_pages(const std::string& path, const data::ImageReader& read_image) {
+  std::vector<data::PixelPage> in_file;
+  try {
+    in_file = read_image(read_file(path));
+  } catch (const Error& error) {
+    throw error.with_context(path);
+  }
   std::vector<Page> pages;
-  for (const std::string& path : paths) {
-    std::vector<data::PixelPage> in_file;
-    try {
-      in_file = read_image(read_file(path));
-    } catch (const Error& error) {
-      throw error.with_context(path);
-    }
-    for (size_t i = 0; i < in_file.size(); ++i) {
-      const std::string where = in_file.size() == 1 ? path : cat(path, ", page ", i);
-      pages.push_back({where, grey_pixels(std::move(in_file[i]), where)});
-    }
+  for (size_t i = 0; i < in_file.size(); ++i) {
+    const std::string where = in_file.size() == 1 ? path : cat(path, ", page ", i);
+    pages.push_back({where, grey_pixels(std::move(in_file[i]), where)});
   }
   return pages;
 }
 
+// As many masks as images, file by file: totals alone could agree with pairs that do not.
+std::vector<Page> read_masks(const std::string& path, const std::string& image_path, size_t pages,
+                             const data::ImageReader& read_image) {
+  std::vector<Page> masks = read_pages(path, read_image);
+  require(masks.size() == pages, Code::kFormat, image_path, " has ", pages, " pages, its masks in ",
+          path, " have ", masks.size());
+  for (const Page& mask : masks) require_mask_values(mask.pixels, mask.where);
+  return masks;
+}
+
 std::vector<Slice> read_split(const SplitSource& source, const data::ImageReader& read_image) {
-  std::vector<Page> images = read_pages(source.images, read_image);
-  std::vector<Page> masks = read_pages(source.masks, read_image);
-  require(masks.empty() || masks.size() == images.size(), Code::kFormat, source.images[0], " has ",
-          images.size(), " pages, its masks ", masks.size());
   std::vector<Slice> slices;
-  for (size_t i = 0; i < images.size(); ++i) {
-    Slice slice{.image = std::move(images[i].pixels), .mask = ""};
-    if (!masks.empty()) {
-      require_mask_values(masks[i].pixels, masks[i].where);
-      slice.mask = std::move(masks[i].pixels);
-    }
-    slices.push_back(std::move(slice));
+  for (size_t file = 0; file < source.images.size(); ++file) {
+    std::vector<Page> images = read_pages(source.images[file], read_image);
+    std::vector<Page> masks(images.size());
+    if (!source.masks.empty())
+      masks = read_masks(source.masks[file], source.images[file], images.size(), read_image);
+    for (size_t i = 0; i < images.size(); ++i)
+      slices.push_back({std::move(images[i].pixels), std::move(masks[i].pixels)});
   }
   return slices;
 }

@@ -15,6 +15,7 @@ namespace {
 
 using test::error_of;
 using test::TemporaryFolder;
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr size_t kPixels = 512 * 512;
@@ -146,6 +147,19 @@ TEST_F(Isbi2012EmTest, PairsOfSeveralPages) {
   EXPECT_THAT(error.message(), testing::HasSubstr("a.tif, page 2: the mask is 7"));
 }
 
+// Two pages and one against masks of one and two: as many in all, and yet not of these images.
+TEST_F(Isbi2012EmTest, PairsOfUnequalPagesAreRefused) {
+  const std::string one = page_of(std::string(kPixels, '\xff'));
+  put("train/image/a.tif", one + one);
+  put("train/image/b.tif", one);
+  put("train/label/a.tif", one);
+  put("train/label/b.tif", one + one);
+  const Error error = refusal();
+  EXPECT_EQ(error.code(), Code::kFormat);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("image/a.tif has 2 pages, its masks in "),
+                                     HasSubstr("label/a.tif have 1")));
+}
+
 // What is only to be labelled: files in the order of their names, or one file.
 TEST_F(Isbi2012EmTest, SlicesWithoutMasksAreATestSplit) {
   put("b.tif", page_of(std::string(kPixels, 'b')) + page_of(std::string(kPixels, 'c')));
@@ -209,7 +223,8 @@ TEST_F(Isbi2012EmTest, RefusesIncompleteSources) {
   put("train-volume.tif", page_of(std::string(kPixels, 'x')) + page_of(std::string(kPixels, 'x')));
   EXPECT_THAT(refusal().message(), HasSubstr("train-labels.tif is missing"));
   put("train-labels.tif", page_of(std::string(kPixels, '\0')));
-  EXPECT_THAT(refusal().message(), HasSubstr("has 2 pages, its masks 1"));
+  EXPECT_THAT(refusal().message(), AllOf(HasSubstr("train-volume.tif has 2 pages, its masks in "),
+                                         HasSubstr(" have 1")));
   ConvertOptions without = options();
   without.read_image = {};
   EXPECT_THAT(error_of([&] { find_dataset("isbi2012_em").convert(without); }).message(),
