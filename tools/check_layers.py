@@ -9,11 +9,11 @@ import re
 import sys
 
 # Folder -> folders whose headers it may include, besides its own. Layers, from top to bottom:
-# tools -> capi -> models, datasets -> train -> nn, optim, data, runtime -> passes, backend, comm -> ops -> graph -> base
+# tools -> capi -> models, datasets -> train -> nn, optim, data, runtime -> passes, backend -> ops -> graph -> base
 BASE = ["sdk/base"]
 GRAPH = BASE + ["sdk/graph"]
 OPS = GRAPH + ["sdk/ops"]
-LOW = OPS + ["sdk/passes", "sdk/backend", "sdk/comm"]
+LOW = OPS + ["sdk/passes", "sdk/backend"]
 MIDDLE = LOW + ["sdk/nn", "sdk/optim", "sdk/data", "sdk/runtime"]
 TRAIN = MIDDLE + ["sdk/train"]
 ALL_SDK = TRAIN + ["models", "datasets"]
@@ -23,7 +23,6 @@ ALLOWED = {
     "sdk/ops": GRAPH,
     "sdk/passes": OPS,
     "sdk/backend": OPS,
-    "sdk/comm": OPS,
     "sdk/nn": LOW,
     "sdk/optim": LOW,
     "sdk/data": LOW,
@@ -41,7 +40,7 @@ ALLOWED = {
 }
 # Headers of vendors stay where their device is.
 VENDOR = re.compile(r"^(dnnl|omp|cuda|cudnn|cublas|nccl|mpi|cub/|thrust/)")
-VENDOR_ALLOWED = ("sdk/backend/", "sdk/comm/", "tools/bench/", "tests/")
+VENDOR_ALLOWED = ("sdk/backend/", "tools/bench/", "tests/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -66,7 +65,7 @@ def main() -> int:
                 continue
             kind, target = match.groups()
             if kind == "<" and VENDOR.match(target) and not path.startswith(VENDOR_ALLOWED):
-                problems.append(f"{path}:{number}: <{target}> belongs under sdk/backend or sdk/comm")
+                problems.append(f"{path}:{number}: <{target}> belongs under sdk/backend")
             if target.startswith("assay/"):
                 target = "capi/include/" + target
             other = folder_of(target)
