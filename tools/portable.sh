@@ -11,9 +11,6 @@ case "${1:-}" in
   -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
 esac
 cd "$(dirname "$0")/.."
-case "${1:-}" in
-  -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
-esac
 tree=${1:-build/portable-tree}
 root=build/portable/assay
 programs=(gpu_test cuda_loader_test cuda_runtime_test assay-bench-step recipe-run)
