@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "sdk/backend/cuda/backend.h"
+#include "sdk/backend/cuda/device.h"
 #include "tests/gpu/device_hooks.h"
 #include "tests/gpu/emulation/runtime.h"
 #include "tests/harness/error_of.h"
@@ -163,6 +166,112 @@ TEST_F(EmulatedRuntime, AContextFromBeforeAResetStaysPoisoned) {
   value = 0;
   fresh->read(&value, other->data(), sizeof value);
   EXPECT_EQ(value, 5);
+}
+
+// NVIDIA promises nothing of a process whose context was lost.
+TEST_F(EmulatedRuntime, ADeviceThatNoResetRevivesWantsTheProcessRestarted) {
+  const auto old = make_device_backend({});
+  const auto memory = old->allocate(64);
+  EXPECT_EQ(error_of([&] { test::break_device(*old); }).code(), Code::kDevice);
+  machine().resets = false;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const Error error = error_of([&] { make_device_backend({}); });
+    EXPECT_EQ(error.code(), Code::kPoisoned);
+    EXPECT_THAT(error.what(), HasSubstr("does not answer after a reset; restart the process"));
+    EXPECT_THAT(error.detail().hint, HasSubstr("restart the process"));
+  }
+  EXPECT_EQ(error_of([&] { old->wait(); }).code(), Code::kPoisoned);
+  machine().resets = true;
+  EXPECT_NE(make_device_backend({})->allocate(16), nullptr);
+}
+
+// What a library made on a device is freed while the device is healthy, and only then.
+TEST_F(EmulatedRuntime, NothingIsFreedOnADeviceThatHasFailed) {
+  struct Owned {
+    explicit Owned(int& count) : freed(count) {}
+    ~Owned() { ++freed; }
+    int& freed;
+  };
+  int freed = 0;
+  const auto device = std::make_shared<DeviceState>(Options{});
+  device->life().own(std::make_unique<Owned>(freed)).reset();
+  EXPECT_EQ(freed, 1);
+  auto failed = device->life().own(std::make_unique<Owned>(freed));
+  auto reset = device->life().own(std::make_unique<Owned>(freed));
+  device->life().poison();
+  failed.reset();
+  EXPECT_EQ(freed, 1);
+  const DeviceState fresh{Options{}};
+  reset.reset();
+  EXPECT_EQ(freed, 1);
+  fresh.life().own(std::make_unique<Owned>(freed)).reset();
+  EXPECT_EQ(freed, 2);
+}
+
+// A library has a copy of the runtime of its own: what it broke shows in no last error.
+TEST_F(EmulatedRuntime, ALibrarysErrorPoisonsIfTheDeviceHasFailed) {
+  DeviceState device{Options{}};
+  const auto fail_in_cudnn = [&] {
+    ErrorDetail detail;
+    detail.domain = Domain::kCudnn;
+    fail(Code::kDevice, "running a convolution", std::move(detail));
+  };
+  EXPECT_EQ(error_of([&] { device.use(fail_in_cudnn); }).code(), Code::kDevice);
+  device.use([&] { device.synchronize(); });  // as before
+  emulation::fail_unseen(cudaErrorLaunchFailure);
+  EXPECT_EQ(error_of([&] { device.use(fail_in_cudnn); }).code(), Code::kDevice);
+  EXPECT_EQ(error_of([&] { device.use([] {}); }).code(), Code::kPoisoned);
+}
+
+// An error that arrives late, when another backend has reset the device already.
+TEST_F(EmulatedRuntime, AnErrorFromBeforeAResetDoesNotPoisonWhatCameAfter) {
+  DeviceState old{Options{}};
+  std::unique_ptr<DeviceState> fresh;
+  const Error late = error_of([&] {
+    old.use([&] {
+      old.life().poison();
+      fresh = std::make_unique<DeviceState>(Options{});
+      check(cudaErrorIllegalAddress, "waiting for a program");
+    });
+  });
+  EXPECT_EQ(late.code(), Code::kDevice);
+  fresh->use([&] { fresh->synchronize(); });
+}
+
+// Choosing a device would make a context there, of some hundred megabytes.
+TEST_F(EmulatedRuntime, OtherDevicesAreLeftAlone) {
+  machine().devices = 2;
+  ASSERT_EQ(cudaDeviceReset(), cudaSuccess);
+  const auto use_second = [] { make_device_backend({.index = 1})->allocate(64); };
+  int current = -1;
+  std::thread([&] { use_second(); }).join();
+  EXPECT_FALSE(emulation::has_context(0));
+  EXPECT_TRUE(emulation::has_context(1));
+  std::thread([&] {
+    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+    use_second();
+    ASSERT_EQ(cudaGetDevice(&current), cudaSuccess);
+  }).join();
+  EXPECT_EQ(current, 0);  // the host's, where it has one
+}
+
+// What is allocated during a capture spoils it; neither error is left for the next launch.
+TEST_F(EmulatedRuntime, AFailedCaptureLeavesNoErrorBehind) {
+  const auto backend = make_device_backend({});
+  bool fails = false;
+  const auto program = backend->make_executable({[&] {
+                                                  void* data = nullptr;
+                                                  if (fails)
+                                                    check(cudaMalloc(&data, 16), "allocating");
+                                                }},
+                                                0);
+  program->run(nullptr);
+  fails = true;
+  EXPECT_EQ(error_of([&] { program->run(nullptr); }).detail().native_code,
+            cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+  fails = false;
+  program->run(nullptr);
 }
 
 // Running out of memory, or an argument that a call refuses, leaves the device as it was.

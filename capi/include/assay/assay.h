@@ -154,7 +154,7 @@ ASSAY_API assay_str assay_status_name(assay_status status);
 /* Bits of assay_error_info.flags. */
 enum {
   ASSAY_ERROR_RETRY = 1,    /* the same call may succeed later */
-  ASSAY_ERROR_POISONED = 2, /* the handle must be freed */
+  ASSAY_ERROR_POISONED = 2, /* the handle must be freed; the hint says if the process must end */
   ASSAY_ERROR_CALLER = 4    /* the arguments must change */
 };
 

@@ -21,7 +21,7 @@ int driver_version() {
 
 int runtime_version() {
   int version = 0;
-  static_cast<void>(cudaRuntimeGetVersion(&version));
+  ignore(cudaRuntimeGetVersion(&version));
   return version;
 }
 
@@ -119,7 +119,7 @@ class CudaBackend : public Backend {
   ~CudaBackend() override {
     try {
       device_->use([&] { libraries_.reset(); });
-    } catch (const Error&) {  // poisoned: the handles are gone with the device
+    } catch (const Error&) {  // the handles are gone with the device
       static_cast<void>(libraries_.release());
     }
   }
@@ -186,7 +186,7 @@ class CudaBackend : public Backend {
 std::vector<Device> find_devices(std::string& reason) {
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);
-  static_cast<void>(cudaGetLastError());
+  ignore(result);
   if (result != cudaSuccess || count == 0) {
     reason = why_no_devices(result);
     return {};

@@ -14,6 +14,8 @@ namespace {
 
 }  // namespace
 
+// Those of which driver_types.h says that the process must be terminated and relaunched, lost
+// devices, and a context that the host has destroyed.
 bool is_sticky(cudaError_t result) {
   switch (result) {
     case cudaErrorIllegalAddress:
@@ -25,20 +27,28 @@ bool is_sticky(cudaError_t result) {
     case cudaErrorIllegalInstruction:
     case cudaErrorHardwareStackError:
     case cudaErrorAssert:
+    case cudaErrorTensorMemoryLeak:
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorContained:
+    case cudaErrorExternalDevice:
+    case cudaErrorMpsClientTerminated:
     case cudaErrorDevicesUnavailable:
+    case cudaErrorContextIsDestroyed:
       return true;
     default:
       return false;
   }
 }
 
+void ignore(cudaError_t result) noexcept {
+  if (result != cudaSuccess) static_cast<void>(cudaGetLastError());
+}
+
 void check(cudaError_t result, std::string_view doing) {
   if (result == cudaSuccess) [[likely]]
     return;
-  static_cast<void>(cudaGetLastError());  // else the next launch reports it again
+  ignore(result);  // else the next launch reports it again
   const Code code = result == cudaErrorMemoryAllocation ? Code::kOutOfDeviceMemory : Code::kDevice;
   fail_with(code, Domain::kCuda, result, doing, cudaGetErrorName(result),
             cudaGetErrorString(result));

@@ -17,7 +17,11 @@ void check(cudaError_t result, std::string_view doing);
 void check(cudnnStatus_t result, std::string_view doing);
 void check(cublasStatus_t result, std::string_view doing);
 
-// Errors after which nothing works any more on the device until it is reset.
+// For calls whose failure changes nothing any more, as in destructors: the thread's last error is
+// cleared, or the next launch would report it as its own.
+void ignore(cudaError_t result) noexcept;
+
+// Errors after which the process's context on the device is lost: every later call reports them.
 bool is_sticky(cudaError_t result);
 
 }  // namespace assay::cuda

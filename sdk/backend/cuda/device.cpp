@@ -1,7 +1,12 @@
 #include "sdk/backend/cuda/device.h"
 
+#include <cuda.h>
+
+#include <array>
+#include <atomic>
 #include <cstring>
 
+#include "sdk/backend/cuda/kernels/kernels.h"
 #include "sdk/backend/cuda/planner.h"
 
 namespace assay::cuda {
@@ -18,29 +23,93 @@ Health& health_of(int index) {
   return all[static_cast<size_t>(index) % all.size()];
 }
 
-// After a sticky error only a reset makes the device usable, and it ends everything on it.
-uint64_t enter(int index) {
-  Health& health = health_of(index);
-  const std::lock_guard lock(health.mutex);
-  if (health.poisoned) {
-    check(cudaDeviceReset(), cat("resetting CUDA device ", index, " after its failure"));
-    health.epoch.fetch_add(1);
-    health.poisoned = false;
+// Whether the process uses a device already.
+bool has_context(int index) {
+  using GetState = CUresult (*)(CUdevice, unsigned*, int*);
+  static const auto kGetState = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    ignore(cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &function, 7000,
+                                            cudaEnableDefault, &found));
+    return reinterpret_cast<GetState>(function);
+  }();
+  unsigned flags = 0;
+  int active = 1;
+  if (kGetState != nullptr) static_cast<void>(kGetState(index, &flags, &active));
+  return active != 0;
+}
+
+// Whether the current device takes memory and work.
+bool answers() {
+  constexpr int64_t kFloats = 64;
+  void* data = nullptr;
+  cudaStream_t stream = nullptr;
+  try {
+    check(cudaFree(nullptr), "making a context");
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a CUDA stream");
+    check(cudaMalloc(&data, kFloats * sizeof(float)), "allocating memory");
+    kernels::fill(stream, static_cast<float*>(data), 1.0f, kFloats);
+    check(cudaStreamSynchronize(stream), "waiting for a kernel");
+    check(cudaFree(data), "freeing memory");
+    check(cudaStreamDestroy(stream), "ending a stream");
+    return true;
+  } catch (const Error&) {  // what it holds is lost anyway
+    return false;
   }
-  return health.epoch;
+}
+
+[[noreturn]] void fail_poisoned(int index, std::string_view what, std::string hint) {
+  ErrorDetail detail;
+  detail.domain = Domain::kCuda;
+  const std::string message = cat("CUDA device ", index, " ", what, "; ", hint);
+  detail.hint = std::move(hint);
+  fail(Code::kPoisoned, message, std::move(detail));
 }
 
 }  // namespace
 
-DeviceScope::DeviceScope(int index) {
+DeviceScope::DeviceScope(int index) : index_(index) {
   check(cudaGetDevice(&before_), "asking for the current CUDA device");
-  if (before_ != index) check(cudaSetDevice(index), cat("choosing CUDA device ", index));
+  if (before_ == index_) return;
+  const cudaError_t result = cudaSetDevice(index_);
+  if (is_sticky(result)) {
+    ignore(result);  // it is chosen all the same; what comes next reports the error
+  } else {
+    check(result, cat("choosing CUDA device ", index_));
+  }
 }
-DeviceScope::~DeviceScope() { static_cast<void>(cudaSetDevice(before_)); }
+DeviceScope::~DeviceScope() {
+  if (before_ != index_ && has_context(before_)) ignore(cudaSetDevice(before_));
+}
 
-DeviceState::DeviceState(const Options& options) : options_(options) {
+DeviceLife DeviceLife::begin(int index) {
+  const DeviceScope scope(index);
+  Health& health = health_of(index);
+  const std::lock_guard lock(health.mutex);
+  if (health.poisoned) {
+    ++health.epoch;  // whatever comes of it: nothing of before is freed any more
+    ignore(cudaDeviceReset());
+    if (!answers()) {
+      fail_poisoned(index, "has failed earlier and does not answer after a reset",
+                    "restart the process");
+    }
+    health.poisoned = false;
+  }
+  return {index, health.epoch};
+}
+
+bool DeviceLife::is_current() const { return epoch_ == health_of(index_).epoch; }
+bool DeviceLife::is_healthy() const { return is_current() && !health_of(index_).poisoned; }
+
+void DeviceLife::poison() const {
+  Health& health = health_of(index_);
+  const std::lock_guard lock(health.mutex);
+  if (is_current()) health.poisoned = true;  // else it was reset meanwhile
+}
+
+DeviceState::DeviceState(const Options& options)
+    : options_(options), life_(DeviceLife::begin(options.index)) {
   const DeviceScope scope(options_.index);
-  epoch_ = enter(options_.index);
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a CUDA stream");
   check(cudaStreamCreateWithFlags(&capture_stream_, cudaStreamNonBlocking), "making a CUDA stream");
   slots_ = static_cast<char*>(allocate_host(kSlots * kSlotBytes));
@@ -48,32 +117,29 @@ DeviceState::DeviceState(const Options& options) : options_(options) {
 
 DeviceState::~DeviceState() {
   release_host(slots_);
-  if (!is_current()) return;
-  static_cast<void>(cudaStreamDestroy(stream_));
-  static_cast<void>(cudaStreamDestroy(capture_stream_));
+  release_with([&] {
+    ignore(cudaStreamDestroy(stream_));
+    ignore(cudaStreamDestroy(capture_stream_));
+  });
 }
 
-bool DeviceState::is_current() const { return epoch_ == health_of(options_.index).epoch; }
-
 void DeviceState::require_healthy() const {
-  const Health& health = health_of(options_.index);
-  if (!health.poisoned && is_current()) [[likely]]
+  if (life_.is_healthy()) [[likely]]
     return;
-  ErrorDetail detail;
-  detail.domain = Domain::kCuda;
-  detail.hint = "free this context and everything made in it, and make a new one";
-  fail(Code::kPoisoned,
-       cat("CUDA device ", options_.index,
-           " has failed earlier and lost what was on it; free this context and make a new one"),
-       std::move(detail));
+  fail_poisoned(options_.index, "has failed earlier and lost what was on it",
+                "free this context and everything made in it, and make a new one");
 }
 
 void DeviceState::note(const Error& error) {
-  // A sticky error also hides behind the libraries' own codes: ask the device itself.
-  const cudaError_t last = cudaPeekAtLastError();
-  const bool reported = error.detail().domain == Domain::kCuda &&
-                        is_sticky(static_cast<cudaError_t>(error.detail().native_code));
-  if (reported || is_sticky(last)) health_of(options_.index).poisoned = true;
+  const Domain domain = error.detail().domain;
+  if (domain != Domain::kCuda && domain != Domain::kCudnn && domain != Domain::kCublas) return;
+  // A sticky error also hides behind the libraries' own codes, and behind their own copies of the
+  // runtime with their own last errors: ask the device itself.
+  const cudaError_t state = cudaStreamQuery(stream_);
+  ignore(state);
+  const bool reported =
+      domain == Domain::kCuda && is_sticky(static_cast<cudaError_t>(error.detail().native_code));
+  if (reported || is_sticky(state)) life_.poison();
 }
 
 void* DeviceState::allocate(size_t bytes) {
@@ -82,8 +148,8 @@ void* DeviceState::allocate(size_t bytes) {
     const cudaError_t result = cudaMalloc(&data, bytes == 0 ? 1 : bytes);
     if (result == cudaErrorMemoryAllocation) {
       size_t free = 0, total = 0;
-      static_cast<void>(cudaGetLastError());
-      static_cast<void>(cudaMemGetInfo(&free, &total));
+      ignore(result);
+      ignore(cudaMemGetInfo(&free, &total));
       ErrorDetail detail;
       detail.domain = Domain::kCuda;
       detail.native_code = result;
@@ -102,9 +168,10 @@ void* DeviceState::allocate(size_t bytes) {
 }
 
 void DeviceState::release(void* data, size_t bytes) noexcept {
-  if (!is_current()) return;  // gone with the reset
-  in_use_ -= bytes;
-  static_cast<void>(cudaFree(data));  // waits for the device; fails quietly if it is poisoned
+  release_with([&] {
+    in_use_ -= bytes;
+    ignore(cudaFree(data));  // waits for the device
+  });
 }
 
 void* DeviceState::allocate_host(size_t bytes) {
@@ -118,8 +185,7 @@ void* DeviceState::allocate_host(size_t bytes) {
 }
 
 void DeviceState::release_host(void* data) noexcept {
-  if (!is_current()) return;
-  static_cast<void>(cudaFreeHost(data));
+  release_with([&] { ignore(cudaFreeHost(data)); });
 }
 
 void DeviceState::synchronize() {

@@ -2,13 +2,14 @@
 //
 // All work of a backend is enqueued on one stream, under one lock, so that what the host reads is
 // what the programs before have computed. An error that breaks the device's context (an illegal
-// access, a lost device) poisons it: every later call fails with kPoisoned, nothing is freed any
-// more, and the next backend made on the device resets it and starts afresh.
+// access, a lost device) poisons it: every later call fails with kPoisoned, and nothing is freed
+// any more. The next backend made on the device resets it and tries it out. NVIDIA promises nothing
+// of a process after such an error: where the device does not answer, that backend fails with
+// kPoisoned as well, and the process has to be restarted.
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -18,7 +19,9 @@
 
 namespace assay::cuda {
 
-// Makes `index` the thread's current device, and puts the host's back at the end.
+// Makes `index` the thread's current device, and puts the host's back at the end; except for one
+// that the process has not used yet, as choosing it would put a context of some hundred megabytes
+// there.
 class DeviceScope {
  public:
   explicit DeviceScope(int index);
@@ -27,7 +30,33 @@ class DeviceScope {
   DeviceScope& operator=(const DeviceScope&) = delete;
 
  private:
-  int before_ = 0;
+  int index_, before_ = 0;
+};
+
+// The time of a device between two resets. What is made on it must not be freed once that is over,
+// or when the device has failed: libraries would reach into a context that is gone.
+class DeviceLife {
+ public:
+  // The present one; a new one if the device has failed. kPoisoned if it cannot be revived.
+  static DeviceLife begin(int index);
+
+  bool is_current() const;  // not reset since
+  bool is_healthy() const;  // nor failed
+  // Notes that the device has failed.
+  void poison() const;
+
+  // An object that is freed while the device is healthy, and else given up.
+  template <class T>
+  std::shared_ptr<T> own(std::unique_ptr<T> object) const {
+    return std::shared_ptr<T>(object.release(), [life = *this](T* owned) {
+      if (life.is_healthy()) delete owned;
+    });
+  }
+
+ private:
+  DeviceLife(int index, uint64_t epoch) : index_(index), epoch_(epoch) {}
+  int index_;
+  uint64_t epoch_;  // how often the device had been reset
 };
 
 class DeviceState {
@@ -38,8 +67,7 @@ class DeviceState {
   DeviceState& operator=(const DeviceState&) = delete;
 
   const Options& options() const { return options_; }
-  // Whether what was made on it is still there: false once the device was reset.
-  bool is_current() const;
+  const DeviceLife& life() const { return life_; }
   cudaStream_t stream() const { return stream_; }
   cudaStream_t capture_stream() const { return capture_stream_; }
 
@@ -57,7 +85,18 @@ class DeviceState {
     }
   }
 
-  // Device memory, zero-filled; `release` ignores memory from before a reset.
+  // For destructors: runs body() on this device, unless it has failed: then nothing is freed.
+  template <class Body>
+  void release_with(const Body& body) const noexcept {
+    if (!life_.is_healthy()) return;
+    try {
+      const DeviceScope scope(options_.index);
+      body();
+    } catch (const Error&) {  // the device fails just now
+    }
+  }
+
+  // Device memory, zero-filled.
   void* allocate(size_t bytes);
   void release(void* data, size_t bytes) noexcept;
   // Pinned host memory, zero-filled.
@@ -79,7 +118,7 @@ class DeviceState {
   void note(const Error& error);
 
   Options options_;
-  uint64_t epoch_ = 0;  // how often the device had been reset when this was made
+  DeviceLife life_;
   cudaStream_t stream_ = nullptr, capture_stream_ = nullptr;
   std::mutex mutex_;
   std::atomic<uint64_t> in_use_{0};

@@ -125,13 +125,14 @@ class DeviceFeed : public Feed {
       if (slot.host != nullptr) device_->release_host(slot.host);
     }
     if (level_ != nullptr) device_->release(level_, level_bytes_);
-    if (!device_->is_current()) return;
-    for (Slot& slot : slots_) {
-      for (cudaEvent_t event : {slot.arrived, slot.delivered}) {
-        if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+    device_->release_with([&] {
+      for (Slot& slot : slots_) {
+        for (cudaEvent_t event : {slot.arrived, slot.delivered}) {
+          if (event != nullptr) ignore(cudaEventDestroy(event));
+        }
       }
-    }
-    if (stream_ != nullptr) static_cast<void>(cudaStreamDestroy(stream_));
+      if (stream_ != nullptr) ignore(cudaStreamDestroy(stream_));
+    });
   }
 
   std::shared_ptr<DeviceState> device_;

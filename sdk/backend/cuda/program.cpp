@@ -15,11 +15,7 @@ class Program : public Executable {
   Program(std::shared_ptr<DeviceState> device, std::vector<Launch> launches, size_t cancellable)
       : device_(std::move(device)), launches_(std::move(launches)), cancellable_(cancellable) {}
   ~Program() override {
-    if (graph_ == nullptr) return;
-    try {
-      device_->use([&] { static_cast<void>(cudaGraphExecDestroy(graph_)); });
-    } catch (const Error&) {  // a poisoned device: the graph is gone with it
-    }
+    if (graph_ != nullptr) device_->release_with([&] { ignore(cudaGraphExecDestroy(graph_)); });
   }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -62,7 +58,7 @@ class Program : public Executable {
     }
     ~Events() {
       for (cudaEvent_t event : events_) {
-        if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+        if (event != nullptr) ignore(cudaEventDestroy(event));
       }
     }
     Events(const Events&) = delete;
@@ -98,13 +94,13 @@ class Program : public Executable {
       const StreamScope scope(stream);
       for (const Launch& launch : launches_) launch();
     } catch (...) {
-      static_cast<void>(cudaStreamEndCapture(stream, &captured));
-      if (captured != nullptr) static_cast<void>(cudaGraphDestroy(captured));
+      ignore(cudaStreamEndCapture(stream, &captured));
+      if (captured != nullptr) ignore(cudaGraphDestroy(captured));
       throw;
     }
     check(cudaStreamEndCapture(stream, &captured), "capturing a program");
     const cudaError_t result = cudaGraphInstantiate(&graph_, captured, 0);
-    static_cast<void>(cudaGraphDestroy(captured));
+    ignore(cudaGraphDestroy(captured));
     check(result, "making a CUDA graph");
     check(cudaGraphUpload(graph_, device_->stream()), "uploading a CUDA graph");
   }

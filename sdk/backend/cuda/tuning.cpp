@@ -11,7 +11,7 @@ namespace {
 struct Event {
   cudaEvent_t event = nullptr;
   Event() { check(cudaEventCreate(&event), "making an event"); }
-  ~Event() { static_cast<void>(cudaEventDestroy(event)); }
+  ~Event() { ignore(cudaEventDestroy(event)); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 };
@@ -48,7 +48,7 @@ TimingBuffer::TimingBuffer(size_t bytes, cudaStream_t stream) {
         cat("allocating ", bytes, " bytes for timing kernels"));
   check(cudaMemsetAsync(data_, 0x3c, bytes, stream), "filling memory for timing");
 }
-TimingBuffer::~TimingBuffer() { static_cast<void>(cudaFree(data_)); }
+TimingBuffer::~TimingBuffer() { ignore(cudaFree(data_)); }
 
 double time_on_stream(cudaStream_t stream, const std::function<void()>& enqueue) {
   constexpr int kRuns = 5;

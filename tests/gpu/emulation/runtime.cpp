@@ -1,6 +1,7 @@
 #include "tests/gpu/emulation/runtime.h"
 
 #include <cublasLt.h>
+#include <cuda.h>
 #include <cudnn.h>
 
 #include <chrono>
@@ -40,6 +41,7 @@ namespace assay::cuda::emulation {
 namespace {
 
 constexpr size_t kAlignment = 256;
+thread_local int current_device = 0;
 
 class Runtime {
  public:
@@ -50,7 +52,9 @@ class Runtime {
   std::map<uintptr_t, size_t> device, pinned;  // blocks
   std::set<cudaStream_t> streams;
   std::set<cudaEvent_t> events;
+  std::set<int> contexts;  // devices
   int captures = 0;
+  bool captures_are_valid = true;
 
   cudaError_t report(cudaError_t error) {
     if (error != cudaSuccess) last = error;
@@ -95,11 +99,17 @@ class Runtime {
     while (event->reached < generation && !event->stream->queue.empty()) run_one(event->stream);
   }
 
+  cudaError_t refuse_in_capture() {
+    captures_are_valid = false;
+    return report(cudaErrorStreamCaptureUnsupported);
+  }
+
   cudaError_t allocate(std::map<uintptr_t, size_t>& blocks, void** data, size_t bytes) {
     if (sticky != cudaSuccess) return report(sticky);
-    if (captures > 0) return report(cudaErrorStreamCaptureUnsupported);
+    if (captures > 0) return refuse_in_capture();
     if (bytes > machine.memory) return report(cudaErrorMemoryAllocation);
     ++counts.allocations;
+    contexts.insert(current_device);
     const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     *data = std::aligned_alloc(kAlignment, rounded);
     std::memset(*data, 0xff, rounded);
@@ -107,9 +117,9 @@ class Runtime {
     return cudaSuccess;
   }
   cudaError_t free(std::map<uintptr_t, size_t>& blocks, void* data) {
-    if (data == nullptr) return cudaSuccess;
     if (sticky != cudaSuccess) return report(sticky);
-    if (captures > 0) return report(cudaErrorStreamCaptureUnsupported);
+    if (data == nullptr) return cudaSuccess;
+    if (captures > 0) return refuse_in_capture();
     if (blocks.erase(reinterpret_cast<uintptr_t>(data)) == 0) return report(cudaErrorInvalidValue);
     run_everything();
     std::free(data);
@@ -125,7 +135,7 @@ class Runtime {
   }
 
   cudaError_t wait(const std::function<void()>& run) {
-    if (captures > 0) return report(cudaErrorStreamCaptureUnsupported);
+    if (captures > 0) return refuse_in_capture();
     ++counts.synchronizations;
     const cudaError_t before = last;
     last = cudaSuccess;
@@ -168,10 +178,13 @@ class Locked {
 Machine& machine() { return runtime().machine; }
 Counts counts() { return Locked()->counts; }
 void fail_next_work(cudaError_t error) { Locked()->planned = error; }
+void fail_unseen(cudaError_t error) { Locked()->sticky = error; }
+bool has_context(int device) { return Locked()->contexts.contains(device); }
 void enqueue(cudaStream_t stream, Work work) { Locked()->enqueue(stream, std::move(work)); }
 
 }  // namespace assay::cuda::emulation
 
+using assay::cuda::emulation::current_device;
 using assay::cuda::emulation::Locked;
 using assay::cuda::emulation::Runtime;
 
@@ -199,15 +212,33 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = current_device;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  return device == 0 ? cudaSuccess : Locked()->report(cudaErrorInvalidValue);
+  const Locked the;
+  if (device < 0 || device >= the->machine.devices) return the->report(cudaErrorInvalidValue);
+  current_device = device;
+  the->contexts.insert(device);
+  return the->sticky == cudaSuccess ? cudaSuccess : the->report(the->sticky);
 }
 cudaError_t cudaDeviceReset() {
-  Locked()->reset();
+  const Locked the;
+  if (the->sticky != cudaSuccess && !the->machine.resets) return the->report(the->sticky);
+  the->reset();
+  the->contexts.erase(current_device);
   return cudaSuccess;
+}
+static CUresult primary_context_state(CUdevice device, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = assay::cuda::emulation::has_context(device) ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned,
+                                             unsigned long long, cudaDriverEntryPointQueryResult*) {
+  const bool known = std::strcmp(symbol, "cuDevicePrimaryCtxGetState") == 0;
+  *function = known ? reinterpret_cast<void*>(primary_context_state) : nullptr;
+  return known ? cudaSuccess : Locked()->report(cudaErrorInvalidValue);
 }
 
 cudaError_t cudaGetLastError() {
@@ -274,6 +305,7 @@ cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t st
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   const Locked the;
   if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  the->contexts.insert(current_device);
   *stream = new CUstream_st;
   the->streams.insert(*stream);
   return cudaSuccess;
@@ -284,6 +316,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   the->streams.erase(stream);
   delete stream;
   return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const Locked the;
+  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  return stream->queue.empty() ? cudaSuccess : the->report(cudaErrorNotReady);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const Locked the;
@@ -306,8 +343,13 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const Locked the;
-  *graph = stream->captured.release();
   --the->captures;
+  if (!std::exchange(the->captures_are_valid, true)) {
+    stream->captured.reset();
+    *graph = nullptr;
+    return the->report(cudaErrorStreamCaptureInvalidated);
+  }
+  *graph = stream->captured.release();
   return cudaSuccess;
 }
 

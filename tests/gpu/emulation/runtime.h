@@ -5,7 +5,8 @@
 // lacks a synchronisation or an event reads old contents. Under other schedules some or all of it
 // runs at once: what lacks one overwrites too early. Copies from pinned memory read it when they
 // run, copies from other memory when they are enqueued, as CUDA's do. New memory is filled with
-// NaNs; addresses and sizes of copies are checked. Thread-safe; one device.
+// NaNs; addresses and sizes of copies are checked. Thread-safe. Devices differ in nothing: they
+// share memory and errors, and each thread has a current one.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,6 +29,7 @@ struct Machine {
   int capability = 90;
   size_t memory = size_t{141} << 30;
   size_t cudnn = 91900;
+  bool resets = true;  // false: a reset repairs nothing
   Schedule schedule = Schedule::kLate;
 };
 Machine& machine();
@@ -44,6 +46,13 @@ Counts counts();
 // The next piece of work fails with this error; if it is a sticky one, so does every later call,
 // until the device is reset.
 void fail_next_work(cudaError_t error);
+
+// The device fails with this sticky error, unseen by the runtime's last error: as after a kernel of
+// a library that has a runtime of its own.
+void fail_unseen(cudaError_t error);
+
+// Whether the process has a context on the device; choosing it makes one.
+bool has_context(int device);
 
 // Appends work to a stream, or to the graph that it is captured into.
 void enqueue(cudaStream_t stream, std::function<void()> work);
