@@ -4,6 +4,7 @@
 
 #include "sdk/base/error.h"
 #include "sdk/base/expect.h"
+#include "sdk/data/augment/pixel_levels.h"
 
 namespace assay::train {
 namespace {
@@ -14,27 +15,9 @@ int64_t raw_channels(const nn::InputSpec& image, const RawImages& raw) {
   return raw.channels() == 0 ? image.sample[2] : raw.channels();
 }
 
-float of_channel(std::string_view key, const google::protobuf::RepeatedField<float>& values,
-                 int64_t channel, int64_t channels, float fallback) {
-  require(values.size() <= 1 || values.size() == channels, Code::kInvalid, "trainer: raw_images.",
-          key, " has ", values.size(), " values, expected 1 or ", channels);
-  if (values.empty()) return fallback;
-  return values.size() == 1 ? values[0] : values[static_cast<int>(channel)];
-}
-
-// As the loader's transforms make them.
-std::vector<std::array<float, 256>> levels(const RawImages& raw, int64_t channels) {
-  const float scale = raw.has_scale() ? raw.scale() : 1.0f / 255.0f;
-  std::vector<std::array<float, 256>> level(static_cast<size_t>(channels));
-  for (int64_t c = 0; c < channels; ++c) {
-    const float mean = of_channel("mean", raw.mean(), c, channels, 0);
-    const float stddev = of_channel("stddev", raw.stddev(), c, channels, 1);
-    require(stddev > 0, Code::kInvalid, "trainer: raw_images.stddev is ", stddev,
-            ", expected more than 0");
-    for (size_t value = 0; value < 256; ++value)
-      level[static_cast<size_t>(c)][value] = (static_cast<float>(value) * scale - mean) / stddev;
-  }
-  return level;
+data::PixelLevels levels(const RawImages& raw, int64_t channels) {
+  return data::pixel_levels(data::normalisation_of(raw), static_cast<int>(channels), "trainer",
+                            "raw_images.");
 }
 
 }  // namespace
@@ -64,10 +47,7 @@ std::vector<nn::InputSpec> training_arrays(const std::vector<nn::InputSpec>& inp
 
 TrainingFeed::TrainingFeed(Backend& backend, const std::vector<nn::InputSpec>& inputs,
                            const TrainerConfig& config, Mixup* mixup)
-    : inputs_(inputs),
-      mixup_(mixup),
-      raw_(config.has_raw_images()),
-      smoothing_(static_cast<float>(config.label_smoothing())) {
+    : inputs_(inputs), mixup_(mixup), raw_(config.has_raw_images()) {
   const int64_t rows = config.batch_size();
   for (const nn::InputSpec& array : training_arrays(inputs, config))
     spec_.array_bytes.push_back(static_cast<size_t>(rows * array.sample.numel()) *
@@ -86,7 +66,10 @@ TrainingFeed::TrainingFeed(Backend& backend, const std::vector<nn::InputSpec>& i
                .target_channels = static_cast<int>(image[2])};
     if (mixup_ != nullptr) {
       spec_.array_bytes.push_back(mixup_->weights().size_bytes());
-      mix_ = {.weights = 3, .labels = 1, .classes = inputs[1].classes, .smoothing = smoothing_};
+      mix_ = {.weights = 3,
+              .labels = 1,
+              .classes = inputs[1].classes,
+              .smoothing = static_cast<float>(config.label_smoothing())};
     }
   }
   require(spec_.array_bytes.size() <= kMostArrays, Code::kUnsupported, "a batch of ",
@@ -103,7 +86,7 @@ void TrainingFeed::stage(std::span<const HostTensor> batch, int64_t index) {
   } else if (mixup_ != nullptr) {
     mixup_->mix(index, static_cast<const float*>(arrays[0]),
                 static_cast<const int32_t*>(arrays[1]));
-    arrays[0] = mixup_->images().data();
+    arrays[0] = mixup_->images();
     arrays[1] = mixup_->targets().data();
   }
   feed_->stage({arrays.data(), spec_.array_bytes.size()});

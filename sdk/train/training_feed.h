@@ -43,7 +43,6 @@ class TrainingFeed {
   const std::vector<nn::InputSpec>& inputs_;
   Mixup* mixup_;
   bool raw_;
-  float smoothing_;
   FeedSpec spec_;
   FeedImages images_;
   FeedMix mix_;

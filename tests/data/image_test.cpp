@@ -105,15 +105,6 @@ TEST(Image, RotateRoundsBytes) {
   EXPECT_THAT(y, ElementsAre(201, 100));
 }
 
-TEST(Image, ScaleAndShift) {
-  std::vector<float> x = {1, 2, 3, 4};
-  const float multiplier[] = {2, 10}, offset[] = {-1, 0.5f};
-  scale_and_shift(x.data(), {1, 2, 2}, multiplier, offset);
-  EXPECT_THAT(x, ElementsAre(1, 20.5f, 5, 40.5f));
-  scale_and_shift(x.data(), {2, 2, 1}, multiplier, offset);
-  EXPECT_THAT(x, ElementsAre(1, 40, 9, 80));
-}
-
 TEST(Image, FillRectangle) {
   Pixels x(12, 1);
   fill_rectangle<uint8_t>(x.data(), {3, 4, 1}, {1, 2, 2, 1}, 5);

@@ -80,10 +80,24 @@ Transform jpeg(const std::string& json) {
   return make_jpeg_transform(10, config);
 }
 
-Transform grey(const std::string& json) {
+Transform pixels(const std::string& json, int channels = 1) {
   ImageTransformConfig config;
   parse_json(json, config, "test");
-  return make_image_transform({{5, 7, 1}, 10}, config);
+  return make_image_transform({{5, 7, channels}, 10}, config);
+}
+
+std::string record_of_pixels(int channels) {
+  Example example;
+  std::string values(static_cast<size_t>(35 * channels), '\0');
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<char>(7 * i);
+  set_bytes_feature(example, "image", values);
+  set_int64_feature(example, "height", 5);
+  set_int64_feature(example, "width", 7);
+  set_int64_feature(example, "channels", channels);
+  set_int64_feature(example, "label", 3);
+  std::string record;
+  serialize_example(example, record);
+  return record;
 }
 
 TEST(RawImages, OfJpegFiles) {
@@ -99,21 +113,23 @@ TEST(RawImages, OfJpegFiles) {
               record, levels({123.68f, 116.779f, 103.939f}, {58.393f, 57.12f, 57.375f}, 1));
 }
 
-TEST(RawImages, OfPixels) {
-  Example example;
-  std::string pixels(35, '\0');
-  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<char>(7 * i);
-  set_bytes_feature(example, "image", pixels);
-  set_int64_feature(example, "height", 5);
-  set_int64_feature(example, "width", 7);
-  set_int64_feature(example, "channels", 1);
-  set_int64_feature(example, "label", 3);
-  std::string record;
-  serialize_example(example, record);
-  const std::string drawn = R"("crop_padding": 2, "flip_horizontal": 0.5, "flip_vertical": 0.5)";
-  expect_same(grey("{" + drawn + R"(, "raw": true})"),
-              grey("{" + drawn + R"(, "mean": [0.3], "stddev": [0.35]})"), record,
+constexpr std::string_view kDrawn =
+    R"({"crop_padding": 2, "flip_horizontal": 0.5, "flip_vertical": 0.5, )";
+
+TEST(RawImages, OfGreyPixels) {
+  expect_same(pixels(cat(kDrawn, R"("raw": true})")),
+              pixels(cat(kDrawn, R"("mean": [0.3], "stddev": [0.35]})")), record_of_pixels(1),
               levels({0.3f}, {0.35f}, 1.0f / 255.0f));
+}
+
+// The mean and deviation of CIFAR-10.
+TEST(RawImages, OfColourPixels) {
+  expect_same(pixels(cat(kDrawn, R"("raw": true})"), 3),
+              pixels(cat(kDrawn, R"("mean": [0.4914, 0.4822, 0.4465],
+                                    "stddev": [0.2470, 0.2435, 0.2616]})"),
+                     3),
+              record_of_pixels(3),
+              levels({0.4914f, 0.4822f, 0.4465f}, {0.2470f, 0.2435f, 0.2616f}, 1.0f / 255.0f));
 }
 
 TEST(RawImages, RefuseWhatTheTrainerDoesOrCannot) {
@@ -121,9 +137,9 @@ TEST(RawImages, RefuseWhatTheTrainerDoesOrCannot) {
               HasSubstr("raw_images"));
   EXPECT_THAT(error_of([] { jpeg(R"({"raw": true, "channels": 4})"); }).what(),
               HasSubstr("raw_images"));
-  EXPECT_THAT(error_of([] { grey(R"({"raw": true, "rotation_degrees": 5})"); }).what(),
+  EXPECT_THAT(error_of([] { pixels(R"({"raw": true, "rotation_degrees": 5})"); }).what(),
               HasSubstr("no rotation"));
-  EXPECT_THAT(error_of([] { grey(R"({"raw": true, "scale": 1})"); }).what(),
+  EXPECT_THAT(error_of([] { pixels(R"({"raw": true, "scale": 1})"); }).what(),
               HasSubstr("raw_images"));
 }
 

@@ -100,17 +100,6 @@ void random_rotate(const T* source, const ImageShape& shape, float degrees, T fi
   rotate(source, shape, random.uniform(-degrees, degrees), fill, target);
 }
 
-void scale_and_shift(float* image, const ImageShape& shape, const float* multiplier,
-                     const float* offset) {
-  if (shape.channels == 1) {  // the general loop does not vectorise over one channel
-    for (int i = 0; i < shape.pixels(); ++i) image[i] = image[i] * multiplier[0] + offset[0];
-    return;
-  }
-  for (int i = 0; i < shape.pixels(); ++i, image += shape.channels) {
-    for (int c = 0; c < shape.channels; ++c) image[c] = image[c] * multiplier[c] + offset[c];
-  }
-}
-
 template <class T>
 void fill_rectangle(T* image, const ImageShape& shape, const Rectangle& rectangle, T fill) {
   for (int y = rectangle.top; y < rectangle.top + rectangle.height; ++y) {

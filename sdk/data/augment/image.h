@@ -49,10 +49,6 @@ template <class T>
 void random_rotate(const T* source, const ImageShape& shape, float degrees, T fill,
                    PhiloxStream& random, T* target);
 
-// image = image * multiplier[c] + offset[c] for each channel c.
-void scale_and_shift(float* image, const ImageShape& shape, const float* multiplier,
-                     const float* offset);
-
 struct Rectangle {
   int top = 0, left = 0, height = 0, width = 0;
 };

@@ -1,12 +1,12 @@
 #include "sdk/data/augment/image_transform.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "sdk/base/expect.h"
+#include "sdk/data/augment/pixel_levels.h"
 #include "sdk/data/example.h"
 
 namespace assay::data {
@@ -18,8 +18,7 @@ struct Plan {
   int crop_padding;
   bool raw;
   float flip_horizontal, flip_vertical, rotation_degrees;
-  std::array<float, 256> level;  // u8 -> f32 for images that need no other scale per channel
-  std::vector<float> multiplier, offset;
+  PixelLevels levels;
   float erasing_probability, erasing_value;
   ErasingRange erasing;
 };
@@ -28,17 +27,6 @@ Key key(std::string_view path) { return {"image transform", path}; }
 
 void require_probability(std::string_view name, float value) {
   expect_number(key(name), value, {0, 1, true});
-}
-
-// One value per channel out of none, one or all of them.
-std::vector<float> per_channel(std::string_view name,
-                               const google::protobuf::RepeatedField<float>& values, int channels,
-                               float fallback) {
-  expect(values.size() <= 1 || values.size() == channels, key(name),
-         cat("a list of ", values.size()),
-         channels == 1 ? "one number" : cat("one number or ", channels));
-  if (values.size() == channels) return {values.begin(), values.end()};
-  return std::vector<float>(static_cast<size_t>(channels), values.empty() ? fallback : values[0]);
 }
 
 ErasingRange erasing_range(const ImageTransformConfig& config) {
@@ -52,24 +40,6 @@ ErasingRange erasing_range(const ImageTransformConfig& config) {
   expect_number(key("erasing_max_aspect"), range.max_aspect, {0, kMaxF32, true, false});
   expect_number(key("erasing_min_aspect"), range.min_aspect, {0, range.max_aspect, true, false});
   return range;
-}
-
-void set_normalisation(const ImageTransformConfig& config, Plan& plan) {
-  const int channels = plan.images.shape.channels;
-  const float scale = config.has_scale() ? config.scale() : 1.0f / 255.0f;
-  const auto mean = per_channel("mean", config.mean(), channels, 0);
-  const auto stddev = per_channel("stddev", config.stddev(), channels, 1);
-  for (int c = 0; c < channels; ++c) {
-    const auto i = static_cast<size_t>(c);
-    expect(stddev[i] > 0, key("stddev"), stddev[i], "more than 0");
-    plan.multiplier.push_back(scale / stddev[i]);
-    plan.offset.push_back(-mean[i] / stddev[i]);
-  }
-  // With one channel a table of the 256 levels replaces all arithmetic, and rounds only once.
-  for (size_t value = 0; value < 256; ++value) {
-    plan.level[value] = channels == 1 ? (static_cast<float>(value) * scale - mean[0]) / stddev[0]
-                                      : static_cast<float>(value);
-  }
 }
 
 Plan make_plan(const LabelledImages& images, const ImageTransformConfig& config) {
@@ -96,7 +66,7 @@ Plan make_plan(const LabelledImages& images, const ImageTransformConfig& config)
           Code::kInvalid,
           "image transform: no rotation and no erasing where \"raw\" is true; scale, mean and "
           "stddev belong to the trainer's raw_images");
-  set_normalisation(config, plan);
+  plan.levels = pixel_levels(normalisation_of(config), shape.channels, "image transform");
   return plan;
 }
 
@@ -131,11 +101,8 @@ class ImageMaker : public SampleMaker {
     auto* image = reinterpret_cast<float*>(arrays[0]);
     const size_t values = pixels_.size();
     const uint8_t* pixels = augment(reinterpret_cast<const uint8_t*>(prepared.data()), random);
-    for (size_t i = 0; i < values; ++i) image[i] = plan_->level[pixels[i]];
+    apply_levels(plan_->levels, pixels, values, image);
     const ImageShape& shape = plan_->images.shape;
-    if (shape.channels > 1) {
-      scale_and_shift(image, shape, plan_->multiplier.data(), plan_->offset.data());
-    }
     if (plan_->erasing_probability > 0 && random.bernoulli(plan_->erasing_probability)) {
       fill_rectangle(image, shape, random_rectangle(shape, plan_->erasing, random),
                      plan_->erasing_value);

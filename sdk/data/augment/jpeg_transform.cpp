@@ -7,6 +7,7 @@
 
 #include "sdk/base/expect.h"
 #include "sdk/data/augment/crop.h"
+#include "sdk/data/augment/pixel_levels.h"
 #include "sdk/data/augment/resample.h"
 #include "sdk/data/example.h"
 #include "sdk/data/jpeg.h"
@@ -25,7 +26,7 @@ struct Plan {
   float flip = 0;
   bool reduced = false;
   bool raw = false;
-  std::array<std::array<float, 256>, 3> level{};  // byte -> normalised value, for each channel
+  PixelLevels levels;
 };
 
 Key key(std::string_view path) { return {"image transform", path}; }
@@ -61,27 +62,6 @@ CropRange range_of(const JpegTransformConfig& config, Crop crop) {
   return range;
 }
 
-float channel_value(std::string_view name, const google::protobuf::RepeatedField<float>& values,
-                    int channel, float fallback) {
-  expect(values.empty() || values.size() == 1 || values.size() == 3, key(name),
-         cat("a list of ", values.size()), "one of 1 or 3");
-  if (values.empty()) return fallback;
-  return values.size() == 1 ? values[0] : values[channel];
-}
-
-void set_levels(const JpegTransformConfig& config, Plan& plan) {
-  const float scale = config.has_scale() ? config.scale() : 1.0f / 255.0f;
-  for (int c = 0; c < 3; ++c) {
-    const float mean = channel_value("mean", config.mean(), c, 0);
-    const float stddev = channel_value("stddev", config.stddev(), c, 1);
-    expect(stddev > 0, key("stddev"), stddev, "more than 0");
-    for (size_t value = 0; value < 256; ++value) {
-      plan.level[static_cast<size_t>(c)][value] =
-          (static_cast<float>(value) * scale - mean) / stddev;
-    }
-  }
-}
-
 Plan make_plan(int64_t classes, const JpegTransformConfig& config) {
   constexpr int kMaxSize = 4096;
   Plan plan;
@@ -105,7 +85,7 @@ Plan make_plan(int64_t classes, const JpegTransformConfig& config) {
           Code::kInvalid,
           "image transform: scale, mean, stddev and channels belong to the trainer's raw_images "
           "where \"raw\" is true");
-  set_levels(config, plan);
+  plan.levels = pixel_levels(normalisation_of(config), 3, "image transform");
   return plan;
 }
 
@@ -200,7 +180,7 @@ class JpegMaker : public SampleMaker {
   }
 
   void normalise(const uint8_t* pixels, bool flip, float* image) const {
-    const auto& level = plan_->level;
+    const auto* level = plan_->levels.data();
     const int size = plan_->size, channels = plan_->channels;
     for (int y = 0; y < size; ++y, image += size * channels) {
       float* target = flip ? image + (size - 1) * channels : image;
