@@ -7,11 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
+#include <array>
 #include <cerrno>
-#include <charconv>
-#include <csignal>
-#include <cstdio>
 #include <filesystem>
 #include <utility>
 
@@ -42,17 +39,30 @@ int open_or_fail(const std::string& path, int flags, std::string_view doing) {
   return open_or_fail(path, flags, doing, path);
 }
 
-void sync_folder(const std::string& folder) {
-  const int descriptor = open_or_fail(folder, O_RDONLY | O_DIRECTORY, "opening folder");
-  const int result = retry([&] { return ::fsync(descriptor); });
-  const int error_number = errno;
-  ::close(descriptor);
-  // Some file systems (FUSE, overlays) refuse to sync folders; there the rename is as durable as it
-  // gets.
-  if (result < 0 && error_number != EINVAL && error_number != ENOTSUP) {
-    fail_errno("syncing folder", folder, error_number);
+// A folder whose entries are to be made durable. Where that cannot be asked for, because the folder
+// may be written but not read or its file system (FUSE, overlays) does not sync folders, a rename
+// is as durable as it gets.
+class SyncedFolder {
+ public:
+  explicit SyncedFolder(std::string path) : path_(std::move(path)) {
+    descriptor_ = retry([&] { return ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+    if (descriptor_ < 0 && errno != EACCES) fail_errno("opening folder", path_, errno);
   }
-}
+  ~SyncedFolder() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  SyncedFolder(const SyncedFolder&) = delete;
+  SyncedFolder& operator=(const SyncedFolder&) = delete;
+
+  void sync() const {
+    if (descriptor_ < 0 || retry([&] { return ::fsync(descriptor_); }) == 0) return;
+    if (errno != EINVAL && errno != ENOTSUP) fail_errno("syncing folder", path_, errno);
+  }
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+};
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
@@ -66,14 +76,33 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
+// Temporary files are ".<name>.tmp-" and 16 hexadecimal digits: hidden, so that globs of a data
+// folder pass them over, and random, for containers and machines that share a folder have the same
+// process numbers. Their writer holds a lock on them (flock), which ends with it.
+constexpr size_t kRandomDigits = 16;
+
 std::string temporary_prefix(const std::string& path) { return cat(".", file_name(path), ".tmp-"); }
 
-// Unique among the processes and threads of one machine; hidden, so that globs of a data folder
-// pass it over.
-std::string temporary_name(const std::string& path) {
-  static std::atomic<uint64_t> serial{0};
-  return join_path(parent_path(path),
-                   cat(temporary_prefix(path), ::getpid(), "-", serial.fetch_add(1)));
+std::string random_digits() {
+  std::array<unsigned char, kRandomDigits / 2> bytes;
+  if (::getentropy(bytes.data(), bytes.size()) < 0) fail_errno("drawing", "a random name", errno);
+  std::string digits;
+  for (const unsigned char byte : bytes) {
+    constexpr std::string_view kHex = "0123456789abcdef";
+    digits += kHex[byte >> 4];
+    digits += kHex[byte & 15];
+  }
+  return digits;
+}
+
+bool is_temporary_of(const std::string& prefix, const std::string& name) {
+  return name.starts_with(prefix) && name.size() == prefix.size() + kRandomDigits &&
+         name.find_first_not_of("0123456789abcdef", prefix.size()) == std::string::npos;
+}
+
+// Taken at once or not at all; false too where the file system knows no locks.
+bool lock_at_once(int descriptor) {
+  return retry([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); }) == 0;
 }
 
 }  // namespace
@@ -87,9 +116,8 @@ File File::open_read(const std::string& path) {
   return file;
 }
 
-File File::create(const std::string& path, const std::string& called) {
-  const std::string& name = called.empty() ? path : called;
-  return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "creating", name), path, name};
+File File::create(const std::string& path) {
+  return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "creating"), path};
 }
 
 File File::lock_folder(const std::string& folder, std::string_view doing) {
@@ -169,33 +197,44 @@ void File::close() {
   }
 }
 
+File File::create_temporary(const std::string& path) {
+  while (true) {
+    const std::string name = join_path(parent_path(path), temporary_prefix(path) + random_digits());
+    File file(open_or_fail(name, O_RDWR | O_CREAT | O_EXCL, "creating", path), name, path);
+    lock_at_once(file.descriptor_);
+    struct stat status;
+    if (::fstat(file.descriptor_, &status) < 0) fail_errno("examining", path, errno);
+    if (status.st_nlink > 0) return file;  // else taken for a stale one before it was locked
+  }
+}
+
 AtomicFile::AtomicFile(std::string path)
-    : path_(std::move(path)), file_(File::create(temporary_name(path_), path_)) {}
+    : path_(std::move(path)), file_(File::create_temporary(path_)) {}
 
 AtomicFile::~AtomicFile() {
   if (!committed_) ::unlink(file_.path().c_str());
 }
 
 void AtomicFile::commit() {
+  const SyncedFolder folder(parent_path(path_));  // first: what fails must fail before the rename
   file_.sync();
-  file_.close();
+  // Not closed before: that ends the lock, without which the file would be taken for a stale one.
   if (::rename(file_.path().c_str(), path_.c_str()) < 0) {
     fail_errno("writing", path_, errno);
   }
   committed_ = true;
-  sync_folder(parent_path(path_));
+  folder.sync();
+  file_.close();
 }
 
 void remove_stale_temporaries(const std::string& path) noexcept try {
   const std::string prefix = temporary_prefix(path);
   for (const auto& entry : std::filesystem::directory_iterator(parent_path(path))) {
-    const std::string name = entry.path().filename();
-    if (!name.starts_with(prefix)) continue;
-    pid_t process = 0;
-    const char* digits = name.data() + prefix.size();
-    const auto [end, error] = std::from_chars(digits, name.data() + name.size(), process);
-    const bool named_by_us = error == std::errc() && *end == '-' && process > 0;
-    if (named_by_us && ::kill(process, 0) < 0 && errno == ESRCH) ::unlink(entry.path().c_str());
+    if (!is_temporary_of(prefix, entry.path().filename())) continue;
+    const int descriptor = ::open(entry.path().c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor < 0) continue;
+    if (lock_at_once(descriptor)) ::unlink(entry.path().c_str());
+    ::close(descriptor);
   }
 } catch (const std::exception&) {
   // A folder that cannot be listed: the write that follows says so better.
@@ -241,8 +280,9 @@ void remove_file(const std::string& path) {
 }
 
 void rename_file(const std::string& from, const std::string& to) {
+  const SyncedFolder folder(parent_path(to));
   if (::rename(from.c_str(), to.c_str()) < 0) fail_errno(cat("renaming ", from, " to"), to, errno);
-  sync_folder(parent_path(to));
+  folder.sync();
 }
 
 bool path_exists(const std::string& path) {

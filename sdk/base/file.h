@@ -19,9 +19,11 @@ namespace assay {
 class File {
  public:
   static File open_read(const std::string& path);
-  // Creates or empties the file, mode 0666 less the umask. Errors call it `called`, if that is
-  // given.
-  static File create(const std::string& path, const std::string& called = "");
+  // Creates or empties the file, mode 0666 less the umask.
+  static File create(const std::string& path);
+
+  // A new file beside `path`, locked, under a name that remove_stale_temporaries(path) knows.
+  static File create_temporary(const std::string& path);
 
   // Opens a folder and takes its lock, held until the File goes; the system frees it even when the
   // process is killed. kBusy, naming `doing`, while another process or File holds it.
@@ -73,7 +75,7 @@ class AtomicFile {
   void write(const void* data, size_t bytes) { file_.write(data, bytes); }
   void write(std::string_view text) { file_.write(text.data(), text.size()); }
   // fsync, rename, fsync of the folder. After an Error from here or from write, `path` is as it was
-  // before.
+  // before; only when syncing the folder fails, it is the new file, which a power cut may undo.
   void commit();
 
  private:
@@ -82,8 +84,8 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// Removes the temporary files that writers of `path` left when they were killed: those of processes
-// that are gone. For large files; what cannot be removed is left alone.
+// Removes the temporary files that writers of `path` left when they were killed: those that nobody
+// holds a lock on. For large files; what cannot be removed is left alone.
 void remove_stale_temporaries(const std::string& path) noexcept;
 
 // The whole file. kFormat when it is larger than `max_bytes`, so that a wrong path cannot eat the

@@ -96,6 +96,31 @@ TEST_F(FileTest, ShortWriteIsContinuedUntilRefused) {
   EXPECT_THAT(list_files(folder_, ".*tmp*"), IsEmpty());
 }
 
+// Killed writers leave their files and no lock on them; those of others stay.
+TEST_F(FileTest, StaleTemporariesAreThoseWithoutALock) {
+  AtomicFile live(at("x"));
+  live.write("half");
+  const std::string stale = at(".x.tmp-0123456789abcdef"), other = at(".x.tmp-notes");
+  for (const std::string& path : {stale, other}) File::create(path);
+  ASSERT_EQ(::symlink(at("nowhere").c_str(), at(".x.tmp-fedcba9876543210").c_str()), 0);
+  remove_stale_temporaries(at("x"));
+  EXPECT_FALSE(path_exists(stale));
+  EXPECT_TRUE(path_exists(other));
+  live.commit();
+  EXPECT_EQ(read_file(at("x")), "half");
+}
+
+TEST_F(FileTest, WritersOfOneFileDoNotShareATemporary) {
+  AtomicFile first(at("x")), second(at("x"));
+  first.write("first");
+  second.write("second");
+  first.commit();
+  EXPECT_EQ(read_file(at("x")), "first");
+  second.commit();
+  EXPECT_EQ(read_file(at("x")), "second");
+  EXPECT_THAT(list_files(folder_, ".*tmp*"), IsEmpty());
+}
+
 TEST_F(FileTest, MissingFileIsNotFound) {
   const Error error = error_of([&] { read_file(at("nothing")); });
   EXPECT_EQ(error.code(), Code::kNotFound);

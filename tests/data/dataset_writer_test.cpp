@@ -129,7 +129,7 @@ TEST(DatasetWriter, OwnFilesOfOthersStay) {
 TEST(DatasetWriter, LeftoversOfAKilledConversionAreReplaced) {
   const TemporaryFolder folder;
   write_file_atomic(folder.at("train-00000-of-00001.tfrecord"), "half");
-  write_file_atomic(folder.at(".test-00000-of-00001.tfrecord.tmp-1-0"), "half");
+  write_file_atomic(folder.at(".test-00000-of-00001.tfrecord.tmp-0123456789abcdef"), "half");
   EXPECT_EQ(error_of([&] { read_manifest(folder.path()); }).code(), Code::kNotFound);
   write(folder.path(), plan_of(10, 3, 1));
   verify_dataset(folder.path(), {});
@@ -335,8 +335,8 @@ TEST_F(Entries, KilledConversionsContinue) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status));
   // What dies in the middle of writing the log or the manifest leaves these.
-  test::write_quickly(folder_.at("set/.conversion.json.tmp-1-1"), "{");
-  test::write_quickly(folder_.at("set/.dataset.json.tmp-1-2"), "{");
+  test::write_quickly(folder_.at("set/.conversion.json.tmp-0123456789abcdef"), "{");
+  test::write_quickly(folder_.at("set/.dataset.json.tmp-0123456789abcdee"), "{");
   EXPECT_EQ(convert(), 10);
   EXPECT_TRUE(list_files(folder_.at("set"), ".*tmp*").empty());
   EXPECT_EQ(manifest_text(), uninterrupted);
