@@ -40,11 +40,15 @@ void check_shard_name(const std::string& folder, const Shard& shard) {
 
 void verify_split(const std::string& folder, const DatasetManifest& manifest,
                   const DatasetSplit& split, const ProgressFunction& progress) {
-  for (const Shard& shard : split.shards()) {
+  const std::string summing = cat("summing ", split.name());
+  for (int k = 0; k < split.shards_size(); ++k) {
+    const Shard& shard = split.shards(k);
     const std::string path = join_path(folder, shard.file());
     uint32_t crc = 0;
-    for_each_piece(path,
-                   [&](const char* data, size_t bytes) { crc = crc32c_extend(crc, data, bytes); });
+    for_each_piece(path, [&](const char* data, size_t bytes) {
+      report_progress(progress, {summing, k, split.shards_size()});
+      crc = crc32c_extend(crc, data, bytes);
+    });
     require(crc == shard.crc32c(), Code::kFormat, path,
             ": its CRC-32C differs from the manifest; convert the data set again");
   }
@@ -85,7 +89,11 @@ DatasetManifest read_manifest(const std::string& folder) {
   require(manifest.format_version() == kManifestVersion, Code::kVersion, path, ": format version ",
           manifest.format_version(), ", this build reads ", kManifestVersion,
           "; convert the data set again");
-  for (const DatasetSplit& split : manifest.splits()) check_split_name(path, split.name());
+  for (const DatasetSplit& split : manifest.splits()) {
+    check_split_name(path, split.name());
+    require(split.shards_size() > 0, Code::kFormat, path, ": split ", split.name(),
+            " has no files; convert the data set again");
+  }
   return manifest;
 }
 

@@ -1,6 +1,7 @@
 // Work on many items by several threads, with results taken in order.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -10,9 +11,9 @@
 
 namespace assay::data {
 
-// Calls produce(index, result) for each index in [0, count) on `threads` threads, and
-// consume(index, result) on this one, in order. Some results per thread wait at most; their memory
-// is used again. The first failure in that order ends the work and is raised here.
+// Calls produce(index, result) for each index in [0, count) on `threads` (at least one) threads,
+// and consume(index, result) on this one, in order. Some results per thread wait at most; their
+// memory is used again. The first failure in that order ends the work and is raised here.
 template <class Result, class Produce, class Consume>
 void ordered_map(int64_t count, int threads, const Produce& produce, const Consume& consume) {
   struct Slot {
@@ -21,6 +22,7 @@ void ordered_map(int64_t count, int threads, const Produce& produce, const Consu
     int64_t ready = -1;  // the index whose result lies here
   };
   constexpr int kSlotsPerThread = 4;
+  threads = std::max(threads, 1);
   std::vector<Slot> slots(static_cast<size_t>(threads * kSlotsPerThread));
   const auto window = static_cast<int64_t>(slots.size());
   std::mutex mutex;

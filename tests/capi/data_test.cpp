@@ -104,6 +104,22 @@ TEST_F(DataTest, TheHostStopsAConversion) {
   convert();
 }
 
+// Sums of files come first and may take minutes.
+TEST_F(DataTest, TheHostStopsAVerificationAtOnce) {
+  convert();
+  const auto stop = [](uintptr_t user, assay_str, int64_t, int64_t) {
+    ++*reinterpret_cast<int*>(user);
+    return int32_t{-42};
+  };
+  int calls = 0;
+  const Outcome outcome =
+      call(assay_dataset_verify, context.get(), text(target), static_cast<assay_progress>(stop),
+           reinterpret_cast<uintptr_t>(&calls));
+  EXPECT_EQ(outcome.status, ASSAY_E_CANCELLED);
+  EXPECT_EQ(calls, 1);
+  EXPECT_THAT(outcome.message, HasSubstr("summing"));
+}
+
 TEST_F(DataTest, AnInterruptStopsAConversion) {
   // From the progress function: as good as from another thread, and repeatable.
   const auto interrupt = [](uintptr_t user, assay_str, int64_t, int64_t) {
@@ -230,6 +246,9 @@ TEST_F(DataTest, BadLoaders) {
   };
   const std::string_view good = R"({"batch_size": 2})";
   fail_loader(ASSAY_E_NOT_FOUND, source, "train", good, "");
+  EXPECT_THAT(fail_loader(ASSAY_E_INVALID, "", "train", good, ""), HasSubstr("folder"));
+  EXPECT_THAT(fail_loader(ASSAY_E_INVALID, target + std::string(1, '\0'), "train", good, ""),
+              HasSubstr("folder"));
   EXPECT_THAT(fail_loader(ASSAY_E_NOT_FOUND, target, "trian", good, ""), HasSubstr("train"));
   EXPECT_THAT(fail_loader(ASSAY_E_INVALID, target, "train", "", ""), HasSubstr("batch_size"));
   EXPECT_THAT(fail_loader(ASSAY_E_INVALID, target, "train", R"({"batch": 2})", ""),
