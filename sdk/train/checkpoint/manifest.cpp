@@ -144,6 +144,9 @@ std::string encode_manifest(const CheckpointState& state, const std::vector<Tens
     pair.set_key(key);
     pair.set_value(value);
   }
+  require(manifest.ByteSizeLong() <= INT32_MAX, Code::kInvalid, "the manifest of a checkpoint has ",
+          manifest.ByteSizeLong(), " bytes, its format allows ", INT32_MAX,
+          "; attach less metadata");
   return manifest.SerializeAsString();
 }
 

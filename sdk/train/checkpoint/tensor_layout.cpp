@@ -5,15 +5,17 @@
 #include "sdk/base/utf8.h"
 
 namespace assay::checkpoint {
+
 std::optional<uint64_t> tensor_bytes(std::span<const int64_t> dims, DType dtype) {
   uint64_t bytes = dtype_size(dtype);
-  bool valid = bytes != 0;
+  bool valid = bytes != 0, empty = false;
   for (const int64_t size : dims) {
-    valid =
-        valid && size >= 0 && !__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes);
+    empty = empty || size == 0;
+    const auto factor = static_cast<uint64_t>(std::max<int64_t>(size, 1));
+    valid = valid && size >= 0 && !__builtin_mul_overflow(bytes, factor, &bytes);
   }
   if (!valid || bytes > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
-  return bytes;
+  return empty ? 0 : bytes;
 }
 
 bool is_tensor_name(std::string_view name) {

@@ -10,8 +10,8 @@
 
 namespace assay::checkpoint {
 
-// Product of `dims` times the element size; nothing for a negative size, an unknown type, or a
-// product that does not fit into 63 bits.
+// Product of `dims` times the element size; nothing for a negative size, an unknown type, or sizes
+// whose product, zeros left out, does not fit into 63 bits: no order of them overflows.
 std::optional<uint64_t> tensor_bytes(std::span<const int64_t> dims, DType dtype);
 
 // True when [offset, offset + bytes) lies in [begin, end).

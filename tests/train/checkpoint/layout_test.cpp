@@ -29,6 +29,9 @@ TEST(TensorBytes, RefusesWhatDoesNotFit) {
   EXPECT_FALSE(bytes_of({int64_t{1} << 32, int64_t{1} << 32}, DType::kU8));
   EXPECT_FALSE(bytes_of({INT64_MIN}, DType::kU8));
   EXPECT_FALSE(bytes_of({1}, DType{0}));
+  // Empty in this order; in another one the product of the others overflows before the zero.
+  constexpr int64_t kBig = int64_t{1} << 53;
+  EXPECT_FALSE(bytes_of({kBig, 0, kBig, kBig}, DType::kF32));
 }
 
 TEST(Inside, DoesNotWrap) {
