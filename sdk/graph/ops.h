@@ -507,7 +507,7 @@ struct Store {
 ///             fixed order
 ///             multiplier [] f32 = clip / (loss_scale * accumulate), clip = 1 if clip_norm is 0,
 ///             else min(1, clip_norm / norm)
-///             skip [] f32 = 1 if any gradient is NaN or infinite, else 0
+///             skip [] f32 = 1 if a gradient or the multiplier is NaN or infinite, else 0
 struct GradientNorm {
   float clip_norm = 0;
   int64_t accumulate = 1;

@@ -38,13 +38,13 @@ void check(const LossScaleConfig& config) {
     expect_number({"trainer", path}, value, interval);
   };
   if (config.mode() == "none") return;
-  check_number("loss_scale.initial", config.initial(), {0, kMaxF32, true, false});
+  check_number("loss_scale.initial", config.initial(), kLossScales);
   if (config.mode() == "static") return;
   check_number("loss_scale.growth", config.growth(), {1, kMaxF32});
   check_number("loss_scale.backoff", config.backoff(), {0, 1, true, false});
   check_number("loss_scale.interval", static_cast<double>(config.interval()),
                {1, 2147483647, true});
-  check_number("loss_scale.minimum", config.minimum(), {0, kMaxF32, true, false});
+  check_number("loss_scale.minimum", config.minimum(), kLossScales);
   check_number("loss_scale.maximum", config.maximum(), {config.minimum(), kMaxF32, true});
 }
 

@@ -1,6 +1,8 @@
 #include "sdk/runtime/segments.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "sdk/base/expect.h"
 #include "sdk/base/hash.h"
@@ -10,6 +12,7 @@ namespace assay {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr size_t kPieceBytes = size_t{1} << 20;  // that pass through host memory at once
 
 // The role under which a variable is declared: moments, gradients and averages belong to trained
 // values.
@@ -23,6 +26,26 @@ Role declared_role(Role role) {
   const std::string hint = suggestion(name, known);
   fail(Code::kNotFound, cat("no variable is called \"", name, '"', hint.empty() ? "" : "; ", hint),
        {.argument = "name", .actual = std::string(name), .hint = hint});
+}
+
+// The next value of a variable.
+float draw(const Initializer& init, PhiloxStream& random) {
+  double value = 1;
+  switch (init.kind) {
+    case Initializer::Kind::kConstant:
+      break;
+    case Initializer::Kind::kUniform:
+      value = 2 * random.uniform() - 1;
+      break;
+    case Initializer::Kind::kNormal:
+      value = random.normal();
+      break;
+    case Initializer::Kind::kTruncatedNormal:
+      value = 3;
+      while (std::abs(value) > 2) value = random.normal();
+      break;
+  }
+  return static_cast<float>(init.a * value);
 }
 
 }  // namespace
@@ -69,42 +92,45 @@ uint64_t Segments::bytes(Role role) const {
 }
 
 void Segments::initialize(uint64_t seed) {
-  std::vector<float> values;
+  std::vector<float> piece;
   for (const SegmentTensor& tensor : all()) {
     if (tensor.role != tensor.variable->role || tensor.role == Role::kState) continue;
-    const Initializer& init = tensor.variable->initializer;
-    values.resize(static_cast<size_t>(tensor.variable->dims.numel()));
     PhiloxStream random(seed, hash_name(tensor.variable->name));
-    for (size_t i = 0; i < values.size(); ++i) {
-      double value = 1;
-      switch (init.kind) {
-        case Initializer::Kind::kConstant:
-          break;
-        case Initializer::Kind::kUniform:
-          value = 2 * random.uniform() - 1;
-          break;
-        case Initializer::Kind::kNormal:
-          value = random.normal();
-          break;
-        case Initializer::Kind::kTruncatedNormal:
-          value = 3;
-          while (std::abs(value) > 2) value = random.normal();
-          break;
-      }
-      values[i] = static_cast<float>(init.a * value);
+    auto* write = static_cast<float*>(tensor.data);
+    for (size_t left = tensor.bytes() / sizeof(float); left > 0; left -= piece.size()) {
+      piece.resize(std::min(left, kPieceBytes / sizeof(float)));
+      for (float& value : piece) value = draw(tensor.variable->initializer, random);
+      backend_.write(write, piece.data(), piece.size() * sizeof(float));
+      write += piece.size();
     }
-    backend_.write(tensor.data, values.data(), tensor.bytes());
+  }
+}
+
+void Segments::clear(Role role) {
+  const auto segment = segments_.find(role);
+  if (segment == segments_.end()) return;
+  const Memory& memory = *segment->second.memory;
+  const std::vector<std::byte> zeros(std::min(memory.bytes(), kPieceBytes));
+  for (size_t done = 0; done < memory.bytes(); done += zeros.size()) {
+    backend_.write(static_cast<std::byte*>(memory.data()) + done, zeros.data(),
+                   std::min(zeros.size(), memory.bytes() - done));
   }
 }
 
 void Segments::copy_from(const Segments& other, Role to, Role from) {
-  std::vector<std::byte> host;
+  std::vector<std::byte> piece;
   for (const Variable& variable : variables_.all()) {
     if (variable.role != declared_role(to)) continue;
     const SegmentTensor source = other.tensor(variable.name, from);
-    host.resize(source.bytes());
-    other.backend_.read(host.data(), source.data, source.bytes());
-    backend_.write(tensor(variable.name, to).data, host.data(), host.size());
+    const auto* read = static_cast<const std::byte*>(source.data);
+    auto* write = static_cast<std::byte*>(tensor(variable.name, to).data);
+    for (size_t left = source.bytes(); left > 0; left -= piece.size()) {
+      piece.resize(std::min(left, kPieceBytes));
+      other.backend_.read(piece.data(), read, piece.size());
+      backend_.write(write, piece.data(), piece.size());
+      read += piece.size();
+      write += piece.size();
+    }
   }
 }
 

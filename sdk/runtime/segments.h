@@ -45,6 +45,8 @@ class Segments {
   // Draws first values for kValue and kStatistic from their initializers: Philox(seed, name;
   // element).
   void initialize(uint64_t seed);
+  // Fills the segment of `role` with zeros, if it exists.
+  void clear(Role role);
   // Copies every tensor of `role` from another set of segments over the same variables.
   void copy_from(const Segments& other, Role to, Role from);
 

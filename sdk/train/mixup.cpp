@@ -6,11 +6,12 @@
 
 namespace assay::train {
 
-Mixup::Mixup(const MixupConfig& config)
+Mixup::Mixup(const MixupConfig& config, Backend& backend)
     : config_(config),
       weights_(static_cast<size_t>(config.batch)),
-      images_(static_cast<size_t>(config.batch * config.image_size)),
-      targets_(static_cast<size_t>(config.batch * config.classes)) {}
+      targets_(static_cast<size_t>(config.batch * config.classes)),
+      images_(backend.allocate_host(static_cast<size_t>(config.batch * config.image_size) *
+                                    sizeof(float))) {}
 
 void Mixup::draw(int64_t index) {
   const int64_t rows = config_.batch;
@@ -29,7 +30,7 @@ void Mixup::mix(int64_t index, const float* images, const int32_t* labels) {
   for (int64_t n = 0; n < rows; ++n) {
     const float w = weights_[static_cast<size_t>(n)];
     const float *own = images + n * size, *partner = images + (rows - 1 - n) * size;
-    float* mixed = images_.data() + n * size;
+    float* mixed = static_cast<float*>(images_->data()) + n * size;
     for (int64_t i = 0; i < size; ++i) mixed[i] = w * own[i] + (1 - w) * partner[i];
   }
 }

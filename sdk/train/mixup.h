@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
+
+#include "sdk/backend/backend.h"
 
 namespace assay::train {
 
@@ -13,12 +16,13 @@ struct MixupConfig {
   double label_smoothing = 0;  // of the targets, before they are mixed
   uint64_t seed = 0;
   int64_t batch = 0, classes = 0;
-  int64_t image_size = 0;  // values of one image
+  int64_t image_size = 0;  // values of one image; 0 where only weights and targets are wanted
 };
 
 class Mixup {
  public:
-  explicit Mixup(const MixupConfig& config);  // reserves all memory
+  // Reserves all memory; that of images from the backend, which outlives this.
+  Mixup(const MixupConfig& config, Backend& backend);
 
   // Draws the weights of batch number `index` (from 0): a function of seed, index and row alone.
   void draw(int64_t index);
@@ -27,13 +31,15 @@ class Mixup {
   void mix(int64_t index, const float* images, const int32_t* labels);
 
   std::span<const float> weights() const { return weights_; }  // [batch]: w
-  std::span<const float> images() const { return images_; }    // w x[n] + (1 - w) x[batch - 1 - n]
+  // [batch, image_size]: w x[n] + (1 - w) x[batch - 1 - n].
+  const float* images() const { return static_cast<const float*>(images_->data()); }
   // [batch, classes], mixed alike from (1 - s) onehot(label) + s / classes.
   std::span<const float> targets() const { return targets_; }
 
  private:
   MixupConfig config_;
-  std::vector<float> weights_, images_, targets_;
+  std::vector<float> weights_, targets_;
+  std::unique_ptr<Memory> images_;
 };
 
 }  // namespace assay::train

@@ -1,31 +1,23 @@
 #include "sdk/train/trainer.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cmath>
 
 #include "sdk/base/expect.h"
 #include "sdk/base/proto_json.h"
 #include "sdk/base/utf8.h"
+#include "sdk/optim/loss_scale.h"
 #include "sdk/optim/optimizer.h"
 #include "sdk/optim/schedule.h"
+#include "sdk/train/batch_check.h"
 #include "sdk/train/trainer_config.h"
 
 namespace assay::train {
 namespace {
 
-// [batch, sample...]; on the stack, for steps allocate nothing.
-Dims batch_dims(int64_t batch, const Dims& sample) {
-  std::array<int64_t, Dims::kMaxRank> sizes{batch};
-  std::copy(sample.span().begin(), sample.span().end(), sizes.begin() + 1);
-  return Dims(std::span<const int64_t>(sizes.data(), static_cast<size_t>(sample.rank()) + 1));
-}
-
-constexpr int32_t kPaddingLabel = -1;
-
 // What mixes the batches of a trainer, if it is to.
-std::optional<Mixup> make_mixup(const TrainerConfig& config, const nn::Model& model) {
+std::optional<Mixup> make_mixup(const TrainerConfig& config, const nn::Model& model,
+                                Backend& backend) {
   if (config.mixup_alpha() == 0) return std::nullopt;
   const std::vector<nn::InputSpec> inputs = model.inputs();
   expect(inputs.size() == 2 && inputs[0].dtype == DType::kF32 && inputs[1].classes > 0,
@@ -36,33 +28,8 @@ std::optional<Mixup> make_mixup(const TrainerConfig& config, const nn::Model& mo
                 .seed = config.seed(),
                 .batch = config.batch_size(),
                 .classes = inputs[1].classes,
-                .image_size = inputs[0].sample.numel()});
-}
-
-void check_labels(const HostTensor& tensor, const nn::InputSpec& spec, int32_t lowest) {
-  const auto* labels = static_cast<const int32_t*>(tensor.data);
-  for (int64_t i = 0; i < tensor.dims.numel(); ++i) {
-    if (labels[i] < lowest || labels[i] >= spec.classes) [[unlikely]]
-      fail_mismatch(Code::kInvalid, {cat(spec.name, "[", i, "]"), spec.name, cat(labels[i]),
-                                     cat("a class in [0, ", spec.classes, ")")});
-  }
-}
-
-std::string tensor_count(size_t count) { return count == 1 ? "1 tensor" : cat(count, " tensors"); }
-
-int64_t labelled_rows(const HostTensor& tensor) {
-  const auto* labels = static_cast<const int32_t*>(tensor.data);
-  return std::count_if(labels, labels + tensor.dims.numel(),
-                       [](int32_t label) { return label >= 0; });
-}
-
-int64_t rows_with_target(const HostTensor& tensor) {
-  const auto* target = static_cast<const float*>(tensor.data);
-  const int64_t elems = tensor.dims.numel() / tensor.dims[0];
-  int64_t rows = 0;
-  for (int64_t row = 0; row < tensor.dims[0]; ++row, target += elems)
-    rows += std::any_of(target, target + elems, [](float weight) { return weight != 0; });
-  return rows;
+                .image_size = config.has_raw_images() ? 0 : inputs[0].sample.numel()},
+               backend);
 }
 
 float initial_loss_scale(const TrainerConfig& config) {
@@ -84,13 +51,7 @@ void write_state(Segments& segments, std::string_view name, T value) {
 
 // What an earlier trainer of the same model left behind is not ours.
 void forget_training(Segments& segments) {
-  std::vector<std::byte> zeros;
-  for (const SegmentTensor& tensor : segments.all()) {
-    const bool moment = tensor.role == Role::kMoment1 || tensor.role == Role::kMoment2;
-    if (!moment && tensor.role != Role::kGradient) continue;
-    zeros.resize(std::max(zeros.size(), tensor.bytes()));
-    segments.backend().write(tensor.data, zeros.data(), tensor.bytes());
-  }
+  for (const Role role : {Role::kGradient, Role::kMoment1, Role::kMoment2}) segments.clear(role);
 }
 
 }  // namespace
@@ -103,26 +64,22 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
   check(config_);
   check_raw_images(inputs_, config_);
   training_arrays_ = training_arrays(inputs_, config_);
-  mixup_ = make_mixup(config_, instance_->model());
   optim::resolve_groups(config_.optimizer(), instance_->variables());
   build_training_graph(instance_->model(), instance_->variables(), config_, GraphKind::kStep,
                        instance_->backend()->target());  // all errors surface now
+  mixup_ = make_mixup(config_, instance_->model(), *instance_->backend());
   Segments& segments = instance_->segments();
-  instance_->initialize_once(config_.seed());
   segments.ensure(Role::kGradient);
   segments.ensure(Role::kState);
   for (const Role role : optim::state_roles(config_.optimizer())) segments.ensure(role);
+  statistics_before_.emplace(segments);
+  instance_->initialize_once(config_.seed());  // once nothing can fail: fresh weights stay fresh
   forget_training(segments);
   instance_->restart_averages();
   instance_->set_has_averages(config_.optimizer().ema_decay() > 0);
   write_state(segments, kLossScaleVariable, initial_loss_scale(config_));
   write_state(segments, kStepVariable, int64_t{0});
   write_state(segments, kGoodStepsVariable, int32_t{0});
-  statistics_ = segments.all();
-  std::erase_if(statistics_, [](const SegmentTensor& t) { return t.role != Role::kStatistic; });
-  size_t bytes = 0;
-  for (const SegmentTensor& tensor : statistics_) bytes += tensor.bytes();
-  statistics_before_.resize(bytes);
 }
 
 Program& Trainer::program(GraphKind kind) {
@@ -151,25 +108,6 @@ Program& Trainer::eval_program(bool use_ema) {
   return *slot;
 }
 
-void Trainer::check_batch(std::span<const nn::InputSpec> specs, std::span<const HostTensor> batch,
-                          int64_t batch_size, int32_t lowest_label) const {
-  if (batch.size() != specs.size()) [[unlikely]]
-    fail_mismatch(Code::kInvalid, {cat("a batch of ", instance_->model().architecture()), "n",
-                                   tensor_count(batch.size()),
-                                   cat(tensor_count(specs.size()), ": ", nn::names_of(specs))});
-  for (size_t i = 0; i < specs.size(); ++i) {
-    const nn::InputSpec& spec = specs[i];
-    const ValueType expected{spec.dtype, batch_dims(batch_size, spec.sample)};
-    const ValueType actual{batch[i].dtype, batch[i].dims};
-    const bool missing = batch[i].data == nullptr && expected.bytes() > 0;
-    if (actual != expected || missing) [[unlikely]]
-      fail_mismatch(Code::kInvalid,
-                    {cat("batch tensor ", i, " (", spec.name, ")"), spec.name,
-                     missing ? "without data" : to_text(actual), to_text(expected)});
-    if (spec.classes > 0) check_labels(batch[i], spec, lowest_label);
-  }
-}
-
 void Trainer::write_batch(Program& program, std::span<const HostTensor> batch) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const Program::Slot& slot = program.input(inputs_[i].name);
@@ -182,7 +120,7 @@ void Trainer::write_mixed_batch(Program& program, std::span<const HostTensor> ba
               static_cast<const int32_t*>(batch[1].data));
   const Program::Slot& image = program.input(inputs_[0].name);
   const Program::Slot& targets = program.input("targets");
-  instance_->backend()->write(image.data, mixup_->images().data(), image.type.bytes());
+  instance_->backend()->write(image.data, mixup_->images(), image.type.bytes());
   instance_->backend()->write(targets.data, mixup_->targets().data(), targets.type.bytes());
 }
 
@@ -194,12 +132,16 @@ TrainingFeed& Trainer::feed() {
   return *feed_;
 }
 
+void Trainer::check_training_batch(std::span<const HostTensor> batch) const {
+  check_batch(instance_->model().architecture(), training_arrays_, batch, config_.batch_size(), 0);
+}
+
 void Trainer::prefetch(std::span<const HostTensor> batch) {
-  check_batch(training_arrays_, batch, config_.batch_size(), 0);
+  check_training_batch(batch);
   require(pending_count_ == 0, Code::kInvalid,
           "two prefetched batches wait already; train on one first");
   if (feed().staged() == 0) return feed_->stage(batch, batches_);
-  require(batch.size() <= kMostInputs, Code::kUnsupported, "a batch of ", batch.size(),
+  require(batch.size() <= kMaxPendingTensors, Code::kUnsupported, "a batch of ", batch.size(),
           " tensors cannot be prefetched");
   std::copy(batch.begin(), batch.end(), pending_.begin());
   pending_count_ = batch.size();
@@ -218,7 +160,7 @@ void Trainer::forget_prefetched() {
 }
 
 template <class Body>
-StepInfo Trainer::forgetting_on_failure(const Body& body) {
+StepInfo Trainer::with_prefetched_dropped_on_failure(const Body& body) {
   try {
     return body();
   } catch (...) {
@@ -230,7 +172,7 @@ StepInfo Trainer::forgetting_on_failure(const Body& body) {
 void Trainer::load_training_batch(Program& program, std::span<const HostTensor> batch) {
   const bool waits = feed_ && feed_->staged() > 0;
   if (batch.empty() && waits) return feed_->deliver(program);
-  check_batch(training_arrays_, batch, config_.batch_size(), 0);
+  check_training_batch(batch);
   require(!waits, Code::kInvalid,
           "a prefetched batch waits: train on it, which an empty batch stands for");
   if (config_.has_raw_images()) {
@@ -288,21 +230,12 @@ StepInfo Trainer::begin_info() {
   return info;
 }
 
-// Running statistics follow each backward, before it is known whether its update will be done.
-void Trainer::remember_statistics() {
-  std::byte* saved = statistics_before_.data();
-  for (const SegmentTensor& tensor : statistics_) {
-    instance_->backend()->read(saved, tensor.data, tensor.bytes());
-    saved += tensor.bytes();
-  }
-}
-
-void Trainer::take_back_statistics() {
-  const std::byte* saved = statistics_before_.data();
-  for (const SegmentTensor& tensor : statistics_) {
-    instance_->backend()->write(tensor.data, saved, tensor.bytes());
-    saved += tensor.bytes();
-  }
+StepInfo Trainer::end_info(StepInfo info, Clock::time_point start) const {
+  info.step = step_;
+  info.micro_step = micro_step_;
+  info.samples = samples_;
+  info.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return info;
 }
 
 void Trainer::finish_update(Program& program, StepInfo& info) {
@@ -333,7 +266,7 @@ void Trainer::finish_update(Program& program, StepInfo& info) {
 
 // When the update is not done, what its batches left behind goes too.
 void Trainer::finish_accumulation(bool skipped, bool refused) {
-  if (skipped) take_back_statistics();
+  if (skipped) statistics_before_->put_back();
   if (refused) {
     batches_ -= micro_step_;
     samples_ -= micro_step_ * config_.batch_size();
@@ -342,15 +275,15 @@ void Trainer::finish_accumulation(bool skipped, bool refused) {
 }
 
 StepInfo Trainer::step(std::span<const HostTensor> batch) {
-  return forgetting_on_failure([&] { return step_at_once(batch); });
+  return with_prefetched_dropped_on_failure([&] { return run_step(batch); });
 }
 
-StepInfo Trainer::step_at_once(std::span<const HostTensor> batch) {
+StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
   if (config_.accumulate() > 1) {
-    StepInfo info = backward_at_once(batch);
+    StepInfo info = run_backward(batch);
     if (micro_step_ < config_.accumulate()) return info;
     // Past cancelling: the gradients hold this batch already, and the caller would give it again.
-    const StepInfo applied = apply(nullptr);
+    const StepInfo applied = run_apply(nullptr);
     const double seconds = info.seconds + applied.seconds;
     const double loss = info.loss;
     info = applied;
@@ -359,106 +292,109 @@ StepInfo Trainer::step_at_once(std::span<const HostTensor> batch) {
     return info;
   }
   require_between_updates();
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   Program& step = step_program();
   load_training_batch(step, batch);
   set_scalars(step);
   StepInfo info = begin_info();
   step.run(&cancel_);
-  last_program_ = &step;
+  last_programs_ = {&step};
   stage_pending();
   finish_update(step, info);
   ++batches_;
   samples_ += config_.batch_size();
-  info.step = step_;
-  info.samples = samples_;
-  info.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return info;
+  return end_info(info, start);
 }
 
 StepInfo Trainer::backward(std::span<const HostTensor> batch) {
-  return forgetting_on_failure([&] { return backward_at_once(batch); });
+  return with_prefetched_dropped_on_failure([&] { return run_backward(batch); });
 }
 
-StepInfo Trainer::backward_at_once(std::span<const HostTensor> batch) {
+StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
   if (micro_step_ == config_.accumulate()) [[unlikely]]
     fail_micro_step(cat("fewer than ", config_.accumulate(), " before another"),
                     "call apply first");
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   Program& half = program(micro_step_ == 0 ? GraphKind::kBackwardFirst : GraphKind::kBackwardNext);
   load_training_batch(half, batch);
   set_scalars(half);
   StepInfo info = begin_info();
-  if (micro_step_ == 0) remember_statistics();
+  // They follow each backward, before it is known whether its update will be done.
+  if (micro_step_ == 0) statistics_before_->take();
   half.run(&cancel_);
-  last_program_ = &half;
+  last_programs_ = {&half};
   stage_pending();
   info.loss = last_loss_ = read_scalar(half, "loss");
   ++micro_step_, ++batches_;
   samples_ += config_.batch_size();
-  info.step = step_;
-  info.micro_step = micro_step_;
-  info.samples = samples_;
-  info.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return info;
+  return end_info(info, start);
 }
 
-StepInfo Trainer::apply() { return apply(&cancel_); }
+StepInfo Trainer::apply() {
+  return with_prefetched_dropped_on_failure([&] { return run_apply(&cancel_); });
+}
 
-StepInfo Trainer::apply(const std::atomic<bool>* cancel) {
+StepInfo Trainer::run_apply(const std::atomic<bool>* cancel) {
   if (micro_step_ != config_.accumulate()) [[unlikely]]
     fail_micro_step(cat(config_.accumulate(), " before apply"), "call backward for the others");
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   Program& half = program(GraphKind::kApply);
   set_scalars(half);
   StepInfo info = begin_info();
   info.loss = last_loss_;
   half.run(cancel);
+  last_programs_[1] = &half;
   finish_update(half, info);
-  info.step = step_;
-  info.samples = samples_;
-  info.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return info;
+  return end_info(info, start);
 }
 
 EvalSums Trainer::eval(std::span<const HostTensor> batch, bool use_ema) {
   Program& eval = eval_program(use_ema);
-  check_batch(inputs_, batch, config_.eval_batch_size(), kPaddingLabel);
+  check_batch(instance_->model().architecture(), inputs_, batch, config_.eval_batch_size(),
+              kPaddingLabel);
   write_batch(eval, batch);
   eval.run(&cancel_);
-  last_program_ = &eval;
+  last_programs_ = {&eval};
   EvalSums sums{read_scalar(eval, "loss"), 0, 0, 0};
   if (eval.find_output("top1") != nullptr) {
     sums.top1 = read_scalar(eval, "top1");
     sums.top5 = read_scalar(eval, "top5");
   }
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (inputs_[i].classes > 0) sums.samples = labelled_rows(batch[i]);
-    if (inputs_[i].dense_target) sums.samples = rows_with_target(batch[i]);
-  }
+  sums.samples = counted_rows(inputs_, batch);
   return sums;
 }
 
 double Trainer::scalar(std::string_view output) {
-  require(last_program_ != nullptr, Code::kInvalid, "no batch was trained or evaluated yet");
-  std::vector<std::string_view> known;
-  for (const Program::Slot& slot : last_program_->outputs()) {
-    if (slot.type != ValueType{}) continue;
-    if (slot.name == output) return read_scalar(*last_program_, output);
-    known.push_back(slot.name);
+  require(last_programs_[0] != nullptr, Code::kInvalid, "no batch was trained or evaluated yet");
+  for (Program* program : last_programs_) {
+    const Program::Slot* slot = program == nullptr ? nullptr : program->find_output(output);
+    if (slot != nullptr && slot->type == ValueType{}) return read_scalar(*program, output);
   }
-  fail_unknown("the last batch gave no scalar", "name", output, known);
+  fail_no_scalar(output);
+}
+
+void Trainer::fail_no_scalar(std::string_view name) const {
+  std::vector<std::string_view> known;
+  for (const Program* program : last_programs_) {
+    if (program == nullptr) continue;
+    for (const Program::Slot& slot : program->outputs()) {
+      if (slot.type == ValueType{}) known.push_back(slot.name);
+    }
+  }
+  fail_unknown("the last batch gave no scalar", "name", name, known);
 }
 
 void Trainer::set(std::string_view key, double value) {
   constexpr std::string_view kKeys[] = {"learning_rate", "loss_scale"};
   if (key != kKeys[0] && key != kKeys[1])
     fail_unknown("trainer: nothing to set is called", "key", key, kKeys);
-  expect_number({"trainer", key}, value, {0, kMaxF32, true, false});
   if (key == "learning_rate") {
+    expect_number({"trainer", key}, value, {0, kMaxF32, true, false});
     learning_rate_ = value;
     return;
   }
+  expect_number({"trainer", key}, value, optim::kLossScales);
+  require_between_updates();  // the sum of the gradients has one scale
   expect(config_.loss_scale().mode() != "none", {"trainer", "loss_scale.mode"}, "\"none\"",
          "\"static\" or \"dynamic\" where loss_scale is set");
   write_state(instance_->segments(), kLossScaleVariable, static_cast<float>(value));

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "sdk/train/host_tensor.h"
 #include "sdk/train/mixup.h"
 #include "sdk/train/model_instance.h"
+#include "sdk/train/statistics_snapshot.h"
 #include "sdk/train/training_feed.h"
 #include "sdk/train/training_graph.h"
 
@@ -111,11 +113,11 @@ class Trainer {
   const std::vector<PassRecord>& pass_records() const { return pass_records_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr size_t kMaxPendingTensors = 8;
+
   Program& program(GraphKind kind);
-  StepInfo apply(const std::atomic<bool>* cancel);
-  // Types, sizes and labels; labels begin at `lowest_label`.
-  void check_batch(std::span<const nn::InputSpec> specs, std::span<const HostTensor> batch,
-                   int64_t batch_size, int32_t lowest_label) const;
+  void check_training_batch(std::span<const HostTensor> batch) const;
   void write_batch(Program& program, std::span<const HostTensor> batch);
   void write_mixed_batch(Program& program, std::span<const HostTensor> batch);
   void load_training_batch(Program& program, std::span<const HostTensor> batch);
@@ -123,9 +125,10 @@ class Trainer {
   void stage_pending();
   void forget_prefetched();
   template <class Body>
-  StepInfo forgetting_on_failure(const Body& body);
-  StepInfo step_at_once(std::span<const HostTensor> batch);
-  StepInfo backward_at_once(std::span<const HostTensor> batch);
+  StepInfo with_prefetched_dropped_on_failure(const Body& body);
+  StepInfo run_step(std::span<const HostTensor> batch);
+  StepInfo run_backward(std::span<const HostTensor> batch);
+  StepInfo run_apply(const std::atomic<bool>* cancel);
   void set_scalars(Program& program);
   double read_scalar(Program& program, std::string_view output);
   double learning_rate() const;
@@ -134,20 +137,18 @@ class Trainer {
   // where it must.
   void finish_update(Program& program, StepInfo& info);
   void finish_accumulation(bool skipped, bool refused);
-  void remember_statistics();
-  void take_back_statistics();
   StepInfo begin_info();
+  StepInfo end_info(StepInfo info, Clock::time_point start) const;
+  [[noreturn]] void fail_no_scalar(std::string_view name) const;
   [[noreturn]] void fail_micro_step(std::string expected, std::string hint) const;
 
   std::shared_ptr<ModelInstance> instance_;
-  static constexpr size_t kMostInputs = 8;
-
   std::vector<nn::InputSpec> inputs_;
   TrainerConfig config_;
   std::vector<nn::InputSpec> training_arrays_;
   std::optional<Mixup> mixup_;
   std::unique_ptr<TrainingFeed> feed_;
-  std::array<HostTensor, kMostInputs> pending_;  // prefetched, not staged yet
+  std::array<HostTensor, kMaxPendingTensors> pending_;  // prefetched, not staged yet
   size_t pending_count_ = 0;
   std::optional<float> loss_scale_;  // that of the next step, once known here
   std::map<GraphKind, std::unique_ptr<Program>> programs_;
@@ -159,10 +160,10 @@ class Trainer {
   int64_t batches_ = 0;  // micro-batches since the beginning: drives dropout
   int64_t samples_ = 0;
   double last_loss_ = 0;
-  Program* last_program_ = nullptr;  // of the last batch trained or evaluated
+  // Of the last batch trained or evaluated; the second is the apply half of an accumulation.
+  std::array<Program*, 2> last_programs_{};
   double learning_rate_;  // at schedule factor 1: that of the configuration until it is set
-  std::vector<SegmentTensor> statistics_;
-  std::vector<std::byte> statistics_before_;  // ... the accumulation that is under way
+  std::optional<StatisticsSnapshot> statistics_before_;  // ... the accumulation that is under way
 };
 
 }  // namespace assay::train

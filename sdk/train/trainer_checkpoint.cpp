@@ -124,10 +124,12 @@ void clear_keys_of_other_kinds(google::protobuf::Message& config,
 }
 
 // The configuration the file was written with. What an older file does not say is taken to agree.
-TrainerConfig config_of(const CheckpointState& state, const TrainerConfig& own) {
+TrainerConfig config_of(const CheckpointReader& reader, const TrainerConfig& own) {
+  const CheckpointState& state = reader.state();
+  const std::string& file = reader.name();
   TrainerConfig config;
   if (!state.trainer_config.empty()) {
-    parse_json(state.trainer_config, config, "its configuration of the trainer");
+    parse_json(state.trainer_config, config, cat(file, ": the trainer"));
     return with_defaults(config);
   }
   config = own;
@@ -135,8 +137,8 @@ TrainerConfig config_of(const CheckpointState& state, const TrainerConfig& own) 
   if (!state.precision.empty()) config.set_precision(state.precision);
   config.clear_optimizer();
   config.clear_schedule();
-  parse_json(state.optimizer_config, *config.mutable_optimizer(), "its optimizer");
-  parse_json(state.schedule_config, *config.mutable_schedule(), "its schedule");
+  parse_json(state.optimizer_config, *config.mutable_optimizer(), cat(file, ": the optimizer"));
+  parse_json(state.schedule_config, *config.mutable_schedule(), cat(file, ": the schedule"));
   clear_keys_of_other_kinds(*config.mutable_optimizer(), own.optimizer());
   clear_keys_of_other_kinds(*config.mutable_schedule(), own.schedule());
   return with_defaults(config);
@@ -156,7 +158,7 @@ void check_trainer(const Trainer& trainer, const CheckpointReader& reader, uint3
   if ((parts & Part::kTrainerState) == 0) return;
   require((state.parts & Part::kTrainerState) != 0, Code::kInvalid, reader.name(),
           " holds no trainer state; load weights and statistics only");
-  const auto difference = first_difference(own, config_of(state, own));
+  const auto difference = first_difference(own, config_of(reader, own));
   if (difference) {
     fail_difference(reader, difference->key, difference->theirs, difference->ours,
                     "make the trainer as it was, or load the file without its trainer state");

@@ -116,9 +116,12 @@ void check(const TrainerConfig& config) {
 std::optional<ConfigDifference> first_difference(const TrainerConfig& ours,
                                                  const TrainerConfig& theirs) {
   TrainerConfig a = ours, b = theirs;
-  for (TrainerConfig* config : {&a, &b}) {  // what decides no bit of the training
+  // What decides no bit of the training: sizes of evaluation, and whether the loader or the device
+  // finishes images.
+  const bool both_raw = a.has_raw_images() && b.has_raw_images();
+  for (TrainerConfig* config : {&a, &b}) {
     config->clear_eval_batch_size();
-    config->clear_raw_images();
+    if (!both_raw) config->clear_raw_images();
   }
   return first_difference(to_json(a), to_json(b));
 }

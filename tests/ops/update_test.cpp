@@ -75,6 +75,16 @@ TEST(GradientNorm, SkipsOnAnyNonFiniteElement) {
   }
 }
 
+// As a damaged checkpoint may bring it.
+TEST(GradientNorm, SkipsWhenTheLossScaleHasNoInverse) {
+  for (const double scale : {0.0, 1e-45}) {
+    const RunResult got =
+        run_node(GradientNorm{}, {{{}, {scale}}, {{2}, {1, 2}}}, {DType::kF32, DType::kF32});
+    EXPECT_EQ(decode(got.outputs[1], {DType::kF32, {}}).values[0], 0);
+    EXPECT_EQ(decode(got.outputs[2], {DType::kF32, {}}).values[0], 1);
+  }
+}
+
 TEST(CountStep, CountsUnlessSkipped) {
   const std::vector<DType> dtypes{DType::kI64, DType::kF32};
   const auto after = [&](double skip) {

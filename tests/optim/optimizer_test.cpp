@@ -101,6 +101,10 @@ TEST(Config, RefusesBadNumbersAndNames) {
   config = sgd();
   config.set_momentum(1);
   EXPECT_THAT(error_of(config), HasSubstr("optimizer.momentum is 1, expected a number in [0, 1)"));
+  config.set_name("adam");
+  config.clear_momentum();
+  config.set_beta2(0.99999999);  // below 1, but not in f32
+  EXPECT_THAT(error_of(config), HasSubstr("optimizer.beta2 is 0.99999999, expected a number in"));
   config = sgd();
   config.set_nesterov(true);
   EXPECT_THAT(error_of(config), HasSubstr("expected more than 0 with nesterov"));

@@ -162,6 +162,18 @@ TEST_F(Resume, RefusesAConfigurationThatWouldGoOnOtherwise) {
             "disabled_pass [] [\"fuse_activation\"]");
   // What changes no bit may differ.
   EXPECT_EQ(refused([](auto& c) { c.set_eval_batch_size(5); }), "no error");
+  EXPECT_EQ(refused([](auto& c) { c.mutable_raw_images(); }), "no error");
+}
+
+// Whether the loader or the device finishes images changes no bit; how they are finished does.
+TEST_F(Resume, RefusesAnotherNormalisationOfRawImages) {
+  TrainerConfig config = config_of(test::kSgd);
+  config.mutable_raw_images()->add_mean(0.5);
+  save_checkpoint(Trainer(new_instance(), config), path, checkpoint::kAllParts, {});
+  const CheckpointReader reader = CheckpointReader::open(path);
+  config.mutable_raw_images()->set_mean(0, 0.25);
+  Trainer trainer(new_instance(), config);
+  EXPECT_EQ(refusal(trainer, reader, checkpoint::kAllParts), "raw_images.mean[0] 0.5 0.25");
 }
 
 TEST_F(Resume, NamesTheKeyInWhichModelsDiffer) {

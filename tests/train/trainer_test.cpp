@@ -407,6 +407,11 @@ TEST(Trainer, ConfigurationsAreCheckedAndResolved) {
               HasSubstr("schedule.name is not given"));
   EXPECT_THAT(refused(R"({"loss_scale": {"mode": "static", "growth": 3})" + rest),
               HasSubstr("loss_scale.growth belongs to dynamic, not to static"));
+  // In f32 its inverse is infinite.
+  EXPECT_THAT(refused(R"({"loss_scale": {"mode": "static", "initial": 1e-50})" + rest),
+              HasSubstr("loss_scale.initial is 1e-50"));
+  EXPECT_THAT(refused(R"({"loss_scale": {"mode": "dynamic", "minimum": 1e-40})" + rest),
+              HasSubstr("loss_scale.minimum is 1e-40"));
   EXPECT_THAT(refused(R"({"loss_scale": {"mode": "dynamic", "backoff": 0})" + rest),
               HasSubstr("loss_scale.backoff is 0, expected a number in (0, 1]"));
   const Trainer trainer(new_instance(), config_of(kSgd));
@@ -438,6 +443,19 @@ TEST(Trainer, SetChecksKeyAndValue) {
               HasSubstr("there are learning_rate and loss_scale"));
   error_of([&] { trainer.set("learning_rate", -1); }, Code::kInvalid);
   error_of([&] { trainer.set("loss_scale", 8); }, Code::kInvalid);
+}
+
+// One sum of gradients has one scale.
+TEST(Trainer, TheLossScaleChangesBetweenUpdatesOnly) {
+  TrainerConfig config = config_of(kSgd);
+  config.set_accumulate(2);
+  config.mutable_loss_scale()->set_mode("static");
+  Trainer trainer(new_instance(), config);
+  trainer.step(Batch(0).tensors());
+  error_of([&] { trainer.set("loss_scale", 1024); }, Code::kInvalid);
+  trainer.step(Batch(1).tensors());
+  trainer.set("loss_scale", 1024);
+  error_of([&] { trainer.set("loss_scale", 1e-60); }, Code::kInvalid);
 }
 
 // Every fusion can be switched off, and fused and unfused training agree within rounding.

@@ -78,16 +78,16 @@ NodePlan plan(const GradientNorm& p, const Planner& c) {
                    [&](int64_t i) { partial[i] = sum_squares(starts[i], parts[i].length); });
       double sum = 0;
       for (int64_t i = 0; i < n; ++i) sum += partial[i];
-      // Squares of finite f32 numbers cannot overflow an f64 sum, so this finds every NaN and
-      // infinity among the gradients and nothing else.
-      const bool finite = std::isfinite(sum);
       const double unscale =
           1.0 / (static_cast<double>(*scale) * static_cast<double>(p.accumulate));
       const double length = std::sqrt(sum) * unscale;
       const bool clipped = p.clip_norm > 0 && length > p.clip_norm;
+      const auto factor = static_cast<float>(unscale * (clipped ? p.clip_norm / length : 1.0));
+      // Squares of finite f32 numbers cannot overflow an f64 sum, so it finds every NaN and
+      // infinity among the gradients and nothing else.
+      const bool finite = std::isfinite(sum) && std::isfinite(factor);
       *norm = static_cast<float>(length);
-      *multiplier =
-          finite ? static_cast<float>(unscale * (clipped ? p.clip_norm / length : 1.0)) : 0.0f;
+      *multiplier = finite ? factor : 0.0f;
       *skip = finite ? 0.0f : 1.0f;
     };
   };

@@ -58,13 +58,13 @@ __global__ void finish_norm(GradientNormArgs args) {
   for (int64_t i = threadIdx.x; i < args.pieces; i += blockDim.x) sum += args.partial[i];
   sum = block_sum(sum, shared);
   if (threadIdx.x != 0) return;
-  const bool finite = isfinite(sum);
   const double unscale = 1.0 / (static_cast<double>(*args.loss_scale) * args.accumulate);
   const double norm = sqrt(sum) * unscale;
   const bool clipped = args.clip_norm > 0 && norm > args.clip_norm;
+  const auto multiplier = static_cast<float>(unscale * (clipped ? args.clip_norm / norm : 1.0));
+  const bool finite = isfinite(sum) && isfinite(multiplier);
   *args.norm = static_cast<float>(norm);
-  *args.multiplier =
-      finite ? static_cast<float>(unscale * (clipped ? args.clip_norm / norm : 1.0)) : 0.0f;
+  *args.multiplier = finite ? multiplier : 0.0f;
   *args.skip = finite ? 0.0f : 1.0f;
 }
 
