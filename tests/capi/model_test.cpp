@@ -1,3 +1,5 @@
+#include <span>
+
 #include "tests/capi/support.h"
 
 namespace assay::test {
@@ -97,7 +99,7 @@ TEST_F(ModelTest, TensorsByName) {
       make<assay_tensor>(assay_model_tensor, model.get(), text("output.bias"), ASSAY_KIND_VALUE);
   const float bias[3] = {1, 2, 3};
   ok(assay_tensor_write, view.get(), bias, sizeof bias);
-  EXPECT_EQ(std::memcmp(bits(model.get(), "output.bias").data(), bias, sizeof bias), 0);
+  EXPECT_TRUE(std::ranges::equal(bits(model.get(), "output.bias"), std::as_bytes(std::span(bias))));
   model.reset();  // the view keeps the storage
   float back[3] = {};
   ok(assay_tensor_read, view.get(), back, sizeof back);

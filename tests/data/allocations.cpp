@@ -18,5 +18,9 @@ void* operator new(size_t bytes) {
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
+// std::stable_sort takes its buffer with this one; a sanitizer would pair it with its own delete.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return ++allocations == failing ? nullptr : std::malloc(bytes);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
