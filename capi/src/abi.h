@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "assay/assay.h"
 #include "capi/src/guard.h"
 #include "sdk/base/expect.h"
+#include "sdk/base/utf8.h"
 
 namespace assay::capi {
 
@@ -18,6 +20,16 @@ inline std::string_view to_text(assay_str text, std::string_view argument) {
   expect(text.data != nullptr || text.size == 0, {"", argument}, "NULL", "data, for its size is ",
          text.size);
   return text.size == 0 ? std::string_view() : std::string_view(text.data, text.size);
+}
+
+// A path of a file or folder, for the system.
+inline std::string checked_path(assay_str path, std::string_view argument,
+                                std::string_view kind = "a path") {
+  const std::string_view name = to_text(path, argument);
+  expect(!name.empty(), {"", argument}, "empty", kind);
+  expect(name.find('\0') == std::string_view::npos, {"", argument}, excerpt(name), kind,
+         " without zero bytes");
+  return std::string(name);
 }
 
 // struct_size and next stand at the front of every struct, at the same places.

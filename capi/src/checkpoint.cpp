@@ -20,14 +20,6 @@ uint32_t checked_parts(uint32_t parts) {
   return parts == 0 ? uint32_t{ASSAY_PART_ALL} : parts;
 }
 
-std::string checked_path(assay_str path, std::string_view argument) {
-  const std::string_view name = to_text(path, argument);
-  expect(!name.empty(), {"", argument}, "empty", "a path");
-  expect(name.find('\0') == std::string_view::npos, {"", argument}, excerpt(name),
-         "a path without zero bytes");
-  return std::string(name);
-}
-
 train::HostState host_state(const assay_trainer& trainer) {
   train::HostState host;
   for (const auto& [key, value] : trainer.metadata) {
@@ -89,6 +81,7 @@ assay_status assay_checkpoint_load(assay_trainer* t, assay_str path, uint32_t pa
     const auto reader = checkpoint::CheckpointReader::open(file);
     std::unique_ptr<assay_report> report(new_report(describe(reader)));
     const auto state = train::load_checkpoint(trainer.trainer, reader, chosen);
+    trainer.release_held();
     if ((chosen & ASSAY_PART_TRAINER_STATE) != 0) take_metadata(trainer, state);
     trainer.model->context().log(ASSAY_LOG_INFO, "checkpoint", "loaded step ",
                                  trainer.trainer.step_count(), " from ", file);

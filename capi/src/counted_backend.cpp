@@ -13,8 +13,12 @@ class Claim {
       if (count_->limit != 0 && before + bytes > count_->limit) fail_limit(before, over_limit);
     } while (!count_->in_use.compare_exchange_weak(before, before + bytes));
     count_->blocks.fetch_add(1);
+    in_use_with_it_ = before + bytes;
+  }
+  // The block is there: what was never had is no peak.
+  void confirm() const {
     uint64_t peak = count_->peak.load();
-    while (peak < before + bytes && !count_->peak.compare_exchange_weak(peak, before + bytes)) {
+    while (peak < in_use_with_it_ && !count_->peak.compare_exchange_weak(peak, in_use_with_it_)) {
     }
   }
   ~Claim() {
@@ -37,13 +41,16 @@ class Claim {
 
   std::shared_ptr<MemoryCount> count_;
   size_t bytes_;
+  uint64_t in_use_with_it_ = 0;
 };
 
 class CountedMemory : public Memory {
  public:
   CountedMemory(std::shared_ptr<MemoryCount> count, size_t bytes, Code over_limit,
                 const std::function<std::unique_ptr<Memory>()>& allocate)
-      : claim_(std::move(count), bytes, over_limit), memory_(allocate()) {}
+      : claim_(std::move(count), bytes, over_limit), memory_(allocate()) {
+    claim_.confirm();
+  }
   void* data() const override { return memory_->data(); }
   size_t bytes() const override { return memory_->bytes(); }
 

@@ -39,22 +39,16 @@ data::ProgressFunction progress_function(const Operation& operation, assay_progr
   };
 }
 
-std::string checked_folder(assay_str path, std::string_view argument) {
-  const std::string_view folder = to_text(path, argument);
-  expect(!folder.empty(), {"", argument}, "empty", "a folder");
-  return std::string(folder);
-}
-
 datasets::ConvertOptions convert_options(const datasets::DatasetEntry& entry, assay_str source,
                                          assay_str target, assay_str json) {
   DatasetOptions given;
   parse_json(to_text(json, "options_json"), given, "conversion options");
   datasets::ConvertOptions options;
-  options.source = to_text(source, "source");
-  if (options.source.empty()) options.source = entry.default_source;
+  options.source =
+      source.size == 0 ? std::string(entry.default_source) : checked_path(source, "source");
   expect(!options.source.empty(), {"", "source"}, "empty", "the folder or file that ", entry.name,
          " is published as; it has no default");
-  options.output = checked_folder(target, "target");
+  options.output = checked_path(target, "target", "a folder");
   options.shards = given.shards();
   options.overwrite = given.overwrite();
   return options;
@@ -83,7 +77,8 @@ assay_status assay_dataset_convert(const assay_context* c, assay_str name, assay
     const datasets::DatasetEntry& entry = datasets::find_dataset(to_text(name, "name"));
     datasets::ConvertOptions options = convert_options(entry, source, target, options_json);
     const Operation operation(context);
-    options.threads = context.backend()->info().threads;
+    const int threads = context.backend()->info().threads;  // 0 of a GPU's context
+    options.threads = threads > 0 ? threads : cpu_device().threads;
     options.read_image = context.image_reader();
     options.progress = progress_function(operation, progress, user);
     const data::DatasetManifest manifest = entry.convert(options);
@@ -101,8 +96,8 @@ assay_status assay_dataset_export(const assay_context* c, assay_str folder, assa
     parse_json(to_text(options_json, "options_json"), options, "export options");
     if (!options.format().empty())
       expect_one_of({"export options", "format"}, options.format(), {"recordio"});
-    const std::string from = checked_folder(folder, "folder");
-    data::export_recordio(from, checked_folder(target, "target"), options.overwrite(),
+    const std::string from = checked_path(folder, "folder", "a folder");
+    data::export_recordio(from, checked_path(target, "target", "a folder"), options.overwrite(),
                           progress_function(operation, progress, user));
   });
 }
@@ -110,7 +105,7 @@ assay_status assay_dataset_export(const assay_context* c, assay_str folder, assa
 assay_status assay_dataset_report(assay_str folder, assay_report** out, assay_error** err) {
   return guard(err, [&] {
     cleared(out);
-    *out = new_report(data::read_manifest(checked_folder(folder, "folder")));
+    *out = new_report(data::read_manifest(checked_path(folder, "folder", "a folder")));
   });
 }
 
@@ -118,7 +113,7 @@ assay_status assay_dataset_verify(const assay_context* c, assay_str folder, assa
                                   uintptr_t user, assay_error** err) {
   return guard(err, [&] {
     const Operation operation(*not_null(c, "c").impl);
-    data::verify_dataset(checked_folder(folder, "folder"),
+    data::verify_dataset(checked_path(folder, "folder", "a folder"),
                          progress_function(operation, progress, user));
   });
 }

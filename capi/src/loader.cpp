@@ -145,7 +145,7 @@ assay_status assay_loader_create(const assay_context* c, assay_str folder, assay
     cleared(out);
     const auto& context = not_null(c, "c").impl;
     auto core = open_loader(
-        context, std::string(to_text(folder, "folder")), std::string(to_text(split, "split")),
+        context, checked_path(folder, "folder", "a folder"), std::string(to_text(split, "split")),
         to_text(config_json, "config_json"), to_text(transform_json, "transform_json"));
     context->log(ASSAY_LOG_INFO, "loader", core->dataset, " ", core->split, ": ",
                  core->loader.samples(), " samples, ", core->loader.batches_per_epoch(),

@@ -133,22 +133,26 @@ class Results {
       if (actual != expected) [[unlikely]]
         fail_mismatch(Code::kInvalid, {cat("out[", i, "] (", program_.outputs()[i].name, ")"),
                                        "out", assay::to_text(actual), assay::to_text(expected)});
-      if ((out_[i]->flags & ASSAY_TENSOR_READ_ONLY) != 0) [[unlikely]]
-        fail_mismatch(Code::kInvalid,
-                      {cat("out[", i, "]"), "out", "a read-only tensor, and no view of this plan",
-                       "NULL or a tensor of yours"});
+      const bool read_only = (out_[i]->flags & ASSAY_TENSOR_READ_ONLY) != 0;
+      if (read_only || out_[i]->on_device != nullptr) [[unlikely]]
+        fail_mismatch(Code::kInvalid, {cat("out[", i, "]"), "out",
+                                       read_only ? "a read-only tensor, and no view of this plan"
+                                                 : "in the memory of a device",
+                                       "NULL or a tensor of yours in host memory"});
       uses_[i].emplace(*out_[i]->access, "output tensor");
     }
   }
 
+  // Views come last: what fails before leaves NULL as it was.
   void deliver() {
     for (size_t i = 0; i < n_; ++i) {
-      if (out_[i] == nullptr) {
-        out_[i] = assay_tensor_retain(views_[i].get());
-      } else if (uses_[i].has_value()) {
-        const Program::Slot& output = program_.outputs()[i];
-        program_.backend().read(out_[i]->data, output.data, output.type.bytes());
-      }
+      if (!uses_[i].has_value()) continue;
+      const Program::Slot& output = program_.outputs()[i];
+      program_.backend().read(out_[i]->data, output.data, output.type.bytes());
+    }
+    program_.backend().wait();
+    for (size_t i = 0; i < n_; ++i) {
+      if (out_[i] == nullptr) out_[i] = assay_tensor_retain(views_[i].get());
     }
   }
 
@@ -234,7 +238,6 @@ assay_status assay_predictor_run(const assay_predictor* p, assay_slot* slot,
     Results results(plan_of(*slot, batch), out, n_out);
     state.slot.run(inputs.tensors(), operation.flag());
     results.deliver();
-    predictor->context->backend()->wait();
   });
 }
 

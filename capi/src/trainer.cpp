@@ -7,6 +7,7 @@
 #include "capi/src/tensor.h"
 #include "sdk/base/expect.h"
 #include "sdk/base/utf8.h"
+#include "sdk/train/checkpoint/tensor_layout.h"
 
 namespace assay::capi {
 namespace {
@@ -33,6 +34,18 @@ void finish(const assay_trainer& trainer, const train::StepInfo& info, assay_ste
   if (out != nullptr) write_struct(out, "info", to_info(info));
 }
 
+// Also when the call fails.
+class ReleaseHeld {
+ public:
+  explicit ReleaseHeld(assay_trainer& trainer) : trainer_(trainer) {}
+  ~ReleaseHeld() { trainer_.release_held(); }
+  ReleaseHeld(const ReleaseHeld&) = delete;
+  ReleaseHeld& operator=(const ReleaseHeld&) = delete;
+
+ private:
+  assay_trainer& trainer_;
+};
+
 using Half = train::StepInfo (train::Trainer::*)(std::span<const train::HostTensor>);
 
 assay_status run_batch(assay_trainer* t, Half half, const assay_tensor* const* batch, size_t n,
@@ -43,19 +56,16 @@ assay_status run_batch(assay_trainer* t, Half half, const assay_tensor* const* b
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     const BatchUse tensors(batch, n, "batch");
     const Operation operation(trainer.model->context(), trainer.trainer.cancel_flag());
-    struct ReleaseHeld {  // also when the step fails
-      ~ReleaseHeld() {
-        if (!owner.trainer.reads_later()) owner.held.reset();
-      }
-      assay_trainer& owner;
-    } const release{trainer};
+    const ReleaseHeld release(trainer);
     finish(trainer, (trainer.trainer.*half)(tensors.tensors()), info);
   });
 }
 
+constexpr size_t kMaxMetadataBytes = size_t{16} << 20;  // of one value
+
 void check_metadata_key(std::string_view key) {
-  expect(!key.empty() && key.size() <= 255 && is_utf8(key), {"", "key"}, excerpt(key),
-         "1 to 255 bytes of UTF-8");
+  expect(key.size() <= 255 && checkpoint::is_tensor_name(key), {"", "key"}, excerpt(key),
+         "1 to 255 bytes of UTF-8 without control characters");
   expect(!key.starts_with("assay.") || key == kCursorKey, {"", "key"}, excerpt(key),
          "\"assay.cursor\", or a key that does not begin with \"assay.\"");
 }
@@ -105,7 +115,7 @@ assay_status assay_trainer_prefetch(assay_trainer* t, const assay_tensor* const*
       trainer.held.reset();
       throw;
     }
-    if (!trainer.trainer.reads_later()) trainer.held.reset();
+    trainer.release_held();
   });
 }
 
@@ -125,6 +135,7 @@ assay_status assay_trainer_apply(assay_trainer* t, assay_step_info* info, assay_
     check_output(info, "info");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     const Operation operation(trainer.model->context(), trainer.trainer.cancel_flag());
+    const ReleaseHeld release(trainer);
     finish(trainer, trainer.trainer.apply(), info);
   });
 }
@@ -181,6 +192,8 @@ assay_status assay_trainer_set_metadata(assay_trainer* t, assay_str key, assay_s
     const std::string_view bytes = to_text(value, "value");
     expect(name == kCursorKey || is_utf8(bytes), {"", "value"}, excerpt(bytes),
            "UTF-8; \"assay.cursor\" takes any bytes");
+    expect(bytes.size() <= kMaxMetadataBytes, {"", "value"}, cat(bytes.size(), " bytes"),
+           "at most ", kMaxMetadataBytes);
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     if (value.data == nullptr) {
       trainer.metadata.erase(std::string(name));

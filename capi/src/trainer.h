@@ -43,4 +43,8 @@ struct assay_trainer {
   assay::train::Trainer trainer;
   std::map<std::string, std::string, std::less<>> metadata;  // of the host
   std::optional<assay::capi::HeldBatch> held;
+  // Gives the held tensors back, unless the trainer is still to read them.
+  void release_held() {
+    if (!trainer.reads_later()) held.reset();
+  }
 };

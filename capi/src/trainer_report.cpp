@@ -45,7 +45,8 @@ TrainerReport describe(train::Trainer& trainer) {
   return report;
 }
 
-// The numbers a training step changes, put back by the destructor.
+// The numbers a training step changes, put back by the destructor. A device that has failed takes
+// none back; its context is lost anyway.
 class SavedState {
  public:
   explicit SavedState(Segments& segments) : segments_(segments), tensors_(segments.all()) {
@@ -55,8 +56,11 @@ class SavedState {
     }
   }
   ~SavedState() {
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      segments_.backend().write(tensors_[i].data, copies_[i].data(), copies_[i].size());
+    try {
+      for (size_t i = 0; i < tensors_.size(); ++i) {
+        segments_.backend().write(tensors_[i].data, copies_[i].data(), copies_[i].size());
+      }
+    } catch (const Error&) {
     }
   }
   SavedState(const SavedState&) = delete;

@@ -138,6 +138,9 @@ TEST(TensorHuge, IsOutOfMemoryAndNothingWorse) {
   const int64_t size = int64_t{1} << 55;
   assay_tensor* tensor = nullptr;
   fails(ASSAY_E_OOM_HOST, assay_tensor_new, context.get(), kCpu, ASSAY_U8, &size, 1, &tensor);
+  assay_mem_stats stats{.struct_size = sizeof stats};
+  ok(assay_context_mem_stats, context.get(), kCpu, &stats);
+  EXPECT_EQ(stats.peak, 0u);  // what was never had is no peak
 }
 
 }  // namespace

@@ -49,6 +49,20 @@ TEST_F(TrainerTest, ScalarsOfTheLastBatch) {
   EXPECT_EQ(value, eval.top1);
 }
 
+TEST_F(TrainerTest, ScalarsOfAnAccumulatedUpdate) {
+  const auto model = make_model();
+  const auto trainer = make_trainer(
+      model.get(), R"({"accumulate": 2, "optimizer": {"name": "sgd", "momentum": 0.9}})");
+  double value = 0;
+  step(trainer.get(), batch);
+  fails(ASSAY_E_NOT_FOUND, assay_trainer_scalar, trainer.get(), text("grad_norm"), &value);
+  const assay_step_info update = step(trainer.get(), batch);
+  ok(assay_trainer_scalar, trainer.get(), text("grad_norm"), &value);
+  EXPECT_EQ(value, update.grad_norm);
+  ok(assay_trainer_scalar, trainer.get(), text("loss"), &value);
+  EXPECT_EQ(value, update.loss);
+}
+
 TEST_F(TrainerTest, SameSeedSameBits) {
   std::vector<std::byte> weights[2];
   for (auto& result : weights) {
@@ -120,6 +134,20 @@ TEST_F(TrainerTest, PrefetchKeepsToItsRules) {
   ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
   trainer.reset();  // with a batch held
   ok(assay_tensor_write, images, static_cast<const void*>(zeros.data()), zeros.size());
+}
+
+TEST_F(TrainerTest, LoadingACheckpointGivesPrefetchedTensorsBack) {
+  const TemporaryFolder folder;
+  const std::string path = folder.at("a.ckpt");
+  const auto model = make_model();
+  const auto trainer = make_trainer(model.get());
+  ok(assay_checkpoint_save, trainer.get(), text(path), uint32_t{0});
+  for (int i = 0; i < 2; ++i) ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
+  ok(assay_checkpoint_load, trainer.get(), text(path), uint32_t{0}, nullptr);
+  const std::vector<float> zeros(kBatch * 64);
+  ok(assay_tensor_write, const_cast<assay_tensor*>(batch.tensors()[0]),
+     static_cast<const void*>(zeros.data()), zeros.size() * sizeof(float));
+  ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
 }
 
 TEST_F(TrainerTest, BackwardAndApplyEqualStep) {
@@ -375,6 +403,20 @@ TEST_F(TrainerTest, OneAtATimeAndEachStartsFresh) {
   EXPECT_EQ(step(trainer.get(), batch).step, 1);
 }
 
+// Weights of a seed that was never answered with a trainer would be a surprise later.
+TEST_F(TrainerTest, ATrainerWithoutRoomLeavesFreshWeightsFresh) {
+  const std::string_view network =
+      R"({"image": [8, 8, 1], "classes": 3, "conv": [4], "kernel": 3, "hidden": [4000]})";
+  const assay_context_options tight{.struct_size = sizeof tight, .mem_limit = size_t{3} << 19};
+  const auto small = make<assay_context>(assay_context_create, &tight, nullptr, nullptr, size_t{0});
+  const auto model = make<assay_model>(assay_model_named, small.get(), text("cnn"), text(network));
+  const assay_trainer_options options{
+      .struct_size = sizeof options, .batch_size = kBatch, .seed = 1, .learning_rate = 0.05};
+  assay_trainer* none = nullptr;
+  fails(ASSAY_E_OOM_HOST, assay_trainer_create, model.get(), &options, text(kSgd), &none);
+  EXPECT_FALSE(at(report(assay_model_report, model.get()), "initialized").bool_value());
+}
+
 TEST_F(TrainerTest, MovingAveragesAreEvaluated) {
   const auto model = make_model();
   const auto plain = make_trainer(make_model().get());
@@ -414,6 +456,12 @@ TEST_F(TrainerTest, SettingsAndMetadata) {
   fails(ASSAY_E_INVALID, assay_trainer_set_metadata, trainer.get(), text("assay.x"), text("x"));
   fails(ASSAY_E_INVALID, assay_trainer_set_metadata, trainer.get(), text(std::string(256, 'k')),
         text("x"));
+  // What a checkpoint could not hold.
+  fails(ASSAY_E_INVALID, assay_trainer_set_metadata, trainer.get(), text("a\tb"), text("x"));
+  const std::string big((size_t{16} << 20) + 1, 'x');
+  EXPECT_EQ(
+      call(assay_trainer_set_metadata, trainer.get(), text("assay.cursor"), text(big)).argument,
+      "value");
 }
 
 TEST_F(TrainerTest, ReportAndProfileChangeNothing) {

@@ -788,17 +788,20 @@ ASSAY_API assay_status assay_trainer_scalar(assay_trainer *t, assay_str name, do
                                             assay_error **err);
 
 /* Changes a setting between steps.
- *   key     "learning_rate" (the rate at schedule factor 1) or "loss_scale". Both are saved with
- *           checkpoints and come back with ASSAY_PART_TRAINER_STATE
+ *   key     "learning_rate" (the rate at schedule factor 1), or "loss_scale", which changes
+ *           between updates only. Both are saved with checkpoints and come back with
+ *           ASSAY_PART_TRAINER_STATE
  *   errors  ASSAY_E_NOT_FOUND: no such key; ASSAY_E_INVALID: bad value; ASSAY_E_BUSY
  *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_set(assay_trainer *t, assay_str key, double value,
                                          assay_error **err);
 
-/* Attaches a text of the host, or the cursor of its data loader, to the trainer. All are saved
- * with every checkpoint and come back with assay_checkpoint_load.
- *   key     UTF-8, 1 to 255 bytes, not beginning with "assay.", or "assay.cursor"
- *   value   text, copied; of "assay.cursor" any bytes. {NULL, 0} removes the key
+/* Attaches a text of the host, or the cursor of its data loader, to the trainer. Texts are saved
+ * with every checkpoint, the cursor with those that hold ASSAY_PART_TRAINER_STATE; loading that
+ * part brings all of them back.
+ *   key     UTF-8 without control characters, 1 to 255 bytes, not beginning with "assay."; or
+ *           "assay.cursor"
+ *   value   text of at most 16 MiB, copied; of "assay.cursor" any bytes. {NULL, 0} removes the key
  *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY
  *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_set_metadata(assay_trainer *t, assay_str key, assay_str value,
