@@ -1,7 +1,11 @@
 #include "sdk/backend/cuda/cublaslt.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <vector>
+
+#include "sdk/backend/cuda/workspace.h"
 
 namespace assay::cuda {
 
@@ -17,7 +21,6 @@ namespace {
 
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what cuBLAS itself takes on Hopper
 constexpr uint32_t kAlignment = 64;                   // of every tensor of a program
-constexpr int kProposals = 8;
 
 cudaDataType_t data_type(DType dtype) {
   switch (dtype) {
@@ -129,6 +132,17 @@ std::string name_of(const Proposal& proposal) {
              config(proposal, CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
 }
 
+// All of its configuration, for the same version of the library: names leave much of it out.
+std::string identity_of(const Proposal& proposal) {
+  std::string text = name_of(proposal);
+  for (const uint64_t word : proposal.algo.data) {
+    std::array<char, 17> digits{};
+    std::snprintf(digits.data(), digits.size(), "%llx", static_cast<unsigned long long>(word));
+    text += cat(":", std::string_view(digits.data()));
+  }
+  return text;
+}
+
 std::string text_of(const MatrixProduct& p) {
   return cat("matmul m", p.m, " n", p.n, " k", p.k, p.transpose_a ? " ta" : "",
              p.transpose_b ? " tb" : "", " ", p.in, "->", p.out, p.has_bias ? " bias" : "",
@@ -138,13 +152,6 @@ std::string text_of(const MatrixProduct& p) {
 size_t bytes_of(int64_t rows, int64_t columns, DType dtype) {
   return static_cast<size_t>(rows * columns) * dtype_size(dtype);
 }
-
-// Workspaces want 256-byte boundaries, scratch memory has 64.
-void* aligned(void* scratch) {
-  const auto address = reinterpret_cast<uintptr_t>(scratch);
-  return reinterpret_cast<void*>((address + 255) / 256 * 256);
-}
-size_t with_room_to_align(size_t bytes) { return bytes == 0 ? 0 : bytes + 192; }
 
 void multiply(const MatrixHandle& handle, Product& product, const Proposal& proposal,
               cudaStream_t stream, const void* a, const void* b, void* y, void* workspace) {
@@ -157,11 +164,11 @@ void multiply(const MatrixHandle& handle, Product& product, const Proposal& prop
 
 std::vector<Proposal> proposals_for(const MatrixHandle& handle, const Product& product) {
   const Preference preference;
-  std::vector<Proposal> proposals(kProposals);
+  std::vector<Proposal> proposals(kMostTimed);
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle.handle, product.description, product.b.get(), product.a.get(), product.y.get(),
-      product.y.get(), preference.get(), kProposals, proposals.data(), &found);
+      product.y.get(), preference.get(), kMostTimed, proposals.data(), &found);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED)
     found = 0;
   else
@@ -171,19 +178,18 @@ std::vector<Proposal> proposals_for(const MatrixHandle& handle, const Product& p
   return proposals;
 }
 
-size_t fastest(const MatrixHandle& handle, const MatrixProduct& p, Product& product,
-               const std::vector<Proposal>& proposals, cudaStream_t stream) {
+std::optional<int64_t> fastest(const MatrixHandle& handle, const MatrixProduct& p, Product& product,
+                               const std::vector<Proposal>& proposals, cudaStream_t stream) {
   const TimingBuffer a(bytes_of(p.m, p.k, p.in), stream), b(bytes_of(p.k, p.n, p.in), stream);
   const TimingBuffer y(bytes_of(p.m, p.n, p.out), stream), workspace(kWorkspaceBytes, stream);
   const TimingBuffer bias(bytes_of(1, p.n, DType::kF32), stream);
   if (p.has_bias) product.set_bias(bias.data());
-  std::vector<double> seconds;
-  for (const Proposal& proposal : proposals) {
-    seconds.push_back(time_on_stream(stream, [&] {
-      multiply(handle, product, proposal, stream, a.data(), b.data(), y.data(), workspace.data());
-    }));
-  }
-  return static_cast<size_t>(std::min_element(seconds.begin(), seconds.end()) - seconds.begin());
+  return fastest_of(
+      static_cast<int64_t>(proposals.size()), stream, [](int64_t) { return true; },
+      [&](int64_t i) {
+        multiply(handle, product, proposals[static_cast<size_t>(i)], stream, a.data(), b.data(),
+                 y.data(), workspace.data());
+      });
 }
 
 }  // namespace
@@ -203,12 +209,12 @@ std::optional<LibraryCall> MatrixLibrary::plan(const MatrixProduct& p) {
     const std::string known = tuning_.find(call);
     const auto same =
         std::find_if(proposals.begin(), proposals.end(),
-                     [&](const Proposal& proposal) { return name_of(proposal) == known; });
+                     [&](const Proposal& proposal) { return identity_of(proposal) == known; });
     if (same != proposals.end()) {
       choice = static_cast<size_t>(same - proposals.begin());
-    } else {
-      choice = fastest(*handle_, p, *product, proposals, stream_);
-      tuning_.keep(call, name_of(proposals[choice]));
+    } else if (const auto best = fastest(*handle_, p, *product, proposals, stream_)) {
+      choice = static_cast<size_t>(*best);
+      tuning_.keep(call, identity_of(proposals[choice]));
     }
   }
   const Proposal& chosen = proposals[choice];
@@ -217,7 +223,7 @@ std::optional<LibraryCall> MatrixLibrary::plan(const MatrixProduct& p) {
                          Stream stream, std::span<void* const> operands, void* scratch) {
                        if (has_bias) product->set_bias(operands[2]);
                        multiply(*handle, *product, chosen, stream, operands[0], operands[1],
-                                operands.back(), aligned(scratch));
+                                operands.back(), aligned_workspace(scratch));
                      }};
 }
 

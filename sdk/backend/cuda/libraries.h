@@ -43,7 +43,7 @@ struct Convolution {
 };
 
 // A prepared call of a library. `run` enqueues it: operands as listed, output last, and scratch of
-// `scratch_bytes` aligned to 256 bytes.
+// `scratch_bytes`, with the alignment that every plan's has (workspace.h).
 struct LibraryCall {
   std::string kernel;  // "cublaslt:algo66:tile20", "cudnn:eng34_k2=5"
   size_t scratch_bytes = 0;

@@ -66,4 +66,24 @@ double time_on_stream(cudaStream_t stream, const std::function<void()>& enqueue)
   return static_cast<double>(milliseconds[kRuns / 2]) * 1e-3;
 }
 
+std::optional<int64_t> fastest_of(int64_t count, cudaStream_t stream,
+                                  const std::function<bool(int64_t)>& prepare,
+                                  const std::function<void(int64_t)>& enqueue) {
+  std::optional<int64_t> best;
+  double best_seconds = 0;
+  for (int64_t i = 0, timed = 0; i < count && timed < kMostTimed; ++i) {
+    try {
+      if (!prepare(i)) continue;
+      const double seconds = time_on_stream(stream, [&] { enqueue(i); });
+      ++timed;
+      if (!best || seconds < best_seconds) best = i, best_seconds = seconds;
+    } catch (const Error&) {
+      const cudaError_t state = cudaStreamSynchronize(stream);
+      ignore(state);
+      if (is_sticky(state)) throw;
+    }
+  }
+  return best;
+}
+
 }  // namespace assay::cuda

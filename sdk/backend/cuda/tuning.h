@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "sdk/backend/cuda/check.h"
@@ -47,7 +48,15 @@ class TimingBuffer {
   void* data_ = nullptr;
 };
 
-// Median of a few runs of what `enqueue` puts on the stream, after one that does not count.
+// Median seconds of a few runs of what `enqueue` puts on the stream, after one that does not count.
 double time_on_stream(cudaStream_t stream, const std::function<void()>& enqueue);
+
+// Which of `count` proposals takes the least time; the first kMostTimed that work are timed.
+// `prepare(i)` says whether there is such a proposal, and `enqueue(i)` runs it. One that fails is
+// passed over, unless the device is lost with it: that error is raised. Nothing if none works.
+inline constexpr int kMostTimed = 8;
+std::optional<int64_t> fastest_of(int64_t count, cudaStream_t stream,
+                                  const std::function<bool(int64_t)>& prepare,
+                                  const std::function<void(int64_t)>& enqueue);
 
 }  // namespace assay::cuda

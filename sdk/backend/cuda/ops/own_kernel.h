@@ -31,8 +31,8 @@ inline NodePlan own_plan(const Planner& c, std::string_view algorithm, double fl
 
 inline double count_of(const ValueType& type) { return static_cast<double>(type.numel()); }
 
-// Hands out parts of a node's scratch memory on 256-byte boundaries; with a null base it only adds
-// up the size.
+// Hands out parts of a node's scratch memory in steps of 256 bytes, aligned as its beginning is, to
+// 64; with a null base it only adds up the size.
 class ScratchLayout {
  public:
   explicit ScratchLayout(void* base) : base_(static_cast<char*>(base)) {}
