@@ -139,7 +139,6 @@ TEST(Cost, PublishedTimeThroughputAndOwnRuns) {
   trial.train_seconds = 7200;
   earlier.trials = {trial};
   EXPECT_DOUBLE_EQ(own_cost(recipe, earlier)->device_hours, 2);
-  EXPECT_DOUBLE_EQ(bench_seconds_at_most(recipe), 2 * 1.5 * 10 * 7);
   const double steps = 90 * 1281167.0 / (192 * 8);
   EXPECT_NEAR(disk_bytes(recipe, 3), 3 * (16 * 25557032.0 + 40 * steps) + 8 * 100 * 7 * 3, 1);
 }

@@ -101,12 +101,6 @@ TEST(QuantileRanks, PublishedTable) {
   EXPECT_EQ(minimum_samples(0.95), 72);
   EXPECT_EQ(minimum_samples(0.99), 368);
   EXPECT_FALSE(quantile_ranks(367, 0.99).has_value());
-  EXPECT_EQ(minimum_samples_one_sided(0.90, 0.95), 29);
-  EXPECT_EQ(minimum_samples_one_sided(0.90, 0.99), 44);
-  EXPECT_EQ(minimum_samples_one_sided(0.95, 0.95), 59);
-  EXPECT_EQ(minimum_samples_one_sided(0.95, 0.99), 90);
-  EXPECT_EQ(minimum_samples_one_sided(0.99, 0.95), 299);
-  EXPECT_EQ(minimum_samples_one_sided(0.99, 0.99), 459);
 }
 
 // Deterministic noise in [0, 1).

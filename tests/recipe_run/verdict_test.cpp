@@ -4,7 +4,6 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <random>
 
 #include "tools/recipe_run/verdict/rows.h"

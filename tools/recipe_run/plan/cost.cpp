@@ -83,16 +83,6 @@ std::optional<TrialCost> own_cost(const v1::Recipe& recipe, const Measurements& 
   return TrialCost{hours, "measured throughput of one device"};
 }
 
-double bench_seconds_at_most(const v1::Recipe& recipe) {
-  double seconds = 0;
-  for (const v1::Bench& bench : recipe.bench()) {
-    if (bench.max_seconds() <= 0) return 0;
-    // The warm-up may take half as long again.
-    seconds += 1.5 * bench.max_seconds() * bench.repeats() * bench.batch_size();
-  }
-  return seconds;
-}
-
 double disk_bytes(const v1::Recipe& recipe, uint32_t trials) {
   double steps = 0;
   for (const TrainingPhase& phase : training_phases(recipe, topology_devices(recipe)))

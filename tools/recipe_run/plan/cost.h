@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "recipes/recipe.pb.h"
 #include "tools/recipe_run/verdict/measurements.h"
@@ -23,9 +22,6 @@ std::optional<TrialCost> published_cost(const v1::Recipe& recipe);
 // Here: finished trials of an earlier run, or its training throughput on one device (which trains
 // the items of all devices one after another). Absent if there is neither.
 std::optional<TrialCost> own_cost(const v1::Recipe& recipe, const Measurements& earlier);
-
-// Longest time that the benches may take, 0 if some have no limit.
-double bench_seconds_at_most(const v1::Recipe& recipe);
 
 // Bytes that a run leaves behind: one checkpoint per trial (weights, master copy and two moments in
 // fp32), 40 bytes per training step, 8 per measured step. 0 for what the recipe does not say.

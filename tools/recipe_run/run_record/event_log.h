@@ -25,8 +25,8 @@ struct EventPlace {
 };
 
 struct Event {
-  std::string
-      kind;  // run, trial, phase, step_block, eval, ckpt, seed, warn, noise, resume, verdict
+  // run, trial, phase, step_block, eval, ckpt, seed, warn, noise, resume or verdict
+  std::string kind;
   std::string key;
   double value = 0;
   std::string unit = "1";

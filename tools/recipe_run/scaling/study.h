@@ -14,8 +14,8 @@ struct ScalingPrediction {
   const ScalingValue* value = nullptr;
   double fitted = 0;               // constants of the same group on the same machine
   std::optional<double> held_out;  // constants that never saw the value
-  std::optional<double>
-      rule_of_thumb;  // of the held-out values on several nodes: T16 + 0.3 (T16 - T8)
+  // Of the held-out values on several nodes: T16 + 0.3 (T16 - T8).
+  std::optional<double> rule_of_thumb;
 
   double error(double predicted) const { return predicted / value->observation.rate - 1; }
 };

@@ -1,11 +1,10 @@
 // The copies of published tables in recipes/sources: tab-separated files of one or several tables.
 //
-//   # comment                               (not inside a table: a header may begin with '#')
-//   document<TAB>file name<TAB>SHA-256      the published document, in a file that copies a whole
-//   one
-//                                           (blank line)
-//   table<TAB>name                          one line that names a table, then its header,
-//   GPUs<TAB>Throughput                     then its rows up to the next blank line
+//   # comment                              (not inside a table: a header may begin with '#')
+//   document<TAB>file name<TAB>SHA-256     the published document, where all of it is copied
+//                                          (blank line)
+//   table<TAB>name                         one line that names a table, then its header,
+//   GPUs<TAB>Throughput                    then its rows up to the next blank line
 //   8<TAB>10723
 //
 // A file of one table may leave out everything but header and rows.

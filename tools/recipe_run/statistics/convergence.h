@@ -47,8 +47,8 @@ struct ConvergenceCheck {
   std::string text;                       // which reference was used, or why there is none
   std::optional<ConvergencePoint> point;  // the reference used
   double mean = 0;                        // olympic mean of the submission
-  double score_factor =
-      1;  // the time score is multiplied by this: reference mean / own mean, at least 1
+  // The time score is multiplied by this: reference mean / own mean, at least 1.
+  double score_factor = 1;
 };
 ConvergenceCheck check_convergence(const std::vector<ConvergencePoint>& reference, double batch,
                                    std::span<const double> epochs, const ConvergenceRules& rules);

@@ -12,8 +12,8 @@
 namespace reciperun {
 namespace {
 
-constexpr int kPoints =
-    80;  // per dimension; the integrands are smooth, so the trapezium rule is exact to 1e-6
+// Per dimension; the integrands are smooth, so the trapezium rule is exact to 1e-6.
+constexpr int kPoints = 80;
 
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 

@@ -97,10 +97,6 @@ double Prediction::two_sided_p(double value) const {
   return student_two_sided_p((value - mean) / se, df);
 }
 
-Interval prediction_interval(const Summary& published, int k, double level) {
-  return predict(published, k).interval(level);
-}
-
 double false_comfort(const Prediction& prediction, double drop) {
   if (prediction.se == 0) return drop == 0 ? 1 : 0;
   const double limit = student_quantile(0.975, prediction.df);

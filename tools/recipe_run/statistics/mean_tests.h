@@ -52,7 +52,6 @@ struct Prediction {
 Prediction predict(const Summary& published, int k);
 // The same where the published value (n >= 1) has no spread of its own and `lender` gives it.
 Prediction predict_with_borrowed_sd(const Summary& published, const Summary& lender, int k);
-Interval prediction_interval(const Summary& published, int k, double level);
 
 // Probability that a run which is truly worse by `drop` falls inside the 95 % interval all the
 // same.

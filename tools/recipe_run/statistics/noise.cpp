@@ -12,8 +12,8 @@ namespace reciperun {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr size_t kMaxSlopePoints =
-    600;  // all pairs of more would take seconds; the median hardly moves
+// All pairs of more would take seconds; the median hardly moves.
+constexpr size_t kMaxSlopePoints = 600;
 
 NoiseCheck judge(std::string name, double value, double warn, double block) {
   NoiseCheck check{std::move(name), value, warn, block, NoiseLevel::kQuiet};

@@ -43,8 +43,8 @@ std::optional<double> permutation_p(std::span<const double> a, std::span<const d
   };
   std::vector<size_t> chosen(a.size());
   std::iota(chosen.begin(), chosen.end(), size_t{0});
-  const double observed =
-      distance(chosen) * (1 - 1e-12);  // equal splits count, whatever their rounding
+  // A little less, so that equal splits count, whatever their rounding.
+  const double observed = distance(chosen) * (1 - 1e-12);
   double extreme = 0;
   double count = 0;
   do {

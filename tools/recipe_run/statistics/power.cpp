@@ -34,17 +34,6 @@ int runs_for_90_percent(const Summary& published, double drop, int limit) {
   return 0;
 }
 
-double minimum_detectable_drop(const Summary& published, int k) {
-  double low = 0;
-  double high = standard_error(published, k);
-  while (power(published, k, high) < 0.9) high *= 2;
-  while (high - low > 1e-9 * high) {
-    const double middle = (low + high) / 2;
-    (power(published, k, middle) < 0.9 ? low : high) = middle;
-  }
-  return high;
-}
-
 double sd_upper_factor(int n) { return std::sqrt((n - 1) / chi_squared_quantile(0.2, n - 1)); }
 
 double equivalence_power(const Summary& published, int k, double margin) {

@@ -11,9 +11,6 @@ double power(const Summary& published, int k, double drop);
 // Smallest number of own runs with power >= 0.9; 0 if not even `limit` are enough.
 int runs_for_90_percent(const Summary& published, double drop, int limit = 1000);
 
-// Smallest drop that k own runs reveal with 90 % power.
-double minimum_detectable_drop(const Summary& published, int k);
-
 // Factor by which the true sd may exceed one estimated from n runs, at 80 % confidence.
 double sd_upper_factor(int n);
 

@@ -171,10 +171,6 @@ int minimum_samples(double p) {
   return n;
 }
 
-int minimum_samples_one_sided(double p, double confidence) {
-  return ceil_rank(std::log(1 - confidence) / std::log(p));
-}
-
 double effective_samples(std::span<const double> samples) {
   const size_t n = samples.size();
   if (n < 4) return static_cast<double>(n);

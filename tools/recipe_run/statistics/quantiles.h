@@ -15,11 +15,10 @@ namespace reciperun {
 //   LINEAR_TYPE7           interpolation at 1 + (n - 1)p  NumPy's default
 //   FLOOR_INDEX            x(floor(np) + 1)               MLPerf LoadGen's print-out
 //   MAX_OF_LOWEST          x(floor(np))                   NVIDIA's BERT scripts
-//   MEAN_OF_LOWEST         mean of x(1) .. x(floor(np)), after leaving out the `drop_slowest`
-//   largest MEAN_UPPER_CI          mean + z s / sqrt(n), population s, z for the two-sided level p
+//   MEAN_OF_LOWEST         mean of x(1) .. x(floor(np)), without the `drop_slowest` largest
+//   MEAN_UPPER_CI          mean + z s / sqrt(n), population s, z for the two-sided level p
 //   EARLY_STOP_BOUND       x(n - t + 1), t >= 1 the largest with P(Bin(n, 1-p) <= t) < 0.01:
-//   LoadGen's
-//                          result; absent below 64 samples at p90, 662 at p99
+//                          LoadGen's result; absent below 64 samples at p90, 662 at p99
 //   MEAN_OF_SEGMENT_TYPE7  type 7 of each of `segments` equal parts in time order, averaged
 struct QuantileOptions {
   int drop_slowest = 0;
@@ -44,8 +43,6 @@ std::optional<Ranks> quantile_ranks(int n, double p);
 
 // Fewest samples for which quantile_ranks exists: 36 (p90), 72 (p95), 368 (p99).
 int minimum_samples(double p);
-// Fewest samples for a one-sided upper bound at `confidence`: 299 / 459 at p99 for 95 / 99 %.
-int minimum_samples_one_sided(double p, double confidence);
 
 // Number of independent samples that carry as much information as these autocorrelated ones.
 double effective_samples(std::span<const double> samples);

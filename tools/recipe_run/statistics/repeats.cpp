@@ -119,10 +119,4 @@ std::vector<double> holm_adjusted(std::span<const double> p) {
   return adjusted;
 }
 
-std::vector<bool> holm(std::span<const double> p) {
-  std::vector<bool> rejected;
-  for (double q : holm_adjusted(p)) rejected.push_back(q <= 0.05);
-  return rejected;
-}
-
 }  // namespace reciperun

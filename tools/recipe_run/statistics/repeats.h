@@ -39,10 +39,8 @@ int mann_whitney_critical(int n, int m, double tail);
 // one half each.
 double mann_whitney_two_sided_p(std::span<const double> a, std::span<const double> b);
 
-// Which of the p values are rejected at 5 % over the family, by Holm's step-down rule. Same order
-// as given.
-std::vector<bool> holm(std::span<const double> p);
-// Holm-adjusted p values, same order.
+// The p values adjusted by Holm's step-down rule, in the order given: at most 0.05 means that one
+// is rejected at 5 % over the whole family.
 std::vector<double> holm_adjusted(std::span<const double> p);
 
 }  // namespace reciperun

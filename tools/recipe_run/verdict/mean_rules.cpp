@@ -33,7 +33,7 @@ int runs_that_decide(const Summary& published, const Summary& ours, double delta
 }
 
 std::string more_runs(int k) {
-  return k == 0 ? "no number of own runs decides: those held against are too few"
+  return k == 0 ? "no number of our runs can decide: the published runs are too few"
                 : "about " + std::to_string(k) + " runs would decide";
 }
 

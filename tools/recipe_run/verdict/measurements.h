@@ -21,8 +21,8 @@ struct Trial {
   std::string name;   // of its folder: "seed-0001"
   std::string title;  // "seed 1", "fold 1 of 5, seed 0"
   uint64_t seed = 0;
-  std::map<std::string, double>
-      metrics;               // selected by the recipe's rule, in base units (fractions, nats)
+  // Selected by the recipe's rule, in base units (fractions, nats).
+  std::map<std::string, double> metrics;
   double train_seconds = 0;  // active time of all segments, evaluations and checkpoints included
   int segments = 1;          // 1 = never interrupted
   std::string failure;       // "" or why it gave no result
@@ -50,8 +50,8 @@ struct OtherRun;
 struct Measurements {
   std::vector<Trial> trials;
   std::vector<BenchResult> benches;
-  std::string
-      not_comparable;  // "" or why no row can be compared, e.g. "modified: training.epochs 90 → 5"
+  // "" or why no row can be compared, e.g. "modified: training.epochs 90 → 5".
+  std::string not_comparable;
   std::string device;   // what it ran on
   std::string machine;  // digest of what makes timings comparable
   Evidence evidence = Evidence::kMeasured;

@@ -10,8 +10,8 @@
 namespace reciperun {
 
 struct Published {
-  std::optional<double>
-      value;        // the printed number: mean, single value, extreme, ratio, tail or sd
+  // The printed number: mean, single value, extreme, ratio, tail or sd.
+  std::optional<double> value;
   Summary summary;  // mean, sd and n where the source gives them; n = 0 if unknown
   bool has_spread = false;
   std::optional<Summary> lender;  // mean, sd and n of another recipe's row whose spread stands in

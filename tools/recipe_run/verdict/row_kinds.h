@@ -34,8 +34,8 @@ struct Measured {
   std::vector<const BenchResult*> benches;  // that the values were measured by
   std::string incomparable;                 // "" or why the parts of the row do not belong together
   std::string missing;                      // "" or why there is nothing to judge
-  bool attempted =
-      false;  // it was measured, but does not carry the row's value: INVALID, not NOT RUN
+  // It was measured, but does not carry the row's value: INVALID, not NOT RUN.
+  bool attempted = false;
 };
 
 // Each fills the measured columns of `row`.

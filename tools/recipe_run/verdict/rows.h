@@ -25,8 +25,8 @@ struct Row {
   Judgement judgement;
   Evidence evidence = Evidence::kMeasured;
   bool gate = false;
-  std::string
-      note;  // suspect source, noise warnings, the true percentile beside a published estimator
+  // Suspect source, noise warnings, the true percentile beside a published estimator.
+  std::string note;
   std::vector<double> values;  // measured, in the row's unit: one per trial or repeat
   Statistic statistic = Statistic::kMean;
   Tolerance tolerance;

@@ -5,7 +5,6 @@
 //   ratio_rules.cpp   throughput, latency, time, speed-up, projected time
 #pragma once
 
-#include <optional>
 #include <span>
 
 #include "tools/recipe_run/statistics/summary.h"

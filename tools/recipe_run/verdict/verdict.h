@@ -38,8 +38,8 @@ struct Judgement {
   bool interval_of_ratio = false;
   std::optional<double> p;      // two-sided; set for every DIFFERS candidate, for Holm's correction
   bool more_runs_help = false;  // undecided, and more runs of ours could decide
-  std::vector<std::pair<std::string, double>>
-      inputs;  // everything needed to compute the verdict again
+  // Everything needed to compute the verdict again.
+  std::vector<std::pair<std::string, double>> inputs;
 };
 
 // A judgement that takes no test.
