@@ -10,11 +10,11 @@ namespace reciperun {
 
 // Process exit codes. Frozen: scripts and CI depend on them.
 enum class Exit : int {
-  kOk = 0,             // every gate row REPRODUCED or WITHIN TOLERANCE
+  kOk = 0,             // no gate row (recipe.proto) asks for another code
   kDiffers = 1,        // a gate row DIFFERS (worse)
   kUsage = 2,          // usage, schema or composition error
   kUndecided = 3,      // a gate row INCONCLUSIVE, or INVALID by noise
-  kNotRun = 4,         // with --require: a row NOT RUN or NOT COMPARABLE
+  kNotRun = 4,         // nothing could be run; --require: a gate row NOT RUN or NOT COMPARABLE
   kCrashed = 5,        // training or bench failed, NaN, out of memory, disk full
   kDataMismatch = 6,   // the data are not the ones the recipe names
   kTampered = 7,       // a record's digest or hash chain does not fit

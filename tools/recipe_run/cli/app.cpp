@@ -41,9 +41,14 @@ constexpr char kExamples[] = R"(Examples:
   recipe-run data verify                             are the data those that the recipes mean?
   recipe-run export --to junit                       its rows as test cases
 
-Exit codes: 0 every gate row reproduced or within tolerance, 1 one differs for the worse, 2 usage or recipe error,
-3 undecided or too noisy, 4 nothing could be run (with --require: a row was not), 5 training or bench failed, 6 wrong data,
-7 record tampered with, 8 a recipe no longer says what its source prints, 75 interrupted: run the same command again.)";
+Exit codes:
+  0 none of those below                                 1 a gate row differs for the worse
+  2 usage or recipe error                               3 a gate row is INCONCLUSIVE or INVALID
+  4 nothing could be run here; with --require also: a gate row was not run or cannot be compared
+  5 training or a measurement failed                    6 these are not the data that the recipe means
+  7 the record of the run was edited                    8 a recipe no longer says what its source prints
+  75 interrupted: run the same command again
+Gate rows are those with `gate: true` in the recipe.)";
 
 void add_set(CLI::App& command, std::vector<std::string>& sets) {
   command
@@ -94,14 +99,13 @@ void define_run(CLI::App& app, Options& o) {
       ->check(CLI::Range(1, 1000));
   run.add_flag("--top-up", o.arguments.top_up,
                "more trials, up to trials.max_count, while a row is undecided");
-  run.add_option(
-         "--emulate-devices", o.arguments.emulate_devices,
-         "play this many devices on one, so that accuracies published for them can be compared; "
-         "nothing is timed")
+  run.add_option("--emulate-devices", o.arguments.emulate_devices,
+                 "train as on this many devices, one after another on one: accuracies published "
+                 "for them can be compared; nothing is timed")
       ->check(CLI::Range(2, 4096));
   run.add_option("--device", o.arguments.device,
-                 "what computes: cpu, or cuda:0 and so on; where it cannot be used the reason is "
-                 "said (exit 4)")
+                 "what computes: cpu, cuda:0, ...; if it cannot be used, recipe-run says why and "
+                 "exits with 4")
       ->capture_default_str();
   run.add_option("--data", o.data, "folder of the converted data sets (recipe: io.data_root)");
   run.add_option("--threads", o.threads, "compute threads; 0 = every core this process may use")
@@ -174,10 +178,10 @@ void define_report(CLI::App& app, Options& o) {
   report
       .add_option("--with", o.report.with,
                   "a run of another recipe, for ratios over two recipes and for times to train "
-                  "projected from its throughput; then only printed")
+                  "projected from its throughput; the report is printed, not written")
       ->allow_extra_args(false);
   report.add_flag("--tight", o.report.tight,
-                  "throughputs are held to 2 % instead of 5 %; then only printed");
+                  "throughputs are held to 2 % instead of 5 %; the report is printed, not written");
   report.add_flag("--require", o.report.require,
                   "rows not run or not comparable count too (exit 4)");
 }
@@ -200,7 +204,7 @@ void define_compare(CLI::App& app, Options& o) {
 
 void define_data(CLI::App& app, Options& o) {
   CLI::App& data = *app.add_subcommand(
-      "data", "which data the recipes mean: digests of files and of decoded samples in data.lock");
+      "data", "check data sets against the digests in data.lock, or write these");
   data.require_subcommand(1);
   const auto add = [&](const char* name, const char* does, const char* which) {
     CLI::App& command = *data.add_subcommand(name, does);
@@ -209,7 +213,7 @@ void define_data(CLI::App& app, Options& o) {
     return &command;
   };
   CLI::App& lock = *add("lock", "compute the digests and write them into data.lock", "its name");
-  CLI::App& verify = *add("verify", "is what lies here what was locked? (exit 6: no)",
+  CLI::App& verify = *add("verify", "compare data sets with data.lock; exit code 6 if they differ",
                           "default: all of data.lock that are here");
   add("show", "what is locked", "default: all of data.lock");
   lock.get_option("data-set")->required();

@@ -21,7 +21,7 @@ fs::path lock_file(const fs::path& root, const DataArguments& arguments) {
 
 fs::path folder_of(const DataArguments& arguments, const std::string& name) {
   if (!arguments.folder.empty() && arguments.names.size() != 1)
-    throw Error(Exit::kUsage, "--folder is of one data set", "name just that one");
+    throw Error(Exit::kUsage, "--folder needs exactly one data set name");
   return arguments.folder.empty() ? fs::path(arguments.data) / name : fs::path(arguments.folder);
 }
 

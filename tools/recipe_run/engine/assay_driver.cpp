@@ -123,11 +123,13 @@ class AssayDriver : public TrainerDriver {
   int64_t predict(const v1::Recipe& recipe, const PredictTask& task, const Tick& tick) override {
     const v1::DataRef& data = evaluation_data(recipe);
     if (!has_micrograph_pipeline(data))
-      throw Error(Exit::kUsage, "'" + recipe.id() + "' classifies images: there is nothing to draw",
-                  "the recipes of unet_medical label pixels");
+      throw Error(
+          Exit::kUsage,
+          "'" + recipe.id() + "' classifies whole images; predict needs a model that labels pixels",
+          "the recipes of unet_medical have one");
     if (!can_write_pictures())
       throw Error(Exit::kUsage, "this program was built without OpenCV and writes no pictures",
-                  "install libopencv-dev and build it again");
+                  "install libopencv-imgcodecs-dev and build it again");
     const Model model = new_model(context_.get(), recipe);
     call(Exit::kDataMismatch, assay_model_load_weights, model.get(), text(task.checkpoint.string()),
          text("checkpoint"), text(""), uint32_t{0}, nullptr);

@@ -6,7 +6,8 @@
 //     trials/seed-0001/  events.jsonl  steps.bin  state.json  metrics.json  checkpoint
 //     bench/infer-d1-b64/rep-3/  steps.bin  result.json
 //     report/report.md .html .json .txt
-//     SHA256SUMS  of all but report/
+//     export/
+//     SHA256SUMS  of all but report/ and export/
 #pragma once
 
 #include <optional>
