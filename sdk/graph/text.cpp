@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <initializer_list>
 #include <map>
 #include <type_traits>
 
@@ -9,21 +10,28 @@ namespace assay {
 
 namespace {
 
-// Name tables: the index is the enumerator's value (plus `first`).
-constexpr std::array<std::string_view, 7> kActivationNames{"none",    "relu", "elu",  "tanh",
-                                                           "sigmoid", "gelu", "swish"};
-constexpr std::array<std::string_view, 2> kScalarNames{"learning_rate", "random_step"};
-constexpr std::array<std::string_view, 2> kMomentumNames{"pytorch", "sutskever"};
-constexpr std::array<std::string_view, 2> kEpsilonNames{"pytorch", "tensorflow"};
+// What to_text says of a value that is no enumerator, here and for DType and Role.
+constexpr std::string_view kUnknown = "unknown";
+
+// `names` by the value of the enumerator.
+template <class T>
+std::string_view name_of(T value, std::initializer_list<std::string_view> names) {
+  const auto index = static_cast<size_t>(value);
+  return index < names.size() ? names.begin()[index] : kUnknown;
+}
 
 }  // namespace
 
-std::string_view to_text(ActivationKind kind) { return kActivationNames[static_cast<int>(kind)]; }
-std::string_view to_text(ScalarKind kind) { return kScalarNames[static_cast<int>(kind)]; }
-std::string_view to_text(MomentumConvention convention) {
-  return kMomentumNames[static_cast<int>(convention)];
+std::string_view to_text(ActivationKind kind) {
+  return name_of(kind, {"none", "relu", "elu", "tanh", "sigmoid", "gelu", "swish"});
 }
-std::string_view to_text(EpsilonForm form) { return kEpsilonNames[static_cast<int>(form)]; }
+std::string_view to_text(ScalarKind kind) {
+  return name_of(kind, {"learning_rate", "random_step"});
+}
+std::string_view to_text(MomentumConvention convention) {
+  return name_of(convention, {"pytorch", "sutskever"});
+}
+std::string_view to_text(EpsilonForm form) { return name_of(form, {"pytorch", "tensorflow"}); }
 
 namespace {
 
@@ -121,14 +129,20 @@ Dims parse_dims(Cursor& in) {
   return Dims(sizes);
 }
 
-DType parse_dtype(Cursor& in) {
+// Enumerators begin at 0 or 1 and have no gaps.
+template <class T>
+T parse_enumerator(Cursor& in, std::string_view what) {
   const std::string_view name = in.word();
-  for (int i = 1; i <= 7; ++i) {
-    if (to_text(static_cast<DType>(i)) == name) return static_cast<DType>(i);
+  for (int i = 0; name != kUnknown; ++i) {
+    const std::string_view known = to_text(static_cast<T>(i));
+    if (known == name) return static_cast<T>(i);
+    if (known == kUnknown && i > 0) break;
   }
-  in.check(false, cat("unknown element type '", name, "'"));
+  in.check(false, cat("unknown ", what, " '", name, "'"));
   return {};
 }
+
+DType parse_dtype(Cursor& in) { return parse_enumerator<DType>(in, "element type"); }
 
 struct FieldParser {
   Cursor& in;
@@ -158,15 +172,7 @@ struct FieldParser {
   }
   template <class T>
   requires std::is_enum_v<T>
-  void parse(T& value) {
-    const std::string_view name = in.word();
-    constexpr int kFirst = std::is_same_v<T, Role> ? 1 : 0;
-    constexpr int kLast = std::is_same_v<T, Role> ? 7 : std::is_same_v<T, ActivationKind> ? 6 : 1;
-    for (int i = kFirst; i <= kLast; ++i) {
-      if (to_text(static_cast<T>(i)) == name) return void(value = static_cast<T>(i));
-    }
-    in.check(false, cat("unknown name '", name, "'"));
-  }
+  void parse(T& value) { value = parse_enumerator<T>(in, "name"); }
 };
 
 template <class First>
