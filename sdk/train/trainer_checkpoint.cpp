@@ -46,7 +46,6 @@ CheckpointState state_of(const Trainer& trainer, uint32_t parts, const HostState
   state.batches = progress.batches;
   state.samples = progress.samples;
   state.learning_rate = progress.learning_rate;
-  state.epoch = host.epoch;
   state.seed = config.seed();
   if (config.loss_scale().mode() != "none") {
     state.loss_scale = checkpoint::LossScale{trainer.loss_scale(), trainer.good_steps()};
@@ -57,7 +56,6 @@ CheckpointState state_of(const Trainer& trainer, uint32_t parts, const HostState
   state.precision = config.precision();
   state.trainer_config = to_json(config);
   state.data_cursor = host.data_cursor;
-  state.best = host.best;
   return state;
 }
 
@@ -210,13 +208,6 @@ void save_checkpoint(const Trainer& trainer, const std::string& path, uint32_t p
   trainer.require_between_updates();
   const HostTensors tensors(trainer.instance().segments(), roles_of(trainer, parts));
   checkpoint::write_checkpoint(path, state_of(trainer, parts, host), tensors.records());
-}
-
-void save_checkpoint(const Trainer& trainer, checkpoint::ByteSink& sink, uint32_t parts,
-                     const HostState& host) {
-  trainer.require_between_updates();
-  const HostTensors tensors(trainer.instance().segments(), roles_of(trainer, parts));
-  checkpoint::write_checkpoint(sink, state_of(trainer, parts, host), tensors.records());
 }
 
 CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader, uint32_t parts) {

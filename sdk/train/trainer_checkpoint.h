@@ -1,6 +1,7 @@
 // What a trainer writes into a checkpoint and takes back from one.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "sdk/train/checkpoint/checkpoint.h"
@@ -10,17 +11,13 @@ namespace assay::train {
 
 // What the host keeps in the same file; the trainer does not read it.
 struct HostState {
-  int64_t epoch = 0;
   std::string data_cursor;  // opaque bytes of the data loader
-  std::optional<checkpoint::BestMetric> best;
   std::map<std::string, std::string> metadata;
 };
 
 // Writes the chosen parts (bits of checkpoint::Part) atomically. Must stand between updates. With
 // all parts, a trainer loaded from the file goes on with the same bits as this one.
 void save_checkpoint(const Trainer& trainer, const std::string& path, uint32_t parts,
-                     const HostState& host);
-void save_checkpoint(const Trainer& trainer, checkpoint::ByteSink& sink, uint32_t parts,
                      const HostState& host);
 
 // Loads the chosen parts and returns the state of the file. The file must hold them, of the same

@@ -1,11 +1,10 @@
-// Where checkpoints are written to and read from: files, memory, or functions of the host.
+// Where checkpoints are written to and read from: files or memory.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <span>
 #include <string>
+#include <utility>
 
 #include "sdk/base/file.h"
 
@@ -55,28 +54,6 @@ class FileSource : public ByteSource {
   uint64_t size_;
 };
 
-// Functions of a host that moves the bytes itself, as `assay_io` of the C ABI:
-//   write   returns how many bytes it took (1 to n), or a negative number of its own on failure
-//   commit  is called once: with true after the last byte, with false when the writer gave up;
-//           0 is success
-// A failure becomes an Error kCallback that carries the host's number.
-class CallbackSink : public ByteSink {
- public:
-  using Write = std::function<int64_t(const void* data, size_t bytes)>;
-  using Commit = std::function<int32_t(bool ok)>;
-  CallbackSink(Write write, Commit commit) : write_(std::move(write)), commit_(std::move(commit)) {}
-  CallbackSink(const CallbackSink&) = delete;
-  CallbackSink& operator=(const CallbackSink&) = delete;
-  ~CallbackSink() override;
-  void write(const void* data, size_t bytes) override;
-  void commit() override;
-
- private:
-  Write write_;
-  Commit commit_;
-  bool finished_ = false;
-};
-
 class MemorySource : public ByteSource {
  public:
   explicit MemorySource(std::string bytes, std::string name = "checkpoint in memory")
@@ -89,11 +66,5 @@ class MemorySource : public ByteSource {
   std::string bytes_;
   std::string name_;
 };
-
-// Reads a host's stream to its end. The stream cannot be rewound and nothing of it may be used
-// before it is verified, so this holds the whole file in memory.
-//   read  returns how many bytes it stored (at most n), 0 at the end, negative on failure
-MemorySource read_stream(const std::function<int64_t(void* target, size_t bytes)>& read,
-                         std::string name = "checkpoint stream");
 
 }  // namespace assay::checkpoint

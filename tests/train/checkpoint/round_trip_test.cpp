@@ -98,55 +98,6 @@ TEST(CheckpointRoundTrip, ThroughAFile) {
   EXPECT_EQ(outcome_of([&] { CheckpointReader::open(path); }).code, Code::kNotFound);
 }
 
-TEST(CheckpointRoundTrip, ThroughFunctionsOfTheHost) {
-  std::string bytes;
-  std::vector<bool> commits;
-  CallbackSink sink(
-      [&](const void* data, size_t count) {
-        const size_t taken = std::min<size_t>(count, 1000);  // short writes are continued
-        bytes.append(static_cast<const char*>(data), taken);
-        return static_cast<int64_t>(taken);
-      },
-      [&](bool ok) {
-        commits.push_back(ok);
-        return 0;
-      });
-  const SampleTensors tensors = sample_tensors();
-  write_checkpoint(sink, sample_state(), tensors.records());
-  EXPECT_THAT(commits, testing::ElementsAre(true));
-
-  size_t position = 0;
-  MemorySource source = read_stream([&](void* target, size_t count) {
-    const size_t part = std::min({count, bytes.size() - position, size_t{777}});
-    std::memcpy(target, bytes.data() + position, part);
-    position += part;
-    return static_cast<int64_t>(part);
-  });
-  const CheckpointReader reader =
-      CheckpointReader::open(std::make_unique<MemorySource>(std::move(source)));
-  for (const TensorRecord& record : tensors.records()) expect_same_elements(reader, record);
-}
-
-TEST(CheckpointRoundTrip, FailureOfTheHostIsReportedAndNotCommitted) {
-  std::vector<bool> commits;
-  int calls = 0;
-  const auto save = [&] {
-    CallbackSink sink(
-        [&](const void*, size_t count) {
-          return ++calls == 3 ? int64_t{-42} : static_cast<int64_t>(count);
-        },
-        [&](bool ok) {
-          commits.push_back(ok);
-          return 0;
-        });
-    write_checkpoint(sink, sample_state(), sample_tensors().records());
-  };
-  const Outcome outcome = outcome_of(save);
-  EXPECT_EQ(outcome.code, Code::kCallback);
-  EXPECT_THAT(outcome.message, HasSubstr("-42"));
-  EXPECT_THAT(commits, testing::ElementsAre(false));
-}
-
 TEST(CheckpointRoundTrip, RefusesWhatItCouldNotReadBack) {
   const auto save = [](const TensorRecord& record, uint32_t parts = kAllParts) {
     CheckpointState state;
