@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 
 #include "sdk/base/crc32c.h"
 #include "sdk/base/error.h"
@@ -123,16 +122,16 @@ void RecordFile::load_index(const std::string& index_path) {
       p = after + 1;
     }
     require(ok, Code::kFormat, index_path, " line ", offsets_.size() + 1,
-            ": expected \"offset length\"; remove this index, it will be rebuilt");
+            ": expected \"offset length\"; remove this index, the file is read without it");
     require(offset == expected && length >= kRecordHeaderBytes + kRecordFooterBytes &&
                 length <= end - offset,
             Code::kFormat, index_path, " line ", offsets_.size() + 1, " does not describe ", path(),
-            "; remove this index, it will be rebuilt");
+            "; remove this index, the file is read without it");
     offsets_.push_back(offset);
     expected = offset + length;
   }
   require(expected == end, Code::kFormat, index_path, " covers ", expected, " bytes, but ", path(),
-          " has ", end, "; remove this index, it will be rebuilt");
+          " has ", end, "; remove this index, the file is read without it");
   offsets_.push_back(end);
 }
 
@@ -153,15 +152,6 @@ void RecordFile::read(int64_t index, std::string& payload) const {
   }
   payload.erase(0, kRecordHeaderBytes);
   payload.resize(static_cast<size_t>(length));
-}
-
-void write_record_index(const RecordFile& file) {
-  std::string text;
-  for (int64_t index = 0; index < file.size(); ++index) {
-    const uint64_t begin = file.offset(index);
-    text += cat(begin, " ", file.offset(index + 1) - begin, "\n");
-  }
-  write_file_atomic(file.path() + ".idx", text);
 }
 
 }  // namespace assay::data

@@ -66,19 +66,15 @@ class RecordFile {
   int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
   // Replaces `payload`, whose capacity is reused. kFormat when the bytes fail their checks.
   void read(int64_t index, std::string& payload) const;
-  // Where the header of the record starts, in bytes.
-  uint64_t offset(int64_t index) const { return offsets_[static_cast<size_t>(index)]; }
 
  private:
   void scan();
   void load_index(const std::string& index_path);
+  // Where the header of the record starts, in bytes.
+  uint64_t offset(int64_t index) const { return offsets_[static_cast<size_t>(index)]; }
 
   File file_;
   std::vector<uint64_t> offsets_;  // of each record's header, and the end of the file
 };
-
-// Writes the index of a record file to `path` + ".idx": a line "offset length" per record, framing
-// included, as DALI's and other readers of this format expect it.
-void write_record_index(const RecordFile& file);
 
 }  // namespace assay::data
