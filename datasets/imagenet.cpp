@@ -115,8 +115,8 @@ int64_t count_classes(const ClassMap& classes, const std::vector<Split>& splits,
 
 data::SourceFile describe(const Split& split) {
   data::SourceFile source;
-  if (split.records) {  // its length and where its records lie: it may be far too large to be read
-                        // twice
+  if (split.records) {
+    // Its length and where its records lie: the file may be far too large to be read twice.
     Sha256 sum;
     for (int64_t i = 0; i <= split.records->size(); ++i)
       sum.update(cat(split.records->offset(i), "\n"));
@@ -194,10 +194,9 @@ data::Transform make_transform(const data::DatasetManifest& manifest,
 
 constinit const DatasetEntry kImagenet = {
     "imagenet",
-    "photographs in any number of classes, as JPEG; source: folder with train, val or test, each "
-    "as "
-    "class folders, as im2rec list (.lst) or as RecordIO file (.rec); classes.tsv may name the "
-    "classes",
+    "photographs in any number of classes, as JPEG; source: a folder with train, val or test, "
+    "each as class folders, as im2rec's list (.lst) or as RecordIO file (.rec); classes.tsv may "
+    "name the classes",
     "ImageNet: research use only, rights stay with the photographers; other images: their own",
     "",
     convert,

@@ -97,16 +97,16 @@ void print_times(const Options& o, const std::vector<double>& times) {
   };
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const char* format =
-      o.json
-          ? "{\"name\": \"%s/%s/%s/%ld\", \"peer\": \"assay\", \"mode\": \"graph\", \"median_ms\": "
-            "%.4f, "
-            "\"p10\": %.4f, \"p90\": %.4f, \"repeats\": %zu, \"threads\": %d, \"version\": \"%s\", "
-            "\"max_rss_mib\": %ld}\n"
-          : "%s/%s/%s/%ld: median %.3f ms, p10 %.3f, p90 %.3f (%zu runs, %d threads, assay %s, %ld "
-            "MiB)\n";
-  std::printf(format, o.model.c_str(), o.mode.c_str(), o.precision.c_str(), o.batch, quantile(0.5),
-              quantile(0.1), quantile(0.9), times.size(), o.threads,
+  constexpr const char* kJson =
+      R"({"name": "%s/%s/%s/%ld", "peer": "assay", "mode": "graph", "median_ms": %.4f, )"
+      R"("p10": %.4f, "p90": %.4f, "repeats": %zu, "threads": %d, "version": "%s", )"
+      R"("max_rss_mib": %ld})"
+      "\n";
+  constexpr const char* kText =
+      "%s/%s/%s/%ld: median %.3f ms, p10 %.3f, p90 %.3f "
+      "(%zu runs, %d threads, assay %s, %ld MiB)\n";
+  std::printf(o.json ? kJson : kText, o.model.c_str(), o.mode.c_str(), o.precision.c_str(), o.batch,
+              quantile(0.5), quantile(0.1), quantile(0.9), times.size(), o.threads,
               std::string(kLibraryVersion).c_str(), usage.ru_maxrss / 1024);
 }
 

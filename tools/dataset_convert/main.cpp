@@ -16,6 +16,17 @@
 namespace assay::tools {
 namespace {
 
+constexpr char kFooter[] =
+    R"(Converting again what is already there takes no time. An interrupted conversion leaves nothing behind;
+that of imagenet leaves its finished files, and the same command continues from there.
+
+Exit codes: 0 done; 2 wrong usage; 3 a file cannot be used; 4 other failures; 130 interrupted.
+
+Examples:
+  dataset-convert fashion_mnist --from /usr/share/datasets/fashion-mnist --to data/fashion_mnist
+  dataset-convert imagenet --from ILSVRC2012 --to data/imagenet --verify
+  dataset-convert --verify --to data/imagenet)";
+
 struct Request {
   std::string name, from, to;
   int shards = 0;
@@ -181,14 +192,7 @@ Exit run(int argc, char** argv) {
       "the other way: write the data set of JPEG images in --from as MXNet's RecordIO files");
   app.add_flag("-q,--quiet", request.quiet, "say nothing unless it fails");
   app.add_flag("-l,--list", request.list, "list the data sets and what they are made from");
-  app.footer(
-      "Converting again what is already there takes no time. Interrupted, it leaves nothing "
-      "behind, "
-      "or, for imagenet, what the same command then continues from."
-      "\nExit codes: 0 done; 2 wrong usage; 3 a file cannot be used; 4 other failures; 130 "
-      "interrupted.\n\nExample: dataset-convert fashion_mnist --from /usr/share/datasets/"
-      "fashion-mnist --to data/fashion_mnist\nExample: dataset-convert imagenet --from ILSVRC2012 "
-      "--to data/imagenet --verify\nExample: dataset-convert --verify --to data/imagenet");
+  app.footer(kFooter);
   try {
     app.parse(argc, argv);
     if (!request.list && !request.to_recordio && !only_verifies(request) && request.name.empty())
