@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 #include "datasets/datasets.h"
 #include "sdk/base/error.h"

@@ -1,6 +1,5 @@
 #include "capi/src/guard.h"
 
-#include <memory>
 #include <new>
 
 #include "sdk/base/expect.h"

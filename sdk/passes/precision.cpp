@@ -1,6 +1,5 @@
 #include "sdk/passes/precision.h"
 
-#include <array>
 #include <map>
 #include <vector>
 

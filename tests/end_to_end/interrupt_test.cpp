@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <csignal>
-#include <fstream>
 
 #include "tests/end_to_end/small_run.h"
 

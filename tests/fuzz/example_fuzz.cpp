@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "sdk/base/error.h"
 #include "sdk/data/augment/image_transform.h"

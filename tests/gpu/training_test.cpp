@@ -5,7 +5,6 @@
 
 #include <unistd.h>
 
-#include <cmath>
 #include <filesystem>
 
 #include "sdk/backend/cpu/device.h"

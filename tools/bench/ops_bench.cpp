@@ -4,7 +4,6 @@
 //   ops_bench --benchmark_filter=conv2d/resnet18
 #include <benchmark/benchmark.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 

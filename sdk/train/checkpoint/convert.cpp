@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <deque>
 #include <set>
-#include <span>
 #include <sstream>
 #include <string>
 #include <vector>

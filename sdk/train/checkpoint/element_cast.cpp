@@ -1,7 +1,5 @@
 #include "sdk/train/checkpoint/element_cast.h"
 
-#include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "sdk/base/bfloat16.h"

@@ -6,7 +6,6 @@
 
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 
 #include "tests/train/checkpoint/sample.h"
 

@@ -4,7 +4,6 @@
 // name, its number or its place. So a data set keeps its content when it is packed another way.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>

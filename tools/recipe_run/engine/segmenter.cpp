@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
-
 #include "tools/recipe_run/engine/configuration.h"
 #include "tools/recipe_run/engine/micrograph_pipeline.h"
 

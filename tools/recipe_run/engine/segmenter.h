@@ -1,7 +1,6 @@
 // A model that labels every pixel of an image, applied: to batches of a loader, to files.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "recipes/recipe.pb.h"

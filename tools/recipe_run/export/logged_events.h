@@ -1,7 +1,6 @@
 // The event log of a trial as numbers, for the exporters.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "tools/recipe_run/base/file.h"

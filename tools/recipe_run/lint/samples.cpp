@@ -1,5 +1,4 @@
 // Means, standard deviations and extremes of seeds, and single runs beside them.
-#include <algorithm>
 #include <cmath>
 
 #include "tools/recipe_run/base/text.h"

@@ -4,7 +4,6 @@
 #include <google/protobuf/io/tokenizer.h>
 
 #include <set>
-#include <vector>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/recipe/parser_words.h"

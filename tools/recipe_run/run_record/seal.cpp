@@ -1,6 +1,5 @@
 #include "tools/recipe_run/run_record/seal.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "tools/recipe_run/base/error.h"

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "tools/recipe_run/scaling/series.h"
 #include "tools/recipe_run/statistics/mean_tests.h"

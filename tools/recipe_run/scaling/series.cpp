@@ -3,8 +3,6 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <map>
 
 #include "tools/recipe_run/base/error.h"

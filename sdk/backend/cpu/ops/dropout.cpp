@@ -1,4 +1,3 @@
-#include <cmath>
 
 #include "sdk/backend/cpu/ops/own_kernel.h"
 #include "sdk/base/philox.h"
