@@ -77,7 +77,7 @@ class Operation {
   Operation* previous_ = nullptr;
 };
 
-// What assay_device_enum and reports say of the machine's processor; the texts live for ever.
+// What assay_device_enum and reports say of the machine's processor; the texts live forever.
 const DeviceInfo& cpu_device();
 
 }  // namespace assay::capi

@@ -22,7 +22,7 @@ enum class Sharding {
               // NVIDIA DALI's readers move on at the end of an epoch
 };
 
-// The samples that belong to this rank, repeated for ever, go through a buffer: each draw takes a
+// The samples that belong to this rank, repeated forever, go through a buffer: each draw takes a
 // random one out of it and lets the next one in. With a buffer smaller than the samples the order
 // is only mixed; with a larger one a sample may come again before others came once.
 class ShuffledStream {

@@ -1,7 +1,5 @@
 #include "sdk/passes/fuse_norm.h"
 
-#include <array>
-
 namespace assay {
 namespace {
 
@@ -77,9 +75,9 @@ bool fuse_batch_norm_add(Graph& graph) {
   return changed;
 }
 
-// conv2d(x, w) ─▶ batch_norm_inference   ⇒   conv2d{bias, residual, activation}(x, fold(w),
-// fold(bias)) For predictors: the folded weights are constants, computed once; the normalisation
-// disappears.
+// conv2d(x, w) ─▶ batch_norm_inference
+//   ⇒ conv2d{bias, residual, activation}(x, fold(w), fold(bias))
+// For predictors: the folded weights are constants, computed once; the normalisation disappears.
 bool fold_batch_norm(Graph& graph) {
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {

@@ -14,10 +14,10 @@
 // Tolerance, once for all ops. u is the unit round-off (f32 2^-24, bf16 2^-8, f16 2^-11), n the
 // number of terms added up per element, m = max(|expected|, rms of the expected tensor,
 // Accuracy::magnitude):
-//   |got - expected| <= u_out * |expected|              the result is rounded once (f16: 2^-25 at
-//   least)
-//                     + 4 * 2^-24 * (sqrt(n) + ulps) * m   f32 arithmetic
-//                     + roundings * u_data * m             tensors rounded to the data type between
+//   |got - expected| <=
+//       u_out * |expected|                   the result is rounded once (f16: 2^-25 at least)
+//       + 4 * 2^-24 * (sqrt(n) + ulps) * m   f32 arithmetic
+//       + roundings * u_data * m             tensors rounded to the data type in between
 // A recursive f32 sum of n random terms has a standard error of about 0.4 * 2^-24 * sqrt(n) * rms
 // (signs mixed: the partial sums are a random walk) or a third of 2^-24 * sqrt(n) * |sum| (all of
 // one sign); the factor 4 makes that about ten standard errors.

@@ -33,9 +33,8 @@ void translate(const T* source, const ImageShape& shape, int dy, int dx, T fill,
 // Uniform in the 2 * reach + 1 integers around 0.
 int random_offset(int reach, PhiloxStream& random);
 
-// A window of the original size out of the image padded by `padding` on all sides: dy, then dx,
-// uniform in
-// [-padding, padding].
+// A window of the original size out of the image padded by `padding` on all sides. Draws dy, then
+// dx, uniform in [-padding, padding].
 template <class T>
 void random_crop_padded(const T* source, const ImageShape& shape, int padding, T fill,
                         PhiloxStream& random, T* target);

@@ -1,4 +1,4 @@
-// Files of every format version are read for ever: tests/golden/checkpoint_v<N>.zip is never
+// Files of every format version are read forever: tests/golden/checkpoint_v<N>.zip is never
 // written again. A new version's file is made with `checkpoint_writer_process golden PATH`.
 #include <gtest/gtest.h>
 

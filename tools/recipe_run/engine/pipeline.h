@@ -20,7 +20,7 @@ struct RawPipeline {
 // None for pipelines that cannot be parted so.
 std::optional<RawPipeline> raw_pipeline(const v1::DataRef& data);
 
-// Whether the pipeline begins with shuffle_stream {buffer_batches}: records repeat for ever, dealt
+// Whether the pipeline begins with shuffle_stream {buffer_batches}: records repeat forever, dealt
 // out to the devices and shuffled through a buffer of so many batches, instead of in epochs.
 bool streamed(const v1::DataRef& data);
 double stream_buffer_batches(const v1::DataRef& data);
