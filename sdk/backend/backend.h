@@ -27,8 +27,8 @@ namespace assay {
 struct Binding {
   std::span<void* const> inputs;
   std::span<void* const> outputs;
-  void* scratch =
-      nullptr;  // NodePlan::scratch_bytes bytes, 64-byte aligned, contents undefined at each launch
+  // NodePlan::scratch_bytes bytes, 64-byte aligned, contents undefined at each launch.
+  void* scratch = nullptr;
   // NodePlan::Prepare::bytes that outlive the runs, or null if nothing was prepared.
   void* prepared = nullptr;
 
@@ -47,16 +47,16 @@ struct Binding {
 using Launch = std::function<void()>;
 
 struct NodePlan {
-  std::string kernel;  // the implementation chosen, for dumps and profiles: "dnnl:brgconv:avx512",
-                       // "own:two_pass"
+  // The implementation chosen, for dumps and profiles: "dnnl:brgconv:avx512", "own:two_pass".
+  std::string kernel;
   size_t scratch_bytes = 0;  // lives for this node only
   double flops = 0;          // multiplications and additions of the algorithm, 2 per multiply-add
   double bytes = 0;          // least memory traffic: every input and output once
   struct InPlace {
     int output, input;
   };
-  std::vector<InPlace>
-      in_place;  // this output may use the memory of this input, if nobody reads the input later
+  // These outputs may use the memory of these inputs, if nobody reads the input later.
+  std::vector<InPlace> in_place;
   std::function<Launch(const Binding&)> bind;
 
   // Work on an input that never changes (a predictor's weights) can be done once. If `bytes` is not

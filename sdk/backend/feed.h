@@ -1,5 +1,5 @@
-// Batches on their way from the host to the inputs of programs: while one is computed on, the next
-// is transferred. Images may travel as bytes and become numbers where they are computed on.
+// Double-buffered transfer of batches from host memory to program inputs: while one is computed on,
+// the next is transferred. Images may be transferred as bytes and become numbers on the device.
 //
 // For one thread at a time.
 #pragma once

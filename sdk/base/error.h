@@ -34,7 +34,7 @@ enum class Code : int32_t {
   kCancelled = -11,
   kTimeout = -12,
   kComm = -13,              // a peer process failed or disagreed
-  kCallback = -14,          // a function of the host reported failure
+  kCallback = -14,          // a function of the host gave what cannot be used
   kNondeterministic = -15,  // no deterministic kernel exists for what was asked
   kPoisoned = -16,          // an earlier failure left this handle unusable
   kInternal = -17,          // a bug of this library

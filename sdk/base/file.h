@@ -68,8 +68,7 @@ class AtomicFile {
   ~AtomicFile();
 
   const std::string& path() const { return path_; }
-  // For writers that want a name or a descriptor of their own, such as libzip.
-  const std::string& temporary_path() const { return file_.path(); }
+  // The temporary file.
   File& file() { return file_; }
 
   void write(const void* data, size_t bytes) { file_.write(data, bytes); }

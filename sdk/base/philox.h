@@ -121,9 +121,4 @@ class PhiloxStream {
   float spare_ = 0;
 };
 
-// The first normal of (seed, stream, a, b), for random access.
-inline float philox_normal(uint64_t seed, uint64_t stream, uint64_t a, uint32_t b) {
-  return PhiloxStream(seed, stream, a, b).normal();
-}
-
 }  // namespace assay

@@ -5,15 +5,14 @@
 // image. What comes out is the same whatever the window: accurate integer DCT ("islow") and smooth
 // ("fancy") chroma upsampling, libjpeg's defaults and those of Pillow and OpenCV.
 //
-// Grey images come out with equal channels. CMYK and YCCK are taken as Adobe stores them, inverted,
-// as everybody does. Orientation tags and colour profiles are ignored, as the networks of the
-// literature were trained.
+// Grey images come out with equal channels. CMYK and YCCK are taken to be inverted, as Adobe's
+// programs write them and Pillow and OpenCV read them. Orientation tags and colour profiles are
+// ignored, as the networks of the literature were trained.
 //
 // Any bytes either decode or fail: kFormat for damaged and truncated files (where the damage lies
 // inside or before the window), kUnsupported for kinds and sizes that are not read.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -5,9 +5,11 @@
 
 namespace assay::data {
 
-inline constexpr uint64_t kShuffleStream = 0x64617461'73687566;  // "datashuf", a = epoch
-inline constexpr uint64_t kStreamStream = 0x64617461'7374726d;   // "datastrm", a = rank
-inline constexpr uint64_t kAugmentStream =
-    0x64617461'6175676d;  // "dataaugm", a = sample, b = epoch
+// "datashuf", a = epoch.
+inline constexpr uint64_t kShuffleStream = 0x64617461'73687566;
+// "datastrm", a = rank.
+inline constexpr uint64_t kStreamStream = 0x64617461'7374726d;
+// "dataaugm", a = sample, b = epoch.
+inline constexpr uint64_t kAugmentStream = 0x64617461'6175676d;
 
 }  // namespace assay::data

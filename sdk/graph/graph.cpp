@@ -44,16 +44,6 @@ ValueId Graph::output(std::string_view name) const {
   return {};
 }
 
-void Graph::replace_uses(ValueId from, ValueId to) {
-  for (Node& node : nodes_) std::replace(node.inputs.begin(), node.inputs.end(), from, to);
-  for (GraphOutput& output : outputs_) {
-    if (output.value == from) output.value = to;
-  }
-  for (Value& value : values_) {
-    if (value.alias_of == from) value.alias_of = to;
-  }
-}
-
 void Graph::rewrite(NodeId id, Op op, std::vector<ValueId> inputs, std::span<const ValueId> adopt) {
   Node& target = node(id);
   const auto types = infer_types(*this, op, inputs, target.scope);

@@ -88,8 +88,6 @@ class Graph {
   const std::string& scope() const { return scope_; }
 
   // ---- For passes ----
-  // Every reader of `from`, graph outputs included, reads `to` instead.
-  void replace_uses(ValueId from, ValueId to);
   // Gives `node` another op and inputs, keeping its place and its outputs; the types are inferred
   // again and the first outputs must keep theirs. Outputs listed in `adopt` move here from their
   // old producer, as the outputs that follow.

@@ -1,9 +1,9 @@
 // The vocabulary of the graph, on one page: every op as plain data.
 //
 // An op is a struct of its attributes. The list ASSAY_OPS at the end makes the variant `Op`; each
-// layer declares one overload per op from that list (`infer` and `grad` in sdk/ops/, `cpu::plan` in
-// sdk/backend/cpu/ops/), and a missing one is a link error that names the op. `fields` is what
-// printing, parsing, comparing and hashing use.
+// layer declares one overload per op from that list (`infer` and `grad` in sdk/ops/, `cpu::plan`
+// and `cuda::plan` in sdk/backend/{cpu,cuda}/ops/), and a missing one is a link error that names
+// the op. Printing and parsing go through `fields`.
 //
 // Conventions: images are NHWC and convolution weights are KRSC ([out, rows, columns, in/groups]),
 // both dense; x, w, y are data, weights and output, dx, dw, dy their gradients; N batch, H W rows
@@ -546,7 +546,8 @@ struct LossScaleUpdate {
 /// lr = rate * lr_scale:
 ///   kPyTorch   m <- momentum*m + g;     p <- p - lr * (nesterov ? g + momentum*m : m)
 ///   kSutskever m <- momentum*m - lr*g;  p <- p + (nesterov ? momentum*m - lr*g : m)
-/// The second is that of TensorFlow, MXNet and Caffe; they differ when the rate changes.
+/// The first is PyTorch's and TensorFlow 1's, the second Keras', MXNet's and Caffe's, whose m is a
+/// step of the weight and so has the opposite sign. They differ when the rate changes.
 ///   inputs    rate, multiplier, skip [], then p_0..p_{n-1}, g_0.., m_0.. (no m if momentum is 0)
 ///   outputs   p'_0.., m'_0.. aliasing them
 enum class MomentumConvention : int32_t { kPyTorch = 0, kSutskever = 1 };

@@ -15,7 +15,7 @@ namespace assay {
 enum class Role : int32_t {
   kValue = 1,      // the parameter, f32 (the master, under mixed precision)
   kGradient = 2,   // f32, of the last backward
-  kMoment1 = 3,    // momentum, or Adam's m
+  kMoment1 = 3,    // momentum, its sign as in SgdUpdate, or Adam's m
   kMoment2 = 4,    // Adam's v
   kEma = 5,        // moving average of the value
   kStatistic = 6,  // batch-norm running mean or variance: not trained

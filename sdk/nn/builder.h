@@ -27,8 +27,8 @@ struct InputSpec {
   std::string name;
   DType dtype = DType::kF32;
   Dims sample;  // without the batch axis
-  int64_t classes =
-      0;  // > 0 for class labels: values must be in [0, classes), or -1 for padding in evaluation
+  // > 0 for class labels: values must be in [0, classes), or -1 for padding in evaluation.
+  int64_t classes = 0;
   // Weights of the classes of every pixel; a sample of zeros is padding in evaluation.
   bool dense_target = false;
 

@@ -55,7 +55,7 @@ class Program {
   void set_random_step(int64_t value);
 
   const MemoryReport& memory() const { return memory_; }
-  // The graph after all passes, as text.
+  // The graph after all passes.
   const Graph& graph() const { return graph_; }
   // Graph text with the kernel chosen for each node and the offset of each output: "... @ 4096
   // [dnnl:jit:avx512]".

@@ -10,10 +10,12 @@
 namespace assay::train {
 
 // The trainer's own persistent scalars, variables of role kState.
-inline constexpr std::string_view kStepVariable = "trainer.step";             // i64: updates done
-inline constexpr std::string_view kLossScaleVariable = "trainer.loss_scale";  // f32
-inline constexpr std::string_view kGoodStepsVariable =
-    "trainer.good_steps";  // i32: since the scale last changed
+// i64: updates done.
+inline constexpr std::string_view kStepVariable = "trainer.step";
+// f32.
+inline constexpr std::string_view kLossScaleVariable = "trainer.loss_scale";
+// i32: updates since the scale last changed.
+inline constexpr std::string_view kGoodStepsVariable = "trainer.good_steps";
 
 class ModelInstance {
  public:

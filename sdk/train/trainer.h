@@ -66,7 +66,7 @@ class Trainer {
   // second is read during the next step: its memory must stay unchanged until that has returned. A
   // step that fails forgets what was prefetched.
   void prefetch(std::span<const HostTensor> batch);
-  // Whether a prefetched batch's memory is still to be read.
+  // Whether the caller must keep a prefetched batch's memory unchanged.
   bool reads_later() const { return pending_count_ > 0; }
 
   // One batch: training_arrays(), in order, [batch_size, sample...]. With accumulate = K every

@@ -19,12 +19,11 @@ enum class GraphKind {
   kApply,          // update from the stored gradients
 };
 
+// The graph for a device (`target` below), and what the passes did to it.
 struct BuiltGraph {
   Graph graph;
   std::vector<PassRecord> passes;
 };
-
-// All are made for `target`.
 
 // Outputs: "loss" (mean) and the model's own where there is a forward; "grad_norm" and "skip" where
 // there is an update. `config` has its defaults (trainer_config.h).
@@ -32,8 +31,8 @@ BuiltGraph build_training_graph(const nn::Model& model, VariableTable& variables
                                 const TrainerConfig& config, GraphKind kind,
                                 const Target& target = {});
 
-// Outputs of nn::classifier_head in evaluation. With `use_ema` every parameter is read from its
-// moving average.
+// Outputs: those of the model's head (nn::classifier_head, nn::segmentation_head) in evaluation.
+// With `use_ema` every parameter is read from its moving average.
 BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
                             const TrainerConfig& config, bool use_ema, const Target& target = {});
 

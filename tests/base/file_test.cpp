@@ -47,7 +47,7 @@ TEST_F(FileTest, UncommittedFileLeavesNothing) {
   {
     AtomicFile file(at("x"));
     file.write("new");
-    EXPECT_TRUE(path_exists(file.temporary_path()));
+    EXPECT_TRUE(path_exists(file.file().path()));
   }
   EXPECT_EQ(read_file(at("x")), "old");
   EXPECT_THAT(list_files(folder_, ".*tmp*"), IsEmpty());

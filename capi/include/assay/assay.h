@@ -22,28 +22,33 @@
  *             assay_error_free. There is no thread-local state. On failure output handles are
  *             NULL, output structs are as they were, and nothing else has changed, unless the
  *             function says otherwise.
- * Ownership   `T **out` gives the caller a handle, ended by the function its type names. A
- *             returned pointer or assay_str is borrowed, and valid as long as the object it came
- *             from. No argument pointer is kept after return; the one exception is
- *             assay_tensor_borrow.
- * Lifetimes   Objects keep what they were made from alive, so frees may come in any order. Every
+ * Ownership   `T **out` gives the caller a handle, to be freed by the function that stands
+ *             beside its type below. A returned pointer or assay_str is borrowed: valid as long
+ *             as the object it came from or, where it is called static, until the process ends.
+ *             No pointer argument is kept after return, except by assay_tensor_borrow and
+ *             assay_trainer_prefetch.
+ * Lifetimes   Objects keep alive what they were made from, so frees may come in any order. Every
  *             free accepts NULL, cannot fail, and may be called on any thread, but not while
  *             another thread is inside a call with that handle. Leaving the process without
  *             freeing is fine.
- * Threads     A `const T *` may be used by many threads at once. A `T *` needs that handle
- *             alone; a second thread that enters gets ASSAY_E_BUSY and nothing happens. Handles
- *             on the same storage share the rule: a model, its trainer and the tensors that view
- *             its weights are one storage, so reading a weight while a step runs gets
- *             ASSAY_E_BUSY and never half-updated numbers. No handle is tied to the thread that
- *             made it.
+ * Threads     No handle is tied to the thread that made it. Every function says under `threads`
+ *             what else may run at the same time:
+ *               any    many threads may call it at once.
+ *               alone  no other call on this handle at the same time.
+ *               alone, with the model  nor on its model, or on tensors that view it.
+ *             A call that breaks the rule gets ASSAY_E_BUSY and does nothing. A model, its
+ *             trainer and the tensors that view its weights are one storage: reading a weight
+ *             while a step runs gets ASSAY_E_BUSY, never half-updated numbers.
  * Text        assay_str: UTF-8, pointer and size, need not end in a zero byte. {NULL, 0} is
  *             empty.
- * Configuration  Rich and rarely read settings are JSON text (RFC 8259, nothing more), documented
- *                where they are taken. Text that is not JSON, an unknown key, a key given twice, a
- *                wrong type (null is one) or a bad value is ASSAY_E_INVALID; the message names
- *                line and column, `argument` the key. 64-bit integers of configurations may be
- *                written as JSON numbers or strings; where reports repeat them, and in reports on
- *                checkpoint files, they are printed as strings, as protobuf's JSON mapping does.
+ * Configuration
+ *             Settings with many keys are JSON text (RFC 8259, without extensions), described at
+ *             the function that takes them. Text that is not JSON, an unknown key, a key given
+ *             twice, a value of the wrong type (null included) or out of its range is
+ *             ASSAY_E_INVALID: the error's message names line and column, its `argument` the
+ *             key. 64-bit integers may be written as JSON numbers or strings. Reports print
+ *             those of configurations and of checkpoint files as strings, as protobuf's JSON
+ *             mapping does.
  * Structs     Set struct_size to sizeof the struct, and everything you do not use to zero: zero
  *             is always the default. A struct of an older header, which is shorter, is read as
  *             if the missing fields were zero. A longer one, of a newer header, is accepted if
@@ -51,21 +56,23 @@
  *             offset. Output structs are filled up to the caller's struct_size. `next` chains
  *             extensions; none is defined yet, so anything but NULL is refused with
  *             ASSAY_E_VERSION. Fields are only ever appended.
- * Memory      Steady state allocates nothing: plans and arenas are made at the first call of a
- *             kind and kept.
- * Guest       The library prints nothing, installs no signal or exit handlers, changes no
- *             environment, locale or rounding mode, opens no files but those named and /proc and
- *             /sys for what this machine is, and starts threads only for computation and
- *             loaders. A function of the host must return, never unwind through the library. A
- *             process that uses the library and forks must not use it in the child before exec.
- *             Its code stays in the process after dlclose.
- * Synchronous Every call of this version has finished its work when it returns. Asynchronous
- *             forms (streams, events) and process groups will come as further functions; those
+ * Memory      The first call of a kind makes its plan and its working memory, and keeps both.
+ *             Later calls of that kind allocate nothing.
+ * Side effects
+ *             The library prints nothing, installs no signal or exit handlers, and changes no
+ *             environment, locale or rounding mode. It opens no files but those it is given,
+ *             /proc and /sys to learn about the machine and, for CUDA devices, libassay_cuda.so
+ *             with what that needs. It starts threads only to compute and to load data. A
+ *             function of the host must return: no exception or longjmp may pass through the
+ *             library. After fork, the child must not use the library before exec. The library's
+ *             code stays in the process after dlclose.
+ * Synchronous Every call of this version has finished its work when it returns; only
+ *             assay_trainer_prefetch leaves something for a later call. Asynchronous forms
+ *             (streams, events) and process groups will come as further functions; those
  *             declared here keep their meaning.
- *
- * Since and lifecycle: every function says the ABI version that brought it. "stable" functions
- * never change or go within ABI 1; "provisional" ones may change until version 1.0.0 of the
- * library and are stable from then on. */
+ * Since       Every function names the ABI version that brought it. "stable" functions neither
+ *             change nor disappear within ABI 1; "provisional" ones may change until version
+ *             1.0.0 of the library and are stable from then on. */
 #ifndef ASSAY_ASSAY_H
 #define ASSAY_ASSAY_H
 
@@ -102,7 +109,7 @@ enum {
   ASSAY_E_CANCELLED = -11,  /* assay_context_interrupt, or a progress function, stopped the call */
   ASSAY_E_TIMEOUT = -12,    /* not used yet */
   ASSAY_E_COMM = -13,       /* not used yet */
-  ASSAY_E_CALLBACK = -14, /* a function of the host reported a failure: native_code is its number */
+  ASSAY_E_CALLBACK = -14,   /* a function of the host gave what cannot be used */
   ASSAY_E_NONDETERMINISTIC = -15, /* no deterministic kernel exists for what was asked */
   ASSAY_E_POISONED = -16,         /* an earlier failure left this handle unusable: free it */
   ASSAY_E_INTERNAL = -17,         /* a mistake in this library: please report it */
@@ -139,8 +146,8 @@ typedef struct assay_ext {
 #define ASSAY_ABI_VERSION ((uint32_t)1 << 16)
 ASSAY_API uint32_t assay_abi_version(void);
 
-/* The release of the library, "0.1.0"; static. Tells builds apart; what a program needs is the
- * ABI's version.
+/* The release of the library, "0.1.0"; static. It tells builds apart. What a program must check is
+ * the version of the ABI.
  *   threads any   since 1.0, stable */
 ASSAY_API assay_str assay_version_string(void);
 
@@ -258,31 +265,32 @@ typedef struct assay_picture {
   const void *data;  /* rows from the top, channels innermost; borrowed for the call */
 } assay_picture;
 
-/* Functions of the host. Each may come on any thread, under no lock, and must return. */
+/* Functions that the host offers to the library. Each may be called on any thread, while the
+ * library holds no lock, and must return. */
 typedef struct assay_host {
   size_t struct_size;
   const assay_ext *next;
   uintptr_t user; /* handed to every function below */
-  /* A message for people; NULL: no log.
+  /* Takes a message for people; NULL: no log.
    *   component  "trainer", ...
    *   text       one line without its end; both texts last for the call */
   void (*log)(uintptr_t user, int32_t level, assay_str component, assay_str text);
   /* Decodes an image file of another format than JPEG (PNG, TIFF, ...), for conversions of data
    * sets; NULL: such files cannot be used. Several threads may call at once.
    *   file, size  its content
-   *   give        to be called once per page, in order, on this thread, with `to`
-   *   returns 0; anything else if the file cannot be decoded, even after calls of give */
+   *   give        call it with `to` for each page, in order, on this thread
+   *   returns 0; anything else if the file cannot be decoded: pages given before are dropped */
   int32_t (*read_image)(uintptr_t user, const void *file, size_t size,
                         void (*give)(void *to, const assay_picture *page), void *to);
 } assay_host;
 
 /* assay_context_options.determinism */
 enum {
-  /* The same program on the same machine gives the same bits on every run; kernels that cannot
-   * promise that are not taken. */
+  /* The same program on the same machine gives the same bits on every run: kernels that cannot
+   * promise that are not used. */
   ASSAY_DETERMINISM_ON = 1,
-  /* CUDA: the libraries' other kernels (sums in the order in which they finish) may be taken where
-   * they are faster. The CPU has none such: there nothing changes. */
+  /* CUDA: kernels whose sums depend on the order in which threads finish may be used where they
+   * are faster. On the CPU nothing changes. */
   ASSAY_DETERMINISM_OFF = 2
 };
 
@@ -292,9 +300,9 @@ typedef struct assay_context_options {
   /* Threads per kernel; 0: as many as this process may use by affinity mask and cgroup quota. */
   int32_t n_threads;
   int32_t log_level; /* least important level handed to the log; 0: ASSAY_LOG_WARNING */
-  /* Bytes of all models, trainers, predictors and tensors; 0: no limit. Beyond it calls fail with
-   * ASSAY_E_OOM_HOST, on a CUDA device with ASSAY_E_OOM_DEVICE, and ASSAY_ERROR_RETRY: after
-   * something was freed the same call may succeed. */
+  /* Most bytes of all models, trainers, predictors and tensors together; 0: no limit. Calls that
+   * would need more fail with ASSAY_E_OOM_HOST, on a CUDA device with ASSAY_E_OOM_DEVICE, and the
+   * flag ASSAY_ERROR_RETRY: once something is freed the same call may succeed. */
   uint64_t mem_limit;
   int32_t determinism; /* 0: ASSAY_DETERMINISM_ON */
   int32_t reserved;    /* 0 */
@@ -329,14 +337,14 @@ typedef struct assay_mem_stats {
   uint64_t blocks; /* number of blocks behind in_use */
 } assay_mem_stats;
 
-/* What models, optimizer state, plans and tensors take. The library's own bookkeeping is not
+/* The memory of models, optimizer state, plans and tensors. The library's own bookkeeping is not
  * counted.
  *   errors  ASSAY_E_INVALID; ASSAY_E_NOT_FOUND if the context does not have the device
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_context_mem_stats(const assay_context *c, assay_device_id device,
                                                assay_mem_stats *out, assay_error **err);
 
-/* What a result depends on besides its inputs.
+/* What results depend on besides their inputs: library and machine.
  *   report  library_version, abi_version, compiler, build_type, assertions, device {kind, index,
  *           name, driver, threads, mem_total, mem_free}, cpu_flags [..], operating_system,
  *           machine
@@ -380,8 +388,8 @@ typedef struct assay_tensor_info {
   assay_device_id device;
   const int64_t *shape; /* ndim sizes; lives as long as the tensor */
   uint64_t bytes;       /* of the elements */
-  /* The elements, if the host can address them, else NULL. Reading there counts as a
-   * `const assay_tensor *` use and writing as an `assay_tensor *` use, which no guard watches. */
+  /* The elements, if the host can address them, else NULL. Reading and writing them follows the
+   * rules of assay_tensor_read and assay_tensor_write, but here the library cannot check that. */
   void *data;
   uint32_t flags;
   uint32_t reserved;
@@ -396,7 +404,7 @@ ASSAY_API assay_status assay_tensor_new(const assay_context *c, assay_device_id 
                                         assay_dtype dtype, const int64_t *shape, int32_t ndim,
                                         assay_tensor **out, assay_error **err);
 
-/* A tensor on memory of the host, without a copy. The one call whose pointer argument is kept.
+/* A tensor on memory of the host, without a copy.
  *   data     dense, row-major, aligned to its element; kept until release is called. NULL only
  *            for 0 elements
  *   bytes    size of the memory; at least that of the elements
@@ -428,7 +436,7 @@ ASSAY_API assay_status assay_tensor_read(const assay_tensor *t, void *dst, size_
 ASSAY_API assay_status assay_tensor_write(assay_tensor *t, const void *src, size_t bytes,
                                           assay_error **err);
 
-/* Another owner of the same tensor: returns t. Each retain needs a release. NULL for NULL.
+/* Adds an owner to the tensor and returns t. Each retain needs a release. NULL for NULL.
  *   threads any   since 1.0, stable */
 ASSAY_API assay_tensor *assay_tensor_retain(const assay_tensor *t);
 
@@ -443,8 +451,8 @@ ASSAY_API void assay_tensor_release(assay_tensor *t);
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
 
-/* Configurations of models: one JSON object each. Ranges in brackets, then the default of a key
- * that is left out; 0, "" and [] are values like others, and errors outside of the range.
+/* Configurations of models: one JSON object each. After a key stand its range in brackets and its
+ * default. 0, "" and [] do not stand for the default: out of the range they are errors.
  *
  * "cnn": blocks of convolution, batch norm, activation and 2x2 max-pooling, then hidden layers
  *   "image"       [rows, columns, channels], each [1, 16384], [28, 28, 1]
@@ -464,22 +472,23 @@ ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
  *   "zero_last_gamma"  false. Blocks start as the identity
  *
  * "resnet50": ResNet-50 v1.5, torchvision's names
- *   "image"       as above, [224, 224, 3]; a fourth channel of zeros aligns the stem
+ *   "image"       as above, [224, 224, 3]; 4 channels for images padded with one of zeros, which
+ *                 aligns the first convolution
  *   "classes"     [2, 10^6], 1000
  *   "width"       [1, 4096], 64. Channels of the first stage's 3x3 convolutions
  *   "zero_last_gamma"  true. The last batch norm of a block starts at scale 0
  *   "biased_running_variance"  false. Running variances with divisor n instead of n - 1
  *
  * "unet_medical": U-Net of unpadded convolutions for micrographs
- *   "image"       as above, [572, 572, 1]; sides stay even down to the bottom
+ *   "image"       as above, [572, 572, 1]; the sides must be even before each pooling
  *   "classes"     [2, 1024], 2
  *   "width"       [1, 1024], 64. Channels of the first level; they double with each
  *   "depth"       [1, 6], 4. Number of poolings
  *   "dropout"     [0, 1), 0.5. At the bottom */
 
-/* A model by name, without weights: it gets them from assay_model_initialize,
- * assay_model_load_weights, assay_checkpoint_load, or assay_trainer_create if nothing else gave
- * them. Takes little memory until then.
+/* Makes a model by name, without weights. It gets them from assay_model_initialize,
+ * assay_model_load_weights or assay_checkpoint_load, else from assay_trainer_create. Until then it
+ * takes little memory.
  *   arch         "cnn", "resnet18", ... (assay_model_list)
  *   config_json  keys of that architecture, "Configurations of models" above; empty: its defaults
  *   errors  ASSAY_E_NOT_FOUND, listing the names; ASSAY_E_INVALID naming the key
@@ -488,7 +497,7 @@ ASSAY_API assay_status assay_model_named(const assay_context *c, assay_str arch,
                                          assay_str config_json, assay_model **out,
                                          assay_error **err);
 
-/* What the model is.
+/* Describes the model.
  *   report  architecture, config {..}, parameters (count), parameter_bytes, initialized,
  *           inputs [{name, dtype, sample_shape [..], classes (of class labels), label}] in the
  *           order of a batch; predictions take those that are not labels,
@@ -501,8 +510,9 @@ ASSAY_API assay_status assay_model_report(const assay_model *m, assay_report **o
 /* assay_model_check modes */
 enum { ASSAY_MODE_TRAIN = 1, ASSAY_MODE_EVAL = 2, ASSAY_MODE_PREDICT = 3 };
 
-/* Would this work here, and what would it take? Plans everything exactly as the real call would,
- * on address space without memory behind it: cheap enough to ask before any weight is allocated.
+/* Says whether this would work here, and what it would take. Everything is planned as the real call
+ * would do it, but on address space without memory behind it: cheap enough to ask before any weight
+ * is allocated.
  *   device       of the model's context
  *   mode         ASSAY_MODE_TRAIN and _EVAL: config_json is that of assay_trainer_create
  *                (batch_size is needed); ASSAY_MODE_PREDICT: that of assay_predictor_create, for
@@ -510,8 +520,9 @@ enum { ASSAY_MODE_TRAIN = 1, ASSAY_MODE_EVAL = 2, ASSAY_MODE_PREDICT = 3 };
  *   report  architecture, device, mode, precision, batch, parameters, flops and bytes (of one
  *           call; 2 flops per multiply-add),
  *           determinism ("run-to-run": same inputs and seed, same bits on this machine; or "off"),
- *           memory {weights, statistics, gradients, optimizer, arena, arena_unshared,
- *           arena_floor, inputs, constants, total},
+ *           memory {weights, statistics, gradients, optimizer, arena (activations and
+ *           scratch), arena_unshared (the same if no two of them shared memory), arena_floor
+ *           (the least any plan could reach), inputs, constants, total},
  *           ops [{op, scope, direction ("forward", "backward", "update"), output, kernel, flops,
  *           bytes, scratch}] in order,
  *           passes [{name, changed, seconds, nodes_after}]
@@ -522,8 +533,8 @@ ASSAY_API assay_status assay_model_check(const assay_model *m, assay_device_id d
                                          assay_str config_json, assay_report **out,
                                          assay_error **err);
 
-/* Draws first weights from the seed. The same seed gives the same weights whatever else is done,
- * and is what assay_trainer_create does for a model without weights.
+/* Draws the first weights from the seed, as assay_trainer_create does for a model without weights.
+ * The same seed gives the same weights, whatever was called before.
  *   errors  ASSAY_E_INVALID if the model has weights already; ASSAY_E_BUSY; ASSAY_E_OOM_HOST
  *   threads alone   since 1.0, stable */
 ASSAY_API assay_status assay_model_initialize(assay_model *m, uint64_t seed, assay_error **err);
@@ -532,7 +543,7 @@ ASSAY_API assay_status assay_model_initialize(assay_model *m, uint64_t seed, ass
 enum {
   ASSAY_KIND_VALUE = 1,    /* the weight, f32, also under mixed precision */
   ASSAY_KIND_GRADIENT = 2, /* of the last assay_trainer_backward or step */
-  ASSAY_KIND_MOMENT1 = 3,  /* momentum, or Adam's m */
+  ASSAY_KIND_MOMENT1 = 3,  /* v of sgd ("momentum_convention" says how), or Adam's m */
   ASSAY_KIND_MOMENT2 = 4,  /* Adam's v */
   ASSAY_KIND_EMA = 5,      /* moving average of the weight */
   ASSAY_KIND_STATISTIC = 6 /* running mean or variance of a normalisation */
@@ -596,7 +607,8 @@ enum {
   ASSAY_PRECISION_AMP_BF16 = 4  /* bf16 matrix operands, f32 masters */
 };
 
-/* The scalars most programs set. Each has a twin in config_json; giving both is ASSAY_E_INVALID. */
+/* The numbers that most programs set. Each is also a key of config_json; giving both is
+ * ASSAY_E_INVALID. */
 typedef struct assay_trainer_options {
   size_t struct_size;
   const assay_ext *next;
@@ -609,9 +621,9 @@ typedef struct assay_trainer_options {
   int32_t reserved;     /* 0, else ASSAY_E_INVALID */
 } assay_trainer_options;
 
-/* Configuration of a trainer: one JSON object. Ranges in brackets, then the default of a key that is
- * left out. Keys of another kind of optimizer, schedule or loss scaling are errors. Reports and
- * checkpoints show the configuration resolved: every key of its kind.
+/* Configuration of a trainer: one JSON object. After a key stand its range in brackets and its
+ * default. Keys of another kind of optimizer, schedule or loss scaling are errors. Reports and
+ * checkpoints show the configuration resolved: with every key of its kinds, defaults included.
  *
  *   "batch_size"        [1, 2^30]; needed here or in the options. Samples of a training batch
  *   "eval_batch_size"   [1, 2^30], batch_size. Samples of an evaluation batch
@@ -619,27 +631,35 @@ typedef struct assay_trainer_options {
  *   "precision"         "fp32" (default), "amp-bf16"; on GPUs also "tf32", "amp-fp16"
  *   "seed"              64 bits, 0. Of first weights and dropout
  *   "label_smoothing"   [0, 1), 0. Mass of the target moved to all classes alike
- *   "mixup_alpha"       [0, 1e6], 0 is none. Of image classifiers: each sample mixed with the one
- *                       opposite in the batch
- *   "raw_images"        none. Of image classifiers: training batches bring bytes, which become numbers
- *                       on the device: image u8[batch, height, width, channels], label, and placement
- *                       i32[batch, 4]: dy, dx, mirror_y, mirror_x. Pixel (y, x) is (y' + dy, x' + dx)
- *                       of the bytes, y' = height - 1 - y where mirror_y is not 0 and else y, x'
- *                       alike; 0 outside. Byte b is (b scale - mean) / stddev
+ *   "mixup_alpha"       [0, 1e6], 0 is none. Image classifiers: sample i of a batch is mixed with
+ *                       the i-th from its end (arXiv:1710.09412)
+ *   "raw_images"        none. Image classifiers: training batches hold 8-bit pixels, which are
+ *                       placed, mirrored and normalised on the device. A batch is then image
+ *                       u8[batch, height, width, channels], label, and placement i32[batch, 4]
+ *                       with dy, dx, mirror_y, mirror_x of each image. Pixel (y, x) comes from
+ *                       pixel (y' + dy, x' + dx) of the batch's image, where y' is y, or
+ *                       height - 1 - y if mirror_y is not 0, and x' likewise; outside of that
+ *                       image from black. Its value b becomes (b scale - mean) / stddev
  *     "scale"           1/255
  *     "mean", "stddev"  [numbers], 0 and 1. One, or one for each channel
- *     "channels"        of the bytes, the image's. Those of the image beyond them are 0
+ *     "channels"        of the batch's image; the model's if left out. Further channels of the
+ *                       model's image are 0
  *   "disabled_pass"     [names], []. Graph rewrites to leave out (assay_model_check lists them)
  *   "optimizer"         needed
  *     "name"            "sgd", "adam", "adamw" or "lamb"; needed
  *     "learning_rate"   > 0; needed here or in the options. The rate at schedule factor 1
  *     "weight_decay"    [0, 1e6), 0. Added to the gradient (sgd, adam) or decoupled (adamw, lamb)
- *     "clip_norm"       >= 0, 0 is none. Largest global L2 norm of the gradients
- *     "ema_decay"       [0, 1), 0 is none. Moving average of the weights, one update at a time
+ *     "clip_norm"       >= 0, 0 is none. Largest L2 norm of all gradients together; larger ones
+ *                       are scaled down to it
+ *     "ema_decay"       [0, 1), 0 is none. d of the moving average a of a weight w, after each
+ *                       update: a = d a + (1 - d) w
  *     "momentum"        sgd: [0, 1), 0
  *     "nesterov"        sgd: false; needs momentum
- *     "momentum_convention"  sgd: "pytorch" (default): v = m v + g, w -= rate v; "sutskever"
- *                       (TensorFlow, MXNet): v = m v + rate g, w -= v
+ *     "momentum_convention"  sgd: how the update moves a weight w along its gradient g. They differ
+ *                       when the rate changes. v is ASSAY_KIND_MOMENT1, also in checkpoints
+ *                       "pytorch"      v = m v + g, w -= rate v (default; also TensorFlow 1)
+ *                       "sutskever"    v = m v - rate g, w += v (Keras, MXNet, Caffe): v has
+ *                                      the opposite sign
  *     "beta1", "beta2"  adam, adamw, lamb: [0, 1), 0.9 and 0.999
  *     "epsilon"         adam, adamw, lamb: [0, 1), 1e-8 (lamb 1e-6)
  *     "epsilon_form"    adam, adamw: "pytorch" (default), added to the corrected root, or
@@ -681,7 +701,7 @@ typedef struct assay_trainer_options {
  *   config_json  "Configuration of a trainer" above
  *   errors  ASSAY_E_INVALID naming the key, also if the model has a trainer;
  *           ASSAY_E_UNSUPPORTED; ASSAY_E_BUSY; ASSAY_E_OOM_HOST
- *   threads alone (m)   since 1.0, stable */
+ *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_create(assay_model *m, const assay_trainer_options *options,
                                             assay_str config_json, assay_trainer **out,
                                             assay_error **err);
@@ -696,7 +716,7 @@ enum {
 typedef struct assay_step_info {
   size_t struct_size;
   const assay_ext *next;
-  int64_t step;       /* updates done or skipped, this one included: the place in the schedule */
+  int64_t step;       /* updates done or skipped, this one included: s of the schedule */
   int64_t micro_step; /* batches since the last update */
   int64_t samples;    /* training samples seen since step 0 */
   double loss;        /* mean over the batch, nats */
@@ -708,11 +728,12 @@ typedef struct assay_step_info {
   uint32_t reserved;
 } assay_step_info;
 
-/* Takes the batch of a later step over, so that it travels to the device beside the step before.
- * assay_trainer_step and _backward then take an empty batch (NULL, 0) for the oldest prefetched one.
- * Two may wait. The first is copied at once. The second is read during the next step: it must stay
- * unchanged until that has returned, and a loader that gave it answers ASSAY_E_BUSY until then. A
- * step that fails forgets what was prefetched. Changes no result.
+/* Hands over the batch of a later step, so that its transfer overlaps the step before it.
+ * assay_trainer_step and _backward use it when they are called with an empty batch (NULL, 0): the
+ * oldest prefetched batch first. Two may wait. The first is copied at once. The second is read
+ * during the next step: it must stay unchanged until that has returned, and a loader that gave it
+ * answers ASSAY_E_BUSY until then. A step that fails drops all prefetched batches. Results are the
+ * same without prefetching.
  *   batch   as for assay_trainer_step
  *   errors  ASSAY_E_INVALID: wrong tensors, or two wait already; ASSAY_E_BUSY; ASSAY_E_OOM_HOST;
  *           ASSAY_E_OOM_DEVICE; ASSAY_E_DEVICE
@@ -728,7 +749,7 @@ ASSAY_API assay_status assay_trainer_prefetch(assay_trainer *t, const assay_tens
  *           class at each pixel of the output: 1 for the right one, 0 for the others, a row of
  *           zeros for pixels that do not count. With the trainer's "raw_images": image u8, label
  *           i32, placement i32. Empty: the oldest prefetched batch. Read during the call only
- *   info    may be NULL. What the step computes besides: assay_trainer_scalar
+ *   info    may be NULL. For other numbers that the model computes: assay_trainer_scalar
  *   errors  ASSAY_E_INVALID: wrong number, type or shape of tensors, a label out of range;
  *           ASSAY_E_NONFINITE unless loss scaling is dynamic; ASSAY_E_CANCELLED; ASSAY_E_BUSY.
  *           Weights, optimizer state, running statistics and counters are then as before the
@@ -767,19 +788,19 @@ typedef struct assay_eval_info {
   double seconds;  /* wall time of the call */
 } assay_eval_info;
 
-/* Evaluates one batch with the statistics of training, without dropout; changes nothing. Mode is
- * the call: there is no switch to forget.
+/* Evaluates one batch, with the running statistics and without dropout; changes nothing. Calling
+ * this function is what selects evaluation; there is no mode to set or restore.
  *   batch   as for step, of eval_batch_size rows; rows of label -1, or of a dense
  *           target that is zero everywhere, are padding
- *   errors  as assay_trainer_step, less ASSAY_E_NONFINITE
+ *   errors  as assay_trainer_step, except ASSAY_E_NONFINITE
  *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_eval(assay_trainer *t, const assay_tensor *const *batch,
                                           size_t n, uint32_t flags, assay_eval_info *info,
                                           assay_error **err);
 
 /* A number that the model computed for the last batch trained or evaluated: "loss"; "top1" and
- * "top5" of classifiers, in evaluation; "cross_entropy" and "dice_loss" of unet_medical, whose sum is
- * its loss; after an update "grad_norm".
+ * "top5" of classifiers, in evaluation; "cross_entropy" and "dice_loss" of unet_medical, whose sum
+ * is its loss; after an update "grad_norm".
  *   value   a mean over the batch after training, a sum over its samples after evaluation
  *   errors  ASSAY_E_NOT_FOUND, listing the names; ASSAY_E_INVALID: before the first batch;
  *           ASSAY_E_BUSY
@@ -807,7 +828,7 @@ ASSAY_API assay_status assay_trainer_set(assay_trainer *t, assay_str key, double
 ASSAY_API assay_status assay_trainer_set_metadata(assay_trainer *t, assay_str key, assay_str value,
                                                   assay_error **err);
 
-/* Reads such a text.
+/* Reads what assay_trainer_set_metadata or a checkpoint attached.
  *   value   borrowed until the next assay_trainer_set_metadata or assay_checkpoint_load of this
  *           trainer
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_INVALID; ASSAY_E_BUSY
@@ -815,7 +836,7 @@ ASSAY_API assay_status assay_trainer_set_metadata(assay_trainer *t, assay_str ke
 ASSAY_API assay_status assay_trainer_get_metadata(const assay_trainer *t, assay_str key,
                                                   assay_str *value, assay_error **err);
 
-/* Where training stands and how it is done. Compiles the step if no step was done yet.
+/* Says how training is done and where it stands. Compiles the step if no step was done yet.
  *   report  architecture, config {..resolved..}, step, samples, loss_scale, learning_rate (as last
  *           set, at schedule factor 1),
  *           groups [{name, group (index in optimizer.group, if it matches one), weight_decay,
@@ -865,14 +886,15 @@ enum {
 ASSAY_API assay_status assay_checkpoint_save(const assay_trainer *t, assay_str path, uint32_t parts,
                                              assay_error **err);
 
-/* Loads parts of a checkpoint into a trainer of the same model configuration. Moments want the
- * same optimizer. ASSAY_PART_TRAINER_STATE goes on where the writer was, so it wants the same of
- * every key of the trainer's configuration; only eval_batch_size may differ. A difference is
+/* Loads parts of a checkpoint into a trainer of the same model configuration. Moments need the
+ * same optimizer. ASSAY_PART_TRAINER_STATE continues where the writer stopped, so every key of the
+ * trainer's configuration must be the same, except eval_batch_size. A difference is
  * ASSAY_E_INVALID: argument is the key, expected the checkpoint's value, actual the trainer's.
- * Free to differ are what the configuration does not hold: paths, logs, prefetching and workers of
- * loaders. Bits are promised for the same number of threads of the context and the same machine.
- * Weights without ASSAY_PART_EMA restart the moving averages from them. All is read and checked
- * before anything is changed, which takes memory for one more copy of the parts.
+ * What the configuration does not hold may differ: paths, logs, prefetching, workers of loaders.
+ * The bits of an uninterrupted training are promised on the same machine with the same number of
+ * threads of the context. Weights loaded without ASSAY_PART_EMA restart the moving averages from
+ * them. All is read and checked before anything is changed, which takes memory for one more copy of
+ * the parts.
  *   parts   bits of ASSAY_PART_*; 0: all. The file must hold them; what else it holds is left
  *           alone
  *   out     may be NULL
@@ -884,21 +906,21 @@ ASSAY_API assay_status assay_checkpoint_save(const assay_trainer *t, assay_str p
 ASSAY_API assay_status assay_checkpoint_load(assay_trainer *t, assay_str path, uint32_t parts,
                                              assay_report **out, assay_error **err);
 
-/* What a checkpoint or safetensors file holds, without reading its tensors.
+/* Says what a checkpoint or safetensors file holds, without reading its tensors.
  *   report  path, format ("checkpoint" or "safetensors"), file_bytes; of checkpoints
  *           format_version, library_version, created_unix_s; parts [..]; with trainer state step,
  *           updates, micro_step, batches, epoch, samples, seed, loss_scale, growth_counter,
  *           optimizer_name, optimizer_config, schedule_config; model_name, model_config; with
  *           trainer state precision, data_cursor_bytes, best {name, value, step}; metadata [{key,
- *           value}], tensors [{name, role, dtype, dims [..], bytes, offset, crc32c}] (of safetensors
- *           neither role nor crc32c), weight_elements; with trainer state trainer_config
- *           (resolved), learning_rate (as last set)
+ *           value}], tensors [{name, role, dtype, dims [..], bytes, offset, crc32c}] (of
+ *           safetensors neither role nor crc32c), weight_elements; with trainer state
+ *           trainer_config (resolved), learning_rate (as last set)
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION; ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_checkpoint_inspect(assay_str path, assay_report **out,
                                                 assay_error **err);
 
-/* Reads every byte of a checkpoint file. Damage is the report's business, not an error.
+/* Reads every byte of a checkpoint file. Damage is described in the report and is not an error.
  *   report  path, ok, file_bytes, tensors (count), faults [a sentence each; empty when ok]
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
@@ -911,7 +933,7 @@ ASSAY_API assay_status assay_checkpoint_verify(assay_str path, assay_report **ou
  *           tensors [{name, role, kind "VALUES" (then different_elements, max_abs_difference,
  *           nan_mismatches), "SHAPE_OR_TYPE" (then a, b), "ONLY_IN_A" or "ONLY_IN_B"}],
  *           state [{field, a, b}]
- *   errors  as inspect
+ *   errors  as assay_checkpoint_inspect
  *   threads any   since 1.0, provisional */
 ASSAY_API assay_status assay_checkpoint_diff(assay_str a, assay_str b, assay_report **out,
                                              assay_error **err);
@@ -924,7 +946,7 @@ ASSAY_API assay_status assay_checkpoint_diff(assay_str a, assay_str b, assay_rep
  *   kind      to safetensors: ASSAY_KIND_VALUE (or 0), or ASSAY_KIND_EMA for the moving averages
  *   out       may be NULL
  *   report    from, to, tensors (count), skipped [names]
- *   errors    as inspect
+ *   errors    as assay_checkpoint_inspect
  *   threads any   since 1.0, provisional */
 ASSAY_API assay_status assay_checkpoint_convert(assay_str from, assay_str to, assay_str format,
                                                 assay_str map_json, int32_t kind,
@@ -932,9 +954,9 @@ ASSAY_API assay_status assay_checkpoint_convert(assay_str from, assay_str to, as
 
 /* ---- Inference ------------------------------------------------------------------------------- */
 
-/* A predictor on a copy of the model's present weights, normalisations folded into convolutions:
- * training goes on without disturbing it. Immutable: share it between threads and give each
- * caller a slot.
+/* Makes a predictor on a copy of the model's present weights, with normalisations folded into
+ * convolutions. Further training does not change it. Threads may share it; each caller needs a slot
+ * of its own.
  *   config_json  keys, with defaults:
  *     "precision"      "fp32" (default), "amp-bf16"; on GPUs also "tf32", "amp-fp16"
  *     "use_ema"        false. Predict with the moving averages the last trainer kept
@@ -945,7 +967,7 @@ ASSAY_API assay_status assay_checkpoint_convert(assay_str from, assay_str to, as
 ASSAY_API assay_status assay_predictor_create(const assay_model *m, assay_str config_json,
                                               assay_predictor **out, assay_error **err);
 
-/* What it takes and gives.
+/* Describes the predictor, its inputs and its outputs.
  *   report  architecture, precision, use_ema, max_batch, inputs [{name, dtype, sample_shape [..]}],
  *           outputs [{name, dtype, sample_shape [..]}], both in the order of assay_predictor_run
  *   errors  ASSAY_E_INVALID
@@ -953,9 +975,9 @@ ASSAY_API assay_status assay_predictor_create(const assay_model *m, assay_str co
 ASSAY_API assay_status assay_predictor_report(const assay_predictor *p, assay_report **out,
                                               assay_error **err);
 
-/* The run state of one caller: plans and scratch memory, made per batch size at its first use.
- * Keeps the plans of the 8 batch sizes used last; more sizes than that in turn are planned anew
- * each time. May outlive its predictor.
+/* Makes a slot: the plans and scratch memory with which one caller runs a predictor, made for each
+ * batch size at its first use. The plans of the 8 batch sizes used last are kept, others are made
+ * anew. May outlive its predictor.
  *   errors  ASSAY_E_INVALID; ASSAY_E_OOM_HOST
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_slot_create(const assay_predictor *p, assay_slot **out,
@@ -979,7 +1001,7 @@ ASSAY_API assay_status assay_slot_prepare(assay_slot *slot, int64_t batch, assay
  *           A tensor on entry: must have the output's type and shape; the result is copied there
  *   errors  ASSAY_E_INVALID; ASSAY_E_CANCELLED; ASSAY_E_BUSY; ASSAY_E_OOM_HOST. On failure
  *           places that were NULL stay NULL
- *   threads any number with one predictor, one at a time per slot   since 1.0, stable */
+ *   threads any on the predictor, alone on the slot   since 1.0, stable */
 ASSAY_API assay_status assay_predictor_run(const assay_predictor *p, assay_slot *slot,
                                            const assay_tensor *const *in, size_t n_in,
                                            assay_tensor **out, size_t n_out, assay_error **err);

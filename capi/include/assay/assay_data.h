@@ -4,9 +4,9 @@
  * files and a manifest. A loader gives its samples as batches that a trainer takes as they are.
  * Nothing here is needed to train: any host memory can be a batch (assay_tensor_borrow).
  *
- * The conventions are those of assay.h. Batch k of epoch e has one content, a function of the seed,
- * the data, the batch size and the ranks: the number of workers, the depth of prefetching and
- * restarts change only the time it takes. */
+ * The conventions are those of assay.h. What batch k of epoch e holds depends on nothing but the
+ * seed, the data, the batch size and the ranks: the number of workers, the depth of prefetching and
+ * restarts only change the time it takes. */
 #ifndef ASSAY_ASSAY_DATA_H
 #define ASSAY_ASSAY_DATA_H
 
@@ -32,11 +32,11 @@ typedef int32_t (*assay_progress)(uintptr_t user, assay_str phase, int64_t done,
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err);
 
-/* Turns published files into a data set. Returns at once if the folder holds the same already. A
- * failed or stopped conversion leaves nothing behind; one of "imagenet" keeps its finished shards,
- * and the next call with the same arguments continues there, after a kill too. Images that cannot
- * be decoded are left out; files of other formats than JPEG need assay_host.read_image. Both are
- * counted in the report.
+/* Turns published files into a data set. Returns at once if the folder already holds the same. A
+ * conversion that failed or was stopped leaves nothing behind; only that of "imagenet" keeps its
+ * finished shards (record files), from which the next call with the same arguments continues, even
+ * if the process was killed. Images that cannot be decoded are left out, and files of other formats
+ * than JPEG need assay_host.read_image. The report counts both.
  *   name          of assay_dataset_list
  *   source        where the published files lie; empty: default_source
  *   target        the folder to fill; created if need be
@@ -52,7 +52,7 @@ ASSAY_API assay_status assay_dataset_convert(const assay_context *c, assay_str n
                                              assay_str options_json, assay_progress progress,
                                              uintptr_t user, assay_report **out, assay_error **err);
 
-/* The manifest of a data set.
+/* Describes a data set by its manifest.
  *   report  format_version, dataset, licence,
  *           splits [{name, records, content_sha256, shards [{file, records, bytes, crc32c,
  *           findings [{kind ("left out", "re-encoded as JPEG", "CMYK", "grey"), count,
@@ -71,8 +71,8 @@ ASSAY_API assay_status assay_dataset_verify(const assay_context *c, assay_str fo
                                             assay_progress progress, uintptr_t user,
                                             assay_error **err);
 
-/* Writes a data set of JPEG images in another format: <split>.rec and <split>.idx, as MXNet's im2rec
- * packs them, in the order of the data set.
+/* Writes a data set of JPEG images in another format: as <split>.rec and <split>.idx, packed as by
+ * MXNet's im2rec, in the order of the data set.
  *   target        the folder to write into; created if need be
  *   options_json  {"format": "recordio" (default), "overwrite": false}; empty: defaults
  *   progress      may be NULL; user is handed to it
@@ -87,10 +87,11 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
 
 /* ---- Loaders --------------------------------------------------------------------------------- */
 
-/* Transforms: one JSON object. Ranges in brackets, then the default.
+/* Transforms: one JSON object. After a key stand its range in brackets and its default.
  *
  * Of data sets of small pictures (fashion_mnist, ...), steps in this order:
- *   "crop_padding"         [0, size of the image], 0. Random shift in pixels, black comes in
+ *   "crop_padding"         [0, size of the image], 0. Random shift by up to so many pixels to
+ *                          each side; what comes in is black
  *   "flip_horizontal", "flip_vertical"  [0, 1], 0. Probabilities
  *   "rotation_degrees"     [0, 180], 0. Random angle to both sides, bilinear, black outside
  *   "scale"                1/255. A pixel p becomes (p scale - mean) / stddev
@@ -99,31 +100,35 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
  *   "erasing_min_area", "erasing_max_area"      its share of the image, 0.02 and 0.33
  *   "erasing_min_aspect", "erasing_max_aspect"  its height / width, 0.3 and 3.3
  *   "erasing_value"        0
- *   "raw"                  false. true: shift, mirroring and normalisation are left to a trainer with
- *                          "raw_images": "image" u8, "label", "placement" i32[4]. Rotation, erasing,
- *                          scale, mean and stddev cannot be asked for then
+ *   "raw"                  false. true: shift, mirroring and normalisation are left to a trainer
+ *                          with "raw_images", and a sample is "image" u8, "label", "placement"
+ *                          i32[4]. Rotation, erasing, scale, mean and stddev are errors then
  *
  * Of data sets of JPEG files (imagenet, ...):
- *   "crop"                 "centre" (default): the shorter side becomes resize_shorter, then the
- *                          middle; "random": a random window, stretched; "stretch": everything
+ *   "crop"                 "centre" (default): the image is resized until its shorter side has
+ *                          resize_shorter pixels, and its middle is taken; "random": a random
+ *                          window is resized; "stretch": the whole image is resized
  *   "size"                 [1, 4096], 224. Rows and columns of the result
  *   "resize_shorter"       centre: at least size, 256
  *   "min_area", "max_area"      random: share of the image, 0.08 and 1
  *   "min_aspect", "max_aspect"  random: width / height, 3/4 and 4/3
  *   "flip_horizontal", "scale", "mean", "stddev"  as above
  *   "channels"             3 (default), or 4: a channel of zeros behind red, green and blue
- *   "reduced_decoding"     decodes at a fraction of the image's size where twice `size` remains:
- *                          faster, within a few grey levels; default true for "random"
- *   "raw"                  false. true: mirroring and normalisation are left to a trainer, as above
+ *   "reduced_decoding"     true for "random", else false. Decodes at a half, a quarter or an
+ *                          eighth of the image's size where twice `size` remains: faster, and
+ *                          within a few grey levels of the same
+ *   "raw"                  false. true: mirroring and normalisation are left to a trainer, as
+ *                          above; scale, mean, stddev and channels are errors then
  *
  * Of micrographs with masks (isbi2012_em), steps in this order:
  *   "scale", "offset"      1/127.5 and -1. A pixel p becomes p scale + offset
  *   "size"                 388. Image and mask are resized to size x size, bilinear
- *   "padded"               572. Then surrounded by zeros to padded x padded
+ *   "padded"               572. Then zeros surround both, up to padded x padded
  *   "flip_horizontal", "flip_vertical"  [0, 1], 0. Probabilities
- *   "max_cut"              [0, 0.5), 0. Each side moves in by up to this share, the rest is resized
- *   "max_brightness"       0. A number up to this is added to or taken from the image
- *   "clip"                 [low, high], none. The image's range afterwards */
+ *   "max_cut"              [0, 0.5), 0. From each side up to this share is cut off; what remains is
+ *                          resized to padded x padded
+ *   "max_brightness"       0. A random number up to this is added to the image or taken from it
+ *   "clip"                 [low, high], none. Numbers of the image outside are set to the nearer */
 
 /* A loader of one split of a data set. Its worker threads start with the first batch.
  *   folder          of the data set
@@ -132,16 +137,18 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
  *     "batch_size"  [1, 2^24]; needed. Samples of a batch, on this rank
  *     "seed"        64 bits, 0. Of order and augmentation
  *     "order"       "shuffled" (default): anew in each epoch; "sequential": as in the files;
- *                   "stream": no epochs, the rank's samples for ever through a shuffle buffer;
- *                   "rotating": so too, but each rank takes one contiguous part after the other,
- *                   as DALI's readers do
+ *                   "stream": no epochs; the rank's samples, repeated forever, come in random
+ *                   order out of a buffer; "rotating": the same, but a rank's samples are one
+ *                   contiguous part of the split after the other, as with DALI's readers
  *     "buffer"      stream: [1, 2^24], three batches; rotating: 1024. Samples in the buffer
  *     "record"      [numbers], []. Only these records of the split, in this order; [] is all
- *     "last_batch"  when samples do not fill it: "drop" (default) leaves them out of this epoch,
- *                   "pad" fills up with padding, "wrap" from the beginning of the epoch's order
- *     "accumulate"  [1, 2^20], 1. That of the trainer: epochs hold whole updates, by the rule of
- *                   last_batch, so that no update takes batches of two epochs
- *     "epochs"      [0, 2^32), 0 never ends; stream, rotating: up to 2^34 samples of this rank
+ *     "last_batch"  what becomes of an epoch's last batch if the samples do not fill it: "drop"
+ *                   (default) leaves it out, "pad" fills it with padding, "wrap" with samples from
+ *                   the beginning of the epoch's order
+ *     "accumulate"  [1, 2^20], 1. That of the trainer: last_batch then holds for the last update
+ *                   of an epoch, so that no update takes batches of two epochs
+ *     "epochs"      [0, 2^32), 0: it never ends (stream, rotating: after 2^34 samples of this
+ *                   rank)
  *     "rank", "world_size"  0 and 1. Global batch k holds positions k B W to (k + 1) B W of the
  *                   order, rank r its r-th part of B
  *     "workers"     [0, 256], 2. Threads that fill batches; 0 fills them in the caller
@@ -181,8 +188,8 @@ ASSAY_API assay_status assay_loader_next(assay_loader *l, const assay_tensor **b
                                          assay_batch_info *info, assay_error **err);
 
 /* The position after the batches given so far, as bytes for a checkpoint (metadata "assay.cursor").
- *   dst       at least *size bytes of room; NULL to ask for the size
- *   capacity  bytes of room at dst
+ *   dst       room for `capacity` bytes, or NULL to ask for the size only
+ *   capacity  bytes
  *   size      receives the size of the position, also if there is too little room
  *   errors    ASSAY_E_INVALID; ASSAY_E_BUSY
  *   threads any   since 1.0, stable */
@@ -201,7 +208,7 @@ ASSAY_API assay_status assay_loader_restore(assay_loader *l, const void *src, si
  *   threads alone   since 1.0, stable */
 ASSAY_API assay_status assay_loader_seek(assay_loader *l, int64_t epoch, assay_error **err);
 
-/* What the loader gives and how it keeps up.
+/* Describes what the loader gives and whether it keeps up with the training.
  *   report  dataset, split, config {..resolved..}, samples, batch_size, batches_per_epoch, epoch,
  *           batch (the next),
  *           arrays [{name, dtype, sample_shape [..]}] in the order of a batch,
