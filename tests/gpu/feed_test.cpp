@@ -88,10 +88,11 @@ TEST_P(ImageFeed, MakesWhatTheLoaderMakes) {
                       .seed = 5,
                       .batch = c.rows,
                       .classes = 10,
-                      .image_size = image_size});
+                      .image_size = image_size},
+                     *backend);
   std::vector<float> expected = by_the_loader(c, batch);
   mixup.mix(3, expected.data(), batch.labels.data());
-  if (c.mixed) expected.assign(mixup.images().begin(), mixup.images().end());
+  if (c.mixed) expected.assign(mixup.images(), mixup.images() + c.rows * image_size);
 
   const FeedSpec spec{{batch.pixels.size(), batch.labels.size() * sizeof(int32_t),
                        batch.placements.size() * sizeof(Placement), mixup.weights().size_bytes()},
