@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <mutex>
+
 #include "sdk/backend/cuda/loader.h"
 #include "tests/gpu/device_hooks.h"
 #include "tests/harness/backend_under_test.h"
@@ -24,6 +26,20 @@ class SkipWithoutDevice : public testing::EmptyTestEventListener {
 }  // namespace
 
 std::unique_ptr<Backend> make_backend_under_test(int) { return cuda::make_backend({}); }
+
+// Until a test breaks the device.
+std::shared_ptr<Backend> shared_backend_under_test(int threads) {
+  static auto& shared = *new std::shared_ptr<Backend>;
+  static auto& mutex = *new std::mutex;
+  const std::lock_guard lock(mutex);
+  try {
+    if (shared != nullptr) shared->wait();
+  } catch (const Error&) {
+    shared = nullptr;
+  }
+  if (shared == nullptr) shared = make_backend_under_test(threads);
+  return shared;
+}
 
 bool libraries_need_alignment() { return true; }
 

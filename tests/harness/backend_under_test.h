@@ -11,6 +11,9 @@ namespace assay::test {
 // `threads` where the backend has any.
 std::unique_ptr<Backend> make_backend_under_test(int threads);
 
+// One that other tests may have used before, as making one takes long on a GPU. It works.
+std::shared_ptr<Backend> shared_backend_under_test(int threads);
+
 // Whether results may depend on alignment because a vendor's library wants its operands on the
 // 64-byte boundaries that the runtime gives them.
 bool libraries_need_alignment();

@@ -7,6 +7,10 @@ std::unique_ptr<Backend> make_backend_under_test(int threads) {
   return cpu::make_backend({.threads = threads});
 }
 
+std::shared_ptr<Backend> shared_backend_under_test(int threads) {
+  return make_backend_under_test(threads);
+}
+
 bool libraries_need_alignment() { return false; }
 
 }  // namespace assay::test

@@ -120,7 +120,7 @@ class Runner {
       : graph_(graph),
         feeds_(feeds),
         options_(options),
-        backend_(make_backend_under_test(options.threads)),
+        backend_(shared_backend_under_test(options.threads)),
         buffers_(graph.values().size()),
         overwritten_(graph.values().size()) {
     for (const Feed& feed : feeds) own_buffer(feed.value);
@@ -217,7 +217,7 @@ class Runner {
   const Graph& graph_;
   const std::vector<Feed>& feeds_;
   RunOptions options_;
-  std::unique_ptr<Backend> backend_;
+  std::shared_ptr<Backend> backend_;
   std::vector<std::shared_ptr<GuardedBuffer>> buffers_;  // by value index
   std::vector<bool> overwritten_;                        // by value index: shared with an output
   std::vector<std::unique_ptr<GuardedBuffer>> scratch_;

@@ -7,6 +7,10 @@ namespace assay::test {
 
 std::unique_ptr<Backend> make_backend_under_test(int) { return cuda::make_device_backend({}); }
 
+std::shared_ptr<Backend> shared_backend_under_test(int threads) {
+  return make_backend_under_test(threads);
+}
+
 bool libraries_need_alignment() { return false; }
 
 void break_device(Backend& backend) {
