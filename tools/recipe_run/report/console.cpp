@@ -6,9 +6,6 @@
 namespace reciperun {
 namespace {
 
-// Numbers align to the right, words to the left.
-bool is_word_column(size_t column) { return column == 0 || column == 5 || column == 9; }
-
 // The same in all tables, so that their columns stand below each other; 0 for an empty column.
 std::vector<int> column_widths(const std::vector<Row>& rows,
                                const std::vector<std::string>& headings) {
@@ -25,8 +22,9 @@ std::string line_of(const std::vector<std::string>& cells, const std::vector<int
   std::string line;
   for (size_t c = 0; c < cells.size(); ++c) {
     if (widths[c] == 0) continue;
+    const bool number = column_kind(c) == ColumnKind::kNumber;
     line += (line.empty() ? "" : "  ") +
-            (is_word_column(c) ? pad_right(cells[c], widths[c]) : pad_left(cells[c], widths[c]));
+            (number ? pad_left(cells[c], widths[c]) : pad_right(cells[c], widths[c]));
   }
   line.resize(line.find_last_not_of(' ') + 1);
   return line + "\n";

@@ -71,9 +71,11 @@ std::string verdict_class(Verdict verdict) {
 // Attributes of a column's cells. Words align left. On narrow screens a row becomes a block: its
 // name, its verdict, then every other cell behind the column's heading.
 std::string cell_attributes(size_t c, const std::string& heading) {
-  if (c == 0) return " class=\"row\"";
-  if (c == 9) return " class=\"w verdict\"";
-  return std::string(c == 5 ? " class=\"w\"" : "") + " data-h=\"" + html_escaped(heading) + "\"";
+  const ColumnKind kind = column_kind(c);
+  if (kind == ColumnKind::kTitle) return " class=\"row\"";
+  if (kind == ColumnKind::kVerdict) return " class=\"w verdict\"";
+  return std::string(kind == ColumnKind::kText ? " class=\"w\"" : "") + " data-h=\"" +
+         html_escaped(heading) + "\"";
 }
 
 std::string table_of(const RowGroup& group, const std::vector<std::string>& headings) {
@@ -83,8 +85,9 @@ std::string table_of(const RowGroup& group, const std::vector<std::string>& head
   for (size_t c = 0; c < headings.size(); ++c) {
     if (!column_used(group.rows, c)) continue;
     ++columns;
-    out += std::string(c == 5 || c == 9 ? "<th class=\"w\">" : "<th>") + html_escaped(headings[c]) +
-           "</th>";
+    const ColumnKind kind = column_kind(c);
+    const bool left = kind == ColumnKind::kText || kind == ColumnKind::kVerdict;
+    out += (left ? "<th class=\"w\">" : "<th>") + html_escaped(headings[c]) + "</th>";
   }
   out += "</tr></thead><tbody>\n";
   for (const Row* row : group.rows) {
@@ -95,7 +98,7 @@ std::string table_of(const RowGroup& group, const std::vector<std::string>& head
     for (size_t c = 0; c < cells.size(); ++c) {
       if (!column_used(group.rows, c)) continue;
       std::string cell = html_escaped(cells[c]);
-      if (c == 9)
+      if (column_kind(c) == ColumnKind::kVerdict)
         cell =
             "<span class=\"v " + verdict_class(row->judgement.verdict) + "\">" + cell + "</span>";
       out += "<td" + cell_attributes(c, headings[c]) + ">" + cell + "</td>";

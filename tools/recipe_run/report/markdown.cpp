@@ -26,9 +26,12 @@ std::string markdown_escaped(const std::string& text) {
 std::string markdown_tables(const std::vector<Row>& rows, const TableWords& words) {
   std::string out;
   for (const RowGroup& group : grouped(rows)) {
-    out += "\n## " + group.title + "\n\n" + line_of(table_headings(words), group.rows);
-    out += line_of({"---", "---:", "---:", "---:", "---:", "---", "---:", "---:", "---:", "---"},
-                   group.rows);
+    const std::vector<std::string> headings = table_headings(words);
+    std::vector<std::string> rules;
+    for (size_t c = 0; c < headings.size(); ++c)
+      rules.push_back(column_kind(c) == ColumnKind::kNumber ? "---:" : "---");
+    out += "\n## " + group.title + "\n\n" + line_of(headings, group.rows);
+    out += line_of(rules, group.rows);
     std::string remarks;
     for (const Row* row : group.rows) {
       std::vector<std::string> cells = table_cells(*row);

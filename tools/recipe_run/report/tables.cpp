@@ -1,8 +1,30 @@
 #include "tools/recipe_run/report/tables.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace reciperun {
+namespace {
+
+struct Column {
+  std::string heading;
+  ColumnKind kind = ColumnKind::kNumber;
+};
+
+std::vector<Column> columns_of(const TableWords& words) {
+  return {{"row", ColumnKind::kTitle},
+          {words.reference},
+          {"n"},
+          {words.own},
+          {"n"},
+          {"unit", ColumnKind::kText},
+          {"Δ"},
+          {"interval"},
+          {"margin"},
+          {"verdict", ColumnKind::kVerdict}};
+}
+
+}  // namespace
 
 std::vector<RowGroup> grouped(const std::vector<Row>& rows) {
   std::vector<RowGroup> groups;
@@ -19,9 +41,12 @@ std::vector<RowGroup> grouped(const std::vector<Row>& rows) {
   return groups;
 }
 
+ColumnKind column_kind(size_t column) { return columns_of({}).at(column).kind; }
+
 std::vector<std::string> table_headings(const TableWords& words) {
-  return {"row", words.reference, "n",      words.own, "n", "unit",
-          "Δ",   "interval",      "margin", "verdict"};
+  std::vector<std::string> headings;
+  for (Column& column : columns_of(words)) headings.push_back(std::move(column.heading));
+  return headings;
 }
 
 std::vector<std::string> table_cells(const Row& row) {

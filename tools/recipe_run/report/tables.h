@@ -22,6 +22,9 @@ struct RowGroup {
 };
 std::vector<RowGroup> grouped(const std::vector<Row>& rows);
 
+// Numbers align to the right, all else to the left.
+enum class ColumnKind { kTitle, kNumber, kText, kVerdict };
+ColumnKind column_kind(size_t column);
 // The column headings and cells, shared by every format.
 std::vector<std::string> table_headings(const TableWords& words = {});
 std::vector<std::string> table_cells(const Row& row);
