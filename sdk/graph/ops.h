@@ -139,10 +139,12 @@ struct Activation {
 };
 
 /// dx = dy * f'(x), from the one saved tensor the kind needs (see Activation): inputs (saved, dy).
+/// If `channels` is not 0, of that many channels, the first of both: dx [..., channels].
 struct ActivationGrad {
   ActivationKind kind = ActivationKind::kRelu;
+  int64_t channels = 0;
   static constexpr std::string_view kName = "activation_grad";
-  static void fields(auto& self, auto&& f) { f("kind", self.kind); }
+  static void fields(auto& self, auto&& f) { f("kind", self.kind), f("channels", self.channels); }
   bool operator==(const ActivationGrad&) const = default;
 };
 
@@ -204,13 +206,16 @@ struct Conv2d {
   bool operator==(const Conv2d&) const = default;
 };
 
-/// dx [x_dims] from (dy [N,P,Q,K], w [K,R,S,C/groups]), one data type.
+/// dx [x_dims] from (dy [N,P,Q,K], w [K,R,S,C/groups]), one data type; with an activation times
+/// its f', from `saved` like dx (see ActivationGrad), the last input.
 struct Conv2dGradData {
   ConvGeometry geometry;
   Dims x_dims;
+  ActivationKind activation = ActivationKind::kNone;
   static constexpr std::string_view kName = "conv2d_grad_data";
   static void fields(auto& self, auto&& f) {
     ConvGeometry::fields(self.geometry, f), f("x_dims", self.x_dims);
+    f("activation", self.activation);
   }
   bool operator==(const Conv2dGradData&) const = default;
 };
@@ -232,19 +237,25 @@ struct Conv2dGradWeight {
 
 /// y = act(the adjoint of conv2d {geometry} over images of y_dims, applied to x, + bias[k]): what
 /// Conv2dGradData computes, used forwards. Also called deconvolution.
-///   inputs    x [N,P,Q,C], w [C,R,S,K/groups] of one data type; then bias [K] f32 if has_bias
-///   output    y [y_dims] = [N,H,W,K], where conv2d {geometry} of [N,H,W,K] gives [N,P,Q,C]
+///   inputs    x [N,P,Q,C], w [C,R,S,K/groups] of one data type; then bias [K] f32 if has_bias;
+///             then beside [N,H',W',B] of the same type if has_beside
+///   output    y [y_dims] = [N,H,W,K], where conv2d {geometry} of [N,H,W,K] gives [N,P,Q,C]; with
+///             has_beside [N,H,W,K+B]: behind its channels those of beside, of the H rows and W
+///             columns that begin at `crop`
 ///   TensorFlow's SAME with window 3 and stride 2 is H = 2P, pad_begin 0, pad_end 1.
-///   gradient  ActivationGrad, Conv2d, Conv2dGradWeight, SumRows
+///   gradient  ActivationGrad, Conv2d, Conv2dGradWeight, SumRows; Slice and SliceGrad
 struct Conv2dTranspose {
   ConvGeometry geometry;
   Dims y_dims;
   bool has_bias = false;
   ActivationKind activation = ActivationKind::kNone;
+  bool has_beside = false;
+  std::array<int64_t, 2> crop{0, 0};
   static constexpr std::string_view kName = "conv2d_transpose";
   static void fields(auto& self, auto&& f) {
     ConvGeometry::fields(self.geometry, f);
     f("y_dims", self.y_dims), f("has_bias", self.has_bias), f("activation", self.activation);
+    f("has_beside", self.has_beside), f("crop", self.crop);
   }
   bool operator==(const Conv2dTranspose&) const = default;
 };
@@ -299,11 +310,23 @@ struct MaxPool {
   bool operator==(const MaxPool&) const = default;
 };
 
-/// dx like x from (x, y, dy).
+/// dx [N,H,W,C] like x from (x, y, dy). x is mostly read elsewhere as well, and is the output of an
+/// activation; what belongs to that may be joined to it, in this order:
+///   has_other   + the gradient from another reader: input other [N,H',W',C'], whose channels
+///               [channel, channel + C) belong to the H' rows and W' columns that begin at `crop`
+///   activation  * f' from x: a kind whose gradient reads its output
 struct MaxPoolGrad {
   PoolGeometry geometry;
+  bool has_other = false;
+  std::array<int64_t, 2> crop{0, 0};
+  int64_t channel = 0;
+  ActivationKind activation = ActivationKind::kNone;
   static constexpr std::string_view kName = "max_pool_grad";
-  static void fields(auto& self, auto&& f) { PoolGeometry::fields(self.geometry, f); }
+  static void fields(auto& self, auto&& f) {
+    PoolGeometry::fields(self.geometry, f);
+    f("has_other", self.has_other), f("crop", self.crop), f("channel", self.channel);
+    f("activation", self.activation);
+  }
   bool operator==(const MaxPoolGrad&) const = default;
 };
 

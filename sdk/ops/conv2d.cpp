@@ -62,12 +62,15 @@ void grad(const Conv2d& p, GradCtx& c) {
 }
 
 void infer(const Conv2dGradData& p, InferCtx& c) {
-  c.require_inputs(2);
+  const bool has_saved = p.activation != ActivationKind::kNone;
+  c.require_inputs(2 + has_saved);
   c.require_data_type(0);
   c.require_dtype(1, c.x(0).dtype);
   require_geometry(c, p.geometry, p.x_dims, c.x(1).dims);
   c.require_dims(0, output_dims(p.geometry, p.x_dims, c.x(1).dims));
-  c.y({c.x(0).dtype, p.x_dims});
+  const ValueType dx{c.x(0).dtype, p.x_dims};
+  if (has_saved) c.require(c.x(2) == dx, "saved tensor is ", c.x(2), ", gradient is ", dx);
+  c.y(dx);
 }
 void grad(const Conv2dGradData& p, GradCtx&) { no_gradient(p); }
 

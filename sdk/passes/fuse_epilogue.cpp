@@ -16,6 +16,22 @@ ActivationKind* activation_of(Op& op) {
   return nullptr;
 }
 
+// Joins the gradient of an activation to the node that makes what it multiplies, if that can.
+bool join(Op& op, std::vector<ValueId>& inputs, ActivationKind kind, ValueId saved) {
+  if (auto* conv = std::get_if<Conv2dGradData>(&op)) {
+    if (conv->activation != ActivationKind::kNone) return false;
+    conv->activation = kind;
+    inputs.push_back(saved);
+    return true;
+  }
+  auto* pool = std::get_if<MaxPoolGrad>(&op);
+  if (pool == nullptr || pool->activation != ActivationKind::kNone || saved != inputs[0] ||
+      !gradient_reads_output(kind))
+    return false;
+  pool->activation = kind;
+  return true;
+}
+
 }  // namespace
 
 // conv2d | matmul ─▶ activation   ⇒   conv2d | matmul {activation}
@@ -34,6 +50,27 @@ bool fuse_activation(Graph& graph) {
     if (kind == nullptr || *kind != ActivationKind::kNone || !uses.only_reader(y, id)) continue;
     *kind = activation->kind;
     graph.rewrite(id, op, graph.node(anchor).inputs);
+    changed = true;
+  }
+  return changed;
+}
+
+// conv2d_grad_data | max_pool_grad ─▶ activation_grad   ⇒   the first {activation}
+// Saves a read and a write of the gradient; behind a pool, whose input is the saved tensor, one
+// more read.
+bool fuse_activation_grad(Graph& graph) {
+  const Uses uses(graph);
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId id{i};
+    const auto* gradient = std::get_if<ActivationGrad>(&graph.node(id).op);
+    if (gradient == nullptr || gradient->channels != 0) continue;
+    const ValueId saved = graph.node(id).inputs[0], dy = graph.node(id).inputs[1];
+    if (!uses.only_reader(dy, id)) continue;
+    Op op = graph.producer(dy).op;
+    std::vector<ValueId> inputs = graph.producer(dy).inputs;
+    if (!join(op, inputs, gradient->kind, saved)) continue;
+    graph.rewrite(id, op, std::move(inputs));
     changed = true;
   }
   return changed;

@@ -7,6 +7,7 @@
 namespace assay {
 
 bool fuse_activation(Graph& graph);
+bool fuse_activation_grad(Graph& graph);
 bool fuse_gradient_cast(Graph& graph);
 
 }  // namespace assay

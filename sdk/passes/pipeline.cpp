@@ -9,6 +9,7 @@
 #include "sdk/graph/verify.h"
 #include "sdk/passes/fuse_epilogue.h"
 #include "sdk/passes/fuse_norm.h"
+#include "sdk/passes/fuse_skip.h"
 
 namespace assay {
 namespace {
@@ -17,13 +18,17 @@ constexpr std::array kForward{
     Pass{"fuse_batch_norm_add", fuse_batch_norm_add},
     Pass{"fuse_batch_norm_relu", fuse_batch_norm_relu},
     Pass{"fuse_activation", fuse_activation},
+    Pass{"fuse_skip_concat", fuse_skip_concat},
 };
 constexpr std::array kTraining{
+    Pass{"fuse_skip_gradient", fuse_skip_gradient},
+    Pass{"fuse_activation_grad", fuse_activation_grad},
     Pass{"fuse_gradient_cast", fuse_gradient_cast},
 };
 constexpr std::array kInference{
     Pass{"fold_batch_norm", fold_batch_norm},
     Pass{"fuse_activation", fuse_activation},
+    Pass{"fuse_skip_concat", fuse_skip_concat},
 };
 
 void check_names(std::span<const std::string> names) {

@@ -60,7 +60,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(PlanCase{"cnn", R"({"dropout": 0.5})", "fp32"},
                     PlanCase{"resnet18", "", "tf32"}, PlanCase{"resnet18", "", "amp-fp16"},
                     PlanCase{"resnet18", "", "amp-bf16"}, PlanCase{"resnet50", "", "fp32"},
-                    PlanCase{"resnet50", "", "tf32"}, PlanCase{"resnet50", "", "amp-fp16"}),
+                    PlanCase{"resnet50", "", "tf32"}, PlanCase{"resnet50", "", "amp-fp16"},
+                    PlanCase{"unet_medical", "", "tf32"}, PlanCase{"unet_medical", "", "amp-fp16"}),
     [](const auto& param) {
       std::string name = param.param.architecture + "_" + param.param.precision;
       for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';

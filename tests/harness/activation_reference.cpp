@@ -24,6 +24,21 @@ double activation_reference(ActivationKind kind, double x) {
   return 0;
 }
 
+double derivative_reference(ActivationKind kind, double y) {
+  switch (kind) {
+    case ActivationKind::kRelu:
+      return y > 0 ? 1 : 0;
+    case ActivationKind::kElu:
+      return y > 0 ? 1 : y + 1;
+    case ActivationKind::kTanh:
+      return 1 - y * y;
+    case ActivationKind::kSigmoid:
+      return y * (1 - y);
+    default:
+      return 1;
+  }
+}
+
 std::vector<ActivationKind> all_activations() {
   using enum ActivationKind;
   return {kNone, kRelu, kElu, kTanh, kSigmoid, kGelu, kSwish};

@@ -9,6 +9,9 @@ namespace assay::test {
 
 double activation_reference(ActivationKind kind, double x);
 
+// f' from the tensor that ActivationGrad reads, of the kinds that read y; 1 for kNone.
+double derivative_reference(ActivationKind kind, double y);
+
 // kNone and every function.
 std::vector<ActivationKind> all_activations();
 

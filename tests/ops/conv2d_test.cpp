@@ -69,6 +69,10 @@ std::vector<Tensor> grad_data_reference(const Op& op, const std::vector<Tensor>&
   each_product(p.geometry, p.x_dims, x[1].dims, x[0].dims, [&](size_t i, size_t j, size_t o) {
     dx.values[i] += x[0].values[o] * x[1].values[j];
   });
+  if (p.activation != ActivationKind::kNone) {
+    for (size_t i = 0; i < dx.values.size(); ++i)
+      dx.values[i] *= derivative_reference(p.activation, x[2].values[i]);
+  }
   return {dx};
 }
 
@@ -146,17 +150,19 @@ TEST(Conv2d, EveryShape) {
 
 // Every epilogue, with and without each addend; gradients where training graphs have them. Small
 // weights, because where tanh or sigmoid saturate, 1 - y^2 of a y kept in bf16 says little.
-TEST(Conv2d, EveryEpilogue) {
-  const Dims x{2, 5, 6, 16}, w{17, 3, 3, 16}, y{2, 5, 6, 17};
+void check_every_epilogue(const Shape& s) {
+  const int64_t filters = s.w[0];
   for (const ActivationKind kind : all_activations()) {
     for (const bool bias : {false, true}) {
       for (const bool residual : {false, true}) {
-        OpCase c{cat(static_cast<int>(kind), bias ? " bias" : "", residual ? " residual" : ""),
-                 Conv2d{padded(1), bias, residual, kind},
-                 {{x}, {w, {}, Recipe::uniform(-0.2, 0.2)}},
-                 {.terms = 144, .ulps = activation_ulps(kind)}};
-        if (bias) c.inputs.push_back({{17}, DType::kF32});
-        if (residual) c.inputs.push_back({y, {}, Recipe::uniform(-0.2, 0.2)});
+        OpCase c{cat(s.name, " ", static_cast<int>(kind), bias ? " bias" : "",
+                     residual ? " residual" : ""),
+                 Conv2d{s.g, bias, residual, kind},
+                 {{s.x}, {s.w, {}, Recipe::uniform(-0.2, 0.2)}},
+                 {.terms = s.w[1] * s.w[2] * s.w[3], .ulps = activation_ulps(kind)}};
+        if (bias) c.inputs.push_back({{filters}, DType::kF32});
+        if (residual)
+          c.inputs.push_back({output_of(s.g, s.x, s.w), {}, Recipe::uniform(-0.2, 0.2)});
         if (kind != ActivationKind::kGelu && kind != ActivationKind::kSwish)
           for (size_t i = 0; i < c.inputs.size(); ++i) c.gradients.push_back(static_cast<int>(i));
         c.thread_invariant = false;
@@ -166,16 +172,36 @@ TEST(Conv2d, EveryEpilogue) {
   }
 }
 
+TEST(Conv2d, EveryEpilogue) {
+  check_every_epilogue({"3x3", {2, 5, 6, 16}, {17, 3, 3, 16}, padded(1)});
+}
+
+// Windows of few elements, one channel as in a first layer.
+TEST(Conv2d, EveryEpilogueOfFewTaps) {
+  check_every_epilogue({"one channel", {2, 5, 6, 1}, {17, 3, 3, 1}, padded(1)});
+  check_every_epilogue({"three channels, stride 2", {1, 7, 6, 3}, {8, 3, 2, 3}, padded(1, 2)});
+}
+
 TEST(Conv2dGradData, EveryShape) {
-  for (const Shape& s : shapes())
-    check_op({s.name,
-              Conv2dGradData{s.g, s.x},
-              {{output_of(s.g, s.x, s.w)}, {s.w}},
-              {.terms = s.w[0] * s.w[1] * s.w[2]},
-              {},
-              {DType::kF32, DType::kBf16},
-              /*thread_invariant=*/false},
-             grad_data_reference);
+  for (const Shape& s : shapes()) {
+    OpCase c{s.name,
+             Conv2dGradData{s.g, s.x},
+             {{output_of(s.g, s.x, s.w)}, {s.w}},
+             {.terms = s.w[0] * s.w[1] * s.w[2]}};
+    c.thread_invariant = false;
+    check_op(c, grad_data_reference);
+    c.inputs.push_back({s.x});
+    for (const ActivationKind kind : {ActivationKind::kRelu, ActivationKind::kTanh}) {
+      c.name = cat(s.name, " times the derivative of ", static_cast<int>(kind));
+      c.op = Conv2dGradData{s.g, s.x, kind};
+      if (kind == ActivationKind::kTanh)  // rounded before it is multiplied
+        c.accuracy.magnitude = 1, c.accuracy.roundings = 1;
+      check_op(c, grad_data_reference);
+    }
+  }
+  const ValueType dy{DType::kF32, {1, 4, 4, 2}}, w{DType::kF32, {2, 1, 1, 3}};
+  EXPECT_THROW(make_node(Conv2dGradData{{}, {1, 4, 4, 3}, ActivationKind::kRelu}, {dy, w, dy}),
+               Error);
 }
 
 TEST(Conv2dGradWeight, EveryShape) {

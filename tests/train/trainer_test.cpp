@@ -463,7 +463,8 @@ TEST(Trainer, FusedEqualsUnfused) {
   Trainer fused(new_instance(), config_of(kSgd));
   TrainerConfig config = config_of(kSgd);
   for (const char* pass :
-       {"fuse_batch_norm_add", "fuse_batch_norm_relu", "fuse_activation", "fuse_gradient_cast"}) {
+       {"fuse_batch_norm_add", "fuse_batch_norm_relu", "fuse_activation", "fuse_skip_concat",
+        "fuse_skip_gradient", "fuse_activation_grad", "fuse_gradient_cast"}) {
     config.add_disabled_pass(pass);
   }
   Trainer unfused(new_instance(), config);

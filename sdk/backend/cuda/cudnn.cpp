@@ -76,13 +76,9 @@ class GraphBuilder {
       case ConvolutionKind::kForward:
         finish(forward(), c_.y);
         break;
-      case ConvolutionKind::kGradData: {
-        const Tensor dy = operand("dy", c_.y), w = operand("w", c_.w);
-        finish(
-            graph_->conv_dgrad(dy, w, geometry_of<fe::graph::Conv_dgrad_attributes>(c_.geometry)),
-            c_.x);
+      case ConvolutionKind::kGradData:
+        finish(grad_data(), c_.x);
         break;
-      }
       case ConvolutionKind::kGradWeight: {
         const Tensor x = operand("x", c_.x), dy = operand("dy", c_.y);
         finish(
@@ -123,6 +119,17 @@ class GraphBuilder {
           y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
     }
     return y;
+  }
+
+  Tensor grad_data() {
+    const Tensor dy = operand("dy", c_.y), w = operand("w", c_.w);
+    Tensor dx =
+        graph_->conv_dgrad(dy, w, geometry_of<fe::graph::Conv_dgrad_attributes>(c_.geometry));
+    if (!c_.has_mask) return dx;
+    dx->set_dim(sizes_of(c_.x)).set_stride(strides_of(c_.x));  // strides leave it undetermined
+    return graph_->pointwise(
+        dx, operand("saved", c_.x),
+        fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_BWD));
   }
 
   Tensor pointwise(const Tensor& a, const Tensor& b) {
@@ -195,6 +202,7 @@ int64_t fastest(Graph& graph, cudnnHandle_t handle, const Convolution& c, cudaSt
   const TimingBuffer x(bytes_of(c.x, DType::kF32), stream), w(bytes_of(c.w, DType::kF32), stream);
   const TimingBuffer y(bytes_of(c.y, DType::kF32), stream);
   const TimingBuffer residual(c.has_residual ? bytes_of(c.y, c.data) : 1, stream);
+  const TimingBuffer saved(c.has_mask ? bytes_of(c.x, c.data) : 1, stream);
   const TimingBuffer bias(static_cast<size_t>(c.y[3]) * sizeof(float), stream);
   std::vector<void*> operands;
   if (c.kind == ConvolutionKind::kForward) {
@@ -203,7 +211,9 @@ int64_t fastest(Graph& graph, cudnnHandle_t handle, const Convolution& c, cudaSt
     if (c.has_residual) operands.push_back(residual.data());
     operands.push_back(y.data());
   } else if (c.kind == ConvolutionKind::kGradData) {
-    operands = {y.data(), w.data(), x.data()};
+    operands = {y.data(), w.data()};
+    if (c.has_mask) operands.push_back(saved.data());
+    operands.push_back(x.data());
   } else {
     operands = {x.data(), y.data(), w.data()};
   }
@@ -241,7 +251,8 @@ std::string text_of(const Convolution& c, bool deterministic) {
              ",", g.stride[1], " p", g.pad_begin[0], ",", g.pad_begin[1], ",", g.pad_end[0], ",",
              g.pad_end[1], " d", g.dilation[0], ",", g.dilation[1], " g", g.groups, " ", c.data,
              "->", c.out, c.has_bias ? " bias" : "", c.has_residual ? " residual" : "",
-             c.relu ? " relu" : "", c.tf32 ? " tf32" : "", deterministic ? " deterministic" : "");
+             c.relu ? " relu" : "", c.has_mask ? " relu_grad" : "", c.tf32 ? " tf32" : "",
+             deterministic ? " deterministic" : "");
 }
 
 // Workspaces want 256-byte boundaries, scratch memory has 64.

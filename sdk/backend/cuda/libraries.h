@@ -28,7 +28,7 @@ struct MatrixProduct {
 enum class ConvolutionKind { kForward, kGradData, kGradWeight };
 
 // NHWC and KRSC, dense. Operands in this order: forward x, w, (bias, residual), y;
-// grad_data dy, w, dx; grad_weight x, dy, dw.
+// grad_data dy, w, (saved), dx; grad_weight x, dy, dw.
 struct Convolution {
   ConvolutionKind kind = ConvolutionKind::kForward;
   ConvGeometry geometry;
@@ -38,6 +38,7 @@ struct Convolution {
   bool has_bias = false;     // [K] f32
   bool has_residual = false;
   bool relu = false;
+  bool has_mask = false;  // grad_data: 0 where `saved`, like dx, is not positive
   bool tf32 = false;
   bool operator==(const Convolution&) const = default;
 };

@@ -95,6 +95,7 @@ void convolve(const Convolution& c, std::span<void* const> operands) {
     double value = sums[static_cast<size_t>(i)];
     if (c.has_bias) value += static_cast<const float*>(operands[2])[i % c.y[3]];
     if (c.has_residual) value += at(2 + c.has_bias, i);
+    if (c.has_mask && at(2, i) <= 0) value = 0;
     store(operands.back(), c.out, i, relu(c.relu, value));
   }
 }
@@ -105,7 +106,7 @@ class LoopLibraries : public Libraries {
     return call([p](std::span<void* const> operands) { multiply(p, operands); });
   }
   std::optional<LibraryCall> convolution(const Convolution& c) override {
-    const bool fused = c.has_bias || c.has_residual || c.relu;
+    const bool fused = c.has_bias || c.has_residual || c.relu || c.has_mask;
     if (c.geometry.pad_begin != c.geometry.pad_end) return std::nullopt;
     if (fused && c.w[3] % 2 != 0) return std::nullopt;
     if (!fused && c.w[3] % 4 == 3) return std::nullopt;

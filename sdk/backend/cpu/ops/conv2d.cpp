@@ -1,5 +1,6 @@
 // Conv2d and its gradients on oneDNN: activations pinned to NHWC, weights in oneDNN's own layout.
 #include "sdk/backend/cpu/onednn.h"
+#include "sdk/backend/cpu/ops/own_kernel.h"
 #include "sdk/backend/cpu/ops/pointwise.h"
 #include "sdk/backend/cpu/ops/winograd.h"
 #include "sdk/backend/flops.h"
@@ -194,11 +195,35 @@ NodePlan plan(const Conv2d& p, const Planner& c) {
                         [&](DType compute) { return plan_forward(p, c, compute); });
 }
 
-NodePlan plan(const Conv2dGradData& p, const Planner& c) {
+namespace {
+
+NodePlan plan_grad_data(const Conv2dGradData& p, const Planner& c) {
   if (prefers_winograd(p, c)) return plan_winograd(p, c);
   return plan_with_dnnl(c, Conv2dGradData::kName, [&](DType compute) {
     return prefers_product(p, c) ? plan_product(p, c, compute) : plan_grad_data(p, c, compute);
   });
+}
+
+}  // namespace
+
+// The activation's part in a second pass: oneDNN joins nothing to data gradients.
+NodePlan plan(const Conv2dGradData& p, const Planner& c) {
+  NodePlan plan = plan_grad_data(p, c);
+  if (p.activation == ActivationKind::kNone) return plan;
+  plan.kernel += " own:activation_grad";
+  const auto differentiate = kernels().elementwise->activation_grad[element_of(c.y())];
+  plan.bind = [=, bind = std::move(plan.bind), kind = static_cast<int>(p.activation),
+               size = dtype_size(c.y().dtype), chunks = chunks_of(c.y().numel()),
+               threads = c.threads()](const Binding& b) -> Launch {
+    return [=, convolve = bind(b), saved = b.x<void>(2), dx = b.y<void>()] {
+      convolve();
+      parallel_for(threads, chunks.count(), [&](int64_t i) {
+        void* part = at(dx, chunks.begin(i), size);
+        differentiate(kind, at(saved, chunks.begin(i), size), part, part, chunks.length(i));
+      });
+    };
+  };
+  return plan;
 }
 
 NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {

@@ -44,15 +44,74 @@ NodePlan pool_forward(const Planner& c, std::string_view name, const PoolGeometr
   return plan;
 }
 
-NodePlan max_grad_2x2(const Planner& c, const PoolShape& s) {
+// What is joined to a maximum's gradient, on rows of dx that have just been written.
+class Joined {
+ public:
+  Joined(const MaxPoolGrad& p, const Planner& c)
+      : p_(p),
+        x_(c.x(0).dims),
+        other_(p.has_other ? c.x(3).dims : Dims{}),
+        size_(dtype_size(c.y().dtype)),
+        add_(kernels().elementwise->add[element_of(c.y())]),
+        activation_grad_(kernels().elementwise->activation_grad[element_of(c.y())]) {}
+
+  // x is read after dx is written.
+  bool reads_input() const { return p_.activation != ActivationKind::kNone; }
+  const void* other(const Binding& b) const { return p_.has_other ? b.x<void>(3) : nullptr; }
+
+  // Rows [begin, end) of all images.
+  void run(const void* x, const void* other, void* dx, int64_t begin, int64_t end) const {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t first = row * x_[2] * x_[3], n = x_[2] * x_[3];
+      if (other != nullptr) add_row(other, row, at(dx, first, size_));
+      if (reads_input()) {
+        activation_grad_(static_cast<int>(p_.activation), at(x, first, size_), at(dx, first, size_),
+                         at(dx, first, size_), n);
+      }
+    }
+  }
+
+ private:
+  void add_row(const void* other, int64_t row, void* dx) const {
+    const int64_t line = row % x_[1] - p_.crop[0];
+    if (line < 0 || line >= other_[1]) return;
+    const int64_t first = (row / x_[1] * other_[1] + line) * other_[2] * other_[3];
+    for (int64_t column = 0; column < other_[2]; ++column) {
+      void* pixel = at(dx, (p_.crop[1] + column) * x_[3], size_);
+      add_(pixel, at(other, first + column * other_[3] + p_.channel, size_), pixel, x_[3]);
+    }
+  }
+
+  MaxPoolGrad p_;
+  Dims x_, other_;
+  size_t size_;
+  void (*add_)(const void*, const void*, void*, int64_t);
+  void (*activation_grad_)(int, const void*, const void*, void*, int64_t);
+};
+
+double traffic_of_max_grad(const MaxPoolGrad& p, const Planner& c) {
+  double bytes = c.traffic_bytes() - static_cast<double>(c.x(1).bytes());  // y is not read
+  if (p.has_other) {
+    const double read = static_cast<double>(c.x(0).dims[3]) / static_cast<double>(c.x(3).dims[3]);
+    bytes -= (1 - read) * static_cast<double>(c.x(3).bytes());
+  }
+  return bytes;
+}
+
+NodePlan max_grad_2x2(const MaxPoolGrad& p, const Planner& c, const PoolShape& s) {
   NodePlan plan = own_plan(c, "max_2x2", 3.0 * static_cast<double>(c.x(1).numel()));
-  plan.bytes -= static_cast<double>(c.x(1).bytes());  // y is not read
-  plan.in_place = {{0, 0}};
+  const Joined joined(p, c);
+  plan.bytes = traffic_of_max_grad(p, c);
+  if (!joined.reads_input()) plan.in_place = {{0, 0}};
   const auto run = kernels().pool->max_grad_2x2[element_of(c.y())];
+  // The first row of dx that output row `row` of all images writes.
+  const auto first_row = [=](int64_t row) { return row / s.p * s.h + 2 * (row % s.p); };
   plan.bind = [=, rows = output_rows(s), threads = c.threads()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), dy = b.x<void>(2), dx = b.y<void>()] {
-      parallel_for(threads, rows.count(),
-                   [&](int64_t i) { run(s, x, dy, dx, rows.begin(i), rows.end(i)); });
+    return [=, x = b.x<void>(0), dy = b.x<void>(2), other = joined.other(b), dx = b.y<void>()] {
+      parallel_for(threads, rows.count(), [&](int64_t i) {
+        run(s, x, dy, dx, rows.begin(i), rows.end(i));
+        joined.run(x, other, dx, first_row(rows.begin(i)), first_row(rows.end(i)));
+      });
     };
   };
   return plan;
@@ -71,25 +130,28 @@ NodePlan plan(const AvgPool& p, const Planner& c) {
 
 NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
   const PoolShape s = shape_of(p.geometry, c.x(0).dims, c.x(1).dims);
-  if (tiles_2x2(p.geometry)) return max_grad_2x2(c, s);
+  if (tiles_2x2(p.geometry)) return max_grad_2x2(p, c, s);
   require(s.window[0] * s.window[1] <= 65536, Code::kUnsupported, "max_pool_grad at ", c.scope(),
           ": windows of more than 65536 elements have no kernel, got ", s.window[0], "x",
           s.window[1]);
   NodePlan plan =
       own_plan(c, "max_gather", 2 * window_elems(p.geometry) * static_cast<double>(c.x(1).numel()));
-  plan.bytes -= static_cast<double>(c.x(1).bytes());
+  const Joined joined(p, c);
+  plan.bytes = traffic_of_max_grad(p, c);
   plan.scratch_bytes = static_cast<size_t>(c.x(1).numel()) * sizeof(uint16_t);
-  plan.in_place = {{0, 0}};  // x is not read any more when dx is written
+  if (!joined.reads_input()) plan.in_place = {{0, 0}};
   const auto find = kernels().pool->max_position[element_of(c.y())];
   const auto gather = kernels().pool->max_grad[element_of(c.y())];
   plan.bind = [=, threads = c.threads()](const Binding& b) -> Launch {
     const Chunks out = output_rows(s), in = input_rows(s);
-    return [=, x = b.x<void>(0), dy = b.x<void>(2), dx = b.y<void>(),
+    return [=, x = b.x<void>(0), dy = b.x<void>(2), other = joined.other(b), dx = b.y<void>(),
             which = static_cast<uint16_t*>(b.scratch)] {
       parallel_for(threads, out.count(),
                    [&](int64_t i) { find(s, x, which, out.begin(i), out.end(i)); });
-      parallel_for(threads, in.count(),
-                   [&](int64_t i) { gather(s, which, dy, dx, in.begin(i), in.end(i)); });
+      parallel_for(threads, in.count(), [&](int64_t i) {
+        gather(s, which, dy, dx, in.begin(i), in.end(i));
+        joined.run(x, other, dx, in.begin(i), in.end(i));
+      });
     };
   };
   return plan;

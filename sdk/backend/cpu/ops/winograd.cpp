@@ -293,8 +293,8 @@ NodePlan plan_winograd(const Conv2d& p, const Planner& c) {
 
 NodePlan plan_winograd(const Conv2dGradData& p, const Planner& c) {
   const Dims& w = c.x(1).dims;
-  const Sum sum(c.x(0), c.y(), 2 - p.geometry.pad_begin[0], 2 - p.geometry.pad_begin[1],
-                c.threads());
+  const Sum sum(c.x(0), {c.y().dtype, p.x_dims}, 2 - p.geometry.pad_begin[0],
+                2 - p.geometry.pad_begin[1], c.threads());
   const FilterTransform filters{kernel().filters_turned[element_of(c.x(1))], true, w[0], w[3],
                                 c.threads()};
   return plan_sum(c, conv2d_flops(c.x(0).dims, w), sum, filters, [](const Binding& b) {

@@ -1,5 +1,5 @@
 // Convolution by its definition, for the shapes that cuDNN refuses. Sums are f32 in a fixed order.
-#include "sdk/backend/cuda/kernels/language.h"
+#include "sdk/backend/cuda/kernels/epilogue.h"
 
 namespace assay::cuda::kernels {
 namespace {
@@ -32,6 +32,38 @@ __global__ void forward(ConvShape s, const T* x, const T* w, Out* y) {
       }
     }
     store(y[i], sum);
+  }
+}
+
+constexpr int64_t kFewTaps = 32, kFewWeights = 8192;  // 32 KB of shared memory
+
+// One thread per pixel and pack of filters. The weights stand in shared memory such that the
+// threads of a pixel read neighbours: [tap][filter of the pack][pack].
+template <class T>
+__global__ void forward_few_taps(ConvShape s, const T* x, const T* w, EpilogueArgs args,
+                                 bool whole) {
+  constexpr int N = kPack<T>;
+  __shared__ float weights[kFewWeights];
+  const int64_t taps = s.r * s.s * s.c, packs = (s.k + N - 1) / N;
+  for (int64_t i = threadIdx.x; i < taps * packs * N; i += blockDim.x) {
+    const int64_t pack = i % packs, k = pack * N + i / packs % N, tap = i / (packs * N);
+    weights[i] = k < s.k ? load(w[k * taps + tap]) : 0.0f;
+  }
+  __syncthreads();
+  for (int64_t i = global_thread(); i < args.rows * packs; i += total_threads()) {
+    const int64_t pack = i % packs, pixel = i / packs;
+    const int64_t q = pixel % s.q, p = pixel / s.q % s.p, n = pixel / (s.q * s.p);
+    float v[N];
+    for (int k = 0; k < N; ++k) v[k] = 0;
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const int64_t c = tap % s.c, h = input_of(s, 0, p, tap / (s.c * s.s)),
+                    column = input_of(s, 1, q, tap / s.c % s.s);
+      if (h < 0 || h >= s.h || column < 0 || column >= s.w) continue;
+      const float value = load(x[((n * s.h + h) * s.w + column) * s.c + c]);
+      for (int k = 0; k < N; ++k) v[k] = fmaf(value, weights[(tap * N + k) * packs + pack], v[k]);
+    }
+    const int64_t rest = s.k - pack * N;
+    finish<T>(args, pixel, pack * N, rest < N ? static_cast<int>(rest) : N, whole, v);
   }
 }
 
@@ -93,6 +125,19 @@ __global__ void grad_weight(ConvShape s, const T* x, const T* dy, Out* dw) {
 }
 
 }  // namespace
+
+bool has_few_taps(const ConvShape& s) {
+  const int64_t taps = s.r * s.s * s.c, filters = ceil_div(s.k, kPack<Bf16>) * kPack<Bf16>;
+  return s.groups == 1 && taps <= kFewTaps && taps * filters <= kFewWeights;
+}
+
+void conv_forward_few_taps(Stream stream, Element element, const ConvShape& s, const void* x,
+                           const void* w, const EpilogueArgs& args) {
+  dispatch(element, [&]<class T>(T) {
+    launch(stream, blocks_for(args.rows * ceil_div(s.k, kPack<T>)), kThreads, forward_few_taps<T>,
+           s, static_cast<const T*>(x), static_cast<const T*>(w), args, whole_rows<kPack<T>>(args));
+  });
+}
 
 void conv_forward(Stream stream, Element element, Element out, const ConvShape& s, const void* x,
                   const void* w, void* y) {

@@ -1,55 +1,8 @@
 // One pass over memory; each thread moves packs of 16 bytes.
-#include "sdk/backend/cuda/kernels/language.h"
+#include "sdk/backend/cuda/kernels/epilogue.h"
 
 namespace assay::cuda::kernels {
 namespace {
-
-// The values of ActivationKind.
-enum Kind { kNone = 0, kRelu = 1, kElu = 2, kTanh = 3, kSigmoid = 4, kGelu = 5, kSwish = 6 };
-
-__device__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
-__device__ float normal_cdf(float x) { return 0.5f * (1.0f + erff(x * 0.70710678f)); }
-__device__ float normal_pdf(float x) { return 0.39894228f * expf(-0.5f * x * x); }
-
-__device__ float activate(int kind, float x) {
-  switch (kind) {
-    case kRelu:
-      return 0.0f > x ? 0.0f : x;  // a NaN passes through
-    case kElu:
-      return x > 0.0f ? x : expm1f(x);
-    case kTanh:
-      return tanhf(x);
-    case kSigmoid:
-      return sigmoid(x);
-    case kGelu:
-      return x * normal_cdf(x);
-    case kSwish:
-      return x * sigmoid(x);
-    default:
-      return x;
-  }
-}
-
-__device__ float differentiate(int kind, float saved, float dy) {
-  switch (kind) {
-    case kRelu:
-      return saved <= 0.0f ? 0.0f : dy;
-    case kElu:
-      return saved > 0.0f ? dy : dy * (saved + 1.0f);
-    case kTanh:
-      return dy * fmaf(-saved, saved, 1.0f);
-    case kSigmoid:
-      return dy * saved * (1.0f - saved);
-    case kGelu:
-      return dy * fmaf(saved, normal_pdf(saved), normal_cdf(saved));
-    case kSwish: {
-      const float s = sigmoid(saved);
-      return dy * s * fmaf(saved, 1.0f - s, 1.0f);
-    }
-    default:
-      return dy;
-  }
-}
 
 struct Same {
   __device__ float operator()(float x) const { return x; }
@@ -160,27 +113,34 @@ __global__ void drop(DropoutArgs args, const int64_t* step, const T* x, T* y, in
   }
 }
 
+// Packs of the first `channels` of wider rows; the last pack of a row may be short.
+template <class T>
+__global__ void differentiate_channels(int kind, const T* saved, const T* dy, T* dx, int64_t rows,
+                                       int64_t channels, int64_t pitch, bool whole) {
+  constexpr int N = kPack<T>;
+  const int64_t packs = (channels + N - 1) / N;
+  for (int64_t i = global_thread(); i < rows * packs; i += total_threads()) {
+    const int64_t row = i / packs, first = i % packs * N;
+    const int n = left<N>(channels, first);
+    float u[N], v[N];
+    load_pack<N>(saved + row * pitch + first, n, whole, u);
+    load_pack<N>(dy + row * pitch + first, n, whole, v);
+    for (int k = 0; k < N; ++k) v[k] = differentiate(kind, u[k], v[k]);
+    store_pack<N>(dx + row * channels + first, n, whole, v);
+  }
+}
+
 // A row's packs go to neighbouring threads; the last pack of a row may be short.
 template <class X, class Y>
 __global__ void add_epilogue(EpilogueArgs args, bool whole) {
   constexpr int N = kPack<X> < kPack<Y> ? kPack<Y> : kPack<X>;
   const int64_t packs = (args.channels + N - 1) / N;
   for (int64_t i = global_thread(); i < args.rows * packs; i += total_threads()) {
-    const int64_t first = i % packs * N;
-    const int64_t at = i / packs * args.channels + first;
+    const int64_t row = i / packs, first = i % packs * N;
     const int n = left<N>(args.channels, first);
-    float v[N], bias[N], residual[N];
-    load_pack<N>(static_cast<const X*>(args.x) + at, n, whole, v);
-    if (args.bias != nullptr) {
-      load_pack<N>(args.bias + first, n, false, bias);
-      for (int k = 0; k < N; ++k) v[k] += bias[k];
-    }
-    if (args.residual != nullptr) {
-      load_pack<N>(static_cast<const Y*>(args.residual) + at, n, whole, residual);
-      for (int k = 0; k < N; ++k) v[k] += residual[k];
-    }
-    for (int k = 0; k < N; ++k) v[k] = activate(args.kind, v[k]);
-    store_pack<N>(static_cast<Y*>(args.y) + at, n, whole, v);
+    float v[N];
+    load_pack<N>(static_cast<const X*>(args.x) + row * args.channels + first, n, whole, v);
+    finish<Y>(args, row, first, n, whole, v);
   }
 }
 
@@ -199,6 +159,19 @@ void activation(Stream stream, Element element, int kind, const void* x, void* y
 void activation_grad(Stream stream, Element element, int kind, const void* saved, const void* dy,
                      void* dx, int64_t n) {
   run_map2(stream, element, saved, dy, dx, n, Differentiate{kind});
+}
+
+void activation_grad_of_channels(Stream stream, Element element, int kind, const void* saved,
+                                 const void* dy, void* dx, int64_t rows, int64_t channels,
+                                 int64_t pitch) {
+  if (rows == 0) return;
+  dispatch(element, [&]<class T>(T) {
+    constexpr int N = kPack<T>;
+    const bool whole = channels % N == 0 && pitch % N == 0 && on_16_bytes(saved, dy, dx);
+    launch(stream, blocks_for(rows * ceil_div(channels, N)), kThreads, differentiate_channels<T>,
+           kind, static_cast<const T*>(saved), static_cast<const T*>(dy), static_cast<T*>(dx), rows,
+           channels, pitch, whole);
+  });
 }
 
 void add(Stream stream, Element element, const void* a, const void* b, void* y, int64_t n) {
@@ -223,8 +196,7 @@ void epilogue(Stream stream, Element x, Element y, const EpilogueArgs& args) {
   dispatch(x, [&]<class X>(X) {
     dispatch(y, [&]<class Y>(Y) {
       constexpr int N = kPack<X> < kPack<Y> ? kPack<Y> : kPack<X>;
-      const bool whole = args.channels % N == 0 && on_16_bytes(args.x, args.y) &&
-                         (args.residual == nullptr || on_16_bytes(args.residual));
+      const bool whole = whole_rows<N>(args) && on_16_bytes(args.x);
       const int64_t work = args.rows * ceil_div(args.channels, N);
       launch(stream, blocks_for(work), kThreads, add_epilogue<X, Y>, args, whole);
     });

@@ -29,6 +29,9 @@ void activation(Stream, Element, int kind, const void* x, void* y, int64_t n);
 // `saved` is y for Relu, Elu, Tanh, Sigmoid and x for Gelu, Swish.
 void activation_grad(Stream, Element, int kind, const void* saved, const void* dy, void* dx,
                      int64_t n);
+// Of the first `channels` of rows that are `pitch` long in saved and dy; dx is dense.
+void activation_grad_of_channels(Stream, Element, int kind, const void* saved, const void* dy,
+                                 void* dx, int64_t rows, int64_t channels, int64_t pitch);
 void add(Stream, Element, const void* a, const void* b, void* y, int64_t n);
 void fill(Stream, float* y, float value, int64_t n);
 
@@ -44,13 +47,14 @@ void dropout(Stream, Element, const DropoutArgs&, const int64_t* step, const voi
 
 // y[r,c] = act(x[r,c] + bias[c] + residual[r,c]): what a library's product could not take along.
 // bias and residual may be null; `kind` is an ActivationKind. y may be x or residual if the element
-// sizes agree.
+// sizes and the lengths of their rows agree.
 struct EpilogueArgs {
   const void* x;
   const float* bias;
   const void* residual;  // of the element type of y
   void* y;
   int64_t rows, channels;
+  int64_t y_pitch;  // elements from one row of y to the next
   int kind;
 };
 void epilogue(Stream, Element x, Element y, const EpilogueArgs&);
@@ -115,9 +119,19 @@ struct PoolShape {
   int64_t window[2], stride[2], pad[2];
 };
 void max_pool(Stream, Element, const PoolShape&, const void* x, void* y);
-// `which` is scratch: one uint16 per element of dy. dx may be x.
+// What is joined to the gradient of a maximum; see MaxPoolGrad.
+struct JoinedGradient {
+  const void* other;  // null: none. Its first channel that counts, of the first pixel
+  int64_t rows, columns;
+  int64_t pitch;  // elements from one pixel of other to the next
+  int64_t crop[2];
+  int kind;  // an ActivationKind
+};
+// Whether the windows tile the image in squares of 2x2, which needs no scratch.
+bool tiles_2x2(const PoolShape&);
+// `which` is scratch: one uint16 per element of dy, unless tiles_2x2. dx may be x.
 void max_pool_grad(Stream, Element, const PoolShape&, const void* x, const void* dy,
-                   uint16_t* which, void* dx);
+                   const JoinedGradient&, uint16_t* which, void* dx);
 void avg_pool(Stream, Element, const PoolShape&, const void* x, void* y);
 void avg_pool_grad(Stream, Element, const PoolShape&, const void* dy, void* dx);
 
@@ -261,7 +275,7 @@ void lamb_apply(Stream, const RunList&, const Control&, const AdamConstants&, co
 void ema(Stream, const RunList&, const float* skip, float decay, float rest);
 
 // ---- Convolution without a library (convolution.cu) -------------------------------------------
-// For shapes that cuDNN refuses: right, not fast.
+// For shapes that cuDNN refuses: right, not fast, but for the first of them.
 
 struct ConvShape {
   int64_t n, h, w, c;  // x
@@ -270,6 +284,12 @@ struct ConvShape {
   int64_t stride[2], pad[2], dilation[2];
   int64_t groups;
 };
+// Whether a window holds so few elements that the images' way through memory takes the time.
+bool has_few_taps(const ConvShape&);
+// y of such a convolution with its epilogue; rows and channels of args are pixels and filters, x is
+// not used.
+void conv_forward_few_taps(Stream, Element, const ConvShape&, const void* x, const void* w,
+                           const EpilogueArgs&);
 // The result in `out`.
 void conv_forward(Stream, Element, Element out, const ConvShape&, const void* x, const void* w,
                   void* y);

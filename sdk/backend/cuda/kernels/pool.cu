@@ -2,7 +2,7 @@
 //
 // A NaN in a window wins and takes the gradient. Gradients are in gather form: every element of dx
 // is written once, by one thread, so nothing depends on the order of threads.
-#include "sdk/backend/cuda/kernels/language.h"
+#include "sdk/backend/cuda/kernels/epilogue.h"
 
 namespace assay::cuda::kernels {
 namespace {
@@ -93,24 +93,83 @@ __global__ void max_position(PoolShape s, const T* x, uint16_t* which, bool whol
   });
 }
 
+// Whether accesses may be 16 bytes wide.
+struct Whole {
+  bool pooled, other;
+};
+
+// Adds to the gradient of pixel (h, w), whose values are x, what is joined to it.
+template <class T, int N>
+__device__ void join(const JoinedGradient& joined, const Place& place, int64_t h, int64_t w,
+                     const float (&x)[N], bool whole, float (&sum)[N]) {
+  const int64_t row = h - joined.crop[0], column = w - joined.crop[1];
+  if (joined.other != nullptr && row >= 0 && row < joined.rows && column >= 0 &&
+      column < joined.columns) {
+    const int64_t pixel = (place.image * joined.rows + row) * joined.columns + column;
+    float other[N];
+    load_pack<N>(static_cast<const T*>(joined.other) + pixel * joined.pitch + place.channel,
+                 place.n, whole, other);
+    for (int i = 0; i < N; ++i) sum[i] += other[i];
+  }
+  for (int i = 0; i < N; ++i) sum[i] = differentiate(joined.kind, x[i], sum[i]);
+}
+
+// One thread per window, which finds its maximum again: that is cheaper than an index of it. Rows
+// and columns that no window covers count as windows without a gradient.
 template <class T>
-__global__ void max_backward(PoolShape s, const uint16_t* which, const T* dy, T* dx, bool whole) {
+__global__ void max_backward_2x2(PoolShape s, const T* x, const T* dy, JoinedGradient joined, T* dx,
+                                 Whole whole) {
+  constexpr int N = kPack<T>;
+  for_places<T>(s, (s.h + 1) / 2, (s.w + 1) / 2, [&](const Place& place) {
+    const bool covered = place.row < s.p && place.column < s.q;
+    float v[4][N], best[N], gradient[N];
+    int winner[N];
+    for (int i = 0; i < N; ++i) best[i] = -INFINITY, winner[i] = covered ? 0 : 4, gradient[i] = 0;
+    for (int k = 0; k < 4; ++k) {
+      const int64_t h = 2 * place.row + k / 2, w = 2 * place.column + k % 2;
+      if (h >= s.h || w >= s.w) continue;
+      load_pack<N>(x + pixel_at(s, place, h, w), place.n, whole.pooled, v[k]);
+      for (int i = 0; i < N; ++i) {
+        const bool first_nan = v[k][i] != v[k][i] && best[i] == best[i];
+        if (covered && (v[k][i] > best[i] || first_nan)) best[i] = v[k][i], winner[i] = k;
+      }
+    }
+    if (covered) {
+      const int64_t pixel = (place.image * s.p + place.row) * s.q + place.column;
+      load_pack<N>(dy + pixel * s.c + place.channel, place.n, whole.pooled, gradient);
+    }
+    for (int k = 0; k < 4; ++k) {
+      const int64_t h = 2 * place.row + k / 2, w = 2 * place.column + k % 2;
+      if (h >= s.h || w >= s.w) continue;
+      float sum[N];
+      for (int i = 0; i < N; ++i) sum[i] = winner[i] == k ? gradient[i] : 0.0f;
+      join<T>(joined, place, h, w, v[k], whole.other, sum);
+      store_pack<N>(dx + pixel_at(s, place, h, w), place.n, whole.pooled, sum);
+    }
+  });
+}
+
+template <class T>
+__global__ void max_backward(PoolShape s, const T* x, const uint16_t* which, const T* dy,
+                             JoinedGradient joined, T* dx, Whole whole) {
   constexpr int N = kPack<T>;
   for_places<T>(s, s.h, s.w, [&](const Place& place) {
     const Span ps = covering_span(s, 0, place.row, s.p),
                qs = covering_span(s, 1, place.column, s.q);
     float sum[N], v[N];
-    for (int i = 0; i < N; ++i) sum[i] = 0;
+    for (int i = 0; i < N; ++i) sum[i] = v[i] = 0;
     for (int64_t p = ps.begin; p < ps.end; ++p) {
       for (int64_t q = qs.begin; q < qs.end; ++q) {
         const int64_t at = ((place.image * s.p + p) * s.q + q) * s.c + place.channel;
         const int here = static_cast<int>((place.row + s.pad[0] - p * s.stride[0]) * s.window[1] +
                                           place.column + s.pad[1] - q * s.stride[1]);
-        load_pack<N>(dy + at, place.n, whole, v);
+        load_pack<N>(dy + at, place.n, whole.pooled, v);
         for (int i = 0; i < place.n; ++i) sum[i] += which[at + i] == here ? v[i] : 0.0f;
       }
     }
-    store_pack<N>(dx + place.at, place.n, whole, sum);
+    if (joined.kind != kNone) load_pack<N>(x + place.at, place.n, whole.pooled, v);
+    join<T>(joined, place, place.row, place.column, v, whole.other, sum);
+    store_pack<N>(dx + place.at, place.n, whole.pooled, sum);
   });
 }
 
@@ -175,14 +234,27 @@ void max_pool(Stream stream, Element element, const PoolShape& s, const void* x,
   });
 }
 
+bool tiles_2x2(const PoolShape& s) {
+  return s.window[0] == 2 && s.window[1] == 2 && s.stride[0] == 2 && s.stride[1] == 2 &&
+         s.pad[0] == 0 && s.pad[1] == 0;
+}
+
 void max_pool_grad(Stream stream, Element element, const PoolShape& s, const void* x,
-                   const void* dy, uint16_t* which, void* dx) {
+                   const void* dy, const JoinedGradient& joined, uint16_t* which, void* dx) {
   dispatch(element, [&]<class T>(T) {
+    const Whole whole{whole_packs<T>(s, x, dy) && on_16_bytes(dx),
+                      joined.pitch % kPack<T> == 0 && on_16_bytes(joined.other)};
+    if (tiles_2x2(s)) {
+      launch(stream, blocks_of<T>(s, ceil_div(s.h, 2) * ceil_div(s.w, 2)), kThreads,
+             max_backward_2x2<T>, s, static_cast<const T*>(x), static_cast<const T*>(dy), joined,
+             static_cast<T*>(dx), whole);
+      return;
+    }
     launch(stream, blocks_of<T>(s, s.p * s.q), kThreads, max_position<T>, s,
            static_cast<const T*>(x), which, whole_packs<T>(s, x, x));
     launch(stream, blocks_of<T>(s, s.h * s.w), kThreads, max_backward<T>, s,
-           static_cast<const uint16_t*>(which), static_cast<const T*>(dy), static_cast<T*>(dx),
-           whole_packs<T>(s, dy, dx));
+           static_cast<const T*>(x), static_cast<const uint16_t*>(which), static_cast<const T*>(dy),
+           joined, static_cast<T*>(dx), whole);
   });
 }
 

@@ -1,4 +1,5 @@
 // Conv2d and its gradients: cuDNN where it has an engine, the definition where it has none.
+#include "sdk/backend/cuda/ops/box.h"
 #include "sdk/backend/cuda/ops/epilogue.h"
 #include "sdk/backend/flops.h"
 
@@ -51,36 +52,45 @@ void take_call(NodePlan& plan, LibraryCall call) {
   };
 }
 
-// What follows a product in one more pass.
+// What follows a product in one more pass, which may put it into the first channels of wider rows.
 struct Epilogue {
   bool has_bias = false, has_residual = false;
   ActivationKind activation = ActivationKind::kNone;
-  bool any() const { return has_bias || has_residual || activation != ActivationKind::kNone; }
+  bool widens = false;
+  bool any() const {
+    return has_bias || has_residual || activation != ActivationKind::kNone || widens;
+  }
+  // For a product of dense rows.
+  kernels::EpilogueArgs bound(const Binding& b, int64_t rows, int64_t channels) const {
+    return {.x = nullptr,
+            .bias = has_bias ? b.x<float>(2) : nullptr,
+            .residual = has_residual ? b.inputs[static_cast<size_t>(2 + has_bias)] : nullptr,
+            .y = b.outputs[0],
+            .rows = rows,
+            .channels = channels,
+            .y_pitch = channels,
+            .kind = static_cast<int>(activation)};
+  }
 };
 
 using DirectKernel = void (*)(Stream, Element, Element out, const kernels::ConvShape&,
                               const void* x, const void* w, void* y);
 
-// A product by the library's call, or by its definition where there is none, then its epilogue.
+// A product of these dims by the library's call, or by its definition where there is none, then its
+// epilogue.
 void plan_product(NodePlan& plan, const Planner& c, const std::optional<LibraryCall>& call,
-                  DType product, const kernels::ConvShape& shape, DirectKernel direct,
+                  const ValueType& product, const kernels::ConvShape& shape, DirectKernel direct,
                   const Epilogue& p) {
-  const size_t product_bytes = product_bytes_of(c.y(), product);
+  const size_t product_bytes = product == c.y() ? 0 : product.bytes();
   plan.kernel = cat(call ? call->kernel : plan.kernel, p.any() ? " own:epilogue" : "");
   plan.scratch_bytes = product_scratch(call, product_bytes, nullptr).bytes;
-  const int64_t channels = c.y().dims[3];
-  plan.bind = [=, rows = c.y().numel() / channels, element = element_of(c.y()),
+  const int64_t channels = product.dims[3], y_pitch = c.y().dims[3];
+  plan.bind = [=, rows = product.numel() / channels, element = element_of(c.y()),
                wide = element_of(product)](const Binding& b) -> Launch {
     const ProductScratch s = product_scratch(call, product_bytes, b.scratch);
     void* const y = product_bytes > 0 ? s.product : b.outputs[0];
-    const kernels::EpilogueArgs epilogue{
-        .x = y,
-        .bias = p.has_bias ? b.x<float>(2) : nullptr,
-        .residual = p.has_residual ? b.inputs[static_cast<size_t>(2 + p.has_bias)] : nullptr,
-        .y = b.outputs[0],
-        .rows = rows,
-        .channels = channels,
-        .kind = static_cast<int>(p.activation)};
+    kernels::EpilogueArgs epilogue = p.bound(b, rows, channels);
+    epilogue.x = y, epilogue.y_pitch = y_pitch;
     const std::vector<void*> operands{b.inputs[0], b.inputs[1], y};
     return [=, run = call ? call->run : nullptr] {
       const Stream stream = current_stream();
@@ -90,6 +100,18 @@ void plan_product(NodePlan& plan, const Planner& c, const std::optional<LibraryC
         direct(stream, element, wide, shape, operands[0], operands[1], y);
       }
       if (p.any()) kernels::epilogue(stream, wide, element, epilogue);
+    };
+  };
+}
+
+// Everything in one kernel of our own.
+void plan_few_taps(NodePlan& plan, const Planner& c, const kernels::ConvShape& shape,
+                   const Epilogue& p) {
+  plan.kernel = "own:few_taps";
+  plan.bind = [=, element = element_of(c.y())](const Binding& b) -> Launch {
+    return [=, x = b.x<void>(0), w = b.x<void>(1),
+            epilogue = p.bound(b, shape.n * shape.p * shape.q, shape.k)] {
+      kernels::conv_forward_few_taps(current_stream(), element, shape, x, w, epilogue);
     };
   };
 }
@@ -111,51 +133,98 @@ NodePlan plan(const Conv2d& p, const Planner& c) {
       return plan;
     }
   }
+  const kernels::ConvShape shape = shape_of(p.geometry, plain.x, plain.w, plain.y);
+  const Epilogue epilogue{
+      .has_bias = p.has_bias, .has_residual = p.has_residual, .activation = p.activation};
+  if (epilogue.any() && kernels::has_few_taps(shape)) {
+    plan_few_taps(plan, c, shape, epilogue);
+    return plan;
+  }
   // The product alone, then one pass for the rest.
-  const bool has_epilogue = p.has_bias || p.has_residual || p.activation != ActivationKind::kNone;
   DType product{};
-  const auto call = wide_call(has_epilogue, c.y().dtype, product, [&](DType out) {
+  const auto call = wide_call(epilogue.any(), c.y().dtype, product, [&](DType out) {
     Convolution convolution = plain;
     convolution.out = out;
     return c.libraries().convolution(convolution);
   });
-  plan_product(
-      plan, c, call, product, shape_of(p.geometry, plain.x, plain.w, plain.y),
-      kernels::conv_forward,
-      {.has_bias = p.has_bias, .has_residual = p.has_residual, .activation = p.activation});
+  plan_product(plan, c, call, {product, plain.y}, shape, kernels::conv_forward, epilogue);
   return plan;
 }
 
+namespace {
+
+// Copies what stands beside a transposed convolution's channels, besides what `plan` does.
+void copy_beside(NodePlan& plan, const Conv2dTranspose& p, const Planner& c) {
+  const int input = 2 + p.has_bias;
+  const Dims &beside = c.x(input).dims, &y = c.y().dims;
+  const kernels::BoxCopy box =
+      box_copy({y[0], y[1], y[2], beside[3]}, {beside, {0, p.crop[0], p.crop[1], 0}},
+               {y, {0, 0, 0, p.y_dims[3]}}, dtype_size(c.y().dtype));
+  plan.kernel += " own:box_copy";
+  plan.bytes -= static_cast<double>(c.x(input).bytes()) -
+                static_cast<double>(box.runs * box.run_bytes);  // read as far as it is copied
+  plan.bind = [=, bind = std::move(plan.bind)](const Binding& b) -> Launch {
+    return [=, convolve = bind(b), from = b.x<void>(input), to = b.y<void>()] {
+      convolve();
+      kernels::copy_box(current_stream(), box, from, to);
+    };
+  };
+}
+
+}  // namespace
+
 // Conv2dGradData used forwards, then one pass for bias and activation: cuDNN fuses nothing into
-// strided data gradients.
+// strided data gradients. That pass writes to where the channels belong.
 NodePlan plan(const Conv2dTranspose& p, const Planner& c) {
   const Convolution convolution = convolution_of(ConvolutionKind::kGradData, p.geometry, p.y_dims,
                                                  c.x(1).dims, c.x(0).dims, c.y().dtype, c);
   NodePlan plan = plan_of(c, convolution);
-  const bool has_epilogue = p.has_bias || p.activation != ActivationKind::kNone;
+  const Epilogue epilogue{
+      .has_bias = p.has_bias, .activation = p.activation, .widens = p.has_beside};
   DType product{};
-  const auto call = wide_call(has_epilogue, c.y().dtype, product, [&](DType out) {
-    Convolution wanted = convolution;
-    wanted.out = out;
-    return c.libraries().convolution(wanted);
-  });
-  plan_product(plan, c, call, product, shape_of(p.geometry, p.y_dims, convolution.w, convolution.y),
-               kernels::conv_grad_data, {.has_bias = p.has_bias, .activation = p.activation});
+  const auto call = wide_call(p.has_bias || p.activation != ActivationKind::kNone, c.y().dtype,
+                              product, [&](DType out) {
+                                Convolution wanted = convolution;
+                                wanted.out = out;
+                                return c.libraries().convolution(wanted);
+                              });
+  plan_product(plan, c, call, {product, p.y_dims},
+               shape_of(p.geometry, p.y_dims, convolution.w, convolution.y),
+               kernels::conv_grad_data, epilogue);
+  if (p.has_beside) copy_beside(plan, p, c);
   return plan;
 }
 
+// The activation's part in cuDNN's epilogue, else in a pass of its own: relu's mask rounds nothing.
 NodePlan plan(const Conv2dGradData& p, const Planner& c) {
-  const Convolution convolution = convolution_of(ConvolutionKind::kGradData, p.geometry, p.x_dims,
-                                                 c.x(1).dims, c.x(0).dims, c.y().dtype, c);
+  Convolution convolution = convolution_of(ConvolutionKind::kGradData, p.geometry, p.x_dims,
+                                           c.x(1).dims, c.x(0).dims, c.y().dtype, c);
   NodePlan plan = plan_of(c, convolution);
-  if (auto call = c.libraries().convolution(convolution)) {
+  convolution.has_mask = p.activation == ActivationKind::kRelu;
+  auto call = c.libraries().convolution(convolution);
+  if (call && (convolution.has_mask || p.activation == ActivationKind::kNone)) {
     take_call(plan, *std::move(call));
     return plan;
   }
-  plan.bind = [shape = shape_of(p.geometry, p.x_dims, convolution.w, convolution.y),
+  convolution.has_mask = false;
+  if (!call) call = c.libraries().convolution(convolution);
+  const bool activates = p.activation != ActivationKind::kNone;
+  if (call) plan.kernel = call->kernel, plan.scratch_bytes = call->scratch_bytes;
+  if (activates) plan.kernel += " own:activation_grad";
+  plan.bind = [=, shape = shape_of(p.geometry, p.x_dims, convolution.w, convolution.y),
+               kind = static_cast<int>(p.activation), n = c.y().numel(),
                element = element_of(c.y())](const Binding& b) -> Launch {
-    return [=, dy = b.x<void>(0), w = b.x<void>(1), dx = b.y<void>()] {
-      kernels::conv_grad_data(current_stream(), element, element, shape, dy, w, dx);
+    const std::vector<void*> operands{b.inputs[0], b.inputs[1], b.outputs[0]};
+    return [=, run = call ? call->run : nullptr, scratch = b.scratch,
+            saved = activates ? b.x<void>(2) : nullptr] {
+      const Stream stream = current_stream();
+      void* const dx = operands[2];
+      if (run) {
+        run(stream, operands, scratch);
+      } else {
+        kernels::conv_grad_data(stream, element, element, shape, operands[0], operands[1], dx);
+      }
+      if (activates) kernels::activation_grad(stream, element, kind, saved, dx, dx, n);
     };
   };
   return plan;

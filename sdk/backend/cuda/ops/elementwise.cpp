@@ -37,7 +37,26 @@ NodePlan plan(const Activation& p, const Planner& c) {
   return plan;
 }
 
+namespace {
+
+NodePlan grad_of_channels(const ActivationGrad& p, const Planner& c) {
+  NodePlan plan = own_plan(c, "activation_grad", activation_flops(p.kind) * count_of(c.y()));
+  plan.bytes = 3 * static_cast<double>(c.y().bytes());
+  plan.bind = [element = element_of(c.y()), kind = static_cast<int>(p.kind), channels = p.channels,
+               rows = c.y().numel() / p.channels,
+               pitch = c.x(0).dims.back()](const Binding& b) -> Launch {
+    return [=, saved = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>()] {
+      kernels::activation_grad_of_channels(current_stream(), element, kind, saved, dy, dx, rows,
+                                           channels, pitch);
+    };
+  };
+  return plan;
+}
+
+}  // namespace
+
 NodePlan plan(const ActivationGrad& p, const Planner& c) {
+  if (p.channels != 0) return grad_of_channels(p, c);
   NodePlan plan = own_plan(c, "activation_grad", activation_flops(p.kind) * count_of(c.y()));
   plan.in_place = {{0, 1}, {0, 0}};
   plan.bind = [element = element_of(c.y()), kind = static_cast<int>(p.kind),

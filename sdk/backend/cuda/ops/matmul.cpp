@@ -39,6 +39,7 @@ NodePlan plan_of(const Planner& c, const MatrixProduct& product, const LibraryCa
                                          .y = b.outputs[0],
                                          .rows = product.m,
                                          .channels = product.n,
+                                         .y_pitch = product.n,
                                          .kind = static_cast<int>(kind)};
     return [=, run = call.run] {
       run(current_stream(), operands, s.call);

@@ -1,50 +1,7 @@
 // Slice, SliceGrad, Concat: copies of boxes.
-#include "sdk/backend/cuda/ops/own_kernel.h"
+#include "sdk/backend/cuda/ops/box.h"
 
 namespace assay::cuda {
-namespace {
-
-// Where a box of `box` elements lies in a tensor.
-struct Place {
-  Dims dims, begin;
-};
-
-// Trailing axes that the box fills in both tensors are folded into one run.
-kernels::BoxCopy box_copy(const Dims& box, const Place& source, const Place& target,
-                          size_t element) {
-  kernels::BoxCopy copy{};
-  int64_t from = static_cast<int64_t>(element), to = from;  // bytes per step of the axis
-  copy.run_bytes = from;
-  copy.runs = 1;
-  bool folding = true;
-  for (int axis = box.rank() - 1; axis >= 0; --axis) {
-    copy.source_offset += source.begin[axis] * from;
-    copy.target_offset += target.begin[axis] * to;
-    if (folding) {
-      copy.run_bytes *= box[axis];
-      folding = box[axis] == source.dims[axis] && box[axis] == target.dims[axis];
-    } else {
-      copy.size[copy.axes] = box[axis];
-      copy.source_step[copy.axes] = from;
-      copy.target_step[copy.axes] = to;
-      ++copy.axes;
-      copy.runs *= box[axis];
-    }
-    from *= source.dims[axis], to *= target.dims[axis];
-  }
-  return copy;
-}
-
-Dims zeros_like(const Dims& dims) {
-  Dims zeros = dims;
-  for (int axis = 0; axis < zeros.rank(); ++axis) zeros[axis] = 0;
-  return zeros;
-}
-
-Place whole(const Dims& dims) { return {dims, zeros_like(dims)}; }
-
-}  // namespace
-
 NodePlan plan(const Slice& p, const Planner& c) {
   NodePlan plan = own_plan(c, "box_copy", 0);
   plan.bytes = 2 * static_cast<double>(c.y().bytes());
