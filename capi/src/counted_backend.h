@@ -38,7 +38,7 @@ class CountedBackend : public Backend {
   }
   void read_all(std::span<const HostRead> reads) override { inner_->read_all(reads); }
   void wait() override { inner_->wait(); }
-  std::unique_ptr<Feed> make_feed(const FeedSpec& spec) override { return inner_->make_feed(spec); }
+  std::unique_ptr<Feed> make_feed(const FeedSpec& spec) override;
 
  private:
   std::unique_ptr<Backend> inner_;

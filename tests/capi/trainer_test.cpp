@@ -104,6 +104,27 @@ TEST_F(TrainerTest, PrefetchedBatchesGiveTheSameBits) {
   EXPECT_EQ(bits(one.get(), "output.weight"), bits(two.get(), "output.weight"));
 }
 
+// Batches that wait are memory of the context: counted, and kept within its limit.
+TEST_F(TrainerTest, PrefetchedBatchesCountAsMemory) {
+  const auto in_use = [](const assay_context* context) {
+    assay_mem_stats stats{.struct_size = sizeof stats};
+    ok(assay_context_mem_stats, context, assay_device_id{ASSAY_DEVICE_CPU, 0}, &stats);
+    return stats.in_use;
+  };
+  uint64_t batch_bytes = 0;
+  for (const assay_tensor* tensor : {batch.tensors()[0], batch.tensors()[1]}) {
+    assay_tensor_info described{.struct_size = sizeof described};
+    ok(assay_tensor_get_info, tensor, &described);
+    batch_bytes += described.bytes;
+  }
+  const auto model = make_model();
+  const auto trainer = make_trainer(model.get());
+  const uint64_t before = in_use(context.get());
+  ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
+  const uint64_t after = in_use(context.get());
+  EXPECT_EQ(after, before + 2 * batch_bytes);
+}
+
 TEST_F(TrainerTest, PrefetchKeepsToItsRules) {
   const auto model = make_model();
   auto trainer = make_trainer(model.get());
