@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "sdk/backend/cuda/backend.h"
+#include "sdk/backend/cuda/check.h"
 #include "sdk/backend/cuda/device.h"
 #include "tests/gpu/device_hooks.h"
 #include "tests/gpu/emulation/runtime.h"
@@ -67,6 +68,41 @@ TEST_F(EmulatedRuntime, SaysWhyADeviceCannotBeUsed) {
   machine() = {};
   EXPECT_EQ(find_devices(reason).at(0).unavailable_reason, "");
   EXPECT_EQ(find_devices(reason).at(0).info.name, "NVIDIA H200");
+}
+
+// cuDNN opens its parts when it is started; what is wrong with them shows only then.
+TEST_F(EmulatedRuntime, SaysWhatIsWrongWithThePartsOfCudnn) {
+  const auto starting = [](cudnnStatus_t status) {
+    return error_of([&] { check(status, "starting cuDNN"); });
+  };
+  const Error mixed = starting(CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH);
+  EXPECT_EQ(mixed.code(), Code::kUnsupported);
+  EXPECT_EQ(mixed.detail().domain, Domain::kCudnn);
+  EXPECT_EQ(mixed.detail().native_code, 1002);
+  EXPECT_THAT(mixed.what(), HasSubstr("starting cuDNN: the parts of cuDNN found here are of "
+                                      "different versions"));
+  EXPECT_THAT(mixed.detail().hint, HasSubstr("all of one cuDNN release"));
+  const Error missing = starting(CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED);
+  EXPECT_EQ(missing.code(), Code::kUnsupported);
+  EXPECT_THAT(missing.what(), HasSubstr("a part of cuDNN is missing"));
+  EXPECT_EQ(starting(CUDNN_STATUS_EXECUTION_FAILED).code(), Code::kDevice);
+}
+
+// ---- Memory ----
+
+TEST_F(EmulatedRuntime, OutOfMemorySaysWhatWasAskedForAndWhatIsHeld) {
+  machine().memory = size_t{1} << 20;
+  const auto backend = make_device_backend({});
+  const auto held = backend->allocate(5000);
+  const Error device = error_of([&] { backend->allocate(3 << 20); });
+  EXPECT_EQ(device.code(), Code::kOutOfDeviceMemory);
+  EXPECT_THAT(device.what(), HasSubstr("no block of 3145728 bytes: 1048576 of 1048576 bytes are "
+                                       "free, this context holds 5000"));
+  const Error host = error_of([&] { backend->allocate_host(3 << 20); });
+  EXPECT_EQ(host.code(), Code::kOutOfHostMemory);
+  EXPECT_EQ(host.detail().native_code, cudaErrorMemoryAllocation);
+  EXPECT_THAT(host.what(), HasSubstr("no 3145728 bytes of pinned memory"));
+  EXPECT_NE(backend->allocate(1024), nullptr);
 }
 
 // ---- Steps ----

@@ -4,10 +4,11 @@ namespace assay::cuda {
 namespace {
 
 [[noreturn]] void fail_with(Code code, Domain domain, int64_t number, std::string_view doing,
-                            const char* name, const char* text) {
+                            const char* name, const char* text, std::string hint = "") {
   ErrorDetail detail;
   detail.domain = domain;
   detail.native_code = number;
+  detail.hint = std::move(hint);
   fail(code, cat(doing, ": ", std::string_view(name), " (", number, "), ", std::string_view(text)),
        std::move(detail));
 }
@@ -59,7 +60,18 @@ void check(cudnnStatus_t result, std::string_view doing) {
     return;
   char text[512] = {};
   cudnnGetLastErrorString(text, sizeof text);
-  fail_with(Code::kDevice, Domain::kCudnn, result, doing, cudnnGetErrorString(result), text);
+  // cuDNN is eight libraries, of which the first opens the others when they are wanted.
+  const char* wrong = result == CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH
+                          ? "the parts of cuDNN found here are of different versions"
+                      : result == CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED
+                          ? "a part of cuDNN is missing or cannot be loaded"
+                          : nullptr;
+  if (wrong == nullptr)
+    fail_with(Code::kDevice, Domain::kCudnn, result, doing, cudnnGetErrorString(result), text);
+  fail_with(Code::kUnsupported, Domain::kCudnn, result, cat(doing, ": ", std::string(wrong)),
+            cudnnGetErrorString(result), text,
+            "install all of one cuDNN release, and look for another one's folder in "
+            "LD_LIBRARY_PATH");
 }
 
 void check(cublasStatus_t result, std::string_view doing) {

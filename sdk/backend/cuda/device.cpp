@@ -177,8 +177,19 @@ void DeviceState::release(void* data, size_t bytes) noexcept {
 void* DeviceState::allocate_host(size_t bytes) {
   void* data = nullptr;
   use([&] {
-    check(cudaHostAlloc(&data, bytes == 0 ? 1 : bytes, cudaHostAllocPortable),
-          cat("allocating ", bytes, " bytes of pinned host memory"));
+    const cudaError_t result = cudaHostAlloc(&data, bytes == 0 ? 1 : bytes, cudaHostAllocPortable);
+    if (result == cudaErrorMemoryAllocation) {
+      ignore(result);
+      ErrorDetail detail;
+      detail.domain = Domain::kCuda;
+      detail.native_code = result;
+      detail.hint = "use a smaller batch, or let the process lock more memory (ulimit -l)";
+      fail(Code::kOutOfHostMemory,
+           cat("the host has no ", bytes, " bytes of pinned memory for CUDA device ",
+               options_.index, "; use a smaller batch, or let the process lock more memory"),
+           std::move(detail));
+    }
+    check(result, cat("allocating ", bytes, " bytes of pinned host memory"));
     std::memset(data, 0, bytes);
   });
   return data;

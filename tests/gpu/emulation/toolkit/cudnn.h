@@ -5,7 +5,12 @@
 
 #define CUDNN_MAJOR 9
 
-enum cudnnStatus_t { CUDNN_STATUS_SUCCESS = 0, CUDNN_STATUS_EXECUTION_FAILED = 5000 };
+enum cudnnStatus_t {
+  CUDNN_STATUS_SUCCESS = 0,
+  CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH = 1002,
+  CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED = 1008,
+  CUDNN_STATUS_EXECUTION_FAILED = 5000,
+};
 
 size_t cudnnGetVersion();
 const char* cudnnGetErrorString(cudnnStatus_t status);
