@@ -6,6 +6,7 @@
 #include "tools/common/picture_reader.h"
 #include "tools/recipe_run/engine/benches.h"
 #include "tools/recipe_run/engine/configuration.h"
+#include "tools/recipe_run/engine/device_probe.h"
 #include "tools/recipe_run/engine/micrograph_pipeline.h"
 #include "tools/recipe_run/engine/pictures.h"
 #include "tools/recipe_run/engine/recipe_objects.h"
@@ -158,6 +159,12 @@ class AssayDriver : public TrainerDriver {
     devices_ = devices;
   }
 
+  double probe() override {
+    if (on_cpu()) return TrainerDriver::probe();
+    if (!probe_) probe_ = std::make_unique<DeviceProbe>(context_.get());
+    return probe_->seconds();
+  }
+
   void cancel() override { assay_context_interrupt(context_.get()); }
 
  private:
@@ -229,6 +236,7 @@ class AssayDriver : public TrainerDriver {
   assay_device_id device_;
   Context context_;
   uint32_t devices_ = 1;  // emulated
+  std::unique_ptr<DeviceProbe> probe_;
 };
 
 }  // namespace

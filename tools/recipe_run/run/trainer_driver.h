@@ -141,8 +141,8 @@ class TrainerDriver {
                 "without --emulate-devices the rows published for one device can be run");
   }
 
-  // The A/A probe: seconds of a fixed piece of work on what measures, the best of a fifth of a
-  // second.
+  // The A/A probe: seconds of a fixed piece of work on the device that measures, the best of a
+  // fifth of a second.
   virtual double probe() { return probe_seconds(); }
 
   // From a signal watcher's thread: makes the running call return soon with kInterrupted, or finish
