@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""PyTorch's time for one training step or one inference of ResNet-50 on a CUDA device, its strongest modes.
+"""PyTorch's time for one training step or one inference of ResNet-50 or the published U-Net on a CUDA device, its
+strongest modes.
 
 One line of JSON per mode and case, as protocol.report prints them.  Data lies on the device; batches rotate;
-nothing waits for the host inside the timed region.  Training: SGD with momentum (fused), label smoothing 0.1,
-channels_last; fp16 with GradScaler, bf16 without.  Modes:
+nothing waits for the host inside the timed region.  Training: SGD with momentum (fused), channels_last; the loss is
+cross-entropy, for ResNet-50 with label smoothing 0.1, for the U-Net with soft DICE; fp16 with GradScaler, bf16
+without.  Modes:
   eager           cudnn.benchmark, fused optimizer
   graph           the whole eager step captured in one CUDA graph
   compile         torch.compile, mode default
@@ -18,6 +20,8 @@ import statistics
 import torch
 import torchvision
 from torch.nn import functional as F
+
+from pytorch_models import UnetMedical
 
 TRAIN_MODES = ["eager", "graph", "compile", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 INFER_MODES = ["eager", "graph", "compile", "reduce-overhead", "max-autotune"]
@@ -35,11 +39,29 @@ def compiled(function, mode):
     return torch.compile(function, mode=None if mode == "compile" else mode)
 
 
-def batches(count):
-    images = [torch.randn(count, 3, 224, 224, device="cuda").to(memory_format=torch.channels_last)
-              for _ in range(ROTATING)]
-    labels = [torch.randint(1000, (count,), device="cuda") for _ in range(ROTATING)]
+def batches(model, count):
+    image, label, classes = ((3, 224, 224), (), 1000) if model == "resnet50" else ((1, 572, 572), (388, 388), 2)
+    images = [torch.randn(count, *image, device="cuda").to(memory_format=torch.channels_last) for _ in range(ROTATING)]
+    labels = [torch.randint(classes, (count, *label), device="cuda") for _ in range(ROTATING)]
     return images, labels
+
+
+def network(model):
+    made = torchvision.models.resnet50() if model == "resnet50" else UnetMedical()
+    return made.cuda().to(memory_format=torch.channels_last)
+
+
+def soft_dice(logits, labels):
+    p = logits.float().softmax(dim=1)
+    t = F.one_hot(labels, 2).permute(0, 3, 1, 2).float()
+    overlap, sizes = (p * t).sum(dim=(2, 3)), (p * p).sum(dim=(2, 3)) + t.sum(dim=(2, 3))
+    return (1 - (2 * overlap + 1e-6) / (sizes + 1e-6)).mean()
+
+
+def loss_function(model, logits, labels):
+    if model == "resnet50":
+        return F.cross_entropy(logits, labels, label_smoothing=0.1)
+    return F.cross_entropy(logits, labels) + soft_dice(logits, labels)
 
 
 def captured(run):
@@ -56,15 +78,15 @@ def captured(run):
     return graph.replay
 
 
-def training_step(precision, count, mode):
-    model = torchvision.models.resnet50().cuda().to(memory_format=torch.channels_last).train()
+def training_step(name, precision, count, mode):
+    model = network(name).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.875, weight_decay=3e-5, fused=True)
     scaler = torch.amp.GradScaler("cuda", enabled=precision == "amp-fp16")
-    images, labels = batches(count)
+    images, labels = batches(name, count)
 
     def loss_of(x, y):
         with autocast(precision):
-            return F.cross_entropy(model(x), y, label_smoothing=0.1)
+            return loss_function(name, model(x), y)
 
     forward = compiled(loss_of, mode)
 
@@ -86,9 +108,9 @@ def training_step(precision, count, mode):
     return lambda i: step(images[i % ROTATING], labels[i % ROTATING])
 
 
-def inference(precision, count, mode):
-    model = torchvision.models.resnet50().cuda().to(memory_format=torch.channels_last).eval()
-    images, _ = batches(count)
+def inference(name, precision, count, mode):
+    model = network(name).eval()
+    images, _ = batches(name, count)
 
     @torch.inference_mode()
     def predict(x):
@@ -124,9 +146,9 @@ def measure(run, warm_up, repeats, per_repeat=10):
     return sorted(times)
 
 
-def report(task, precision, count, mode, times):
+def report(model, task, precision, count, mode, times):
     print(json.dumps(dict(
-        name=f"resnet50/{task}/{precision}/{count}", peer="pytorch", mode=mode,
+        name=f"{model}/{task}/{precision}/{count}", peer="pytorch", mode=mode,
         median_ms=round(statistics.median(times), 4), p10=round(times[len(times) // 10], 4),
         p90=round(times[-1 - len(times) // 10], 4), repeats=len(times),
         version=torch.__version__, cudnn=torch.backends.cudnn.version(),
@@ -135,6 +157,7 @@ def report(task, precision, count, mode, times):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", choices=["resnet50", "unet_medical"], default="resnet50")
     parser.add_argument("--task", choices=["train", "infer"], default="train")
     parser.add_argument("--precisions", nargs="+", default=["tf32", "amp-fp16", "amp-bf16"])
     parser.add_argument("--batches", nargs="+", type=int, default=[256])
@@ -151,11 +174,11 @@ def main():
                 torch.compiler.reset()
                 build = training_step if chosen.task == "train" else inference
                 try:
-                    times = measure(build(precision, count, mode), 30, chosen.repeats)
+                    times = measure(build(chosen.model, precision, count, mode), 30, chosen.repeats)
                 except (RuntimeError, torch.cuda.OutOfMemoryError) as error:
                     print(f"{mode} at batch {count}: {str(error).splitlines()[0]}", flush=True)
                     continue
-                report(chosen.task, precision, count, mode, times)
+                report(chosen.model, chosen.task, precision, count, mode, times)
 
 
 if __name__ == "__main__":

@@ -97,6 +97,38 @@ class ResNet50(nn.Module):
         return self.fc(self.features(x).mean(dim=(2, 3)))
 
 
+class UnetMedical(nn.Module):
+    """The published U-Net for micrographs: no padding, transposed convolutions of 3x3 that double the size as
+    TensorFlow's SAME does, crops of the encoder's outputs beside them, dropout at the bottom."""
+
+    def __init__(self, width=64, depth=4, classes=2):
+        super().__init__()
+
+        def two(inputs, outputs):
+            return nn.Sequential(nn.Conv2d(inputs, outputs, 3), nn.ReLU(inplace=True),
+                                 nn.Conv2d(outputs, outputs, 3), nn.ReLU(inplace=True))
+
+        widths = [width << level for level in range(depth + 1)]
+        self.down = nn.ModuleList(two(i, o) for i, o in zip([1] + widths, widths))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, 3, 2) for w in reversed(widths[:-1]))
+        self.join = nn.ModuleList(two(2 * w, w) for w in reversed(widths[:-1]))
+        self.dropout = nn.Dropout(0.5)
+        self.output = nn.Conv2d(width, classes, 1)
+
+    def forward(self, x):
+        skips = []
+        for level in self.down[:-1]:
+            skips.append(level(x))
+            x = F.max_pool2d(skips[-1], 2)
+        x = self.dropout(self.down[-1](x))
+        for up, join in zip(self.up, self.join):
+            x = F.relu(up(x)[:, :, :-1, :-1], inplace=True)
+            skip = skips.pop()
+            cut = (skip.shape[2] - x.shape[2]) // 2
+            x = join(torch.cat([x, skip[:, :, cut:cut + x.shape[2], cut:cut + x.shape[3]]], dim=1))
+        return self.output(x)
+
+
 MODELS = {"cnn": Cnn, "resnet18": ResNet18, "resnet50": ResNet50}
 
 
