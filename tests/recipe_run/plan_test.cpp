@@ -78,6 +78,17 @@ TEST(Fates, ThePublishedMachine) {
   EXPECT_EQ(f.at("time").fate, Fate::kProjected);
 }
 
+TEST(Fates, ARecipeThatDeclaresToBeAnother) {
+  const v1::Recipe recipe = recipe_of(std::string(kRecipe) + R"(
+    deviation { path: "training.epochs" source_has: "90" we_have: "9 epochs" effect: "weaker" not_comparable: true }
+    deviation { path: "model" source_has: "50 layers" we_have: "18 layers" effect: "weaker" not_comparable: true }
+    deviation { path: "io" source_has: "DALI" we_have: "our own loader" effect: "none" })");
+  const auto f = fates(recipe, machine("8 x Tesla V100-SXM2-32GB", 8));
+  EXPECT_EQ(f.at("train.g8").fate, Fate::kNotComparable);
+  EXPECT_EQ(f.at("train.g8").why, "modified by the recipe: 9 epochs; 18 layers");
+  EXPECT_EQ(f.at("loss").fate, Fate::kMeasuredOnly);
+}
+
 TEST(Fates, EmulatedDevices) {
   const v1::Recipe recipe = recipe_of(kRecipe);
   PlanMachine m = machine("a CPU", 1);

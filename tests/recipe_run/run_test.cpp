@@ -145,6 +145,25 @@ TEST_F(RunTest, AModifiedRecipeIsAnotherRunAndNotComparable) {
             Verdict::kNotComparable);
 }
 
+// A reduced recipe's own rows are judged as whoever wrote it says; a measured row stays one.
+TEST_F(RunTest, ARecipeMayDeclareThatItIsNotComparable) {
+  const std::string text = kRecipe;
+  const auto declared = [&](const std::string& more) {
+    write_file_atomic(root_ / "recipes/toy/run.textproto",
+                      text +
+                          R"(deviation { path: "model" source_has: "12 layers" we_have: "2 layers"
+                                            effect: "a weaker model" )" +
+                          more + "}\n");
+    const RunRecord record = RunRecord::open(run("declared" + more).folder);
+    return make_rows(record.recipe(), record.measurements());
+  };
+  EXPECT_EQ(declared("")[0].judgement.verdict, Verdict::kWithinTolerance);
+  const std::vector<Row> rows = declared("not_comparable: true");
+  EXPECT_EQ(rows[0].judgement.verdict, Verdict::kNotComparable);
+  EXPECT_EQ(rows[0].judgement.reason, "modified by the recipe: 2 layers");
+  EXPECT_EQ(rows[1].judgement.verdict, Verdict::kNoPublishedValue);
+}
+
 TEST_F(RunTest, StoppedBySignalItSavesAndContinuesToTheSameResult) {
   const Measurements straight = measured(run("straight").folder);
   toy_.stop_at = 23;
@@ -444,6 +463,13 @@ TEST(RateOf, Definitions) {
   EXPECT_DOUBLE_EQ(rate_of(v1::Bench::MEAN_OF_STEP_RATES, seconds, 10), (10 + 10 + 5 + 2.5) / 4);
   EXPECT_DOUBLE_EQ(rate_of(v1::Bench::HARMONIC_MEAN_OF_SEGMENTS, seconds, 10),
                    2 / (1 / 10.0 + 1 / (20 / 6.0)));
+}
+
+// U-Net's published throughput is the mean of the steps' rates, not images over time.
+TEST(RateOf, TheWorkedExampleOfUnet) {
+  const std::vector<double> seconds{0.010, 0.011, 0.012, 0.030};
+  EXPECT_NEAR(rate_of(v1::Bench::MEAN_OF_STEP_RATES, seconds, 8), 615.1515, 1e-4);
+  EXPECT_NEAR(rate_of(v1::Bench::ITEMS_OVER_TIME, seconds, 8), 507.9365, 1e-4);
 }
 
 TEST(TrialSeeds, AreDistinctAndStable) {

@@ -11,6 +11,7 @@
 #include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/base/sha256.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/recipe/comparability.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/sources/document.h"
 #include "tools/recipe_run/sources/table_file.h"
@@ -194,10 +195,12 @@ void cite(Citations& out, const std::string& file, const CellPlace& place, uint3
   out[file][place.table->name + "/" + column].insert(std::to_string(place.row) + ":" + number);
 }
 
+// Recipes that are not comparable show numbers again: the others' are counted.
 Citations citations() {
   Citations out;
   for (const std::string& id : recipe_ids(kRecipes)) {
     const v1::Recipe recipe = load_recipe({kRecipes, id}).recipe;
+    if (!incomparable_as_it_stands(recipe).empty()) continue;
     std::map<std::string, std::string> names;
     std::map<std::string, SourceFile> files;
     for (const v1::Source& source : recipe.source()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tools/recipe_run/recipe/comparability.h"
 #include "tools/recipe_run/verdict/expectation.h"
 #include "tools/recipe_run/verdict/hardware.h"
 #include "tools/recipe_run/verdict/training_length.h"
@@ -103,10 +104,7 @@ class FateFinder {
   }
 
   std::string incomparable(const v1::Expect& e) const {
-    for (const v1::DataRef& data : recipe_.data()) {
-      if (!data.substitute_for().empty())
-        return "substitute data: " + data.lock() + " for " + data.substitute_for();
-    }
+    if (std::string why = incomparable_as_it_stands(recipe_); !why.empty()) return why;
     return is_timing(e) ? other_hardware(recipe_, machine_.title) : "";
   }
 

@@ -11,6 +11,7 @@
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/data_lock/lock_file.h"
 #include "tools/recipe_run/recipe/canonical.h"
+#include "tools/recipe_run/recipe/comparability.h"
 #include "tools/recipe_run/recipe/trials.h"
 #include "tools/recipe_run/run_record/json_file.h"
 #include "tools/recipe_run/run_record/machine.h"
@@ -338,11 +339,7 @@ Measurements RunRecord::measurements() const {
   }
   out.benches = read_benches();
   out.not_comparable = info_.not_comparable();
-  for (const v1::DataRef& data : recipe_.data()) {
-    if (out.not_comparable.empty() && !data.substitute_for().empty()) {
-      out.not_comparable = "substitute data: " + data.lock() + " for " + data.substitute_for();
-    }
-  }
+  if (out.not_comparable.empty()) out.not_comparable = incomparable_as_it_stands(recipe_);
   out.device = info_.device();
   out.machine = info_.machine();
   if (info_.emulated_devices() > 0) {
