@@ -241,6 +241,8 @@ TEST(LoaderConfigTest, RefusesWhatTheEngineWouldDoOtherwise) {
   EXPECT_THAT(refused(R"(pipeline { op: "scale" })"), HasSubstr("'by'"));
   EXPECT_THAT(refused(R"(pipeline { op: "scale" arg { key: "by" value: "half" } })"),
               HasSubstr("'half' is not a number"));
+  EXPECT_THAT(refused(R"(pipeline { op: "random_flip" arg { key: "axis" value: "diagonal" } })"),
+              HasSubstr("axis 'diagonal' is not understood"));
   EXPECT_THAT(refused("range { first: 1 }"), HasSubstr("ranges"));
 }
 
@@ -284,6 +286,40 @@ TEST(Micrographs, StepsOfOtherOrdersAreRefused) {
   (*recipe.mutable_data(0)->mutable_pipeline(3)->mutable_arg())["to"] = "[572, 570]";
   EXPECT_THAT(error_of([&] { training_loader_config(recipe, recipe.data(0), 0, 8); }),
               HasSubstr("square"));
+}
+
+// The engine has defaults for sizes and levels: a recipe that leaves a step out must not get them.
+TEST(Micrographs, MissingStepsAreRefused) {
+  const auto without = [](const std::string& op) {
+    v1::Recipe recipe = recipe_of(kMicrographs);
+    auto& pipeline = *recipe.mutable_data(0)->mutable_pipeline();
+    for (int i = 0; i < pipeline.size(); ++i) {
+      if (pipeline[i].op() == op) pipeline.DeleteSubrange(i, 1);
+    }
+    return error_of([&] { training_loader_config(recipe, recipe.data(0), 0, 8); });
+  };
+  for (const char* op : {"scale", "resize", "pad"})
+    EXPECT_THAT(without(op), HasSubstr("data.train.pipeline has no step '" + std::string(op)));
+  EXPECT_EQ(without("clip"), "no error");
+}
+
+TEST(Micrographs, SizesMustBeWholeNumbers) {
+  const auto with = [](int stage, const char* name, const char* value) {
+    v1::Recipe recipe = recipe_of(kMicrographs);
+    (*recipe.mutable_data(0)->mutable_pipeline(stage)->mutable_arg())[name] = value;
+    return error_of([&] { training_loader_config(recipe, recipe.data(0), 0, 8); });
+  };
+  for (const char* size : {"[388.5, 388.5]", "[1e300, 1e300]", "[-4, -4]", "[0, 0]"}) {
+    EXPECT_THAT(with(2, "to", size), HasSubstr(std::string("data 'train': pipeline step 'resize': "
+                                                           "to '") +
+                                               size + "' is not a whole number"));
+  }
+  EXPECT_THAT(with(2, "to", "[nan, nan]"), HasSubstr("is not a number"));
+  EXPECT_THAT(with(2, "to", "388"), HasSubstr("is not a list of two numbers"));
+  EXPECT_THAT(with(1, "by", "inf"), HasSubstr("by 'inf' is not a number"));
+  EXPECT_THAT(with(3, "value", "1"), HasSubstr("value '1' is not offered"));
+  EXPECT_THAT(with(0, "buffer_batches", "-1"), HasSubstr("buffer_batches '-1'"));
+  EXPECT_THAT(with(0, "buffer_batches", "1e300"), HasSubstr("buffer_batches '1e300'"));
 }
 
 // Eight devices share the steps; their batches make one update of the mean gradient at the same

@@ -1,67 +1,27 @@
 #include "tools/recipe_run/engine/micrograph_pipeline.h"
 
+#include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/json_writer.h"
+#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/engine/stage_reader.h"
 
 namespace reciperun::engine {
 namespace {
 
-// One stage of a pipeline, for reading its arguments with messages that name it.
-class StageReader {
- public:
-  StageReader(const v1::DataRef& data, const v1::Stage& stage)
-      : stage_(stage), where_("data '" + data.id() + "': pipeline step '" + stage.op() + "'") {}
-
-  void require(bool ok, const std::string& what) const {
-    if (!ok) throw Error(Exit::kUsage, where_ + " " + what);
-  }
-  std::string text(const std::string& name) const {
-    const auto found = stage_.arg().find(name);
-    require(found != stage_.arg().end(), "needs the argument '" + name + "'");
-    return found->second;
-  }
-  // Numbers of "1.5" or "[1, 2]".
-  std::vector<double> numbers(const std::string& name, size_t count) const {
-    const std::string list = text(name);
-    std::vector<double> out;
-    const char* at = list.c_str();
-    if (*at == '[') ++at;
-    for (;;) {
-      char* end = nullptr;
-      out.push_back(std::strtod(at, &end));
-      require(end != at, name + " '" + list + "' is not a number or list of numbers");
-      at = end;
-      while (*at == ' ' || *at == ',') ++at;
-      if (*at == '\0' || *at == ']') break;
-    }
-    require(out.size() == count, name + " '" + list + "' needs " + std::to_string(count) +
-                                     (count == 1 ? " number" : " numbers"));
-    return out;
-  }
-  int64_t side(const std::string& name) const {
-    const std::vector<double> sides = numbers(name, 2);
-    require(sides[0] == sides[1], name + " must be square");
-    return static_cast<int64_t>(sides[0]);
-  }
-
- private:
-  const v1::Stage& stage_;
-  std::string where_;
-};
-
 // The engine's steps in its order; a flip is two of them.
-constexpr std::array<const char*, 8> kOrder = {"scale",
-                                               "resize",
-                                               "pad",
-                                               "random_flip horizontal",
-                                               "random_flip vertical",
-                                               "random_crop_and_resize",
-                                               "random_brightness",
-                                               "clip"};
+constexpr std::array<std::string_view, 8> kOrder = {"scale",
+                                                    "resize",
+                                                    "pad",
+                                                    "random_flip horizontal",
+                                                    "random_flip vertical",
+                                                    "random_crop_and_resize",
+                                                    "random_brightness",
+                                                    "clip"};
 
 std::string step_of(const StageReader& reader, const v1::Stage& stage) {
   return stage.op() == "random_flip" ? stage.op() + " " + reader.text("axis") : stage.op();
@@ -69,23 +29,46 @@ std::string step_of(const StageReader& reader, const v1::Stage& stage) {
 
 void write_step(JsonWriter& json, const StageReader& reader, const std::string& step) {
   if (step == "scale") {
-    json.field("scale", reader.numbers("by", 1)[0]).field("offset", reader.numbers("offset", 1)[0]);
+    json.field("scale", reader.number("by")).field("offset", reader.number("offset"));
   } else if (step == "resize") {
-    reader.require(reader.text("filter") == "bilinear_legacy", "knows the filter bilinear_legacy");
+    if (reader.text("filter") != "bilinear_legacy")
+      reader.refuse("filter", "is not offered by this engine", "bilinear_legacy");
     json.field("size", reader.side("to"));
   } else if (step == "pad") {
-    reader.require(reader.numbers("value", 1)[0] == 0, "pads with 0");
+    if (reader.number("value") != 0) reader.refuse("value", "is not offered by this engine", "0");
     json.field("padded", reader.side("to"));
   } else if (step == "random_flip horizontal") {
     json.field("flip_horizontal", 0.5);
   } else if (step == "random_flip vertical") {
     json.field("flip_vertical", 0.5);
   } else if (step == "random_crop_and_resize") {
-    json.field("max_cut", reader.numbers("max_cut", 1)[0]);
+    json.field("max_cut", reader.number("max_cut"));
   } else if (step == "random_brightness") {
-    json.field("max_brightness", reader.numbers("max_delta", 1)[0]);
+    json.field("max_brightness", reader.number("max_delta"));
   } else {
-    json.field("clip", reader.numbers("to", 2));
+    json.field("clip", reader.pair("to"));
+  }
+}
+
+// The first place in kOrder from `next` on with this step.
+size_t place_of(const StageReader& reader, const std::string& step, size_t next) {
+  const auto* found = std::find(kOrder.begin() + next, kOrder.end(), step);
+  if (found == kOrder.end()) {
+    const std::vector<std::string> order(kOrder.begin(), kOrder.end());
+    reader.refuse_step("is unknown for micrographs, or stands too late",
+                       "the order is " + join(order, ", "));
+  }
+  return static_cast<size_t>(found - kOrder.begin());
+}
+
+// The engine has defaults for these, which a recipe must not get unasked.
+void require_steps(const v1::DataRef& data) {
+  for (const char* step : {"scale", "resize", "pad"}) {
+    if (has_stage(data, step)) continue;
+    throw Error(
+        Exit::kUsage,
+        "data." + data.id() + ".pipeline has no step '" + step + "', and nothing stands in for it",
+        "micrographs need scale {by, offset}, resize {to, filter} and pad {to, value}");
   }
 }
 
@@ -100,17 +83,10 @@ std::string micrograph_transform(const v1::DataRef& data) {
   for (const v1::Stage& stage : data.pipeline()) {
     const StageReader reader(data, stage);
     const std::string step = step_of(reader, stage);
-    size_t place = next;
-    while (place < kOrder.size() && kOrder[place] != step) ++place;
-    if (place == kOrder.size()) {
-      std::string order;
-      for (const char* known : kOrder) order += (order.empty() ? "" : ", ") + std::string(known);
-      reader.require(false,
-                     "is unknown for micrographs, or stands too late; the order is " + order);
-    }
+    next = place_of(reader, step, next) + 1;
     write_step(json, reader, step);
-    next = place + 1;
   }
+  require_steps(data);
   return json.end_object().text();
 }
 

@@ -1,13 +1,13 @@
 #include "tools/recipe_run/engine/pipeline.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/json_writer.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/engine/micrograph_pipeline.h"
+#include "tools/recipe_run/engine/stage_reader.h"
 
 namespace reciperun::engine {
 namespace {
@@ -17,95 +17,44 @@ const std::vector<std::string> kOrder = {
     "random_resized_crop", "resize_shorter", "center_crop", "random_crop", "random_flip",
     "random_rotation",     "scale",          "normalize",   "pad_channel", "random_erasing"};
 
-const std::string& argument(const v1::Stage& stage, const std::string& name) {
-  const auto found = stage.arg().find(name);
-  if (found == stage.arg().end()) {
-    throw Error(Exit::kUsage,
-                "pipeline step '" + stage.op() + "' needs the argument '" + name + "'");
-  }
-  return found->second;
-}
+constexpr double kMostBufferBatches = 1e6;
 
-[[noreturn]] void refuse(const v1::Stage& stage, const std::string& name,
-                         const std::string& problem, const std::string& hint = {}) {
-  throw Error(
-      Exit::kUsage,
-      "pipeline step '" + stage.op() + "': " + name + " '" + argument(stage, name) + "' " + problem,
-      hint);
-}
-
-// "0.5" or "[0.5, 1, 2]".
-std::vector<double> numbers(const v1::Stage& stage, const std::string& name) {
-  std::string text = argument(stage, name);
-  if (text.size() >= 2 && text.front() == '[' && text.back() == ']')
-    text = text.substr(1, text.size() - 2);
-  std::vector<double> values;
-  for (const char* at = text.c_str();; ++at) {
-    char* end = nullptr;
-    values.push_back(std::strtod(at, &end));
-    const char* after = end;
-    while (*after == ' ') ++after;
-    if (end == at || (*after != ',' && *after != '\0'))
-      refuse(stage, name, "is not a number or a list of numbers", "0.5 or [0.5, 1]");
-    if (*after == '\0') return values;
-    at = after;
-  }
-}
-
-double number(const v1::Stage& stage, const std::string& name) {
-  const std::vector<double> values = numbers(stage, name);
-  if (values.size() != 1) refuse(stage, name, "is not a number");
-  return values[0];
-}
-
-std::vector<double> pair(const v1::Stage& stage, const std::string& name) {
-  std::vector<double> values = numbers(stage, name);
-  if (values.size() != 2) refuse(stage, name, "is not a list of two numbers", "[0.08, 1]");
-  return values;
-}
-
-// Height and width, which the engine wants equal.
-int64_t side(const v1::Stage& stage) {
-  const std::vector<double> to = pair(stage, "to");
-  if (to[0] != to[1]) refuse(stage, "to", "is not square", "[224, 224]");
-  return std::llround(to[0]);
-}
-
-void write_random_resized_crop(JsonWriter& json, const v1::Stage& stage) {
-  const std::vector<double> area = pair(stage, "area"), aspect = pair(stage, "aspect");
-  json.field("crop", "random").field("size", side(stage));
+void write_random_resized_crop(JsonWriter& json, const StageReader& reader) {
+  const std::vector<double> area = reader.pair("area"), aspect = reader.pair("aspect");
+  json.field("crop", "random").field("size", reader.side("to"));
   json.field("min_area", area[0]).field("max_area", area[1]);
   json.field("min_aspect", aspect[0]).field("max_aspect", aspect[1]);
 }
 
-void write_stage(JsonWriter& json, const v1::Stage& stage, const std::string& where) {
+void write_stage(JsonWriter& json, const v1::DataRef& data, const v1::Stage& stage) {
   const std::string& op = stage.op();
+  const StageReader reader(data, stage);
   if (op == "random_resized_crop") {
-    write_random_resized_crop(json, stage);
+    write_random_resized_crop(json, reader);
   } else if (op == "resize_shorter") {
-    json.field("resize_shorter", static_cast<int64_t>(std::llround(number(stage, "to"))));
+    json.field("resize_shorter", reader.whole("to"));
   } else if (op == "center_crop") {
-    json.field("crop", "centre").field("size", side(stage));
+    json.field("crop", "centre").field("size", reader.side("to"));
   } else if (op == "pad_channel") {
-    json.field("channels", static_cast<int64_t>(std::llround(number(stage, "to"))));
+    json.field("channels", reader.whole("to"));
   } else if (op == "scale") {
-    json.field("scale", number(stage, "by"));
+    json.field("scale", reader.number("by"));
   } else if (op == "normalize") {
-    json.field("mean", numbers(stage, "mean"));
-    json.field("stddev", numbers(stage, "std"));
+    json.field("mean", reader.numbers("mean"));
+    json.field("stddev", reader.numbers("std"));
   } else if (op == "random_flip") {
-    const auto axis = stage.arg().find("axis");
-    const bool vertical = axis != stage.arg().end() && axis->second == "vertical";
-    json.field(vertical ? "flip_vertical" : "flip_horizontal", 0.5);
+    const std::string axis = stage.arg().contains("axis") ? reader.text("axis") : "horizontal";
+    if (axis != "horizontal" && axis != "vertical")
+      reader.refuse("axis", "is not understood", "horizontal or vertical");
+    json.field("flip_" + axis, 0.5);
   } else if (op == "random_crop") {
-    json.field("crop_padding", static_cast<int64_t>(std::llround(number(stage, "pad"))));
+    json.field("crop_padding", reader.whole("pad"));
   } else if (op == "random_rotation") {
-    json.field("rotation_degrees", number(stage, "degrees"));
+    json.field("rotation_degrees", reader.number("degrees"));
   } else if (op == "random_erasing") {
-    json.field("erasing_probability", number(stage, "probability"));
+    json.field("erasing_probability", reader.number("probability"));
   } else {
-    throw Error(Exit::kUsage, where + ": pipeline step '" + op + "' is not offered by this engine",
-                join(kOrder, ", "));
+    reader.refuse_step("is not offered by this engine", join(kOrder, ", "));
   }
 }
 
@@ -126,11 +75,6 @@ void require_engine_order(const v1::DataRef& data) {
   }
 }
 
-bool has_stage(const v1::DataRef& data, const std::string& op) {
-  return std::any_of(data.pipeline().begin(), data.pipeline().end(),
-                     [&](const v1::Stage& stage) { return stage.op() == op; });
-}
-
 // The engine resizes and crops in one step, and has a default for each that a recipe must not get
 // unasked.
 void require_both_or_neither(const v1::DataRef& data, const std::string& a, const std::string& b) {
@@ -146,7 +90,11 @@ bool streamed(const v1::DataRef& data) {
 }
 
 double stream_buffer_batches(const v1::DataRef& data) {
-  return number(data.pipeline(0), "buffer_batches");
+  const StageReader reader(data, data.pipeline(0));
+  const double batches = reader.number("buffer_batches");
+  if (batches <= 0 || batches > kMostBufferBatches)
+    reader.refuse("buffer_batches", "is not above 0 and at most 1,000,000");
+  return batches;
 }
 
 namespace {
@@ -175,8 +123,7 @@ std::string transform_config(const v1::DataRef& whole) {
   require_both_or_neither(data, "resize_shorter", "center_crop");
   JsonWriter json;
   json.begin_object();
-  for (const v1::Stage& stage : data.pipeline())
-    write_stage(json, stage, "data '" + data.id() + "'");
+  for (const v1::Stage& stage : data.pipeline()) write_stage(json, data, stage);
   write_default_scale(json, data);
   return json.end_object().text();
 }
@@ -194,7 +141,7 @@ std::optional<RawPipeline> raw_pipeline(const v1::DataRef& whole) {
     if (stage.op() == "pad_channel") {
       images.field("channels", int64_t{3});
     } else {
-      write_stage(of_the_trainer(stage) ? images : transform, stage, "data '" + data.id() + "'");
+      write_stage(of_the_trainer(stage) ? images : transform, data, stage);
     }
   }
   write_default_scale(images, data);
