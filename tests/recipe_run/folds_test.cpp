@@ -5,6 +5,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <set>
 
@@ -88,6 +89,30 @@ TEST(Folds, TrialsBeyondTheLastFoldAreFurtherSeeds) {
   v1::Recipe seeds;
   EXPECT_EQ(trial_part(seeds, 13).seed, 13u);
   EXPECT_EQ(trial_title(seeds, 13), "seed 13");
+}
+
+TEST(Folds, OfTrainingAndEvaluationMustBeTheSame) {
+  const auto refusal = [](const std::function<void(v1::DataRef&)>& change) {
+    v1::DataRef train = unet_recipe().data(0);
+    train.set_lock("isbi2012_em"), train.set_split("train");
+    v1::DataRef held_out = train;
+    held_out.set_id("validation"), held_out.set_role("validation");
+    change(held_out);
+    try {
+      require_disjoint_folds(train, held_out);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), Exit::kUsage);
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refusal([](auto&) {}), "accepted");
+  const std::string differ = "data.train.folds and data.validation.folds differ";
+  EXPECT_THAT(refusal([](auto& d) { d.mutable_folds()->set_stride(6); }), HasSubstr(differ));
+  EXPECT_THAT(refusal([](auto& d) { d.mutable_folds()->set_train_count(20); }), HasSubstr(differ));
+  EXPECT_THAT(refusal([](auto& d) { d.mutable_folds()->set_shuffle_seed(1); }), HasSubstr(differ));
+  EXPECT_THAT(refusal([](auto& d) { d.clear_folds(); }), HasSubstr(differ));
+  EXPECT_EQ(refusal([](auto& d) { d.set_split("test"), d.clear_folds(); }), "accepted");
 }
 
 TEST(Folds, RefusesOthers) {

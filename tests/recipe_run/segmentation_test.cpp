@@ -5,11 +5,14 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "tools/common/picture_reader.h"
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/engine/assay_driver.h"
+#include "tools/recipe_run/engine/folds.h"
 #include "tools/recipe_run/engine/handles.h"
 #include "tools/recipe_run/engine/pictures.h"
 #include "tools/recipe_run/recipe/trials.h"
@@ -65,17 +68,22 @@ class SegmentationTest : public ::testing::Test {
     create_folders(root_ / "source");
     write_file_atomic(root_ / "source/train-volume.tif", "images");
     write_file_atomic(root_ / "source/train-labels.tif", "masks");
+    convert(root_ / "source", root_ / "isbi2012_em");
+  }
+  static void TearDownTestSuite() { fs::remove_all(root_); }
+
+  static void convert(const fs::path& source, const fs::path& folder) {
     const engine::Context context = new_context(make_pages);
-    const std::string from = (root_ / "source").string(), to = (root_ / "isbi2012_em").string();
+    const std::string from = source.string(), to = folder.string();
     call(Exit::kCrashed, assay_dataset_convert, context.get(), text("isbi2012_em"), text(from),
          text(to), text(""), nullptr, uintptr_t{0}, nullptr);
   }
-  static void TearDownTestSuite() { fs::remove_all(root_); }
 
   static v1::Recipe recipe(uint32_t devices = 1) {
     const std::string folds = R"(folds { k: 3 splitter: "rotate_then_cut" stride: 4 train_count: 8
       shuffle_seed: 0 shuffle_algorithm: "mt19937-fisher-yates-legacy" })";
     const std::string sizes = R"(
+      pipeline { op: "scale" arg { key: "by" value: "0.0078125" } arg { key: "offset" value: "-1" } }
       pipeline { op: "resize" arg { key: "to" value: "[16, 16]" } arg { key: "filter" value: "bilinear_legacy" } }
       pipeline { op: "pad" arg { key: "to" value: "[32, 32]" } arg { key: "value" value: "0" } })";
     v1::Recipe recipe;
@@ -151,11 +159,43 @@ TEST_F(SegmentationTest, EmulatedDevicesResumeBitForBit) {
   EXPECT_EQ((resumed->run_step(), resumed->run_step().loss), expected);
 }
 
-std::string refusal(const std::function<void()>& action) {
+// A batch of three and one of one weigh the same, as the published scripts have it.
+TEST_F(SegmentationTest, EvaluationBatchesWeighTheSame) {
+  const auto scores = [&](uint32_t batch, uint32_t batches) {
+    v1::Recipe made = recipe();
+    made.mutable_evaluation()->set_batch(batch);
+    made.mutable_evaluation()->set_batches(batches);
+    const auto trial = driver_->start(made, 0);
+    while (trial->step() < 20) trial->run_step();
+    return evaluate(*trial);
+  };
+  const auto all = scores(4, 0), three = scores(3, 1), together = scores(3, 0);
+  for (const char* metric : {"dice", "cross_entropy", "loss"}) {
+    const double last = 4 * all.at(metric) - 3 * three.at(metric);  // the slice that is left
+    EXPECT_GT(std::abs(last - three.at(metric)), 1e-4) << "no difference to be seen";
+    EXPECT_NEAR(together.at(metric), (three.at(metric) + last) / 2, 3e-6) << metric;
+  }
+}
+
+// What eight ranks would report of a step: every device has one slice, twice in its batch, and
+// their losses at the first weights are those of an evaluation that holds out just these slices.
+TEST_F(SegmentationTest, EmulatedDevicesReportTheirMeanLoss) {
+  v1::Recipe made = recipe(8);
+  (*made.mutable_model()->mutable_hparam())["dropout"] = "0";
+  auto& pipeline = *made.mutable_data(0)->mutable_pipeline();
+  pipeline.RemoveLast();  // the flip
+  v1::Recipe inverse = recipe();
+  for (v1::DataRef& data : *inverse.mutable_data()) data.mutable_folds()->set_train_count(4);
+  const auto expected = evaluate(*driver_->start(inverse, 1));
+  driver_->emulate(made, 8);
+  EXPECT_NEAR(driver_->start(made, 0)->run_step().loss, expected.at("loss"), 1e-5);
+}
+
+std::string refusal(const std::function<void()>& action, Exit code = Exit::kUsage) {
   try {
     action();
   } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), Exit::kUsage);
+    EXPECT_EQ(error.exit_code(), code);
     return std::string(error.what()) + " | " + error.hint();
   }
   return "accepted";
@@ -169,8 +209,37 @@ TEST_F(SegmentationTest, DevicesThatDoNotFitAreRefused) {
   normalised.mutable_model()->clear_hparam();
   EXPECT_THAT(refusal([&] { driver_->emulate(normalised, 8); }), HasSubstr("batch norm"));
   v1::Recipe many = recipe();
-  many.mutable_data(0)->mutable_folds()->set_train_count(12);
+  for (v1::DataRef& data : *many.mutable_data()) data.mutable_folds()->set_train_count(12);
   EXPECT_THAT(refusal([&] { driver_->check(many); }), HasSubstr("would be empty"));
+}
+
+TEST_F(SegmentationTest, DataThatWouldMakeNonsenseOfTheScoreAreRefused) {
+  v1::Recipe overlapping = recipe();
+  overlapping.mutable_data(0)->mutable_folds()->set_stride(3);
+  EXPECT_THAT(refusal([&] { driver_->check(overlapping); }),
+              HasSubstr("data.train.folds and data.validation.folds differ"));
+  v1::Recipe timed = recipe();
+  *timed.add_data() = timed.data(1);
+  v1::DataRef& test = *timed.mutable_data(2);
+  test.set_id("test"), test.set_role("bench"), test.set_split("test"), test.clear_folds();
+  EXPECT_THAT(refusal([&] { driver_->check(timed); }, Exit::kDataMismatch),
+              AllOf(HasSubstr("data 'test': "), HasSubstr("has no split 'test'"),
+                    HasSubstr("--set data.test.split=train")));
+  test.set_split("train"), test.clear_pipeline();
+  EXPECT_THAT(refusal([&] { driver_->check(timed); }),
+              HasSubstr("data.test.pipeline has no step 'scale'"));
+}
+
+TEST_F(SegmentationTest, SlicesWithoutMasksAreNotEvaluatedOn) {
+  fs::copy(root_ / "source", root_ / "source_with_test");
+  write_file_atomic(root_ / "source_with_test/test-volume.tif", "images");
+  convert(root_ / "source_with_test", root_ / "with_test/isbi2012_em");
+  v1::Recipe made = recipe();
+  made.mutable_io()->set_data_root((root_ / "with_test").string());
+  made.mutable_data(1)->set_split("test");
+  const auto trial = driver_->start(made, 0);
+  EXPECT_THAT(refusal([&] { evaluate(*trial); }, Exit::kDataMismatch),
+              HasSubstr("data 'validation': a batch without labels"));
 }
 
 TEST_F(SegmentationTest, LeavesPictures) {
@@ -178,10 +247,10 @@ TEST_F(SegmentationTest, LeavesPictures) {
   const auto trial = driver_->start(made, 0);
   const fs::path run = root_ / "run";
   trial->illustrate(run / "trials/seed-0000/pictures");
-  Trial held_out;
-  held_out.name = "seed-0000";
-  held_out.title = trial_title(recipe(), 0);
-  const auto pictures = trial_pictures(run, {held_out});
+  Trial fold;
+  fold.name = "seed-0000";
+  fold.title = trial_title(recipe(), 0);
+  const auto pictures = trial_pictures(run, {fold});
   if (pictures.empty()) GTEST_SKIP() << "built without OpenCV";
   ASSERT_EQ(pictures.size(), 1u);
   EXPECT_EQ(pictures[0].others, 3u);  // four slices are held out
@@ -189,7 +258,9 @@ TEST_F(SegmentationTest, LeavesPictures) {
   EXPECT_TRUE(fs::exists(run / "trials/seed-0000/pictures/predictions.tif"));
   const std::string section = pictures_section(pictures);
   EXPECT_THAT(section, HasSubstr("data:image/png;base64,iVBORw0KGgo"));
-  EXPECT_THAT(section, HasSubstr("fold 1 of 3, seed 0: held-out-1.png"));
+  const auto held_out = engine::fold_records(made.data(1).folds(), kSlices, 0).held_out;
+  const int64_t first = *std::min_element(held_out.begin(), held_out.end());
+  EXPECT_THAT(section, HasSubstr("fold 1 of 3, seed 0: slice-0" + std::to_string(first) + ".png"));
   EXPECT_EQ(pictures_section({}), "");
 }
 

@@ -96,6 +96,7 @@ class AssayDriver : public TrainerDriver {
     check_devices(recipe);
     if (const std::string missing = missing_data(recipe); !missing.empty())
       throw Error(Exit::kDataMismatch, missing);
+    check_data(recipe);
     const auto trial = start(recipe, 0);
     const uint64_t expected = recipe.model().expect_parameters();
     if (expected != 0 && expected != trial->parameters()) {

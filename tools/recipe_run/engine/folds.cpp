@@ -1,5 +1,7 @@
 #include "tools/recipe_run/engine/folds.h"
 
+#include <google/protobuf/util/message_differencer.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -52,6 +54,17 @@ FoldRecords fold_records(const v1::Folds& folds, int64_t samples, uint64_t fold)
   const auto turn = static_cast<int64_t>(fold * folds.stride() % static_cast<uint64_t>(samples));
   std::rotate(list.begin(), list.end() - turn, list.end());
   return {{list.begin(), list.begin() + train}, {list.begin() + train, list.end()}};
+}
+
+void require_disjoint_folds(const v1::DataRef& train, const v1::DataRef& held_out) {
+  if (train.lock() != held_out.lock() || train.split() != held_out.split()) return;
+  const bool alike =
+      train.has_folds() == held_out.has_folds() &&
+      google::protobuf::util::MessageDifferencer::Equals(train.folds(), held_out.folds());
+  require(alike,
+          "data." + train.id() + ".folds and data." + held_out.id() +
+              ".folds differ: records that are trained on would be evaluated on",
+          "change both alike");
 }
 
 }  // namespace reciperun::engine

@@ -18,6 +18,10 @@ struct FoldRecords {
 // RandomState(shuffle_seed).shuffle. Error kUsage for others, and for folds that would be empty.
 FoldRecords fold_records(const v1::Folds& folds, int64_t samples, uint64_t fold);
 
+// Error kUsage if data of one split are cut into folds in two ways: what one trains on, the other
+// could hold out.
+void require_disjoint_folds(const v1::DataRef& train, const v1::DataRef& held_out);
+
 // 0 to count - 1 as NumPy's RandomState(seed).shuffle leaves them.
 std::vector<int64_t> numpy_shuffled(uint32_t seed, int64_t count);
 

@@ -17,7 +17,7 @@ namespace reciperun::engine {
 #ifdef ASSAY_OPENCV
 namespace {
 
-constexpr int kGap = 8;                                   // white pixels between the parts
+constexpr int kGap = 8;                                   // grey pixels between the parts
 const cv::Vec3b kOrange(0, 94, 213), kBlue(178, 114, 0);  // blue, green, red
 
 uint8_t grey(float value) {
@@ -34,7 +34,7 @@ cv::Vec3b error_pixel(uint8_t level, uint8_t label, uint8_t predicted) {
 }
 
 cv::Mat side_by_side(const SegmentedImage& s) {
-  cv::Mat out(s.side, 4 * s.side + 3 * kGap, CV_8UC3, cv::Scalar::all(255));
+  cv::Mat out(s.side, 4 * s.side + 3 * kGap, CV_8UC3, cv::Scalar::all(128));
   const int step = s.side + kGap;
   for (int y = 0; y < s.side; ++y) {
     for (int x = 0; x < s.side; ++x) {

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/engine/pipeline.h"
 
 namespace reciperun::engine {
@@ -72,12 +73,16 @@ int64_t split_samples(const v1::Recipe& recipe, const v1::DataRef& data) {
   const std::string folder = folder_of(recipe, data).string();
   call(Exit::kUsage, assay_dataset_report, text(folder), &report);
   const auto manifest = parse_report(Report(report).get());
+  std::vector<std::string> names;
   for (const auto& value : manifest.fields().at("splits").list_value().values()) {
     const auto& split = value.struct_value().fields();
-    if (split.at("name").string_value() == data.split()) return integer(split.at("records"));
+    names.push_back(split.at("name").string_value());
+    if (names.back() == data.split()) return integer(split.at("records"));
   }
   throw Error(Exit::kDataMismatch,
-              "data '" + data.id() + "': " + folder + " has no split '" + data.split() + "'");
+              "data '" + data.id() + "': " + folder + " has no split '" + data.split() + "'",
+              "convert a source that has it, or take another with --set data." + data.id() +
+                  ".split=" + join(names, " or "));
 }
 
 void check_samples(const v1::DataRef& data, int64_t samples) {
@@ -90,6 +95,13 @@ void check_samples(const v1::DataRef& data, int64_t samples) {
 }
 
 }  // namespace
+
+void check_data(const v1::Recipe& recipe) {
+  for (const v1::DataRef& data : recipe.data()) {
+    check_samples(data, split_samples(recipe, data));
+    transform_config(data);
+  }
+}
 
 Share share_of(const v1::Recipe& recipe, const v1::DataRef& data, uint64_t fold) {
   const int64_t samples = split_samples(recipe, data);

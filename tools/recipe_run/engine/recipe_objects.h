@@ -32,6 +32,10 @@ Loader new_loader(const assay_context* context, const v1::Recipe& recipe, const 
                   const LoaderConfig& config);
 int64_t loader_samples(const assay_loader* loader);
 
+// Fails if a split of the recipe is not there or does not hold as many samples as the recipe
+// expects, and for a pipeline that this engine does not offer.
+void check_data(const v1::Recipe& recipe);
+
 // The records of a trial's fold; none, which means all, without folds. Fails if the split does not
 // hold as many samples as the recipe expects.
 Share share_of(const v1::Recipe& recipe, const v1::DataRef& data, uint64_t fold);

@@ -16,6 +16,35 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kCursorKey = "assay.cursor";
 
+// What an evaluation adds up, batch after batch.
+struct EvaluationSums {
+  int64_t samples = 0, batches = 0;
+  double loss = 0, top1 = 0, top5 = 0;
+  double dice_loss = 0, cross_entropy = 0;  // of the batches' means
+
+  void add(const assay_eval_info& batch) {
+    samples += batch.samples;
+    loss += batch.loss_sum, top1 += batch.top1, top5 += batch.top5;
+  }
+  void add_segmented(int64_t n, double dice_loss_sum, double cross_entropy_sum) {
+    ++batches;
+    dice_loss += dice_loss_sum / static_cast<double>(n);
+    cross_entropy += cross_entropy_sum / static_cast<double>(n);
+  }
+  std::map<std::string, double> classification() const {
+    const auto n = static_cast<double>(samples);
+    return {{"accuracy", top1 / n}, {"top1", top1 / n}, {"top5", top5 / n}, {"loss", loss / n}};
+  }
+  // As the published scripts score: a mean over the images of each batch, then over the batches
+  // with equal weight, an incomplete last one included.
+  std::map<std::string, double> segmentation() const {
+    const auto n = static_cast<double>(batches);
+    return {{"dice", 1 - dice_loss / n},
+            {"cross_entropy", cross_entropy / n},
+            {"loss", (cross_entropy + dice_loss) / n}};
+  }
+};
+
 class AssayTrial : public TrainingTrial {
  public:
   AssayTrial(const assay_context* context, const v1::Recipe& recipe, uint64_t trial,
@@ -23,6 +52,7 @@ class AssayTrial : public TrainingTrial {
       : recipe_(recipe),
         model_(new_model(context, recipe)),
         feeding_(feeding_for(training_data(recipe), on_gpu)) {
+    require_disjoint_folds(training_data(recipe), evaluation_data(recipe));
     const auto [fold, seed] = trial_part(recipe, trial);
     const v1::DataRef& data = training_data(recipe);
     const int64_t batch = recipe.training().batch_per_device();
@@ -41,9 +71,10 @@ class AssayTrial : public TrainingTrial {
     call(Exit::kUsage, assay_trainer_create, model_.get(), nullptr, text(config), &trainer);
     trainer_.reset(trainer);
     const v1::DataRef& held_out = evaluation_data(recipe);
-    eval_ =
-        new_loader(context, recipe, held_out,
-                   evaluation_loader_config(recipe, held_out, share_of(recipe, held_out, fold)));
+    const Share evaluated = share_of(recipe, held_out, fold);
+    held_out_ = evaluated.records;
+    eval_ = new_loader(context, recipe, held_out,
+                       evaluation_loader_config(recipe, held_out, evaluated));
   }
 
   void resume(const fs::path& file) {
@@ -71,15 +102,18 @@ class AssayTrial : public TrainingTrial {
   StepResult run_step() override {
     const auto start = Clock::now();
     assay_step_info info{};
+    double losses = 0;
+    int batches = 0;
     do {  // micro-batches, one device after the other, until one of them updates
       if (!ahead_) prefetch();
       prefetch();  // beside the step
       info = {};
       info.struct_size = sizeof info;
       call(Exit::kCrashed, assay_trainer_step, trainer_.get(), nullptr, size_t{0}, &info);
+      losses += info.loss, ++batches;
     } while (info.micro_step > 0);
     step_ = info.step;
-    return {info.step, info.samples, info.loss, info.learning_rate,
+    return {info.step, info.samples, losses / batches, info.learning_rate,
             std::chrono::duration<double>(Clock::now() - start).count()};
   }
 
@@ -88,26 +122,21 @@ class AssayTrial : public TrainingTrial {
         recipe_.evaluation().select() == v1::Evaluation::EMA_LAST ? ASSAY_EVAL_EMA : 0;
     const int64_t samples = evaluated_samples();
     call(Exit::kCrashed, assay_loader_seek, eval_.get(), int64_t{0});
-    double loss = 0, top1 = 0, top5 = 0, dice_loss = 0, cross_entropy = 0;
-    int64_t seen = 0;
+    EvaluationSums sums;
     const bool segments = segments_images();
-    while (seen < samples) {
+    while (sums.samples < samples) {
       const assay_tensor* batch[kBatchTensors] = {};
       call(Exit::kCrashed, assay_loader_next, eval_.get(), batch, kBatchTensors, nullptr);
       assay_eval_info info{};
       info.struct_size = sizeof info;
       call(Exit::kCrashed, assay_trainer_eval, trainer_.get(), batch, kBatchTensors, flags, &info);
-      loss += info.loss_sum, top1 += info.top1, top5 += info.top5;
-      if (segments) dice_loss += scalar("dice_loss"), cross_entropy += scalar("cross_entropy");
-      seen += info.samples;
-      if (!tick(static_cast<double>(seen) / static_cast<double>(samples)))
+      require_labels(info.samples);
+      sums.add(info);
+      if (segments) sums.add_segmented(info.samples, scalar("dice_loss"), scalar("cross_entropy"));
+      if (!tick(static_cast<double>(sums.samples) / static_cast<double>(samples)))
         throw Error(Exit::kInterrupted, "stopped while evaluating");
     }
-    const auto n = static_cast<double>(seen);
-    if (segments)
-      return {
-          {"dice", 1 - dice_loss / n}, {"cross_entropy", cross_entropy / n}, {"loss", loss / n}};
-    return {{"accuracy", top1 / n}, {"top1", top1 / n}, {"top5", top5 / n}, {"loss", loss / n}};
+    return segments ? sums.segmentation() : sums.classification();
   }
 
   void save(const fs::path& file) override {
@@ -129,7 +158,7 @@ class AssayTrial : public TrainingTrial {
       info.struct_size = sizeof info;
       call(Exit::kCrashed, assay_loader_next, eval_.get(), batch, kBatchTensors, &info);
       for (SegmentedImage& image : segmenter.label(batch, info.valid)) {
-        image.name = "held-out-" + std::to_string(images.size() + 1);
+        image.name = slice_name(images.size());
         images.push_back(std::move(image));
       }
     }
@@ -142,7 +171,20 @@ class AssayTrial : public TrainingTrial {
     const int64_t all = loader_samples(eval_.get());
     const v1::Evaluation& evaluation = recipe_.evaluation();
     if (evaluation.batches() == 0) return all;
-    return std::min(all, static_cast<int64_t>(evaluation.batches()) * evaluation.batch());
+    return std::min(all, int64_t{evaluation.batches()} * evaluation_batch(recipe_));
+  }
+
+  // By its place in the stack: "slice-07".
+  std::string slice_name(size_t index) const {
+    const std::string number =
+        std::to_string(held_out_.empty() ? static_cast<int64_t>(index) : held_out_[index]);
+    return "slice-" + (number.size() < 2 ? "0" + number : number);
+  }
+
+  void require_labels(int64_t samples) const {
+    if (samples > 0) return;
+    throw Error(Exit::kDataMismatch, "data '" + evaluation_data(recipe_).id() +
+                                         "': a batch without labels cannot be evaluated on");
   }
 
   // Of the first device's loader: between steps all stand at the same batch.
@@ -184,6 +226,7 @@ class AssayTrial : public TrainingTrial {
   Trainer trainer_;
   std::vector<Loader> train_;  // by emulated device
   Loader eval_;
+  std::vector<int64_t> held_out_;  // records of eval_; empty = all
   Length length_;
   uint64_t parameters_ = 0;
   int64_t step_ = 0;

@@ -48,17 +48,20 @@ std::string pictures_section(const std::vector<TrialPicture>& pictures) {
   if (pictures.empty()) return "";
   std::string out =
       "<h2>Pictures</h2>\n<p class=\"dim\">Held-out images after the last step, from left to "
-      "right: "
-      "image, label, prediction, errors (orange: class 0 where there is none, blue: class 0 "
-      "missed).</p>\n";
+      "right: image, label, prediction, errors (orange: black where the label is white, blue: "
+      "white "
+      "where it is black).</p>\n";
   for (const TrialPicture& picture : pictures) {
     const std::string where = "trials/" + picture.folder + "/pictures";
-    out += "<figure><figcaption>" + html_escaped(picture.trial + ": " + picture.name) +
-           "</figcaption><img alt=\"image, label, prediction and errors of " +
+    // Four images side by side: on a narrow screen they keep their size and scroll.
+    out += "<figure style=\"margin-bottom:.8rem\"><figcaption>" +
+           html_escaped(picture.trial + ": " + picture.name) +
+           "</figcaption><div style=\"overflow-x:auto\"><img alt=\"image, label, prediction and "
+           "errors of " +
            html_escaped(picture.name) +
-           "\" style=\"width:100%;height:auto\" src=\"data:image/png;base64," +
-           base64(picture.png) + "\"><small>" + std::to_string(picture.others) + " more in <code>" +
-           html_escaped(where) + "</code></small></figure>\n";
+           "\" style=\"width:100%;min-width:44rem;height:auto\" src=\"data:image/png;base64," +
+           base64(picture.png) + "\"></div><small>" + std::to_string(picture.others) +
+           " more in <code>" + html_escaped(where) + "</code></small></figure>\n";
   }
   return out;
 }
