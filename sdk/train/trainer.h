@@ -41,7 +41,11 @@ struct StepInfo {
 // The counters and settings of a trainer that stand in no segment.
 struct Progress {
   int64_t step = 0;
-  int64_t batches = 0;  // micro-batches since the beginning
+  // Micro-batches since the beginning, those of all devices: the place in their streams at which
+  // dropout and mix-up of the next one are drawn. Micro-batch a of A on device r of D in step s,
+  // all from 0, has the place (s * A + a) * D + r, whether D devices work at once or one plays them
+  // in turn, in order of rank, as A * D micro-batches: both draw the same numbers.
+  int64_t batches = 0;
   int64_t samples = 0;
   double learning_rate = 0;  // at schedule factor 1
 };
@@ -157,7 +161,7 @@ class Trainer {
   std::atomic<bool> cancel_{false};
   int64_t step_ = 0;
   int64_t micro_step_ = 0;
-  int64_t batches_ = 0;  // micro-batches since the beginning: drives dropout
+  int64_t batches_ = 0;  // Progress::batches
   int64_t samples_ = 0;
   double last_loss_ = 0;
   // Of the last batch trained or evaluated; the second is the apply half of an accumulation.

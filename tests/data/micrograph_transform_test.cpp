@@ -93,6 +93,22 @@ TEST(MicrographTransform, EvaluationHasAGreyFrameAndNoChance) {
   for (size_t i = 0; i < got.target.size(); i += 2) ASSERT_EQ(got.target[i] + got.target[i + 1], 1);
 }
 
+// Each class has its own threshold: where both weigh a half, the pixel belongs to both.
+TEST(MicrographTransform, HalvesBelongToBothClasses) {
+  const uint8_t classes[] = {0, 1,  //
+                             1, 0};
+  const auto at = [&](float y, float x) {
+    return target_between(classes, 2, {0, 1, y}, {0, 1, x});
+  };
+  using Target = std::array<float, 2>;
+  EXPECT_EQ(at(0, 0), (Target{1, 0}));
+  EXPECT_EQ(at(0, 1), (Target{0, 1}));
+  EXPECT_EQ(at(0, 0.5f), (Target{1, 1}));
+  EXPECT_EQ(at(0.5f, 0.25f), (Target{1, 1}));
+  EXPECT_EQ(at(0, std::nextafter(0.5f, 0.0f)), (Target{1, 0}));
+  EXPECT_EQ(at(0, std::nextafter(0.5f, 1.0f)), (Target{0, 1}));
+}
+
 TEST(MicrographTransform, AugmentedBatchAgreesWithAnIndependentOne) {
   const test::Fixture fixture("micrographs/micrographs");
   MicrographTransformConfig config;

@@ -1,5 +1,6 @@
 // Several devices played one after another: the update of one accumulation over their shards is
-// that of the mean of their gradients, bit for bit, and evaluations of shards merge to the whole.
+// that of the mean of their gradients, bit for bit, with the dropout each device would draw for
+// itself; and evaluations of shards merge to the whole.
 #include <gtest/gtest.h>
 
 #include "models/models.h"
@@ -55,10 +56,11 @@ std::vector<HostTensor> tensors(const data::Batch& batch) {
 }
 
 struct Training {
-  explicit Training(int64_t accumulate)
+  Training(int64_t accumulate, double dropout)
       : instance(std::make_shared<ModelInstance>(
             std::shared_ptr<nn::Model>(models::create_model(
-                "unet_medical", R"({"image": [32, 32, 1], "width": 3, "depth": 1, "dropout": 0})")),
+                "unet_medical", cat(R"({"image": [32, 32, 1], "width": 3, "depth": 1, "dropout": )",
+                                    dropout, "}"))),
             std::shared_ptr<Backend>(cpu::make_backend({.threads = 1})))) {
     TrainerConfig config;
     parse_json(R"({"optimizer": {"name": "adam", "learning_rate": 1e-2, "epsilon_form":
@@ -89,9 +91,21 @@ struct Training {
   std::unique_ptr<Trainer> trainer;
 };
 
-TEST(Shards, OneAccumulationIsTheMeanOverTheDevices) {
-  const Training together(kDevices);
-  const Training apart(1);  // updates from the mean of what each device finds alone
+// The gradient of one batch alone, on a device that has drawn `batches` times before.
+std::vector<float> gradient_of(const data::Batch& batch, const std::vector<float>& weights,
+                               int64_t batches, double dropout) {
+  const Training device(1, dropout);
+  device.write(Role::kValue, weights);
+  Progress place = device.trainer->progress();
+  place.batches = batches;
+  device.trainer->restore(place);
+  device.trainer->backward(tensors(batch));
+  return device.read(Role::kGradient);
+}
+
+void expect_accumulation_is_mean(double dropout) {
+  const Training together(kDevices, dropout);
+  const Training apart(1, dropout);  // updates from the mean of what each device finds alone
   std::vector<std::unique_ptr<data::Loader>> mine, theirs;
   for (int rank = 0; rank < kDevices; ++rank) {
     mine.push_back(loader_of(rank)), theirs.push_back(loader_of(rank));
@@ -99,15 +113,13 @@ TEST(Shards, OneAccumulationIsTheMeanOverTheDevices) {
   for (int step = 0; step < 3; ++step) {
     for (const auto& loader : mine) together.trainer->step(tensors(*loader->next()));
     std::vector<float> sum;
-    for (const auto& loader : theirs) {
-      const Training device(1);
-      device.write(Role::kValue, apart.read(Role::kValue));
-      const data::Batch& batch = *loader->next();
-      device.trainer->backward(tensors(batch));
-      const std::vector<float> gradient = device.read(Role::kGradient);
+    for (int rank = 0; rank < kDevices; ++rank) {
+      const data::Batch& batch = *theirs[static_cast<size_t>(rank)]->next();
+      const std::vector<float> gradient =
+          gradient_of(batch, apart.read(Role::kValue), kDevices * step + rank, dropout);
       sum.resize(gradient.size());
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
-      if (loader == theirs.back()) apart.trainer->backward(tensors(batch));  // any, for apply
+      if (rank == kDevices - 1) apart.trainer->backward(tensors(batch));  // any, for apply
     }
     for (float& value : sum) value /= kDevices;
     apart.write(Role::kGradient, sum);
@@ -115,6 +127,10 @@ TEST(Shards, OneAccumulationIsTheMeanOverTheDevices) {
     EXPECT_EQ(together.read(Role::kValue), apart.read(Role::kValue)) << "step " << step;
   }
 }
+
+TEST(Shards, OneAccumulationIsTheMeanOverTheDevices) { expect_accumulation_is_mean(0); }
+
+TEST(Shards, EveryDeviceDrawsItsOwnDropout) { expect_accumulation_is_mean(0.5); }
 
 // Images of 12 x 12 with a label, made of the sample's number.
 class DigitMaker : public data::SampleMaker {

@@ -196,15 +196,10 @@ class MicrographMaker : public SampleMaker {
   void resample_target(const uint8_t* classes, float* target) const {
     const auto first = static_cast<size_t>(plan_->frame);
     const size_t end = first + static_cast<size_t>(plan_->size);
-    const auto is_black = [](uint8_t c) { return c == 0 ? 1.0f : 0.0f; };
-    const auto is_white = [](uint8_t c) { return c == 0 ? 0.0f : 1.0f; };
     for (size_t y = first; y < end; ++y) {
       for (size_t x = first; x < end; ++x) {
-        const AxisSample &row = rows_[y], &column = columns_[x];
-        const float black = sample_bilinear(classes, plan_->padded, row, column, is_black);
-        const float white = sample_bilinear(classes, plan_->padded, row, column, is_white);
-        *target++ = black < 0.5f ? 0.0f : 1.0f;
-        *target++ = white < 0.5f ? 0.0f : 1.0f;
+        for (const float share : target_between(classes, plan_->padded, rows_[y], columns_[x]))
+          *target++ = share;
       }
     }
   }
@@ -217,6 +212,15 @@ class MicrographMaker : public SampleMaker {
 };
 
 }  // namespace
+
+std::array<float, 2> target_between(const uint8_t* classes, int columns, const AxisSample& y,
+                                    const AxisSample& x) {
+  const auto is_black = [](uint8_t c) { return c == 0 ? 1.0f : 0.0f; };
+  const auto is_white = [](uint8_t c) { return c == 0 ? 0.0f : 1.0f; };
+  const float black = sample_bilinear(classes, columns, y, x, is_black);
+  const float white = sample_bilinear(classes, columns, y, x, is_white);
+  return {black < 0.5f ? 0.0f : 1.0f, white < 0.5f ? 0.0f : 1.0f};
+}
 
 Transform make_micrograph_transform(const MicrographTransformConfig& config) {
   const auto plan = std::make_shared<const Plan>(make_plan(config));

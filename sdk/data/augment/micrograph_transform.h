@@ -10,10 +10,19 @@
 // random: what it draws, it draws from our generator.
 #pragma once
 
+#include <array>
+#include <cstdint>
+
+#include "sdk/data/augment/bilinear.h"
 #include "sdk/data/augment/micrograph_transform.pb.h"
 #include "sdk/data/transform.h"
 
 namespace assay::data {
+
+// Target of a pixel between four of `classes`, 0 (black) or 1 (white): [1, 0], [0, 1], or [1, 1]
+// where they weigh the same.
+std::array<float, 2> target_between(const uint8_t* classes, int columns, const AxisSample& y,
+                                    const AxisSample& x);
 
 // kInvalid when the configuration makes no sense, naming the key.
 Transform make_micrograph_transform(const MicrographTransformConfig& config);
