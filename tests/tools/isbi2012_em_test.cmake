@@ -13,6 +13,7 @@ expect(3 "07.png has no mask of the same name" isbi2012_em --from slices --to ot
 
 # A small network trained for a few steps on them labels them, a page of a TIFF file each.
 set(TOOL ${RECIPE_RUN})
+expect(0 "as locked, file by file" data verify isbi2012_em --data .)
 expect(0 "" run unet_medical/reduced --smoke --seeds 1 --data . --runs runs)
 expect(0 "30 slices labelled" predict --runs runs --from slices/train/image --to labels.tif)
 expect(6 "no split .test.*--from" predict --runs runs --to none.tif)
