@@ -187,6 +187,20 @@ TEST(AdamUpdate, FollowsEveryForm) {
   }
 }
 
+// TensorFlow does not correct the epsilon beside the second moment: the first step falls short of
+// the rate, 1e-4, in the seventh digit, where PyTorch's does not.
+TEST(AdamUpdate, FirstStepOfTheTwoForms) {
+  const auto one = [](double value) { return std::vector<Tensor>{{{1}, {value}}}; };
+  const auto first_step = [&](EpsilonForm form) {
+    Lists lists{one(0), one(0.5), one(0), one(0)};
+    const std::vector<Tensor> scalars{{{}, {1e-4}}, {{}, {1}}, {{}, {0}}, {{}, {1}}};
+    run_update(AdamUpdate{0.9f, 0.999f, 1e-8f, form, true, false, 0, 1}, scalars, lists, {0, 2, 3});
+    return -lists[0][0].values[0];
+  };
+  EXPECT_NEAR(first_step(EpsilonForm::kTensorFlow), 9.999994e-5, 2e-11);
+  EXPECT_NEAR(first_step(EpsilonForm::kPyTorch), 9.9999998e-5, 2e-11);
+}
+
 TEST(LambUpdate, TrustsEachVariable) {
   for (const bool correction : {false, true}) {
     for (const bool trust_ratio : {false, true}) {

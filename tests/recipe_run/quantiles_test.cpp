@@ -79,6 +79,19 @@ TEST(Quantile, OneOutlierExplainsThePublishedUnetRow) {
             20.82);  // the true p99 does not see it at all
 }
 
+// The four steps worked out for U-Net's inference: batch 8 in 10, 11, 12 and 30 ms.
+TEST(Quantile, BothMeaningsOfThePublishedPercentages) {
+  const std::vector<double> ms{10, 11, 12, 30};
+  const auto upper_end = [&](double p) { return estimate(ms, p, v1::Quantile::MEAN_UPPER_CI); };
+  EXPECT_NEAR(upper_end(0.90), 22.54185, 1e-5);
+  EXPECT_NEAR(upper_end(0.95), 23.84242, 1e-5);
+  EXPECT_NEAR(upper_end(0.99), 26.38575, 1e-5);
+  const auto percentile = [&](double p) { return estimate(ms, p, v1::Quantile::LINEAR_TYPE7); };
+  EXPECT_NEAR(percentile(0.90), 24.6, 1e-9);
+  EXPECT_NEAR(percentile(0.95), 27.3, 1e-9);
+  EXPECT_NEAR(percentile(0.99), 29.46, 1e-9);
+}
+
 TEST(Quantile, BadArguments) {
   EXPECT_THROW(estimate(one_to(9), 1.0, v1::Quantile::NEAREST_RANK), std::domain_error);
   EXPECT_THROW(estimate(one_to(9), 0.5, v1::Quantile::DEF_UNSET), std::domain_error);
