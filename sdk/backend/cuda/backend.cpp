@@ -117,11 +117,7 @@ class CudaBackend : public Backend {
     });
   }
   ~CudaBackend() override {
-    try {
-      device_->use([&] { libraries_.reset(); });
-    } catch (const Error&) {  // the handles are gone with the device
-      static_cast<void>(libraries_.release());
-    }
+    device_->release_with([&] { libraries_.reset(); });
   }
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;

@@ -194,8 +194,10 @@ std::optional<int64_t> fastest(const MatrixHandle& handle, const MatrixProduct& 
 
 }  // namespace
 
-MatrixLibrary::MatrixLibrary(Tuning& tuning, cudaStream_t stream)
-    : tuning_(tuning), stream_(stream), handle_(std::make_shared<MatrixHandle>()) {}
+MatrixLibrary::MatrixLibrary(Tuning& tuning, const DeviceState& device)
+    : tuning_(tuning),
+      stream_(device.stream()),
+      handle_(device.life().own(std::make_unique<MatrixHandle>())) {}
 
 MatrixLibrary::~MatrixLibrary() = default;
 

@@ -1,6 +1,7 @@
 // Matrix products on cuBLASLt, all of them deterministic.
 #pragma once
 
+#include "sdk/backend/cuda/device.h"
 #include "sdk/backend/cuda/libraries.h"
 #include "sdk/backend/cuda/tuning.h"
 
@@ -8,8 +9,7 @@ namespace assay::cuda {
 
 class MatrixLibrary {
  public:
-  // `stream` is for timing proposals.
-  MatrixLibrary(Tuning& tuning, cudaStream_t stream);
+  MatrixLibrary(Tuning& tuning, const DeviceState& device);
   ~MatrixLibrary();
   MatrixLibrary(const MatrixLibrary&) = delete;
   MatrixLibrary& operator=(const MatrixLibrary&) = delete;
@@ -19,7 +19,7 @@ class MatrixLibrary {
 
  private:
   Tuning& tuning_;
-  cudaStream_t stream_;
+  cudaStream_t stream_;  // for timing proposals
   std::shared_ptr<struct MatrixHandle> handle_;
 };
 

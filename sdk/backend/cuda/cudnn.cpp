@@ -4,8 +4,9 @@
 
 #include <cudnn_frontend.h>
 
-#include <algorithm>
-#include <unordered_map>
+#include <array>
+
+#include "sdk/backend/cuda/workspace.h"
 
 namespace assay::cuda {
 
@@ -24,7 +25,6 @@ using fe::graph::Graph;
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 constexpr int64_t kWorkspaceBytes = int64_t{256} << 20;
-constexpr int64_t kProposals = 8;  // timed, or tried until one builds
 
 fe::DataType_t data_type(DType dtype) {
   switch (dtype) {
@@ -65,7 +65,8 @@ Attributes geometry_of(const ConvGeometry& g) {
 
 class GraphBuilder {
  public:
-  explicit GraphBuilder(const Convolution& c) : c_(c), graph_(std::make_shared<Graph>()) {
+  GraphBuilder(const Convolution& c, std::shared_ptr<Graph> graph)
+      : c_(c), graph_(std::move(graph)) {
     graph_->set_io_data_type(data_type(c.data))
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
@@ -163,14 +164,49 @@ std::vector<fe::NumericalNote_t> unwanted_notes(const Convolution& c, bool deter
   return notes;
 }
 
-// Finds engines; false if cuDNN has none.
-bool propose(Graph& graph, cudnnHandle_t handle, const Convolution& c, bool deterministic) {
-  if (graph.validate().is_bad() || graph.build_operation_graph(handle).is_bad()) return false;
-  if (graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}).is_bad())
-    return false;
-  graph.deselect_numeric_notes(unwanted_notes(c, deterministic));
-  graph.deselect_workspace_greater_than(kWorkspaceBytes);
-  return graph.check_support().is_good();
+// What ails the installation or the device, and not a convolution; also as the beginning of a name.
+constexpr std::array kFaults{CUDNN_STATUS_NOT_INITIALIZED,
+                             CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH,
+                             CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED,
+                             CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER,
+                             CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART,
+                             CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING,
+                             CUDNN_STATUS_INTERNAL_ERROR,
+                             CUDNN_STATUS_EXECUTION_FAILED};
+
+// Why cuDNN has no engine: the status that it names, "NOT_SUPPORTED_SHAPE". Raises faults, or slow
+// kernels of our own would stand in for a library that only lacks a file.
+std::string refusal(fe::error_t result) {
+  const std::string message = result.get_message();
+  for (const cudnnStatus_t fault : kFaults) {
+    if (message.find(cudnnGetErrorString(fault)) == std::string::npos) continue;
+    ErrorDetail detail;
+    detail.domain = Domain::kCudnn;
+    detail.native_code = fault;
+    fail(Code::kDevice, cat("planning a convolution: ", message), std::move(detail));
+  }
+  constexpr std::string_view kPrefix = "CUDNN_STATUS_";
+  size_t begin = message.find(kPrefix);
+  if (begin == std::string::npos) return "NO_ENGINE";
+  begin += kPrefix.size();
+  const size_t end = message.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_", begin);
+  return message.substr(begin, end == std::string::npos ? end : end - begin);
+}
+
+// Finds engines; says why if there are none.
+std::string propose(Graph& graph, cudnnHandle_t handle, const Convolution& c, bool deterministic) {
+  std::array<char, 1> earlier{};
+  cudnnGetLastErrorString(earlier.data(), earlier.size());  // reading them forgets them
+  fe::error_t result = graph.validate();
+  if (result.is_good()) result = graph.build_operation_graph(handle);
+  if (result.is_good())
+    result = graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
+  if (result.is_good()) {
+    graph.deselect_numeric_notes(unwanted_notes(c, deterministic));
+    graph.deselect_workspace_greater_than(kWorkspaceBytes);
+    result = graph.check_support();
+  }
+  return result.is_good() ? "" : refusal(result);
 }
 
 std::string name_of(const Graph& graph, int64_t index) {
@@ -197,8 +233,9 @@ size_t bytes_of(const Dims& dims, DType dtype) {
   return static_cast<size_t>(dims.numel()) * dtype_size(dtype);
 }
 
-// Times the plans that build among the first few; -1 if none does.
-int64_t fastest(Graph& graph, cudnnHandle_t handle, const Convolution& c, cudaStream_t stream) {
+// The fastest of the first few plans that build.
+std::optional<int64_t> fastest(Graph& graph, cudnnHandle_t handle, const Convolution& c,
+                               cudaStream_t stream) {
   const TimingBuffer x(bytes_of(c.x, DType::kF32), stream), w(bytes_of(c.w, DType::kF32), stream);
   const TimingBuffer y(bytes_of(c.y, DType::kF32), stream);
   const TimingBuffer residual(c.has_residual ? bytes_of(c.y, c.data) : 1, stream);
@@ -217,32 +254,35 @@ int64_t fastest(Graph& graph, cudnnHandle_t handle, const Convolution& c, cudaSt
   } else {
     operands = {x.data(), y.data(), w.data()};
   }
-  int64_t best = -1;
-  double best_seconds = 0;
-  const int64_t count = std::min(kProposals, graph.get_execution_plan_count());
-  for (int64_t i = 0; i < count; ++i) {
-    if (graph.build_plan_at_index(i).is_bad()) continue;
-    const TimingBuffer workspace(workspace_of(graph, i), stream);
-    const double seconds = time_on_stream(
-        stream, [&] { execute(graph, handle, i, stream, operands, workspace.data()); });
-    if (best < 0 || seconds < best_seconds) best = i, best_seconds = seconds;
-  }
-  return best;
+  std::optional<TimingBuffer> workspace;
+  const auto prepare = [&](int64_t i) {
+    if (graph.build_plan_at_index(i).is_bad()) return false;
+    workspace.emplace(workspace_of(graph, i), stream);
+    return true;
+  };
+  return fastest_of(graph.get_execution_plan_count(), stream, prepare, [&](int64_t i) {
+    execute(graph, handle, i, stream, operands, workspace->data());
+  });
 }
 
-int64_t first_that_builds(Graph& graph) {
+// The first plan that builds; says why if none does.
+std::optional<int64_t> first_that_builds(Graph& graph, std::string& why_not) {
+  fe::error_t last{fe::error_code_t::HEURISTIC_QUERY_FAILED, ""};
   for (int64_t i = 0; i < graph.get_execution_plan_count(); ++i) {
-    if (graph.build_plan_at_index(i).is_good()) return i;
+    fe::error_t result = graph.build_plan_at_index(i);
+    if (result.is_good()) return i;
+    if (result.get_message().find("Deselecting") == std::string::npos) last = result;
   }
-  return -1;
+  why_not = refusal(last);
+  return std::nullopt;
 }
 
-int64_t of_name(Graph& graph, const std::string& name) {
-  if (name.empty()) return -1;
+std::optional<int64_t> of_name(Graph& graph, const std::string& name) {
+  if (name.empty()) return std::nullopt;
   for (int64_t i = 0; i < graph.get_execution_plan_count(); ++i) {
     if (name_of(graph, i) == name && graph.build_plan_at_index(i).is_good()) return i;
   }
-  return -1;
+  return std::nullopt;
 }
 
 std::string text_of(const Convolution& c, bool deterministic) {
@@ -255,42 +295,70 @@ std::string text_of(const Convolution& c, bool deterministic) {
              deterministic ? " deterministic" : "");
 }
 
-// Workspaces want 256-byte boundaries, scratch memory has 64.
-void* aligned(void* scratch) {
-  const auto address = reinterpret_cast<uintptr_t>(scratch);
-  return reinterpret_cast<void*>((address + 255) / 256 * 256);
+// What cuDNN plans on every device that the backend takes.
+Convolution ordinary_convolution() {
+  Convolution c;
+  c.geometry.pad_begin = c.geometry.pad_end = {1, 1};
+  c.x = c.y = {1, 16, 16, 64};
+  c.w = {64, 3, 3, 64};
+  c.data = c.out = DType::kF16;
+  return c;
 }
 
 }  // namespace
 
-ConvolutionLibrary::ConvolutionLibrary(Tuning& tuning, bool deterministic, cudaStream_t stream)
+ConvolutionLibrary::ConvolutionLibrary(Tuning& tuning, const DeviceState& device)
     : tuning_(tuning),
-      deterministic_(deterministic),
-      stream_(stream),
-      handle_(std::make_shared<ConvolutionHandle>()) {}
+      life_(device.life()),
+      deterministic_(device.options().deterministic),
+      stream_(device.stream()),
+      handle_(life_.own(std::make_unique<ConvolutionHandle>())) {
+  static const bool kWorks = (require_working(), true);  // once a process: it loads the engines
+  static_cast<void>(kWorks);
+}
 
 ConvolutionLibrary::~ConvolutionLibrary() = default;
 
+void ConvolutionLibrary::require_working() {
+  assay::cuda::check(cudnnGraphVersionCheck(), "comparing the versions of cuDNN's libraries");
+  std::string why_not;
+  const Convolution c = ordinary_convolution();
+  require(prepare(c, text_of(c, deterministic_), why_not).has_value(), Code::kUnsupported,
+          "cuDNN cannot plan an ordinary convolution on this device (", why_not,
+          "): install all of one cuDNN release that knows the device");
+}
+
 std::optional<LibraryCall> ConvolutionLibrary::plan(const Convolution& c) {
-  const std::shared_ptr<Graph> graph = GraphBuilder(c).build();
-  if (!propose(*graph, handle_->handle, c, deterministic_)) return std::nullopt;
-  int64_t index = -1;
+  const std::string call = text_of(c, deterministic_);
+  const auto known = calls_.find(call);
+  if (known != calls_.end()) return known->second;
+  std::string why_not;
+  return calls_.emplace(call, prepare(c, call, why_not)).first->second;
+}
+
+std::optional<LibraryCall> ConvolutionLibrary::prepare(const Convolution& c,
+                                                       const std::string& call,
+                                                       std::string& why_not) {
+  const std::shared_ptr<Graph> graph =
+      GraphBuilder(c, life_.own(std::make_unique<Graph>())).build();
+  why_not = propose(*graph, handle_->handle, c, deterministic_);
+  if (!why_not.empty()) return std::nullopt;
+  std::optional<int64_t> index;
   if (tuning_.enabled()) {
-    const std::string call = text_of(c, deterministic_);
     index = of_name(*graph, tuning_.find(call));
-    if (index < 0) {
+    if (!index) {
       index = fastest(*graph, handle_->handle, c, stream_);
-      if (index >= 0) tuning_.keep(call, name_of(*graph, index));
+      if (index) tuning_.keep(call, name_of(*graph, *index));
     }
   }
-  if (index < 0) index = first_that_builds(*graph);
-  if (index < 0) return std::nullopt;
-  const size_t bytes = workspace_of(*graph, index);
-  return LibraryCall{cat("cudnn:", name_of(*graph, index)), bytes == 0 ? 0 : bytes + 192,
-                     [graph, handle = handle_, index](
-                         Stream stream, std::span<void* const> operands, void* scratch) {
-                       execute(*graph, handle->handle, index, stream, operands, aligned(scratch));
-                     }};
+  if (!index) index = first_that_builds(*graph, why_not);
+  if (!index) return std::nullopt;
+  return LibraryCall{
+      cat("cudnn:", name_of(*graph, *index)), with_room_to_align(workspace_of(*graph, *index)),
+      [graph, handle = handle_, i = *index](Stream stream, std::span<void* const> operands,
+                                            void* scratch) {
+        execute(*graph, handle->handle, i, stream, operands, aligned_workspace(scratch));
+      }};
 }
 
 }  // namespace assay::cuda

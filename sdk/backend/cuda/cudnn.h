@@ -1,6 +1,9 @@
 // Convolutions on cuDNN graphs.
 #pragma once
 
+#include <unordered_map>
+
+#include "sdk/backend/cuda/device.h"
 #include "sdk/backend/cuda/libraries.h"
 #include "sdk/backend/cuda/tuning.h"
 
@@ -8,20 +11,26 @@ namespace assay::cuda {
 
 class ConvolutionLibrary {
  public:
-  // `stream` is for timing proposals.
-  ConvolutionLibrary(Tuning& tuning, bool deterministic, cudaStream_t stream);
+  // Fails if cuDNN cannot plan an ordinary convolution: something of it is missing.
+  ConvolutionLibrary(Tuning& tuning, const DeviceState& device);
   ~ConvolutionLibrary();
   ConvolutionLibrary(const ConvolutionLibrary&) = delete;
   ConvolutionLibrary& operator=(const ConvolutionLibrary&) = delete;
 
-  // Needs the device's lock, as running the call does.
+  // Needs the device's lock, as running the call does. Equal convolutions share their call.
   std::optional<LibraryCall> plan(const Convolution& convolution);
 
  private:
+  void require_working();
+  std::optional<LibraryCall> prepare(const Convolution& convolution, const std::string& call,
+                                     std::string& why_not);
+
   Tuning& tuning_;
+  DeviceLife life_;
   bool deterministic_;
-  cudaStream_t stream_;
+  cudaStream_t stream_;  // for timing proposals
   std::shared_ptr<struct ConvolutionHandle> handle_;
+  std::unordered_map<std::string, std::optional<LibraryCall>> calls_;  // by their description
 };
 
 }  // namespace assay::cuda

@@ -9,9 +9,7 @@ namespace {
 class VendorLibraries : public Libraries {
  public:
   VendorLibraries(const std::string& machine, const DeviceState& device)
-      : tuning_(machine),
-        matrices_(tuning_, device.stream()),
-        convolutions_(tuning_, device.options().deterministic, device.stream()) {}
+      : tuning_(machine), matrices_(tuning_, device), convolutions_(tuning_, device) {}
   std::optional<LibraryCall> matrix_product(const MatrixProduct& product) override {
     return matrices_.plan(product);
   }
