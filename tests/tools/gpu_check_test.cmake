@@ -12,7 +12,7 @@ endfunction()
 
 # run(CODE OPTION...): sets `said`.
 function(run code)
-  execute_process(COMMAND ${CMAKE_COMMAND} -E env PATH=${bin}:/usr/bin:/bin ${check} --bin ${bin} --data ${WORK}/data
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env PATH=${bin}:/usr/bin:/bin LD_LIBRARY_PATH=/before ${check} --bin ${bin} --data ${WORK}/data
                           --out ${WORK}/result.json ${ARGN}
                   RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE err)
   if(NOT result STREQUAL code)
@@ -101,20 +101,24 @@ expect("no CUDA device can be used: there is no NVIDIA driver")
 
 # All is well; data of ResNet-50 are missing, and there is no PyTorch.
 stand_in(gpu_test "echo '[  PASSED  ] 3 tests.'")
-stand_in(compute-sanitizer "shift 4; exec \"$@\"")
+stand_in(compute-sanitizer "shift 8; exec \"$@\"")
 stand_in(recipe-run "echo \"$@\" >>${WORK}/recipes")
 stand_in(assay-bench-step "echo '{\"name\": \"resnet50/train/tf32/64\", \"peer\": \"assay\", \"mode\": \"graph\", \"median_ms\": 12.5000, \"p10\": 12.4, \"p90\": 12.6, \"repeats\": 20, \"threads\": 2, \"version\": \"0.1.0\", \"max_rss_mib\": 9}'")
 set(short --precisions tf32 --batches 64 --models resnet50 --python none)
 run(0 ${short})
 expect("device                                         ok")
-expect("GPU tests                                      ok")
-expect("compute-sanitizer synccheck                    ok")
+expect("device, after a fault                          ok")
+expect("GPU tests 8/8                                  ok")
+expect("resnet50/plan/tf32                             ok")
+expect("compute-sanitizer synccheck 4/4                ok")
 expect("recipe unet_medical/dgx_a100_amp_1gpu          ok")
 expect("no ${WORK}/data/imagenet_64")
 expect("5120 images/s, 12.5000 ms, 100 % of the floor")
 expect("resnet50/fed/tf32/64")
 expect("0 failures, 0 left")
 expect_valid_result(9 2)
+file(READ ${WORK}/result.json.parts/logs/GPU_tests_2_8 said)
+expect("PASSED")
 file(READ ${WORK}/recipes said)
 expect("--device cuda:0")
 expect("--emulate-devices 8")
@@ -129,10 +133,24 @@ endif()
 expect_valid_result(9 2)
 
 # Beside PyTorch: the fastest of its modes, and one line of JSON for each.
-stand_in(a_python "mode=eager; echo '{\"name\": \"n\", \"peer\": \"pytorch\", \"mode\": \"eager\", \"median_ms\": 30.0, \"p10\": 1, \"p90\": 2, \"repeats\": 9, \"version\": \"2\"}'; echo '{\"name\": \"n\", \"peer\": \"pytorch\", \"mode\": \"graph\", \"median_ms\": 25.0, \"p10\": 1, \"p90\": 2, \"repeats\": 9, \"version\": \"2\"}'")
+stand_in(a_python "echo $LD_LIBRARY_PATH >${WORK}/path; echo '{\"name\": \"n\", \"peer\": \"pytorch\", \"mode\": \"eager\", \"median_ms\": 30.0, \"p10\": 1, \"p90\": 2, \"repeats\": 9, \"version\": \"2\"}'; echo '{\"name\": \"n\", \"peer\": \"pytorch\", \"mode\": \"graph\", \"median_ms\": 25.0, \"p10\": 1, \"p90\": 2, \"repeats\": 9, \"version\": \"2\"}'")
 run(0 --again --precisions tf32 --batches 64 --models resnet50 --steps bench --python ${bin}/a_python)
 expect("PyTorch graph 2560 images/s, ratio 2.00")
 expect_valid_result(6 4)
+file(READ ${WORK}/path said) # PyTorch brings libraries of its own
+if(NOT said STREQUAL "/before\n")
+  message(FATAL_ERROR "PyTorch runs with LD_LIBRARY_PATH ${said}")
+endif()
+
+# A convolution that cuDNN does not plan; a device that compute-sanitizer does not know.
+stand_in(assay-bench-step "echo '  conv2d own:direct (cuDNN: NOT_SUPPORTED_SHAPE)'")
+run(1 --again --precisions tf32 --batches 64 --models resnet50 --steps bench --python none)
+expect("conv2d own:direct (cuDNN: NOT_SUPPORTED_SHAPE)")
+expect("resnet50/plan/tf32                             FAILED")
+stand_in(compute-sanitizer "echo '========= Error: Device not supported. Please refer to the documentation'; exit 1")
+run(0 --again --steps sanitizer)
+expect("compute-sanitizer memcheck 1/4                 skipped  Device not supported. Please")
+stand_in(compute-sanitizer "shift 8; exec \"$@\"")
 
 # Something fails: its last words, and 1. The next call tries it again.
 stand_in(recipe-run "echo 'recipe-run: out of memory'; exit 5")
@@ -149,7 +167,7 @@ expect("0 failures, 0 left")
 stand_in(gpu_test "case \"$*\" in *Memory*) ;; *) sleep 60 ;; esac")
 run(3 --again --steps "device tests sanitizer" --limit 3)
 expect("device: not at its end")
-expect("0 failures, 7 left")
+expect("0 failures, 27 left")
 expect("it goes on from here")
 stand_in(gpu_test "exit 0")
 run(0 --steps "device tests sanitizer")
