@@ -12,6 +12,7 @@
 #include "tests/gpu/device_hooks.h"
 #include "tests/gpu/emulation/runtime.h"
 #include "tests/harness/error_of.h"
+#include "tests/harness/run_node.h"
 #include "tests/train/training_setup.h"
 
 namespace assay::cuda {
@@ -86,6 +87,28 @@ TEST_F(EmulatedRuntime, SaysWhatIsWrongWithThePartsOfCudnn) {
   EXPECT_EQ(missing.code(), Code::kUnsupported);
   EXPECT_THAT(missing.what(), HasSubstr("a part of cuDNN is missing"));
   EXPECT_EQ(starting(CUDNN_STATUS_EXECUTION_FAILED).code(), Code::kDevice);
+}
+
+// One that does not answer keeps nobody from the others.
+TEST_F(EmulatedRuntime, ListsDevicesThatDoNotSayWhatTheyAre) {
+  std::string reason;
+  machine().devices = 2;
+  machine().lost_device = 0;
+  const std::vector<Device> devices = find_devices(reason);
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_THAT(devices[0].unavailable_reason, HasSubstr("asking for CUDA device 0"));
+  EXPECT_EQ(devices[1].unavailable_reason, "");
+}
+
+TEST_F(EmulatedRuntime, AKernelThatStandsInForALibrarysSaysWhy) {
+  const auto backend = make_device_backend({});
+  const auto kernel_for = [&](int64_t channels) {
+    const test::OneNode one = test::make_node(
+        Conv2d{}, {{DType::kF32, {1, 4, 4, channels}}, {DType::kF32, {8, 1, 1, channels}}});
+    return backend->plan(one.graph, one.graph.value(one.outputs[0]).producer).kernel;
+  };
+  EXPECT_EQ(kernel_for(3), "own:direct (cuDNN: NOT_SUPPORTED_SHAPE)");
+  EXPECT_EQ(kernel_for(8), "loops");
 }
 
 // ---- Memory ----

@@ -139,6 +139,10 @@ class CudaBackend : public Backend {
     device_->use([&] {
       plan =
           std::visit([&](const auto& op) { return cuda::plan(op, planner); }, graph.node(node).op);
+      // A slow stand-in says what it stands in for.
+      const std::string refusal = libraries_->last_refusal();
+      if (!refusal.empty() && plan.kernel.find("own:direct") != std::string::npos)
+        plan.kernel += cat(" (cuDNN: ", refusal, ")");
     });
     return plan;
   }
@@ -187,8 +191,17 @@ std::vector<Device> find_devices(std::string& reason) {
     reason = why_no_devices(result);
     return {};
   }
-  std::vector<Device> devices;
-  for (int index = 0; index < count; ++index) devices.push_back(describe(index));
+  std::vector<Device> devices(static_cast<size_t>(count));
+  for (int index = 0; index < count; ++index) {
+    Device& device = devices[static_cast<size_t>(index)];
+    try {
+      device = describe(index);
+    } catch (const Error& error) {  // as one that has fallen off the bus
+      device.info.kind = "cuda";
+      device.info.index = index;
+      device.unavailable_reason = error.what();
+    }
+  }
   return devices;
 }
 

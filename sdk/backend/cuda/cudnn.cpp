@@ -321,44 +321,44 @@ ConvolutionLibrary::~ConvolutionLibrary() = default;
 
 void ConvolutionLibrary::require_working() {
   assay::cuda::check(cudnnGraphVersionCheck(), "comparing the versions of cuDNN's libraries");
-  std::string why_not;
   const Convolution c = ordinary_convolution();
-  require(prepare(c, text_of(c, deterministic_), why_not).has_value(), Code::kUnsupported,
-          "cuDNN cannot plan an ordinary convolution on this device (", why_not,
+  const Planned planned = prepare(c, text_of(c, deterministic_));
+  require(planned.call.has_value(), Code::kUnsupported,
+          "cuDNN cannot plan an ordinary convolution on this device (", planned.refusal,
           "): install all of one cuDNN release that knows the device");
 }
 
 std::optional<LibraryCall> ConvolutionLibrary::plan(const Convolution& c) {
-  const std::string call = text_of(c, deterministic_);
-  const auto known = calls_.find(call);
-  if (known != calls_.end()) return known->second;
-  std::string why_not;
-  return calls_.emplace(call, prepare(c, call, why_not)).first->second;
+  const std::string text = text_of(c, deterministic_);
+  auto found = planned_.find(text);
+  if (found == planned_.end()) found = planned_.emplace(text, prepare(c, text)).first;
+  if (!found->second.call) last_refusal_ = found->second.refusal;
+  return found->second.call;
 }
 
-std::optional<LibraryCall> ConvolutionLibrary::prepare(const Convolution& c,
-                                                       const std::string& call,
-                                                       std::string& why_not) {
+ConvolutionLibrary::Planned ConvolutionLibrary::prepare(const Convolution& c,
+                                                        const std::string& text) {
   const std::shared_ptr<Graph> graph =
       GraphBuilder(c, life_.own(std::make_unique<Graph>())).build();
-  why_not = propose(*graph, handle_->handle, c, deterministic_);
-  if (!why_not.empty()) return std::nullopt;
+  std::string refused = propose(*graph, handle_->handle, c, deterministic_);
+  if (!refused.empty()) return {std::nullopt, std::move(refused)};
   std::optional<int64_t> index;
   if (tuning_.enabled()) {
-    index = of_name(*graph, tuning_.find(call));
+    index = of_name(*graph, tuning_.find(text));
     if (!index) {
       index = fastest(*graph, handle_->handle, c, stream_);
-      if (index) tuning_.keep(call, name_of(*graph, *index));
+      if (index) tuning_.keep(text, name_of(*graph, *index));
     }
   }
-  if (!index) index = first_that_builds(*graph, why_not);
-  if (!index) return std::nullopt;
-  return LibraryCall{
-      cat("cudnn:", name_of(*graph, *index)), with_room_to_align(workspace_of(*graph, *index)),
-      [graph, handle = handle_, i = *index](Stream stream, std::span<void* const> operands,
-                                            void* scratch) {
-        execute(*graph, handle->handle, i, stream, operands, aligned_workspace(scratch));
-      }};
+  if (!index) index = first_that_builds(*graph, refused);
+  if (!index) return {std::nullopt, std::move(refused)};
+  const auto run = [graph, handle = handle_, i = *index](
+                       Stream stream, std::span<void* const> operands, void* scratch) {
+    execute(*graph, handle->handle, i, stream, operands, aligned_workspace(scratch));
+  };
+  return {LibraryCall{cat("cudnn:", name_of(*graph, *index)),
+                      with_room_to_align(workspace_of(*graph, *index)), run},
+          ""};
 }
 
 }  // namespace assay::cuda

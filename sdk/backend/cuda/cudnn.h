@@ -19,18 +19,23 @@ class ConvolutionLibrary {
 
   // Needs the device's lock, as running the call does. Equal convolutions share their call.
   std::optional<LibraryCall> plan(const Convolution& convolution);
+  const std::string& last_refusal() const { return last_refusal_; }
 
  private:
+  struct Planned {
+    std::optional<LibraryCall> call;
+    std::string refusal;  // why there is none
+  };
   void require_working();
-  std::optional<LibraryCall> prepare(const Convolution& convolution, const std::string& call,
-                                     std::string& why_not);
+  Planned prepare(const Convolution& convolution, const std::string& text);
 
   Tuning& tuning_;
   DeviceLife life_;
   bool deterministic_;
   cudaStream_t stream_;  // for timing proposals
   std::shared_ptr<struct ConvolutionHandle> handle_;
-  std::unordered_map<std::string, std::optional<LibraryCall>> calls_;  // by their description
+  std::unordered_map<std::string, Planned> planned_;  // by their description
+  std::string last_refusal_;
 };
 
 }  // namespace assay::cuda

@@ -58,6 +58,8 @@ class Libraries {
   virtual ~Libraries() = default;
   virtual std::optional<LibraryCall> matrix_product(const MatrixProduct& product) = 0;
   virtual std::optional<LibraryCall> convolution(const Convolution& convolution) = 0;
+  // What the library said of the last convolution that it refused: "NOT_SUPPORTED_SHAPE".
+  virtual std::string last_refusal() const { return ""; }
 };
 
 // Names calls by what they are ("cudnn:forward+bias+relu"); they have no scratch and cannot run.

@@ -16,6 +16,7 @@ class VendorLibraries : public Libraries {
   std::optional<LibraryCall> convolution(const Convolution& convolution) override {
     return convolutions_.plan(convolution);
   }
+  std::string last_refusal() const override { return convolutions_.last_refusal(); }
 
  private:
   Tuning tuning_;

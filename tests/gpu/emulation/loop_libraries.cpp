@@ -114,6 +114,8 @@ class LoopLibraries : public Libraries {
     return call([c](std::span<void* const> operands) { convolve(c, operands); });
   }
 
+  std::string last_refusal() const override { return "NOT_SUPPORTED_SHAPE"; }
+
  private:
   static LibraryCall call(const std::function<void(std::span<void* const>)>& compute) {
     return {"loops", 0, [compute](Stream stream, std::span<void* const> operands, void*) {

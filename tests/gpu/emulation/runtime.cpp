@@ -202,8 +202,9 @@ cudaError_t cudaGetDeviceCount(int* count) {
   *count = the->machine.devices;
   return *count == 0 ? the->report(cudaErrorNoDevice) : cudaSuccess;
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   const Locked the;
+  if (device == the->machine.lost_device) return the->report(cudaErrorDevicesUnavailable);
   std::strcpy(properties->name, "NVIDIA H200");
   properties->totalGlobalMem = the->machine.memory;
   properties->major = the->machine.capability / 10;

@@ -29,7 +29,8 @@ struct Machine {
   int capability = 90;
   size_t memory = size_t{141} << 30;
   size_t cudnn = 91900;
-  bool resets = true;  // false: a reset repairs nothing
+  bool resets = true;    // false: a reset repairs nothing
+  int lost_device = -1;  // one that does not say what it is
   Schedule schedule = Schedule::kLate;
 };
 Machine& machine();
