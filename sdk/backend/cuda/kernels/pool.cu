@@ -4,6 +4,13 @@
 // is written once, by one thread, so nothing depends on the order of threads.
 #include "sdk/backend/cuda/kernels/epilogue.h"
 
+// An array whose index is not known when it is compiled lies in memory instead of registers.
+#ifdef __CUDACC__
+#define ASSAY_UNROLLED _Pragma("unroll")
+#else
+#define ASSAY_UNROLLED
+#endif
+
 namespace assay::cuda::kernels {
 namespace {
 
@@ -89,7 +96,9 @@ __global__ void max_position(PoolShape s, const T* x, uint16_t* which, bool whol
         }
       }
     }
-    for (int i = 0; i < p.n; ++i) which[p.at + i] = static_cast<uint16_t>(position[i]);
+    for (int i = 0; i < N; ++i) {
+      if (i < p.n) which[p.at + i] = static_cast<uint16_t>(position[i]);
+    }
   });
 }
 
@@ -125,6 +134,7 @@ __global__ void max_backward_2x2(PoolShape s, const T* x, const T* dy, JoinedGra
     float v[4][N], best[N], gradient[N];
     int winner[N];
     for (int i = 0; i < N; ++i) best[i] = -INFINITY, winner[i] = covered ? 0 : 4, gradient[i] = 0;
+    ASSAY_UNROLLED
     for (int k = 0; k < 4; ++k) {
       const int64_t h = 2 * place.row + k / 2, w = 2 * place.column + k % 2;
       if (h >= s.h || w >= s.w) continue;
@@ -138,6 +148,7 @@ __global__ void max_backward_2x2(PoolShape s, const T* x, const T* dy, JoinedGra
       const int64_t pixel = (place.image * s.p + place.row) * s.q + place.column;
       load_pack<N>(dy + pixel * s.c + place.channel, place.n, whole.pooled, gradient);
     }
+    ASSAY_UNROLLED
     for (int k = 0; k < 4; ++k) {
       const int64_t h = 2 * place.row + k / 2, w = 2 * place.column + k % 2;
       if (h >= s.h || w >= s.w) continue;
@@ -164,7 +175,9 @@ __global__ void max_backward(PoolShape s, const T* x, const uint16_t* which, con
         const int here = static_cast<int>((place.row + s.pad[0] - p * s.stride[0]) * s.window[1] +
                                           place.column + s.pad[1] - q * s.stride[1]);
         load_pack<N>(dy + at, place.n, whole.pooled, v);
-        for (int i = 0; i < place.n; ++i) sum[i] += which[at + i] == here ? v[i] : 0.0f;
+        for (int i = 0; i < N; ++i) {
+          if (i < place.n && which[at + i] == here) sum[i] += v[i];
+        }
       }
     }
     if (joined.kind != kNone) load_pack<N>(x + place.at, place.n, whole.pooled, v);
