@@ -106,9 +106,9 @@ TEST_F(TrainerTest, PrefetchedBatchesGiveTheSameBits) {
 
 // Batches that wait are memory of the context: counted, and kept within its limit.
 TEST_F(TrainerTest, PrefetchedBatchesCountAsMemory) {
-  const auto in_use = [](const assay_context* context) {
+  const auto in_use = [this] {
     assay_mem_stats stats{.struct_size = sizeof stats};
-    ok(assay_context_mem_stats, context, assay_device_id{ASSAY_DEVICE_CPU, 0}, &stats);
+    ok(assay_context_mem_stats, context.get(), assay_device_id{ASSAY_DEVICE_CPU, 0}, &stats);
     return stats.in_use;
   };
   uint64_t batch_bytes = 0;
@@ -119,9 +119,9 @@ TEST_F(TrainerTest, PrefetchedBatchesCountAsMemory) {
   }
   const auto model = make_model();
   const auto trainer = make_trainer(model.get());
-  const uint64_t before = in_use(context.get());
+  const uint64_t before = in_use();
   ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
-  const uint64_t after = in_use(context.get());
+  const uint64_t after = in_use();
   EXPECT_EQ(after, before + 2 * batch_bytes);
 }
 
