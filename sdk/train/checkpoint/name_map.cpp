@@ -1,10 +1,10 @@
 #include "sdk/train/checkpoint/name_map.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "sdk/base/error.h"
+#include "sdk/base/expect.h"
 #include "sdk/base/proto_json.h"
 
 namespace assay::weights {
@@ -54,17 +54,18 @@ std::optional<MappedName> map_name(const NameMap& map, std::string_view name,
   return std::nullopt;
 }
 
-void check_rule(const NameRule& rule) {
+void check_rule(const NameRule& rule, int number) {
+  const std::string path = cat("rules[", number, "]");
+  const std::string file = path + ".file", model = path + ".model", role = path + ".role";
   const auto stars = [](const std::string& text) { return std::ranges::count(text, '*'); };
-  require(!rule.file().empty() && !rule.model().empty(), Code::kInvalid,
-          "name map: a rule needs both file and model");
-  require(stars(rule.file()) == stars(rule.model()), Code::kInvalid, "name map: ", rule.file(),
-          " and ", rule.model(), " have different numbers of *");
-  require(stars(rule.file()) <= kMaxStars, Code::kInvalid, "name map: ", rule.file(),
-          " has more than ", kMaxStars, " *");
-  constexpr std::array<std::string_view, 3> kRoles = {"", "value", "statistic"};
-  require(std::ranges::find(kRoles, rule.role()) != kRoles.end(), Code::kInvalid,
-          "name map: role of ", rule.file(), " is ", rule.role(), ", not value or statistic");
+  constexpr std::string_view kOf = "name map";
+  expect(!rule.file().empty(), {kOf, file}, "empty", "a name in the file; * stands for any part");
+  expect(!rule.model().empty(), {kOf, model}, "empty",
+         "a name in the model; * stands for any part");
+  expect(stars(rule.file()) <= kMaxStars, {kOf, file}, rule.file(), "at most ", kMaxStars, " *");
+  expect(stars(rule.model()) == stars(rule.file()), {kOf, model}, rule.model(), "as many * as in ",
+         rule.file());
+  if (!rule.role().empty()) expect_one_of({kOf, role}, rule.role(), {"value", "statistic"});
 }
 
 }  // namespace
@@ -72,7 +73,7 @@ void check_rule(const NameRule& rule) {
 NameMap parse_name_map(std::string_view json) {
   NameMap map;
   parse_json(json, map, "name map");
-  for (const NameRule& rule : map.rules()) check_rule(rule);
+  for (int i = 0; i < map.rules_size(); ++i) check_rule(map.rules(i), i);
   return map;
 }
 

@@ -1,13 +1,11 @@
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <bit>
-#include <cmath>
+#include <charconv>
 #include <string>
 #include <utility>
 
 #include "sdk/base/error.h"
+#include "sdk/base/json_text.h"
 #include "sdk/base/utf8.h"
 #include "sdk/train/checkpoint/safetensors.h"
 #include "sdk/train/checkpoint/tensor_layout.h"
@@ -15,16 +13,14 @@
 namespace assay::safetensors {
 namespace {
 
-using google::protobuf::ListValue;
-using google::protobuf::Struct;
-using google::protobuf::Value;
+using Kind = JsonValue::Kind;
 
 static_assert(std::endian::native == std::endian::little, "tensors are stored little-endian");
 
 constexpr uint64_t kLengthBytes = 8;
-// Headers of the largest models have a few MB; parsed, they take some twenty times that.
-constexpr uint64_t kMaxHeaderBytes = uint64_t{32} << 20;
-constexpr double kMaxExactInteger = 9007199254740992.0;  // 2^53: JSON numbers arrive as doubles
+// Headers of the largest models have a few MB; parsed, they take up to sixty times that.
+constexpr uint64_t kMaxHeaderBytes = uint64_t{16} << 20;
+constexpr int64_t kMaxExactInteger = int64_t{1} << 53;  // other readers take numbers as doubles
 
 struct ElementType {
   std::string_view name;
@@ -57,7 +53,16 @@ class Complaint {
   std::string_view tensor_;
 };
 
-Struct read_header(const ByteSource& source, uint64_t& data_begin) {
+JsonValue parse_header(const std::string& text, const Complaint& complaint) {
+  try {
+    return parse_json_text({text, "header"});
+  } catch (const Error& error) {
+    complaint.unless(false, "its header is not valid JSON: ", error.message());
+    throw;
+  }
+}
+
+JsonValue read_header(const ByteSource& source, uint64_t& data_begin) {
   const Complaint complaint(source.name(), "");
   complaint.unless(source.size() >= kLengthBytes, "it has only ", source.size(), " bytes");
   char beginning[4];
@@ -74,36 +79,28 @@ Struct read_header(const ByteSource& source, uint64_t& data_begin) {
   source.read_at(text.data(), text.size(), kLengthBytes);
   complaint.unless(text.starts_with('{') && is_utf8(text),
                    "its header is not a JSON object in UTF-8");
-  Struct header;
-  const auto status = google::protobuf::util::JsonStringToMessage(text, &header);
-  // Only the first line: the others repeat the text around the fault.
-  const std::string reason(status.message());
-  complaint.unless(status.ok(), "its header is not valid JSON: ",
-                   std::string_view(reason).substr(0, reason.find('\n')));
   data_begin = kLengthBytes + length;
-  return header;
+  return parse_header(text, complaint);
 }
 
-const Value& field(const Struct& object, const char* key, const Complaint& complaint) {
-  const auto found = object.fields().find(key);
-  complaint.unless(found != object.fields().end(), "it has no ", key);
-  return found->second;
+const JsonValue& field(const JsonValue& object, std::string_view key, const Complaint& complaint) {
+  const auto found = std::ranges::find(object.members, key, &JsonMember::key);
+  complaint.unless(found != object.members.end(), "it has no ", key);
+  return found->value;
 }
 
-uint64_t integer(const Value& value, std::string_view what, const Complaint& complaint) {
-  const double number = value.number_value();
-  complaint.unless(value.kind_case() == Value::kNumberValue && number >= 0 &&
-                       number <= kMaxExactInteger && number == std::floor(number),
-                   what, " has an entry that is not a whole number of 0 or more");
-  return static_cast<uint64_t>(number);
-}
-
-std::vector<int64_t> integers(const Value& value, std::string_view what,
+std::vector<int64_t> integers(const JsonValue& value, std::string_view what,
                               const Complaint& complaint) {
-  complaint.unless(value.kind_case() == Value::kListValue, what, " is not a list");
+  complaint.unless(value.kind == Kind::kList, what, " is not a list");
   std::vector<int64_t> numbers;
-  for (const Value& entry : value.list_value().values()) {
-    numbers.push_back(static_cast<int64_t>(integer(entry, what, complaint)));
+  for (const JsonValue& entry : value.items) {
+    int64_t number = -1;
+    const char* end = entry.text.data() + entry.text.size();
+    const auto [rest, error] = std::from_chars(entry.text.data(), end, number);
+    complaint.unless(entry.kind == Kind::kNumber && error == std::errc() && rest == end &&
+                         number >= 0 && number <= kMaxExactInteger,
+                     what, " has an entry that is not a whole number of 0 or more");
+    numbers.push_back(number);
   }
   return numbers;
 }
@@ -115,21 +112,19 @@ std::optional<uint64_t> product(std::span<const int64_t> dims, uint64_t element_
   return bytes;
 }
 
-Tensor parse_tensor(std::string_view file, const std::string& name, const Value& value,
+Tensor parse_tensor(std::string_view file, const std::string& name, const JsonValue& value,
                     uint64_t data_begin, uint64_t file_bytes) {
   Complaint(file, "").unless(checkpoint::is_tensor_name(name),
                              "a tensor has an empty, overlong or unprintable name");
   const Complaint complaint(file, name);
-  complaint.unless(value.kind_case() == Value::kStructValue, "its description is not an object");
-  const Struct& object = value.struct_value();
-  complaint.unless(object.fields_size() == 3, "it has ", object.fields_size(),
+  complaint.unless(value.kind == Kind::kObject, "its description is not an object");
+  complaint.unless(value.members.size() == 3, "it has ", value.members.size(),
                    " fields instead of dtype, shape, data_offsets");
   Tensor tensor;
   tensor.name = name;
-  tensor.type = field(object, "dtype", complaint).string_value();
-  tensor.dims = integers(field(object, "shape", complaint), "shape", complaint);
-  const auto offsets =
-      integers(field(object, "data_offsets", complaint), "data_offsets", complaint);
+  tensor.type = field(value, "dtype", complaint).text;
+  tensor.dims = integers(field(value, "shape", complaint), "shape", complaint);
+  const auto offsets = integers(field(value, "data_offsets", complaint), "data_offsets", complaint);
   const auto type = std::ranges::find(kElementTypes, tensor.type, &ElementType::name);
   complaint.unless(type != std::end(kElementTypes), "its element type is unknown");
   tensor.dtype = type->dtype;
@@ -160,13 +155,13 @@ void check_cover(std::span<const Tensor> tensors, std::string_view file, uint64_
                              file_bytes);
 }
 
-std::map<std::string, std::string> parse_metadata(std::string_view file, const Value& value) {
+std::map<std::string, std::string> parse_metadata(std::string_view file, const JsonValue& value) {
   const Complaint complaint(file, "");
-  complaint.unless(value.kind_case() == Value::kStructValue, "__metadata__ is not an object");
+  complaint.unless(value.kind == Kind::kObject, "__metadata__ is not an object");
   std::map<std::string, std::string> metadata;
-  for (const auto& [key, text] : value.struct_value().fields()) {
-    complaint.unless(text.kind_case() == Value::kStringValue, "a value in __metadata__ is no text");
-    metadata.emplace(key, text.string_value());
+  for (const JsonMember& member : value.members) {
+    complaint.unless(member.value.kind == Kind::kText, "a value in __metadata__ is no text");
+    metadata.emplace(member.key, member.value.text);
   }
   return metadata;
 }
@@ -188,14 +183,14 @@ Reader Reader::open(const std::string& path) {
 
 Reader Reader::open(std::unique_ptr<ByteSource> source) {
   uint64_t data_begin = 0;
-  const Struct header = read_header(*source, data_begin);
+  const JsonValue header = read_header(*source, data_begin);
   Reader reader;
-  for (const auto& [name, value] : header.fields()) {
-    if (name == "__metadata__") {
-      reader.metadata_ = parse_metadata(source->name(), value);
+  for (const JsonMember& member : header.members) {
+    if (member.key == "__metadata__") {
+      reader.metadata_ = parse_metadata(source->name(), member.value);
     } else {
       reader.tensors_.push_back(
-          parse_tensor(source->name(), name, value, data_begin, source->size()));
+          parse_tensor(source->name(), member.key, member.value, data_begin, source->size()));
     }
   }
   // Empty tensors come before the one that starts at the same byte; names make the order unique.

@@ -167,6 +167,27 @@ TEST(NameMap, RefusesRulesThatCannotBeApplied) {
   EXPECT_EQ(parse("nonsense").code, Code::kInvalid);
 }
 
+TEST(NameMap, ErrorsNameTheRule) {
+  const auto error_of = [](const char* json) -> Error {
+    try {
+      weights::parse_name_map(json);
+    } catch (const Error& error) {
+      return error;
+    }
+    return {Code::kOk, "no error"};
+  };
+  const Error stars =
+      error_of(R"({"rules":[{"file":"a","model":"a"},{"file":"b.*","model":"c"}]})");
+  EXPECT_EQ(stars.message(), "name map: rules[1].model is c, expected as many * as in b.*");
+  EXPECT_EQ(stars.detail().argument, "rules[1].model");
+  EXPECT_EQ(stars.detail().actual, "c");
+  EXPECT_EQ(stars.detail().expected, "as many * as in b.*");
+  EXPECT_EQ(error_of(R"({"rules":[{"file":"a"}]})").detail().argument, "rules[0].model");
+  const Error role = error_of(R"({"rules":[{"file":"a","model":"a","role":"valu"}]})");
+  EXPECT_EQ(role.detail().argument, "rules[0].role");
+  EXPECT_THAT(role.message(), HasSubstr("value"));
+}
+
 struct PartialImport : testing::Test {
   PartialImport() {
     targets = {{"fc.weight", DType::kF32, {5, 7}, std::as_writable_bytes(std::span(weight))},
@@ -274,7 +295,9 @@ TEST(SafetensorsBadFiles, EachFaultHasItsSentence) {
   expect("UTF-8", file_of("{\"\xFF\":1}", 0));
   expect("not valid JSON", file_of("{\"a\":", 0));
   expect("not valid JSON", file_of("{" + std::string(100000, '['), 0));
-  expect("already set", file_of(R"({"a":1,"a":2})", 0));
+  expect("every key once", file_of(R"({"a":1,"a":2})", 0));
+  for (const char* loose : {"{'a':1}", "{a:1}", "{\"a\":1,}", "{\"a\":[1,]}", "{} {}", "{/**/}"})
+    expect("not valid JSON", file_of(loose, 0));
   expect("not an object", file_of(R"({"a":1})", 0));
   expect("2 fields instead", file_of(tensor(R"("dtype":"F32","shape":[2])"), 8));
   expect("has no data_offsets", file_of(tensor(R"("dtype":"F32","shape":[2],"x":[0,8])"), 8));
