@@ -104,6 +104,19 @@ TEST_F(LintTest, AFindingWithoutItsAnswerIsTold) {
   }
 }
 
+// A deviation of something else answers nothing.
+TEST_F(LintTest, ASentenceIsAnsweredByTheDeviationOfItsSetting) {
+  int sentences = 0;
+  for (const Finding& finding : lint_sources(*corpus_)) {
+    if (finding.check != "text" && finding.check != "settings") continue;
+    ++sentences;
+    Finding other = finding;
+    other.where = "evaluation.batch";
+    EXPECT_EQ(answer_to(*corpus_, other), "") << finding.file;
+  }
+  EXPECT_EQ(sentences, 7);
+}
+
 TEST_F(LintTest, EveryDefectOfTheListIsAmongThem) {
   std::set<std::string> labels;
   for (const auto& [label, line] : known_defects()) labels.insert(label);

@@ -73,9 +73,34 @@ std::vector<Answer> answers_for(const std::string& check) {
   return found == kOthers.end() ? std::vector<Answer>{kSuspect} : found->second;
 }
 
-bool has_deviation(const Corpus& corpus, const std::string& file) {
+// The setting of a recipe that a sentence or a setting of the document is about.
+std::string setting_of(const std::string& where) {
+  static const std::map<std::string, std::string> kSettings = {
+      {"repeats", "bench.train.repeats"},
+      {"stability.runs", "trials.count"},
+      {"inference.batches", "bench.infer.batch"},
+      {"inference.latency_unit", "bench.infer.timing_span"},
+      {"training.container", "platform.software"}};
+  for (const auto& [subject, setting] : kSettings) {
+    if (where.starts_with(subject)) return setting;
+  }
+  return where;
+}
+
+// "dgx_a100" of "inference.batches.dgx_a100"; "" if the sentence is about no machine.
+std::string machine_of(const std::string& where) {
+  const std::string last = where.substr(where.rfind('.') + 1);
+  return last.starts_with("dgx") || last == "t4" ? last : "";
+}
+
+bool has_deviation(const Corpus& corpus, const Finding& finding) {
+  const std::string setting = setting_of(finding.where), machine = machine_of(finding.where);
   return std::any_of(corpus.numbers.begin(), corpus.numbers.end(), [&](const Printed& number) {
-    return number.file == file && !number.recipe->deviation().empty();
+    if (number.file != finding.file || number.recipe->id().find(machine) == std::string::npos)
+      return false;
+    const auto& deviations = number.recipe->deviation();
+    return std::any_of(deviations.begin(), deviations.end(),
+                       [&](const v1::Deviation& d) { return d.path() == setting; });
   });
 }
 
@@ -84,7 +109,7 @@ bool has_deviation(const Corpus& corpus, const std::string& file) {
 std::string answer_to(const Corpus& corpus, const Finding& finding) {
   if (finding.check == "difference") return "none needed";
   if (finding.check == "text" || finding.check == "settings")
-    return has_deviation(corpus, finding.file) ? "deviation" : "";
+    return has_deviation(corpus, finding) ? "deviation" : "";
   for (const Answer& answer : answers_for(finding.check)) {
     for (const Printed& number : corpus.numbers) {
       if (concerns(finding, number) && answer.given(*number.expect)) return answer.word;

@@ -16,7 +16,9 @@ namespace reciperun::lint {
 //   rounding, sample                       `rounding` on a row of the table
 //   estimator                              a `tail` with an estimator that is no percentile
 //   unit                                   a scale of the standard deviation
-//   text, settings                         a `deviation` in a recipe of the document
+//   text, settings                         a `deviation` of that setting, in a recipe of the
+//   document and,
+//                                          if the sentence is about a machine, of that machine
 //   difference                             needs none: both rows are judged by themselves
 std::string answer_to(const Corpus& corpus, const Finding& finding);
 
