@@ -1,8 +1,7 @@
 #include "tools/recipe_run/compare/side.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/json_reader.h"
 #include "tools/recipe_run/report/json_row.h"
 
 namespace reciperun {
@@ -44,8 +43,8 @@ Side side_of(const RunRecord& run) {
 Side side_of_report(const fs::path& file) {
   google::protobuf::Struct report;
   const std::string text = read_file(file);
-  if (!google::protobuf::util::JsonStringToMessage(text, &report).ok())
-    throw Error(Exit::kUsage, "'" + file.string() + "' is not JSON",
+  if (const std::string problem = parse_json(text, report); !problem.empty())
+    throw Error(Exit::kUsage, "'" + file.string() + "' is not JSON: " + problem,
                 "name a run's folder, or the report.json in its folder report/");
   try {
     return read_report(report);

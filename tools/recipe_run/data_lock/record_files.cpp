@@ -1,6 +1,5 @@
 // TFRecord files of tf.train.Example with a manifest.
 #include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
 #include <cstring>
@@ -8,6 +7,7 @@
 #include <map>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/json_reader.h"
 #include "tools/recipe_run/data_lock/container.h"
 #include "tools/recipe_run/data_lock/example.pb.h"
 
@@ -157,8 +157,8 @@ std::unique_ptr<Container> open_record_files(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::exists(manifest, ignored)) return nullptr;
   google::protobuf::Struct object;
-  if (!google::protobuf::util::JsonStringToMessage(read_file(manifest), &object).ok())
-    damaged(manifest.string(), "it is not JSON");
+  if (const std::string problem = parse_json(read_file(manifest), object); !problem.empty())
+    damaged(manifest.string(), "it is not JSON: " + problem);
   return std::make_unique<RecordFiles>(folder, object.fields());
 }
 

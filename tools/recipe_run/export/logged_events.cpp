@@ -1,11 +1,11 @@
 #include "tools/recipe_run/export/logged_events.h"
 
 #include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
 
 #include <cmath>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/json_reader.h"
 
 namespace reciperun {
 namespace {
@@ -49,8 +49,7 @@ std::vector<LoggedEvent> logged_events(const fs::path& log) {
   std::vector<LoggedEvent> out;
   for (const std::string& line : content.lines) {
     Struct object;
-    if (google::protobuf::util::JsonStringToMessage(line, &object).ok())
-      out.push_back(event_of(object));
+    if (parse_json(line, object).empty()) out.push_back(event_of(object));
   }
   return out;
 }

@@ -1,11 +1,11 @@
 #include "tools/recipe_run/run_record/event_log.h"
 
 #include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
 
 #include <optional>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/json_reader.h"
 #include "tools/recipe_run/base/json_writer.h"
 #include "tools/recipe_run/base/sha256.h"
 
@@ -45,7 +45,7 @@ EventLogContent read_events(const fs::path& path) {
     from = end + 1;
     const auto n = static_cast<int64_t>(out.lines.size());
     google::protobuf::Struct object;
-    if (!google::protobuf::util::JsonStringToMessage(line, &object).ok()) {
+    if (!parse_json(line, object).empty()) {
       // Not JSON: a tear if it is the last line, damage otherwise.
       out.torn_tail = from >= text.size();
       if (!out.torn_tail) out.problem = "line " + std::to_string(n + 1) + " is not JSON";

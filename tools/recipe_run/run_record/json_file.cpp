@@ -3,6 +3,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/json_reader.h"
 
 namespace reciperun {
 
@@ -25,12 +26,9 @@ void write_json(const fs::path& path, const pb::Message& message) {
 }
 
 void read_json(const fs::path& path, pb::Message& message) {
-  const auto status = pb::util::JsonStringToMessage(read_file(path), &message);
-  if (status.ok()) return;
-  // protobuf adds the text around the mistake and a mark below it, on lines of their own.
-  const std::string mistake(status.message());
-  throw Error(Exit::kTampered,
-              "'" + path.string() + "' is damaged: " + mistake.substr(0, mistake.find('\n')),
+  const std::string problem = parse_json(read_file(path), message);
+  if (problem.empty()) return;
+  throw Error(Exit::kTampered, "'" + path.string() + "' is damaged: " + problem,
               "move the run's folder away and run again");
 }
 
