@@ -11,6 +11,7 @@
 
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/report/chart.h"
+#include "tools/recipe_run/report/shards.h"
 
 namespace reciperun {
 namespace {
@@ -103,6 +104,85 @@ TEST(ReportTest, ConsoleIsAlignedAndSaysEverything) {
     }
   }
   EXPECT_EQ(columns.size(), 1u) << text;
+}
+
+TEST(ReportTest, FitsANarrowTerminal) {
+  Report report = synthetic_report();
+  report.rows[0].judgement.reason = std::string(30, 'x') + " " + std::string(40, 'y');
+  for (const int columns : {60, 80, 100}) {
+    const std::string text = folded(console_report(report, columns), columns);
+    for (const std::string& line : split(text, '\n'))
+      EXPECT_LE(display_width(line), columns) << line;
+    EXPECT_THAT(text, HasSubstr("measured 0.9338 ± 0.0013 (n 3)"));
+    EXPECT_THAT(text, HasSubstr("WITHIN TOLERANCE\n    published 0.934"));
+  }
+  EXPECT_EQ(console_report(report, 0), console_report(report, 1000))
+      << "a table that fits stays one";
+}
+
+TEST(ReportTest, ChangesAreListedOnce) {
+  Report report = synthetic_report();
+  EXPECT_THAT(console_report(report), Not(HasSubstr("changed for this run")));
+  for (const char* path : {"training.epochs", "io.threads"}) {
+    record::Change& change = *report.run.add_modification();
+    change.set_path(path);
+    change.set_to("5");
+    change.set_free(change.path() == "io.threads");
+  }
+  for (const std::string& text :
+       {console_report(report), markdown_report(report), html_report(report)}) {
+    EXPECT_THAT(text, HasSubstr("training.epochs unset → 5"));
+    EXPECT_THAT(text, Not(HasSubstr("io.threads")));
+  }
+}
+
+TEST(ReportTest, EveryPublishedNumberNamesItsCell) {
+  const Report report = synthetic_report();
+  const std::string text = html_report(report);
+  for (const v1::Expect& expect : report.recipe.expect()) {
+    if (!expect.has_at()) continue;
+    EXPECT_THAT(text, HasSubstr("<td class=\"w\" data-h=\"printed\">" +
+                                html_escaped(expect.at().printed()) + "</td>"));
+  }
+  EXPECT_THAT(text, HasSubstr("<details><summary>The cell of each published number"));
+}
+
+TEST(ReportTest, PartsOfAnEvaluationStandBesideTheWhole) {
+  Report report = synthetic_report();
+  for (const std::string& text :
+       {console_report(report), markdown_report(report), html_report(report)})
+    EXPECT_THAT(text, Not(HasSubstr(kShardsTitle)));
+  Trial& trial = report.measurements.trials[1];
+  trial.shards = {{3333, {{"accuracy", 0.9301}, {"loss", 0.2}}},
+                  {3334, {{"accuracy", 0.9349}, {"loss", 0.2}}}};
+  const std::string words = "accuracy: 93.25 % merged; 2 parts of 3,333 to 3,334: 93.01 93.49";
+  EXPECT_THAT(console_report(report), HasSubstr("seed 2, " + words));
+  EXPECT_THAT(markdown_report(report), HasSubstr(words));
+  EXPECT_THAT(html_report(report), HasSubstr("<td data-h=\"part 2\">93.49</td>"));
+  EXPECT_THAT(json_report(report), HasSubstr("\"samples\": 3334"));
+  trial.shards = {{4, {{"accuracy", 0.25}}}, {4, {{"accuracy", 0.5}}}};
+  EXPECT_THAT(console_report(report), HasSubstr("2 parts of 4: 25.00 50.00"));
+}
+
+TEST(ReportTest, SaysWhatLimitsAThroughput) {
+  const auto note = [](double load, double compute) {
+    Report report = synthetic_report();
+    for (BenchRepeat& repeat : report.measurements.benches[2].repeats) {
+      repeat.load_rate = load;
+      repeat.compute_rate = compute;
+    }
+    const double rate = report.measurements.benches[2].repeats[3].items_per_second;
+    EXPECT_NEAR(rate, 1030, 30);
+    return console_report({report.recipe, report.run, report.measurements,
+                           make_rows(report.recipe, report.measurements)});
+  };
+  EXPECT_THAT(note(1100, 4000),
+              HasSubstr("input-bound: loading alone gives 1,100 img/s, computing alone 4,000"));
+  EXPECT_THAT(note(9000, 1500), HasSubstr("loading costs 31 %: loading alone gives 9,000 img/s"));
+  for (const std::string& quiet : {note(9000, 1100), note(0, 0)}) {
+    EXPECT_THAT(quiet, Not(HasSubstr("input-bound")));
+    EXPECT_THAT(quiet, Not(HasSubstr("loading costs")));
+  }
 }
 
 TEST(ReportTest, JsonParsesAndCarriesTheInputsOfTheTests) {
@@ -200,6 +280,18 @@ TEST(TextTest, WidthsNumbersAndDurations) {
   EXPECT_EQ(shortest(1e-7), "1e-7");
   EXPECT_EQ(shortest(0.000001), "0.000001");
   EXPECT_EQ(shortest(-1.5e300), "-1.5e+300");
+}
+
+TEST(TextTest, FoldsAtBlanksBelowTheLastColumn) {
+  EXPECT_EQ(folded("short\n\nlines\n", 10), "short\n\nlines\n");
+  const std::string line = "rows      one two three four five six seven eight";
+  EXPECT_EQ(folded(line, 40), "rows      one two three four five six\n          seven eight");
+  EXPECT_EQ(folded("  ↳ αβγ δεζ ηθι κλμ νξο πρσ τυφ χψω αβγ", 32),
+            "  ↳ αβγ δεζ ηθι κλμ νξο πρσ τυφ\n    χψω αβγ");
+  // No room below the last column, no blank to break at.
+  EXPECT_EQ(folded("a                    b c d e f g h i", 30),
+            "a                    b c d e f\n    g h i");
+  EXPECT_EQ(folded(std::string(50, 'x') + " y", 20), std::string(50, 'x') + "\n    y");
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ free_override: "trials.count"
 class RunCheckTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    toy_.shards = 2;
     root_ =
         fs::path(::testing::TempDir()) /
         ("verify_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
@@ -143,6 +144,12 @@ TEST_F(RunCheckTest, AnEditUnderANewSealContradictsTheEventLog) {
   replace("trials/seed-0001/metrics.json", "0.9", "0.8");
   seal_anew();
   EXPECT_THAT(problems(), Contains(HasSubstr("trials/seed-0001/metrics.json")));
+}
+
+TEST_F(RunCheckTest, PartsThatDoNotMakeUpTheWholeAreFound) {
+  replace("trials/seed-0001/metrics.json", "\"samples\": \"100\"", "\"samples\": \"101\"");
+  seal_anew();
+  EXPECT_THAT(problems(), Contains(HasSubstr("accuracy of the parts at step 10 does not give")));
 }
 
 TEST_F(RunCheckTest, AnEditedEventUnderANewSealBreaksTheChain) {

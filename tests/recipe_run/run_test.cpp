@@ -14,6 +14,7 @@
 #include "tools/recipe_run/run/bench_runner.h"
 #include "tools/recipe_run/run/trial_runner.h"
 #include "tools/recipe_run/run_record/event_log.h"
+#include "tools/recipe_run/run_record/json_file.h"
 #include "tools/recipe_run/run_record/seal.h"
 #include "tools/recipe_run/run_record/step_log.h"
 #include "tools/recipe_run/verdict/rows.h"
@@ -336,6 +337,75 @@ TEST_F(RunTest, TopUpAddsTrialsWhileARowIsUndecided) {
   const int starts = toy_.starts;
   run("hard");
   EXPECT_EQ(toy_.starts, starts) << "nothing more to do";
+}
+
+// A recipe without room for more trials spends everything at its first look. Seeds that are asked
+// for later cannot show equivalence by what is already spent.
+TEST_F(RunTest, SeedsThatWereNotPlannedHaveNothingToSpend) {
+  benches_ = false;
+  const std::vector<std::string> no_room = {"trials.max_count=0"};
+  const RunOutcome first = run("runs", no_room);
+  EXPECT_EQ(measured(first.folder).level, 0.05);
+  const RunOutcome more = run("runs", {"trials.max_count=0", "trials.count=4"});
+  ASSERT_EQ(more.folder, first.folder);
+  const Measurements m = measured(more.folder);
+  EXPECT_EQ(m.trials.size(), 4u);
+  EXPECT_EQ(m.level, 0);
+  const record::Run info = RunRecord::open(more.folder).info();
+  EXPECT_THAT(std::vector<double>(info.look_level().begin(), info.look_level().end()),
+              ::testing::ElementsAre(0.05, 0));
+}
+
+TEST_F(RunTest, OfManyChangesARowNamesTheFirst) {
+  benches_ = false;
+  EXPECT_EQ(measured(run("few", {"training.epochs=1", "training.batch_per_device=8"}).folder)
+                .not_comparable,
+            "modified: training.epochs 4 → 1, training.batch_per_device 32 → 8");
+  EXPECT_EQ(measured(run("many", {"training.epochs=1", "training.batch_per_device=8",
+                                  "training.accumulate=2", "evaluation.batch=9", "trials.count=1"})
+                         .folder)
+                .not_comparable,
+            "modified: training.epochs 4 → 1, training.batch_per_device 32 → 8 and 2 more");
+}
+
+TEST_F(RunTest, LooksOfOlderRunsCountAsPlanned) {
+  benches_ = false;
+  const RunOutcome first = run();
+  RunRecord record = RunRecord::open(first.folder);
+  record::Run info = record.info();
+  EXPECT_THAT(std::vector<double>(info.look_level().begin(), info.look_level().end()),
+              ::testing::ElementsAre(0.020));
+  info.clear_look_level();
+  write_json(first.folder / "run.json", info);
+  write_seal(first.folder, covered_digests(first.folder));
+  EXPECT_EQ(measured(run("runs", {"trials.count=3"}).folder).level, 0.015);
+  info = RunRecord::open(first.folder).info();
+  EXPECT_THAT(std::vector<double>(info.look_level().begin(), info.look_level().end()),
+              ::testing::ElementsAre(0.020, 0.015));
+}
+
+TEST_F(RunTest, PartsOfAnEvaluationAreKept) {
+  toy_.shards = 4;
+  const Measurements m = measured(run().folder);
+  for (const Trial& trial : m.trials) {
+    ASSERT_EQ(trial.shards.size(), 4u);
+    double sum = 0;
+    for (const TrialShard& shard : trial.shards) sum += shard.metrics.at("accuracy");
+    EXPECT_NEAR(sum / 4, trial.metrics.at("accuracy"), 1e-12);
+  }
+}
+
+// 1,000 items per second together.
+TEST_F(RunTest, TheHalvesOfABatchAreMeasuredAlone) {
+  EXPECT_EQ(measured(run("plain").folder).benches[0].repeats[0].load_rate, 0);
+  toy_.load_seconds = 0.0009;
+  toy_.compute_seconds = 0.0004;
+  for (const BenchResult& bench : measured(run("loading").folder).benches) {
+    for (const BenchRepeat& repeat : bench.repeats) {
+      EXPECT_NEAR(repeat.load_rate, 1 / 0.0009, 1e-6) << "without what waited in the queue";
+      EXPECT_NEAR(repeat.compute_rate, 1 / 0.0004, 1e-6);
+    }
+  }
 }
 
 TEST_F(RunTest, EmulatedDevicesAreARunOfTheirOwn) {

@@ -107,8 +107,8 @@ class SegmentationTest : public ::testing::Test {
     return recipe;
   }
 
-  static std::map<std::string, double> evaluate(TrainingTrial& trial) {
-    return trial.evaluate([](double) { return true; });
+  static Metrics evaluate(TrainingTrial& trial) {
+    return trial.evaluate([](double) { return true; }).metrics;
   }
 
   static fs::path root_;

@@ -50,6 +50,12 @@ TEST(Smoke, StaysOnThisMachine) {
                   "topology.nodes=1", "topology.devices_per_node=1"));
 }
 
+TEST(Smoke, EvaluatesInThePartsOfTheRecipesDevices) {
+  const v1::Recipe recipe = smoked("resnet50_v15/dgx1_fp32_8gpu_90ep").recipe;
+  EXPECT_EQ(recipe.topology().devices_per_node(), 1u);
+  EXPECT_EQ(recipe.evaluation().arg().at("shards"), "8");
+}
+
 TEST(Smoke, KeepsThePrecisionOnAGpu) {
   v1::Recipe recipe;
   recipe.mutable_training()->set_steps(10);

@@ -346,13 +346,33 @@ TEST(Sequential, ThreeLooksShareFivePerCent) {
   EXPECT_EQ(planned_looks(5, 10), (std::vector<uint32_t>{5, 8, 10}));
   EXPECT_EQ(planned_looks(3, 4), (std::vector<uint32_t>{3, 4}));
   EXPECT_EQ(planned_looks(3, 0), (std::vector<uint32_t>{3}));
-  const std::vector<uint32_t> made = {5, 8};
+  const std::vector<Look> made = {{5, 0.020}, {8, 0.015}};
   EXPECT_EQ(level_at({}, 5, false), 0.05) << "one look has everything";
   EXPECT_EQ(level_at({}, 5, true), 0.020);
   EXPECT_EQ(level_at(made, 5, true), 0.020) << "the same report again";
   EXPECT_EQ(level_at(made, 8, true), 0.015);
   EXPECT_EQ(level_at(made, 10, false), 0.015);
-  EXPECT_EQ(level_at(std::vector<uint32_t>{3, 4, 5}, 6, false), 0) << "nothing left";
+  EXPECT_EQ(level_at(std::vector<Look>{{3, 0.020}, {4, 0.015}, {5, 0.015}}, 6, false), 0)
+      << "nothing left";
+}
+
+// Seeds that were not planned come after a look that may have spent everything.
+TEST(Sequential, ALookHasAtMostWhatThoseBeforeItLeft) {
+  const std::vector<Look> spent = {{3, 0.05}};
+  EXPECT_EQ(level_at(spent, 3, true), 0.05) << "that look keeps what it had";
+  EXPECT_EQ(level_at(spent, 5, false), 0);
+  EXPECT_EQ(level_at(spent, 5, true), 0);
+  EXPECT_NEAR(level_at(std::vector<Look>{{3, 0.04}}, 5, false), 0.01, 1e-12);
+  for (const bool room_at_first : {false, true}) {
+    std::vector<Look> looks;
+    double sum = 0;
+    for (uint32_t runs = 3; runs < 10; ++runs) {
+      const double level = level_at(looks, runs, room_at_first || runs > 3);
+      looks.push_back({runs, level});
+      sum += level;
+    }
+    EXPECT_NEAR(sum, 0.05, 1e-12);
+  }
 }
 
 // Three peeks at data that are truly different by the margin: a plain 5 % each time would claim

@@ -30,9 +30,11 @@ struct Toy {
   uint32_t devices = 1;
   std::string device;  // that the driver was made for
   std::string gpu;
-  bool disk_full = false;        // benches of batch 8 cannot be measured now
-  double noise = 0.001;          // relative, of the accuracies
-  double probe_seconds = 0.001;  // of the A/A probe
+  bool disk_full = false;                        // benches of batch 8 cannot be measured now
+  double noise = 0.001;                          // relative, of the accuracies
+  double probe_seconds = 0.001;                  // of the A/A probe
+  int shards = 0;                                // of an evaluation
+  double load_seconds = 0, compute_seconds = 0;  // of a batch's halves alone
   bool emulates = false;
   uint32_t emulated = 0;
 };
@@ -55,14 +57,20 @@ class ToyTrial : public TrainingTrial {
     return {step_, step_ * 32, 2.0 / static_cast<double>(step_) + 0.01 * std::abs(weight_), 0.1,
             0.001};
   }
-  std::map<std::string, double> evaluate(const Tick& tick) override {
+  Evaluated evaluate(const Tick& tick) override {
     ++toy_.evaluations;
     for (int batch = 1; batch <= 10; ++batch) {
       ++toy_.evaluated_batches;
       if (toy_.evaluations == toy_.stop_in_evaluation && batch == 3) *toy_.stop = true;
       if (!tick(batch / 10.0)) throw Error(Exit::kInterrupted, "stopped while evaluating");
     }
-    return {{"accuracy", 0.93 + toy_.noise * std::sin(weight_)}, {"loss", 0.2}};
+    const double accuracy = 0.93 + toy_.noise * std::sin(weight_);
+    Evaluated out{{{"accuracy", accuracy}, {"loss", 0.2}}, {}};
+    for (int i = 0; i < toy_.shards; ++i) {
+      const double apart = toy_.noise * (2 * i - toy_.shards + 1);  // no difference to the mean
+      out.shards.push_back({100, {{"accuracy", accuracy + apart}, {"loss", 0.2}}});
+    }
+    return out;
   }
   void save(const fs::path& file) override {
     std::string bytes(24, '\0');
@@ -89,10 +97,14 @@ class ToyBench : public BenchSession {
   ToyBench(Toy& toy, uint32_t batch) : toy_(toy), batch_(batch) {}
   int64_t items_per_batch() const override { return batch_; }
   double run_batch() override { return 0.001 * batch_ * (1 + 0.001 * (++toy_.batches % 7)); }
+  // The first of them come out of a full queue.
+  double load_batch() override { return toy_.load_seconds * batch_ * (++loaded_ > 4 ? 1 : 0.01); }
+  double compute_batch() override { return toy_.compute_seconds * batch_; }
 
  private:
   Toy& toy_;
   uint32_t batch_;
+  int loaded_ = 0;
 };
 
 class ToyDriver : public TrainerDriver {

@@ -108,7 +108,60 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+constexpr int kLeastRoom = 24;  // columns that a folded text needs to be read at ease
+constexpr int kHang = 4;        // below a line whose last column leaves less
+
+// Where the folded rest of a line begins: below its last column, behind its bullet.
+int hang_of(std::string_view line, int columns) {
+  size_t start = line.find_first_not_of(' ');
+  for (size_t i = start; i + 2 < line.size(); ++i) {
+    const bool begins = line[i] != ' ' && line.substr(i + 1, 2) == "  ";
+    const size_t next = begins ? line.find_first_not_of(' ', i + 1) : std::string_view::npos;
+    if (next != std::string_view::npos && display_width(line.substr(0, next)) < columns)
+      start = next;
+  }
+  int hang = display_width(line.substr(0, start));
+  for (const std::string_view bullet : {"↳ ", "· "}) {
+    if (line.substr(start).starts_with(bullet)) hang += display_width(bullet);
+  }
+  return columns - hang >= kLeastRoom ? hang : kHang;
+}
+
+std::string folded_line(std::string_view line, int columns) {
+  if (display_width(line) <= columns) return std::string(line);
+  const std::string indent(static_cast<size_t>(hang_of(line, columns)), ' ');
+  std::string out;
+  std::string current;
+  for (size_t at = 0; at < line.size();) {
+    size_t word = line.find_first_not_of(' ', at);
+    if (word == std::string_view::npos) break;
+    const size_t end = std::min(line.find(' ', word), line.size());
+    const bool empty = current.find_first_not_of(' ') == std::string::npos;
+    const std::string more = current + std::string(line.substr(at, end - at));
+    if (empty || display_width(more) <= columns) {
+      current = more;
+    } else {
+      out += current + "\n";
+      current = indent + std::string(line.substr(word, end - word));
+    }
+    at = end;
+  }
+  return out + current;
+}
+
 }  // namespace
+
+std::string folded(std::string_view text, int columns) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    out += folded_line(text.substr(0, end), columns);
+    if (end == std::string_view::npos) break;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
+  return out;
+}
 
 std::string shortest(double value) {
   if (value == 0) return "0";

@@ -32,6 +32,11 @@ int display_width(std::string_view utf8);
 std::string pad_right(std::string_view text, int width);
 std::string pad_left(std::string_view text, int width);
 
+// Every line of `text` that is wider than `columns`, broken at blanks. What follows the break
+// stands below the beginning of the line's last column (a text behind two blanks or more), if there
+// is room.
+std::string folded(std::string_view text, int columns);
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::vector<std::string> split(std::string_view text, char separator);
 

@@ -3,18 +3,16 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/recipe/path.h"
 #include "tools/recipe_run/run_record/machine.h"
 
 namespace reciperun {
 namespace {
-
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 std::string place_of(const Origin& origin) {
   return origin.line == 0 ? origin.file : origin.file + ":" + std::to_string(origin.line);
@@ -67,7 +65,7 @@ int probe_machine(bool json) {
   options.preserve_proto_field_names = true;
   std::string text;
   if (json && google::protobuf::util::MessageToJsonString(machine, &text, options).ok()) {
-    print(text);
+    print_document(text);
     return 0;
   }
   const auto line = [](const std::string& name, const std::string& value) {

@@ -1,8 +1,8 @@
 // `recipe-run compare`.
-#include <cstdio>
 #include <map>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/cli/record_commands.h"
 #include "tools/recipe_run/compare/comparison.h"
 
@@ -27,14 +27,14 @@ int compare_command(const CompareArguments& arguments) {
     throw Error(Exit::kUsage, "both sides are the run " + first.run, "name two different runs");
   const Comparison comparison = compare_runs(std::move(first), std::move(second),
                                              {arguments.despite_differences, arguments.all_rows});
-  static const std::map<std::string, std::string (*)(const Comparison&)> kFormats = {
-      {"text", console_comparison},
+  static const std::map<std::string, std::string (*)(const Comparison&)> kDocuments = {
       {"markdown", markdown_comparison},
       {"html", html_comparison},
       {"json", json_comparison},
       {"junit", junit_comparison}};
-  const std::string text = kFormats.at(arguments.format)(comparison);
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  const auto document = kDocuments.find(arguments.format);
+  if (document != kDocuments.end()) print_document(document->second(comparison));
+  if (document == kDocuments.end()) print(console_comparison(comparison, output_columns()));
   return static_cast<int>(comparison.exit);
 }
 

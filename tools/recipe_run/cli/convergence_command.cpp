@@ -1,13 +1,13 @@
 // `recipe-run convergence`: MLPerf's convergence-point check, and our own test beside it.
 #include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
 
-#include <cstdio>
 #include <map>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/json_reader.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/commands.h"
+#include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/statistics/convergence.h"
 #include "tools/recipe_run/statistics/mean_tests.h"
 
@@ -40,9 +40,8 @@ struct Reference {
 // The checker's own files: an object of records with "Benchmark", "BS" and "Epochs to converge".
 Reference read_reference(const std::string& file) {
   pb::Struct json;
-  const auto status = pb::util::JsonStringToMessage(read_file(file), &json);
-  if (!status.ok())
-    throw Error(Exit::kUsage, "'" + file + "' is not JSON: " + std::string(status.message()));
+  if (const std::string problem = parse_json(read_file(file), json); !problem.empty())
+    throw Error(Exit::kUsage, "'" + file + "' is not JSON: " + problem);
   Reference out;
   for (const auto& [name, record] : json.fields()) {
     const auto& fields = record.struct_value().fields();
@@ -98,7 +97,7 @@ int convergence_command(const ConvergenceArguments& arguments) {
             fixed(check.score_factor, 4) + "\n";
   }
   text += welch_text(reference, arguments);
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  print(text);
   return static_cast<int>(check.passed ? Exit::kOk : Exit::kDiffers);
 }
 

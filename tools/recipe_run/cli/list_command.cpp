@@ -1,19 +1,17 @@
 // `recipe-run list`: what there is, by folder, and what can run here.
 #include <algorithm>
-#include <cstdio>
 #include <map>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/commands.h"
+#include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/recipe/load.h"
 
 namespace reciperun {
 namespace {
 
 using Line = std::vector<std::string>;
-
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 std::string row_count(const v1::Recipe& recipe) {
   const auto rows = std::count_if(
@@ -32,17 +30,21 @@ std::string work(const v1::Recipe& recipe) {
 
 std::string folder_of(const std::string& id) { return id.substr(0, id.find('/')); }
 
+// Those that can run, then the others by what keeps them from it.
 void print_group(const std::string& folder, const std::vector<Line>& lines) {
   size_t widths[3] = {};
+  std::map<std::string, std::vector<Line>> by_state;  // "" first
   for (const Line& line : lines) {
     for (size_t c = 0; c < 3; ++c) widths[c] = std::max(widths[c], line[c].size());
+    by_state[line[3]].push_back(line);
   }
   print("\n" + folder + "\n");
-  for (const Line& line : lines) {
-    print("  " + pad_right(line[0], static_cast<int>(widths[0])) + "  " +
-          pad_left(line[1], static_cast<int>(widths[1])) +
-          (line[1] == "1" ? " row   " : " rows  ") +
-          pad_right(line[2], static_cast<int>(widths[2])) + "  " + line[3] + "\n");
+  for (const auto& [why_not, members] : by_state) {
+    print("  " + (why_not.empty() ? "runs here" : why_not) + "\n");
+    for (const Line& line : members)
+      print("    " + pad_right(line[0], static_cast<int>(widths[0])) + "  " +
+            pad_left(line[1], static_cast<int>(widths[1])) +
+            (line[1] == "1" ? " row   " : " rows  ") + line[2] + "\n");
   }
 }
 
@@ -62,8 +64,7 @@ int list_recipes(const fs::path& root, const DriverFactory& make_driver) {
       if (why_not.empty()) why_not = driver->missing_data(recipe);
       if (const size_t advice = why_not.find(';'); advice != std::string::npos)
         why_not.resize(advice);  // `plan` and `run` say what to do
-      groups[folder_of(id)].push_back(
-          {id, row_count(recipe), work(recipe), why_not.empty() ? "runs here" : why_not});
+      groups[folder_of(id)].push_back({id, row_count(recipe), work(recipe), why_not});
       runnable += why_not.empty();
       ++all;
     } catch (const Error& error) {

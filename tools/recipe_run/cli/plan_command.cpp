@@ -1,9 +1,9 @@
 // `recipe-run plan`.
-#include <cstdio>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/cli/commands.h"
 #include "tools/recipe_run/cli/model_check.h"
+#include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/plan/plan.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/report/report.h"
@@ -71,7 +71,7 @@ int plan_recipe(const fs::path& root, const PlanArguments& arguments,
     text += "deviation  " + deviation + "\n";
   if (!resolved.modified_reason().empty())
     text += "\nevery published row will be NOT COMPARABLE (" + resolved.modified_reason() + ")\n";
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  print(text);
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/sha256.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/export/export.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run_record/record.h"
@@ -15,8 +16,6 @@
 
 namespace reciperun {
 namespace {
-
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 std::string counted(int n, const std::string& thing) {
   return std::to_string(n) + " " + thing + (n == 1 ? "" : "s");
@@ -65,10 +64,14 @@ int report_command(const ReportArguments& arguments) {
   // The files beside a run are those of its own measurements and the usual margins.
   const bool own = arguments.with.empty() && !arguments.tight;
   const std::string format = arguments.format == "all" && !own ? "text" : arguments.format;
-  static const std::map<std::string, std::string (*)(const Report&)> kFormats = {
-      {"all", console_report}, {"text", console_report}, {"markdown", markdown_report},
-      {"json", json_report},   {"html", html_report},    {"junit", junit_xml}};
-  print(kFormats.at(format)(report));
+  static const std::map<std::string, std::string (*)(const Report&)> kDocuments = {
+      {"markdown", markdown_report},
+      {"json", json_report},
+      {"html", html_report},
+      {"junit", junit_xml}};
+  const auto document = kDocuments.find(format);
+  if (document != kDocuments.end()) print_document(document->second(report));
+  if (document == kDocuments.end()) print(console_report(report, output_columns()));
   if (format == "all") print("\nwritten to " + write_reports(record, report).string() + "\n");
   return static_cast<int>(report.exit);
 }

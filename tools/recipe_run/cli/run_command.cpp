@@ -8,6 +8,7 @@
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/commands.h"
 #include "tools/recipe_run/cli/model_check.h"
+#include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/cli/signals.h"
 #include "tools/recipe_run/data_lock/lock_file.h"
 #include "tools/recipe_run/recipe/load.h"
@@ -28,7 +29,7 @@ int report_not_run(const v1::Recipe& recipe, const std::string& why) {
             pad_right(expect.unit(), 6) + "  NOT RUN\n";
   }
   text += "\nNOT RUN: " + why + "\n";
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  print(text);
   return static_cast<int>(Exit::kNotRun);
 }
 
@@ -85,9 +86,9 @@ int run_command(const fs::path& root, const RunArguments& arguments,
   const Report report = make_report(record, {.require_all = arguments.require});
   const fs::path folder = write_reports(record, report);
   record.close(record.info().status(), result_index(report));
-  const std::string text =
-      "\n" + console_report(report) + "\nreport: " + (folder / "report.html").string() + "\n";
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  const std::string text = "\n" + console_report(report, output_columns()) +
+                           "\nreport: " + (folder / "report.html").string() + "\n";
+  print(text);
   return static_cast<int>(more_urgent(outcome.exit, report.exit));
 }
 

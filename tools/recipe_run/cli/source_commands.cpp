@@ -1,10 +1,10 @@
 #include "tools/recipe_run/cli/source_commands.h"
 
-#include <cstdio>
 #include <map>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/lint/answers.h"
 #include "tools/recipe_run/lint/lint.h"
 #include "tools/recipe_run/recipe/load.h"
@@ -13,8 +13,6 @@
 
 namespace reciperun {
 namespace {
-
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 struct Tally {
   int recipes = 0;

@@ -36,7 +36,8 @@ struct Comparison {
 
 Comparison compare_runs(Side first, Side second, const CompareOptions& options = {});
 
-std::string console_comparison(const Comparison& comparison);
+// `columns` of the terminal; 0: lines of any length.
+std::string console_comparison(const Comparison& comparison, int columns = 0);
 std::string markdown_comparison(const Comparison& comparison);
 std::string html_comparison(const Comparison& comparison);
 std::string json_comparison(const Comparison& comparison);

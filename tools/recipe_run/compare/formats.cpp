@@ -45,11 +45,11 @@ std::string sameness(const Comparison& c) {
 
 }  // namespace
 
-std::string console_comparison(const Comparison& c) {
+std::string console_comparison(const Comparison& c, int columns) {
   std::string out = title_of(c) + "\n  first   " + side_text(c.first) + "\n  second  " +
                     side_text(c.second) + "\n" + sameness(c) + "\n";
   for (const FieldDifference& d : c.differences) out += "  " + difference_text(d) + "\n";
-  out += console_tables(c.rows, kWords);
+  out += console_tables(c.rows, kWords, columns);
   if (!c.unmatched.empty()) out += "\n";
   for (const std::string& line : c.unmatched) out += line + "\n";
   return out + "\n" + summary_of(c) + "\n";

@@ -51,6 +51,19 @@ class TrainingBench : public BenchSession {
     --ahead_;
     return seconds_since(start);
   }
+  double load_batch() override {
+    if (!with_loading_) return 0;
+    const auto start = Clock::now();
+    call(Exit::kCrashed, assay_loader_next, loader_.get(), loaded_, feeding_.tensors, nullptr);
+    return seconds_since(start);
+  }
+  double compute_batch() override {
+    if (!with_loading_) return 0;
+    const auto start = Clock::now();
+    call(Exit::kCrashed, assay_trainer_prefetch, trainer_.get(), loaded_, feeding_.tensors);
+    call(Exit::kCrashed, assay_trainer_step, trainer_.get(), nullptr, size_t{0}, nullptr);
+    return seconds_since(start);
+  }
 
  private:
   int64_t batch_;
@@ -59,7 +72,8 @@ class TrainingBench : public BenchSession {
   Trainer trainer_;
   Loader loader_;
   bool with_loading_;
-  int ahead_ = 0;  // prefetched batches
+  int ahead_ = 0;                                 // prefetched batches
+  const assay_tensor* loaded_[kRawTensors] = {};  // the batch of load_batch
 };
 
 class InferenceBench : public BenchSession {
@@ -101,6 +115,20 @@ class InferenceBench : public BenchSession {
     const assay_tensor* input = input_.get();
     if (loader_) call(Exit::kCrashed, assay_loader_next, loader_.get(), &input, size_t{1}, nullptr);
     if (!with_loading_) start = Clock::now();
+    return predict(input, start);
+  }
+  double load_batch() override {
+    if (!loader_ || !with_loading_) return 0;
+    const auto start = Clock::now();
+    call(Exit::kCrashed, assay_loader_next, loader_.get(), &loaded_, size_t{1}, nullptr);
+    return seconds_since(start);
+  }
+  double compute_batch() override {
+    return !loader_ || !with_loading_ ? 0 : predict(loaded_, Clock::now());
+  }
+
+ private:
+  double predict(const assay_tensor* input, Clock::time_point start) {
     assay_tensor* logits = nullptr;
     call(Exit::kCrashed, assay_predictor_run, predictor_.get(), slot_.get(), &input, size_t{1},
          &logits, size_t{1});
@@ -109,7 +137,6 @@ class InferenceBench : public BenchSession {
     return seconds;
   }
 
- private:
   void make_input(const assay_context* context) {
     const auto report = model_report(model_.get());
     std::vector<int64_t> shape{batch_};
@@ -129,6 +156,7 @@ class InferenceBench : public BenchSession {
   Tensor input_;
   Loader loader_;
   bool with_loading_ = false;
+  const assay_tensor* loaded_ = nullptr;  // the batch of load_batch
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tools/recipe_run/engine/configuration.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "tools/recipe_run/base/error.h"
@@ -198,7 +199,7 @@ Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devic
   length.steps_per_epoch = t.drop_last() ? samples / samples_per_step
                                          : (samples + samples_per_step - 1) / samples_per_step;
   // A stream has no epochs; fewer samples than a step takes make one.
-  const v1::DataRef* data = data_of_role(recipe, {"train"});
+  const v1::DataRef* data = data_of_role(recipe, {"train", "bench"});
   if (data != nullptr && streamed(*data))
     length.steps_per_epoch = std::max<int64_t>(1, length.steps_per_epoch);
   require(length.steps_per_epoch > 0, "a step needs " + std::to_string(samples_per_step) +
@@ -283,6 +284,20 @@ int64_t evaluation_batch(const v1::Recipe& recipe) {
   return batch > 0 ? batch : recipe.training().batch_per_device();
 }
 
+uint32_t evaluation_shards(const v1::Recipe& recipe) {
+  const auto asked = recipe.evaluation().arg().find("shards");
+  if (asked == recipe.evaluation().arg().end()) return recipe_devices(recipe);
+  constexpr uint32_t kMost = 4096;
+  const std::string& text = asked->second;
+  uint32_t shards = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), shards);
+  require(
+      error == std::errc() && end == text.data() + text.size() && shards >= 1 && shards <= kMost,
+      "evaluation.arg.shards '" + text + "' is not a number of shards",
+      "1 to " + std::to_string(kMost));
+  return shards;
+}
+
 LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
                                       const Share& share) {
   JsonWriter json;
@@ -295,9 +310,14 @@ LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRe
 }
 
 const v1::DataRef& training_data(const v1::Recipe& recipe) {
-  const v1::DataRef* data = data_of_role(recipe, {"train"});
-  require(data != nullptr, "the recipe has no data of role train");
+  const v1::DataRef* data = data_of_role(recipe, {"train", "bench"});
+  require(data != nullptr, "the recipe has no data of role train or bench");
   return *data;
+}
+
+bool has_evaluation_data(const v1::Recipe& recipe) {
+  return !recipe.evaluation().data().empty() ||
+         data_of_role(recipe, {"eval", "test", "validation"}) != nullptr;
 }
 
 const v1::DataRef& evaluation_data(const v1::Recipe& recipe) {

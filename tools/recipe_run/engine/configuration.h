@@ -50,13 +50,18 @@ struct Share {
 LoaderConfig training_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
                                     uint64_t seed, int64_t batch, const Share& share = {});
 int64_t evaluation_batch(const v1::Recipe& recipe);
+// Parts that the evaluation data fall into: evaluation.arg "shards", else the recipe's devices,
+// each of which evaluates its own. At least 1.
+uint32_t evaluation_shards(const v1::Recipe& recipe);
 LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
                                       const Share& share = {});
 // Full batches of the data in order, over and over, for timing predictions.
 LoaderConfig bench_loader_config(const v1::Recipe& recipe, const v1::DataRef& data, int64_t batch);
 
-// The data of that role or id; Error kUsage if the recipe has none.
+// The data of that role or id; Error kUsage if the recipe has none. A recipe that only measures may
+// train on data of role bench.
 const v1::DataRef& training_data(const v1::Recipe& recipe);
+bool has_evaluation_data(const v1::Recipe& recipe);
 const v1::DataRef& evaluation_data(const v1::Recipe& recipe);
 // What predictions are timed on: of role bench, else what is evaluated on.
 const v1::DataRef& bench_data(const v1::Recipe& recipe);

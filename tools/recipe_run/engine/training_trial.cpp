@@ -1,9 +1,10 @@
 #include "tools/recipe_run/engine/training_trial.h"
 
-#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <vector>
 
+#include "tools/recipe_run/engine/evaluator.h"
 #include "tools/recipe_run/engine/pictures.h"
 #include "tools/recipe_run/engine/recipe_objects.h"
 #include "tools/recipe_run/engine/segmenter.h"
@@ -16,35 +17,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kCursorKey = "assay.cursor";
 
-// What an evaluation adds up, batch after batch.
-struct EvaluationSums {
-  int64_t samples = 0, batches = 0;
-  double loss = 0, top1 = 0, top5 = 0;
-  double dice_loss = 0, cross_entropy = 0;  // of the batches' means
-
-  void add(const assay_eval_info& batch) {
-    samples += batch.samples;
-    loss += batch.loss_sum, top1 += batch.top1, top5 += batch.top5;
-  }
-  void add_segmented(int64_t n, double dice_loss_sum, double cross_entropy_sum) {
-    ++batches;
-    dice_loss += dice_loss_sum / static_cast<double>(n);
-    cross_entropy += cross_entropy_sum / static_cast<double>(n);
-  }
-  std::map<std::string, double> classification() const {
-    const auto n = static_cast<double>(samples);
-    return {{"accuracy", top1 / n}, {"top1", top1 / n}, {"top5", top5 / n}, {"loss", loss / n}};
-  }
-  // As the published scripts score: a mean over the images of each batch, then over the batches
-  // with equal weight, an incomplete last one included.
-  std::map<std::string, double> segmentation() const {
-    const auto n = static_cast<double>(batches);
-    return {{"dice", 1 - dice_loss / n},
-            {"cross_entropy", cross_entropy / n},
-            {"loss", (cross_entropy + dice_loss) / n}};
-  }
-};
-
 class AssayTrial : public TrainingTrial {
  public:
   AssayTrial(const assay_context* context, const v1::Recipe& recipe, uint64_t trial,
@@ -52,7 +24,8 @@ class AssayTrial : public TrainingTrial {
       : recipe_(recipe),
         model_(new_model(context, recipe)),
         feeding_(feeding_for(training_data(recipe), on_gpu)) {
-    require_disjoint_folds(training_data(recipe), evaluation_data(recipe));
+    if (has_evaluation_data(recipe))
+      require_disjoint_folds(training_data(recipe), evaluation_data(recipe));
     const auto [fold, seed] = trial_part(recipe, trial);
     const v1::DataRef& data = training_data(recipe);
     const int64_t batch = recipe.training().batch_per_device();
@@ -70,11 +43,8 @@ class AssayTrial : public TrainingTrial {
     assay_trainer* trainer = nullptr;
     call(Exit::kUsage, assay_trainer_create, model_.get(), nullptr, text(config), &trainer);
     trainer_.reset(trainer);
-    const v1::DataRef& held_out = evaluation_data(recipe);
-    const Share evaluated = share_of(recipe, held_out, fold);
-    held_out_ = evaluated.records;
-    eval_ = new_loader(context, recipe, held_out,
-                       evaluation_loader_config(recipe, held_out, evaluated));
+    if (recipe.trials().count() > 0 || has_evaluation_data(recipe))
+      evaluator_.emplace(context, recipe, trainer, share_of(recipe, evaluation_data(recipe), fold));
   }
 
   void resume(const fs::path& file) {
@@ -117,26 +87,9 @@ class AssayTrial : public TrainingTrial {
             std::chrono::duration<double>(Clock::now() - start).count()};
   }
 
-  std::map<std::string, double> evaluate(const Tick& tick) override {
-    const uint32_t flags =
-        recipe_.evaluation().select() == v1::Evaluation::EMA_LAST ? ASSAY_EVAL_EMA : 0;
-    const int64_t samples = evaluated_samples();
-    call(Exit::kCrashed, assay_loader_seek, eval_.get(), int64_t{0});
-    EvaluationSums sums;
-    const bool segments = segments_images();
-    while (sums.samples < samples) {
-      const assay_tensor* batch[kBatchTensors] = {};
-      call(Exit::kCrashed, assay_loader_next, eval_.get(), batch, kBatchTensors, nullptr);
-      assay_eval_info info{};
-      info.struct_size = sizeof info;
-      call(Exit::kCrashed, assay_trainer_eval, trainer_.get(), batch, kBatchTensors, flags, &info);
-      require_labels(info.samples);
-      sums.add(info);
-      if (segments) sums.add_segmented(info.samples, scalar("dice_loss"), scalar("cross_entropy"));
-      if (!tick(static_cast<double>(sums.samples) / static_cast<double>(samples)))
-        throw Error(Exit::kInterrupted, "stopped while evaluating");
-    }
-    return segments ? sums.segmentation() : sums.classification();
+  Evaluated evaluate(const Tick& tick) override {
+    if (!evaluator_) throw Error(Exit::kUsage, "'" + recipe_.id() + "' only measures speed");
+    return evaluator_->evaluate(tick);
   }
 
   void save(const fs::path& file) override {
@@ -147,16 +100,17 @@ class AssayTrial : public TrainingTrial {
   }
 
   void illustrate(const fs::path& folder) override {
-    if (!segments_images() || !can_write_pictures()) return;
-    call(Exit::kCrashed, assay_loader_seek, eval_.get(), int64_t{0});
-    const auto count = static_cast<size_t>(loader_samples(eval_.get()));
+    if (!evaluator_ || !evaluator_->segments_images() || !can_write_pictures()) return;
+    assay_loader* held_out = evaluator_->loader();
+    call(Exit::kCrashed, assay_loader_seek, held_out, int64_t{0});
+    const auto count = static_cast<size_t>(loader_samples(held_out));
     Segmenter segmenter(model_.get(), recipe_, evaluation_batch(recipe_));
     std::vector<SegmentedImage> images;
     while (images.size() < count) {
       const assay_tensor* batch[kBatchTensors] = {};
       assay_batch_info info{};
       info.struct_size = sizeof info;
-      call(Exit::kCrashed, assay_loader_next, eval_.get(), batch, kBatchTensors, &info);
+      call(Exit::kCrashed, assay_loader_next, held_out, batch, kBatchTensors, &info);
       for (SegmentedImage& image : segmenter.label(batch, info.valid)) {
         image.name = slice_name(images.size());
         images.push_back(std::move(image));
@@ -167,24 +121,12 @@ class AssayTrial : public TrainingTrial {
   }
 
  private:
-  int64_t evaluated_samples() const {
-    const int64_t all = loader_samples(eval_.get());
-    const v1::Evaluation& evaluation = recipe_.evaluation();
-    if (evaluation.batches() == 0) return all;
-    return std::min(all, int64_t{evaluation.batches()} * evaluation_batch(recipe_));
-  }
-
   // By its place in the stack: "slice-07".
   std::string slice_name(size_t index) const {
+    const std::vector<int64_t>& records = evaluator_->records();
     const std::string number =
-        std::to_string(held_out_.empty() ? static_cast<int64_t>(index) : held_out_[index]);
+        std::to_string(records.empty() ? static_cast<int64_t>(index) : records[index]);
     return "slice-" + (number.size() < 2 ? "0" + number : number);
-  }
-
-  void require_labels(int64_t samples) const {
-    if (samples > 0) return;
-    throw Error(Exit::kDataMismatch, "data '" + evaluation_data(recipe_).id() +
-                                         "': a batch without labels cannot be evaluated on");
   }
 
   // Of the first device's loader: between steps all stand at the same batch.
@@ -207,26 +149,12 @@ class AssayTrial : public TrainingTrial {
     ahead_ = true;
   }
 
-  // Models of images to images are measured by the overlap of their classes.
-  bool segments_images() const {
-    const auto& metrics = recipe_.evaluation().metric();
-    return std::find(metrics.begin(), metrics.end(), "dice") != metrics.end();
-  }
-
-  // Of the last evaluation batch.
-  double scalar(std::string_view name) const {
-    double value = 0;
-    call(Exit::kUsage, assay_trainer_scalar, trainer_.get(), text(name), &value);
-    return value;
-  }
-
   v1::Recipe recipe_;
   Model model_;
   Feeding feeding_;
   Trainer trainer_;
-  std::vector<Loader> train_;  // by emulated device
-  Loader eval_;
-  std::vector<int64_t> held_out_;  // records of eval_; empty = all
+  std::vector<Loader> train_;           // by emulated device
+  std::optional<Evaluator> evaluator_;  // absent where nothing is evaluated
   Length length_;
   uint64_t parameters_ = 0;
   int64_t step_ = 0;

@@ -13,7 +13,7 @@
 namespace reciperun {
 namespace {
 
-constexpr double kGigabyte = 1e9;
+constexpr double kGigabyte = 1e9, kMegabyte = 1e6;
 
 std::string line(const std::string& name, const std::string& text) {
   return text.empty() ? "" : pad_right(name, 12) + text + "\n";
@@ -83,7 +83,10 @@ std::string cost_text(const v1::Recipe& recipe, const PlanFacts& facts) {
   return text;
 }
 
-std::string gigabytes(double bytes) { return significant(bytes / kGigabyte, 2) + " GB"; }
+std::string size_text(double bytes) {
+  const bool small = bytes < kGigabyte / 10;
+  return significant(bytes / (small ? kMegabyte : kGigabyte), 2) + (small ? " MB" : " GB");
+}
 
 std::string disk_text(const v1::Recipe& recipe, const PlanFacts& facts) {
   const double needed = disk_bytes(recipe, recipe.trials().count());
@@ -91,9 +94,9 @@ std::string disk_text(const v1::Recipe& recipe, const PlanFacts& facts) {
   fs::path folder = fs::absolute(facts.runs, error);
   while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
   const fs::space_info space = fs::space(folder, error);
-  std::string text = gigabytes(needed) + " for the run";
+  std::string text = size_text(needed) + " for the run";
   if (!error) {
-    text += ", " + gigabytes(static_cast<double>(space.available)) + " free";
+    text += ", " + size_text(static_cast<double>(space.available)) + " free";
     if (needed > static_cast<double>(space.available)) text += ": NOT ENOUGH";
   }
   return text;

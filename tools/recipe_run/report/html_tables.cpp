@@ -47,6 +47,7 @@ dt{font-weight:600}dd{margin:0}@media(max-width:34rem){dl{grid-template-columns:
 tr{display:flex;flex-wrap:wrap;gap:0 1rem;padding:.45rem 0;border-bottom:1px solid var(--line)}tr.has-why{border-bottom:none;padding-bottom:0}
 td,td.why{padding:.1rem .2rem;border-bottom:none;white-space:normal;order:2;text-align:left}td.row,td.verdict{flex:1 0 100%}
 td.row{order:0;font-weight:600}td.verdict{order:1}td:empty{display:none}td[data-h]::before{content:attr(data-h) " ";color:var(--dim)}}
+details{margin:.6rem 0}summary{cursor:pointer;color:var(--dim)}
 @media print{body{max-width:none}figure{break-inside:avoid}}
 )";
 

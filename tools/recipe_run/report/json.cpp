@@ -13,20 +13,30 @@ void write_trial(JsonWriter& json, const Trial& trial) {
   json.field("train_seconds", trial.train_seconds).field("segments", trial.segments);
   json.key("metrics").begin_object();
   for (const auto& [name, value] : trial.metrics) json.field(name, value);
-  json.end_object().end_object();
+  json.end_object().key("shards").begin_array();
+  for (const TrialShard& shard : trial.shards) {
+    json.begin_object().field("samples", shard.samples).key("metrics").begin_object();
+    for (const auto& [name, value] : shard.metrics) json.field(name, value);
+    json.end_object().end_object();
+  }
+  json.end_array().end_object();
 }
 
 void write_bench(JsonWriter& json, const BenchResult& bench) {
   json.begin_object();
   json.field("bench", bench.bench).field("devices", bench.devices).field("batch", bench.batch);
   json.field("failure", bench.failure);
-  std::vector<double> rates;
+  std::vector<double> rates, loading, computing;
   std::vector<size_t> steps;
   for (const BenchRepeat& repeat : bench.repeats) {
     rates.push_back(repeat.items_per_second);
     steps.push_back(repeat.step_seconds.size());
+    if (repeat.load_rate > 0) loading.push_back(repeat.load_rate);
+    if (repeat.compute_rate > 0) computing.push_back(repeat.compute_rate);
   }
-  json.field("items_per_second", rates).field("steps", steps).key("noise").begin_array();
+  json.field("items_per_second", rates).field("steps", steps);
+  json.field("load_items_per_second", loading).field("compute_items_per_second", computing);
+  json.key("noise").begin_array();
   for (const NoiseCheck& check : bench.noise) {
     json.begin_object()
         .field("check", check.name)

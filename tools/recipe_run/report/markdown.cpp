@@ -1,5 +1,6 @@
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/report/report.h"
+#include "tools/recipe_run/report/shards.h"
 
 namespace reciperun {
 namespace {
@@ -10,6 +11,12 @@ std::string line_of(const std::vector<std::string>& cells, const std::vector<con
     if (column_used(rows, c)) line += " " + cells[c] + " |";
   }
   return line + "\n";
+}
+
+std::string list_of(const std::string& title, const std::vector<std::string>& lines) {
+  std::string out = lines.empty() ? "" : "\n## " + title + "\n\n";
+  for (const std::string& line : lines) out += "- " + markdown_escaped(line) + "\n";
+  return out;
 }
 
 }  // namespace
@@ -56,10 +63,12 @@ std::string markdown_report(const Report& report) {
                     report.run.recipe() + "` " + report.run.recipe_version() + ", run `" +
                     report.run.id() + "`\n- " + markdown_escaped(report.run.device()) + ", " +
                     markdown_escaped(report.run.engine()) + "\n" + markdown_tables(report.rows);
-  const std::vector<std::string> deviations = deviation_lines(report.recipe);
-  if (!deviations.empty()) out += "\n## Known deviations from the source\n\n";
-  for (const std::string& line : deviations) out += "- " + markdown_escaped(line) + "\n";
-  return out;
+  const std::vector<ShardLine> shards = shard_lines(report.recipe, report.measurements.trials);
+  std::vector<std::string> parts;
+  for (const ShardLine& line : shards) parts.push_back(line.trial + ", " + shard_text(line));
+  out += list_of(kShardsTitle, parts);
+  return out + list_of("Changed for this run", change_lines(report.run)) +
+         list_of("Known deviations from the source", deviation_lines(report.recipe));
 }
 
 }  // namespace reciperun

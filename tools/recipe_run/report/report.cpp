@@ -41,10 +41,18 @@ std::string summary_line(const Report& report) {
   return text;
 }
 
+std::vector<std::string> change_lines(const record::Run& run) {
+  std::vector<std::string> lines;
+  for (const record::Change& change : run.modification()) {
+    if (!change.free()) lines.push_back(change_text(change));
+  }
+  return lines;
+}
+
 std::vector<std::string> deviation_lines(const v1::Recipe& recipe) {
   std::vector<std::string> lines;
   for (const v1::Deviation& d : recipe.deviation()) {
-    lines.push_back(d.path() + ": the source has " + d.source_has() + "; here " + d.we_have() +
+    lines.push_back(d.path() + ": in the source: " + d.source_has() + "; here: " + d.we_have() +
                     "; effect: " + d.effect());
   }
   return lines;
@@ -62,7 +70,7 @@ std::vector<record::Result> result_index(const Report& report) {
 }
 
 std::vector<ReportFile> report_files() {
-  return {{"report.txt", console_report},
+  return {{"report.txt", [](const Report& report) { return console_report(report); }},
           {"report.md", markdown_report},
           {"report.json", json_report},
           {"report.html", html_report}};

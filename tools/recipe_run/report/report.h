@@ -33,10 +33,14 @@ OtherRun other_run(const RunRecord& run);
 // "3 of 3 trials, 2 gate rows: 1 REPRODUCED, 1 WITHIN TOLERANCE".
 std::string summary_line(const Report& report);
 
+// One line per value of the recipe that was changed for this run, other than the free ones.
+std::vector<std::string> change_lines(const record::Run& run);
+
 // One line per deviation from the source.
 std::vector<std::string> deviation_lines(const v1::Recipe& recipe);
 
-std::string console_report(const Report& report);
+// `columns` of the terminal; 0: lines of any length.
+std::string console_report(const Report& report, int columns = 0);
 std::string markdown_report(const Report& report);
 std::string json_report(const Report& report);
 std::string html_report(const Report& report);

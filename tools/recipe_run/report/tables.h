@@ -33,8 +33,10 @@ bool column_used(const std::vector<const Row*>& rows, size_t column);
 // Whether the verdict's reason is worth a line.
 bool shows_reason(const Row& row);
 
-// One table for each group, under its title.
-std::string console_tables(const std::vector<Row>& rows, const TableWords& words = {});
+// One table for each group, under its title. Where `columns` > 0 do not hold the table, every row
+// is a block of lines.
+std::string console_tables(const std::vector<Row>& rows, const TableWords& words = {},
+                           int columns = 0);
 std::string markdown_tables(const std::vector<Row>& rows, const TableWords& words = {});
 std::string html_tables(const std::vector<Row>& rows, const TableWords& words = {});
 

@@ -22,6 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr size_t kFewestSteps = 8;    // fewer carry no noise statistics
 constexpr size_t kSettledSteps = 20;  // that show whether the warm-up is over
+constexpr size_t kStepsAlone = 24;    // most of loading alone, and of computing alone
 
 fs::path folder_of(const RunRecord& record, const BenchTask& t) {
   return record.repeat_folder(t.bench, t.devices, t.batch, t.repeat);
@@ -79,6 +80,27 @@ std::vector<double> time_steps(BenchSession& session, const v1::Bench& bench,
   return seconds;
 }
 
+// Items per second of one half of a batch alone; 0 if it has none. What was loaded ahead comes out
+// of the queue at once, and fills it while the first steps compute: the first half of the batches
+// does not count.
+double rate_alone(BenchSession& session, double (BenchSession::*half)(), const v1::Bench& bench,
+                  const std::atomic<bool>& stop) {
+  const size_t most = std::clamp<size_t>(bench.measure_steps(), kFewestSteps, kStepsAlone);
+  const auto start = Clock::now();
+  std::vector<double> seconds;
+  while (seconds.size() < most) {
+    check_stop(stop);
+    seconds.push_back((session.*half)());
+    if (seconds.back() == 0) return 0;
+    const bool late = bench.max_seconds() > 0 && seconds_since(start) > bench.max_seconds();
+    if (late && seconds.size() >= kFewestSteps) break;
+  }
+  const std::span<const double> counted = std::span(seconds).subspan(seconds.size() / 2);
+  const double items =
+      static_cast<double>(counted.size()) * static_cast<double>(session.items_per_batch());
+  return items / std::accumulate(counted.begin(), counted.end(), 0.0);
+}
+
 void write_steps(const fs::path& folder, const std::vector<double>& seconds) {
   fs::remove(folder / "steps.bin");  // of a repeat that was cut short
   StepLog log(folder / "steps.bin", 1, -1);
@@ -115,6 +137,8 @@ void measure(const v1::Bench& bench, TrainerDriver& driver, BenchSession& sessio
   out.set_cgroup_throttled(window.throttled);
   out.set_foreign_cpu(window.foreign_cpu);
   out.set_cpu_pressure(window.pressure);
+  out.set_load_items_per_second(rate_alone(session, &BenchSession::load_batch, bench, stop));
+  out.set_compute_items_per_second(rate_alone(session, &BenchSession::compute_batch, bench, stop));
 }
 
 }  // namespace

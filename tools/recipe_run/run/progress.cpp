@@ -1,10 +1,8 @@
 #include "tools/recipe_run/run/progress.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 
+#include "tools/recipe_run/base/terminal.h"
 #include "tools/recipe_run/base/text.h"
 
 namespace reciperun {
@@ -13,11 +11,6 @@ namespace {
 constexpr double kRedrawSeconds = 0.1;
 constexpr double kPlainLineSeconds = 15;
 constexpr int kBarCells = 24;
-
-int terminal_columns(std::FILE* stream) {
-  winsize size = {};
-  return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 std::string bar(double fraction) {
   // Eighths of a cell, so that a slow job is seen to move.
@@ -89,7 +82,8 @@ void Progress::end(const std::string& result) { note(title_ + ": " + result); }
 
 void Progress::note(const std::string& line) {
   clear_line();
-  std::fprintf(stream_, "%s\n", line.c_str());
+  const std::string text = terminal_ ? folded(line, terminal_columns(stream_)) : line;
+  std::fprintf(stream_, "%s\n", text.c_str());
   std::fflush(stream_);
 }
 

@@ -39,7 +39,15 @@ void accept_any_data(const v1::Recipe& recipe, Sets& sets) {
   }
 }
 
-void use_one_device(const v1::Topology& topology, Sets& sets) {
+// The evaluation still falls into the parts of the devices that the recipe is for.
+void use_one_device(const v1::Recipe& recipe, Sets& sets) {
+  const v1::Topology& topology = recipe.topology();
+  const uint32_t devices =
+      std::max(1u, topology.nodes()) * std::max(1u, topology.devices_per_node());
+  const auto& metrics = recipe.evaluation().metric();
+  const bool classifies = std::find(metrics.begin(), metrics.end(), "top1") != metrics.end();
+  if (devices > 1 && classifies && !recipe.evaluation().arg().contains("shards"))
+    sets.push_back("evaluation.arg.shards=" + std::to_string(devices));
   if (topology.nodes() > 1) sets.push_back("topology.nodes=1");
   if (topology.devices_per_node() > 1) sets.push_back("topology.devices_per_node=1");
 }
@@ -77,7 +85,7 @@ std::vector<std::string> smoke_sets(const v1::Recipe& recipe, const std::string&
   trains ? shorten_trials(recipe, sets) : shorten_benches(recipe, sets);
   if (device == "cpu") lower_precision(recipe.numerics(), sets);
   accept_any_data(recipe, sets);
-  use_one_device(recipe.topology(), sets);
+  use_one_device(recipe, sets);
   return sets;
 }
 

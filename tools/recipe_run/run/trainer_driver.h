@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "recipes/recipe.pb.h"
 #include "tools/recipe_run/base/error.h"
@@ -40,6 +41,20 @@ struct StepResult {
   double seconds = 0;  // wall time: waiting for the batch and computing
 };
 
+// By name, in base units: fractions, nats.
+using Metrics = std::map<std::string, double>;
+
+// What an evaluation found. `shards`: the same over each of the contiguous parts that the data fall
+// into where several devices share them; empty where one evaluates everything.
+struct Evaluated {
+  struct Shard {
+    int64_t samples = 0;
+    Metrics metrics;
+  };
+  Metrics metrics;
+  std::vector<Shard> shards;
+};
+
 // Called now and then during long calls with the fraction done; returning false cancels (Error
 // kInterrupted).
 using Tick = std::function<bool(double fraction)>;
@@ -58,9 +73,9 @@ class TrainingTrial {
   // One update (all its accumulated micro-batches).
   virtual StepResult run_step() = 0;
 
-  // The recipe's metrics over the whole evaluation data, in base units: fractions, nats. Does not
+  // The recipe's metrics over the whole evaluation data, whatever the number of shards. Does not
   // change the training.
-  virtual std::map<std::string, double> evaluate(const Tick& tick) = 0;
+  virtual Evaluated evaluate(const Tick& tick) = 0;
 
   // Everything a resume needs, in one file: atomic, and on the disk when the call returns.
   virtual void save(const fs::path& file) = 0;
@@ -78,6 +93,12 @@ class BenchSession {
   // Runs one batch (TRAIN: one update, INFER: one forward pass); seconds of what the bench's
   // timing_span covers, ended by a device synchronisation.
   virtual double run_batch() = 0;
+
+  // The two halves of a batch, each alone, in seconds: to get one from the loader while nothing
+  // computes, and to compute on one that is there. 0 where the timed span has no loading in it.
+  // Called when the last batch has run: first one of them many times, then the other.
+  virtual double load_batch() { return 0; }
+  virtual double compute_batch() { return 0; }
 };
 
 // Pictures to be labelled by a model that labels pixels.

@@ -115,30 +115,34 @@ class TrialRunner {
 
   void evaluate_if_due(const EvaluationTimes& times, StepLog& steps) {
     if (trial_->step() == 0 || !times.due(trial_->step()) || evaluated()) return;
-    const auto metrics = evaluate(steps);
+    const Evaluated found = evaluate(steps);
     record::Eval& eval = *state_.add_eval();
     eval.set_step(trial_->step());
     eval.set_epoch(place(samples_).epoch);
-    for (const auto& [name, value] : metrics) {
-      (*eval.mutable_metric())[name] = value;
+    eval.mutable_metric()->insert(found.metrics.begin(), found.metrics.end());
+    for (const auto& [name, value] : found.metrics)
       events_.write({"eval", name, value, "1", place(samples_), {}});
+    for (const Evaluated::Shard& shard : found.shards) {
+      record::Shard& kept = *eval.add_shard();
+      kept.set_samples(shard.samples);
+      kept.mutable_metric()->insert(shard.metrics.begin(), shard.metrics.end());
     }
     if (job_.recipe.evaluation().metric().empty()) return;
     const std::string& name = job_.recipe.evaluation().metric(0);
-    const auto it = metrics.find(name);
-    if (it != metrics.end()) headline_ = name + " " + fixed(it->second, 4);
+    const auto it = found.metrics.find(name);
+    if (it != found.metrics.end()) headline_ = name + " " + fixed(it->second, 4);
   }
 
   // A stop ends it after the batch under way; the steps trained so far are kept.
-  std::map<std::string, double> evaluate(StepLog& steps) {
+  Evaluated evaluate(StepLog& steps) {
     progress_.phase(job_.title + ", evaluating after step " + std::to_string(trial_->step()));
     try {
-      auto metrics = trial_->evaluate([&](double fraction) {
+      Evaluated found = trial_->evaluate([&](double fraction) {
         progress_.update(fraction, "");
         return !job_.stop.load();
       });
       progress_.phase(job_.title);
-      return metrics;
+      return found;
     } catch (const Error& error) {
       if (error.exit_code() == Exit::kInterrupted) checkpoint(steps);
       throw;

@@ -66,6 +66,35 @@ uint64_t mixed(uint64_t root, uint64_t index) {  // splitmix64
   return (z ^ (z >> 31)) >> 32;  // short enough to be typed and to fit every reader's integers
 }
 
+// The parts of the evaluation whose metrics are reported.
+std::vector<TrialShard> reported_shards(const record::TrialMetrics& metrics) {
+  const auto is_reported = [&](const record::Eval& eval) {
+    return std::all_of(eval.metric().begin(), eval.metric().end(), [&](const auto& metric) {
+      const auto found = metrics.metric().find(metric.first);
+      return found != metrics.metric().end() && found->second == metric.second;
+    });
+  };
+  std::vector<TrialShard> out;
+  const auto eval = std::find_if(metrics.eval().begin(), metrics.eval().end(), is_reported);
+  if (eval == metrics.eval().end()) return out;
+  for (const record::Shard& shard : eval->shard())
+    out.push_back({shard.samples(), {shard.metric().begin(), shard.metric().end()}});
+  return out;
+}
+
+// Why no row can be compared, as it stands beside every row: of many changes the first ones.
+std::string short_reason(const record::Run& info) {
+  constexpr size_t kNamed = 2;
+  std::vector<std::string> changes;
+  for (const record::Change& change : info.modification()) {
+    if (!change.free()) changes.push_back(change_text(change));
+  }
+  if (changes.size() <= kNamed) return info.not_comparable();
+  const std::string others = std::to_string(changes.size() - kNamed);
+  changes.resize(kNamed);
+  return "modified: " + join(changes, ", ") + " and " + others + " more";
+}
+
 RunPlace place_of(const record::Run& info) {
   return {info.place().empty() ? "cpu" : info.place(), info.emulated_devices()};
 }
@@ -73,6 +102,11 @@ RunPlace place_of(const record::Run& info) {
 }  // namespace
 
 std::string utc_now() { return utc_text("%Y-%m-%dT%H:%M:%SZ"); }
+
+std::string change_text(const record::Change& change) {
+  return change.path() + " " + (change.from().empty() ? "unset" : change.from()) + " → " +
+         change.to();
+}
 
 std::string trial_name(uint64_t seed) { return "seed-" + padded(seed); }
 
@@ -217,7 +251,11 @@ void RunRecord::require_intact() const {
 void RunRecord::add_look(uint32_t trials) {
   const int looks = info_.look_size();
   if (trials == 0 || (looks > 0 && info_.look(looks - 1) == trials)) return;
+  const double level = level_of(trials);
+  while (info_.look_level_size() < looks)  // of a version that kept no levels
+    info_.add_look_level(level_of_look(info_.look_level_size()));
   info_.add_look(trials);
+  info_.add_look_level(level);
   save();
 }
 
@@ -276,6 +314,7 @@ Trial RunRecord::read_trial(const fs::path& folder) const {
     const auto it = eval.metric().find(headline);
     if (it != eval.metric().end()) trial.metric_curve.push_back({eval.epoch(), it->second});
   }
+  trial.shards = reported_shards(metrics);
   return trial;
 }
 
@@ -296,7 +335,8 @@ std::vector<BenchResult> RunRecord::read_benches() const {
       result.batch = r.batch();
       if (!r.failure().empty()) result.failure = r.failure();
       if (!r.failure().empty()) continue;
-      BenchRepeat measured{r.items_per_second(), {}};
+      BenchRepeat measured{
+          r.items_per_second(), {}, r.load_items_per_second(), r.compute_items_per_second()};
       for (const auto& row : read_steps(repeat / "steps.bin", 1))
         measured.step_seconds.push_back(row[0]);
       std::vector<NoiseCheck> checks = step_checks(measured.step_seconds);
@@ -338,7 +378,7 @@ Measurements RunRecord::measurements() const {
     if (fs::exists(folder / "metrics.json", ignored)) out.trials.push_back(read_trial(folder));
   }
   out.benches = read_benches();
-  out.not_comparable = info_.not_comparable();
+  out.not_comparable = short_reason(info_);
   if (out.not_comparable.empty()) out.not_comparable = incomparable_as_it_stands(recipe_);
   out.device = info_.device();
   out.machine = info_.machine();
@@ -346,10 +386,17 @@ Measurements RunRecord::measurements() const {
     out.devices = info_.emulated_devices();
     out.evidence = Evidence::kEmulated;
   }
-  const auto trials = static_cast<uint32_t>(out.trials.size());
-  out.level = level_at(std::vector<uint32_t>(info_.look().begin(), info_.look().end()), trials,
-                       recipe_.trials().max_count() > trials);
+  out.level = level_of(static_cast<uint32_t>(out.trials.size()));
   return out;
+}
+
+double RunRecord::level_of(uint32_t trials) const {
+  std::vector<Look> looks;
+  for (int i = 0; i < info_.look_size(); ++i) {
+    const bool known = i < info_.look_level_size();
+    looks.push_back({info_.look(i), known ? info_.look_level(i) : level_of_look(i)});
+  }
+  return level_at(looks, trials, recipe_.trials().max_count() > trials);
 }
 
 std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& resolved,

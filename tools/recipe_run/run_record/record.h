@@ -78,6 +78,8 @@ class RunRecord {
   void save_recipe(const ResolvedRecipe& resolved) const;
   Trial read_trial(const fs::path& folder) const;
   std::vector<BenchResult> read_benches() const;
+  // At which a report over so many trials may claim equivalence.
+  double level_of(uint32_t trials) const;
 
   fs::path folder_;
   record::Run info_;
@@ -94,5 +96,8 @@ std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& res
 std::vector<uint64_t> trial_seeds(const v1::Trials& trials, uint32_t count);
 
 std::string trial_name(uint64_t seed);
+
+// "training.epochs 90 → 5".
+std::string change_text(const record::Change& change);
 
 }  // namespace reciperun

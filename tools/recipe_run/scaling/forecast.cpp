@@ -13,8 +13,6 @@ constexpr double kOwnStraggle = 0.005;
 constexpr double kClusterWaitMs = 160;  // per optimizer step on 48 nodes
 constexpr double kClusterWaitNodes = 48;
 
-constexpr int kTitleWidth = 62;
-
 CostConstants own_stack() {
   CostConstants out;
   out.exposure = Exposure::kPartial;
@@ -44,12 +42,12 @@ std::string rate_text(double rate) {
   return significant(std::round(rate / unit) * unit, 3);
 }
 
-std::string forecast_line(const std::string& title, double single_rate, const ScalingForecast& f) {
+std::string forecast_line(double single_rate, const ScalingForecast& f) {
   const std::string times =
       rate_text(f.interval.lower / single_rate) + " … " + rate_text(f.interval.upper / single_rate);
-  return pad_right(title, kTitleWidth) + pad_left(std::to_string(f.devices), 6) +
-         pad_left(std::to_string(f.nodes), 7) + pad_left(rate_text(f.interval.lower), 13) +
-         pad_left(rate_text(f.interval.upper), 13) + pad_left(times, 18) + "\n";
+  return pad_left(std::to_string(f.devices), 8) + pad_left(std::to_string(f.nodes), 7) +
+         pad_left(rate_text(f.interval.lower), 13) + pad_left(rate_text(f.interval.upper), 13) +
+         pad_left(times, 18) + "\n";
 }
 
 }  // namespace
@@ -77,21 +75,22 @@ double own_stack_rate(double single_rate, int devices) {
 }
 
 std::string forecast_text(const PublishedScaling& published, int most) {
-  std::string text = pad_right("", kTitleWidth) + pad_left("N", 6) + pad_left("nodes", 7) +
-                     pad_left("at least", 13) + pad_left("at most", 13) + pad_left("× one", 18) +
-                     "\n";
+  std::string text =
+      "Images or sequences per second on N devices, and how many times one device's\n" +
+      pad_left("N", 8) + pad_left("nodes", 7) + pad_left("at least", 13) + pad_left("at most", 13) +
+      pad_left("× one", 18) + "\n";
   std::set<std::string> done;
   for (const ScalingValue& value : published.values) {
     if (!done.insert(value.title).second) continue;
     const ScalingObservation& o = value.observation;
     const Calibration stack = calibration_of(published, value);
+    text += value.title + "\n";
     for (int devices = 8; devices <= most; devices *= 2) {
       DeviceWork work = o.work;
       work.micro_batches =
           std::max(1.0, std::round(work.micro_batches * o.fabric.devices / devices));
-      text += forecast_line(
-          devices == 8 ? value.title : "", work.single_rate,
-          forecast(work, published.machine(value.machine), devices, stack, o.reduced_precision));
+      text += forecast_line(work.single_rate, forecast(work, published.machine(value.machine),
+                                                       devices, stack, o.reduced_precision));
     }
   }
   return text;

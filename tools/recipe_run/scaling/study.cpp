@@ -98,28 +98,39 @@ ScalingErrors errors_of(
 
 std::string percent(double fraction) { return signed_fixed(100 * fraction, 1) + " %"; }
 
-std::string line(const ScalingPrediction& p, int width) {
-  const ScalingObservation& o = p.value->observation;
-  const auto column = [&](const std::optional<double>& predicted) {
-    return predicted ? pad_left(significant(*predicted, 5), 11) +
-                           pad_left(percent(p.error(*predicted)), 9)
-                     : pad_left("", 20);
-  };
-  return pad_right(p.value->title, width) + pad_left(std::to_string(o.fabric.devices), 4) +
-         pad_left(significant(o.rate, 5), 11) + pad_left(fixed(o.rate / o.work.single_rate, 2), 7) +
-         column(p.fitted) + column(p.held_out) + column(p.rule_of_thumb) + "\n";
+// A prediction and its error; blanks without one.
+std::string cells(const ScalingPrediction& p, const std::optional<double>& predicted) {
+  if (!predicted) return pad_left("", 18);
+  return pad_left(significant(*predicted, 5), 10) + pad_left(percent(p.error(*predicted)), 8);
 }
 
-std::string table(const std::vector<ScalingPrediction>& predictions, bool thumb) {
+std::string numbers(const ScalingPrediction& p) {
+  const ScalingObservation& o = p.value->observation;
+  std::string text = pad_left(std::to_string(o.fabric.devices), 4) +
+                     pad_left(significant(o.rate, 5), 11) +
+                     pad_left(fixed(o.rate / o.work.single_rate, 2), 7) + cells(p, p.fitted) +
+                     cells(p, p.held_out) + cells(p, p.rule_of_thumb);
+  text.resize(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+// Beside each title its numbers, or below it where that would not fit.
+std::string table(const std::vector<ScalingPrediction>& predictions, bool thumb, int columns) {
+  std::string heading = pad_left("N", 4) + pad_left("published", 11) + pad_left("×", 7) +
+                        pad_left("fitted", 10) + pad_left("error", 8) + pad_left("held out", 10) +
+                        pad_left("error", 8);
+  if (thumb) heading += pad_left("thumb", 10) + pad_left("error", 8);
   int width = 0;
   for (const ScalingPrediction& p : predictions)
     width = std::max(width, display_width(p.value->title));
-  std::string text = pad_right("", width) + pad_left("N", 4) + pad_left("published", 11) +
-                     pad_left("×", 7) + pad_left("fitted", 11) + pad_left("error", 9) +
-                     pad_left("held out", 11) + pad_left("error", 9);
-  if (thumb) text += pad_left("thumb", 11) + pad_left("error", 9);
-  text += "\n";
-  for (const ScalingPrediction& p : predictions) text += line(p, width);
+  const bool below = columns > 0 && width + display_width(heading) > columns;
+  std::string text = pad_right("", below ? 0 : width) + heading + "\n";
+  std::string title;
+  for (const ScalingPrediction& p : predictions) {
+    if (below && p.value->title != title) text += p.value->title + "\n";
+    title = p.value->title;
+    text += (below ? "" : pad_right(title, width)) + numbers(p) + "\n";
+  }
   return text;
 }
 
@@ -155,9 +166,10 @@ ScalingStudy study_scaling(const PublishedScaling& published) {
   return study;
 }
 
-std::string study_text(const ScalingStudy& study) {
-  return "One node\n" + table(study.single_node, false) + "\nFour nodes, 32 devices\n" +
-         table(study.cluster, true) + "\n" +
+std::string study_text(const ScalingStudy& study, int columns) {
+  return "Images or sequences per second on N devices, published and predicted\n\nOne node\n" +
+         table(study.single_node, false, columns) + "\nFour nodes, 32 devices\n" +
+         table(study.cluster, true, columns) + "\n" +
          summary("one node, fitted", ScalingStudy::errors_fitted(study.single_node)) +
          summary("one node, constants of DGX-1 on other machines",
                  ScalingStudy::errors_held_out(study.single_node)) +

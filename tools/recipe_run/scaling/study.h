@@ -45,6 +45,7 @@ struct ScalingStudy {
 ScalingStudy study_scaling(const PublishedScaling& published);
 
 // The study as text: one line per value, then the errors.
-std::string study_text(const ScalingStudy& study);
+// `columns` of the terminal; 0: lines of any length.
+std::string study_text(const ScalingStudy& study, int columns = 0);
 
 }  // namespace reciperun

@@ -4,6 +4,12 @@
 #include <array>
 
 namespace reciperun {
+namespace {
+
+constexpr double kAllLooks = 0.05;  // what they share
+constexpr double kRounding = 1e-9;
+
+}  // namespace
 
 double level_of_look(int look) {
   constexpr std::array<double, kMostLooks> kLevels = {0.020, 0.015, 0.015};
@@ -17,11 +23,19 @@ std::vector<uint32_t> planned_looks(uint32_t count, uint32_t max_count) {
   return {count, middle, max_count};
 }
 
-double level_at(std::span<const uint32_t> looks, uint32_t runs, bool more_may_follow) {
-  const auto earlier =
-      std::count_if(looks.begin(), looks.end(), [&](uint32_t n) { return n < runs; });
-  if (earlier == 0 && !more_may_follow) return 0.05;
-  return level_of_look(static_cast<int>(earlier));
+double level_at(std::span<const Look> looks, uint32_t runs, bool more_may_follow) {
+  int earlier = 0;
+  double left = kAllLooks;
+  for (const Look& look : looks) {
+    if (look.runs == runs) return look.level;
+    if (look.runs > runs) continue;
+    ++earlier;
+    left -= look.level;
+  }
+  const double planned = earlier == 0 && !more_may_follow ? kAllLooks : level_of_look(earlier);
+  // What subtraction leaves of nothing is nothing, and it takes nothing from a planned level.
+  if (planned <= left + kRounding) return planned;
+  return left > kRounding ? left : 0;
 }
 
 }  // namespace reciperun

@@ -17,9 +17,14 @@ double level_of_look(int look);  // counted from 0; 0 beyond the last: nothing i
 // there is no room to top up.
 std::vector<uint32_t> planned_looks(uint32_t count, uint32_t max_count);
 
-// The level at which a report over `runs` runs may judge, given the looks made so far (numbers of
-// runs, in order; `runs` itself need not be among them) and whether more may follow. A first and
-// only look has the whole 0.05.
-double level_at(std::span<const uint32_t> looks, uint32_t runs, bool more_may_follow);
+struct Look {
+  uint32_t runs = 0;
+  double level = 0;  // that it spent
+};
+
+// The level at which a report over `runs` runs may judge, given the looks made so far (in order)
+// and whether more may follow. A look that was made keeps its level. A first and only look has the
+// whole 0.05; whatever comes after it, planned or not, has at most what the looks before it left.
+double level_at(std::span<const Look> looks, uint32_t runs, bool more_may_follow);
 
 }  // namespace reciperun

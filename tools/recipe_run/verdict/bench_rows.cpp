@@ -10,6 +10,9 @@
 namespace reciperun {
 namespace {
 
+// Share of the rate of computing alone from which on loading is hidden behind it.
+constexpr double kComputing = 0.9;
+
 double mean_seconds(const BenchRepeat& r) {
   return std::accumulate(r.step_seconds.begin(), r.step_seconds.end(), 0.0) /
          static_cast<double>(r.step_seconds.size());
@@ -65,6 +68,24 @@ std::string prediction(const RowContext& c, uint32_t devices) {
   const double rate = own_stack_rate(median(rates), static_cast<int>(devices));
   return "; the cost model expects " + significant(rate, 3) + " ± " +
          shortest(100 * forecast_error(1)) + " % on one node";
+}
+
+// Which half of a step was the limit, where loading was timed with computing: on a processor the
+// two also take cores from each other. "" if computing was.
+std::string input_note(const RowContext& c, const BenchResult& bench) {
+  std::vector<double> loading, computing, together;
+  for (const BenchRepeat& repeat : bench.repeats) {
+    if (repeat.load_rate <= 0 || repeat.compute_rate <= 0) return "";
+    loading.push_back(repeat.load_rate * c.factor);
+    computing.push_back(repeat.compute_rate * c.factor);
+    together.push_back(repeat.items_per_second * c.factor);
+  }
+  const double load = median(loading), compute = median(computing), rate = median(together);
+  const std::string halves = "loading alone gives " + significant(load) + " " + c.expect.unit() +
+                             ", computing alone " + significant(compute);
+  if (load < compute) return "input-bound: " + halves;
+  if (rate > kComputing * compute) return "";
+  return "loading costs " + fixed(100 * (1 - rate / compute), 0) + " %: " + halves;
 }
 
 void add_note(Row& row, const std::string& text) {
@@ -135,8 +156,11 @@ Measured measure_bench(const RowContext& c, Row& row) {
   }
   const std::string noise = noise_text(bench->noise);
   // Said once per configuration, at its throughput; a noise that blocks is the reason of every
-  // row's verdict.
-  if (!noise.empty() && c.expect.metric() == "throughput") add_note(row, "noisy: " + noise);
+  // verdict, and needs no note beside it.
+  const bool is_reason = worst(bench->noise) == NoiseLevel::kBlock && c.published.value;
+  if (!noise.empty() && c.expect.metric() == "throughput" && !is_reason)
+    add_note(row, "noisy: " + noise);
+  if (c.expect.metric() == "throughput") add_note(row, input_note(c, *bench));
   if (!bench->unwatched.empty() && c.expect.metric() == "throughput")
     add_note(row, "GPU clocks and throttling not watched: " + bench->unwatched);
   add_note(row, true_percentile(c, *bench));

@@ -2,6 +2,7 @@
 // formats.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,6 +18,12 @@ struct CurvePoint {
   double y = 0;
 };
 
+// A part of the evaluation data, as one of several devices would evaluate it.
+struct TrialShard {
+  int64_t samples = 0;
+  std::map<std::string, double> metrics;
+};
+
 struct Trial {
   std::string name;   // of its folder: "seed-0001"
   std::string title;  // "seed 1", "fold 1 of 5, seed 0"
@@ -28,11 +35,14 @@ struct Trial {
   std::string failure;       // "" or why it gave no result
   std::vector<CurvePoint> loss_curve;    // training loss
   std::vector<CurvePoint> metric_curve;  // headline metric at each evaluation
+  std::vector<TrialShard> shards;        // of the reported evaluation; none where it was one part
 };
 
 struct BenchRepeat {
   double items_per_second = 0;       // by the bench's rate definition
   std::vector<double> step_seconds;  // in time order
+  // Items per second of loading and of computing, each alone; 0 = not in the timed span.
+  double load_rate = 0, compute_rate = 0;
 };
 
 struct BenchResult {

@@ -1,7 +1,6 @@
 #include "tools/recipe_run/verify/run_check.h"
 
 #include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 #include <tuple>
 
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/base/json_reader.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/recipe/canonical.h"
 #include "tools/recipe_run/report/report.h"
@@ -34,7 +34,7 @@ std::set<Evaluated> evaluations_of(const std::vector<std::string>& lines) {
   std::set<Evaluated> out;
   for (const std::string& line : lines) {
     Struct event;
-    if (!google::protobuf::util::JsonStringToMessage(line, &event).ok()) continue;
+    if (!parse_json(line, event).empty()) continue;
     const auto& fields = event.fields();
     if (fields.count("ev") == 0 || fields.at("ev").string_value() != "eval") continue;
     const auto& value = fields.at("val");
@@ -116,8 +116,26 @@ class Checker {
         problem(file, metric + " " + shortest(value) + " of step " + std::to_string(eval.step()) +
                           " does not stand in the event log");
       }
+      check_shards(file, eval);
     }
     check_selection(file, metrics);
+  }
+
+  // The parts of an evaluation make up the whole.
+  void check_shards(const fs::path& file, const record::Eval& eval) {
+    if (eval.shard().empty()) return;
+    for (const auto& [name, merged] : eval.metric()) {
+      double sum = 0, samples = 0;
+      for (const record::Shard& shard : eval.shard()) {
+        const auto part = shard.metric().find(name);
+        if (part != shard.metric().end())
+          sum += part->second * static_cast<double>(shard.samples());
+        samples += static_cast<double>(shard.samples());
+      }
+      if (std::abs(sum / samples - merged) > 1e-9 * std::max(1.0, std::abs(merged)))
+        problem(file, name + " of the parts at step " + std::to_string(eval.step()) +
+                          " does not give the whole's " + shortest(merged));
+    }
   }
 
   // Every reported metric is that of some evaluation, and "last" of the last.

@@ -1,0 +1,173 @@
+// A classifier through the driver, on made-up pictures: evaluations in parts, and the two halves of
+// a timed batch.
+#include <assay/assay_data.h>
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+
+#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/engine/assay_driver.h"
+#include "tools/recipe_run/engine/handles.h"
+
+namespace reciperun {
+namespace {
+
+using engine::call;
+using engine::text;
+using ::testing::HasSubstr;
+
+constexpr int kSide = 28, kClasses = 10, kTrain = 64, kTest = 50;
+
+std::string big_endian(std::initializer_list<uint32_t> numbers) {
+  std::string bytes;
+  for (const uint32_t n : numbers)
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(n >> shift & 0xFF);
+  return bytes;
+}
+
+// Pictures in the files of Fashion-MNIST: a bright row where the class says, on grey noise.
+void write_pictures(const fs::path& folder, const std::string& prefix, int count) {
+  std::string pixels = big_endian({0x803, static_cast<uint32_t>(count), kSide, kSide});
+  std::string labels = big_endian({0x801, static_cast<uint32_t>(count)});
+  for (int i = 0; i < count; ++i) {
+    const int label = i * 7 % kClasses;
+    labels += static_cast<char>(label);
+    for (int p = 0; p < kSide * kSide; ++p)
+      pixels += static_cast<char>(p / kSide == 2 * label ? 255 : (p * 31 + i * 17) % 97);
+  }
+  write_file_atomic(folder / (prefix + "-images-idx3-ubyte"), pixels);
+  write_file_atomic(folder / (prefix + "-labels-idx1-ubyte"), labels);
+}
+
+class ClassificationTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    root_ = fs::path(::testing::TempDir()) / ("classification_" + std::to_string(getpid()));
+    write_pictures(root_ / "source", "train", kTrain);
+    write_pictures(root_ / "source", "t10k", kTest);
+    assay_context* context = nullptr;
+    call(Exit::kCrashed, assay_context_create, nullptr, nullptr, nullptr, size_t{0}, &context);
+    const engine::Context owner(context);
+    const std::string from = (root_ / "source").string(), to = (root_ / "fashion_mnist").string();
+    call(Exit::kCrashed, assay_dataset_convert, context, text("fashion_mnist"), text(from),
+         text(to), text(""), nullptr, uintptr_t{0}, nullptr);
+  }
+  static void TearDownTestSuite() { fs::remove_all(root_); }
+
+  static v1::Recipe recipe(const std::string& shards = "") {
+    v1::Recipe recipe;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+        R"(id: "test/cnn" model { arch: "cnn" hparam { key: "image" value: "[28, 28, 1]" }
+             hparam { key: "conv" value: "[4]" } hparam { key: "hidden" value: "[8]" } }
+           data { id: "train" role: "train" lock: "fashion_mnist" split: "train" }
+           data { id: "test" role: "test" lock: "fashion_mnist" split: "test" }
+           training { epochs: 2 batch_per_device: 16 optimizer { name: "sgd" lr: 0.01 }
+             schedule { kind: "constant" } }
+           evaluation { metric: "top1" metric: "top5" when: "end" batch: 8 }
+           bench { id: "train" mode: TRAIN batch: 16 input: "real" timing_span: "load+compute" }
+           bench { id: "infer" mode: INFER batch: 8 input: "synthetic" timing_span: "step_sync" }
+           io { data_root: ")" +
+            root_.string() + R"(" workers: 1 })",
+        &recipe));
+    if (!shards.empty()) (*recipe.mutable_evaluation()->mutable_arg())["shards"] = shards;
+    return recipe;
+  }
+
+  Evaluated evaluate(const v1::Recipe& made) {
+    const auto trial = driver_->start(made, 1);
+    for (int i = 0; i < 4; ++i) trial->run_step();
+    return trial->evaluate([](double) { return true; });
+  }
+
+  static fs::path root_;
+  std::unique_ptr<TrainerDriver> driver_ = make_assay_driver({.threads = 1});
+};
+fs::path ClassificationTest::root_;
+
+TEST_F(ClassificationTest, PartsMakeUpTheWhole) {
+  const Evaluated whole = evaluate(recipe());
+  EXPECT_TRUE(whole.shards.empty());
+  const Evaluated parts = evaluate(recipe("4"));
+  ASSERT_EQ(parts.shards.size(), 4u);
+  double right = 0, loss = 0;
+  std::vector<int64_t> samples;
+  for (const Evaluated::Shard& shard : parts.shards) {
+    samples.push_back(shard.samples);
+    right += shard.metrics.at("top1") * static_cast<double>(shard.samples);
+    loss += shard.metrics.at("loss") * static_cast<double>(shard.samples);
+    EXPECT_LE(shard.metrics.at("top1"), shard.metrics.at("top5"));
+  }
+  EXPECT_EQ(samples, (std::vector<int64_t>{12, 13, 12, 13}));  // of 50, cut at 12.5, 25 and 37.5
+  EXPECT_NEAR(right, whole.metrics.at("top1") * kTest, 1e-9);
+  EXPECT_NEAR(loss, whole.metrics.at("loss") * kTest, 1e-5);
+  EXPECT_EQ(parts.metrics.at("top1"), whole.metrics.at("top1"));
+  EXPECT_EQ(parts.metrics.at("top5"), whole.metrics.at("top5"));
+}
+
+// The first part is what evaluating only the first records gives.
+TEST_F(ClassificationTest, PartsAreContiguous) {
+  const Evaluated parts = evaluate(recipe("2"));
+  ASSERT_EQ(parts.shards.size(), 2u);
+  v1::Recipe first_half = recipe();
+  first_half.mutable_evaluation()->set_batch(5);
+  first_half.mutable_evaluation()->set_batches(5);
+  const Metrics alone = evaluate(first_half).metrics;
+  EXPECT_EQ(alone.at("top1"), parts.shards[0].metrics.at("top1"));
+  EXPECT_NEAR(alone.at("loss"), parts.shards[0].metrics.at("loss"), 1e-6);
+  EXPECT_GT(std::abs(parts.shards[0].metrics.at("loss") - parts.shards[1].metrics.at("loss")),
+            1e-6);
+}
+
+TEST_F(ClassificationTest, ShardsFollowTheDevicesAndAreChecked) {
+  v1::Recipe eight = recipe();
+  eight.mutable_topology()->set_devices_per_node(8);
+  EXPECT_EQ(evaluate(eight).shards.size(), 8u);
+  EXPECT_EQ(evaluate(recipe("60")).shards.size(), 50u) << "no part is empty";
+  EXPECT_TRUE(evaluate(recipe("1")).shards.empty());
+  for (const char* bad : {"0", "-1", "x", "2.5", "5000", "9999999999"}) {
+    try {
+      evaluate(recipe(bad));
+      FAIL() << bad << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), Exit::kUsage);
+      EXPECT_THAT(error.what(), HasSubstr("evaluation.arg.shards"));
+    }
+  }
+}
+
+TEST_F(ClassificationTest, ATriedEvaluationTakesSomeOfEachPart) {
+  v1::Recipe made = recipe("2");
+  made.mutable_evaluation()->set_batches(1);
+  const Evaluated some = evaluate(made);
+  ASSERT_EQ(some.shards.size(), 2u);
+  EXPECT_EQ(some.shards[0].samples, 8) << "a whole batch, whatever is asked for";
+}
+
+// As the recipes of DLPerf.
+TEST_F(ClassificationTest, WhatOnlyMeasuresNeedsNoDataToEvaluate) {
+  v1::Recipe made = recipe();
+  made.mutable_data(0)->set_role("bench");
+  made.mutable_data()->RemoveLast();
+  EXPECT_NO_THROW(driver_->check(made));
+  EXPECT_GT(driver_->bench(made, {made.bench(0), 1, 16}, "")->run_batch(), 0);
+  made.mutable_trials()->set_count(1);
+  EXPECT_THROW(driver_->check(made), Error);
+}
+
+TEST_F(ClassificationTest, TheHalvesOfABatchAreTimedAlone) {
+  const v1::Recipe made = recipe();
+  const auto train = driver_->bench(made, {made.bench(0), 1, 16}, "");
+  for (int i = 0; i < 3; ++i) EXPECT_GT(train->run_batch(), 0);
+  for (int i = 0; i < 12; ++i) EXPECT_GT(train->load_batch(), 0);
+  for (int i = 0; i < 12; ++i) EXPECT_GT(train->compute_batch(), 0);
+  const auto infer = driver_->bench(made, {made.bench(1), 1, 8}, "");
+  EXPECT_GT(infer->run_batch(), 0);
+  EXPECT_EQ(infer->load_batch(), 0) << "nothing is loaded in its span";
+  EXPECT_EQ(infer->compute_batch(), 0);
+}
+
+}  // namespace
+}  // namespace reciperun
