@@ -3,6 +3,8 @@
 #include "tools/recipe_run/data_lock/lock_file.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -15,6 +17,7 @@
 #include "tools/recipe_run/data_lock/container.h"
 #include "tools/recipe_run/data_lock/merkle.h"
 #include "tools/recipe_run/data_lock/verify.h"
+#include "tools/recipe_run/export/croissant.h"
 
 namespace reciperun {
 namespace {
@@ -180,6 +183,65 @@ TEST_F(DataLockTest, TheSameFilesPassWithoutDecoding) {
   const DataCheck check = verify(folder);
   EXPECT_TRUE(check.same_files);
   EXPECT_THAT(check.problems, IsEmpty());
+}
+
+TEST_F(DataLockTest, AFirstLookReadsAHundredthOfEveryFile) {
+  const fs::path folder = put_record_files(images_);
+  const fs::path big = folder / "readme.bin";
+  write_file_atomic(big, std::string(3 << 20, 'x'));
+  write_entry(root_ / "data.lock", fingerprint(folder));
+  const auto look = [&] {
+    const data::Lock lock = read_lock(root_ / "data.lock");
+    return verify_sampled(*find_entry(lock, "toys"), folder, progress_, stop_);
+  };
+  EXPECT_TRUE(look().same_files);
+  EXPECT_THAT(look().problems, IsEmpty());
+  std::string bytes(3 << 20, 'x');
+  bytes.replace(1 << 20, 1 << 20, std::string(1 << 20, '\0'));  // a third was never written
+  write_file_atomic(big, bytes);
+  EXPECT_THAT(look().problems, ElementsAre("file readme.bin has other bytes"));
+  EXPECT_THAT(look().notes, Contains(HasSubstr("without --fast")));
+  write_file_atomic(big, std::string((3 << 20) - 1, 'x'));
+  EXPECT_THAT(look().problems,
+              ElementsAre("file readme.bin has 3145727 bytes, locked with 3145728"));
+  fs::remove(big);
+  EXPECT_THAT(look().problems, ElementsAre("file readme.bin is missing"));
+}
+
+TEST_F(DataLockTest, AFirstLookNeedsItsDigest) {
+  const fs::path folder = put_record_files(images_);
+  data::Entry entry = fingerprint(folder).entry;
+  entry.clear_sampled_root();
+  try {
+    verify_sampled(entry, folder, progress_, stop_);
+    FAIL() << "nothing was compared";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), Exit::kUsage);
+    EXPECT_THAT(error.hint(), HasSubstr("without --fast"));
+  }
+}
+
+TEST_F(DataLockTest, CroissantListsFilesWithTheirDigests) {
+  const Fingerprint found = fingerprint(put_record_files(images_));
+  google::protobuf::Struct json;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(croissant_json(found.entry), &json).ok());
+  const auto& fields = json.fields();
+  EXPECT_EQ(fields.at("conformsTo").string_value(), "http://mlcommons.org/croissant/1.0");
+  EXPECT_EQ(fields.at("name").string_value(), "toys");
+  EXPECT_EQ(fields.at("license").string_value(), "MIT");
+  EXPECT_THAT(fields.at("description").string_value(),
+              HasSubstr("split train: 5 samples, Merkle root over the decoded samples " +
+                        found.entry.split(0).content_root()));
+  const auto& files = fields.at("distribution").list_value().values();
+  ASSERT_EQ(files.size(), 3);
+  for (int i = 0; i < 3; ++i) {
+    const auto& file = files.at(i).struct_value().fields();
+    EXPECT_EQ(file.at("contentUrl").string_value(), found.files[static_cast<size_t>(i)].path());
+    EXPECT_EQ(file.at("sha256").string_value(), found.files[static_cast<size_t>(i)].sha256());
+  }
+  data::Entry many = found.entry;  // of which the lock has no list
+  many.clear_file();
+  EXPECT_THAT(croissant_json(many), HasSubstr("\"cr:FileSet\""));
 }
 
 TEST_F(DataLockTest, OtherFilesOfTheSameSamplesPass) {

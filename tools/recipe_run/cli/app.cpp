@@ -1,10 +1,10 @@
 #include "tools/recipe_run/cli/app.h"
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/cli/data_commands.h"
+#include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/cli/record_commands.h"
 #include "tools/recipe_run/cli/source_commands.h"
 #include "tools/recipe_run/export/export.h"
@@ -59,10 +59,10 @@ void add_set(CLI::App& command, std::vector<std::string>& sets) {
 }
 
 int report_error(const Error& error) {
-  std::fprintf(stderr, "recipe-run: %s\n", error.what());
-  if (!error.hint().empty()) std::fprintf(stderr, "  %s\n", error.hint().c_str());
-  if (error.exit_code() == Exit::kInterrupted)
-    std::fprintf(stderr, "  run the same command again to continue\n");
+  std::string text = "recipe-run: " + std::string(error.what()) + "\n";
+  if (!error.hint().empty()) text += "  " + error.hint() + "\n";
+  if (error.exit_code() == Exit::kInterrupted) text += "  run the same command again to continue\n";
+  print_error(text);
   return static_cast<int>(error.exit_code());
 }
 
@@ -215,7 +215,10 @@ void define_data(CLI::App& app, Options& o) {
   CLI::App& lock = *add("lock", "compute the digests and write them into data.lock", "its name");
   CLI::App& verify = *add("verify", "compare data sets with data.lock; exit code 6 if they differ",
                           "default: all of data.lock that are here");
-  add("show", "what is locked", "default: all of data.lock");
+  verify.add_flag("--fast", o.data_sets.fast,
+                  "a first look: sizes and a hundredth of the bytes of every file");
+  add("show", "what is locked", "default: all of data.lock")
+      ->add_flag("--croissant", o.data_sets.croissant, "as Croissant metadata (MLCommons), JSON");
   lock.get_option("data-set")->required();
   for (CLI::App* command : {&lock, &verify}) {
     command->add_option("--data", o.data_sets.data, "folder of the data sets")
@@ -274,9 +277,11 @@ void define(CLI::App& app, Options& o) {
   exporting.add_option("run", o.run, "folder or id of a run; default: the newest");
   exporting.add_option("--runs", o.arguments.runs, "folder of the runs")->capture_default_str();
   exporting
-      .add_option("--to", o.format,
-                  "junit (continuous integration), gbench (Google Benchmark's JSON), mllog (MLPerf "
-                  "Training), dlll (DLLogger), in-toto (attestations to sign)")
+      .add_option(
+          "--to", o.format,
+          "junit (continuous integration), gbench (Google Benchmark's JSON), mllog (MLPerf "
+          "Training), dlll (DLLogger), in-toto (attestations to sign), croissant (MLCommons' "
+          "metadata of the locked data sets)")
       ->check(CLI::IsMember(export_formats()))
       ->capture_default_str();
   CLI::App& verify = *app.add_subcommand(
@@ -336,12 +341,15 @@ int run_app(int argc, const char* const* argv, const DriverFactory& make_driver,
   try {
     app.parse(argc, argv);
     return run_subcommand(app, options, make_driver, decoder);
+  } catch (const CLI::CallForHelp&) {
+    print(app.help());
+    return 0;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(Exit::kUsage);
   } catch (const Error& error) {
     return report_error(error);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "recipe-run: %s\n", error.what());
+    print_error("recipe-run: " + std::string(error.what()) + "\n");
     return static_cast<int>(Exit::kCrashed);
   }
 }

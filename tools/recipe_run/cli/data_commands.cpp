@@ -7,13 +7,13 @@
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/cli/signals.h"
 #include "tools/recipe_run/data_lock/verify.h"
+#include "tools/recipe_run/export/croissant.h"
 
 namespace reciperun {
 namespace {
-
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 fs::path lock_file(const fs::path& root, const DataArguments& arguments) {
   return arguments.lock.empty() ? root / kDataLockFile : fs::path(arguments.lock);
@@ -92,11 +92,15 @@ int data_verify_command(const fs::path& root, const DataArguments& arguments,
       print(entry.id() + ": not here (" + folder.string() + ")\n");
       continue;
     }
-    const DataCheck check = verify_data(file, entry, folder, decoder, progress, stop);
+    const DataCheck check = arguments.fast
+                                ? verify_sampled(entry, folder, progress, stop)
+                                : verify_data(file, entry, folder, decoder, progress, stop);
     progress.end("read");
     same = same && check.same_samples;
     print(entry.id() + ": " +
-          (check.same_files     ? std::string("as locked, file by file")
+          (check.same_files
+               ? std::string(arguments.fast ? "as locked, by sizes and a hundredth of the bytes"
+                                            : "as locked, file by file")
            : check.same_samples ? "other files (" + check.form + "), the same samples as locked"
                                 : "DIFFERS from the lock") +
           "\n");
@@ -110,7 +114,10 @@ int data_show_command(const fs::path& root, const DataArguments& arguments) {
   const data::Lock lock = read_lock(lock_file(root, arguments));
   if (lock.entry().empty())
     print("nothing is locked in " + lock_file(root, arguments).string() + "\n");
-  for (const data::Entry& entry : wanted(lock, arguments)) print_entry(entry);
+  for (const data::Entry& entry : wanted(lock, arguments)) {
+    if (arguments.croissant) print_document(croissant_json(entry));
+    if (!arguments.croissant) print_entry(entry);
+  }
   return 0;
 }
 

@@ -14,6 +14,8 @@ struct DataArguments {
   std::string data = "data";       // folder of the data sets
   std::string folder;              // of the one data set named, if it lies elsewhere
   std::string lock;                // file; "" = data.lock beside the recipes
+  bool fast = false;
+  bool croissant = false;
   bool quiet = false;
 };
 

@@ -9,6 +9,7 @@
 #include "tools/recipe_run/base/sha256.h"
 #include "tools/recipe_run/data_lock/container.h"
 #include "tools/recipe_run/data_lock/merkle.h"
+#include "tools/recipe_run/data_lock/sampled.h"
 #include "tools/recipe_run/run_record/record.h"
 
 namespace reciperun {
@@ -113,9 +114,18 @@ void add_overlaps(const SplitSamples& samples, data::Entry& entry) {
   }
 }
 
+std::string root_over(const std::vector<data::File>& files,
+                      const std::string& (data::File::*digest)() const) {
+  std::vector<std::string> leaves;
+  leaves.reserve(files.size());
+  for (const data::File& file : files)
+    leaves.push_back(file.path() + '\n' + std::to_string(file.bytes()) + '\n' + (file.*digest)());
+  return merkle_root(leaves);
+}
+
 }  // namespace
 
-std::vector<data::File> digest_files(const fs::path& folder, Progress& progress,
+std::vector<data::File> digest_files(const fs::path& folder, Reading reading, Progress& progress,
                                      const std::atomic<bool>& stop) {
   std::vector<data::File> files;
   uint64_t bytes = 0;
@@ -136,17 +146,21 @@ std::vector<data::File> digest_files(const fs::path& folder, Progress& progress,
     check_stop(stop);
     progress.update(bytes == 0 ? 1 : static_cast<double>(done) / static_cast<double>(bytes),
                     file.path());
-    file.set_sha256(sha256_of_file(folder / file.path()));
+    const fs::path path = folder / file.path();
+    if (reading != Reading::kSampled) file.set_sha256(sha256_of_file(path));
+    if (reading != Reading::kWhole)
+      file.set_sampled(sampled_sha256(path, file.path(), file.bytes()));
     done += file.bytes();
   }
   return files;
 }
 
 std::string files_root(const std::vector<data::File>& files) {
-  std::vector<std::string> leaves;
-  for (const data::File& file : files)
-    leaves.push_back(file.path() + '\n' + std::to_string(file.bytes()) + '\n' + file.sha256());
-  return merkle_root(leaves);
+  return root_over(files, &data::File::sha256);
+}
+
+std::string sampled_root(const std::vector<data::File>& files) {
+  return root_over(files, &data::File::sampled);
 }
 
 SplitSamples digest_samples(const fs::path& folder, const PictureDecoder& decoder,
@@ -173,7 +187,7 @@ Fingerprint fingerprint_of(const std::string& id, const fs::path& folder,
   const auto container = open_container(folder);
   Fingerprint out;
   progress.begin(id + ", files");
-  out.files = digest_files(folder, progress, stop);
+  out.files = digest_files(folder, Reading::kBoth, progress, stop);
   out.samples = digest_samples(folder, decoder, progress, stop);
   data::Entry& entry = out.entry;
   entry.set_id(id);
@@ -186,6 +200,7 @@ Fingerprint fingerprint_of(const std::string& id, const fs::path& folder,
     if (out.files.size() <= kFewFiles) *entry.add_file() = file;
   }
   entry.set_root(files_root(out.files));
+  entry.set_sampled_root(sampled_root(out.files));
   for (const ContainerSplit& split : container->splits) {
     const std::vector<SampleDigest>& samples = out.samples.at(split.name);
     data::Split& locked = *entry.add_split();

@@ -22,12 +22,16 @@ struct Fingerprint {
   SplitSamples samples;
 };
 
+// Of a file: all its bytes, a hundredth of them, or both.
+enum class Reading { kWhole, kSampled, kBoth };
+
 // Every file below `folder`, hidden ones left out, by path.
-std::vector<data::File> digest_files(const fs::path& folder, Progress& progress,
+std::vector<data::File> digest_files(const fs::path& folder, Reading reading, Progress& progress,
                                      const std::atomic<bool>& stop);
 
-// The root over them.
+// The root over them, and that over what was sampled of them.
 std::string files_root(const std::vector<data::File>& files);
+std::string sampled_root(const std::vector<data::File>& files);
 
 // Decodes and digests every sample of a split, on all cores. Error kInterrupted once `stop` is set.
 SplitSamples digest_samples(const fs::path& folder, const PictureDecoder& decoder,

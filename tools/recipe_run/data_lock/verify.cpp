@@ -25,8 +25,10 @@ std::vector<std::string> file_differences(const data::Entry& entry,
     } else if (it->second->bytes() != locked.bytes()) {
       out.push_back("file " + locked.path() + " has " + std::to_string(it->second->bytes()) +
                     " bytes, locked with " + std::to_string(locked.bytes()));
-    } else if (it->second->sha256() != locked.sha256()) {
+    } else if (it->second->sha256() != locked.sha256() && !it->second->sha256().empty()) {
       out.push_back("file " + locked.path() + " has another SHA-256");
+    } else if (it->second->sampled() != locked.sampled() && it->second->sha256().empty()) {
+      out.push_back("file " + locked.path() + " has other bytes");
     }
     if (it != there.end()) there.erase(it);
   }
@@ -88,6 +90,27 @@ bool counts_fit(const data::Entry& entry, const Container& container, DataCheck&
 
 }  // namespace
 
+DataCheck verify_sampled(const data::Entry& entry, const fs::path& folder, Progress& progress,
+                         const std::atomic<bool>& stop) {
+  if (entry.sampled_root().empty())
+    throw Error(Exit::kUsage,
+                "data set '" + entry.id() + "' was locked without samples of its bytes",
+                "verify it without --fast, or lock it anew");
+  DataCheck out;
+  const auto container = open_container(folder);
+  out.form = container->form;
+  const bool counted = counts_fit(entry, *container, out);
+  progress.begin(entry.id() + ", a hundredth of its bytes");
+  const std::vector<data::File> files = digest_files(folder, Reading::kSampled, progress, stop);
+  out.same_files = counted && sampled_root(files) == entry.sampled_root();
+  out.same_samples = out.same_files;
+  if (out.same_files) return out;
+  const std::vector<std::string> different = file_differences(entry, files);
+  out.problems.insert(out.problems.end(), different.begin(), different.end());
+  out.notes.push_back("without --fast, other files with the same samples pass");
+  return out;
+}
+
 DataCheck verify_data(const fs::path& lock, const data::Entry& entry, const fs::path& folder,
                       const PictureDecoder& decoder, Progress& progress,
                       const std::atomic<bool>& stop) {
@@ -96,7 +119,7 @@ DataCheck verify_data(const fs::path& lock, const data::Entry& entry, const fs::
   out.form = container->form;
   const bool counted = counts_fit(entry, *container, out);
   progress.begin(entry.id() + ", files");
-  const std::vector<data::File> files = digest_files(folder, progress, stop);
+  const std::vector<data::File> files = digest_files(folder, Reading::kWhole, progress, stop);
   out.same_files = counted && files_root(files) == entry.root();
   out.same_samples = out.same_files;
   if (out.same_files) return out;

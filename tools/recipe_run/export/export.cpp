@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "tools/recipe_run/data_lock/lock_file.h"
+#include "tools/recipe_run/export/croissant.h"
+
 namespace reciperun {
 namespace {
 
@@ -19,7 +22,7 @@ std::vector<fs::path> trial_folders(const RunRecord& run) {
 }  // namespace
 
 std::vector<std::string> export_formats() {
-  return {"all", "junit", "gbench", "mllog", "dlll", "in-toto"};
+  return {"all", "junit", "gbench", "mllog", "dlll", "in-toto", "croissant"};
 }
 
 std::vector<fs::path> write_export(const RunRecord& run, const Report& report,
@@ -35,6 +38,10 @@ std::vector<fs::path> write_export(const RunRecord& run, const Report& report,
   if (wanted("in-toto")) {
     write("in-toto/test-result.json", test_result_statement(run, report));
     write("in-toto/provenance.json", provenance_statement(run));
+  }
+  const data::Lock lock = read_lock(run.folder() / kDataLockFile);
+  for (const data::Entry& entry : lock.entry()) {
+    if (wanted("croissant")) write("croissant/" + entry.id() + ".json", croissant_json(entry));
   }
   int number = 0;
   for (const fs::path& folder : trial_folders(run)) {

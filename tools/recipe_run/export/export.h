@@ -6,6 +6,7 @@
 //   mllog     mllog/result_N.txt   one MLPerf Training log per trial, division "open"
 //   dlll      dlll/seed-0001.json  one DLLogger log per trial
 //   in-toto   in-toto/*.json       attestations: test-result.json and provenance.json
+//   croissant croissant/ID.json    metadata of each locked data set of the run (croissant.h)
 #pragma once
 
 #include <string>
