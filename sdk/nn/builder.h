@@ -66,10 +66,11 @@ class Builder {
   // A number for the next source of randomness; depends only on its name.
   uint64_t stream(std::string_view name) const;
 
-  // Asks for RunningStatistics(running_mean, running_var, mean, var) at the end of a training step.
+  // Asks for RunningStatistics at the end of a training step, of running_mean and running_var in
+  // `scope` with the mean and variance of the batch.
   struct StatisticsUpdate {
     RunningStatistics op;
-    ValueId running_mean, running_var, mean, var;
+    ValueId mean, var;
     std::string scope;
   };
   void update_statistics(StatisticsUpdate update) {

@@ -53,8 +53,6 @@ ValueId batch_norm(Builder& b, std::string_view name, ValueId x, const BatchNorm
   const int64_t count = b.dims(x).numel() / channels;
   const auto y = b.graph().emit(BatchNorm{.epsilon = config.epsilon}, {x, gamma, beta});
   b.update_statistics({{.momentum = config.momentum, .count = config.unbiased ? count : 0},
-                       mean,
-                       var,
                        y[1],
                        y[2],
                        b.graph().scope()});

@@ -125,15 +125,16 @@ class TrainingGraphBuilder {
     operands.insert(operands.end(), stored_.begin(), stored_.end());
     const GradientNorm norm{static_cast<float>(config_.optimizer().clip_norm()),
                             config_.accumulate()};
-    const auto checked = graph().emit(norm, operands);
-    graph().outputs().push_back({"grad_norm", checked[0]});
-    graph().outputs().push_back({"skip", checked[2]});
+    const auto outputs = graph().emit(norm, operands);
+    const ValueId length = outputs[0], multiplier = outputs[1], skip = outputs[2];
+    graph().outputs().push_back({"grad_norm", length});
+    graph().outputs().push_back({"skip", skip});
     const ValueId step =
-        graph().emit1(CountStep{}, {state(graph(), variables_, kStepVariable), checked[2]});
+        graph().emit1(CountStep{}, {state(graph(), variables_, kStepVariable), skip});
     const ValueId rate = graph().emit1(StepScalar{ScalarKind::kLearningRate}, {});
-    optim::append_update(graph(), config_.optimizer(), variables_,
-                         {rate, checked[1], checked[2], step}, stored_);
-    append_loss_scale(scale, checked[2]);
+    optim::append_update(graph(), config_.optimizer(), variables_, {rate, multiplier, skip, step},
+                         stored_);
+    append_loss_scale(scale, skip);
     graph().set_scope("");
   }
 
