@@ -1,6 +1,6 @@
 include(${CMAKE_CURRENT_LIST_DIR}/expect.cmake)
 expect(0 "fashion_mnist.*licence" --list)
-expect(0 "Example: dataset-convert" --help)
+expect(0 "Examples:" --help)
 expect(2 "name is required")
 expect(2 "--to is required" fashion_mnist)
 expect(2 "shards" fashion_mnist --to x --shards 0)
