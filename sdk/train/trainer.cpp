@@ -170,11 +170,8 @@ StepInfo Trainer::with_prefetched_dropped_on_failure(const Body& body) {
 }
 
 void Trainer::load_training_batch(Program& program, std::span<const HostTensor> batch) {
-  const bool waits = feed_ && feed_->staged() > 0;
-  if (batch.empty() && waits) return feed_->deliver(program);
+  if (batch.empty()) return feed_->deliver(program);
   check_training_batch(batch);
-  require(!waits, Code::kInvalid,
-          "a prefetched batch waits: train on it, which an empty batch stands for");
   if (config_.has_raw_images()) {
     feed().stage(batch, batches_);
     feed_->deliver(program);
@@ -274,7 +271,18 @@ void Trainer::finish_accumulation(bool skipped, bool refused) {
   micro_step_ = 0;
 }
 
+// Refused before anything is done: what waits stays.
+void Trainer::require_turn(std::span<const HostTensor> batch) const {
+  const bool waits = feed_ && feed_->staged() > 0;
+  require(!waits || batch.empty(), Code::kInvalid,
+          "a prefetched batch waits: train on it first, by giving an empty batch");
+  require(waits || !batch.empty(), Code::kInvalid,
+          "the batch is empty, and no prefetched batch waits: give ",
+          nn::names_of(training_arrays_));
+}
+
 StepInfo Trainer::step(std::span<const HostTensor> batch) {
+  require_turn(batch);
   return with_prefetched_dropped_on_failure([&] { return run_step(batch); });
 }
 
@@ -307,6 +315,7 @@ StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
 }
 
 StepInfo Trainer::backward(std::span<const HostTensor> batch) {
+  require_turn(batch);
   return with_prefetched_dropped_on_failure([&] { return run_backward(batch); });
 }
 

@@ -128,6 +128,7 @@ class Trainer {
   TrainingFeed& feed();
   void stage_pending();
   void forget_prefetched();
+  void require_turn(std::span<const HostTensor> batch) const;
   template <class Body>
   StepInfo with_prefetched_dropped_on_failure(const Body& body);
   StepInfo run_step(std::span<const HostTensor> batch);

@@ -130,7 +130,8 @@ TEST_F(TrainerTest, PrefetchKeepsToItsRules) {
   auto trainer = make_trainer(model.get());
   const assay_tensor* const* none = nullptr;
   assay_step_info info{.struct_size = sizeof info};
-  fails(ASSAY_E_INVALID, assay_trainer_step, trainer.get(), none, size_t{0}, &info);
+  EXPECT_THAT(fails(ASSAY_E_INVALID, assay_trainer_step, trainer.get(), none, size_t{0}, &info),
+              HasSubstr("no prefetched batch waits"));
   fails(ASSAY_E_INVALID, assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{1});
   ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
   ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
@@ -144,13 +145,21 @@ TEST_F(TrainerTest, PrefetchKeepsToItsRules) {
   const std::vector<std::byte> zeros(described.bytes);
   fails(ASSAY_E_BUSY, assay_tensor_write, images, static_cast<const void*>(zeros.data()),
         zeros.size());
-  // A batch of its own is out of turn, and a step that fails forgets what waits.
+  // A batch of its own is out of turn; what waits stays.
   EXPECT_THAT(
       fails(ASSAY_E_INVALID, assay_trainer_step, trainer.get(), batch.tensors(), size_t{2}, &info),
       HasSubstr("a prefetched batch waits"));
-  fails(ASSAY_E_INVALID, assay_trainer_step, trainer.get(), none, size_t{0}, &info);
+  ok(assay_trainer_step, trainer.get(), none, size_t{0}, &info);
   ok(assay_tensor_write, images, static_cast<const void*>(zeros.data()), zeros.size());
-  EXPECT_EQ(step(trainer.get(), batch).step, 1);
+  ok(assay_trainer_step, trainer.get(), none, size_t{0}, &info);
+  EXPECT_EQ(info.step, 2);
+  EXPECT_EQ(step(trainer.get(), batch).step, 3);
+  // A step that fails drops what waits.
+  batch.images()[0] = std::numeric_limits<float>::quiet_NaN();
+  for (int i = 0; i < 2; ++i) ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
+  fails(ASSAY_E_NONFINITE, assay_trainer_step, trainer.get(), none, size_t{0}, &info);
+  fails(ASSAY_E_INVALID, assay_trainer_step, trainer.get(), none, size_t{0}, &info);
+  batch.images()[0] = 0;
   ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
   ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
   trainer.reset();  // with a batch held

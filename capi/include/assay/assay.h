@@ -732,8 +732,8 @@ typedef struct assay_step_info {
  * assay_trainer_step and _backward use it when they are called with an empty batch (NULL, 0): the
  * oldest prefetched batch first. Two may wait. The first is copied at once. The second is read
  * during the next step: it must stay unchanged until that has returned, and a loader that gave it
- * answers ASSAY_E_BUSY until then. A step that fails drops all prefetched batches. Results are the
- * same without prefetching.
+ * answers ASSAY_E_BUSY until then. A step that fails and assay_checkpoint_load drop all prefetched
+ * batches. Results are the same without prefetching.
  *   batch   as for assay_trainer_step
  *   errors  ASSAY_E_INVALID: wrong tensors, or two wait already; ASSAY_E_BUSY; ASSAY_E_OOM_HOST;
  *           ASSAY_E_OOM_DEVICE; ASSAY_E_DEVICE
@@ -748,7 +748,8 @@ ASSAY_API assay_status assay_trainer_prefetch(assay_trainer *t, const assay_tens
  *           of unet_medical "target" f32 [batch_size, rows, columns, classes], the weight of each
  *           class at each pixel of the output: 1 for the right one, 0 for the others, a row of
  *           zeros for pixels that do not count. With the trainer's "raw_images": image u8, label
- *           i32, placement i32. Empty: the oldest prefetched batch. Read during the call only
+ *           i32, placement i32. Empty: the oldest prefetched batch; nothing else may come while
+ *           one waits. Read during the call only
  *   info    may be NULL. For other numbers that the model computes: assay_trainer_scalar
  *   errors  ASSAY_E_INVALID: wrong number, type or shape of tensors, a label out of range;
  *           ASSAY_E_NONFINITE unless loss scaling is dynamic; ASSAY_E_CANCELLED; ASSAY_E_BUSY.
@@ -895,8 +896,8 @@ ASSAY_API assay_status assay_checkpoint_save(const assay_trainer *t, assay_str p
  * threads of the context. Weights loaded without ASSAY_PART_EMA restart the moving averages from
  * them. All is read and checked before anything is changed, which takes memory for one more copy of
  * the parts.
- *   parts   bits of ASSAY_PART_*; 0: all. The file must hold them; what else it holds is left
- *           alone
+ *   parts   bits of ASSAY_PART_*; 0: all. The file must hold them; what else it holds is neither
+ *           read nor checked
  *   out     may be NULL
  *   report  path, file_bytes, format_version, library_version, created_unix_s, step, samples,
  *           metadata [keys]

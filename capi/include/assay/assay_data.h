@@ -95,7 +95,7 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
  *   "flip_horizontal", "flip_vertical"  [0, 1], 0. Probabilities
  *   "rotation_degrees"     [0, 180], 0. Random angle to both sides, bilinear, black outside
  *   "scale"                1/255. A pixel p becomes (p scale - mean) / stddev
- *   "mean", "stddev"       one number or one per channel, [0] and [1]
+ *   "mean", "stddev"       lists of one number, or of one per channel; a list of 0, and of 1
  *   "erasing_probability"  [0, 1], 0. A rectangle is overwritten
  *   "erasing_min_area", "erasing_max_area"      its share of the image, 0.02 and 0.33
  *   "erasing_min_aspect", "erasing_max_aspect"  its height / width, 0.3 and 3.3

@@ -11,7 +11,7 @@ namespace {
 std::vector<float> per_channel(const google::protobuf::RepeatedField<float>& given, int channels,
                                float fallback, const Key& key) {
   expect(given.size() <= 1 || given.size() == channels, key, cat("a list of ", given.size()),
-         channels == 1 ? "one number" : cat("one number or ", channels));
+         channels == 1 ? "one of one number" : cat("one of 1 or ", channels));
   if (given.size() == channels) return {given.begin(), given.end()};
   return std::vector<float>(static_cast<size_t>(channels), given.empty() ? fallback : given[0]);
 }
