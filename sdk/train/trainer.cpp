@@ -276,9 +276,9 @@ void Trainer::require_turn(std::span<const HostTensor> batch) const {
   const bool waits = feed_ && feed_->staged() > 0;
   require(!waits || batch.empty(), Code::kInvalid,
           "a prefetched batch waits: train on it first, by giving an empty batch");
-  require(waits || !batch.empty(), Code::kInvalid,
-          "the batch is empty, and no prefetched batch waits: give ",
-          nn::names_of(training_arrays_));
+  if (!waits && batch.empty()) [[unlikely]]  // the names are put together on failure only
+    fail(Code::kInvalid, cat("the batch is empty, and no prefetched batch waits: give ",
+                             nn::names_of(training_arrays_)));
 }
 
 StepInfo Trainer::step(std::span<const HostTensor> batch) {
