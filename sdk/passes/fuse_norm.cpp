@@ -1,5 +1,7 @@
 #include "sdk/passes/fuse_norm.h"
 
+#include "sdk/passes/additions.h"
+
 namespace assay {
 namespace {
 
@@ -50,29 +52,19 @@ bool fuse_batch_norm_relu(Graph& graph) {
 // batch_norm ─▶ add(z)   ⇒   batch_norm{has_residual}(z)
 // Saves a read and a write of the sum; the pair add ─▶ relu of a residual block becomes one pass.
 bool fuse_batch_norm_add(Graph& graph) {
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId add{i};
-    if (!std::holds_alternative<Add>(graph.node(add).op)) continue;
-    const Uses uses(graph);
-    for (const int side : {0, 1}) {
-      const ValueId y = graph.node(add).inputs[side];
-      const ValueId z = graph.node(add).inputs[1 - side];
-      const NodeId norm = graph.value(y).producer;
-      Op op = graph.node(norm).op;
-      const NormFlags flags = norm_flags(op);
-      if (flags.relu == nullptr || *flags.relu || *flags.has_residual || y == z ||
-          !uses.only_reader(y, add))
-        continue;
-      *flags.has_residual = true;
-      std::vector<ValueId> inputs = graph.node(norm).inputs;
-      inputs.push_back(z);
-      graph.rewrite(add, op, std::move(inputs), statistics_of(graph.node(norm)));
-      changed = true;
-      break;
-    }
-  }
-  return changed;
+  return fuse_additions(graph, [&](const Uses& uses, NodeId add, ValueId y, ValueId z) {
+    const NodeId norm = graph.value(y).producer;
+    Op op = graph.node(norm).op;
+    const NormFlags flags = norm_flags(op);
+    if (flags.relu == nullptr || *flags.relu || *flags.has_residual || y == z ||
+        !uses.only_reader(y, add))
+      return false;
+    *flags.has_residual = true;
+    std::vector<ValueId> inputs = graph.node(norm).inputs;
+    inputs.push_back(z);
+    graph.rewrite(add, op, std::move(inputs), statistics_of(graph.node(norm)));
+    return true;
+  });
 }
 
 // conv2d(x, w) ─▶ batch_norm_inference

@@ -1,5 +1,7 @@
 #include "sdk/passes/fuse_skip.h"
 
+#include "sdk/passes/additions.h"
+
 namespace assay {
 namespace {
 
@@ -72,27 +74,18 @@ bool fuse_skip_concat(Graph& graph) {
 // max_pool_grad, (slice ─▶ slice_grad) ─▶ add   ⇒   max_pool_grad {has_other}
 // Saves the zeros around the crop, and a read and a write of the sum and of both its parts.
 bool fuse_skip_gradient(Graph& graph) {
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId add{i};
-    if (!std::holds_alternative<Add>(graph.node(add).op)) continue;
-    const Uses uses(graph);
-    for (const int side : {0, 1}) {
-      const ValueId y = graph.node(add).inputs[side];
-      const auto* pool = std::get_if<MaxPoolGrad>(&graph.producer(y).op);
-      if (pool == nullptr || pool->has_other || pool->activation != ActivationKind::kNone ||
-          !uses.only_reader(y, add))
-        continue;
-      MaxPoolGrad fused = *pool;
-      fused.has_other = true;
-      std::vector<ValueId> inputs = graph.producer(y).inputs;
-      inputs.push_back(before_placing(graph, uses, graph.node(add).inputs[1 - side], add, fused));
-      graph.rewrite(add, fused, std::move(inputs));
-      changed = true;
-      break;
-    }
-  }
-  return changed;
+  return fuse_additions(graph, [&](const Uses& uses, NodeId add, ValueId y, ValueId other) {
+    const auto* pool = std::get_if<MaxPoolGrad>(&graph.producer(y).op);
+    if (pool == nullptr || pool->has_other || pool->activation != ActivationKind::kNone ||
+        !uses.only_reader(y, add))
+      return false;
+    MaxPoolGrad fused = *pool;
+    fused.has_other = true;
+    std::vector<ValueId> inputs = graph.producer(y).inputs;
+    inputs.push_back(before_placing(graph, uses, other, add, fused));
+    graph.rewrite(add, fused, std::move(inputs));
+    return true;
+  });
 }
 
 }  // namespace assay

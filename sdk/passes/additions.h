@@ -1,0 +1,25 @@
+// What the passes that join an addition to the node before it have in common.
+#pragma once
+
+#include <variant>
+
+#include "sdk/graph/graph.h"
+
+namespace assay {
+
+// Calls fuse(uses, add, y, other) for each addition with its operands in both orders, until it
+// answers that it rewrote the addition. Says whether any was.
+template <class Fuse>
+bool fuse_additions(Graph& graph, const Fuse& fuse) {
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId add{i};
+    if (!std::holds_alternative<Add>(graph.node(add).op)) continue;
+    const Uses uses(graph);  // anew, for the last rewrite changed them
+    const ValueId a = graph.node(add).inputs[0], b = graph.node(add).inputs[1];
+    changed = fuse(uses, add, a, b) || fuse(uses, add, b, a) || changed;
+  }
+  return changed;
+}
+
+}  // namespace assay
