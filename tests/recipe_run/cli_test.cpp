@@ -174,26 +174,6 @@ TEST_F(CliTest, DataAreLockedVerifiedAndShown) {
   EXPECT_THAT(err_, HasSubstr("it has: d"));
 }
 
-TEST_F(CliTest, ConvergenceAsMlperfChecksIt) {
-  const std::string file = (root_ / "rcps_resnet.json").string();
-  write_file_atomic(file,
-                    R"({"resnet_ref_4096": {"Benchmark": "resnet", "BS": 4096, "Hyperparams": {},
-    "Epochs to converge": [39, 42, 40, 41, 39, 40, 41, 39, 40, 39]}})");
-  const auto check = [&](const std::string& batch, const std::string& epochs) {
-    return call({"convergence", file, "--batch", batch, "--epochs", epochs});
-  };
-  EXPECT_EQ(check("4096", "39,39,39,39,39"), 0);
-  EXPECT_THAT(out_, HasSubstr("mean 39.875, sd 1.000, at least 38.634 accepted (speed-up 1.032)"));
-  EXPECT_THAT(out_, HasSubstr("score factor     1.0224"));
-  EXPECT_EQ(check("4096", "38,38,38,39,38"), 1);
-  EXPECT_THAT(out_, HasSubstr("FAILED"));
-  EXPECT_EQ(check("8192", "60,60,60,60,60"), 1);
-  EXPECT_EQ(check("4096", "39,40"), 2) << "too few for an olympic mean";
-  write_file_atomic(file, R"({"r": {"BS": 4096}})");
-  EXPECT_EQ(check("4096", "39,39,39,39,39"), 2);
-  EXPECT_THAT(err_, HasSubstr("lacks Benchmark"));
-}
-
 TEST_F(CliTest, FewerSeedsAreNotAModification) {
   EXPECT_EQ(run({"--seeds", "1"}), 0);
   EXPECT_EQ(toy_.starts, 1);

@@ -17,7 +17,6 @@
 #include "tools/recipe_run/data_lock/container.h"
 #include "tools/recipe_run/data_lock/merkle.h"
 #include "tools/recipe_run/data_lock/verify.h"
-#include "tools/recipe_run/export/croissant.h"
 
 namespace reciperun {
 namespace {
@@ -219,29 +218,6 @@ TEST_F(DataLockTest, AFirstLookNeedsItsDigest) {
     EXPECT_EQ(error.exit_code(), Exit::kUsage);
     EXPECT_THAT(error.hint(), HasSubstr("without --fast"));
   }
-}
-
-TEST_F(DataLockTest, CroissantListsFilesWithTheirDigests) {
-  const Fingerprint found = fingerprint(put_record_files(images_));
-  google::protobuf::Struct json;
-  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(croissant_json(found.entry), &json).ok());
-  const auto& fields = json.fields();
-  EXPECT_EQ(fields.at("conformsTo").string_value(), "http://mlcommons.org/croissant/1.0");
-  EXPECT_EQ(fields.at("name").string_value(), "toys");
-  EXPECT_EQ(fields.at("license").string_value(), "MIT");
-  EXPECT_THAT(fields.at("description").string_value(),
-              HasSubstr("split train: 5 samples, Merkle root over the decoded samples " +
-                        found.entry.split(0).content_root()));
-  const auto& files = fields.at("distribution").list_value().values();
-  ASSERT_EQ(files.size(), 3);
-  for (int i = 0; i < 3; ++i) {
-    const auto& file = files.at(i).struct_value().fields();
-    EXPECT_EQ(file.at("contentUrl").string_value(), found.files[static_cast<size_t>(i)].path());
-    EXPECT_EQ(file.at("sha256").string_value(), found.files[static_cast<size_t>(i)].sha256());
-  }
-  data::Entry many = found.entry;  // of which the lock has no list
-  many.clear_file();
-  EXPECT_THAT(croissant_json(many), HasSubstr("\"cr:FileSet\""));
 }
 
 TEST_F(DataLockTest, OtherFilesOfTheSameSamplesPass) {

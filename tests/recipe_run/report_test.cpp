@@ -11,6 +11,7 @@
 
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/report/chart.h"
+#include "tools/recipe_run/report/junit.h"
 #include "tools/recipe_run/report/shards.h"
 
 namespace reciperun {
@@ -104,6 +105,18 @@ TEST(ReportTest, ConsoleIsAlignedAndSaysEverything) {
     }
   }
   EXPECT_EQ(columns.size(), 1u) << text;
+}
+
+TEST(ReportTest, JunitHasACaseForEveryRow) {
+  Report report = synthetic_report();
+  report.rows[0].gate = true;
+  report.rows[0].judgement.verdict = Verdict::kDiffersWorse;
+  report.rows[1].id = "a<b>&\"c\"\x01";
+  const std::string xml = junit_xml(report);
+  EXPECT_THAT(xml, HasSubstr(" tests=\"" + std::to_string(report.rows.size()) +
+                             "\" failures=\"1\" errors=\"0\""));
+  EXPECT_THAT(xml, HasSubstr(R"(<failure message="DIFFERS (worse))"));
+  EXPECT_THAT(xml, HasSubstr("name=\"a&lt;b&gt;&amp;&quot;c&quot;\""));
 }
 
 TEST(ReportTest, FitsANarrowTerminal) {

@@ -7,7 +7,6 @@
 #include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/cli/record_commands.h"
 #include "tools/recipe_run/cli/source_commands.h"
-#include "tools/recipe_run/export/export.h"
 
 namespace reciperun {
 namespace {
@@ -31,7 +30,6 @@ constexpr char kExamples[] = R"(Examples:
                                                      on the first NVIDIA GPU
   recipe-run explain fashion_mnist/cnn_2conv_bn training.optimizer
                                                      values, and the file and line that set them
-  recipe-run scaling --check                         the weak-scaling model against the published values
   recipe-run predict --from slices.tif --to labels.tif
                                                      what the newest run's model makes of pictures
   recipe-run report                                  the newest run again, verdicts computed anew
@@ -39,7 +37,7 @@ constexpr char kExamples[] = R"(Examples:
   recipe-run compare FIRST SECOND                    two runs against each other, row by row
   recipe-run verify                                  was the newest run edited?
   recipe-run data verify                             are the data those that the recipes mean?
-  recipe-run export --to junit                       its rows as test cases
+  recipe-run report --format junit                   its rows as test cases
 
 Exit codes:
   0 none of those below                                 1 a gate row differs for the worse
@@ -72,12 +70,10 @@ struct Options {
   std::string recipe;
   std::string path;
   std::string run;
-  std::string format = "all";
   std::vector<std::string> sets;
   RunArguments arguments;
   PredictArguments predict;
   RepeatArguments repeat;
-  ConvergenceArguments convergence;
   CompareArguments compare;
   ReportArguments report;
   DataArguments data_sets;
@@ -86,8 +82,6 @@ struct Options {
   std::string documents;
   bool json = false;
   bool require = false;
-  bool check = false;
-  int devices = 4096;
 };
 
 void define_run(CLI::App& app, Options& o) {
@@ -150,23 +144,6 @@ void define_bench_repeat(CLI::App& app, Options& o) {
   repeat.add_option("--checkpoint", o.repeat.checkpoint);
 }
 
-void define_convergence(CLI::App& app, Options& o) {
-  CLI::App& command = *app.add_subcommand(
-      "convergence",
-      "did training reach its quality in suspiciously few epochs? As MLPerf's RCP checker asks");
-  command.add_option("reference", o.convergence.reference, "rcps_*.json of mlcommons/logging")
-      ->required();
-  command.add_option("--batch", o.convergence.batch, "global batch size of the runs")->required();
-  command
-      .add_option("--epochs", o.convergence.epochs, "epochs to quality, one per run; 1e9 = never")
-      ->required()
-      ->delimiter(',');
-  command
-      .add_option("--runs", o.convergence.runs, "runs that make a submission; default: MLPerf's")
-      ->check(CLI::Range(3, 1000));
-  command.add_flag("--full", o.convergence.full, "all reference points, not the pruned ones");
-}
-
 void define_report(CLI::App& app, Options& o) {
   CLI::App& report =
       *app.add_subcommand("report", "verdicts of a run, computed anew from what was measured");
@@ -217,8 +194,7 @@ void define_data(CLI::App& app, Options& o) {
                           "default: all of data.lock that are here");
   verify.add_flag("--fast", o.data_sets.fast,
                   "a first look: sizes and a hundredth of the bytes of every file");
-  add("show", "what is locked", "default: all of data.lock")
-      ->add_flag("--croissant", o.data_sets.croissant, "as Croissant metadata (MLCommons), JSON");
+  add("show", "what is locked", "default: all of data.lock");
   lock.get_option("data-set")->required();
   for (CLI::App* command : {&lock, &verify}) {
     command->add_option("--data", o.data_sets.data, "folder of the data sets")
@@ -258,32 +234,9 @@ void define(CLI::App& app, Options& o) {
   define_run(app, o);
   define_predict(app, o);
   define_bench_repeat(app, o);
-  define_convergence(app, o);
   define_compare(app, o);
   define_data(app, o);
   define_report(app, o);
-  CLI::App& scaling = *app.add_subcommand(
-      "scaling",
-      "what 8 to 4,096 devices would do, by a cost model calibrated on the published tables");
-  scaling.add_flag(
-      "--check", o.check,
-      "predicted, published and error of every published scaling value, and of values the "
-      "constants were not fitted to");
-  scaling.add_option("--devices", o.devices, "forecast up to this many")
-      ->check(CLI::Range(8, 4096))
-      ->capture_default_str();
-  CLI::App& exporting = *app.add_subcommand(
-      "export", "a run in the formats of other tools, below export/ in its folder");
-  exporting.add_option("run", o.run, "folder or id of a run; default: the newest");
-  exporting.add_option("--runs", o.arguments.runs, "folder of the runs")->capture_default_str();
-  exporting
-      .add_option(
-          "--to", o.format,
-          "junit (continuous integration), gbench (Google Benchmark's JSON), mllog (MLPerf "
-          "Training), dlll (DLLogger), in-toto (attestations to sign), croissant (MLCommons' "
-          "metadata of the locked data sets)")
-      ->check(CLI::IsMember(export_formats()))
-      ->capture_default_str();
   CLI::App& verify = *app.add_subcommand(
       "verify", "was a run edited? digests, event chain, verdicts: all computed again (exit 7)");
   verify.add_option("run", o.run, "folder or id of a run; default: the newest");
@@ -303,19 +256,16 @@ int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_dr
                    const PictureDecoder& decoder) {
   const std::string name = app.get_subcommands().at(0)->get_name();
   if (name == "probe") return probe_machine(o.json);
-  if (name == "convergence") return convergence_command(o.convergence);
   if (name == "bench-repeat") return bench_repeat_command(o.repeat, make_driver);
   if (name == "data") return run_data(*app.get_subcommand(name), o, decoder);
   if (name == "compare") return compare_command(o.compare);
   if (name == "predict") return predict_command(o.predict, make_driver);
   if (name == "report") return report_command(o.report);
-  if (name == "export") return export_command(o.arguments.runs, o.run, o.format);
   if (name == "verify") return verify_command(o.arguments.runs, o.run);
   const fs::path root = recipes_root(o.recipes);
   if (name == "list") return list_recipes(root, make_driver);
   if (name == "verify-sources") return verify_sources_command(root, o.documents);
   if (name == "lint-sources") return lint_sources_command(root);
-  if (name == "scaling") return scaling_command(root, o.check, o.devices);
   if (name == "explain") return explain_recipe(root, o.recipe, o.path, o.sets);
   if (!o.data.empty()) o.sets.push_back("io.data_root=" + o.data);
   if (name == "plan") {

@@ -74,17 +74,4 @@ int predict_command(const PredictArguments& arguments, const DriverFactory& make
 
 int probe_machine(bool json);
 
-struct ConvergenceArguments {
-  std::string reference;       // file of MLPerf's reference convergence points
-  double batch = 0;            // global batch size of the submission
-  std::vector<double> epochs;  // to quality, one per run; 1e9 = never reached
-  int runs = 0;                // that make a submission; 0 = as MLPerf has it for the benchmark
-  bool full = false;           // all reference points, not the pruned ones
-};
-int convergence_command(const ConvergenceArguments& arguments);
-
-// `check`: the published scaling values, predicted and as printed; else forecasts from 8 to
-// `devices`.
-int scaling_command(const fs::path& root, bool check, int devices);
-
 }  // namespace reciperun

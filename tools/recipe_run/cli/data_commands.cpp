@@ -10,7 +10,6 @@
 #include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/cli/signals.h"
 #include "tools/recipe_run/data_lock/verify.h"
-#include "tools/recipe_run/export/croissant.h"
 
 namespace reciperun {
 namespace {
@@ -114,10 +113,7 @@ int data_show_command(const fs::path& root, const DataArguments& arguments) {
   const data::Lock lock = read_lock(lock_file(root, arguments));
   if (lock.entry().empty())
     print("nothing is locked in " + lock_file(root, arguments).string() + "\n");
-  for (const data::Entry& entry : wanted(lock, arguments)) {
-    if (arguments.croissant) print_document(croissant_json(entry));
-    if (!arguments.croissant) print_entry(entry);
-  }
+  for (const data::Entry& entry : wanted(lock, arguments)) print_entry(entry);
   return 0;
 }
 

@@ -15,7 +15,6 @@ struct DataArguments {
   std::string folder;              // of the one data set named, if it lies elsewhere
   std::string lock;                // file; "" = data.lock beside the recipes
   bool fast = false;
-  bool croissant = false;
   bool quiet = false;
 };
 

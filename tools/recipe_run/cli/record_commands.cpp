@@ -8,7 +8,7 @@
 #include "tools/recipe_run/base/sha256.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/output.h"
-#include "tools/recipe_run/export/export.h"
+#include "tools/recipe_run/report/junit.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run_record/record.h"
 #include "tools/recipe_run/run_record/seal.h"
@@ -74,14 +74,6 @@ int report_command(const ReportArguments& arguments) {
   if (document == kDocuments.end()) print(console_report(report, output_columns()));
   if (format == "all") print("\nwritten to " + write_reports(record, report).string() + "\n");
   return static_cast<int>(report.exit);
-}
-
-int export_command(const std::string& runs, const std::string& run, const std::string& format) {
-  const RunRecord record = RunRecord::open(find_run_folder(runs, run));
-  require_readable(record);
-  for (const fs::path& file : write_export(record, make_report(record), format))
-    print(file.string() + "\n");
-  return 0;
 }
 
 int verify_command(const std::string& runs, const std::string& run) {

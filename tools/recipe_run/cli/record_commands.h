@@ -38,10 +38,6 @@ struct CompareArguments {
 // Two runs against each other (compare/comparison.h); the exit code is that of their rows.
 int compare_command(const CompareArguments& arguments);
 
-// Writes a run in another tool's format (export/export.h) and prints the files' names. Refuses a
-// run whose files were changed.
-int export_command(const std::string& runs, const std::string& run, const std::string& format);
-
 // Prints what was compared, and every difference. Returns kTampered if there is one, kInterrupted
 // if the run is not closed and so not sealed.
 int verify_command(const std::string& runs, const std::string& run);

@@ -3,9 +3,9 @@
 
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/compare/comparison.h"
-#include "tools/recipe_run/export/junit.h"
 #include "tools/recipe_run/report/chart.h"
 #include "tools/recipe_run/report/json_row.h"
+#include "tools/recipe_run/report/junit.h"
 #include "tools/recipe_run/report/tables.h"
 
 namespace reciperun {

@@ -6,8 +6,7 @@
 //     trials/seed-0001/  events.jsonl  steps.bin  state.json  metrics.json  checkpoint
 //     bench/infer-d1-b64/rep-3/  steps.bin  result.json
 //     report/report.md .html .json .txt
-//     export/
-//     SHA256SUMS  of all but report/ and export/
+//     SHA256SUMS  of all but report/
 #pragma once
 
 #include <optional>

@@ -31,7 +31,7 @@ bool is_open(const fs::path& run, const fs::path& relative) {
 
 bool is_computed(const fs::path& relative) {
   const std::string first = relative.begin()->string();
-  return first == kSealFile || first == "report" || first == "export";
+  return first == kSealFile || first == "report";
 }
 
 std::vector<fs::path> covered_files(const fs::path& run) {

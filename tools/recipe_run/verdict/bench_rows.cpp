@@ -2,7 +2,6 @@
 #include <numeric>
 
 #include "tools/recipe_run/base/text.h"
-#include "tools/recipe_run/scaling/forecast.h"
 #include "tools/recipe_run/statistics/quantiles.h"
 #include "tools/recipe_run/statistics/repeats.h"
 #include "tools/recipe_run/verdict/row_kinds.h"
@@ -52,22 +51,6 @@ std::string true_percentile(const RowContext& c, const BenchResult& bench) {
             significant(interval->interval.upper * c.factor) + ")";
   }
   return text;
-}
-
-// What the cost model expects of a throughput on more devices than were measured, from the same
-// configuration on one; "" if that was not measured either.
-std::string prediction(const RowContext& c, uint32_t devices) {
-  if (c.expect.metric() != "throughput") return "";
-  v1::Expect alone = c.expect;
-  alone.mutable_scope()->set_devices(1);
-  const BenchResult* one = result_of(alone, c.measurements);
-  if (one == nullptr) return "";
-  std::string ignored;
-  const std::vector<double> rates = bench_values(c.recipe, alone, *one, c.factor, ignored);
-  if (rates.empty()) return "";
-  const double rate = own_stack_rate(median(rates), static_cast<int>(devices));
-  return "; the cost model expects " + significant(rate, 3) + " ± " +
-         shortest(100 * forecast_error(1)) + " % on one node";
 }
 
 // Which half of a step was the limit, where loading was timed with computing: on a processor the
@@ -133,8 +116,7 @@ Measured measure_bench(const RowContext& c, Row& row) {
   if (bench == nullptr || (bench->repeats.empty() && bench->failure.empty())) {
     out.missing = "bench '" + c.expect.bench() + "' was not run";
     const uint32_t needed = devices_of(c.recipe, c.expect);
-    if (needed > 1)
-      out.missing += " on " + std::to_string(needed) + " devices" + prediction(c, needed);
+    if (needed > 1) out.missing += " on " + std::to_string(needed) + " devices";
     return out;
   }
   out.attempted = true;

@@ -1,9 +1,9 @@
 // JUnit's XML, as continuous-integration servers read it.
+#include "tools/recipe_run/report/junit.h"
+
 #include <map>
 
 #include "tools/recipe_run/base/text.h"
-#include "tools/recipe_run/export/export.h"
-#include "tools/recipe_run/export/junit.h"
 
 namespace reciperun {
 namespace {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/report/tables.h"
 
 namespace reciperun {
@@ -19,5 +20,6 @@ struct JunitSuite {
 // with the reason.
 std::string junit_rows(const JunitSuite& suite, const std::vector<Row>& rows,
                        const TableWords& words = {});
+std::string junit_xml(const Report& report);
 
 }  // namespace reciperun
