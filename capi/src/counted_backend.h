@@ -26,7 +26,7 @@ class CountedBackend : public Backend {
   NodePlan plan(const Graph& graph, NodeId node) override { return inner_->plan(graph, node); }
   std::unique_ptr<Memory> allocate(size_t bytes) override;
   std::unique_ptr<Memory> allocate_host(size_t bytes) override;
-  std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
+  std::unique_ptr<Executable> make_executable(std::vector<ScheduledLaunch> launches,
                                               size_t cancellable) override {
     return inner_->make_executable(std::move(launches), cancellable);
   }

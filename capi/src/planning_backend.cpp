@@ -47,7 +47,7 @@ std::unique_ptr<Memory> PlanningBackend::allocate(size_t bytes) {
   return std::make_unique<AddressSpace>(bytes);
 }
 
-std::unique_ptr<Executable> PlanningBackend::make_executable(std::vector<Launch>, size_t) {
+std::unique_ptr<Executable> PlanningBackend::make_executable(std::vector<ScheduledLaunch>, size_t) {
   return std::make_unique<NothingToRun>();
 }
 

@@ -28,7 +28,7 @@ class PlanningBackend : public Backend {
   NodePlan plan(const Graph& graph, NodeId node) override;
   std::unique_ptr<Memory> allocate(size_t bytes) override;
   std::unique_ptr<Memory> allocate_host(size_t bytes) override { return allocate(bytes); }
-  std::unique_ptr<Executable> make_executable(std::vector<Launch>, size_t) override;
+  std::unique_ptr<Executable> make_executable(std::vector<ScheduledLaunch>, size_t) override;
   void read(void*, const void*, size_t) override {}
   void write(void*, const void*, size_t) override {}
 

@@ -42,9 +42,29 @@ struct Binding {
   }
 };
 
+// Where a launch goes: what is put on one queue happens in that order. Made by the backend, whose
+// launches alone know what is behind it: a stream of a GPU, or nothing on the CPU, where a launch
+// is over when it returns.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+};
+
 // Runs (CPU) or enqueues (GPU) one node; empty if there is nothing to do. Never allocates or locks;
 // may throw Error.
-using Launch = std::function<void()>;
+using Launch = std::function<void(Queue&)>;
+
+// A launch's place in a program.
+struct ScheduledLaunch {
+  ScheduledLaunch(Launch what, QueueId where = QueueId::kCompute, int behind = -1)
+      : launch(std::move(what)), queue(where), after(behind) {}
+
+  Launch launch;
+  QueueId queue;
+  // The last launch of the other queue, by its index in the program, that must be over before this
+  // one begins; it stands earlier in the program. -1: none.
+  int after;
+};
 
 struct NodePlan {
   // The implementation chosen, for dumps and profiles: "dnnl:brgconv:avx512", "own:two_pass".
@@ -86,7 +106,8 @@ struct NodeTime {
   double seconds = 0;  // of one launch
 };
 
-// Bound launches in execution order.
+// Bound launches in execution order. Those of different queues may overlap where `after` lets them;
+// all of them come after the run before and before the next.
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -94,7 +115,7 @@ class Executable {
   // `cancellable` launches (those that change nothing persistent) and kCancelled is raised if it is
   // set.
   virtual void run(const std::atomic<bool>* cancel) = 0;
-  // Runs all launches once with a timer around each.
+  // Runs all launches once, one after the other, with a timer around each.
   virtual std::vector<NodeTime> run_timed() = 0;
 };
 
@@ -127,7 +148,7 @@ class Backend {
   virtual std::unique_ptr<Memory> allocate(size_t bytes) = 0;
   // Host memory that transfers to and from this device are fastest with.
   virtual std::unique_ptr<Memory> allocate_host(size_t bytes) = 0;
-  virtual std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
+  virtual std::unique_ptr<Executable> make_executable(std::vector<ScheduledLaunch> launches,
                                                       size_t cancellable) = 0;
   // Whether the host may read the device's memory directly.
   virtual bool host_accessible() const = 0;

@@ -41,11 +41,20 @@ struct Value {
   ValueId alias_of;    // shares the memory of this input of the producer, if valid
 };
 
+// The queue of the device that a node runs on. Nodes of different queues run at the same time where
+// no value or memory orders them; which do is a decision of a pass.
+enum class QueueId : int32_t {
+  kCompute = 0,
+  kCommunication = 1  // transfers between devices, beside the computing that does not need them
+};
+inline constexpr size_t kQueues = 2;
+
 struct Node {
   Op op;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::string scope;  // "layer1.0.conv1", for messages and profiles
+  QueueId queue = QueueId::kCompute;
 };
 
 // A value kept after the run, under a name: "loss", "logits", ...

@@ -31,6 +31,7 @@ std::string_view to_text(ScalarKind kind) {
 std::string_view to_text(MomentumConvention convention) {
   return name_of(convention, {"pytorch", "sutskever"});
 }
+std::string_view to_text(QueueId queue) { return name_of(queue, {"compute", "communication"}); }
 std::string_view to_text(EpsilonForm form) { return name_of(form, {"pytorch", "tensorflow"}); }
 
 namespace {
@@ -240,8 +241,10 @@ class GraphParser {
       const DType dtype = parse_dtype(in_);
       types.push_back({dtype, parse_dims(in_)});
     } while (in_.accept(","));
+    const QueueId queue = in_.accept("on ") ? parse_enumerator<QueueId>(in_, "queue") : QueueId{};
     graph_.set_scope(in_.accept("#") ? std::string(in_.rest_of_line()) : "");
     const auto outputs = graph_.emit(parsed, inputs);
+    graph_.node(graph_.value(outputs[0]).producer).queue = queue;
     in_.check(outputs.size() == names.size() && types.size() == names.size(),
               "wrong number of outputs");
     for (size_t i = 0; i < names.size(); ++i) {
@@ -282,6 +285,7 @@ std::string node_text(const Graph& graph, NodeId id) {
   line += cat(") ", attributes_text(node.op), " :");
   for (size_t i = 0; i < node.outputs.size(); ++i)
     line += cat(i == 0 ? " " : ", ", graph.type(node.outputs[i]));
+  if (node.queue != QueueId::kCompute) line += cat(" on ", to_text(node.queue));
   if (!node.scope.empty()) line += cat("  # ", node.scope);
   return line;
 }

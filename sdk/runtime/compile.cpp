@@ -1,11 +1,13 @@
 // Graph -> Program: plan every node, decide where each value lives, bind, list the launches.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "sdk/graph/text.h"
 #include "sdk/graph/verify.h"
 #include "sdk/runtime/program.h"
+#include "sdk/runtime/queue_order.h"
 
 namespace assay {
 
@@ -25,6 +27,7 @@ class Compiler {
     place_leaves();
     forward_stores();
     place_constants();
+    order_queues();
     place_arena();
     resolve_aliases();
     list_slots();
@@ -120,6 +123,19 @@ class Compiler {
     }
   }
 
+  // Once values that will share an address are known: two queues must not touch one at once.
+  void order_queues() {
+    std::map<void*, size_t> by_address;
+    std::vector<size_t> memory(n_values());
+    for (size_t v = 0; v < n_values(); ++v) {
+      const auto root = static_cast<size_t>(root_[v].index);
+      memory[v] = address_[root] == nullptr
+                      ? root
+                      : by_address.try_emplace(address_[root], root).first->second;
+    }
+    order_ = QueueOrder(graph(), memory);
+  }
+
   // Whether a part of the node's work is done once.
   bool prepares(int i) const {
     const NodePlan::Prepare& prepare = program_->plans_[i].prepare;
@@ -142,7 +158,7 @@ class Compiler {
       for (const ValueId output : graph().nodes()[i].outputs) {
         if (root_[output.index] != output || address_[output.index] != nullptr) continue;
         buffer[output.index] = static_cast<int>(lifetimes.size());
-        lifetimes.push_back({graph().type(output).bytes(), i, i});
+        lifetimes.push_back({graph().type(output).bytes(), order_.first(i), order_.last(i)});
       }
     }
     const std::vector<int> last_use = last_uses();
@@ -157,7 +173,7 @@ class Compiler {
     for (int i = 0; i < n_nodes(); ++i) {
       if (scratch_bytes(i) == 0) continue;
       scratch[i] = static_cast<int>(lifetimes.size());
-      lifetimes.push_back({scratch_bytes(i), i, i});
+      lifetimes.push_back({scratch_bytes(i), order_.first(i), order_.last(i)});
     }
     // Buffers merged into another have no bytes of their own; their owner's place is theirs.
     const ArenaPlan plan = plan_arena(lifetimes);
@@ -183,7 +199,10 @@ class Compiler {
   std::vector<int> last_uses() const {
     std::vector<int> last(n_values(), 0);
     for (int i = 0; i < n_nodes(); ++i) {
-      for (const ValueId input : graph().nodes()[i].inputs) last[root_[input.index].index] = i;
+      for (const ValueId input : graph().nodes()[i].inputs) {
+        int& node = last[root_[input.index].index];
+        node = std::max(node, order_.last(i));
+      }
     }
     for (const GraphOutput& output : graph().outputs())
       last[root_[output.value.index].index] = n_nodes();
@@ -195,8 +214,20 @@ class Compiler {
                          [&](ValueId input) { return root_[input.index] == root; });
   }
 
+  // By root: values that the second queue touches, at a time that the order of nodes does not tell.
+  std::vector<bool> touched_beside() const {
+    std::vector<bool> touched(n_values(), false);
+    for (const Node& node : graph().nodes()) {
+      if (node.queue == QueueId::kCompute) continue;
+      for (const ValueId input : node.inputs) touched[root_[input.index].index] = true;
+      for (const ValueId output : node.outputs) touched[root_[output.index].index] = true;
+    }
+    return touched;
+  }
+
   void take_over_inputs(std::vector<int>& buffer, std::vector<BufferLifetime>& lifetimes,
                         const std::vector<int>& last_use) {
+    const std::vector<bool> beside = touched_beside();
     for (int i = 0; i < n_nodes(); ++i) {
       const Node& node = graph().nodes()[i];
       for (const NodePlan::InPlace& pair : program_->plans_[i].in_place) {
@@ -205,6 +236,7 @@ class Compiler {
         const int from = buffer[output.index];
         const int to = buffer[input.index];
         if (from < 0 || to < 0 || from == to || last_use[input.index] != i) continue;
+        if (beside[input.index]) continue;
         // A plan speaks for one input: read through another one as well, the value must stay whole.
         if (times_read(node, input) > 1) continue;
         if (graph().type(output).bytes() > lifetimes[to].bytes || lifetimes[to].last > i) continue;
@@ -260,27 +292,27 @@ class Compiler {
   }
 
   void bind() {
-    std::vector<Launch> once, always;
+    std::vector<Launch> once;
+    Schedule always(order_);
     size_t cancellable = 0;
     for (int i = 0; i < n_nodes(); ++i) {
-      if (forwarded_[i] || done_[i]) continue;
-      Launch launch = bind_node(i, once);
-      if (!launch) continue;
-      if (constants_.contains(i)) {
-        once.push_back(std::move(launch));
+      const Node& node = graph().nodes()[i];
+      Launch launch = forwarded_[i] || done_[i] ? nullptr : bind_node(i, once);
+      if (!launch || constants_.contains(i)) {
+        if (launch) once.push_back(std::move(launch));
+        always.pass(i, node.queue);
         continue;
       }
       // A plain store may be repeated; one that accumulates would count twice.
-      const auto* store = std::get_if<Store>(&graph().nodes()[i].op);
-      const bool updates =
-          is_update(graph().nodes()[i].op) && (store == nullptr || store->accumulate);
+      const auto* store = std::get_if<Store>(&node.op);
+      const bool updates = is_update(node.op) && (store == nullptr || store->accumulate);
       if (cancellable == always.size() && !updates) ++cancellable;
-      always.push_back(std::move(launch));
+      always.add(i, node.queue, std::move(launch));
       program_->launched_.push_back({i});
     }
-    backend().make_executable(std::move(once), 0)->run(nullptr);
+    backend().make_executable({once.begin(), once.end()}, 0)->run(nullptr);
     if (session_) session_->commit();
-    program_->executable_ = backend().make_executable(std::move(always), cancellable);
+    program_->executable_ = backend().make_executable(always.take(), cancellable);
   }
 
   std::unique_ptr<Program> program_;
@@ -288,6 +320,7 @@ class Compiler {
   CompileOptions options_;
   std::optional<ConstantStore::Session> session_;
   ConstantNodes constants_;
+  QueueOrder order_;
   std::vector<ValueId> root_;    // by value
   std::vector<void*> address_;   // by value
   std::vector<void*> scratch_;   // by node

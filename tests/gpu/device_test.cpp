@@ -6,6 +6,7 @@
 #include "tests/harness/backend_under_test.h"
 #include "tests/harness/error_of.h"
 #include "tests/harness/run_node.h"
+#include "tests/runtime/two_queues.h"
 
 namespace assay {
 namespace {
@@ -119,6 +120,14 @@ TEST(Device, CancellingStopsBeforeTheFirstLaunch) {
     EXPECT_EQ(error_of([&] { program->run(&cancel); }).code(), Code::kCancelled);
     program->run(nullptr);
   }
+}
+
+// Branches of one graph, and streams without one.
+TEST(Device, TwoQueuesComputeWhatOneComputesUnderEverySchedule) {
+  test::under_every_schedule([] {
+    const auto backend = make_backend_under_test(1);
+    for (uint32_t seed = 0; seed < 20; ++seed) test::expect_the_same_on_two_queues(*backend, seed);
+  });
 }
 
 }  // namespace

@@ -318,11 +318,11 @@ TEST_F(EmulatedRuntime, OtherDevicesAreLeftAlone) {
 TEST_F(EmulatedRuntime, AFailedCaptureLeavesNoErrorBehind) {
   const auto backend = make_device_backend({});
   bool fails = false;
-  const auto program = backend->make_executable({[&] {
+  const auto program = backend->make_executable({Launch([&](Queue&) {
                                                   void* data = nullptr;
                                                   if (fails)
                                                     check(cudaMalloc(&data, 16), "allocating");
-                                                }},
+                                                })},
                                                 0);
   program->run(nullptr);
   fails = true;

@@ -145,10 +145,10 @@ class Runner {
       prepared_.push_back(std::make_unique<GuardedBuffer>(*backend_, type, 0));
       prepared_.back()->poison();
       binding.prepared = prepared_.back()->data();
-      prepare_launches_.push_back(plan.prepare.bind(binding));
+      prepare_launches_.emplace_back(plan.prepare.bind(binding));
     }
     Launch launch = plan.bind(binding);
-    if (launch) launches_.push_back(std::move(launch));
+    if (launch) launches_.emplace_back(std::move(launch));
   }
 
   RunResult run(const std::vector<ValueId>& wanted) {
@@ -222,7 +222,7 @@ class Runner {
   std::vector<bool> overwritten_;                        // by value index: shared with an output
   std::vector<std::unique_ptr<GuardedBuffer>> scratch_;
   std::vector<std::unique_ptr<GuardedBuffer>> prepared_;
-  std::vector<Launch> launches_, prepare_launches_;
+  std::vector<ScheduledLaunch> launches_, prepare_launches_;
   RunResult result_;
 };
 

@@ -320,7 +320,7 @@ class WatchedBackend : public Backend {
   void write(void* device, const void* host, size_t bytes) override {
     inner_->write(device, host, bytes);
   }
-  std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
+  std::unique_ptr<Executable> make_executable(std::vector<ScheduledLaunch> launches,
                                               size_t cancellable) override {
     return std::make_unique<Watched>(inner_->make_executable(std::move(launches), cancellable),
                                      *this);

@@ -1,13 +1,11 @@
 #include "sdk/backend/cpu/device.h"
 
 #include <dnnl.h>
-#include <omp.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +13,8 @@
 #include <string>
 
 #include "sdk/backend/cpu/planner.h"
+#include "sdk/backend/cpu/program.h"
+#include "sdk/backend/cpu/thread_count.h"
 
 namespace assay::cpu {
 namespace {
@@ -43,56 +43,6 @@ class HostMemory : public Memory {
   static constexpr size_t kHugePage = size_t{2} << 20;
   void* data_ = nullptr;
   size_t bytes_;
-};
-
-// oneDNN takes the number of threads from the calling thread's OpenMP setting; put the host's back
-// afterwards.
-class ThreadCount {
- public:
-  explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {
-    omp_set_num_threads(threads);
-  }
-  ~ThreadCount() { omp_set_num_threads(before_); }
-  ThreadCount(const ThreadCount&) = delete;
-  ThreadCount& operator=(const ThreadCount&) = delete;
-
- private:
-  int before_;
-};
-
-class LaunchList : public Executable {
- public:
-  LaunchList(std::vector<Launch> launches, size_t cancellable, int threads)
-      : launches_(std::move(launches)), cancellable_(cancellable), threads_(threads) {}
-
-  void run(const std::atomic<bool>* cancel) override {
-    const ThreadCount scope(threads_);
-    for (size_t i = 0; i < launches_.size(); ++i) {
-      if (cancel != nullptr && i < cancellable_ && cancel->load(std::memory_order_relaxed))
-          [[unlikely]] {
-        fail(Code::kCancelled, "cancelled by the host");
-      }
-      launches_[i]();
-    }
-  }
-
-  std::vector<NodeTime> run_timed() override {
-    const ThreadCount scope(threads_);
-    std::vector<NodeTime> times;
-    times.reserve(launches_.size());
-    for (const Launch& launch : launches_) {
-      const auto start = std::chrono::steady_clock::now();
-      launch();
-      times.push_back(
-          {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()});
-    }
-    return times;
-  }
-
- private:
-  std::vector<Launch> launches_;
-  size_t cancellable_;
-  int threads_;
 };
 
 std::string processor_name() {
@@ -145,9 +95,9 @@ class CpuBackend : public Backend {
 
   std::unique_ptr<Memory> allocate_host(size_t bytes) override { return allocate(bytes); }
 
-  std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
+  std::unique_ptr<Executable> make_executable(std::vector<ScheduledLaunch> launches,
                                               size_t cancellable) override {
-    return std::make_unique<LaunchList>(std::move(launches), cancellable, threads_);
+    return make_program(std::move(launches), cancellable, threads_);
   }
 
   bool host_accessible() const override { return true; }

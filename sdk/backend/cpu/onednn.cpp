@@ -311,7 +311,7 @@ NodePlan DnnlChain::finish(const std::string& implementation, double flops) cons
   const auto bind = [chain](Phase phase) {
     return [chain, phase](const Binding& binding) -> Launch {
       const auto bound = std::make_shared<const Bound>(*chain, binding, phase);
-      return [bound] { bound->run(); };
+      return [bound](Queue&) { bound->run(); };
     };
   };
   plan.bind = bind(Phase::kRun);

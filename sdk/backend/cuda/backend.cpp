@@ -153,7 +153,7 @@ class CudaBackend : public Backend {
   std::unique_ptr<Memory> allocate_host(size_t bytes) override {
     return std::make_unique<OwnedMemory>(device_, Place::kPinned, bytes);
   }
-  std::unique_ptr<Executable> make_executable(std::vector<Launch> launches,
+  std::unique_ptr<Executable> make_executable(std::vector<ScheduledLaunch> launches,
                                               size_t cancellable) override {
     return make_program(device_, std::move(launches), cancellable);
   }

@@ -110,16 +110,16 @@ void DeviceLife::poison() const {
 DeviceState::DeviceState(const Options& options)
     : options_(options), life_(DeviceLife::begin(options.index)) {
   const DeviceScope scope(options_.index);
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a CUDA stream");
-  check(cudaStreamCreateWithFlags(&capture_stream_, cudaStreamNonBlocking), "making a CUDA stream");
+  for (cudaStream_t* stream : {&stream_, &capture_stream_, &communication_stream_})
+    check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "making a CUDA stream");
   slots_ = static_cast<char*>(allocate_host(kSlots * kSlotBytes));
 }
 
 DeviceState::~DeviceState() {
   release_host(slots_);
   release_with([&] {
-    ignore(cudaStreamDestroy(stream_));
-    ignore(cudaStreamDestroy(capture_stream_));
+    for (cudaStream_t stream : {stream_, capture_stream_, communication_stream_})
+      ignore(cudaStreamDestroy(stream));
   });
 }
 

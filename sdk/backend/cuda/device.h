@@ -70,6 +70,8 @@ class DeviceState {
   const DeviceLife& life() const { return life_; }
   cudaStream_t stream() const { return stream_; }
   cudaStream_t capture_stream() const { return capture_stream_; }
+  // For a program's second queue: empty, but for that of the program that runs.
+  cudaStream_t communication_stream() const { return communication_stream_; }
 
   // Runs body() alone, on this device; notices what poisons it.
   template <class Body>
@@ -119,7 +121,7 @@ class DeviceState {
 
   Options options_;
   DeviceLife life_;
-  cudaStream_t stream_ = nullptr, capture_stream_ = nullptr;
+  cudaStream_t stream_ = nullptr, capture_stream_ = nullptr, communication_stream_ = nullptr;
   std::mutex mutex_;
   std::atomic<uint64_t> in_use_{0};
   char* slots_ = nullptr;

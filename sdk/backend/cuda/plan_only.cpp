@@ -47,7 +47,7 @@ class PlanOnlyBackend : public Backend {
     return std::make_unique<AddressOnly>(bytes, kFirst + offset);
   }
   std::unique_ptr<Memory> allocate_host(size_t bytes) override { return allocate(bytes); }
-  std::unique_ptr<Executable> make_executable(std::vector<Launch>, size_t) override {
+  std::unique_ptr<Executable> make_executable(std::vector<ScheduledLaunch>, size_t) override {
     return std::make_unique<NothingToRun>();
   }
   bool host_accessible() const override { return false; }

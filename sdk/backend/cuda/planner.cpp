@@ -3,8 +3,6 @@
 namespace assay::cuda {
 namespace {
 
-thread_local Stream stream_of_thread = nullptr;
-
 // What NVIDIA's documentation of runtime fusion says of compute capability 9.0: what reads images
 // with something joined to it wants 4 bytes of channels, data gradients 16 and no stride.
 bool has_engine(const Convolution& c) {
@@ -44,11 +42,6 @@ class PlanningLibraries : public Libraries {
 };
 
 }  // namespace
-
-Stream current_stream() { return stream_of_thread; }
-
-StreamScope::StreamScope(Stream stream) : before_(stream_of_thread) { stream_of_thread = stream; }
-StreamScope::~StreamScope() { stream_of_thread = before_; }
 
 std::unique_ptr<Libraries> make_planning_libraries() {
   return std::make_unique<PlanningLibraries>();

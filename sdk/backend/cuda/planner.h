@@ -1,4 +1,4 @@
-// What an op of the CUDA backend sees while it is planned, and the stream it is launched on.
+// What an op of the CUDA backend sees while it is planned, and the queue it is launched on.
 #pragma once
 
 #include "sdk/backend/backend.h"
@@ -36,20 +36,19 @@ class Planner {
   Libraries& libraries_;
 };
 
-// The stream of the program that is being run or captured by this thread. Launches ask for it,
-// because one plan may be enqueued on different streams over its life.
-Stream current_stream();
-
-class StreamScope {
+// A queue of this backend. One plan may be enqueued on different streams over its life: it asks the
+// queue for it.
+class StreamQueue : public Queue {
  public:
-  explicit StreamScope(Stream stream);
-  ~StreamScope();
-  StreamScope(const StreamScope&) = delete;
-  StreamScope& operator=(const StreamScope&) = delete;
+  explicit StreamQueue(Stream stream) : stream_(stream) {}
+  Stream stream() const { return stream_; }
 
  private:
-  Stream before_;
+  Stream stream_;
 };
+inline Stream stream_of(const Queue& queue) {
+  return static_cast<const StreamQueue&>(queue).stream();
+}
 
 // dst and src in device memory.
 void copy_on_device(Stream stream, void* dst, const void* src, size_t bytes);

@@ -1,5 +1,7 @@
 #include "sdk/backend/cuda/program.h"
 
+#include <array>
+
 #include "sdk/backend/cuda/planner.h"
 
 namespace assay::cuda {
@@ -10,12 +12,47 @@ void stop_if_cancelled(const std::atomic<bool>* cancel) {
     fail(Code::kCancelled, "cancelled by the host");
 }
 
+// Events that say what one stream has done to the other; without a time.
+class Marks {
+ public:
+  explicit Marks(size_t n) : events_(n, nullptr) {}
+  // Makes event i, once.
+  void make(size_t i) {
+    if (events_[i] != nullptr) return;
+    check(cudaEventCreateWithFlags(&events_[i], cudaEventDisableTiming), "making an event");
+  }
+  void free() noexcept {
+    for (cudaEvent_t event : events_) {
+      if (event != nullptr) ignore(cudaEventDestroy(event));
+    }
+  }
+  // Event i is what the stream holds so far; nothing if nobody has made it.
+  void record(size_t i, cudaStream_t stream) const {
+    if (events_[i] != nullptr) check(cudaEventRecord(events_[i], stream), "recording an event");
+  }
+  void wait(size_t i, cudaStream_t stream) const {
+    check(cudaStreamWaitEvent(stream, events_[i], 0), "ordering two streams");
+  }
+
+ private:
+  std::vector<cudaEvent_t> events_;
+};
+
 class Program : public Executable {
  public:
-  Program(std::shared_ptr<DeviceState> device, std::vector<Launch> launches, size_t cancellable)
-      : device_(std::move(device)), launches_(std::move(launches)), cancellable_(cancellable) {}
+  Program(std::shared_ptr<DeviceState> device, std::vector<ScheduledLaunch> launches,
+          size_t cancellable)
+      : device_(std::move(device)),
+        launches_(std::move(launches)),
+        cancellable_(cancellable),
+        marks_(launches_.size() + 2) {
+    make_marks();
+  }
   ~Program() override {
-    if (graph_ != nullptr) device_->release_with([&] { ignore(cudaGraphExecDestroy(graph_)); });
+    device_->release_with([&] {
+      if (graph_ != nullptr) ignore(cudaGraphExecDestroy(graph_));
+      marks_.free();
+    });
   }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -24,7 +61,7 @@ class Program : public Executable {
     if (launches_.empty()) return;
     device_->use([&] {
       if (!warm_ || !device_->options().capture) {
-        enqueue(cancel);
+        enqueue(device_->stream(), cancel);
         warm_ = true;
         return;
       }
@@ -38,10 +75,10 @@ class Program : public Executable {
     std::vector<NodeTime> times(launches_.size());
     device_->use([&] {
       const Events events(launches_.size() + 1);
-      const StreamScope scope(device_->stream());
+      StreamQueue queue(device_->stream());
       for (size_t i = 0; i < launches_.size(); ++i) {
         events.record(i, device_->stream());
-        launches_[i]();
+        launches_[i].launch(queue);
       }
       events.record(launches_.size(), device_->stream());
       check(cudaStreamSynchronize(device_->stream()), "waiting for a program");
@@ -77,11 +114,62 @@ class Program : public Executable {
     std::vector<cudaEvent_t> events_;
   };
 
-  void enqueue(const std::atomic<bool>* cancel) {
-    const StreamScope scope(device_->stream());
+  // Marks of launches are numbered as these; behind them stand those of the beginning of a run and
+  // of the end of its second queue.
+  size_t begin_mark() const { return launches_.size(); }
+  size_t end_mark() const { return launches_.size() + 1; }
+
+  void make_marks() {
+    for (const ScheduledLaunch& next : launches_) {
+      has_second_ = has_second_ || next.queue != QueueId::kCompute;
+    }
+    if (!has_second_) return;
+    try {
+      device_->use([&] {
+        for (const ScheduledLaunch& next : launches_) {
+          if (next.after >= 0) marks_.make(static_cast<size_t>(next.after));
+        }
+        marks_.make(begin_mark());
+        marks_.make(end_mark());
+      });
+    } catch (...) {
+      device_->release_with([&] { marks_.free(); });
+      throw;
+    }
+  }
+
+  // Both queues between `stream` before and `stream` after, in a capture as well as outside.
+  void enqueue(cudaStream_t stream, const std::atomic<bool>* cancel) {
+    if (!has_second_) return enqueue_launches(stream, stream, cancel);
+    const cudaStream_t second = device_->communication_stream();
+    marks_.record(begin_mark(), stream);
+    marks_.wait(begin_mark(), second);
+    const auto join = [&] {
+      marks_.record(end_mark(), second);
+      marks_.wait(end_mark(), stream);
+    };
+    try {
+      enqueue_launches(stream, second, cancel);
+    } catch (...) {  // what was enqueued already must not run beside the next program
+      try {
+        join();
+      } catch (const Error&) {  // the first error says more
+      }
+      throw;
+    }
+    join();
+  }
+
+  void enqueue_launches(cudaStream_t compute, cudaStream_t communication,
+                        const std::atomic<bool>* cancel) {
+    std::array<StreamQueue, kQueues> queues{StreamQueue(compute), StreamQueue(communication)};
     for (size_t i = 0; i < launches_.size(); ++i) {
       if (i < cancellable_) stop_if_cancelled(cancel);
-      launches_[i]();
+      const ScheduledLaunch& next = launches_[i];
+      StreamQueue& queue = queues[static_cast<size_t>(next.queue)];
+      if (next.after >= 0) marks_.wait(static_cast<size_t>(next.after), queue.stream());
+      next.launch(queue);
+      marks_.record(i, queue.stream());
     }
   }
 
@@ -91,8 +179,7 @@ class Program : public Executable {
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capturing a program");
     cudaGraph_t captured = nullptr;
     try {
-      const StreamScope scope(stream);
-      for (const Launch& launch : launches_) launch();
+      enqueue(stream, nullptr);
     } catch (...) {
       ignore(cudaStreamEndCapture(stream, &captured));
       if (captured != nullptr) ignore(cudaGraphDestroy(captured));
@@ -106,8 +193,10 @@ class Program : public Executable {
   }
 
   std::shared_ptr<DeviceState> device_;
-  std::vector<Launch> launches_;
+  std::vector<ScheduledLaunch> launches_;
   size_t cancellable_;
+  Marks marks_;
+  bool has_second_ = false;  // whether a launch is on the second queue
   bool warm_ = false;
   cudaGraphExec_t graph_ = nullptr;
 };
@@ -115,7 +204,8 @@ class Program : public Executable {
 }  // namespace
 
 std::unique_ptr<Executable> make_program(std::shared_ptr<DeviceState> device,
-                                         std::vector<Launch> launches, size_t cancellable) {
+                                         std::vector<ScheduledLaunch> launches,
+                                         size_t cancellable) {
   return std::make_unique<Program>(std::move(device), std::move(launches), cancellable);
 }
 

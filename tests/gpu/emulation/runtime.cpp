@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <cudnn.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <set>
 #include <utility>
 #include <vector>
@@ -20,21 +22,29 @@
 using Clock = std::chrono::steady_clock;
 using Work = std::function<void()>;
 
+struct Piece {
+  Work work;
+  std::set<size_t> behind;  // pieces that must be over before it
+};
 struct CUgraph_st {
-  std::vector<Work> work;
+  std::vector<Piece> pieces;
+  std::set<cudaStream_t> streams;  // captured into it
 };
 struct CUgraphExec_st {
-  std::vector<Work> work;
+  std::vector<Piece> pieces;
 };
 struct CUevent_st {
   cudaStream_t stream = nullptr;  // of the last record
   uint64_t recorded = 0;          // how many records were enqueued, and how many have run
   uint64_t reached = 0;
   Clock::time_point at;
+  cudaGraph_t graph = nullptr;  // that the last record was captured into, behind these pieces
+  std::set<size_t> behind;
 };
 struct CUstream_st {
   std::deque<Work> queue;
-  std::unique_ptr<CUgraph_st> captured;  // while work goes there
+  cudaGraph_t captured = nullptr;  // while work goes there, behind these pieces
+  std::set<size_t> behind;
 };
 
 namespace assay::cuda::emulation {
@@ -52,7 +62,9 @@ class Runtime {
   std::map<uintptr_t, size_t> device, pinned;  // blocks
   std::set<cudaStream_t> streams;
   std::set<cudaEvent_t> events;
-  std::set<int> contexts;  // devices
+  std::set<int> contexts;      // devices
+  std::set<cudaGraph_t> open;  // that are being captured into
+  std::minstd_rand random;
   int captures = 0;
   bool captures_are_valid = true;
 
@@ -64,7 +76,8 @@ class Runtime {
   void enqueue(cudaStream_t stream, Work work) {
     ++counts.enqueued;
     if (stream->captured != nullptr) {
-      stream->captured->work.push_back(std::move(work));
+      std::vector<Piece>& pieces = stream->captured->pieces;
+      pieces.push_back({std::move(work), std::exchange(stream->behind, {pieces.size()})});
       return;
     }
     stream->queue.push_back(std::move(work));
@@ -99,9 +112,59 @@ class Runtime {
     while (event->reached < generation && !event->stream->queue.empty()) run_one(event->stream);
   }
 
-  cudaError_t refuse_in_capture() {
+  cudaError_t refuse_in_capture(cudaError_t why = cudaErrorStreamCaptureUnsupported) {
     captures_are_valid = false;
-    return report(cudaErrorStreamCaptureUnsupported);
+    return report(why);
+  }
+
+  // The stream goes on behind an event that was captured: into the same graph, if it is open.
+  cudaError_t wait_in_capture(cudaStream_t stream, const CUevent_st& event) {
+    if (!open.contains(event.graph)) return report(cudaErrorCapturedEvent);
+    if (stream->captured != nullptr && stream->captured != event.graph)
+      return refuse_in_capture(cudaErrorStreamCaptureIsolation);
+    if (stream->captured == nullptr) stream->behind.clear();
+    stream->captured = event.graph;
+    event.graph->streams.insert(stream);
+    stream->behind.insert(event.behind.begin(), event.behind.end());
+    return cudaSuccess;
+  }
+
+  // Whether all that was captured comes before the end of `stream`.
+  static bool is_joined(const CUgraph_st& graph, cudaStream_t stream) {
+    std::set<size_t> before = stream->behind;
+    for (size_t i = graph.pieces.size(); i-- > 0;) {
+      if (before.contains(i))
+        before.insert(graph.pieces[i].behind.begin(), graph.pieces[i].behind.end());
+    }
+    return before.size() == graph.pieces.size();
+  }
+
+  // In an order that the graph allows: each time the first or the last of the pieces that may run,
+  // or any.
+  void run_pieces(const std::vector<Piece>& pieces) {
+    std::vector<size_t> missing;
+    std::vector<std::vector<size_t>> next(pieces.size());
+    std::set<size_t> ready;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      missing.push_back(pieces[i].behind.size());
+      if (missing[i] == 0) ready.insert(i);
+      for (const size_t before : pieces[i].behind) next[before].push_back(i);
+    }
+    while (!ready.empty()) {
+      const auto chosen = machine.schedule == Schedule::kLate     ? std::prev(ready.end())
+                          : machine.schedule == Schedule::kAtOnce ? ready.begin()
+                                                                  : any_of(ready);
+      const size_t piece = *chosen;
+      ready.erase(chosen);
+      pieces[piece].work();
+      for (const size_t i : next[piece]) {
+        if (--missing[i] == 0) ready.insert(i);
+      }
+    }
+  }
+  std::set<size_t>::iterator any_of(const std::set<size_t>& ready) {
+    std::uniform_int_distribution<std::ptrdiff_t> distance(0, std::ssize(ready) - 1);
+    return std::next(ready.begin(), distance(random));
   }
 
   cudaError_t allocate(std::map<uintptr_t, size_t>& blocks, void** data, size_t bytes) {
@@ -152,8 +215,10 @@ class Runtime {
     }
     for (cudaStream_t stream : streams) delete stream;
     for (cudaEvent_t event : events) delete event;
+    for (cudaGraph_t graph : open) delete graph;
     streams.clear();
     events.clear();
+    open.clear();
     last = sticky = planned = cudaSuccess;
     captures = 0;
   }
@@ -330,6 +395,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const Locked the;
   if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  if (event->graph != nullptr) return the->wait_in_capture(stream, *event);
+  if (stream->captured != nullptr) return the->refuse_in_capture(cudaErrorStreamCaptureIsolation);
   the->enqueue(stream, [event, generation = event->recorded] {
     assay::cuda::emulation::runtime().run_until(event, generation);
   });
@@ -338,20 +405,23 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   const Locked the;
   if (the->sticky != cudaSuccess) return the->report(the->sticky);
-  stream->captured = std::make_unique<CUgraph_st>();
+  stream->captured = new CUgraph_st{{}, {stream}};
+  stream->behind.clear();
+  the->open.insert(stream->captured);
   ++the->captures;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const Locked the;
   --the->captures;
-  if (!std::exchange(the->captures_are_valid, true)) {
-    stream->captured.reset();
-    *graph = nullptr;
-    return the->report(cudaErrorStreamCaptureInvalidated);
-  }
-  *graph = stream->captured.release();
-  return cudaSuccess;
+  *graph = stream->captured;
+  the->open.erase(*graph);
+  const bool joined = Runtime::is_joined(**graph, stream);
+  for (cudaStream_t member : (*graph)->streams) member->captured = nullptr;
+  const bool valid = std::exchange(the->captures_are_valid, true);
+  if (valid && joined) return cudaSuccess;
+  delete std::exchange(*graph, nullptr);
+  return the->report(valid ? cudaErrorStreamCaptureUnjoined : cudaErrorStreamCaptureInvalidated);
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
@@ -374,6 +444,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const Locked the;
   if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  event->graph = stream->captured;
+  event->behind = stream->behind;
+  if (stream->captured != nullptr) return cudaSuccess;
   event->stream = stream;
   the->enqueue(stream, [event, generation = ++event->recorded] {
     event->reached = generation;
@@ -393,7 +466,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned) {
-  *executable = new CUgraphExec_st{graph->work};
+  *executable = new CUgraphExec_st{graph->pieces};
   return cudaSuccess;
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
@@ -401,9 +474,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   const Locked the;
   if (the->sticky != cudaSuccess) return the->report(the->sticky);
   ++the->counts.graph_launches;
-  the->enqueue(stream, [executable] {
-    for (const Work& work : executable->work) work();
-  });
+  the->enqueue(stream,
+               [executable] { assay::cuda::emulation::runtime().run_pieces(executable->pieces); });
   --the->counts.enqueued;
   return cudaSuccess;
 }

@@ -5,8 +5,9 @@
 // lacks a synchronisation or an event reads old contents. Under other schedules some or all of it
 // runs at once: what lacks one overwrites too early. Copies from pinned memory read it when they
 // run, copies from other memory when they are enqueued, as CUDA's do. New memory is filled with
-// NaNs; addresses and sizes of copies are checked. Thread-safe. Devices differ in nothing: they
-// share memory and errors, and each thread has a current one.
+// NaNs; addresses and sizes of copies are checked. A graph keeps what orders its pieces and nothing
+// else: branches that no event orders are taken in another order under each schedule. Thread-safe.
+// Devices differ in nothing: they share memory and errors, and each thread has a current one.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -123,7 +123,7 @@ NodePlan plan(const BatchNorm& p, const Planner& c) {
     const ForwardScratch s = forward_scratch(l, b.scratch);
     const ChannelInputs in{b.x<float>(1), b.x<float>(2), b.y<float>(1), b.y<float>(2)};
     return [=, x = b.x<void>(0), residual = p.has_residual ? b.x<void>(3) : nullptr,
-            y = b.y<void>(0), mean = b.y<float>(1), var = b.y<float>(2)] {
+            y = b.y<void>(0), mean = b.y<float>(1), var = b.y<float>(2)](Queue&) {
       parallel_for(threads, l.tasks.count(), [&](int64_t i) {
         double* sums = s.partial + 2 * i * l.lanes;
         moments(at(x, l.tasks.begin(i), size), l.tasks.length(i), l.lanes, sums, sums + l.lanes);
@@ -161,7 +161,7 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
     const auto [scale_table, shift_table, bytes] = tables(b.scratch);
     const ChannelInputs in{b.x<float>(1), b.x<float>(2), b.x<float>(3), b.x<float>(4)};
     return [=, scale = scale_table, shift = shift_table, x = b.x<void>(0),
-            residual = p.has_residual ? b.x<void>(5) : nullptr, y = b.y<void>()] {
+            residual = p.has_residual ? b.x<void>(5) : nullptr, y = b.y<void>()](Queue&) {
       fill_affine(l, in, p.epsilon, scale, shift);
       parallel_for(threads, l.pieces.count(), [&](int64_t i) {
         const int64_t begin = l.pieces.begin(i);
@@ -204,7 +204,7 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
               s.shift,
               s.mean};
     };
-    return [=, dx = b.y<void>(0), dgamma = b.y<float>(1), dbeta = b.y<float>(2)] {
+    return [=, dx = b.y<void>(0), dgamma = b.y<float>(1), dbeta = b.y<float>(2)](Queue&) {
       fill_affine(l, in, p.epsilon, s.scale, s.shift);
       std::copy_n(in.mean, l.channels, s.mean);
       repeat_over_lanes(l, s.mean);

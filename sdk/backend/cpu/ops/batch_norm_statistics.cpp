@@ -15,7 +15,7 @@ NodePlan plan(const FoldBatchNorm& p, const Planner& c) {
   plan.bind = [filters, size = c.x(0).numel() / filters,
                epsilon = p.epsilon](const Binding& b) -> Launch {
     return [=, w = b.x<float>(0), gamma = b.x<float>(1), beta = b.x<float>(2), mean = b.x<float>(3),
-            var = b.x<float>(4), folded = b.y<float>(0), bias = b.y<float>(1)] {
+            var = b.x<float>(4), folded = b.y<float>(0), bias = b.y<float>(1)](Queue&) {
       for (int64_t k = 0; k < filters; ++k) {
         const double scale = gamma[k] / std::sqrt(static_cast<double>(var[k]) + epsilon);
         for (int64_t i = k * size; i < (k + 1) * size; ++i) {
@@ -38,7 +38,7 @@ NodePlan plan(const RunningStatistics& p, const Planner& c) {
   const double unbias = p.count > 1 ? count / (count - 1) : 1.0;
   plan.bind = [=, momentum = static_cast<double>(p.momentum)](const Binding& b) -> Launch {
     return [=, mean = b.x<float>(2), var = b.x<float>(3), loss = b.x<float>(4),
-            running_mean = b.y<float>(0), running_var = b.y<float>(1)] {
+            running_mean = b.y<float>(0), running_var = b.y<float>(1)](Queue&) {
       if (!std::isfinite(*loss)) return;
       for (int64_t k = 0; k < channels; ++k) {
         running_mean[k] = static_cast<float>((1 - momentum) * running_mean[k] + momentum * mean[k]);

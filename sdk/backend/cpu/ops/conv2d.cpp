@@ -215,8 +215,8 @@ NodePlan plan(const Conv2dGradData& p, const Planner& c) {
   plan.bind = [=, bind = std::move(plan.bind), kind = static_cast<int>(p.activation),
                size = dtype_size(c.y().dtype), chunks = chunks_of(c.y().numel()),
                threads = c.threads()](const Binding& b) -> Launch {
-    return [=, convolve = bind(b), saved = b.x<void>(2), dx = b.y<void>()] {
-      convolve();
+    return [=, convolve = bind(b), saved = b.x<void>(2), dx = b.y<void>()](Queue& q) {
+      convolve(q);
       parallel_for(threads, chunks.count(), [&](int64_t i) {
         void* part = at(dx, chunks.begin(i), size);
         differentiate(kind, at(saved, chunks.begin(i), size), part, part, chunks.length(i));

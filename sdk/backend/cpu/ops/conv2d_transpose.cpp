@@ -120,8 +120,8 @@ NodePlan plan(const Conv2dTranspose& p, const Planner& c) {
     own.outputs = {&result, 1};
     return [=, run = convolve(own), bias = has_bias ? b.x<float>(2) : nullptr,
             beside = placement ? b.inputs[static_cast<size_t>(2 + has_bias)] : nullptr,
-            y = b.y<void>()] {
-      run();
+            y = b.y<void>()](Queue& q) {
+      run(q);
       epilogue.run(bias, result, scratch);
       if (!placement) return;
       run_copy(placement->result, threads, result, y);

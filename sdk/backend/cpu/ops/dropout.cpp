@@ -19,7 +19,7 @@ NodePlan plan(const Dropout& p, const Planner& c) {
   const auto run = kernels().dropout->apply[element_of(c.y())];
   plan.bind = [=, size = dtype_size(c.y().dtype), chunks = chunks_of(n),
                threads = c.threads()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), step = b.x<int64_t>(1), y = b.y<void>()] {
+    return [=, x = b.x<void>(0), step = b.x<int64_t>(1), y = b.y<void>()](Queue&) {
       DropoutRange now = whole;
       now.step = static_cast<uint64_t>(*step);
       parallel_for(threads, chunks.count(), [&](int64_t i) {

@@ -16,7 +16,7 @@ NodePlan plan(const Cast&, const Planner& c) {
   if (from == to) plan.in_place = {{0, 0}};
   plan.bind = [=, chunks = chunks_of(c.y().numel()),
                threads = c.threads()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), y = b.y<void>()] {
+    return [=, x = b.x<void>(0), y = b.y<void>()](Queue&) {
       parallel_for(threads, chunks.count(), [&](int64_t i) {
         run(at(x, chunks.begin(i), from), at(y, chunks.begin(i), to), chunks.length(i));
       });
@@ -32,7 +32,7 @@ NodePlan plan(const Activation& p, const Planner& c) {
   const auto run = kernels().elementwise->activation[element_of(c.y())];
   plan.bind = [=, kind = static_cast<int>(p.kind), size = dtype_size(c.y().dtype),
                chunks = chunks_of(n), threads = c.threads()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), y = b.y<void>()] {
+    return [=, x = b.x<void>(0), y = b.y<void>()](Queue&) {
       parallel_for(threads, chunks.count(), [&](int64_t i) {
         const int64_t begin = chunks.begin(i);
         run(kind, at(x, begin, size), at(y, begin, size), chunks.length(i));
@@ -53,7 +53,7 @@ NodePlan grad_of_channels(const ActivationGrad& p, const Planner& c) {
   plan.bind = [=, kind = static_cast<int>(p.kind), channels = p.channels,
                size = dtype_size(c.y().dtype), rows = chunks_of(n / p.channels, p.channels),
                threads = c.threads()](const Binding& b) -> Launch {
-    return [=, saved = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>()] {
+    return [=, saved = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>()](Queue&) {
       parallel_for(threads, rows.count(), [&](int64_t i) {
         for (int64_t row = rows.begin(i); row < rows.end(i); ++row) {
           run(kind, at(saved, row * wide, size), at(dy, row * wide, size),
@@ -75,7 +75,7 @@ NodePlan plan(const ActivationGrad& p, const Planner& c) {
   const auto run = kernels().elementwise->activation_grad[element_of(c.y())];
   plan.bind = [=, kind = static_cast<int>(p.kind), size = dtype_size(c.y().dtype),
                chunks = chunks_of(n), threads = c.threads()](const Binding& b) -> Launch {
-    return [=, saved = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>()] {
+    return [=, saved = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>()](Queue&) {
       parallel_for(threads, chunks.count(), [&](int64_t i) {
         const int64_t begin = chunks.begin(i);
         run(kind, at(saved, begin, size), at(dy, begin, size), at(dx, begin, size),
@@ -93,7 +93,7 @@ NodePlan plan(const Add&, const Planner& c) {
   const auto run = kernels().elementwise->add[element_of(c.y())];
   plan.bind = [=, size = dtype_size(c.y().dtype), chunks = chunks_of(n),
                threads = c.threads()](const Binding& bound) -> Launch {
-    return [=, a = bound.x<void>(0), b = bound.x<void>(1), y = bound.y<void>()] {
+    return [=, a = bound.x<void>(0), b = bound.x<void>(1), y = bound.y<void>()](Queue&) {
       parallel_for(threads, chunks.count(), [&](int64_t i) {
         const int64_t begin = chunks.begin(i);
         run(at(a, begin, size), at(b, begin, size), at(y, begin, size), chunks.length(i));

@@ -25,7 +25,7 @@ NodePlan plan(const Fill& p, const Planner& c) {
   plan.kernel = "own:fill";
   plan.bytes = c.traffic_bytes();
   plan.bind = [value = p.value, n = c.y().numel()](const Binding& b) -> Launch {
-    return [y = b.y<float>(), n, value] { std::fill_n(y, n, value); };
+    return [y = b.y<float>(), n, value](Queue&) { std::fill_n(y, n, value); };
   };
   return plan;
 }

@@ -142,7 +142,7 @@ NodePlan plan(const SgdUpdate& p, const Planner& c) {
   NodePlan plan = own_plan(c, "sgd", 6.0 * static_cast<double>(lists.total()));
   plan.bind = [=, threads = threads_for(c, lists),
                run = kernels().update->sgd](const Binding& b) -> Launch {
-    return [=, control = Control(b), runs = merged_runs(lists, b)] {
+    return [=, control = Control(b), runs = merged_runs(lists, b)](Queue&) {
       if (*control.skip != 0.0f) return;
       const SgdStep step{.momentum = p.momentum,
                          .learning_rate = *control.rate * p.lr_scale,
@@ -163,7 +163,7 @@ NodePlan plan(const AdamUpdate& p, const Planner& c) {
   NodePlan plan = own_plan(c, "adam", 14.0 * static_cast<double>(lists.total()));
   plan.bind = [=, threads = threads_for(c, lists),
                run = kernels().update->adam](const Binding& b) -> Launch {
-    return [=, control = Control(b), t = b.x<int64_t>(3), runs = merged_runs(lists, b)] {
+    return [=, control = Control(b), t = b.x<int64_t>(3), runs = merged_runs(lists, b)](Queue&) {
       if (*control.skip != 0.0f) return;
       const AdamStep step = adam_step(p, betas, *control.rate, *control.multiplier, *t);
       for_runs(threads, runs,
@@ -188,7 +188,7 @@ NodePlan plan(const LambUpdate& p, const Planner& c) {
     for (int i = 0; i < lists.count; ++i) append_cut(runs, lists.whole(b, i), lists.roles);
     double* squares = static_cast<double*>(b.scratch);  // [piece][p, u]
     double* rates = squares + 2 * pieces;               // [variable]
-    return [=, control = Control(b), t = b.x<int64_t>(3)] {
+    return [=, control = Control(b), t = b.x<int64_t>(3)](Queue&) {
       if (*control.skip != 0.0f) return;
       const LambStep step = lamb_step(p, betas, *control.multiplier, *t);
       parallel_for(threads, static_cast<int64_t>(runs.size()), [&](int64_t i) {
@@ -220,7 +220,7 @@ NodePlan plan(const EmaUpdate& p, const Planner& c) {
   NodePlan plan = own_plan(c, "ema", 3.0 * static_cast<double>(lists.total()));
   plan.bind = [=, threads = threads_for(c, lists), rest = complement(as_written(p.decay)),
                run = kernels().update->ema](const Binding& b) -> Launch {
-    return [=, skip = b.x<float>(0), runs = merged_runs(lists, b)] {
+    return [=, skip = b.x<float>(0), runs = merged_runs(lists, b)](Queue&) {
       if (*skip != 0.0f) return;
       for_runs(threads, runs,
                [&](const Run& r) { run(p.decay, rest, r.at[0], r.at[1], r.length); });

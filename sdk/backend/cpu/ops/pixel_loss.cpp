@@ -76,7 +76,7 @@ NodePlan plan(const PixelCrossEntropy& op, const Planner& c) {
   plan.bind = [=, factor = loss_factor(p, op.mean),
                threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), target = b.x<float>(1), loss = b.y<float>(),
-            partial = static_cast<double*>(b.scratch)] {
+            partial = static_cast<double*>(b.scratch)](Queue&) {
       parallel_for(threads, p.tasks(), [&](int64_t i) {
         const int64_t begin = p.first(i) * p.classes;
         partial[i] = run(at(x, begin, p.size), target + begin, p.length(i), p.classes);
@@ -96,7 +96,8 @@ NodePlan plan(const PixelCrossEntropyGrad& op, const Planner& c) {
   const auto run = kernels().pixel_loss->cross_entropy_grad[element_of(c.x(0))];
   plan.bind = [=, factor = static_cast<float>(loss_factor(p, op.mean)),
                threads = c.threads()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), target = b.x<float>(1), dloss = b.x<float>(2), dx = b.y<void>()] {
+    return [=, x = b.x<void>(0), target = b.x<float>(1), dloss = b.x<float>(2),
+            dx = b.y<void>()](Queue&) {
       parallel_for(threads, p.tasks(), [&](int64_t i) {
         const int64_t begin = p.first(i) * p.classes;
         run(at(x, begin, p.size), target + begin, *dloss * factor, at(dx, begin, p.size),
@@ -115,7 +116,7 @@ NodePlan plan(const SoftDiceLoss& op, const Planner& c) {
   plan.bind = [=, epsilon = static_cast<double>(op.epsilon), mean = op.mean,
                threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), target = b.x<float>(1), loss = b.y<float>(0), sums = b.y<float>(1),
-            partial = static_cast<double*>(b.scratch)] {
+            partial = static_cast<double*>(b.scratch)](Queue&) {
       const int64_t kinds = 3 * p.classes;
       parallel_for(threads, p.tasks(), [&](int64_t i) {
         const int64_t begin = p.first(i) * p.classes;
@@ -144,21 +145,22 @@ NodePlan plan(const SoftDiceLossGrad& op, const Planner& c) {
   const auto run = kernels().pixel_loss->overlap_grad[element_of(c.x(0))];
   plan.bind = [=, epsilon = static_cast<double>(op.epsilon), mean = op.mean,
                threads = c.threads()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), target = b.x<float>(1), sums = b.x<float>(2),
-            dloss = b.x<float>(3), dx = b.y<void>(), slopes = static_cast<float*>(b.scratch)] {
-      const double scale = static_cast<double>(*dloss) /
-                           static_cast<double>(mean ? p.images * p.classes : p.classes);
-      for (int64_t n = 0; n < p.images; ++n) {
-        overlap_slopes(sums + n * 3 * p.classes, p.classes, epsilon, scale,
-                       slopes + n * 2 * p.classes);
-      }
-      parallel_for(threads, p.tasks(), [&](int64_t i) {
-        const int64_t begin = p.first(i) * p.classes;
-        const float* slope = slopes + i / p.ranges.count() * 2 * p.classes;
-        run(at(x, begin, p.size), target + begin, slope, slope + p.classes, at(dx, begin, p.size),
-            p.length(i), p.classes);
-      });
-    };
+    return
+        [=, x = b.x<void>(0), target = b.x<float>(1), sums = b.x<float>(2), dloss = b.x<float>(3),
+         dx = b.y<void>(), slopes = static_cast<float*>(b.scratch)](Queue&) {
+          const double scale = static_cast<double>(*dloss) /
+                               static_cast<double>(mean ? p.images * p.classes : p.classes);
+          for (int64_t n = 0; n < p.images; ++n) {
+            overlap_slopes(sums + n * 3 * p.classes, p.classes, epsilon, scale,
+                           slopes + n * 2 * p.classes);
+          }
+          parallel_for(threads, p.tasks(), [&](int64_t i) {
+            const int64_t begin = p.first(i) * p.classes;
+            const float* slope = slopes + i / p.ranges.count() * 2 * p.classes;
+            run(at(x, begin, p.size), target + begin, slope, slope + p.classes,
+                at(dx, begin, p.size), p.length(i), p.classes);
+          });
+        };
   };
   return plan;
 }

@@ -36,7 +36,7 @@ NodePlan pool_forward(const Planner& c, std::string_view name, const PoolGeometr
   const PoolShape s = shape_of(g, c.x(0).dims, c.y().dims);
   NodePlan plan = own_plan(c, name, window_elems(g) * static_cast<double>(c.y().numel()));
   plan.bind = [=, rows = output_rows(s), threads = c.threads()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), y = b.y<void>()] {
+    return [=, x = b.x<void>(0), y = b.y<void>()](Queue&) {
       parallel_for(threads, rows.count(),
                    [&](int64_t i) { run(s, x, y, rows.begin(i), rows.end(i)); });
     };
@@ -107,7 +107,8 @@ NodePlan max_grad_2x2(const MaxPoolGrad& p, const Planner& c, const PoolShape& s
   // The first row of dx that output row `row` of all images writes.
   const auto first_row = [=](int64_t row) { return row / s.p * s.h + 2 * (row % s.p); };
   plan.bind = [=, rows = output_rows(s), threads = c.threads()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), dy = b.x<void>(2), other = joined.other(b), dx = b.y<void>()] {
+    return [=, x = b.x<void>(0), dy = b.x<void>(2), other = joined.other(b),
+            dx = b.y<void>()](Queue&) {
       parallel_for(threads, rows.count(), [&](int64_t i) {
         run(s, x, dy, dx, rows.begin(i), rows.end(i));
         joined.run(x, other, dx, first_row(rows.begin(i)), first_row(rows.end(i)));
@@ -145,7 +146,7 @@ NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
   plan.bind = [=, threads = c.threads()](const Binding& b) -> Launch {
     const Chunks out = output_rows(s), in = input_rows(s);
     return [=, x = b.x<void>(0), dy = b.x<void>(2), other = joined.other(b), dx = b.y<void>(),
-            which = static_cast<uint16_t*>(b.scratch)] {
+            which = static_cast<uint16_t*>(b.scratch)](Queue&) {
       parallel_for(threads, out.count(),
                    [&](int64_t i) { find(s, x, which, out.begin(i), out.end(i)); });
       parallel_for(threads, in.count(), [&](int64_t i) {
@@ -163,7 +164,7 @@ NodePlan plan(const AvgPoolGrad& p, const Planner& c) {
       own_plan(c, "avg_gather", 2 * window_elems(p.geometry) * static_cast<double>(c.x(0).numel()));
   const auto run = kernels().pool->avg_grad[element_of(c.y())];
   plan.bind = [=, rows = input_rows(s), threads = c.threads()](const Binding& b) -> Launch {
-    return [=, dy = b.x<void>(0), dx = b.y<void>()] {
+    return [=, dy = b.x<void>(0), dx = b.y<void>()](Queue&) {
       parallel_for(threads, rows.count(),
                    [&](int64_t i) { run(s, dy, dx, rows.begin(i), rows.end(i)); });
     };

@@ -10,7 +10,7 @@ NodePlan plan(const Slice& p, const Planner& c) {
   const BoxCopy box(p.dims, c.x(0).dims, p.begin, p.dims, zeros_like(p.dims),
                     dtype_size(c.y().dtype));
   plan.bind = [=, threads = c.threads()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), y = b.y<void>()] { run_copy(box, threads, x, y); };
+    return [=, x = b.x<void>(0), y = b.y<void>()](Queue&) { run_copy(box, threads, x, y); };
   };
   return plan;
 }
@@ -21,7 +21,7 @@ NodePlan plan(const SliceGrad& p, const Planner& c) {
   const BoxCopy box(dims, dims, zeros_like(dims), p.x_dims, p.begin, dtype_size(c.y().dtype));
   plan.bind = [=, size = dtype_size(c.y().dtype), all = chunks_of(p.x_dims.numel()),
                threads = c.threads()](const Binding& b) -> Launch {
-    return [=, dy = b.x<void>(0), dx = b.y<void>()] {
+    return [=, dy = b.x<void>(0), dx = b.y<void>()](Queue&) {
       parallel_for(threads, all.count(), [&](int64_t i) {
         std::memset(at(dx, all.begin(i), size), 0, static_cast<size_t>(all.length(i)) * size);
       });
@@ -43,7 +43,7 @@ NodePlan plan(const Concat& p, const Planner& c) {
   }
   plan.bind = [boxes, threads = c.threads()](const Binding& b) -> Launch {
     const std::vector<const void*> parts(b.inputs.begin(), b.inputs.end());
-    return [=, y = b.y<void>()] {
+    return [=, y = b.y<void>()](Queue&) {
       for (size_t i = 0; i < boxes.size(); ++i) run_copy(boxes[i], threads, parts[i], y);
     };
   };

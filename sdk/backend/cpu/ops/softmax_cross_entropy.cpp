@@ -16,7 +16,7 @@ NodePlan plan(const Softmax&, const Planner& c) {
   const auto run = kernels().softmax->softmax[element_of(c.x(0))];
   plan.bind = [=, classes = dims[1], size = dtype_size(c.x(0).dtype), rows = rows_of(dims),
                threads = c.threads()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), y = b.y<float>()] {
+    return [=, x = b.x<void>(0), y = b.y<float>()](Queue&) {
       parallel_for(threads, rows.count(), [&](int64_t i) {
         const int64_t begin = rows.begin(i) * classes;
         run(at(x, begin, size), y + begin, rows.length(i), classes);
@@ -36,7 +36,7 @@ NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
   plan.bind = [=, smoothing = p.label_smoothing, classes = dims[1], size = dtype_size(c.x(0).dtype),
                threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), loss = b.y<float>(),
-            partial = static_cast<double*>(b.scratch)] {
+            partial = static_cast<double*>(b.scratch)](Queue&) {
       parallel_for(threads, rows.count(), [&](int64_t i) {
         const int64_t begin = rows.begin(i);
         partial[i] =
@@ -59,14 +59,14 @@ NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
   const auto run = kernels().softmax->cross_entropy_grad[element_of(c.x(0))];
   plan.bind = [=, smoothing = p.label_smoothing, classes = dims[1], size = dtype_size(c.x(0).dtype),
                rows = rows_of(dims), threads = c.threads()](const Binding& b) -> Launch {
-    return
-        [=, x = b.x<void>(0), labels = b.x<int32_t>(1), dloss = b.x<float>(2), dx = b.y<void>()] {
-          parallel_for(threads, rows.count(), [&](int64_t i) {
-            const int64_t begin = rows.begin(i);
-            run(at(x, begin * classes, size), labels + begin, smoothing, *dloss * factor,
-                at(dx, begin * classes, size), rows.length(i), classes);
-          });
-        };
+    return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), dloss = b.x<float>(2),
+            dx = b.y<void>()](Queue&) {
+      parallel_for(threads, rows.count(), [&](int64_t i) {
+        const int64_t begin = rows.begin(i);
+        run(at(x, begin * classes, size), labels + begin, smoothing, *dloss * factor,
+            at(dx, begin * classes, size), rows.length(i), classes);
+      });
+    };
   };
   return plan;
 }
@@ -80,7 +80,7 @@ NodePlan plan(const TopKCorrect& p, const Planner& c) {
   plan.bind = [=, k = p.k, classes = dims[1], size = dtype_size(c.x(0).dtype),
                threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), count = b.y<float>(),
-            partial = static_cast<int64_t*>(b.scratch)] {
+            partial = static_cast<int64_t*>(b.scratch)](Queue&) {
       parallel_for(threads, rows.count(), [&](int64_t i) {
         const int64_t begin = rows.begin(i);
         partial[i] = run(at(x, begin * classes, size), labels + begin, k, rows.length(i), classes);

@@ -7,7 +7,7 @@ NodePlan plan(const SumRows&, const Planner& c) {
   NodePlan plan = own_plan(c, "lane_sums", sums.flops());
   plan.scratch_bytes = sums.scratch_bytes();
   plan.bind = [sums](const Binding& b) -> Launch {
-    return [sums, x = b.x<void>(0), y = b.y<float>(), scratch = b.scratch] {
+    return [sums, x = b.x<void>(0), y = b.y<float>(), scratch = b.scratch](Queue&) {
       sums.run(x, y, scratch);
     };
   };

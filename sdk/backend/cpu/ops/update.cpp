@@ -43,7 +43,7 @@ NodePlan plan(const Store& p, const Planner& c) {
     const float* src = b.x<float>(1);
     float* dst = b.y<float>();
     if (accumulate) {
-      return [=] {
+      return [=](Queue&) {
         parallel_for(threads, chunks.count(), [&](int64_t i) {
           float* out = dst + chunks.begin(i);
           add(out, src + chunks.begin(i), out, chunks.length(i));
@@ -51,7 +51,7 @@ NodePlan plan(const Store& p, const Planner& c) {
       };
     }
     if (src == dst) return nullptr;
-    return [=] {
+    return [=](Queue&) {
       parallel_for(threads, chunks.count(), [&](int64_t i) {
         std::memcpy(dst + chunks.begin(i), src + chunks.begin(i),
                     static_cast<size_t>(chunks.length(i)) * sizeof(float));
@@ -72,7 +72,7 @@ NodePlan plan(const GradientNorm& p, const Planner& c) {
     std::vector<const float*> starts;
     for (const Part& part : parts) starts.push_back(b.x<float>(part.tensor) + part.begin);
     return [=, scale = b.x<float>(0), partial = static_cast<double*>(b.scratch),
-            norm = b.y<float>(0), multiplier = b.y<float>(1), skip = b.y<float>(2)] {
+            norm = b.y<float>(0), multiplier = b.y<float>(1), skip = b.y<float>(2)](Queue&) {
       const auto n = static_cast<int64_t>(parts.size());
       parallel_for(threads, n,
                    [&](int64_t i) { partial[i] = sum_squares(starts[i], parts[i].length); });
@@ -97,7 +97,7 @@ NodePlan plan(const GradientNorm& p, const Planner& c) {
 NodePlan plan(const CountStep&, const Planner& c) {
   NodePlan plan = scalar_plan("own:count", c);
   plan.bind = [](const Binding& b) -> Launch {
-    return [step = b.y<int64_t>(), skip = b.x<float>(1)] {
+    return [step = b.y<int64_t>(), skip = b.x<float>(1)](Queue&) {
       if (*skip == 0.0f) ++*step;
     };
   };
@@ -107,7 +107,7 @@ NodePlan plan(const CountStep&, const Planner& c) {
 NodePlan plan(const LossScaleUpdate& p, const Planner& c) {
   NodePlan plan = scalar_plan("own:loss_scale", c);
   plan.bind = [p](const Binding& b) -> Launch {
-    return [p, scale = b.y<float>(0), good = b.y<int32_t>(1), skip = b.x<float>(2)] {
+    return [p, scale = b.y<float>(0), good = b.y<int32_t>(1), skip = b.x<float>(2)](Queue&) {
       if (*skip != 0.0f) {
         *scale = std::max(*scale * p.backoff, p.minimum);
         *good = 0;

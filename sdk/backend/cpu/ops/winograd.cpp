@@ -158,12 +158,12 @@ NodePlan plan_sum(const Planner& c, double flops, const Sum& s, const FilterTran
   plan.prepare.scratch_bytes = sum_scratch(s, 0, nullptr).bytes;
   plan.prepare.form = filters.form();
   plan.prepare.bind = [=](const Binding& b) -> Launch {
-    return [=, w = b.x<void>(1), u = static_cast<float*>(b.prepared)] { filters(w, u); };
+    return [=, w = b.x<void>(1), u = static_cast<float*>(b.prepared)](Queue&) { filters(w, u); };
   };
   plan.bind = [=](const Binding& b) -> Launch {
     const size_t unprepared = b.prepared == nullptr ? filters.elems() : 0;
     const SumScratch scratch = sum_scratch(s, unprepared, b.scratch);
-    return [=, p = pointers(b), ready = static_cast<const float*>(b.prepared)] {
+    return [=, p = pointers(b), ready = static_cast<const float*>(b.prepared)](Queue&) {
       if (ready == nullptr) filters(p.w, scratch.u);
       run_sum(s, p, ready == nullptr ? scratch.u : ready, scratch);
     };
@@ -321,7 +321,7 @@ NodePlan plan_winograd(const Conv2dGradWeight& p, const Planner& c) {
   plan.bind = [=](const Binding& b) -> Launch {
     const GradientScratch s = gradient_scratch(g, b.scratch);
     float* const dbias = p.has_bias ? b.y<float>(1) : nullptr;
-    return [=, x = b.x<void>(0), dy = b.x<void>(1), dw = b.y<void>(), scratch = b.scratch] {
+    return [=, x = b.x<void>(0), dy = b.x<void>(1), dw = b.y<void>(), scratch = b.scratch](Queue&) {
       run_gradient(g, x, dy, dw, s);
       if (dbias != nullptr) bias_gradient.run(dy, dbias, scratch);
     };

@@ -71,8 +71,8 @@ NodePlan plan(const BatchNorm& p, const Planner& c) {
     const ForwardScratch s = forward_scratch(element, r, true, b.scratch);
     const kernels::NormInputs in{b.x<float>(1), b.x<float>(2), nullptr, nullptr, p.epsilon};
     return [=, x = b.x<void>(0), residual = p.has_residual ? b.x<void>(3) : nullptr,
-            y = b.y<void>(0), mean = b.y<float>(1), var = b.y<float>(2)] {
-      const Stream stream = current_stream();
+            y = b.y<void>(0), mean = b.y<float>(1), var = b.y<float>(2)](Queue& q) {
+      const Stream stream = stream_of(q);
       kernels::norm_statistics(stream, element, x, r.rows, r.channels, s.partial, in, mean, var,
                                s.affine);
       kernels::norm_apply(stream, element, x, s.affine, residual, p.relu, y, r.rows, r.channels);
@@ -92,8 +92,8 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
   plan.bind = [=](const Binding& b) -> Launch {
     const ForwardScratch s = forward_scratch(element, r, false, b.scratch);
     return [=, in = inputs_of(b, p.epsilon), x = b.x<void>(0),
-            residual = p.has_residual ? b.x<void>(5) : nullptr, y = b.y<void>()] {
-      const Stream stream = current_stream();
+            residual = p.has_residual ? b.x<void>(5) : nullptr, y = b.y<void>()](Queue& q) {
+      const Stream stream = stream_of(q);
       kernels::norm_affine(stream, in, r.channels, s.affine);
       kernels::norm_apply(stream, element, x, s.affine, residual, p.relu, y, r.rows, r.channels);
     };
@@ -123,8 +123,8 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
                                      .b = s.b,
                                      .c = s.c};
     return [=, in = inputs_of(b, p.epsilon), dx = b.y<void>(0), dgamma = b.y<float>(1),
-            dbeta = b.y<float>(2)] {
-      const Stream stream = current_stream();
+            dbeta = b.y<float>(2)](Queue& q) {
+      const Stream stream = stream_of(q);
       kernels::norm_affine(stream, in, r.channels, s.affine);
       kernels::norm_grad_sums(stream, element, args, in, r.rows, r.channels, s.partial, dgamma,
                               dbeta);
@@ -141,8 +141,8 @@ NodePlan plan(const FoldBatchNorm& p, const Planner& c) {
   plan.bind = [filters, size = c.x(0).numel() / filters,
                epsilon = p.epsilon](const Binding& b) -> Launch {
     return [=, in = inputs_of(b, epsilon), w = b.x<float>(0), folded = b.y<float>(0),
-            bias = b.y<float>(1)] {
-      kernels::fold_norm(current_stream(), w, in, folded, bias, filters, size);
+            bias = b.y<float>(1)](Queue& q) {
+      kernels::fold_norm(stream_of(q), w, in, folded, bias, filters, size);
     };
   };
   return plan;
@@ -156,7 +156,7 @@ NodePlan plan(const RunningStatistics& p, const Planner& c) {
   plan.bind = [=, momentum = static_cast<double>(p.momentum)](const Binding& b) -> Launch {
     const kernels::RunningArgs args{b.x<float>(2), b.x<float>(3), b.x<float>(4), b.y<float>(0),
                                     b.y<float>(1), momentum,      unbias};
-    return [=] { kernels::running_statistics(current_stream(), args, channels); };
+    return [=](Queue& q) { kernels::running_statistics(stream_of(q), args, channels); };
   };
   return plan;
 }
@@ -167,8 +167,9 @@ NodePlan plan(const SumRows&, const Planner& c) {
   NodePlan plan = own_plan(c, "channel_sums", count_of(c.x(0)));
   plan.scratch_bytes = kernels::partial_sums_bytes(element, r.rows, r.channels, 1);
   plan.bind = [=](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), y = b.y<float>(), partial = static_cast<double*>(b.scratch)] {
-      kernels::sum_rows(current_stream(), element, x, r.rows, r.channels, partial, y);
+    return [=, x = b.x<void>(0), y = b.y<float>(),
+            partial = static_cast<double*>(b.scratch)](Queue& q) {
+      kernels::sum_rows(stream_of(q), element, x, r.rows, r.channels, partial, y);
     };
   };
   return plan;

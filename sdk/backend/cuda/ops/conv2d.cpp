@@ -48,7 +48,7 @@ void take_call(NodePlan& plan, LibraryCall call) {
   plan.bind = [run = std::move(call.run)](const Binding& b) -> Launch {
     std::vector<void*> operands(b.inputs.begin(), b.inputs.end());
     operands.push_back(b.outputs[0]);
-    return [=, scratch = b.scratch] { run(current_stream(), operands, scratch); };
+    return [=, scratch = b.scratch](Queue& q) { run(stream_of(q), operands, scratch); };
   };
 }
 
@@ -92,8 +92,8 @@ void plan_product(NodePlan& plan, const Planner& c, const std::optional<LibraryC
     kernels::EpilogueArgs epilogue = p.bound(b, rows, channels);
     epilogue.x = y, epilogue.y_pitch = y_pitch;
     const std::vector<void*> operands{b.inputs[0], b.inputs[1], y};
-    return [=, run = call ? call->run : nullptr] {
-      const Stream stream = current_stream();
+    return [=, run = call ? call->run : nullptr](Queue& q) {
+      const Stream stream = stream_of(q);
       if (run) {
         run(stream, operands, s.call);
       } else {
@@ -110,8 +110,8 @@ void plan_few_taps(NodePlan& plan, const Planner& c, const kernels::ConvShape& s
   plan.kernel = "own:few_taps";
   plan.bind = [=, element = element_of(c.y())](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), w = b.x<void>(1),
-            epilogue = p.bound(b, shape.n * shape.p * shape.q, shape.k)] {
-      kernels::conv_forward_few_taps(current_stream(), element, shape, x, w, epilogue);
+            epilogue = p.bound(b, shape.n * shape.p * shape.q, shape.k)](Queue& q) {
+      kernels::conv_forward_few_taps(stream_of(q), element, shape, x, w, epilogue);
     };
   };
 }
@@ -164,9 +164,9 @@ void copy_beside(NodePlan& plan, const Conv2dTranspose& p, const Planner& c) {
   plan.bytes -= static_cast<double>(c.x(input).bytes()) -
                 static_cast<double>(box.runs * box.run_bytes);  // read as far as it is copied
   plan.bind = [=, bind = std::move(plan.bind)](const Binding& b) -> Launch {
-    return [=, convolve = bind(b), from = b.x<void>(input), to = b.y<void>()] {
-      convolve();
-      kernels::copy_box(current_stream(), box, from, to);
+    return [=, convolve = bind(b), from = b.x<void>(input), to = b.y<void>()](Queue& q) {
+      convolve(q);
+      kernels::copy_box(stream_of(q), box, from, to);
     };
   };
 }
@@ -216,8 +216,8 @@ NodePlan plan(const Conv2dGradData& p, const Planner& c) {
                element = element_of(c.y())](const Binding& b) -> Launch {
     const std::vector<void*> operands{b.inputs[0], b.inputs[1], b.outputs[0]};
     return [=, run = call ? call->run : nullptr, scratch = b.scratch,
-            saved = activates ? b.x<void>(2) : nullptr] {
-      const Stream stream = current_stream();
+            saved = activates ? b.x<void>(2) : nullptr](Queue& q) {
+      const Stream stream = stream_of(q);
       void* const dx = operands[2];
       if (run) {
         run(stream, operands, scratch);
@@ -288,8 +288,8 @@ NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
     const WeightScratch s = scratch(b.scratch);
     void *const x = b.inputs[0], *const dy = b.inputs[1], *const dw = b.outputs[0];
     const std::vector<void*> operands{widens ? s.x : x, widens ? s.dy : dy, dw};
-    return [=, dbias = has_bias ? b.y<float>(1) : nullptr] {
-      const Stream stream = current_stream();
+    return [=, dbias = has_bias ? b.y<float>(1) : nullptr](Queue& q) {
+      const Stream stream = stream_of(q);
       if (widens) {
         kernels::cast(stream, element, Element::kF32, x, s.x, x_elems);
         kernels::cast(stream, element, Element::kF32, dy, s.dy, dy_elems);

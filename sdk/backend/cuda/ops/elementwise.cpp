@@ -18,8 +18,8 @@ NodePlan plan(const Cast&, const Planner& c) {
   if (dtype_size(c.x(0).dtype) == dtype_size(c.y().dtype)) plan.in_place = {{0, 0}};
   plan.bind = [from = element_of(c.x(0)), to = element_of(c.y()),
                n = c.y().numel()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), y = b.y<void>()] {
-      kernels::cast(current_stream(), from, to, x, y, n);
+    return [=, x = b.x<void>(0), y = b.y<void>()](Queue& q) {
+      kernels::cast(stream_of(q), from, to, x, y, n);
     };
   };
   return plan;
@@ -30,8 +30,8 @@ NodePlan plan(const Activation& p, const Planner& c) {
   plan.in_place = {{0, 0}};
   plan.bind = [element = element_of(c.y()), kind = static_cast<int>(p.kind),
                n = c.y().numel()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), y = b.y<void>()] {
-      kernels::activation(current_stream(), element, kind, x, y, n);
+    return [=, x = b.x<void>(0), y = b.y<void>()](Queue& q) {
+      kernels::activation(stream_of(q), element, kind, x, y, n);
     };
   };
   return plan;
@@ -45,8 +45,8 @@ NodePlan grad_of_channels(const ActivationGrad& p, const Planner& c) {
   plan.bind = [element = element_of(c.y()), kind = static_cast<int>(p.kind), channels = p.channels,
                rows = c.y().numel() / p.channels,
                pitch = c.x(0).dims.back()](const Binding& b) -> Launch {
-    return [=, saved = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>()] {
-      kernels::activation_grad_of_channels(current_stream(), element, kind, saved, dy, dx, rows,
+    return [=, saved = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>()](Queue& q) {
+      kernels::activation_grad_of_channels(stream_of(q), element, kind, saved, dy, dx, rows,
                                            channels, pitch);
     };
   };
@@ -61,8 +61,8 @@ NodePlan plan(const ActivationGrad& p, const Planner& c) {
   plan.in_place = {{0, 1}, {0, 0}};
   plan.bind = [element = element_of(c.y()), kind = static_cast<int>(p.kind),
                n = c.y().numel()](const Binding& b) -> Launch {
-    return [=, saved = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>()] {
-      kernels::activation_grad(current_stream(), element, kind, saved, dy, dx, n);
+    return [=, saved = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>()](Queue& q) {
+      kernels::activation_grad(stream_of(q), element, kind, saved, dy, dx, n);
     };
   };
   return plan;
@@ -72,8 +72,8 @@ NodePlan plan(const Add&, const Planner& c) {
   NodePlan plan = own_plan(c, "add", count_of(c.y()));
   plan.in_place = {{0, 0}, {0, 1}};
   plan.bind = [element = element_of(c.y()), n = c.y().numel()](const Binding& bound) -> Launch {
-    return [=, a = bound.x<void>(0), b = bound.x<void>(1), y = bound.y<void>()] {
-      kernels::add(current_stream(), element, a, b, y, n);
+    return [=, a = bound.x<void>(0), b = bound.x<void>(1), y = bound.y<void>()](Queue& q) {
+      kernels::add(stream_of(q), element, a, b, y, n);
     };
   };
   return plan;
@@ -89,8 +89,8 @@ NodePlan plan(const Dropout& p, const Planner& c) {
       .drop_below = static_cast<uint32_t>(std::min(std::nearbyint(rate * 0x1p32), 0x1p32 - 1)),
       .scale = static_cast<float>(1.0 / (1.0 - rate))};
   plan.bind = [=, element = element_of(c.y()), n = c.y().numel()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), step = b.x<int64_t>(1), y = b.y<void>()] {
-      kernels::dropout(current_stream(), element, args, step, x, y, n);
+    return [=, x = b.x<void>(0), step = b.x<int64_t>(1), y = b.y<void>()](Queue& q) {
+      kernels::dropout(stream_of(q), element, args, step, x, y, n);
     };
   };
   return plan;

@@ -21,7 +21,7 @@ NodePlan plan(const Reshape&, const Planner&) { return nothing_to_do(); }  // an
 NodePlan plan(const Fill& p, const Planner& c) {
   NodePlan plan = own_plan(c, "fill", 0);
   plan.bind = [value = p.value, n = c.y().numel()](const Binding& b) -> Launch {
-    return [=, y = b.y<float>()] { kernels::fill(current_stream(), y, value, n); };
+    return [=, y = b.y<float>()](Queue& q) { kernels::fill(stream_of(q), y, value, n); };
   };
   return plan;
 }

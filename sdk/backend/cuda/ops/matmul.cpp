@@ -41,9 +41,9 @@ NodePlan plan_of(const Planner& c, const MatrixProduct& product, const LibraryCa
                                          .channels = product.n,
                                          .y_pitch = product.n,
                                          .kind = static_cast<int>(kind)};
-    return [=, run = call.run] {
-      run(current_stream(), operands, s.call);
-      if (has_epilogue) kernels::epilogue(current_stream(), wide, element, epilogue);
+    return [=, run = call.run](Queue& q) {
+      run(stream_of(q), operands, s.call);
+      if (has_epilogue) kernels::epilogue(stream_of(q), wide, element, epilogue);
     };
   };
   return plan;

@@ -38,8 +38,8 @@ NodePlan plan(const SgdUpdate& p, const Planner& c) {
                                         .sutskever = p.convention == MomentumConvention::kSutskever,
                                         .has_moment = has_moment};
   plan.bind = [=](const Binding& b) -> Launch {
-    return [=, control = control_of(b, nullptr), lists = variables.merged_lists(b)] {
-      for (const auto& list : lists) kernels::sgd(current_stream(), list, control, constants);
+    return [=, control = control_of(b, nullptr), lists = variables.merged_lists(b)](Queue& q) {
+      for (const auto& list : lists) kernels::sgd(stream_of(q), list, control, constants);
     };
   };
   return plan;
@@ -52,9 +52,10 @@ NodePlan plan(const AdamUpdate& p, const Planner& c) {
   constants.hat = p.epsilon_form == EpsilonForm::kTensorFlow;
   constants.decoupled = p.decoupled;
   plan.bind = [=](const Binding& b) -> Launch {
-    return [=, control = control_of(b, b.x<int64_t>(3)), lists = variables.merged_lists(b)] {
-      for (const auto& list : lists) kernels::adam(current_stream(), list, control, constants);
-    };
+    return
+        [=, control = control_of(b, b.x<int64_t>(3)), lists = variables.merged_lists(b)](Queue& q) {
+          for (const auto& list : lists) kernels::adam(stream_of(q), list, control, constants);
+        };
   };
   return plan;
 }
@@ -73,8 +74,8 @@ NodePlan plan(const LambUpdate& p, const Planner& c) {
   plan.bind = [=, constants = constants_of(p)](const Binding& b) -> Launch {
     const auto [squares_place, rates_place, bytes] = scratch(b.scratch);
     return [=, squares = squares_place, rates = rates_place,
-            control = control_of(b, b.x<int64_t>(3)), lists = variables.lists(b)] {
-      const Stream stream = current_stream();
+            control = control_of(b, b.x<int64_t>(3)), lists = variables.lists(b)](Queue& q) {
+      const Stream stream = stream_of(q);
       for (const auto& list : lists)
         kernels::lamb_moments(stream, list, control, constants, squares);
       for (const auto& list : lists)
@@ -89,8 +90,8 @@ NodePlan plan(const EmaUpdate& p, const Planner& c) {
   const Variables variables(c, 1, 2);
   NodePlan plan = own_plan(c, "ema", 3.0 * variables.total());
   plan.bind = [=, rest = complement(as_written(p.decay))](const Binding& b) -> Launch {
-    return [=, skip = b.x<float>(0), lists = variables.merged_lists(b)] {
-      for (const auto& list : lists) kernels::ema(current_stream(), list, skip, p.decay, rest);
+    return [=, skip = b.x<float>(0), lists = variables.merged_lists(b)](Queue& q) {
+      for (const auto& list : lists) kernels::ema(stream_of(q), list, skip, p.decay, rest);
     };
   };
   return plan;

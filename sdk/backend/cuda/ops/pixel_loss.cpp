@@ -29,8 +29,8 @@ NodePlan plan(const PixelCrossEntropy& p, const Planner& c) {
   plan.bind = [s, factor = pixel_factor(s, p.mean),
                element = element_of(c.x(0))](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), target = b.x<float>(1), loss = b.y<float>(),
-            partial = static_cast<double*>(b.scratch)] {
-      kernels::pixel_cross_entropy(current_stream(), element, s, x, target, factor, partial, loss);
+            partial = static_cast<double*>(b.scratch)](Queue& q) {
+      kernels::pixel_cross_entropy(stream_of(q), element, s, x, target, factor, partial, loss);
     };
   };
   return plan;
@@ -42,8 +42,9 @@ NodePlan plan(const PixelCrossEntropyGrad& p, const Planner& c) {
   plan.in_place = {{0, 0}};
   plan.bind = [s, factor = static_cast<float>(pixel_factor(s, p.mean)),
                element = element_of(c.x(0))](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), target = b.x<float>(1), dloss = b.x<float>(2), dx = b.y<void>()] {
-      kernels::pixel_cross_entropy_grad(current_stream(), element, s, x, target, factor, dloss, dx);
+    return [=, x = b.x<void>(0), target = b.x<float>(1), dloss = b.x<float>(2),
+            dx = b.y<void>()](Queue& q) {
+      kernels::pixel_cross_entropy_grad(stream_of(q), element, s, x, target, factor, dloss, dx);
     };
   };
   return plan;
@@ -57,9 +58,8 @@ NodePlan plan(const SoftDiceLoss& p, const Planner& c) {
   plan.bind = [=, epsilon = static_cast<double>(p.epsilon),
                element = element_of(c.x(0))](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), target = b.x<float>(1), loss = b.y<float>(0), sums = b.y<float>(1),
-            partial = static_cast<double*>(b.scratch)] {
-      kernels::soft_dice(current_stream(), element, s, x, target, epsilon, factor, partial, loss,
-                         sums);
+            partial = static_cast<double*>(b.scratch)](Queue& q) {
+      kernels::soft_dice(stream_of(q), element, s, x, target, epsilon, factor, partial, loss, sums);
     };
   };
   return plan;
@@ -74,11 +74,12 @@ NodePlan plan(const SoftDiceLossGrad& p, const Planner& c) {
       1.0 / static_cast<double>(s.classes) / (p.mean ? static_cast<double>(s.images) : 1.0);
   plan.bind = [=, epsilon = static_cast<double>(p.epsilon),
                element = element_of(c.x(0))](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), target = b.x<float>(1), sums = b.x<float>(2),
-            dloss = b.x<float>(3), dx = b.y<void>(), slopes = static_cast<float*>(b.scratch)] {
-      kernels::soft_dice_grad(current_stream(), element, s, x, target, sums, epsilon, factor, dloss,
-                              slopes, dx);
-    };
+    return
+        [=, x = b.x<void>(0), target = b.x<float>(1), sums = b.x<float>(2), dloss = b.x<float>(3),
+         dx = b.y<void>(), slopes = static_cast<float*>(b.scratch)](Queue& q) {
+          kernels::soft_dice_grad(stream_of(q), element, s, x, target, sums, epsilon, factor, dloss,
+                                  slopes, dx);
+        };
   };
   return plan;
 }

@@ -43,8 +43,8 @@ NodePlan plan(const MaxPool& p, const Planner& c) {
   NodePlan plan = own_plan(c, "max_window", window_elems(p.geometry) * count_of(c.y()));
   plan.bind = [s = shape_of(p.geometry, c.x(0).dims, c.y().dims),
                element = element_of(c.y())](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), y = b.y<void>()] {
-      kernels::max_pool(current_stream(), element, s, x, y);
+    return [=, x = b.x<void>(0), y = b.y<void>()](Queue& q) {
+      kernels::max_pool(stream_of(q), element, s, x, y);
     };
   };
   return plan;
@@ -54,8 +54,8 @@ NodePlan plan(const AvgPool& p, const Planner& c) {
   NodePlan plan = own_plan(c, "avg_window", window_elems(p.geometry) * count_of(c.y()));
   plan.bind = [s = shape_of(p.geometry, c.x(0).dims, c.y().dims),
                element = element_of(c.y())](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), y = b.y<void>()] {
-      kernels::avg_pool(current_stream(), element, s, x, y);
+    return [=, x = b.x<void>(0), y = b.y<void>()](Queue& q) {
+      kernels::avg_pool(stream_of(q), element, s, x, y);
     };
   };
   return plan;
@@ -79,8 +79,8 @@ NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
     kernels::JoinedGradient joined = planned;
     if (has_other) joined.other = b.x<char>(3) + first;
     return [=, x = b.x<void>(0), dy = b.x<void>(2), dx = b.y<void>(),
-            which = static_cast<uint16_t*>(b.scratch)] {
-      kernels::max_pool_grad(current_stream(), element, s, x, dy, joined, which, dx);
+            which = static_cast<uint16_t*>(b.scratch)](Queue& q) {
+      kernels::max_pool_grad(stream_of(q), element, s, x, dy, joined, which, dx);
     };
   };
   return plan;
@@ -90,8 +90,8 @@ NodePlan plan(const AvgPoolGrad& p, const Planner& c) {
   NodePlan plan = own_plan(c, "avg_gather", 2 * window_elems(p.geometry) * count_of(c.x(0)));
   plan.bind = [s = shape_of(p.geometry, p.x_dims, c.x(0).dims),
                element = element_of(c.y())](const Binding& b) -> Launch {
-    return [=, dy = b.x<void>(0), dx = b.y<void>()] {
-      kernels::avg_pool_grad(current_stream(), element, s, dy, dx);
+    return [=, dy = b.x<void>(0), dx = b.y<void>()](Queue& q) {
+      kernels::avg_pool_grad(stream_of(q), element, s, dy, dx);
     };
   };
   return plan;

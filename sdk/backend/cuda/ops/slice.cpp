@@ -8,8 +8,9 @@ NodePlan plan(const Slice& p, const Planner& c) {
   const kernels::BoxCopy box =
       box_copy(p.dims, {c.x(0).dims, p.begin}, whole(p.dims), dtype_size(c.y().dtype));
   plan.bind = [box](const Binding& b) -> Launch {
-    return
-        [=, x = b.x<void>(0), y = b.y<void>()] { kernels::copy_box(current_stream(), box, x, y); };
+    return [=, x = b.x<void>(0), y = b.y<void>()](Queue& q) {
+      kernels::copy_box(stream_of(q), box, x, y);
+    };
   };
   return plan;
 }
@@ -20,9 +21,9 @@ NodePlan plan(const SliceGrad& p, const Planner& c) {
   const kernels::BoxCopy box =
       box_copy(dims, whole(dims), {p.x_dims, p.begin}, dtype_size(c.y().dtype));
   plan.bind = [box, bytes = static_cast<int64_t>(c.y().bytes())](const Binding& b) -> Launch {
-    return [=, dy = b.x<void>(0), dx = b.y<void>()] {
-      kernels::clear(current_stream(), dx, bytes);
-      kernels::copy_box(current_stream(), box, dy, dx);
+    return [=, dy = b.x<void>(0), dx = b.y<void>()](Queue& q) {
+      kernels::clear(stream_of(q), dx, bytes);
+      kernels::copy_box(stream_of(q), box, dy, dx);
     };
   };
   return plan;
@@ -40,9 +41,9 @@ NodePlan plan(const Concat& p, const Planner& c) {
   }
   plan.bind = [boxes](const Binding& b) -> Launch {
     const std::vector<const void*> parts(b.inputs.begin(), b.inputs.end());
-    return [=, y = b.y<void>()] {
+    return [=, y = b.y<void>()](Queue& q) {
       for (size_t i = 0; i < boxes.size(); ++i)
-        kernels::copy_box(current_stream(), boxes[i], parts[i], y);
+        kernels::copy_box(stream_of(q), boxes[i], parts[i], y);
     };
   };
   return plan;

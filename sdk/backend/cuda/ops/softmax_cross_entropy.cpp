@@ -13,8 +13,8 @@ NodePlan plan(const Softmax&, const Planner& c) {
   NodePlan plan = own_plan(c, "softmax", kFlopsPerLogit * count_of(c.x(0)));
   plan.bind = [element = element_of(c.x(0)), rows = dims[0],
                classes = dims[1]](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), y = b.y<float>()] {
-      kernels::softmax(current_stream(), element, x, y, rows, classes);
+    return [=, x = b.x<void>(0), y = b.y<float>()](Queue& q) {
+      kernels::softmax(stream_of(q), element, x, y, rows, classes);
     };
   };
   return plan;
@@ -28,8 +28,8 @@ NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
   plan.bind = [=, element = element_of(c.x(0)), smoothing = p.label_smoothing, rows = dims[0],
                classes = dims[1]](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), loss = b.y<float>(),
-            partial = static_cast<double*>(b.scratch)] {
-      kernels::cross_entropy(current_stream(), element, x, labels, smoothing, factor, rows, classes,
+            partial = static_cast<double*>(b.scratch)](Queue& q) {
+      kernels::cross_entropy(stream_of(q), element, x, labels, smoothing, factor, rows, classes,
                              partial, loss);
     };
   };
@@ -43,11 +43,11 @@ NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
   const float factor = p.mean ? 1.0f / static_cast<float>(dims[0]) : 1.0f;
   plan.bind = [=, element = element_of(c.x(0)), smoothing = p.label_smoothing, rows = dims[0],
                classes = dims[1]](const Binding& b) -> Launch {
-    return
-        [=, x = b.x<void>(0), labels = b.x<int32_t>(1), dloss = b.x<float>(2), dx = b.y<void>()] {
-          kernels::cross_entropy_grad(current_stream(), element, x, labels, smoothing, factor,
-                                      dloss, dx, rows, classes);
-        };
+    return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), dloss = b.x<float>(2),
+            dx = b.y<void>()](Queue& q) {
+      kernels::cross_entropy_grad(stream_of(q), element, x, labels, smoothing, factor, dloss, dx,
+                                  rows, classes);
+    };
   };
   return plan;
 }
@@ -59,9 +59,8 @@ NodePlan plan(const TopKCorrect& p, const Planner& c) {
   plan.bind = [=, element = element_of(c.x(0)), k = p.k, rows = dims[0],
                classes = dims[1]](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), count = b.y<float>(),
-            partial = static_cast<double*>(b.scratch)] {
-      kernels::top_k_correct(current_stream(), element, x, labels, k, rows, classes, partial,
-                             count);
+            partial = static_cast<double*>(b.scratch)](Queue& q) {
+      kernels::top_k_correct(stream_of(q), element, x, labels, k, rows, classes, partial, count);
     };
   };
   return plan;

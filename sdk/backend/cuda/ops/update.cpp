@@ -11,9 +11,9 @@ NodePlan plan(const Store& p, const Planner& c) {
   plan.bind = [n, bytes = c.y().bytes(), accumulate = p.accumulate](const Binding& b) -> Launch {
     const float* src = b.x<float>(1);
     float* dst = b.y<float>();
-    if (accumulate) return [=] { kernels::add_to(current_stream(), dst, src, n); };
+    if (accumulate) return [=](Queue& q) { kernels::add_to(stream_of(q), dst, src, n); };
     if (src == dst) return nullptr;
-    return [=] { copy_on_device(current_stream(), dst, src, bytes); };
+    return [=](Queue& q) { copy_on_device(stream_of(q), dst, src, bytes); };
   };
   return plan;
 }
@@ -32,8 +32,8 @@ NodePlan plan(const GradientNorm& p, const Planner& c) {
                                          .norm = b.y<float>(0),
                                          .multiplier = b.y<float>(1),
                                          .skip = b.y<float>(2)};
-    return [=, lists = gradients.lists(b)] {
-      const Stream stream = current_stream();
+    return [=, lists = gradients.lists(b)](Queue& q) {
+      const Stream stream = stream_of(q);
       for (const kernels::RunList& list : lists) kernels::sum_squares(stream, list, partial);
       kernels::gradient_norm(stream, args);
     };
@@ -44,8 +44,8 @@ NodePlan plan(const GradientNorm& p, const Planner& c) {
 NodePlan plan(const CountStep&, const Planner& c) {
   NodePlan plan = own_plan(c, "count", 1);
   plan.bind = [](const Binding& b) -> Launch {
-    return [step = b.y<int64_t>(), skip = b.x<float>(1)] {
-      kernels::count_step(current_stream(), step, skip);
+    return [step = b.y<int64_t>(), skip = b.x<float>(1)](Queue& q) {
+      kernels::count_step(stream_of(q), step, skip);
     };
   };
   return plan;
@@ -62,7 +62,7 @@ NodePlan plan(const LossScaleUpdate& p, const Planner& c) {
                                       .scale = b.y<float>(0),
                                       .good = b.y<int32_t>(1),
                                       .skip = b.x<float>(2)};
-    return [args] { kernels::loss_scale_update(current_stream(), args); };
+    return [args](Queue& q) { kernels::loss_scale_update(stream_of(q), args); };
   };
   return plan;
 }
