@@ -2,7 +2,6 @@
 
 #include "capi/src/abi.h"
 #include "sdk/base/proto_json.h"
-#include "sdk/train/model_instance.h"
 
 namespace assay::capi {
 
@@ -68,44 +67,21 @@ void set_memory(MemoryPlan& target, const Segments& segments, const MemoryReport
   set_program_memory(target, program);
 }
 
-std::vector<std::string_view> directions(const Graph& graph) {
-  // Backward is what depends on the gradient of the loss, which starts from the loss scale.
-  std::vector<bool> backward(graph.values().size(), false);
-  std::vector<std::string_view> result;
-  for (const Node& node : graph.nodes()) {
-    const auto* parameter = std::get_if<Parameter>(&node.op);
-    bool depends = parameter != nullptr && parameter->name == train::kLossScaleVariable;
-    for (const ValueId input : node.inputs) depends = depends || backward[input.index];
-    for (const ValueId output : node.outputs) backward[output.index] = depends;
-    const bool stores = std::holds_alternative<Store>(node.op);
-    const bool update = (is_update(node.op) && !stores) || node.scope.starts_with("optimizer");
-    result.push_back(update ? "update" : depends ? "backward" : "forward");
-  }
-  return result;
-}
-
 void set_profile(ProfileReport& target, const Graph& graph, std::span<const assay::ProfileRow> rows,
                  int repeats) {
   target.set_repeats(repeats);
-  const auto direction = directions(graph);
-  size_t node = 0;  // rows are the launched nodes in their order
   double total = 0;
   for (const assay::ProfileRow& timed : rows) {
-    const auto matches = [&](const Node& candidate) {
-      return op_name(candidate.op) == timed.op && candidate.scope == timed.scope;
-    };
-    while (node + 1 < graph.nodes().size() && !matches(graph.nodes()[node])) ++node;
     auto& row = *target.add_rows();
     row.set_op(timed.op);
     row.set_scope(timed.scope);
-    row.set_direction(std::string(direction[node]));
+    row.set_direction(std::string(assay::to_text(graph.node(timed.node).phase)));
     row.set_output(timed.output);
     row.set_kernel(timed.kernel);
     row.set_seconds(timed.seconds);
     row.set_flops(timed.flops);
     row.set_bytes(timed.bytes);
     total += timed.seconds;
-    if (node + 1 < graph.nodes().size()) ++node;
   }
   target.set_seconds(total);
 }

@@ -33,7 +33,4 @@ void set_memory(MemoryPlan& target, const Segments& segments, const MemoryReport
 void set_profile(ProfileReport& target, const Graph& graph, std::span<const assay::ProfileRow> rows,
                  int repeats);
 
-// "forward", "backward" or "update", by node.
-std::vector<std::string_view> directions(const Graph& graph);
-
 }  // namespace assay::capi

@@ -75,14 +75,13 @@ class SavedState {
 void set_ops(CheckReport& report, const Program& program,
              const std::vector<PlanningBackend::PlannedNode>& planned) {
   const Graph& graph = program.graph();
-  const auto direction = directions(graph);
   for (const auto& row : planned) {
     const Node& node = graph.node(row.node);
     if (row.kernel == "none") continue;  // inputs and parameters run nothing
     OpRow& op = *report.add_ops();
     op.set_op(std::string(op_name(node.op)));
     op.set_scope(node.scope);
-    op.set_direction(std::string(direction[static_cast<size_t>(row.node.index)]));
+    op.set_direction(std::string(assay::to_text(node.phase)));
     if (!node.outputs.empty()) op.set_output(assay::to_text(graph.type(node.outputs[0])));
     op.set_kernel(row.kernel);
     op.set_flops(row.flops);

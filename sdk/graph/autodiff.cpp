@@ -61,6 +61,8 @@ std::vector<ValueId> append_backward(Graph& graph, ValueId loss, ValueId seed,
   Contributions contributions(n_values);
   contributions[loss.index].push_back(seed);
   const std::string scope = graph.scope();
+  const Phase phase = graph.phase();
+  graph.set_phase(Phase::kBackward);
   for (int32_t i = n_nodes - 1; i >= 0; --i) {
     const NodeId id{i};
     if (!has_gradient(graph.node(id), contributions, needed)) continue;
@@ -81,6 +83,7 @@ std::vector<ValueId> append_backward(Graph& graph, ValueId loss, ValueId seed,
     }
     gradients.push_back(list.empty() ? ValueId{} : list[0]);
   }
+  graph.set_phase(phase);
   return gradients;
 }
 

@@ -8,6 +8,16 @@ namespace assay {
 
 std::string to_text(const ValueType& type) { return cat(type.dtype, type.dims); }
 
+std::string to_text(const Initializer& initializer) {
+  constexpr std::string_view kNames[] = {"constant", "uniform", "normal", "truncated_normal"};
+  return cat(kNames[static_cast<size_t>(initializer.kind)], "(", initializer.a, ")");
+}
+
+std::string_view to_text(Phase phase) {
+  constexpr std::string_view kNames[] = {"forward", "backward", "update"};
+  return kNames[static_cast<size_t>(phase)];
+}
+
 namespace {
 
 std::vector<InferCtx::Output> infer_types(const Graph& graph, const Op& op,
@@ -28,6 +38,8 @@ std::vector<ValueId> Graph::emit(Op op, std::span<const ValueId> inputs) {
   const auto types = infer_types(*this, op, inputs, scope_);
   const NodeId id{static_cast<int32_t>(nodes_.size())};
   Node node{std::move(op), {inputs.begin(), inputs.end()}, {}, scope_};
+  node.phase = phase_;
+  for (const ValueId input : inputs) node.phase = std::max(node.phase, producer(input).phase);
   for (size_t i = 0; i < types.size(); ++i) {
     node.outputs.push_back({static_cast<int32_t>(values_.size())});
     const ValueId alias = types[i].alias < 0 ? ValueId{} : inputs[types[i].alias];

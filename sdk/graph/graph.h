@@ -49,12 +49,17 @@ enum class QueueId : int32_t {
 };
 inline constexpr size_t kQueues = 2;
 
+// What a node of a training step is for; for profiles.
+enum class Phase : int8_t { kForward, kBackward, kUpdate };
+std::string_view to_text(Phase phase);  // "forward"
+
 struct Node {
   Op op;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::string scope;  // "layer1.0.conv1", for messages and profiles
   QueueId queue = QueueId::kCompute;
+  Phase phase = Phase::kForward;
 };
 
 // A value kept after the run, under a name: "loss", "logits", ...
@@ -95,6 +100,9 @@ class Graph {
   // New nodes get this scope.
   void set_scope(std::string scope) { scope_ = std::move(scope); }
   const std::string& scope() const { return scope_; }
+  // New nodes belong to this phase, or to a later one that they read from.
+  void set_phase(Phase phase) { phase_ = phase; }
+  Phase phase() const { return phase_; }
 
   // ---- For passes ----
   // Gives `node` another op and inputs, keeping its place and its outputs; the types are inferred
@@ -113,6 +121,7 @@ class Graph {
   std::vector<Value> values_;
   std::vector<GraphOutput> outputs_;
   std::string scope_;
+  Phase phase_ = Phase::kForward;
   bool tf32_ = false;
 };
 

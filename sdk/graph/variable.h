@@ -55,6 +55,7 @@ struct Initializer {
   double a = 0;
   bool operator==(const Initializer&) const = default;
 };
+std::string to_text(const Initializer& initializer);  // "normal(0.02)"
 
 struct Variable {
   std::string name;  // "layer1.0.conv1.weight"
@@ -62,6 +63,7 @@ struct Variable {
   DType dtype = DType::kF32;
   Role role = Role::kValue;  // kValue (trained), kStatistic or kState
   Initializer initializer;
+  bool operator==(const Variable&) const = default;
 };
 
 }  // namespace assay

@@ -26,6 +26,7 @@ struct MemoryReport {
 
 // One row of the step profile.
 struct ProfileRow {
+  NodeId node;  // of Program::graph()
   std::string op, scope, kernel, output;  // output: type of the first output
   double seconds = 0;                     // median over the timed runs
   double flops = 0, bytes = 0;
