@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 
+#include "sdk/base/error.h"
 #include "sdk/graph/variable.h"
 
 namespace assay {
@@ -16,10 +17,7 @@ class VariableTable {
     const auto [entry, is_new] = index_.try_emplace(variable.name, variables_.size());
     if (is_new) return variables_.emplace_back(std::move(variable));
     const Variable& known = variables_[entry->second];
-    require(
-        known.dims == variable.dims && known.dtype == variable.dtype && known.role == variable.role,
-        Code::kInternal, "variable ", known.name, " is declared twice, as ", known.dims, " and ",
-        variable.dims);
+    if (known != variable) fail_different(known, variable);
     return known;
   }
 
@@ -40,6 +38,16 @@ class VariableTable {
   }
 
  private:
+  [[noreturn]] static void fail_different(const Variable& known, const Variable& other) {
+    const auto text = [](const Variable& v) {
+      return cat(v.role, " ", v.dtype, v.dims, ", initially ", v.initializer);
+    };
+    fail(Code::kInvalid,
+         cat(known.name, " is declared twice, as ", text(known), " and as ", text(other),
+             "; give one of them another name, or declare them alike"),
+         {.argument = known.name, .expected = text(known), .actual = text(other)});
+  }
+
   std::deque<Variable> variables_;
   std::map<std::string, size_t, std::less<>> index_;
 };

@@ -1,6 +1,6 @@
 #include "sdk/graph/verify.h"
 
-#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -41,8 +41,23 @@ void verify_types(const Graph& graph, NodeId id) {
   fail(Code::kInternal, cat("verify: %", value.index, " was updated in place before ", reader));
 }
 
-// Memory that values share, and how often it was overwritten. A leaf of a parameter stands for what
-// it holds when the run begins; every leaf of the same name and role is the same memory.
+// A second leaf of a variable would be the same memory under another id: autodiff would lose what
+// the uses of one of them contribute, and nobody would see that it was updated.
+class OneLeafEach {
+ public:
+  void add(const Graph& graph, NodeId id) {
+    const auto* leaf = std::get_if<Parameter>(&graph.node(id).op);
+    if (leaf == nullptr) return;
+    require(leaves_.emplace(leaf->name, leaf->role).second, Code::kInternal,
+            "verify: a second leaf of ", leaf->name, " in ", node_text(graph, id),
+            "; its uses must share one (graph/leaves.h)");
+  }
+
+ private:
+  std::set<std::pair<std::string_view, Role>> leaves_;
+};
+
+// Memory that values share, and how often it was overwritten.
 class Memories {
  public:
   explicit Memories(const Graph& graph) : graph_(graph), of_(graph.values().size()) {}
@@ -55,7 +70,7 @@ class Memories {
     for (const ValueId output : node.outputs) {
       const ValueId alias = graph_.value(output).alias_of;
       Place& place = of_[output.index];
-      place = alias.valid() ? of_[alias.index] : leaf(node.op);
+      place = alias.valid() ? of_[alias.index] : fresh();
       if (alias.valid() && is_update(node.op)) place.version = ++versions_[place.memory];
     }
   }
@@ -65,14 +80,6 @@ class Memories {
     size_t memory = 0;
     int version = 0;
   };
-  Place leaf(const Op& op) {
-    const auto* parameter = std::get_if<Parameter>(&op);
-    if (parameter == nullptr) return fresh();
-    const auto [entry, is_new] =
-        parameters_.try_emplace({parameter->name, parameter->role}, Place{});
-    if (is_new) entry->second = fresh();
-    return entry->second;
-  }
   Place fresh() {
     versions_.push_back(0);
     return {versions_.size() - 1, 0};
@@ -81,17 +88,18 @@ class Memories {
   const Graph& graph_;
   std::vector<Place> of_;      // by value
   std::vector<int> versions_;  // by memory
-  std::map<std::pair<std::string, Role>, Place> parameters_;
 };
 
 }  // namespace
 
 void verify(const Graph& graph) {
   Memories memories(graph);
+  OneLeafEach leaves;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const NodeId id{static_cast<int32_t>(i)};
     verify_links(graph, id);
     verify_types(graph, id);
+    leaves.add(graph, id);
     for (const ValueId input : graph.node(id).inputs) {
       if (!memories.is_current(input)) fail_overwritten(input, node_text(graph, id));
     }

@@ -7,6 +7,19 @@
 #include "sdk/base/hash.h"
 
 namespace assay::nn {
+namespace {
+
+[[noreturn]] void fail_twice(const std::string& name) {
+  const size_t dot = name.rfind('.');
+  const std::string scope = dot == std::string::npos ? "" : name.substr(0, dot);
+  const std::string hint =
+      cat("give the second layer a name of its own, or open Builder::shared(\"", scope,
+          "\") around both if they are to be one");
+  fail(Code::kInvalid, cat(name, " is made twice in one network; ", hint),
+       {.argument = name, .op_path = scope, .hint = hint});
+}
+
+}  // namespace
 
 std::string names_of(std::span<const InputSpec> inputs) {
   std::vector<std::string_view> names(inputs.size());
@@ -21,16 +34,18 @@ ValueId Builder::input(const InputSpec& spec) {
   return graph_.emit1(Input{spec.name, spec.dtype, Dims(sizes)}, {});
 }
 
+ValueId Builder::leaf(const std::string& name, const Dims& dims, Initializer init, Role role) {
+  const Variable& variable = variables_.add({full_name(name), dims, DType::kF32, role, init});
+  if (!shared_ && leaves_.find(variable.name, role).valid()) fail_twice(variable.name);
+  return leaves_.leaf(variable, role);
+}
+
 ValueId Builder::parameter(const std::string& name, const Dims& dims, Initializer init) {
-  const Variable& variable =
-      variables_.add({full_name(name), dims, DType::kF32, Role::kValue, init});
-  return graph_.emit1(Parameter{variable.name, Role::kValue, DType::kF32, dims}, {});
+  return leaf(name, dims, init, Role::kValue);
 }
 
 ValueId Builder::statistic(const std::string& name, const Dims& dims, Initializer init) {
-  const Variable& variable =
-      variables_.add({full_name(name), dims, DType::kF32, Role::kStatistic, init});
-  return graph_.emit1(Parameter{variable.name, Role::kStatistic, DType::kF32, dims}, {});
+  return leaf(name, dims, init, Role::kStatistic);
 }
 
 ValueId Builder::random_step() {
@@ -38,17 +53,27 @@ ValueId Builder::random_step() {
   return random_step_;
 }
 
-uint64_t Builder::stream(std::string_view name) const { return hash_name(full_name(name)); }
+uint64_t Builder::stream(std::string_view name) {
+  const std::string full = full_name(name);
+  const int before = streams_[full]++;
+  if (before == 0) return hash_name(full);
+  if (!shared_) fail_twice(full);
+  return hash_name(cat(full, "#", before + 1));
+}
 
 std::string Builder::full_name(std::string_view name) const {
   return graph_.scope().empty() ? std::string(name) : cat(graph_.scope(), ".", name);
 }
 
-Builder::Scope::Scope(Builder& builder, std::string_view name)
-    : builder_(builder), before_(builder.graph_.scope()) {
-  builder_.graph_.set_scope(builder_.full_name(name));
+Builder::Scope::Scope(Builder& builder, std::string name, bool shared)
+    : builder_(builder), before_(builder.graph_.scope()), shared_before_(builder.shared_) {
+  builder_.graph_.set_scope(std::move(name));
+  builder_.shared_ = shared;
 }
 
-Builder::Scope::~Scope() { builder_.graph_.set_scope(before_); }
+Builder::Scope::~Scope() {
+  builder_.graph_.set_scope(before_);
+  builder_.shared_ = shared_before_;
+}
 
 }  // namespace assay::nn

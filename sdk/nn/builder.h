@@ -6,12 +6,21 @@
 //
 // Parameters are named by the scopes around them: "block1.conv.weight". The same model code builds
 // the training, the evaluation and the prediction graph; only the mode differs.
+//
+// A parameter that several places use (a tied table, a head over many levels) is made in a shared
+// scope, which names it from the root, wherever the code stands:
+//
+//   { auto scope = b.shared("embeddings");  table = b.parameter("word", {V, E}, init); }
+//
+// Its gradient is then the sum over all uses. A name that comes up again without shared() is an
+// error: two layers with one name would be tied by mistake.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
-#include "sdk/graph/graph.h"
+#include "sdk/graph/leaves.h"
 #include "sdk/graph/variable_table.h"
 
 namespace assay::nn {
@@ -42,7 +51,12 @@ std::string names_of(std::span<const InputSpec> inputs);
 class Builder {
  public:
   Builder(Graph& graph, Mode mode, int64_t batch, VariableTable& variables, uint64_t seed)
-      : graph_(graph), mode_(mode), batch_(batch), variables_(variables), seed_(seed) {}
+      : graph_(graph),
+        mode_(mode),
+        batch_(batch),
+        variables_(variables),
+        seed_(seed),
+        leaves_(graph) {}
 
   Graph& graph() { return graph_; }
   Mode mode() const { return mode_; }
@@ -63,8 +77,9 @@ class Builder {
   // against the label: for mixed batches. Classifiers heed it (nn::classifier_head).
   bool soft_targets() const { return soft_targets_; }
   void set_soft_targets(bool soft) { soft_targets_ = soft; }
-  // A number for the next source of randomness; depends only on its name.
-  uint64_t stream(std::string_view name) const;
+  // A number for a source of randomness; depends only on its name, and in a shared scope on how
+  // often it came up before: two towers draw different masks.
+  uint64_t stream(std::string_view name);
 
   // Asks for RunningStatistics at the end of a training step, of running_mean and running_var in
   // `scope` with the mean and variance of the batch.
@@ -81,7 +96,7 @@ class Builder {
   // Opens a scope until the returned object is destroyed.
   class Scope {
    public:
-    Scope(Builder& builder, std::string_view name);
+    Scope(Builder& builder, std::string name, bool shared);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -89,17 +104,24 @@ class Builder {
    private:
     Builder& builder_;
     std::string before_;
+    bool shared_before_;
   };
-  [[nodiscard]] Scope scope(std::string_view name) { return {*this, name}; }
+  [[nodiscard]] Scope scope(std::string_view name) { return {*this, full_name(name), shared_}; }
+  // The scope `name` whatever scopes are open; what is made in it may have been made before.
+  [[nodiscard]] Scope shared(std::string_view name) { return {*this, std::string(name), true}; }
 
  private:
   std::string full_name(std::string_view name) const;
+  ValueId leaf(const std::string& name, const Dims& dims, Initializer init, Role role);
 
   Graph& graph_;
   Mode mode_;
   int64_t batch_;
   VariableTable& variables_;
   uint64_t seed_;
+  Leaves leaves_;
+  std::map<std::string, int> streams_;  // how often each came up
+  bool shared_ = false;
   ValueId random_step_;
   bool soft_targets_ = false;
   std::vector<StatisticsUpdate> statistics_updates_;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "sdk/base/expect.h"
+#include "sdk/graph/leaves.h"
 #include "sdk/optim/kinds.h"
 
 namespace assay::optim {
@@ -81,14 +82,12 @@ void check_patterns(const OptimizerConfig& config, const VariableTable& variable
   }
 }
 
-// The Parameters of one role for a list of names.
-void push_parameters(Graph& graph, const VariableTable& variables,
+// The leaves of one role for a list of names.
+void push_parameters(Leaves& leaves, const VariableTable& variables,
                      const std::vector<GroupedParameter>& parameters, Role role,
                      std::vector<ValueId>& out) {
-  for (const GroupedParameter& parameter : parameters) {
-    out.push_back(graph.emit1(
-        Parameter{parameter.name, role, DType::kF32, variables.find(parameter.name)->dims}, {}));
-  }
+  for (const GroupedParameter& parameter : parameters)
+    out.push_back(leaves.leaf(*variables.find(parameter.name), role));
 }
 
 Op update_op(const OptimizerConfig& config, const GroupedParameter& settings) {
@@ -222,16 +221,17 @@ void append_update(Graph& graph, const OptimizerConfig& config, const VariableTa
   const auto all = resolve_groups(config, variables);
   std::map<int, std::vector<GroupedParameter>> groups;
   for (const GroupedParameter& parameter : all) groups[parameter.group].push_back(parameter);
+  Leaves leaves(graph);
   std::vector<ValueId> updated_values;
   for (const auto& [index, parameters] : groups) {
     graph.set_scope(cat("optimizer.", index < 0 ? "default" : cat("group", index)));
     std::vector<ValueId> operands{inputs.learning_rate, inputs.multiplier, inputs.skip};
     if (config.name() != "sgd") operands.push_back(inputs.step);
-    push_parameters(graph, variables, parameters, Role::kValue, operands);
+    push_parameters(leaves, variables, parameters, Role::kValue, operands);
     for (const GroupedParameter& parameter : parameters)
       operands.push_back(gradients[parameter.index]);
     for (const Role role : state_roles(config)) {
-      if (role != Role::kEma) push_parameters(graph, variables, parameters, role, operands);
+      if (role != Role::kEma) push_parameters(leaves, variables, parameters, role, operands);
     }
     const auto outputs = graph.emit(update_op(config, parameters.front()), operands);
     updated_values.insert(updated_values.end(), outputs.begin(),
@@ -244,7 +244,7 @@ void append_update(Graph& graph, const OptimizerConfig& config, const VariableTa
     in_update_order.insert(in_update_order.end(), parameters.begin(), parameters.end());
   }
   std::vector<ValueId> operands{inputs.skip};
-  push_parameters(graph, variables, in_update_order, Role::kEma, operands);
+  push_parameters(leaves, variables, in_update_order, Role::kEma, operands);
   operands.insert(operands.end(), updated_values.begin(), updated_values.end());
   graph.emit(EmaUpdate{static_cast<float>(config.ema_decay())}, operands);
 }

@@ -76,6 +76,56 @@ bool fuse_activation_grad(Graph& graph) {
   return changed;
 }
 
+namespace {
+
+// Whether `value`, read by nobody but `reader`, is a sum of products: conv2d_grad_weight | matmul.
+bool is_sum_of_products(const Graph& graph, const Uses& uses, ValueId value, NodeId reader) {
+  if (!uses.only_reader(value, reader) || graph.value(value).output != 0) return false;
+  const NodeId id = graph.value(value).producer;
+  const Node& node = graph.node(id);
+  if (std::holds_alternative<Add>(node.op)) {
+    return is_sum_of_products(graph, uses, node.inputs[0], id) &&
+           is_sum_of_products(graph, uses, node.inputs[1], id);
+  }
+  return std::holds_alternative<Conv2dGradWeight>(node.op) ||
+         std::holds_alternative<Matmul>(node.op);
+}
+
+// The same sum with every term cast first.
+ValueId sum_of_casts(Graph& graph, ValueId sum) {
+  if (!std::holds_alternative<Add>(graph.producer(sum).op))
+    return graph.emit1(Cast{DType::kF32}, {sum});
+  const std::vector<ValueId> terms = graph.producer(sum).inputs;
+  return graph.emit1(Add{}, {sum_of_casts(graph, terms[0]), sum_of_casts(graph, terms[1])});
+}
+
+}  // namespace
+
+// products (bf16) ─▶ add ─▶ cast f32   ⇒   products ─▶ casts f32 ─▶ add (f32)
+// The gradient of a shared weight: the sum is not rounded to bf16, and fuse_gradient_cast takes the
+// casts away.
+bool sum_gradients_in_f32(Graph& graph) {
+  const Uses uses(graph);
+  const auto n_nodes = static_cast<int32_t>(graph.nodes().size());
+  bool changed = false;
+  for (int32_t i = 0; i < n_nodes; ++i) {
+    const NodeId id{i};
+    const auto* cast = std::get_if<Cast>(&graph.node(id).op);
+    if (cast == nullptr || cast->dtype != DType::kF32) continue;
+    const ValueId sum = graph.node(id).inputs[0];
+    if (!std::holds_alternative<Add>(graph.producer(sum).op) ||
+        !is_sum_of_products(graph, uses, sum, id))
+      continue;
+    graph.set_scope(graph.node(id).scope);
+    const std::vector<ValueId> terms = graph.producer(sum).inputs;
+    const ValueId a = sum_of_casts(graph, terms[0]), b = sum_of_casts(graph, terms[1]);
+    graph.rewrite(id, Add{}, {a, b});
+    changed = true;
+  }
+  graph.set_scope("");
+  return changed;
+}
+
 // conv2d_grad_weight | matmul (bf16) ─▶ cast f32   ⇒   the same with an f32 result
 // The product is accumulated in f32 anyway: keeps its bits, saves the cast.
 bool fuse_gradient_cast(Graph& graph) {

@@ -8,6 +8,7 @@ namespace assay {
 
 bool fuse_activation(Graph& graph);
 bool fuse_activation_grad(Graph& graph);
+bool sum_gradients_in_f32(Graph& graph);
 bool fuse_gradient_cast(Graph& graph);
 
 }  // namespace assay

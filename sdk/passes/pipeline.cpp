@@ -23,6 +23,7 @@ constexpr std::array kForward{
 constexpr std::array kTraining{
     Pass{"fuse_skip_gradient", fuse_skip_gradient},
     Pass{"fuse_activation_grad", fuse_activation_grad},
+    Pass{"sum_gradients_in_f32", sum_gradients_in_f32},
     Pass{"fuse_gradient_cast", fuse_gradient_cast},
 };
 constexpr std::array kInference{

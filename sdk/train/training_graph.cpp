@@ -1,8 +1,9 @@
 #include "sdk/train/training_graph.h"
 
-#include <map>
+#include <optional>
 
 #include "sdk/graph/autodiff.h"
+#include "sdk/graph/leaves.h"
 #include "sdk/optim/optimizer.h"
 #include "sdk/train/model_instance.h"
 
@@ -17,39 +18,12 @@ void append_records(std::vector<PassRecord>& to, std::vector<PassRecord> from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-// Finds the leaves of a rewritten graph by name, and makes those that passes removed or that never
-// were there.
-class Leaves {
- public:
-  explicit Leaves(Graph& graph) : graph_(graph) {
-    for (const Node& node : graph.nodes()) {
-      if (const auto* p = std::get_if<Parameter>(&node.op))
-        known_[{p->name, p->role}] = node.outputs[0];
-    }
-  }
-  ValueId parameter(const Variable& variable, Role role) {
-    auto& value = known_[{variable.name, role}];
-    if (!value.valid())
-      value = graph_.emit1(Parameter{variable.name, role, variable.dtype, variable.dims}, {});
-    return value;
-  }
-
- private:
-  Graph& graph_;
-  std::map<std::pair<std::string, Role>, ValueId> known_;
-};
-
 std::vector<const Variable*> trained_variables(const VariableTable& variables) {
   std::vector<const Variable*> trained;
   for (const Variable& variable : variables.all()) {
     if (variable.role == Role::kValue) trained.push_back(&variable);
   }
   return trained;
-}
-
-ValueId state(Graph& graph, const VariableTable& variables, std::string_view name) {
-  const Variable& variable = *variables.find(name);
-  return graph.emit1(Parameter{variable.name, Role::kState, variable.dtype, variable.dims}, {});
 }
 
 // Names under which batch statistics survive the forward passes, which may move them to other
@@ -67,7 +41,9 @@ class TrainingGraphBuilder {
   BuiltGraph build() {
     const bool backward = kind_ != GraphKind::kApply;
     const bool apply = kind_ == GraphKind::kStep || kind_ == GraphKind::kApply;
-    if (backward) append_forward_and_backward();
+    if (backward) append_forward();
+    leaves_.emplace(graph());
+    if (backward) append_gradients();
     if (apply) append_apply();
     if (backward) append_statistics(apply ? graph().output("grad_norm") : graph().output("loss"));
     append_records(built_.passes, run_passes(graph(), training_passes(), disabled_passes(config_)));
@@ -77,7 +53,12 @@ class TrainingGraphBuilder {
  private:
   Graph& graph() { return built_.graph; }
 
-  void append_forward_and_backward() {
+  ValueId leaf(std::string_view name, Role role) {
+    return leaves_->leaf(*variables_.find(name), role);
+  }
+  ValueId state(std::string_view name) { return leaf(name, Role::kState); }
+
+  void append_forward() {
     nn::Builder builder(graph(), nn::Mode::kTrain, config_.batch_size(), variables_,
                         config_.seed());
     builder.set_soft_targets(config_.mixup_alpha() > 0);
@@ -90,22 +71,20 @@ class TrainingGraphBuilder {
     }
     apply_precision(graph(), parse_precision(config_.precision()), target_);
     append_records(built_.passes, run_passes(graph(), forward_passes(), disabled_passes(config_)));
-    append_gradients();
   }
 
   void append_gradients() {
-    Leaves leaves(graph());
     const auto trained = trained_variables(variables_);
     std::vector<ValueId> values;
     for (const Variable* variable : trained)
-      values.push_back(leaves.parameter(*variable, Role::kValue));
-    const ValueId seed = state(graph(), variables_, kLossScaleVariable);
+      values.push_back(leaves_->leaf(*variable, Role::kValue));
+    const ValueId seed = state(kLossScaleVariable);
     const auto gradients = append_backward(graph(), graph().output("loss"), seed, values);
     for (size_t i = 0; i < trained.size(); ++i) {
       require(gradients[i].valid(), Code::kInternal, "the loss does not depend on ",
               trained[i]->name);
       graph().set_scope(trained[i]->name);
-      const ValueId target = leaves.parameter(*trained[i], Role::kGradient);
+      const ValueId target = leaves_->leaf(*trained[i], Role::kGradient);
       stored_.push_back(
           graph().emit1(Store{kind_ == GraphKind::kBackwardNext}, {target, gradients[i]}));
     }
@@ -113,14 +92,13 @@ class TrainingGraphBuilder {
   }
 
   void append_apply() {
+    graph().set_phase(Phase::kUpdate);
     if (stored_.empty()) {
-      Leaves leaves(graph());
-      for (const Variable* variable : trained_variables(variables_)) {
-        stored_.push_back(leaves.parameter(*variable, Role::kGradient));
-      }
+      for (const Variable* variable : trained_variables(variables_))
+        stored_.push_back(leaves_->leaf(*variable, Role::kGradient));
     }
     graph().set_scope("optimizer");
-    const ValueId scale = state(graph(), variables_, kLossScaleVariable);
+    const ValueId scale = state(kLossScaleVariable);
     std::vector<ValueId> operands{scale};
     operands.insert(operands.end(), stored_.begin(), stored_.end());
     const GradientNorm norm{static_cast<float>(config_.optimizer().clip_norm()),
@@ -129,8 +107,7 @@ class TrainingGraphBuilder {
     const ValueId length = outputs[0], multiplier = outputs[1], skip = outputs[2];
     graph().outputs().push_back({"grad_norm", length});
     graph().outputs().push_back({"skip", skip});
-    const ValueId step =
-        graph().emit1(CountStep{}, {state(graph(), variables_, kStepVariable), skip});
+    const ValueId step = graph().emit1(CountStep{}, {state(kStepVariable), skip});
     const ValueId rate = graph().emit1(StepScalar{ScalarKind::kLearningRate}, {});
     optim::append_update(graph(), config_.optimizer(), variables_, {rate, multiplier, skip, step},
                          stored_);
@@ -148,20 +125,24 @@ class TrainingGraphBuilder {
     op.interval = c.interval();
     op.minimum = static_cast<float>(c.minimum());
     op.maximum = static_cast<float>(c.maximum());
-    graph().emit(op, {scale, state(graph(), variables_, kGoodStepsVariable), skip});
+    graph().emit(op, {scale, state(kGoodStepsVariable), skip});
   }
 
   // Running averages come last: gated by a number that is finite only if the step went well.
   void append_statistics(ValueId gate) {
-    Leaves leaves(graph());
+    graph().set_phase(Phase::kUpdate);
     for (size_t i = 0; i < updates_.size(); ++i) {
       graph().set_scope(updates_[i].scope);
-      const ValueId mean =
-          leaves.parameter(*variables_.find(updates_[i].scope + ".running_mean"), Role::kStatistic);
-      const ValueId var =
-          leaves.parameter(*variables_.find(updates_[i].scope + ".running_var"), Role::kStatistic);
-      graph().emit(updates_[i].op, {mean, var, graph().output(statistic_output(i, "mean")),
-                                    graph().output(statistic_output(i, "var")), gate});
+      const Variable& mean = *variables_.find(updates_[i].scope + ".running_mean");
+      const Variable& var = *variables_.find(updates_[i].scope + ".running_var");
+      const auto updated =
+          graph().emit(updates_[i].op,
+                       {leaves_->leaf(mean, Role::kStatistic), leaves_->leaf(var, Role::kStatistic),
+                        graph().output(statistic_output(i, "mean")),
+                        graph().output(statistic_output(i, "var")), gate});
+      // A layer used twice moves its averages twice, in order of use.
+      leaves_->advance(mean, Role::kStatistic, updated[0]);
+      leaves_->advance(var, Role::kStatistic, updated[1]);
     }
     graph().set_scope("");
     std::erase_if(graph().outputs(),
@@ -174,6 +155,7 @@ class TrainingGraphBuilder {
   GraphKind kind_;
   const Target& target_;
   BuiltGraph built_;
+  std::optional<Leaves> leaves_;  // from the forward passes on
   std::vector<nn::Builder::StatisticsUpdate> updates_;
   std::vector<ValueId> stored_;  // gradients in their segment, by trained variable
 };

@@ -14,6 +14,7 @@
 namespace assay {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -123,6 +124,24 @@ TEST(FuseGradientCast, KeepsTheAccumulatorsBits) {
   EXPECT_THAT(out, HasSubstr("dtype=f32} : f32[2,3]"));
   EXPECT_THAT(out, Not(HasSubstr("cast(")));
   run(fuse_gradient_cast, text + "return dw=%3, raw=%2\n", false);
+}
+
+TEST(SumGradientsInF32, CastsTheTermsOfASharedWeight) {
+  std::string text =
+      "%0 = input() {name=\"x\", dtype=bf16, dims=[4,3]} : bf16[4,3]\n"
+      "%1 = input() {name=\"dy\", dtype=bf16, dims=[4,2]} : bf16[4,2]\n";
+  for (const char* id : {"%2", "%3", "%4"})
+    text += cat(id,
+                " = matmul(%1, %0) {transpose_a=true, transpose_b=false, has_bias=false, "
+                "activation=none, dtype=bf16} : bf16[2,3]\n");
+  text +=
+      "%5 = add(%2, %3) {} : bf16[2,3]\n%6 = add(%5, %4) {} : bf16[2,3]\n"
+      "%7 = cast(%6) {dtype=f32} : f32[2,3]\n";
+  const std::string out = run(sum_gradients_in_f32, text + "return dw=%7\n");
+  EXPECT_THAT(out, Not(ContainsRegex("add[^\n]*bf16")));
+  EXPECT_THAT(out, ContainsRegex("add[^\n]*f32"));
+  EXPECT_THAT(run(fuse_gradient_cast, out), Not(HasSubstr("cast(")));
+  run(sum_gradients_in_f32, text + "return dw=%7, raw=%5\n", false);
 }
 
 const char* const kConvGradient =
