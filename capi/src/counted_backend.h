@@ -36,6 +36,8 @@ class CountedBackend : public Backend {
   void write(void* device, const void* host, size_t bytes) override {
     inner_->write(device, host, bytes);
   }
+  void copy(void* to, const void* from, size_t bytes) override { inner_->copy(to, from, bytes); }
+  void clear(void* device, size_t bytes) override { inner_->clear(device, bytes); }
   void read_all(std::span<const HostRead> reads) override { inner_->read_all(reads); }
   void wait() override { inner_->wait(); }
   std::unique_ptr<Feed> make_feed(const FeedSpec& spec) override;

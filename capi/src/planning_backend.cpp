@@ -37,12 +37,6 @@ class NothingToRun : public Executable {
 
 }  // namespace
 
-NodePlan PlanningBackend::plan(const Graph& graph, NodeId node) {
-  NodePlan plan = inner_->plan(graph, node);
-  planned_.push_back({node, plan.kernel, plan.scratch_bytes, plan.flops, plan.bytes});
-  return plan;
-}
-
 std::unique_ptr<Memory> PlanningBackend::allocate(size_t bytes) {
   return std::make_unique<AddressSpace>(bytes);
 }

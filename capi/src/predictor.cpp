@@ -251,7 +251,7 @@ assay_status assay_slot_profile(assay_slot* slot, int64_t batch, int32_t repeats
     Program& program = *plan_of(*slot, batch).program;
     ProfileReport report;
     set_program_memory(*report.mutable_memory(), program.memory());
-    set_profile(report, program.graph(), program.profile(repeats), repeats);
+    add_profile(report, program, repeats);
     *out = new_report(report);
   });
 }

@@ -37,10 +37,11 @@ void set_inputs(google::protobuf::RepeatedPtrField<InputRow>& rows,
   }
 }
 
-void set_passes(google::protobuf::RepeatedPtrField<PassRow>& rows,
+void add_passes(google::protobuf::RepeatedPtrField<PassRow>& rows, std::string_view program,
                 std::span<const PassRecord> records) {
   for (const PassRecord& record : records) {
     PassRow& row = *rows.Add();
+    row.set_program(std::string(program));
     row.set_name(record.name);
     row.set_changed(record.changed);
     row.set_seconds(record.seconds);
@@ -67,11 +68,11 @@ void set_memory(MemoryPlan& target, const Segments& segments, const MemoryReport
   set_program_memory(target, program);
 }
 
-void set_profile(ProfileReport& target, const Graph& graph, std::span<const assay::ProfileRow> rows,
-                 int repeats) {
+void add_profile(ProfileReport& target, Program& program, int repeats) {
+  const Graph& graph = program.graph();
   target.set_repeats(repeats);
-  double total = 0;
-  for (const assay::ProfileRow& timed : rows) {
+  double total = target.seconds();
+  for (const assay::ProfileRow& timed : program.profile(repeats)) {
     auto& row = *target.add_rows();
     row.set_op(timed.op);
     row.set_scope(timed.scope);

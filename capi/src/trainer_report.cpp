@@ -1,4 +1,6 @@
 // Reports of a trainer, and of what a trainer or predictor would be.
+#include <array>
+
 #include "capi/src/abi.h"
 #include "capi/src/configuration.h"
 #include "capi/src/planning_backend.h"
@@ -23,10 +25,30 @@ void set_groups(TrainerReport& report, const train::TrainerConfig& config,
   }
 }
 
+// What the trainer takes: its segments, one arena for all programs, and with accumulation the copy
+// of the statistics that a skipped update puts back.
+void set_memory(MemoryPlan& target, train::Trainer& trainer) {
+  const Segments& segments = trainer.instance().segments();
+  set_memory(target, segments, trainer.programs().memory());
+  if (trainer.config().accumulate() == 1) return;
+  const auto copy = static_cast<double>(segments.bytes(Role::kStatistic));
+  target.set_statistics(target.statistics() + copy);
+  target.set_total(target.total() + copy);
+}
+
+void add_plan(TrainerReport& report, train::GraphKind kind, const Program& program) {
+  report.add_plan(cat("# ", kind));
+  const std::string plan = program.plan_text();
+  for (size_t begin = 0; begin < plan.size();) {
+    const size_t end = std::min(plan.find('\n', begin), plan.size());
+    report.add_plan(plan.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
 TrainerReport describe(train::Trainer& trainer) {
   TrainerReport report;
   train::ModelInstance& instance = trainer.instance();
-  Program& program = trainer.step_program();
   report.set_architecture(instance.model().architecture());
   *report.mutable_config() = trainer.config();
   report.set_learning_rate(trainer.progress().learning_rate);
@@ -34,14 +56,12 @@ TrainerReport describe(train::Trainer& trainer) {
   report.set_samples(static_cast<double>(trainer.sample_count()));
   report.set_loss_scale(trainer.loss_scale());
   set_groups(report, trainer.config(), instance.variables());
-  set_memory(*report.mutable_memory(), instance.segments(), program.memory());
-  set_passes(*report.mutable_passes(), trainer.pass_records());
-  const std::string plan = program.plan_text();
-  for (size_t begin = 0; begin < plan.size();) {
-    const size_t end = std::min(plan.find('\n', begin), plan.size());
-    report.add_plan(plan.substr(begin, end - begin));
-    begin = end + 1;
+  for (const train::GraphKind kind : trainer.programs().update_kinds()) {
+    const train::TrainerProgram& program = trainer.programs().get(kind);
+    add_passes(*report.mutable_passes(), to_text(kind), program.passes());
+    add_plan(report, kind, program.program());
   }
+  set_memory(*report.mutable_memory(), trainer);
   return report;
 }
 
@@ -49,17 +69,12 @@ TrainerReport describe(train::Trainer& trainer) {
 // none back; its context is lost anyway.
 class SavedState {
  public:
-  explicit SavedState(Segments& segments) : segments_(segments), tensors_(segments.all()) {
-    for (const SegmentTensor& tensor : tensors_) {
-      auto& copy = copies_.emplace_back(tensor.bytes());
-      segments_.backend().read(copy.data(), tensor.data, copy.size());
-    }
+  explicit SavedState(Segments& segments) : segments_(segments) {
+    for (const Role role : segments.roles()) copies_.push_back(segments.save(role));
   }
   ~SavedState() {
     try {
-      for (size_t i = 0; i < tensors_.size(); ++i) {
-        segments_.backend().write(tensors_[i].data, copies_[i].data(), copies_[i].size());
-      }
+      for (const HostSegment& copy : copies_) segments_.restore(copy);
     } catch (const Error&) {
     }
   }
@@ -68,46 +83,48 @@ class SavedState {
 
  private:
   Segments& segments_;
-  std::vector<SegmentTensor> tensors_;
-  std::vector<std::vector<std::byte>> copies_;
+  std::vector<HostSegment> copies_;
 };
 
-void set_ops(CheckReport& report, const Program& program,
-             const std::vector<PlanningBackend::PlannedNode>& planned) {
+void add_ops(CheckReport& report, const Program& program) {
   const Graph& graph = program.graph();
-  for (const auto& row : planned) {
-    const Node& node = graph.node(row.node);
-    if (row.kernel == "none") continue;  // inputs and parameters run nothing
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const NodeId id{static_cast<int32_t>(i)};
+    const Node& node = graph.node(id);
+    const NodePlan& plan = program.plan(id);
+    if (plan.kernel == "none") continue;  // inputs and parameters run nothing
     OpRow& op = *report.add_ops();
     op.set_op(std::string(op_name(node.op)));
     op.set_scope(node.scope);
     op.set_direction(std::string(assay::to_text(node.phase)));
     if (!node.outputs.empty()) op.set_output(assay::to_text(graph.type(node.outputs[0])));
-    op.set_kernel(row.kernel);
-    op.set_flops(row.flops);
-    op.set_bytes(row.bytes);
-    op.set_scratch(static_cast<double>(row.scratch_bytes));
-    report.set_flops(report.flops() + row.flops);
-    report.set_bytes(report.bytes() + row.bytes);
+    op.set_kernel(plan.kernel);
+    op.set_flops(plan.flops);
+    op.set_bytes(plan.bytes);
+    op.set_scratch(static_cast<double>(plan.scratch_bytes));
+    report.set_flops(report.flops() + plan.flops);
+    report.set_bytes(report.bytes() + plan.bytes);
   }
 }
 
 void check_training(CheckReport& report, const std::shared_ptr<train::ModelInstance>& instance,
-                    PlanningBackend& backend, int32_t mode, std::string_view json) {
+                    int32_t mode, std::string_view json) {
   train::Trainer trainer(instance, read_trainer_config(nullptr, json));
   const bool train = mode == ASSAY_MODE_TRAIN;
-  const Program& program = train ? trainer.step_program() : trainer.eval_program();
+  constexpr std::array kEval{train::GraphKind::kEval};
+  for (const train::GraphKind kind : train ? trainer.programs().update_kinds() : kEval) {
+    const train::TrainerProgram& program = trainer.programs().get(kind);
+    add_passes(*report.mutable_passes(), to_text(kind), program.passes());
+    add_ops(report, program.program());
+  }
   report.set_mode(train ? "train" : "eval");
   report.set_precision(trainer.config().precision());
   report.set_batch(static_cast<double>(train ? trainer.config().batch_size()
                                              : trainer.config().eval_batch_size()));
-  set_memory(*report.mutable_memory(), instance->segments(), program.memory());
-  set_passes(*report.mutable_passes(), trainer.pass_records());
-  set_ops(report, program, backend.take_planned());
+  set_memory(*report.mutable_memory(), trainer);
 }
 
-void check_prediction(CheckReport& report, train::ModelInstance& instance, PlanningBackend& backend,
-                      std::string_view json) {
+void check_prediction(CheckReport& report, train::ModelInstance& instance, std::string_view json) {
   const train::PredictorOptions options = read_predictor_config(json);
   if (options.use_ema) instance.segments().ensure(Role::kEma);
   instance.set_has_averages(options.use_ema);
@@ -122,7 +139,7 @@ void check_prediction(CheckReport& report, train::ModelInstance& instance, Plann
   memory.set_weights(static_cast<double>(instance.segments().bytes(Role::kValue)));
   memory.set_statistics(static_cast<double>(instance.segments().bytes(Role::kStatistic)));
   set_program_memory(memory, program.memory());
-  set_ops(report, program, backend.take_planned());
+  add_ops(report, program);
 }
 
 CheckReport check(const ModelState& state, int32_t mode, std::string_view json) {
@@ -135,9 +152,9 @@ CheckReport check(const ModelState& state, int32_t mode, std::string_view json) 
   instance->mark_initialized();  // plans need no numbers
   report.set_parameters(static_cast<double>(instance->variables().parameter_count()));
   if (mode == ASSAY_MODE_PREDICT) {
-    check_prediction(report, *instance, *backend, json);
+    check_prediction(report, *instance, json);
   } else {
-    check_training(report, instance, *backend, mode, json);
+    check_training(report, instance, mode, json);
   }
   return report;
 }
@@ -177,12 +194,12 @@ assay_status assay_trainer_profile(assay_trainer* t, int32_t repeats, assay_repo
     expect(repeats >= 1 && repeats <= 1000, {"", "repeats"}, repeats, "1 to 1000");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     trainer.trainer.require_between_updates();
-    Program& program = trainer.trainer.step_program();
-    Segments& segments = trainer.trainer.instance().segments();
+    train::Programs& programs = trainer.trainer.programs();
     ProfileReport report;
-    set_memory(*report.mutable_memory(), segments, program.memory());
-    const SavedState saved(segments);
-    set_profile(report, program.graph(), program.profile(repeats), repeats);
+    const SavedState saved(trainer.trainer.instance().segments());
+    for (const train::GraphKind kind : programs.update_kinds())
+      add_profile(report, programs.get(kind).program(), repeats);
+    set_memory(*report.mutable_memory(), trainer.trainer);
     *out = new_report(report);
   });
 }

@@ -155,6 +155,9 @@ class Backend {
   // Copies between host memory and this device; on return the data is there.
   virtual void read(void* host, const void* device, size_t bytes) = 0;
   virtual void write(void* device, const void* host, size_t bytes) = 0;
+  // Within the device's memory, in order with programs; the host waits for nothing.
+  virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  virtual void clear(void* device, size_t bytes) = 0;
   // As read of each, but a device is waited for once.
   virtual void read_all(std::span<const HostRead> reads) {
     for (const HostRead& r : reads) read(r.host, r.device, r.bytes);

@@ -16,7 +16,7 @@ namespace {
       cat("give the second layer a name of its own, or open Builder::shared(\"", scope,
           "\") around both if they are to be one");
   fail(Code::kInvalid, cat(name, " is made twice in one network; ", hint),
-       {.argument = name, .op_path = scope, .hint = hint});
+       {.op_path = scope, .argument = name, .hint = hint});
 }
 
 }  // namespace

@@ -17,6 +17,10 @@ class Compiler {
       : program_(new Program), segments_(segments), options_(options) {
     program_->backend_ = &segments.backend();
     program_->graph_ = std::move(graph);
+    program_->arena_ =
+        options.arena != nullptr ? options.arena : std::make_shared<Arena>(backend());
+    require(options.arena == nullptr || options.constants == nullptr, Code::kInternal,
+            "constants are computed at once, in an arena of their own");
   }
 
   std::unique_ptr<Program> compile() {
@@ -29,9 +33,8 @@ class Compiler {
     place_constants();
     order_queues();
     place_arena();
-    resolve_aliases();
     list_slots();
-    bind();
+    if (options_.arena == nullptr) compute_constants();
     return std::move(program_);
   }
 
@@ -48,11 +51,11 @@ class Compiler {
   // Values that share memory share a root: the value at the end of the alias chain.
   void find_roots() {
     root_.resize(n_values());
+    address_.assign(n_values(), nullptr);
     for (size_t v = 0; v < n_values(); ++v) {
       const ValueId alias = graph().values()[v].alias_of;
       root_[v] = alias.valid() ? root_[alias.index] : ValueId{static_cast<int32_t>(v)};
     }
-    address_.assign(n_values(), nullptr);
   }
 
   // After planning, which is the slow part: the session keeps other programs waiting.
@@ -61,10 +64,9 @@ class Compiler {
     constants_ = ConstantNodes(graph(), session_ ? &*session_ : nullptr);
   }
 
-  void* own_block(size_t bytes, uint64_t& category) {
-    category += bytes;
-    program_->blocks_.push_back(backend().allocate(bytes));
-    return program_->blocks_.back()->data();
+  void* input_block(const std::string& name, ValueId id) {
+    program_->memory_.input_bytes += graph().type(id).bytes();
+    return program_->arena_->input(name, graph().type(id));
   }
 
   void place_leaves() {
@@ -73,10 +75,10 @@ class Compiler {
       const Node& node = graph().producer(id);
       if (const auto* parameter = std::get_if<Parameter>(&node.op)) {
         address_[v] = segments_.tensor(parameter->name, parameter->role).data;
-      } else if (std::holds_alternative<Input>(node.op)) {
-        address_[v] = own_block(graph().type(id).bytes(), program_->memory_.input_bytes);
+      } else if (const auto* input = std::get_if<Input>(&node.op)) {
+        address_[v] = input_block(input->name, id);
       } else if (const auto* scalar = std::get_if<StepScalar>(&node.op)) {
-        address_[v] = own_block(graph().type(id).bytes(), program_->memory_.input_bytes);
+        address_[v] = input_block(attributes_text(node.op), id);
         (scalar->kind == ScalarKind::kLearningRate ? program_->learning_rate_
                                                    : program_->random_step_) = address_[v];
       }
@@ -85,7 +87,7 @@ class Compiler {
 
   // A value whose only fate is to be stored is computed in place at its destination.
   void forward_stores() {
-    forwarded_.assign(n_nodes(), false);
+    at_rest_.assign(n_nodes(), false);
     for (int i = 0; i < n_nodes(); ++i) {
       const Node& node = graph().nodes()[i];
       const auto* store = std::get_if<Store>(&node.op);
@@ -95,7 +97,7 @@ class Compiler {
           graph().type(source).bytes() != graph().type(node.inputs[0]).bytes())
         continue;
       address_[source.index] = address_[root_[node.inputs[0].index].index];
-      forwarded_[i] = true;
+      at_rest_[i] = true;
     }
   }
 
@@ -113,6 +115,7 @@ class Compiler {
     done_.assign(n_nodes(), false);
     for (int i = 0; i < n_nodes(); ++i) {
       if (!constants_.contains(i)) continue;
+      at_rest_[i] = true;
       for (const ValueId output : graph().nodes()[i].outputs) {
         if (root_[output.index] != output || address_[output.index] != nullptr) continue;
         const auto [data, filled] =
@@ -180,18 +183,12 @@ class Compiler {
     program_->memory_.arena_bytes = plan.peak_bytes;
     program_->memory_.separate_bytes = plan.sum_bytes;
     program_->memory_.floor_bytes = plan.floor_bytes;
-    program_->blocks_.push_back(backend().allocate(plan.peak_bytes));
-    auto* arena = static_cast<std::byte*>(program_->blocks_.back()->data());
-    program_->arena_offset_.assign(n_values(), -1);
-    for (size_t v = 0; v < n_values(); ++v) {
-      if (buffer[v] < 0) continue;
-      program_->arena_offset_[v] = static_cast<int64_t>(plan.offsets[buffer[v]]);
-      address_[v] = arena + plan.offsets[buffer[v]];
-    }
-    scratch_.assign(n_nodes(), nullptr);
-    for (int i = 0; i < n_nodes(); ++i) {
-      if (scratch[i] >= 0) scratch_[i] = arena + plan.offsets[scratch[i]];
-    }
+    program_->arena_->reserve(plan.peak_bytes);
+    const auto offset_of = [&](int b) {
+      return b < 0 ? -1 : static_cast<int64_t>(plan.offsets[b]);
+    };
+    std::ranges::transform(buffer, std::back_inserter(program_->arena_offset_), offset_of);
+    std::ranges::transform(scratch, std::back_inserter(program_->scratch_offset_), offset_of);
   }
 
   // By root: the last node that reads the value through any alias; outputs of the graph live to the
@@ -248,71 +245,47 @@ class Compiler {
     }
   }
 
-  void resolve_aliases() {
-    for (size_t v = 0; v < n_values(); ++v) address_[v] = address_[root_[v].index];
-  }
-
   void list_slots() {
     for (size_t v = 0; v < n_values(); ++v) {
       const ValueId id{static_cast<int32_t>(v)};
-      if (const auto* input = std::get_if<Input>(&graph().producer(id).op)) {
+      if (const auto* input = std::get_if<Input>(&graph().producer(id).op))
         program_->inputs_.push_back({input->name, graph().type(id), address_[v]});
-      }
     }
-    for (const GraphOutput& output : graph().outputs()) {
-      program_->outputs_.push_back(
-          {output.name, graph().type(output.value), address_[output.value.index]});
-    }
+    for (const GraphOutput& output : graph().outputs())
+      program_->outputs_.push_back({output.name, graph().type(output.value)});
+    program_->prepared_.assign(static_cast<size_t>(n_nodes()), nullptr);
   }
 
   // As constant_block, for what a node prepares.
   std::pair<void*, bool> prepared_block(int i) {
     const NodePlan::Prepare& prepare = program_->plans_[i].prepare;
-    if (prepare.form.empty())
-      return {own_block(prepare.bytes, program_->memory_.constant_bytes), false};
+    if (prepare.form.empty()) {
+      program_->memory_.constant_bytes += prepare.bytes;
+      program_->blocks_.push_back(backend().allocate(prepare.bytes));
+      return {program_->blocks_.back()->data(), false};
+    }
     const int64_t input = constants_.number(graph().nodes()[i].inputs[prepare.input]);
     return constant_block(session_->number_of(cat("prepared ", prepare.form, " of ", input)),
                           prepare.bytes);
   }
 
-  // Launches for constants and for what plans prepare from constants go to `once`.
-  Launch bind_node(int i, std::vector<Launch>& once) {
-    const Node& node = graph().nodes()[i];
-    const NodePlan& plan = program_->plans_[i];
-    std::vector<void*> inputs, outputs;
-    for (const ValueId input : node.inputs) inputs.push_back(address_[input.index]);
-    for (const ValueId output : node.outputs) outputs.push_back(address_[output.index]);
-    Binding binding{inputs, outputs, scratch_[i]};
-    if (prepares(i)) {
-      const auto [data, filled] = prepared_block(i);
-      binding.prepared = data;
-      if (!filled) once.push_back(plan.prepare.bind(binding));
-    }
-    return plan.bind(binding);
-  }
-
-  void bind() {
+  // Runs the constants, and what plans prepare from constants, that no other program has run.
+  void compute_constants() {
     std::vector<Launch> once;
-    Schedule always(order_);
-    size_t cancellable = 0;
     for (int i = 0; i < n_nodes(); ++i) {
-      const Node& node = graph().nodes()[i];
-      Launch launch = forwarded_[i] || done_[i] ? nullptr : bind_node(i, once);
-      if (!launch || constants_.contains(i)) {
-        if (launch) once.push_back(std::move(launch));
-        always.pass(i, node.queue);
-        continue;
+      const NodePlan& plan = program_->plans_[i];
+      if (constants_.contains(i)) {
+        if (!done_[i]) once.push_back(program_->bind_node(i, plan.bind));
+      } else if (prepares(i)) {
+        const auto [data, filled] = prepared_block(i);
+        program_->prepared_[i] = data;
+        if (!filled) once.push_back(program_->bind_node(i, plan.prepare.bind));
       }
-      // A plain store may be repeated; one that accumulates would count twice.
-      const auto* store = std::get_if<Store>(&node.op);
-      const bool updates = is_update(node.op) && (store == nullptr || store->accumulate);
-      if (cancellable == always.size() && !updates) ++cancellable;
-      always.add(i, node.queue, std::move(launch));
-      program_->launched_.push_back({i});
     }
+    std::erase_if(once, [](const Launch& launch) { return !launch; });
     backend().make_executable({once.begin(), once.end()}, 0)->run(nullptr);
     if (session_) session_->commit();
-    program_->executable_ = backend().make_executable(always.take(), cancellable);
+    program_->bind();
   }
 
   std::unique_ptr<Program> program_;
@@ -320,12 +293,11 @@ class Compiler {
   CompileOptions options_;
   std::optional<ConstantStore::Session> session_;
   ConstantNodes constants_;
-  QueueOrder order_;
-  std::vector<ValueId> root_;    // by value
-  std::vector<void*> address_;   // by value
-  std::vector<void*> scratch_;   // by node
-  std::vector<bool> done_;       // by node: constants that another program has computed
-  std::vector<bool> forwarded_;  // by node: stores that need no copy
+  QueueOrder& order_ = program_->order_;
+  std::vector<ValueId>& root_ = program_->root_;
+  std::vector<void*>& address_ = program_->fixed_;
+  std::vector<bool>& at_rest_ = program_->at_rest_;  // constants, and stores that need no copy
+  std::vector<bool> done_;  // by node: constants that another program has computed
 };
 
 std::unique_ptr<Program> compile(Graph graph, Segments& segments, const CompileOptions& options) {

@@ -33,6 +33,48 @@ const Program::Slot* Program::find_output(std::string_view name) const {
   return slot == outputs_.end() ? nullptr : &*slot;
 }
 
+void* Program::address(ValueId value) const {
+  const auto root = static_cast<size_t>(root_[static_cast<size_t>(value.index)].index);
+  if (fixed_[root] != nullptr || arena_offset_[root] < 0) return fixed_[root];
+  return static_cast<std::byte*>(arena_->data()) + arena_offset_[root];
+}
+
+Launch Program::bind_node(int i, const std::function<Launch(const Binding&)>& form) const {
+  const Node& node = graph_.nodes()[static_cast<size_t>(i)];
+  std::vector<void*> inputs, outputs;
+  for (const ValueId input : node.inputs) inputs.push_back(address(input));
+  for (const ValueId output : node.outputs) outputs.push_back(address(output));
+  const int64_t scratch = scratch_offset_[static_cast<size_t>(i)];
+  return form({inputs, outputs,
+               scratch < 0 ? nullptr : static_cast<std::byte*>(arena_->data()) + scratch,
+               prepared_[static_cast<size_t>(i)]});
+}
+
+void Program::bind_to(void* block) {
+  Schedule launches(order_);
+  launched_.clear();
+  size_t cancellable = 0;
+  for (int i = 0; i < static_cast<int>(graph_.nodes().size()); ++i) {
+    const Node& node = graph_.nodes()[static_cast<size_t>(i)];
+    Launch launch =
+        at_rest_[static_cast<size_t>(i)] ? nullptr : bind_node(i, plan({i}).bind);
+    if (!launch) {
+      launches.pass(i, node.queue);
+      continue;
+    }
+    // A plain store may be repeated; one that accumulates would count twice.
+    const auto* store = std::get_if<Store>(&node.op);
+    const bool updates = is_update(node.op) && (store == nullptr || store->accumulate);
+    if (cancellable == launches.size() && !updates) ++cancellable;
+    launches.add(i, node.queue, std::move(launch));
+    launched_.push_back({i});
+  }
+  executable_ = backend_->make_executable(launches.take(), cancellable);
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    outputs_[i].data = address(graph_.outputs()[i].value);
+  bound_ = block;
+}
+
 void Program::set_learning_rate(float value) {
   if (learning_rate_ != nullptr) backend_->write(learning_rate_, &value, sizeof value);
 }
@@ -42,6 +84,7 @@ void Program::set_random_step(int64_t value) {
 }
 
 std::vector<ProfileRow> Program::profile(int repeats) {
+  bind();
   std::vector<std::vector<double>> seconds(launched_.size());
   for (int repeat = 0; repeat < repeats; ++repeat) {
     const auto times = executable_->run_timed();

@@ -1,7 +1,8 @@
 // A compiled graph: every node planned, all memory placed, ready to run again and again.
 //
-// One thread at a time may use a program; programs that share segments must not run at once if one
-// of them updates. run() allocates nothing of its own.
+// One thread at a time may use a program; programs that share an arena must not run at once, nor
+// programs that share segments if one of them updates. run() allocates nothing of its own, but for
+// the first run in an arena or after it grew.
 #pragma once
 
 #include <atomic>
@@ -10,8 +11,10 @@
 #include <vector>
 
 #include "sdk/backend/backend.h"
+#include "sdk/runtime/arena.h"
 #include "sdk/runtime/constants.h"
 #include "sdk/runtime/memory.h"
+#include "sdk/runtime/queue_order.h"
 #include "sdk/runtime/segments.h"
 
 namespace assay {
@@ -26,7 +29,7 @@ struct MemoryReport {
 
 // One row of the step profile.
 struct ProfileRow {
-  NodeId node;  // of Program::graph()
+  NodeId node;                            // of Program::graph()
   std::string op, scope, kernel, output;  // output: type of the first output
   double seconds = 0;                     // median over the timed runs
   double flops = 0, bytes = 0;
@@ -35,11 +38,16 @@ struct ProfileRow {
 class Program {
  public:
   // Runs the graph once on what inputs and scalars hold. With `cancel`, see Executable::run.
-  void run(const std::atomic<bool>* cancel = nullptr) { executable_->run(cancel); }
+  void run(const std::atomic<bool>* cancel = nullptr) {
+    bind();
+    executable_->run(cancel);
+  }
   // Runs it `repeats` times with a timer around each node.
   std::vector<ProfileRow> profile(int repeats);
 
-  // Device address and type of an input or output. Fails with kNotFound naming what exists.
+  // Device address and type of an input or output. Fails with kNotFound naming what exists. Outputs
+  // of a program in a shared arena have an address from the first run on, and hold what it left
+  // there until another program runs.
   struct Slot {
     std::string name;
     ValueType type;
@@ -58,6 +66,7 @@ class Program {
   const MemoryReport& memory() const { return memory_; }
   // The graph after all passes.
   const Graph& graph() const { return graph_; }
+  const NodePlan& plan(NodeId node) const { return plans_[static_cast<size_t>(node.index)]; }
   // Graph text with the kernel chosen for each node and the offset of each output: "... @ 4096
   // [dnnl:jit:avx512]".
   std::string plan_text() const;
@@ -67,12 +76,30 @@ class Program {
   friend class Compiler;
   Program() = default;
 
+  // Gives every plan its addresses, unless they are those of the arena's present block.
+  void bind() {
+    if (void* block = arena_->data(); block != bound_ || executable_ == nullptr) [[unlikely]]
+      bind_to(block);
+  }
+  void bind_to(void* block);
+  // `forms` of a plan, with node i's addresses.
+  Launch bind_node(int i, const std::function<Launch(const Binding&)>& form) const;
+  void* address(ValueId value) const;
+
   Backend* backend_ = nullptr;
   Graph graph_;
-  std::vector<NodePlan> plans_;        // by node
-  std::vector<NodeId> launched_;       // the nodes behind executable_'s launches
-  std::vector<int64_t> arena_offset_;  // by value, -1 if not in the arena
+  std::vector<NodePlan> plans_;          // by node
+  std::vector<ValueId> root_;            // by value: the one whose memory it shares, mostly itself
+  std::vector<void*> fixed_;             // by root: its address outside of the arena, or null
+  std::vector<int64_t> arena_offset_;    // by root, -1 if not in the arena
+  std::vector<int64_t> scratch_offset_;  // by node, -1 for none
+  std::vector<void*> prepared_;          // by node
+  QueueOrder order_;
+  std::vector<bool> at_rest_;            // by node: has nothing to do in a run
   std::vector<std::shared_ptr<Memory>> blocks_;
+  std::shared_ptr<Arena> arena_;
+  void* bound_ = nullptr;
+  std::vector<NodeId> launched_;  // the nodes behind executable_'s launches
   std::unique_ptr<Executable> executable_;
   std::vector<Slot> inputs_, outputs_;
   void* learning_rate_ = nullptr;
@@ -84,9 +111,12 @@ struct CompileOptions {
   // For predictors, whose weights do not change: evaluate nodes that depend on parameters only
   // once, now, unless another program of this store has done so. Null: at each run.
   std::shared_ptr<ConstantStore> constants = nullptr;
+  // The memory it shares with programs that never run at the same time, without `constants`; taken
+  // when one of them runs. Null: its own, taken now.
+  std::shared_ptr<Arena> arena = nullptr;
 };
 
-// Plans every node on the segments' backend, plans memory, binds. The segments must outlive the
+// Plans every node on the segments' backend and plans memory. The segments must outlive the
 // program. Errors of an op are reported with its scope.
 std::unique_ptr<Program> compile(Graph graph, Segments& segments,
                                  const CompileOptions& options = {});

@@ -73,17 +73,41 @@ SegmentTensor Segments::tensor(std::string_view name, Role role) const {
   const auto offset = segment->second.offsets.find(name);
   require(offset != segment->second.offsets.end(), Code::kNotFound, name, " is a ", variable->role,
           " and has no ", role);
-  return {variable, role, static_cast<std::byte*>(segment->second.memory->data()) + offset->second};
+  return {variable, role, static_cast<std::byte*>(segment->second.memory->data()) + offset->second,
+          offset->second};
+}
+
+std::vector<SegmentTensor> Segments::all(Role role) const {
+  std::vector<SegmentTensor> tensors;
+  const auto segment = segments_.find(role);
+  if (segment == segments_.end()) return tensors;
+  for (const Variable& variable : variables_.all()) {
+    if (segment->second.offsets.contains(variable.name))
+      tensors.push_back(tensor(variable.name, role));
+  }
+  return tensors;
 }
 
 std::vector<SegmentTensor> Segments::all() const {
   std::vector<SegmentTensor> tensors;
-  for (const auto& [role, segment] : segments_) {
-    for (const Variable& variable : variables_.all()) {
-      if (segment.offsets.contains(variable.name)) tensors.push_back(tensor(variable.name, role));
-    }
+  for (const Role role : roles()) {
+    const std::vector<SegmentTensor> part = all(role);
+    tensors.insert(tensors.end(), part.begin(), part.end());
   }
   return tensors;
+}
+
+std::vector<Role> Segments::roles() const {
+  std::vector<Role> roles;
+  for (const auto& [role, segment] : segments_) roles.push_back(role);
+  return roles;
+}
+
+const Memory& Segments::memory(Role role) const {
+  const auto segment = segments_.find(role);
+  require(segment != segments_.end(), Code::kNotFound, "there is no ", role,
+          ": nothing in this run needs it");
+  return *segment->second.memory;
 }
 
 uint64_t Segments::bytes(Role role) const {
@@ -109,29 +133,29 @@ void Segments::initialize(uint64_t seed) {
 void Segments::clear(Role role) {
   const auto segment = segments_.find(role);
   if (segment == segments_.end()) return;
-  const Memory& memory = *segment->second.memory;
-  const std::vector<std::byte> zeros(std::min(memory.bytes(), kPieceBytes));
-  for (size_t done = 0; done < memory.bytes(); done += zeros.size()) {
-    backend_.write(static_cast<std::byte*>(memory.data()) + done, zeros.data(),
-                   std::min(zeros.size(), memory.bytes() - done));
-  }
+  backend_.clear(segment->second.memory->data(), segment->second.memory->bytes());
+}
+
+HostSegment Segments::save(Role role) const {
+  const Memory& memory = this->memory(role);
+  HostSegment saved{role, std::vector<std::byte>(memory.bytes())};
+  backend_.read(saved.bytes.data(), memory.data(), memory.bytes());
+  return saved;
+}
+
+void Segments::restore(const HostSegment& saved) {
+  const Memory& memory = this->memory(saved.role);
+  require(saved.bytes.size() == memory.bytes(), Code::kInternal, "a saved ", saved.role, " of ",
+          saved.bytes.size(), " bytes for ", memory.bytes());
+  backend_.write(memory.data(), saved.bytes.data(), memory.bytes());
 }
 
 void Segments::copy_from(const Segments& other, Role to, Role from) {
-  std::vector<std::byte> piece;
-  for (const Variable& variable : variables_.all()) {
-    if (variable.role != declared_role(to)) continue;
-    const SegmentTensor source = other.tensor(variable.name, from);
-    const auto* read = static_cast<const std::byte*>(source.data);
-    auto* write = static_cast<std::byte*>(tensor(variable.name, to).data);
-    for (size_t left = source.bytes(); left > 0; left -= piece.size()) {
-      piece.resize(std::min(left, kPieceBytes));
-      other.backend_.read(piece.data(), read, piece.size());
-      backend_.write(write, piece.data(), piece.size());
-      read += piece.size();
-      write += piece.size();
-    }
-  }
+  const Memory& target = memory(to);
+  const Memory& source = other.memory(from);
+  require(&backend_ == &other.backend_ && target.bytes() == source.bytes(), Code::kInternal,
+          "segments of different sizes or devices");
+  backend_.copy(target.data(), source.data(), target.bytes());
 }
 
 }  // namespace assay

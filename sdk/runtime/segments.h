@@ -21,9 +21,16 @@ struct SegmentTensor {
   const Variable* variable = nullptr;
   Role role = Role::kValue;
   void* data = nullptr;  // device memory
+  size_t offset = 0;     // of `data` in its segment
   size_t bytes() const {
     return static_cast<size_t>(variable->dims.numel()) * dtype_size(variable->dtype);
   }
+};
+
+// A segment in host memory; the tensors stand at SegmentTensor::offset.
+struct HostSegment {
+  Role role = Role::kValue;
+  std::vector<std::byte> bytes;
 };
 
 class Segments {
@@ -41,15 +48,24 @@ class Segments {
   SegmentTensor tensor(std::string_view name, Role role) const;
   // All tensors of the existing segments, by role, then by order in the table.
   std::vector<SegmentTensor> all() const;
+  // Those of one role; none if there is no such segment.
+  std::vector<SegmentTensor> all(Role role) const;
+  std::vector<Role> roles() const;
 
   // Draws first values for kValue and kStatistic from their initializers: Philox(seed, name;
   // element).
   void initialize(uint64_t seed);
   // Fills the segment of `role` with zeros, if it exists.
   void clear(Role role);
-  // Copies every tensor of `role` from another set of segments over the same variables.
+  // One transfer each; the segment must exist.
+  HostSegment save(Role role) const;
+  void restore(const HostSegment& saved);
+  // Copies a segment within the device, from segments over variables of the same sizes in the same
+  // order on the same backend.
   void copy_from(const Segments& other, Role to, Role from);
 
+  // The segment of `role`, which must exist.
+  const Memory& memory(Role role) const;
   uint64_t bytes(Role role) const;
   Backend& backend() const { return backend_; }
   const VariableTable& variables() const { return variables_; }

@@ -1,23 +1,20 @@
 // The running statistics of a model as they were, for an update that is not done after all.
 #pragma once
 
-#include <cstddef>
-#include <vector>
-
 #include "sdk/runtime/segments.h"
 
 namespace assay::train {
 
+// The copy stays on the device: neither call waits for it. Its memory is taken by the first take.
 class StatisticsSnapshot {
  public:
-  explicit StatisticsSnapshot(Segments& segments);  // reserves the memory
+  explicit StatisticsSnapshot(const Segments& segments) : segments_(segments) {}
   void take();
-  void put_back() const;
+  void put_back() const;  // after a take
 
  private:
-  Segments& segments_;
-  std::vector<SegmentTensor> tensors_;
-  std::vector<std::byte> saved_;
+  const Segments& segments_;
+  std::unique_ptr<Memory> saved_;
 };
 
 }  // namespace assay::train

@@ -60,19 +60,19 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
     : instance_(std::move(instance)),
       inputs_(instance_->model().inputs()),
       config_(with_defaults(std::move(config))),
-      learning_rate_(config_.optimizer().learning_rate()) {
+      programs_(*instance_, config_),
+      learning_rate_(config_.optimizer().learning_rate()),
+      statistics_before_(instance_->segments()) {
   check(config_);
   check_raw_images(inputs_, config_);
   training_arrays_ = training_arrays(inputs_, config_);
   optim::resolve_groups(config_.optimizer(), instance_->variables());
-  build_training_graph(instance_->model(), instance_->variables(), config_, GraphKind::kStep,
-                       instance_->backend()->target());  // all errors surface now
+  programs_.build_update();  // all errors surface now
   mixup_ = make_mixup(config_, instance_->model(), *instance_->backend());
   Segments& segments = instance_->segments();
   segments.ensure(Role::kGradient);
   segments.ensure(Role::kState);
   for (const Role role : optim::state_roles(config_.optimizer())) segments.ensure(role);
-  statistics_before_.emplace(segments);
   instance_->initialize_once(config_.seed());  // once nothing can fail: fresh weights stay fresh
   forget_training(segments);
   instance_->restart_averages();
@@ -80,32 +80,6 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
   write_state(segments, kLossScaleVariable, initial_loss_scale(config_));
   write_state(segments, kStepVariable, int64_t{0});
   write_state(segments, kGoodStepsVariable, int32_t{0});
-}
-
-Program& Trainer::program(GraphKind kind) {
-  auto& slot = programs_[kind];
-  if (!slot) {
-    BuiltGraph built = build_training_graph(instance_->model(), instance_->variables(), config_,
-                                            kind, instance_->backend()->target());
-    pass_records_ = std::move(built.passes);
-    slot = compile(std::move(built.graph), instance_->segments());
-  }
-  return *slot;
-}
-
-Program& Trainer::step_program() { return program(GraphKind::kStep); }
-
-Program& Trainer::eval_program(bool use_ema) {
-  auto& slot = eval_programs_[use_ema];
-  if (!slot) {
-    expect(!use_ema || instance_->has_averages(), {"trainer", "optimizer.ema_decay"}, 0,
-           "more than 0 for evaluation with moving averages");
-    slot = compile(build_eval_graph(instance_->model(), instance_->variables(), config_, use_ema,
-                                    instance_->backend()->target())
-                       .graph,
-                   instance_->segments());
-  }
-  return *slot;
 }
 
 void Trainer::write_batch(Program& program, std::span<const HostTensor> batch) {
@@ -197,12 +171,6 @@ void Trainer::set_scalars(Program& program) {
   program.set_random_step(batches_);
 }
 
-double Trainer::read_scalar(Program& program, std::string_view output) {
-  float value = 0;
-  instance_->backend()->read(&value, program.output(output).data, sizeof value);
-  return value;
-}
-
 double Trainer::current_loss_scale() {
   if (!loss_scale_) loss_scale_ = static_cast<float>(loss_scale());
   return *loss_scale_;
@@ -235,20 +203,15 @@ StepInfo Trainer::end_info(StepInfo info, Clock::time_point start) const {
   return info;
 }
 
-void Trainer::finish_update(Program& program, StepInfo& info) {
-  float loss = 0, norm = 0, skip = 0, scale = 0;
-  const Program::Slot* loss_slot = program.find_output("loss");
-  const auto reads = std::to_array<HostRead>(
-      {{&norm, program.output("grad_norm").data, sizeof norm},
-       {&skip, program.output("skip").data, sizeof skip},
-       {&scale, instance_->segments().tensor(kLossScaleVariable, Role::kState).data, sizeof scale},
-       {&loss, loss_slot == nullptr ? nullptr : loss_slot->data,
-        loss_slot == nullptr ? 0 : sizeof loss}});
-  instance_->backend()->read_all(std::span(reads).first(loss_slot == nullptr ? 3 : 4));
-  if (loss_slot != nullptr) info.loss = last_loss_ = loss;
+void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
+  float scale = 0;
+  const HostRead scale_read{
+      &scale, instance_->segments().tensor(kLossScaleVariable, Role::kState).data, sizeof scale};
+  program.read_scalars({&scale_read, 1});
+  if (const auto* loss = program.find_scalar("loss")) info.loss = last_loss_ = loss->value;
   loss_scale_ = scale;
-  info.grad_norm = norm;
-  info.skipped = skip != 0;
+  info.grad_norm = program.scalar("grad_norm");
+  info.skipped = program.scalar("skip") != 0;
   const bool refused = info.skipped && config_.loss_scale().mode() != "dynamic";
   if (micro_step_ > 0) finish_accumulation(info.skipped, refused);
   if (refused) {
@@ -261,9 +224,16 @@ void Trainer::finish_update(Program& program, StepInfo& info) {
   ++step_;  // the schedule moves on even if loss scaling skipped this update
 }
 
+// Gradients add up from zero, and the statistics follow each backward, before it is known whether
+// its update will be done.
+void Trainer::begin_accumulation() {
+  if (config_.accumulate() > 1) instance_->segments().clear(Role::kGradient);
+  statistics_before_.take();
+}
+
 // When the update is not done, what its batches left behind goes too.
 void Trainer::finish_accumulation(bool skipped, bool refused) {
-  if (skipped) statistics_before_->put_back();
+  if (skipped) statistics_before_.put_back();
   if (refused) {
     batches_ -= micro_step_;
     samples_ -= micro_step_ * config_.batch_size();
@@ -301,11 +271,11 @@ StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
   }
   require_between_updates();
   const auto start = Clock::now();
-  Program& step = step_program();
-  load_training_batch(step, batch);
-  set_scalars(step);
+  TrainerProgram& step = programs_.get(GraphKind::kStep);
+  load_training_batch(step.program(), batch);
+  set_scalars(step.program());
   StepInfo info = begin_info();
-  step.run(&cancel_);
+  step.program().run(&cancel_);
   last_programs_ = {&step};
   stage_pending();
   finish_update(step, info);
@@ -324,16 +294,16 @@ StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
     fail_micro_step(cat("fewer than ", config_.accumulate(), " before another"),
                     "call apply first");
   const auto start = Clock::now();
-  Program& half = program(micro_step_ == 0 ? GraphKind::kBackwardFirst : GraphKind::kBackwardNext);
-  load_training_batch(half, batch);
-  set_scalars(half);
+  TrainerProgram& half = programs_.get(GraphKind::kBackward);
+  load_training_batch(half.program(), batch);
+  set_scalars(half.program());
   StepInfo info = begin_info();
-  // They follow each backward, before it is known whether its update will be done.
-  if (micro_step_ == 0) statistics_before_->take();
-  half.run(&cancel_);
+  if (micro_step_ == 0) begin_accumulation();
+  half.program().run(&cancel_);
   last_programs_ = {&half};
   stage_pending();
-  info.loss = last_loss_ = read_scalar(half, "loss");
+  half.read_scalars();
+  info.loss = last_loss_ = half.scalar("loss");
   ++micro_step_, ++batches_;
   samples_ += config_.batch_size();
   return end_info(info, start);
@@ -347,48 +317,49 @@ StepInfo Trainer::run_apply(const std::atomic<bool>* cancel) {
   if (micro_step_ != config_.accumulate()) [[unlikely]]
     fail_micro_step(cat(config_.accumulate(), " before apply"), "call backward for the others");
   const auto start = Clock::now();
-  Program& half = program(GraphKind::kApply);
-  set_scalars(half);
+  TrainerProgram& half = programs_.get(GraphKind::kApply);
+  set_scalars(half.program());
   StepInfo info = begin_info();
   info.loss = last_loss_;
-  half.run(cancel);
+  half.program().run(cancel);
   last_programs_[1] = &half;
   finish_update(half, info);
   return end_info(info, start);
 }
 
 EvalSums Trainer::eval(std::span<const HostTensor> batch, bool use_ema) {
-  Program& eval = eval_program(use_ema);
+  expect(!use_ema || instance_->has_averages(), {"trainer", "optimizer.ema_decay"}, 0,
+         "more than 0 for evaluation with moving averages");
+  TrainerProgram& eval = programs_.get(use_ema ? GraphKind::kEvalEma : GraphKind::kEval);
   check_batch(instance_->model().architecture(), inputs_, batch, config_.eval_batch_size(),
               kPaddingLabel);
-  write_batch(eval, batch);
-  eval.run(&cancel_);
+  write_batch(eval.program(), batch);
+  eval.program().run(&cancel_);
   last_programs_ = {&eval};
-  EvalSums sums{read_scalar(eval, "loss"), 0, 0, 0};
-  if (eval.find_output("top1") != nullptr) {
-    sums.top1 = read_scalar(eval, "top1");
-    sums.top5 = read_scalar(eval, "top5");
-  }
+  eval.read_scalars();
+  const auto sum = [&](std::string_view name) -> double {
+    const auto* scalar = eval.find_scalar(name);
+    return scalar == nullptr ? 0 : scalar->value;
+  };
+  EvalSums sums{sum("loss"), sum("top1"), sum("top5"), 0};
   sums.samples = counted_rows(inputs_, batch);
   return sums;
 }
 
 double Trainer::scalar(std::string_view output) {
   require(last_programs_[0] != nullptr, Code::kInvalid, "no batch was trained or evaluated yet");
-  for (Program* program : last_programs_) {
-    const Program::Slot* slot = program == nullptr ? nullptr : program->find_output(output);
-    if (slot != nullptr && slot->type == ValueType{}) return read_scalar(*program, output);
+  for (const TrainerProgram* program : last_programs_) {
+    const auto* scalar = program == nullptr ? nullptr : program->find_scalar(output);
+    if (scalar != nullptr) return scalar->value;
   }
   fail_no_scalar(output);
 }
 
 void Trainer::fail_no_scalar(std::string_view name) const {
   std::vector<std::string_view> known;
-  for (const Program* program : last_programs_) {
+  for (const TrainerProgram* program : last_programs_) {
     if (program == nullptr) continue;
-    for (const Program::Slot& slot : program->outputs()) {
-      if (slot.type == ValueType{}) known.push_back(slot.name);
-    }
+    for (const TrainerProgram::Scalar& scalar : program->scalars()) known.push_back(scalar.name);
   }
   fail_unknown("the last batch gave no scalar", "name", name, known);
 }

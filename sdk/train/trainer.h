@@ -1,27 +1,25 @@
 // Training and evaluation of one model on one device.
 //
-// The trainer compiles one program per kind of call, on first use, and runs it. Losses, norms and
-// rates come back after each step. Not thread-safe: one call at a time. Programs share the model's
+// The trainer runs one program per kind of call (programs.h). Losses, norms and rates come back
+// after each step. Not thread-safe: one call at a time. Programs share the model's
 // segments, so nothing else may touch its weights during a call.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "sdk/runtime/program.h"
 #include "sdk/train/host_tensor.h"
 #include "sdk/train/mixup.h"
 #include "sdk/train/model_instance.h"
+#include "sdk/train/programs.h"
 #include "sdk/train/statistics_snapshot.h"
 #include "sdk/train/training_feed.h"
-#include "sdk/train/training_graph.h"
 
 namespace assay::train {
 
@@ -111,16 +109,15 @@ class Trainer {
   void restore(const Progress& progress);
   void require_between_updates() const;
 
-  // The compiled programs, for reports. Compiles what was not used yet.
-  Program& step_program();
-  Program& eval_program(bool use_ema = false);
-  const std::vector<PassRecord>& pass_records() const { return pass_records_; }
+  // The compiled programs, for reports. Plans what was not used yet.
+  Programs& programs() { return programs_; }
+  Program& step_program() { return programs_.get(GraphKind::kStep).program(); }
+  Program& eval_program() { return programs_.get(GraphKind::kEval).program(); }
 
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr size_t kMaxPendingTensors = 8;
 
-  Program& program(GraphKind kind);
   void check_training_batch(std::span<const HostTensor> batch) const;
   void write_batch(Program& program, std::span<const HostTensor> batch);
   void write_mixed_batch(Program& program, std::span<const HostTensor> batch);
@@ -135,12 +132,12 @@ class Trainer {
   StepInfo run_backward(std::span<const HostTensor> batch);
   StepInfo run_apply(const std::atomic<bool>* cancel);
   void set_scalars(Program& program);
-  double read_scalar(Program& program, std::string_view output);
   double learning_rate() const;
   double current_loss_scale();
   // Waits for a run that may have updated, and reads what it says of itself; raises kNonFinite
   // where it must.
-  void finish_update(Program& program, StepInfo& info);
+  void finish_update(TrainerProgram& program, StepInfo& info);
+  void begin_accumulation();
   void finish_accumulation(bool skipped, bool refused);
   StepInfo begin_info();
   StepInfo end_info(StepInfo info, Clock::time_point start) const;
@@ -156,9 +153,7 @@ class Trainer {
   std::array<HostTensor, kMaxPendingTensors> pending_;  // prefetched, not staged yet
   size_t pending_count_ = 0;
   std::optional<float> loss_scale_;  // that of the next step, once known here
-  std::map<GraphKind, std::unique_ptr<Program>> programs_;
-  std::map<bool, std::unique_ptr<Program>> eval_programs_;
-  std::vector<PassRecord> pass_records_;
+  Programs programs_;
   std::atomic<bool> cancel_{false};
   int64_t step_ = 0;
   int64_t micro_step_ = 0;
@@ -166,9 +161,9 @@ class Trainer {
   int64_t samples_ = 0;
   double last_loss_ = 0;
   // Of the last batch trained or evaluated; the second is the apply half of an accumulation.
-  std::array<Program*, 2> last_programs_{};
+  std::array<const TrainerProgram*, 2> last_programs_{};
   double learning_rate_;  // at schedule factor 1: that of the configuration until it is set
-  std::optional<StatisticsSnapshot> statistics_before_;  // ... the accumulation that is under way
+  StatisticsSnapshot statistics_before_;  // as they were before the present accumulation
 };
 
 }  // namespace assay::train

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 
 #include "sdk/base/expect.h"
 #include "sdk/base/proto_json.h"
@@ -64,25 +63,25 @@ CheckpointState state_of(const Trainer& trainer, uint32_t parts, const HostState
 class HostTensors {
  public:
   HostTensors(const Segments& segments, std::span<const Role> roles) {
-    for (const SegmentTensor& tensor : segments.all()) {
-      if (!holds(roles, tensor.role)) continue;
-      const auto* data = static_cast<const std::byte*>(tensor.data);
-      if (!segments.backend().host_accessible()) {
-        copies_.emplace_back(tensor.bytes());
-        segments.backend().read(copies_.back().data(), tensor.data, tensor.bytes());
-        data = copies_.back().data();
+    for (const Role role : segments.roles()) {
+      if (!holds(roles, role)) continue;
+      if (!segments.backend().host_accessible()) copies_.push_back(segments.save(role));
+      for (const SegmentTensor& tensor : segments.all(role)) {
+        const auto* data = segments.backend().host_accessible()
+                               ? static_cast<const std::byte*>(tensor.data)
+                               : copies_.back().bytes.data() + tensor.offset;
+        records_.push_back({tensor.variable->name,
+                            role,
+                            tensor.variable->dtype,
+                            tensor.variable->dims,
+                            {data, tensor.bytes()}});
       }
-      records_.push_back({tensor.variable->name,
-                          tensor.role,
-                          tensor.variable->dtype,
-                          tensor.variable->dims,
-                          {data, tensor.bytes()}});
     }
   }
   std::span<const checkpoint::TensorRecord> records() const { return records_; }
 
  private:
-  std::deque<std::vector<std::byte>> copies_;
+  std::vector<HostSegment> copies_;
   std::vector<checkpoint::TensorRecord> records_;
 };
 
@@ -167,38 +166,40 @@ void check_trainer(const Trainer& trainer, const CheckpointReader& reader, uint3
           Code::kFormat, reader.name(), ": negative counters or learning rate");
 }
 
-// A tensor of the model with what the file holds for it.
-struct LoadedTensor {
-  SegmentTensor target;
-  std::vector<std::byte> elements;
-};
+// What the file holds for a tensor, which must be of the same type.
+const checkpoint::TensorInfo& find_tensor(const CheckpointReader& reader,
+                                          const SegmentTensor& tensor) {
+  const checkpoint::TensorInfo* info = reader.find(tensor.variable->name, tensor.role);
+  require(info != nullptr, Code::kInvalid, reader.name(), " has no ", tensor.role, " of ",
+          tensor.variable->name, "; was it saved with other parts or another optimizer?");
+  const ValueType actual{info->dtype, info->dims};
+  const ValueType expected{tensor.variable->dtype, tensor.variable->dims};
+  if (actual != expected) {
+    fail_mismatch(Code::kInvalid, {cat(reader.name(), ": ", tensor.role, " of ", info->name),
+                                   info->name, to_text(actual), to_text(expected)});
+  }
+  return *info;
+}
 
-// Reads the file's tensor for each segment tensor of the roles; nothing is changed yet, so that a
-// file that cannot be read to its end leaves the model as it was.
-std::vector<LoadedTensor> read_tensors(const Segments& segments, const CheckpointReader& reader,
+// What the file holds for the segments of the roles; nothing is changed yet, so that a file that
+// cannot be read to its end leaves the model as it was.
+std::vector<HostSegment> read_segments(const Segments& segments, const CheckpointReader& reader,
                                        std::span<const Role> roles) {
-  std::vector<LoadedTensor> loaded;
-  for (const SegmentTensor& tensor : segments.all()) {
-    if (!holds(roles, tensor.role)) continue;
-    const checkpoint::TensorInfo* info = reader.find(tensor.variable->name, tensor.role);
-    require(info != nullptr, Code::kInvalid, reader.name(), " has no ", tensor.role, " of ",
-            tensor.variable->name, "; was it saved with other parts or another optimizer?");
-    const ValueType actual{info->dtype, info->dims};
-    const ValueType expected{tensor.variable->dtype, tensor.variable->dims};
-    if (actual != expected) {
-      fail_mismatch(Code::kInvalid, {cat(reader.name(), ": ", tensor.role, " of ", info->name),
-                                     info->name, to_text(actual), to_text(expected)});
+  std::vector<HostSegment> loaded;
+  for (const Role role : segments.roles()) {
+    if (!holds(roles, role)) continue;
+    HostSegment& segment =
+        loaded.emplace_back(HostSegment{role, std::vector<std::byte>(segments.bytes(role))});
+    for (const SegmentTensor& tensor : segments.all(role)) {
+      reader.read(find_tensor(reader, tensor),
+                  std::span(segment.bytes).subspan(tensor.offset, tensor.bytes()));
     }
-    loaded.push_back({tensor, std::vector<std::byte>(info->bytes)});
-    reader.read(*info, loaded.back().elements);
   }
   return loaded;
 }
 
-void write_tensors(Segments& segments, std::span<const LoadedTensor> loaded) {
-  for (const auto& [target, elements] : loaded) {
-    segments.backend().write(target.data, elements.data(), elements.size());
-  }
+void restore(Segments& segments, std::span<const HostSegment> loaded) {
+  for (const HostSegment& segment : loaded) segments.restore(segment);
 }
 
 }  // namespace
@@ -217,7 +218,7 @@ CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader
   const CheckpointState& state = reader.state();
   Segments& segments = trainer.instance().segments();
   const std::vector<Role> roles = roles_of(trainer, parts);
-  write_tensors(segments, read_tensors(segments, reader, roles));
+  restore(segments, read_segments(segments, reader, roles));
   if (holds(roles, Role::kValue) && !holds(roles, Role::kEma))
     trainer.instance().restart_averages();
   if ((parts & Part::kTrainerState) == 0) return state;
@@ -233,7 +234,7 @@ CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader
 void load_weights(ModelInstance& instance, const CheckpointReader& reader) {
   check_model(instance, reader);
   constexpr Role kRoles[] = {Role::kValue, Role::kStatistic};
-  write_tensors(instance.segments(), read_tensors(instance.segments(), reader, kRoles));
+  restore(instance.segments(), read_segments(instance.segments(), reader, kRoles));
   instance.restart_averages();
 }
 

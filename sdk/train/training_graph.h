@@ -13,11 +13,13 @@
 namespace assay::train {
 
 enum class GraphKind {
-  kStep,           // forward, backward and update of one batch
-  kBackwardFirst,  // forward and backward; gradients overwrite
-  kBackwardNext,   // forward and backward; gradients add up
-  kApply,          // update from the stored gradients
+  kStep,      // forward, backward and update of one batch
+  kBackward,  // forward and backward; with `accumulate` above 1 gradients add up, else overwrite
+  kApply,     // update from the stored gradients
+  kEval,      // evaluation
+  kEvalEma,   // evaluation with the moving averages
 };
+std::string_view to_text(GraphKind kind);  // "step", "backward", "apply", "eval", "eval_ema"
 
 // The graph for a device (`target` below), and what the passes did to it.
 struct BuiltGraph {
@@ -26,7 +28,7 @@ struct BuiltGraph {
 };
 
 // Outputs: "loss" (mean) and the model's own where there is a forward; "grad_norm" and "skip" where
-// there is an update. `config` has its defaults (trainer_config.h).
+// there is an update. `kind` is one of training; `config` has its defaults (trainer_config.h).
 BuiltGraph build_training_graph(const nn::Model& model, VariableTable& variables,
                                 const TrainerConfig& config, GraphKind kind,
                                 const Target& target = {});

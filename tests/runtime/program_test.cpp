@@ -48,6 +48,33 @@ TEST_F(ProgramTest, RunsOnWhatTheInputsHold) {
   }
 }
 
+// A small program runs first; a larger one makes the arena grow, and the first runs on in it.
+TEST_F(ProgramTest, ProgramsShareAnArenaThatGrows) {
+  const auto arena = std::make_shared<Arena>(*backend);
+  const auto text = [](int n) {
+    return cat("%0 = input() {name=\"a\", dtype=f32, dims=[", n, "]} : f32[", n,
+               "]\n%1 = add(%0, %0) {} : f32[", n, "]\n%2 = add(%1, %0) {} : f32[", n,
+               "]\nreturn thrice=%2\n");
+  };
+  const auto small = compile_text(text(3), {.arena = arena});
+  write(*small, "a", {1, 2, 3});
+  small->run();
+  EXPECT_THAT(read(small->output("thrice").data, 3), ElementsAre(3, 6, 9));
+  const size_t before = arena->bytes();
+  const auto large = compile_text(text(1000), {.arena = arena});
+  const auto again = compile_text(text(1000), {.arena = arena});
+  EXPECT_EQ(again->input("a").data, large->input("a").data);
+  write(*large, "a", std::vector<float>(1000, 2));
+  large->run();
+  EXPECT_EQ(read(large->output("thrice").data, 1000), std::vector<float>(1000, 6));
+  small->run();
+  EXPECT_THAT(read(small->output("thrice").data, 3), ElementsAre(3, 6, 9));
+  EXPECT_EQ(small->output("thrice").data >= arena->data(), true);
+  EXPECT_EQ(arena->bytes(), large->memory().arena_bytes);
+  EXPECT_GT(arena->bytes(), before);
+  EXPECT_EQ(arena->input_bytes(), 4u * 1003);
+}
+
 TEST_F(ProgramTest, UnknownSlotsNameWhatExists) {
   const auto program =
       compile_text(std::string(kTwoInputs) + "%2 = add(%0, %1) {} : f32[3]\nreturn sum=%2\n");

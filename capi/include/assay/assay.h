@@ -522,10 +522,14 @@ enum { ASSAY_MODE_TRAIN = 1, ASSAY_MODE_EVAL = 2, ASSAY_MODE_PREDICT = 3 };
  *           determinism ("run-to-run": same inputs and seed, same bits on this machine; or "off"),
  *           memory {weights, statistics, gradients, optimizer, arena (activations and
  *           scratch), arena_unshared (the same if no two of them shared memory), arena_floor
- *           (the least any plan could reach), inputs, constants, total},
+ *           (the least any plan could reach), inputs, constants, total}: of a trainer with all its
+ *           programs, which share one arena; evaluation is among them. Prefetched batches come
+ *           on top,
  *           ops [{op, scope, direction ("forward", "backward", "update"), output, kernel, flops,
- *           bytes, scratch}] in order,
- *           passes [{name, changed, seconds, nodes_after}]
+ *           bytes, scratch}] in order; with "accumulate" above 1 those of one backward, then of
+ *           the update,
+ *           passes [{program ("step", "backward", "apply", "eval"), name, changed, seconds,
+ *           nodes_after}]
  *   errors  ASSAY_E_UNSUPPORTED names the op, its place, its types and why; ASSAY_E_INVALID;
  *           ASSAY_E_NOT_FOUND: device
  *   threads any   since 1.0, provisional */
@@ -837,19 +841,21 @@ ASSAY_API assay_status assay_trainer_set_metadata(assay_trainer *t, assay_str ke
 ASSAY_API assay_status assay_trainer_get_metadata(const assay_trainer *t, assay_str key,
                                                   assay_str *value, assay_error **err);
 
-/* Says how training is done and where it stands. Compiles the step if no step was done yet.
+/* Says how training is done and where it stands. Plans what an update runs if none was done yet.
  *   report  architecture, config {..resolved..}, step, samples, loss_scale, learning_rate (as last
  *           set, at schedule factor 1),
  *           groups [{name, group (index in optimizer.group, if it matches one), weight_decay,
  *           lr_scale, trust_ratio}] one row per trained variable,
- *           memory {..} and passes [..] as in assay_model_check, plan [..]: the compiled step, a
- *           line per node with its place in the arena and its kernel
+ *           memory {..} and passes [..] as in assay_model_check, plan [..]: the programs of an
+ *           update, "# step", or "# backward" and "# apply", each followed by a line per node
+ *           with its place in the arena and its kernel
  *   errors  ASSAY_E_INVALID; ASSAY_E_UNSUPPORTED; ASSAY_E_OOM_HOST; ASSAY_E_BUSY
  *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_report(assay_trainer *t, assay_report **out,
                                             assay_error **err);
 
-/* Times every node of the training step on the data of the last batch (zeros before the first).
+/* Times every node of the training step on the data of the last batch (zeros before the first);
+ * with "accumulate" above 1 those of one backward, then of the update.
  * Weights, optimizer state and counters are put back afterwards; this takes a copy of them for
  * the time of the call.
  *   repeats  1 to 1000 steps; each time is the median

@@ -107,6 +107,10 @@ class CpuBackend : public Backend {
   void write(void* device, const void* host, size_t bytes) override {
     if (bytes > 0) std::memcpy(device, host, bytes);
   }
+  void copy(void* to, const void* from, size_t bytes) override { write(to, from, bytes); }
+  void clear(void* device, size_t bytes) override {
+    if (bytes > 0) std::memset(device, 0, bytes);
+  }
 
  private:
   int threads_;

@@ -168,6 +168,14 @@ class CudaBackend : public Backend {
   void write(void* device, const void* host, size_t bytes) override {
     device_->use([&] { device_->write(device, host, bytes); });
   }
+  void copy(void* to, const void* from, size_t bytes) override {
+    device_->use([&] { copy_on_device(device_->stream(), to, from, bytes); });
+  }
+  void clear(void* device, size_t bytes) override {
+    device_->use([&] {
+      check(cudaMemsetAsync(device, 0, bytes, device_->stream()), "clearing device memory");
+    });
+  }
   void wait() override {
     device_->use([&] { device_->synchronize(); });
   }

@@ -53,6 +53,8 @@ class PlanOnlyBackend : public Backend {
   bool host_accessible() const override { return false; }
   void read(void* host, const void*, size_t bytes) override { std::memset(host, 0, bytes); }
   void write(void*, const void*, size_t) override {}
+  void copy(void*, const void*, size_t) override {}
+  void clear(void*, size_t) override {}
 
  private:
   Target target_;

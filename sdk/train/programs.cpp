@@ -1,0 +1,92 @@
+#include "sdk/train/programs.h"
+
+#include <algorithm>
+#include <array>
+
+#include "sdk/base/expect.h"
+
+namespace assay::train {
+
+TrainerProgram::TrainerProgram(std::unique_ptr<Program> program, std::vector<PassRecord> passes)
+    : program_(std::move(program)), passes_(std::move(passes)) {
+  const auto& outputs = program_->outputs();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].type == ValueType{}) scalars_.push_back({outputs[i].name, i});
+  }
+}
+
+const TrainerProgram::Scalar* TrainerProgram::find_scalar(std::string_view name) const {
+  const auto found = std::ranges::find(scalars_, name, &Scalar::name);
+  return found == scalars_.end() ? nullptr : &*found;
+}
+
+float TrainerProgram::scalar(std::string_view name) const {
+  const Scalar* found = find_scalar(name);
+  if (found == nullptr) [[unlikely]]
+    fail(Code::kInternal, cat("the program has no scalar ", name));
+  return found->value;
+}
+
+void TrainerProgram::read_scalars(std::span<const HostRead> more) {
+  reads_.assign(more.begin(), more.end());
+  for (Scalar& scalar : scalars_)
+    reads_.push_back({&scalar.value, program_->outputs()[scalar.output].data, sizeof scalar.value});
+  program_->backend().read_all(reads_);
+}
+
+Programs::Programs(ModelInstance& instance, const TrainerConfig& config)
+    : instance_(instance), config_(config), arena_(std::make_shared<Arena>(*instance.backend())) {}
+
+BuiltGraph Programs::build(GraphKind kind) const {
+  const Target target = instance_.backend()->target();
+  if (kind == GraphKind::kEval || kind == GraphKind::kEvalEma) {
+    return build_eval_graph(instance_.model(), instance_.variables(), config_,
+                            kind == GraphKind::kEvalEma, target);
+  }
+  return build_training_graph(instance_.model(), instance_.variables(), config_, kind, target);
+}
+
+void Programs::build_update() {
+  for (const GraphKind kind : update_kinds()) built_.emplace(kind, build(kind));
+}
+
+void Programs::plan(GraphKind kind) {
+  if (planned_.contains(kind)) return;
+  const auto ready = built_.find(kind);
+  BuiltGraph built = ready != built_.end() ? std::move(ready->second) : build(kind);
+  built_.erase(kind);
+  planned_.emplace(
+      kind, TrainerProgram(compile(std::move(built.graph), instance_.segments(), {.arena = arena_}),
+                           std::move(built.passes)));
+}
+
+TrainerProgram& Programs::get(GraphKind kind) {
+  if (const auto known = planned_.find(kind); known != planned_.end()) return known->second;
+  const bool trains = kind != GraphKind::kEval && kind != GraphKind::kEvalEma;
+  plan(kind);
+  if (kind == GraphKind::kBackward) plan(GraphKind::kApply);
+  if (kind == GraphKind::kApply) plan(GraphKind::kBackward);
+  if (trains) plan(GraphKind::kEval);
+  if (trains && config_.optimizer().ema_decay() > 0) plan(GraphKind::kEvalEma);
+  return planned_.at(kind);
+}
+
+std::span<const GraphKind> Programs::update_kinds() const {
+  static constexpr std::array kWhole{GraphKind::kStep};
+  static constexpr std::array kHalves{GraphKind::kBackward, GraphKind::kApply};
+  if (config_.accumulate() > 1) return kHalves;
+  return kWhole;
+}
+
+MemoryReport Programs::memory() const {
+  MemoryReport largest;
+  for (const auto& [kind, entry] : planned_) {
+    const MemoryReport& report = entry.program().memory();
+    if (report.arena_bytes >= largest.arena_bytes) largest = report;
+  }
+  largest.arena_bytes = arena_->bytes();
+  largest.input_bytes = arena_->input_bytes();
+  return largest;
+}
+
+}  // namespace assay::train

@@ -1,0 +1,74 @@
+// The programs of one trainer. They never run at once and share one arena, so that together they
+// take the memory of the largest.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "sdk/runtime/program.h"
+#include "sdk/train/model_instance.h"
+#include "sdk/train/training_graph.h"
+
+namespace assay::train {
+
+// A compiled graph, what the passes did to it, and the numbers of its last run.
+class TrainerProgram {
+ public:
+  TrainerProgram(std::unique_ptr<Program> program, std::vector<PassRecord> passes);
+
+  Program& program() const { return *program_; }
+  const std::vector<PassRecord>& passes() const { return passes_; }
+
+  // Outputs of type f32 [], by name.
+  struct Scalar {
+    std::string_view name;
+    size_t output = 0;  // index in Program::outputs()
+    float value = 0;
+  };
+  std::span<const Scalar> scalars() const { return scalars_; }
+  const Scalar* find_scalar(std::string_view name) const;  // null if there is none
+  // Of one that exists.
+  float scalar(std::string_view name) const;
+  // Waits for the run and takes its scalars, and `more`, over to the host: one wait for all.
+  void read_scalars(std::span<const HostRead> more = {});
+
+ private:
+  std::unique_ptr<Program> program_;
+  std::vector<PassRecord> passes_;
+  std::vector<Scalar> scalars_;
+  std::vector<HostRead> reads_;
+};
+
+// Planning is slow and happens once, at the first use: the first program of training brings with it
+// all that the configuration can need, so that a trainer that starts has the memory to go on.
+// Evaluation alone does without the others. Not thread-safe; both references outlive this.
+class Programs {
+ public:
+  Programs(ModelInstance& instance, const TrainerConfig& config);
+
+  // Builds the graphs of an update without planning them: errors of model and configuration
+  // surface.
+  void build_update();
+  TrainerProgram& get(GraphKind kind);
+  // The programs that one update runs: step, or backward (several times) and apply.
+  std::span<const GraphKind> update_kinds() const;
+  // Of all programs planned so far: what one arena and their inputs take. What sharing saves within
+  // a program is that of the largest.
+  MemoryReport memory() const;
+
+ private:
+  BuiltGraph build(GraphKind kind) const;
+  void plan(GraphKind kind);
+
+  ModelInstance& instance_;
+  const TrainerConfig& config_;
+  std::shared_ptr<Arena> arena_;
+  std::map<GraphKind, BuiltGraph> built_;  // and not planned yet
+  std::map<GraphKind, TrainerProgram> planned_;
+};
+
+}  // namespace assay::train
