@@ -56,8 +56,7 @@ void Program::bind_to(void* block) {
   size_t cancellable = 0;
   for (int i = 0; i < static_cast<int>(graph_.nodes().size()); ++i) {
     const Node& node = graph_.nodes()[static_cast<size_t>(i)];
-    Launch launch =
-        at_rest_[static_cast<size_t>(i)] ? nullptr : bind_node(i, plan({i}).bind);
+    Launch launch = at_rest_[static_cast<size_t>(i)] ? nullptr : bind_node(i, plan({i}).bind);
     if (!launch) {
       launches.pass(i, node.queue);
       continue;

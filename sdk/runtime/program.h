@@ -95,7 +95,7 @@ class Program {
   std::vector<int64_t> scratch_offset_;  // by node, -1 for none
   std::vector<void*> prepared_;          // by node
   QueueOrder order_;
-  std::vector<bool> at_rest_;            // by node: has nothing to do in a run
+  std::vector<bool> at_rest_;  // by node: has nothing to do in a run
   std::vector<std::shared_ptr<Memory>> blocks_;
   std::shared_ptr<Arena> arena_;
   void* bound_ = nullptr;

@@ -17,8 +17,8 @@ void PrintTo(const ModelCase& c, std::ostream* out) { *out << c.name; }
 class AnyBatch {
  public:
   AnyBatch(const assay_context* context, const assay_model* model, int64_t rows) {
-    for (const auto& value :
-         at(report(assay_model_report, model), "inputs").list_value().values()) {
+    const Struct described = report(assay_model_report, model);
+    for (const auto& value : at(described, "inputs").list_value().values()) {
       const Struct& input = value.struct_value();
       std::vector<int64_t> shape{rows};
       for (const auto& size : at(input, "sample_shape").list_value().values())
