@@ -1,10 +1,29 @@
 #include "sdk/base/error.h"
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
 namespace assay {
+namespace detail {
+namespace {
+
+template <class T>
+void append_number(std::string& out, T value) {
+  char digits[40];
+  out.append(digits, static_cast<size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr -
+                                         digits));
+}
+
+}  // namespace
+
+void append(std::string& out, int64_t value) { append_number(out, value); }
+void append(std::string& out, uint64_t value) { append_number(out, value); }
+void append(std::string& out, float value) { append_number(out, value); }
+void append(std::string& out, double value) { append_number(out, value); }
+
+}  // namespace detail
 
 std::string_view code_name(Code code) {
   switch (code) {

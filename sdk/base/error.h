@@ -9,12 +9,12 @@
 // instead of replacing it.
 #pragma once
 
-#include <charconv>
 #include <concepts>
 #include <cstdint>
 #include <exception>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace assay {
 
@@ -94,12 +94,13 @@ void append(std::string& out, T value) {
   out += value ? "true" : "false";
 }
 inline void append(std::string& out, char value) { out += value; }
-template <class T>
-requires((std::integral<T> || std::floating_point<T>)&&!std::same_as<T, bool> &&
-         !std::same_as<T, char>) void append(std::string& out, T value) {
-  char digits[40];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  out.append(digits, end);
+void append(std::string& out, int64_t value);
+void append(std::string& out, uint64_t value);
+void append(std::string& out, float value);
+void append(std::string& out, double value);
+template <std::integral T>
+requires(!std::same_as<T, bool>) void append(std::string& out, T value) {
+  append(out, static_cast<std::conditional_t<std::signed_integral<T>, int64_t, uint64_t>>(value));
 }
 // Anything with a to_text(x) found by argument-dependent lookup (DType, Dims, ...).
 template <class T>

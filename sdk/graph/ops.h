@@ -673,6 +673,18 @@ using OpVariant = SkipFirst<void ASSAY_OPS(ASSAY_COMMA_OP)>::Type;
 #undef ASSAY_COMMA_OP
 }  // namespace detail
 
-using Op = detail::OpVariant;
+/// One op of the list. Made, copied and destroyed in ops.cpp: a variant of this size is long to compile, and nearly every
+/// file has graphs.
+struct Op : detail::OpVariant {
+#define ASSAY_CONVERT(Name) Op(Name op);
+  ASSAY_OPS(ASSAY_CONVERT)
+#undef ASSAY_CONVERT
+  Op();
+  Op(const Op&);
+  Op(Op&&) noexcept;
+  Op& operator=(const Op&);
+  Op& operator=(Op&&) noexcept;
+  ~Op();
+};
 
 }  // namespace assay

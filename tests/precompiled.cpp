@@ -1,0 +1,1 @@
+// Stands for the precompiled header of the tests (compile.cmake): a target needs a source.
