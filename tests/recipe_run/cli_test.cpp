@@ -13,12 +13,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// "Images" of tests: one row of grey pixels as text.
-bool decode_text(std::string_view file, Picture& out) {
-  out = {1, static_cast<int>(file.size()), 1, std::string(file)};
-  return true;
-}
-
 class CliTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -35,7 +29,7 @@ class CliTest : public ::testing::Test {
     write_file_atomic(root_ / "recipes/recipe.proto", "");
     write_file_atomic(root_ / "recipes/toy/run.textproto",
                       R"(schema: 1 id: "toy/run" version: "1.0.0" title: "A toy"
-model { arch: "toy" } data { id: "d" role: "train" lock: "d" } data { id: "t" role: "test" lock: "d" }
+model { arch: "toy" } data { id: "d" role: "train" lock: "d" split: "train" } data { id: "t" role: "test" lock: "d" }
 training { epochs: 4 batch_per_device: 32 optimizer { name: "sgd" lr: 0.1 } } numerics { compute: FP32 }
 trials { unit: "seed" seed: [1, 2] count: 2 } evaluation { metric: "accuracy" when: "end" }
 source { id: "s" file: "sources/t.tsv" sha256: ")" +
@@ -59,7 +53,7 @@ free_override: "trials" free_override: "io"
                                toy_.device = options.device;
                                return std::make_unique<ToyDriver>(toy_);
                              },
-                             {}, {"text 1.0", decode_text});
+                             {});
     out_ = ::testing::internal::GetCapturedStdout();
     err_ = ::testing::internal::GetCapturedStderr();
     return code;
@@ -150,28 +144,32 @@ TEST_F(CliTest, TwoRunsAreCompared) {
   EXPECT_THAT(out_, HasSubstr("<testsuites"));
 }
 
-TEST_F(CliTest, DataAreLockedVerifiedAndShown) {
-  for (const char* file : {"train/a/1.jpg", "train/b/2.jpg", "test/a/3.jpg"})
-    write_file_atomic(root_ / "sets/d" / file, file);
+TEST_F(CliTest, DataAreLockedAndVerified) {
+  write_file_atomic(root_ / "sets/d/train.txt", "12345");
+  write_file_atomic(root_ / "sets/d/more/labels.txt", "1");
   const auto data = [&](std::vector<std::string> words) {
     words.insert(words.begin(), "data");
     return call(words);
   };
   const std::string sets = (root_ / "sets").string();
-  EXPECT_EQ(data({"show"}), 0);
-  EXPECT_THAT(out_, HasSubstr("nothing is locked"));
   EXPECT_EQ(data({"verify", "d", "--data", sets}), 2);
+  EXPECT_THAT(err_, HasSubstr("'recipe-run data lock d' puts it there"));
   EXPECT_EQ(data({"lock", "d", "--data", sets, "--quiet"}), 0);
-  EXPECT_EQ(data({"show", "d"}), 0);
-  EXPECT_THAT(out_, HasSubstr("train    2 samples of 2 labels"));
+  EXPECT_THAT(out_, HasSubstr("train    5 samples, content 12345"));
   EXPECT_EQ(data({"verify", "--data", sets}), 0);
   EXPECT_THAT(out_, HasSubstr("d: as locked, file by file"));
-  write_file_atomic(root_ / "sets/d/train/b/2.jpg", "other");
+  write_file_atomic(root_ / "sets/d/train.txt", "12344");
+  write_file_atomic(root_ / "sets/d/more/other.txt", "1");
+  fs::remove(root_ / "sets/d/more/labels.txt");
   EXPECT_EQ(data({"verify", "d", "--data", sets}), 6);
-  EXPECT_THAT(out_, HasSubstr("file train/b/2.jpg has"));
-  EXPECT_THAT(out_, HasSubstr("train/b/2.jpg (label 1)"));
+  EXPECT_THAT(out_, HasSubstr("split train has other records"));
+  EXPECT_THAT(out_, HasSubstr("file train.txt has another SHA-256"));
+  EXPECT_THAT(out_, HasSubstr("file more/labels.txt is missing"));
+  EXPECT_THAT(out_, HasSubstr("file more/other.txt is not in the lock"));
   EXPECT_EQ(data({"verify", "nothing", "--data", sets}), 2);
   EXPECT_THAT(err_, HasSubstr("it has: d"));
+  EXPECT_EQ(run({"--data", sets}), 6) << "the run is refused, and says which split differs";
+  EXPECT_THAT(err_, HasSubstr("split train"));
 }
 
 TEST_F(CliTest, FewerSeedsAreNotAModification) {

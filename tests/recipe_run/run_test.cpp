@@ -98,9 +98,8 @@ TEST_F(RunTest, TrainsEvaluatesMeasuresAndRecords) {
   const std::vector<Row> rows = make_rows(record.recipe(), m);
   EXPECT_EQ(rows[0].judgement.verdict, Verdict::kWithinTolerance);
   EXPECT_THAT(rows[1].measured, HasSubstr("8.0"));
-  const EventLogContent events = read_events(outcome.folder / "trials/seed-0001/events.jsonl");
-  EXPECT_EQ(events.problem, "");
-  EXPECT_GT(events.lines.size(), 8u);
+  const std::string events = read_file(outcome.folder / "trials/seed-0001/events.jsonl");
+  EXPECT_GT(std::count(events.begin(), events.end(), '\n'), 8);
   for (const char* file : {"recipe.resolved.json", "recipe.lock", "env/machine.json"}) {
     EXPECT_TRUE(fs::exists(outcome.folder / file)) << file;
   }
@@ -458,32 +457,26 @@ TEST_F(RunTest, TwoRunsAtOnceAreRefused) {
   EXPECT_THROW(run(), Error);
 }
 
-TEST(EventLogTest, ChainTearsAndTampering) {
+TEST(EventLogTest, ATornLineIsCutOff) {
   const fs::path file = fs::path(::testing::TempDir()) / "events_test/events.jsonl";
   fs::remove_all(file.parent_path());
+  record::Event event;
+  event.set_kind("step_block");
+  event.set_value(NAN);
   {
-    EventLog log(file, "seed-0001");
-    for (int i = 0; i < 600; ++i)
-      log.write({"step_block", "loss", i == 5 ? NAN : 0.5, "nats", {}, {}});
+    EventLog log(file);
+    for (int i = 0; i < 600; ++i) log.write(event);
   }
   const std::string whole = read_file(file);
-  EXPECT_EQ(read_events(file).lines.size(), 600u);
-  EXPECT_EQ(read_events(file).problem, "");
-  EXPECT_THAT(read_events(file).lines[5], HasSubstr(R"("val":"nan")"));
-  EXPECT_THAT(read_events(file).lines[1], HasSubstr("\"prev\""));
-  write_file_atomic(file, whole + "{\"v\":1,\"n\":60");  // a crash while writing
-  EXPECT_TRUE(read_events(file).torn_tail);
-  {
-    EventLog log(file, "seed-0001");
-    log.write_durably({"resume", "step", 1, "1", {}, {}});
-  }
-  EXPECT_EQ(read_events(file).lines.size(), 601u);
-  EXPECT_EQ(read_events(file).problem, "");
-  std::string changed = whole;
-  changed.replace(changed.find("0.5"), 3, "0.4");
-  write_file_atomic(file, changed);
-  EXPECT_THAT(read_events(file).problem, HasSubstr("hash chain breaks at line 2"));
-  EXPECT_THROW(EventLog(file, "x"), Error);
+  EXPECT_EQ(std::count(whole.begin(), whole.end(), '\n'), 600);
+  EXPECT_THAT(whole, HasSubstr(R"("value":"NaN")"));
+  write_file_atomic(file, whole + "{\"time\":1,\"kind");  // a crash while writing
+  event.set_kind("resume");
+  EventLog(file).write_durably(event);
+  const std::string resumed = read_file(file);
+  EXPECT_EQ(resumed.substr(0, whole.size()), whole);
+  EXPECT_EQ(std::count(resumed.begin(), resumed.end(), '\n'), 601);
+  EXPECT_THAT(resumed.substr(whole.size()), HasSubstr(R"("kind":"resume")"));
 }
 
 TEST(StepLogTest, RowsAfterTheCheckpointAndTornOnesGo) {

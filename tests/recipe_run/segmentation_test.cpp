@@ -1,5 +1,5 @@
 // U-Net through the driver, on made-up slices: folds, evaluation, resuming, emulated devices,
-// pictures and predictions.
+// pictures.
 #include <assay/assay_data.h>
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "tools/common/picture_reader.h"
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/engine/assay_driver.h"
 #include "tools/recipe_run/engine/folds.h"
@@ -255,7 +254,6 @@ TEST_F(SegmentationTest, LeavesPictures) {
   ASSERT_EQ(pictures.size(), 1u);
   EXPECT_EQ(pictures[0].others, 3u);  // four slices are held out
   EXPECT_EQ(pictures[0].png.substr(1, 3), "PNG");
-  EXPECT_TRUE(fs::exists(run / "trials/seed-0000/pictures/predictions.tif"));
   const std::string section = pictures_section(pictures);
   EXPECT_THAT(section, HasSubstr("data:image/png;base64,iVBORw0KGgo"));
   const auto held_out = engine::fold_records(made.data(1).folds(), kSlices, 0).held_out;
@@ -263,100 +261,6 @@ TEST_F(SegmentationTest, LeavesPictures) {
   EXPECT_THAT(section, HasSubstr("fold 1 of 3, seed 0: slice-0" + std::to_string(first) + ".png"));
   EXPECT_EQ(pictures_section({}), "");
 }
-
-#ifdef ASSAY_OPENCV
-// Slices of stripes, a page each, as labels and so as black and white pictures.
-std::vector<engine::SegmentedImage> striped_slices(int count) {
-  std::vector<engine::SegmentedImage> slices;
-  for (int slice = 0; slice < count; ++slice) {
-    engine::SegmentedImage& made = slices.emplace_back();
-    made.side = kSide;
-    for (int i = 0; i < kSide * kSide; ++i)
-      made.predicted.push_back((i % kSide + 37 * slice) / 64 % 4 != 0);
-  }
-  return slices;
-}
-
-std::vector<std::string> pages_of(const fs::path& file) {
-  std::vector<std::string> pages;
-  const std::string bytes = read_file(file);
-  const auto give = [](void* to, const assay_picture* page) {
-    EXPECT_EQ(page->width, kSide);
-    EXPECT_EQ(page->height, kSide);
-    EXPECT_EQ(page->channels * page->bits, 8);
-    static_cast<std::vector<std::string>*>(to)->emplace_back(static_cast<const char*>(page->data),
-                                                             kSide * kSide);
-  };
-  EXPECT_EQ(assay::tools::read_pictures(0, bytes.data(), bytes.size(), give, &pages), 0);
-  return pages;
-}
-
-TEST_F(SegmentationTest, LabelsTheSlicesOfAFile) {
-  const v1::Recipe made = recipe();
-  const auto trial = driver_->start(made, 0);
-  while (trial->step() < trial->total_steps()) trial->run_step();
-  const fs::path checkpoint = root_ / "labels.ckpt", source = root_ / "slices.tif",
-                 target = root_ / "labels.tif";
-  trial->save(checkpoint);
-  engine::write_predictions(source, striped_slices(3), kSide);
-  std::vector<double> ticks;
-  const auto tick = [&](double fraction) { return ticks.push_back(fraction), true; };
-  EXPECT_EQ(driver_->predict(made, {checkpoint, source, target}, tick), 3);
-  EXPECT_THAT(ticks, ::testing::ElementsAre(1 / 3.0, 2 / 3.0, 1.0));
-  const std::vector<std::string> labels = pages_of(target), stripes = pages_of(source);
-  ASSERT_EQ(labels.size(), 3u);
-  for (size_t page = 0; page < labels.size(); ++page) {
-    int same = 0;
-    for (size_t i = 0; i < labels[page].size(); ++i)
-      same += (static_cast<uint8_t>(labels[page][i]) < 128) ==
-              (static_cast<uint8_t>(stripes[page][i]) < 128);
-    EXPECT_GT(same, 0.9 * kSide * kSide) << "a quarter is black";
-  }
-  // The same slices as a data set that was converted before.
-  const fs::path split = root_ / "test_split/isbi2012_em";
-  const std::string from = source.string(), to = split.string();
-  const engine::Context context = new_context(assay::tools::read_pictures);
-  call(Exit::kCrashed, assay_dataset_convert, context.get(), text("isbi2012_em"), text(from),
-       text(to), text(""), nullptr, uintptr_t{0}, nullptr);
-  v1::Recipe converted = made;
-  converted.mutable_io()->set_data_root((root_ / "test_split").string());
-  EXPECT_EQ(driver_->predict(converted, {checkpoint, "", root_ / "again.tif"}, tick), 3);
-  EXPECT_EQ(read_file(root_ / "again.tif"), read_file(target));
-}
-
-TEST_F(SegmentationTest, SaysWhyItCannotLabel) {
-  const v1::Recipe made = recipe();
-  const fs::path checkpoint = root_ / "unable.ckpt", target = root_ / "unable.tif";
-  driver_->start(made, 0)->save(checkpoint);
-  const auto why = [&](const v1::Recipe& asked, const fs::path& source, const Tick& tick) {
-    try {
-      driver_->predict(asked, {checkpoint, source, target}, tick);
-    } catch (const Error& error) {
-      EXPECT_FALSE(fs::exists(target));
-      return std::string(error.what()) + " | " + error.hint();
-    }
-    return std::string("done");
-  };
-  const Tick go = [](double) { return true; };
-  EXPECT_THAT(why(made, root_ / "none.tif", go), HasSubstr("none.tif is not there"));
-  write_file_atomic(root_ / "text/a.txt", "no picture");
-  EXPECT_THAT(why(made, root_ / "text", go), HasSubstr("a.txt"));
-  EXPECT_THAT(why(made, "", go), AllOf(HasSubstr("no split \"test\""), HasSubstr("--from")));
-  std::vector<engine::SegmentedImage> small = striped_slices(1);
-  engine::write_predictions(root_ / "small.tif", small, 100);
-  EXPECT_THAT(why(made, root_ / "small.tif", go),
-              HasSubstr("100 x 100 pixels, expected 512 x 512"));
-  engine::write_predictions(root_ / "two.tif", striped_slices(2), kSide);
-  EXPECT_THAT(why(made, root_ / "two.tif", [](double) { return false; }),
-              HasSubstr("stopped after 1 of 2"));
-  v1::Recipe wider = made;
-  (*wider.mutable_model()->mutable_hparam())["width"] = "4";
-  EXPECT_THAT(why(wider, root_ / "two.tif", go), HasSubstr("width"));
-  v1::Recipe classifier = made;
-  for (v1::DataRef& data : *classifier.mutable_data()) data.set_lock("cifar10");
-  EXPECT_THAT(why(classifier, root_ / "two.tif", go), HasSubstr("unet_medical"));
-}
-#endif
 
 }  // namespace
 }  // namespace reciperun

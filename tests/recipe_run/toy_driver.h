@@ -116,6 +116,18 @@ class ToyDriver : public TrainerDriver {
     if (!toy_.refused_model.empty()) throw Error(Exit::kUsage, toy_.refused_model);
   }
   std::string missing_data(const v1::Recipe&) const override { return toy_.missing_data; }
+  // A manifest of the toy: the text of train.txt is its records' digest.
+  data::Entry describe_data(const fs::path& folder) const override {
+    if (!fs::exists(folder / "train.txt"))
+      throw Error(Exit::kDataMismatch, folder.string() + " holds no data set");
+    data::Entry out;
+    out.set_dataset("toy");
+    data::Split& train = *out.add_split();
+    train.set_name("train");
+    train.set_samples(read_file(folder / "train.txt").size());
+    train.set_content_sha256(read_file(folder / "train.txt"));
+    return out;
+  }
   void check(const v1::Recipe&) override {
     if (toy_.no_data) throw Error(Exit::kDataMismatch, "there is no data");
   }

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "tools/checkpoint/print.h"
+#include "tools/common/abi.h"
 #include "tools/common/program.h"
 
 namespace assay::tools {
@@ -32,17 +33,17 @@ Exit inspect(const Request& request) {
     call(assay_checkpoint_inspect, text(file), &report);
     show(request, Report(report), inspection_text);
   }
-  return kDone;
+  return Exit::kOk;
 }
 
 Exit verify(const Request& request) {
-  Exit result = kDone;
+  Exit result = Exit::kOk;
   for (const std::string& file : request.files) {
     assay_report* report = nullptr;
     call(assay_checkpoint_verify, text(file), &report);
     const Report owned(report);
     show(request, owned, verification_text);
-    if (!at(parse(owned), "ok").bool_value()) result = kDifferent;
+    if (!at(parse(owned), "ok").bool_value()) result = Exit::kDiffers;
   }
   return result;
 }
@@ -52,13 +53,13 @@ Exit diff(const Request& request) {
   call(assay_checkpoint_diff, text(request.from), text(request.to), &report);
   const Report owned(report);
   show(request, owned, comparison_text);
-  return at(parse(owned), "identical").bool_value() ? kDone : kDifferent;
+  return at(parse(owned), "identical").bool_value() ? Exit::kOk : Exit::kDiffers;
 }
 
 std::string read_text(const std::string& path) {
   if (path.empty()) return "";
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Failure(ASSAY_E_NOT_FOUND, "cannot read " + path);
+  if (!file) throw Error(Exit::kDataMismatch, "cannot read " + path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -67,15 +68,15 @@ std::string target_format(const Request& request) {
   if (!request.format.empty()) return request.format;
   if (request.to.ends_with(".safetensors")) return "safetensors";
   if (request.to.ends_with(".ckpt")) return "checkpoint";
-  throw Failure(ASSAY_E_INVALID, request.to +
-                                     " ends neither in .safetensors nor in .ckpt; say with "
-                                     "--format which of the two it shall be");
+  throw Error(Exit::kUsage, request.to +
+                                " ends neither in .safetensors nor in .ckpt; say with "
+                                "--format which of the two it shall be");
 }
 
 void require_free(const Request& request) {
   std::error_code ignored;
   if (!request.overwrite && std::filesystem::exists(request.to, ignored))
-    throw Failure(ASSAY_E_INVALID, request.to + " exists; replace it with --overwrite");
+    throw Error(Exit::kUsage, request.to + " exists; replace it with --overwrite");
 }
 
 Exit convert(const Request& request) {
@@ -86,14 +87,15 @@ Exit convert(const Request& request) {
   call(assay_checkpoint_convert, text(request.from), text(request.to), text(format), text(map),
        int32_t{request.ema ? ASSAY_KIND_EMA : ASSAY_KIND_VALUE}, &report);
   show(request, Report(report), conversion_text);
-  return kDone;
+  return Exit::kOk;
 }
 
-Exit run(int argc, char** argv) {
+Exit run(int argc, const char* const* argv) {
   CLI::App app("Looks at, checks, compares and converts checkpoint files.", "assay-checkpoint");
   app.footer(
-      "Exit codes: 0 done; 1 damaged or different; 2 wrong usage; 3 a file cannot be used; 4 other "
-      "failures.\n\nConvolution weights are stored O,H,W,I. A name map (--map) renames tensors and "
+      "Exit codes: 0 done; 1 damaged or different; 2 wrong usage; 5 it failed; 6 a file is missing "
+      "or damaged.\n\nConvolution weights are stored O,H,W,I. A name map (--map) renames tensors "
+      "and "
       "turns them\ninto the layouts of other programs; in JSON, for PyTorch's:\n"
       R"(  {"rules": [{"file": "backbone.*", "model": "*", "layout": "OIHW"}]})"
       "\n\nExamples:\n  assay-checkpoint inspect best.ckpt\n"

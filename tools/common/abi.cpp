@@ -4,35 +4,40 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <cmath>
+#include <stdexcept>
 
 namespace assay::tools {
 
-Exit Failure::exit_code() const {
-  switch (status_) {
+namespace {
+
+Exit exit_of(assay_status status, std::string_view argument, Exit caller_fault) {
+  switch (status) {
     case ASSAY_E_INVALID:
-      return kUsage;
+    case ASSAY_E_UNSUPPORTED:
+      return caller_fault;
     case ASSAY_E_NOT_FOUND:
-      return argument_ == "name" ? kUsage : kFiles;  // an unknown name is no missing file
-    case ASSAY_E_IO:
+      return argument == "name" ? Exit::kUsage : Exit::kDataMismatch;
     case ASSAY_E_FORMAT:
     case ASSAY_E_VERSION:
-    case ASSAY_E_BUSY:
-      return kFiles;
+      return Exit::kDataMismatch;
     case ASSAY_E_CANCELLED:
-      return kInterrupted;
+      return Exit::kInterrupted;
     default:
-      return kFailed;
+      return Exit::kCrashed;
   }
 }
 
-void check(assay_status status, assay_error* error) {
-  if (status == ASSAY_OK) return;
-  const std::unique_ptr<assay_error, void (*)(assay_error*)> owned(error, assay_error_free);
+}  // namespace
+
+void raise(assay_status status, assay_error* error, Exit caller_fault) {
+  const Handle<assay_error, assay_error_free> owned(error);
   assay_error_info info{};
   info.struct_size = sizeof info;
-  const bool described = assay_error_get(error, &info) == ASSAY_OK;
-  throw Failure(status, string(described ? info.message : assay_status_name(status)),
-                string(info.argument));
+  const bool described = error != nullptr && assay_error_get(error, &info) == ASSAY_OK;
+  const std::string message = string(described ? info.message : assay_status_name(status));
+  const std::string hint = described ? string(info.hint) : "";
+  if (status == ASSAY_E_NONFINITE || status == ASSAY_E_OOM_DEVICE) throw Failed(message, hint);
+  throw Error(exit_of(status, described ? string(info.argument) : "", caller_fault), message, hint);
 }
 
 google::protobuf::Struct parse(const Report& report) {

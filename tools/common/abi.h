@@ -1,60 +1,56 @@
-// What the small programs share: calls of the C interface that raise, reports as values, exit
-// codes.
+// The C interface as the tools use it: handles that free themselves, calls that raise, reports as
+// values.
 #pragma once
 
 #include <assay/assay_data.h>
 #include <google/protobuf/struct.pb.h>
 
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "tools/common/error.h"
+
 namespace assay::tools {
 
-// Exit codes. Frozen: scripts depend on them.
-enum Exit : int {
-  kDone = 0,
-  kDifferent = 1,  // the question has the answer "no": damaged, different
-  kUsage = 2,      // the command line, or a value in it
-  kFiles = 3,      // a file is missing, unreadable, unwritable or no such file as was asked for
-  kFailed = 4,     // anything else
-  kInterrupted = 130,
+template <class T, void (*kFree)(T*)>
+struct Free {
+  void operator()(T* handle) const { kFree(handle); }
 };
+template <class T, void (*kFree)(T*)>
+using Handle = std::unique_ptr<T, Free<T, kFree>>;
 
-// A failed call of the library; what() is its message.
-class Failure : public std::runtime_error {
- public:
-  Failure(assay_status status, const std::string& message, std::string argument = "")
-      : std::runtime_error(message), status_(status), argument_(std::move(argument)) {}
-  assay_status status() const { return status_; }
-  Exit exit_code() const;
-
- private:
-  assay_status status_;
-  std::string argument_;  // of the library's function
-};
-
-// Raises Failure, taking over the error object, unless `status` is ASSAY_OK.
-void check(assay_status status, assay_error* error);
-
-// f(arguments..., &error), raising Failure.
-template <class... P, class... A>
-void call(assay_status (*f)(P...), A... arguments) {
-  assay_error* error = nullptr;
-  const assay_status status = f(arguments..., &error);
-  check(status, error);
-}
+using Context = Handle<assay_context, assay_context_free>;
+using Model = Handle<assay_model, assay_model_free>;
+using Trainer = Handle<assay_trainer, assay_trainer_free>;
+using Predictor = Handle<assay_predictor, assay_predictor_free>;
+using Slot = Handle<assay_slot, assay_slot_free>;
+using Loader = Handle<assay_loader, assay_loader_free>;
+using Tensor = Handle<assay_tensor, assay_tensor_release>;
+using Report = Handle<assay_report, assay_report_free>;
 
 inline assay_str text(std::string_view value) { return {value.data(), value.size()}; }
-inline std::string string(assay_str value) { return std::string(value.data, value.size); }
+inline std::string string(assay_str value) {
+  return value.size == 0 ? std::string() : std::string(value.data, value.size);
+}
 
-struct Free {
-  void operator()(assay_context* handle) const { assay_context_free(handle); }
-  void operator()(assay_report* handle) const { assay_report_free(handle); }
-};
-using Context = std::unique_ptr<assay_context, Free>;
-using Report = std::unique_ptr<assay_report, Free>;
+// Raises the Error of a failed call and takes over its error object. kUsage for a name that the
+// library does not know, kDataMismatch for files that are damaged or not there, kInterrupted after
+// an interrupt, Failed if the loss is not finite or a device has too little memory, kCrashed for
+// the rest; `caller_fault` where the library says that the arguments are at fault.
+[[noreturn]] void raise(assay_status status, assay_error* error, Exit caller_fault);
+
+// Calls an ABI function whose last parameter is the error.
+template <class... P, class... A>
+void call(Exit caller_fault, assay_status (*function)(P...), A... arguments) {
+  assay_error* error = nullptr;
+  const assay_status status = function(arguments..., &error);
+  if (status != ASSAY_OK) raise(status, error, caller_fault);
+}
+template <class... P, class... A>
+void call(assay_status (*function)(P...), A... arguments) {
+  call(Exit::kUsage, function, arguments...);
+}
 
 // The JSON text of a report.
 inline std::string json(const Report& report) { return string(assay_report_text(report.get())); }

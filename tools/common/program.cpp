@@ -2,36 +2,56 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <exception>
 #include <string>
 #include <vector>
 
+#include "tools/common/text.h"
+
 namespace assay::tools {
+namespace {
+
+// On a terminal, folded at its width.
+void say(const std::string& text) {
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  fmt::print(stderr, "{}", terminal ? folded(text, terminal_columns(stderr)) : text);
+}
+
+}  // namespace
 
 Exit explain(const CLI::App& app, const CLI::ParseError& error) {
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
   const std::vector<std::string> unknown = app.remaining();
   const bool parsed_one = !app.get_subcommands().empty();
   if (error.get_exit_code() == 0 || commands.empty() || parsed_one || unknown.empty())
-    return app.exit(error) == 0 ? kDone : kUsage;
+    return app.exit(error) == 0 ? Exit::kOk : Exit::kUsage;
   std::vector<std::string> names;
   names.reserve(commands.size());
   for (const CLI::App* command : commands) names.push_back(command->get_name());
-  fmt::print(stderr, "{}: there is no command \"{}\"; there are {}. Run with --help for more.\n",
-             app.get_name(), unknown.front(), fmt::join(names, ", "));
-  return kUsage;
+  const std::string meant = closest(unknown.front(), names);
+  fmt::print(stderr, "{}: there is no command \"{}\"{}; there are {}. Run with --help for more.\n",
+             app.get_name(), unknown.front(),
+             meant.empty() ? "" : fmt::format("; did you mean \"{}\"?", meant),
+             fmt::join(names, ", "));
+  return Exit::kUsage;
 }
 
-int run_program(const char* name, Exit (*run)(int, char**), int argc, char** argv) {
+int run_program(const char* name, const std::function<Exit(int, const char* const*)>& run, int argc,
+                const char* const* argv) {
   try {
-    return run(argc, argv);
-  } catch (const Failure& failure) {
-    fmt::print(stderr, "{}: {}\n", name, failure.what());
-    return failure.exit_code();
+    return static_cast<int>(run(argc, argv));
+  } catch (const Error& error) {
+    std::string hint = error.hint();
+    if (hint.empty() && error.exit_code() == Exit::kInterrupted)
+      hint = "run the same command again";
+    say(fmt::format("{}: {}\n{}", name, error.what(),
+                    hint.empty() ? "" : fmt::format("  {}\n", hint)));
+    return static_cast<int>(error.exit_code());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", name, error.what());
-    return kFailed;
+    say(fmt::format("{}: {}\n", name, error.what()));
+    return static_cast<int>(Exit::kCrashed);
   }
 }
 

@@ -9,9 +9,10 @@
 #include <map>
 #include <vector>
 
+#include "tools/common/abi.h"
 #include "tools/common/picture_reader.h"
 #include "tools/common/program.h"
-#include "tools/dataset_convert/progress_bar.h"
+#include "tools/common/progress.h"
 
 namespace assay::tools {
 namespace {
@@ -20,7 +21,7 @@ constexpr char kFooter[] =
     R"(Converting again what is already there takes no time. An interrupted conversion leaves nothing behind;
 that of imagenet leaves its finished files, and the same command continues from there.
 
-Exit codes: 0 done; 2 wrong usage; 3 a file cannot be used; 4 other failures; 130 interrupted.
+Exit codes: 0 done; 2 wrong usage; 5 it failed; 6 files are missing, damaged or others; 75 interrupted.
 
 Examples:
   dataset-convert fashion_mnist --from /usr/share/datasets/fashion-mnist --to data/fashion_mnist
@@ -36,8 +37,36 @@ struct Request {
 volatile std::sig_atomic_t interrupted = 0;
 void remember_interrupt(int) { interrupted = 1; }
 
+// The phases of the library's work, each with a bar and a line at its end.
+class Phases {
+ public:
+  explicit Phases(bool quiet) : quiet_(quiet), bar_(stderr, isatty(STDERR_FILENO) == 1, quiet) {}
+
+  void update(const std::string& phase, int64_t done, int64_t total) {
+    if (phase != phase_) {
+      finish();
+      bar_.begin(phase);
+      phase_ = phase;
+    }
+    done_ = done;
+    const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
+    bar_.update(share, fmt::format("{} of {}", done, total));
+  }
+  // Ends the line of the last phase.
+  void finish() {
+    if (!quiet_ && !phase_.empty()) bar_.end(fmt::format("{} done", done_));
+    phase_.clear();
+  }
+
+ private:
+  bool quiet_;
+  Progress bar_;
+  std::string phase_;
+  int64_t done_ = 0;
+};
+
 int32_t on_progress(uintptr_t user, assay_str phase, int64_t done, int64_t total) {
-  reinterpret_cast<ProgressBar*>(user)->update({phase.data, phase.size}, done, total);
+  reinterpret_cast<Phases*>(user)->update(string(phase), done, total);
   return interrupted != 0 ? -1 : 0;
 }
 
@@ -103,7 +132,7 @@ void require_source(const Request& request) {
   for (const auto& value : list.values()) {
     const auto& row = value.struct_value();
     if (text_of(row, "name") == request.name && text_of(row, "default_source").empty())
-      throw Failure(ASSAY_E_INVALID, "--from is required: " + text_of(row, "summary"));
+      throw Error(Exit::kUsage, "--from is required: " + text_of(row, "summary"));
   }
 }
 
@@ -118,17 +147,12 @@ Context make_context() {
   return Context(context);
 }
 
-// Calls work(user of the bar) and leaves the terminal tidy however it ends.
+// Calls work(user of on_progress).
 template <class Work>
 void with_progress(const Request& request, Work&& work) {
-  ProgressBar bar(isatty(STDERR_FILENO) == 1, request.quiet);
-  try {
-    work(reinterpret_cast<uintptr_t>(&bar));
-  } catch (...) {
-    bar.finish();
-    throw;
-  }
-  bar.finish();
+  Phases phases(request.quiet);
+  work(reinterpret_cast<uintptr_t>(&phases));
+  phases.finish();
 }
 
 void read_all(const Request& request, const assay_context* context) {
@@ -161,7 +185,7 @@ void verify(const Request& request) {
   const Report owned(report);
   const std::string name = text_of(parse(owned), "dataset");
   if (!request.name.empty() && request.name != name)
-    throw Failure(ASSAY_E_FORMAT, request.to + " holds " + name + ", not " + request.name);
+    throw Error(Exit::kDataMismatch, request.to + " holds " + name + ", not " + request.name);
   read_all(request, make_context().get());
   if (!request.quiet) print_result(request.to, owned);
 }
@@ -175,7 +199,7 @@ void export_recordio(const Request& request) {
   });
 }
 
-Exit run(int argc, char** argv) {
+Exit run(int argc, const char* const* argv) {
   CLI::App app("Turns the files a data set is published as into records that loaders read.",
                "dataset-convert");
   Request request;
@@ -204,7 +228,7 @@ Exit run(int argc, char** argv) {
   }
   if (request.list) {
     fmt::print("{}", list_text());
-    return kDone;
+    return Exit::kOk;
   }
   std::signal(SIGINT, remember_interrupt);
   std::signal(SIGTERM, remember_interrupt);
@@ -215,7 +239,7 @@ Exit run(int argc, char** argv) {
   } else {
     convert(request);
   }
-  return kDone;
+  return Exit::kOk;
 }
 
 }  // namespace

@@ -2,11 +2,9 @@
 
 #include "tools/recipe_run/cli/app.h"
 #include "tools/recipe_run/engine/assay_driver.h"
-#include "tools/recipe_run/engine/picture_decoder.h"
 
 int main(int argc, char** argv) {
   std::error_code unknown;  // without /proc repeats are measured in this process
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", unknown);
-  return reciperun::run_app(argc, argv, reciperun::make_assay_driver, self,
-                            reciperun::make_picture_decoder());
+  return reciperun::run_app(argc, argv, reciperun::make_assay_driver, self);
 }

@@ -1,11 +1,20 @@
-// Text helpers shared by the loader and the reports: numbers, columns, name suggestions, durations.
+// Numbers as text, lists as text; columns and folding are those of all tools.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tools/common/text.h"
+
 namespace reciperun {
+
+using assay::tools::closest;
+using assay::tools::display_width;
+using assay::tools::duration_text;
+using assay::tools::folded;
+using assay::tools::pad_left;
+using assay::tools::pad_right;
 
 // Shortest decimal form that reads back to the same double, laid out as RFC 8785 (ECMAScript) does:
 // "0.1", "1e+21", "1e-7". Not for NaN or infinity.
@@ -21,26 +30,7 @@ std::string signed_fixed(double value, int decimals);
 // 0.01235.
 std::string significant(double value, int digits = 4);
 
-// "45 s", "3 min 20 s", "2 h 05 min".
-std::string duration_text(double seconds);
-
-// Number of terminal columns of UTF-8 text: combining marks take none, East Asian wide characters
-// two. Malformed bytes count one each.
-int display_width(std::string_view utf8);
-
-// `text` padded with blanks to `width` columns; never cut.
-std::string pad_right(std::string_view text, int width);
-std::string pad_left(std::string_view text, int width);
-
-// Every line of `text` that is wider than `columns`, broken at blanks. What follows the break
-// stands below the beginning of the line's last column (a text behind two blanks or more), if there
-// is room.
-std::string folded(std::string_view text, int columns);
-
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::vector<std::string> split(std::string_view text, char separator);
-
-// The candidate most like `word` if one is close enough to be a typing mistake, else "".
-std::string closest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace reciperun

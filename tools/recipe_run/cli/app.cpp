@@ -30,8 +30,6 @@ constexpr char kExamples[] = R"(Examples:
                                                      on the first NVIDIA GPU
   recipe-run explain fashion_mnist/cnn_2conv_bn training.optimizer
                                                      values, and the file and line that set them
-  recipe-run predict --from slices.tif --to labels.tif
-                                                     what the newest run's model makes of pictures
   recipe-run report                                  the newest run again, verdicts computed anew
   recipe-run report RUN --with OTHER                 ratios over two recipes, times from the other's throughput
   recipe-run compare FIRST SECOND                    two runs against each other, row by row
@@ -72,7 +70,6 @@ struct Options {
   std::string run;
   std::vector<std::string> sets;
   RunArguments arguments;
-  PredictArguments predict;
   RepeatArguments repeat;
   CompareArguments compare;
   ReportArguments report;
@@ -114,23 +111,6 @@ void define_run(CLI::App& app, Options& o) {
       ->excludes("--bench-only");
   run.add_flag("--quiet", o.arguments.quiet, "no progress bar");
   run.add_flag("--require", o.require, "rows not run or not comparable count too (exit 4)");
-}
-
-void define_predict(CLI::App& app, Options& o) {
-  CLI::App& predict = *app.add_subcommand(
-      "predict", "label pictures with what a run trained (unet_medical): a TIFF file, a page each");
-  predict.add_option("run", o.predict.run, "folder or id of a run; default: the newest");
-  predict.add_option("--to", o.predict.to, "the TIFF file to write: class 0 black, class 1 white")
-      ->required();
-  predict.add_option("--from", o.predict.from,
-                     "a picture file, several pages allowed, or a folder of them; default: the "
-                     "split test of the recipe's data set");
-  predict.add_option("--trial", o.predict.trial,
-                     "number of the fold or seed; default: the first that has a checkpoint");
-  predict.add_option("--data", o.predict.data,
-                     "folder of the converted data sets (recipe: io.data_root)");
-  predict.add_option("--device", o.predict.device, "cpu, cuda:0, ...; default: that of the run");
-  predict.add_option("--runs", o.predict.runs, "folder of the runs")->capture_default_str();
 }
 
 // What `run` starts for every repeat of a measurement; not for users, so it is not in the help.
@@ -192,16 +172,12 @@ void define_data(CLI::App& app, Options& o) {
   CLI::App& lock = *add("lock", "compute the digests and write them into data.lock", "its name");
   CLI::App& verify = *add("verify", "compare data sets with data.lock; exit code 6 if they differ",
                           "default: all of data.lock that are here");
-  verify.add_flag("--fast", o.data_sets.fast,
-                  "a first look: sizes and a hundredth of the bytes of every file");
-  add("show", "what is locked", "default: all of data.lock");
   lock.get_option("data-set")->required();
   for (CLI::App* command : {&lock, &verify}) {
     command->add_option("--data", o.data_sets.data, "folder of the data sets")
         ->capture_default_str();
     command->add_option("--folder", o.data_sets.folder,
-                        "of the one data set named, if it lies elsewhere: record files, RecordIO, "
-                        "or images in <split>/<class>/");
+                        "of the one data set named, if it lies elsewhere");
     command->add_flag("--quiet", o.data_sets.quiet, "no progress bar");
   }
 }
@@ -232,34 +208,31 @@ void define(CLI::App& app, Options& o) {
       ->check(CLI::Range(2, 4096));
   plan.add_option("--device", o.arguments.device, "as for run")->capture_default_str();
   define_run(app, o);
-  define_predict(app, o);
   define_bench_repeat(app, o);
   define_compare(app, o);
   define_data(app, o);
   define_report(app, o);
   CLI::App& verify = *app.add_subcommand(
-      "verify", "was a run edited? digests, event chain, verdicts: all computed again (exit 7)");
+      "verify",
+      "was a run edited? files against their checksums, verdicts computed again (exit 7)");
   verify.add_option("run", o.run, "folder or id of a run; default: the newest");
   verify.add_option("--runs", o.arguments.runs, "folder of the runs")->capture_default_str();
   app.add_subcommand("probe", "what this machine is")->add_flag("--json", o.json, "as JSON");
 }
 
-int run_data(const CLI::App& command, const Options& o, const PictureDecoder& decoder) {
+int run_data(const CLI::App& command, const Options& o, const DriverFactory& make_driver) {
   const fs::path root = recipes_root(o.recipes);
   const std::string name = command.get_subcommands().at(0)->get_name();
-  if (name == "lock") return data_lock_command(root, o.data_sets, decoder);
-  if (name == "verify") return data_verify_command(root, o.data_sets, decoder);
-  return data_show_command(root, o.data_sets);
+  if (name == "lock") return data_lock_command(root, o.data_sets, make_driver);
+  return data_verify_command(root, o.data_sets, make_driver);
 }
 
-int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_driver,
-                   const PictureDecoder& decoder) {
+int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_driver) {
   const std::string name = app.get_subcommands().at(0)->get_name();
   if (name == "probe") return probe_machine(o.json);
   if (name == "bench-repeat") return bench_repeat_command(o.repeat, make_driver);
-  if (name == "data") return run_data(*app.get_subcommand(name), o, decoder);
+  if (name == "data") return run_data(*app.get_subcommand(name), o, make_driver);
   if (name == "compare") return compare_command(o.compare);
-  if (name == "predict") return predict_command(o.predict, make_driver);
   if (name == "report") return report_command(o.report);
   if (name == "verify") return verify_command(o.arguments.runs, o.run);
   const fs::path root = recipes_root(o.recipes);
@@ -283,14 +256,14 @@ int run_subcommand(const CLI::App& app, Options& o, const DriverFactory& make_dr
 }  // namespace
 
 int run_app(int argc, const char* const* argv, const DriverFactory& make_driver,
-            const std::filesystem::path& program, const PictureDecoder& decoder) {
+            const std::filesystem::path& program) {
   CLI::App app(kIntroduction, "recipe-run");
   Options options;
   options.arguments.measuring_program = program;
   define(app, options);
   try {
     app.parse(argc, argv);
-    return run_subcommand(app, options, make_driver, decoder);
+    return run_subcommand(app, options, make_driver);
   } catch (const CLI::CallForHelp&) {
     print(app.help());
     return 0;

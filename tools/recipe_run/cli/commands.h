@@ -61,17 +61,6 @@ struct RepeatArguments {
 };
 int bench_repeat_command(const RepeatArguments& arguments, const DriverFactory& make_driver);
 
-struct PredictArguments {
-  std::string run;  // folder, id, or "" for the newest
-  std::string runs = "runs";
-  std::optional<uint64_t> trial;  // default: the first with a checkpoint
-  std::string from;               // pictures; "" = the split test of the recipe's data
-  std::string to;                 // TIFF file
-  std::string data;               // folder of the converted data sets; "" = the recipe's
-  std::string device;             // as DriverOptions::device; "" = that of the run
-};
-int predict_command(const PredictArguments& arguments, const DriverFactory& make_driver);
-
 int probe_machine(bool json);
 
 }  // namespace reciperun

@@ -1,18 +1,20 @@
 #include "tools/recipe_run/cli/data_commands.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdio>
-
+#include "tools/common/progress.h"
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/cli/signals.h"
-#include "tools/recipe_run/data_lock/verify.h"
+#include "tools/recipe_run/data_lock/data_lock.h"
+#include "tools/recipe_run/run_record/record.h"
 
 namespace reciperun {
 namespace {
+
+using assay::tools::Progress;
 
 fs::path lock_file(const fs::path& root, const DataArguments& arguments) {
   return arguments.lock.empty() ? root / kDataLockFile : fs::path(arguments.lock);
@@ -28,9 +30,9 @@ const data::Entry& require_entry(const data::Lock& lock, const std::string& name
   if (const data::Entry* entry = find_entry(lock, name)) return *entry;
   std::vector<std::string> ids;
   for (const data::Entry& entry : lock.entry()) ids.push_back(entry.id());
-  throw Error(Exit::kUsage, "data.lock has no data set '" + name + "'",
-              ids.empty() ? "'recipe-run data lock " + name + "' puts it there"
-                          : "it has: " + join(ids, ", "));
+  throw Error(Exit::kUsage, fmt::format("data.lock has no data set '{}'", name),
+              ids.empty() ? fmt::format("'recipe-run data lock {}' puts it there", name)
+                          : fmt::format("it has: {}", join(ids, ", ")));
 }
 
 // Those named, or all of the lock.
@@ -41,80 +43,60 @@ std::vector<data::Entry> wanted(const data::Lock& lock, const DataArguments& arg
   return out;
 }
 
-void print_entry(const data::Entry& entry) {
-  print(entry.id() + (entry.dataset().empty() ? "" : ", data set " + entry.dataset()) +
-        (entry.licence().empty() ? "" : ", licence " + entry.licence()) + "\n");
-  print("  files    " + std::to_string(entry.files()) + ", " +
-        significant(static_cast<double>(entry.bytes()) / 1e6, 3) + " MB, root " + entry.root() +
-        "\n");
-  for (const data::Split& split : entry.split()) {
-    print("  " + pad_right(split.name(), 8) + " " + std::to_string(split.samples()) + " samples" +
-          (split.labels() > 0 ? " of " + std::to_string(split.labels()) + " labels" : "") +
-          ", content " + split.content_root() + "\n");
-    for (const data::Overlap& overlap : split.overlap()) {
-      print("           " + std::to_string(overlap.samples()) +
-            " of them have the same content as a sample of " + overlap.split() + "\n");
-    }
-  }
-  print("  locked   " + entry.date() +
-        (entry.decoder().empty() ? "" : ", images decoded by " + entry.decoder()) + "\n");
+std::string entry_text(const data::Entry& entry) {
+  std::string text =
+      fmt::format("{}: data set {}, licence {}\n  {} files, {} MB\n", entry.id(), entry.dataset(),
+                  entry.licence().empty() ? "not stated" : entry.licence(), entry.files(),
+                  significant(static_cast<double>(entry.bytes()) / 1e6, 3));
+  for (const data::Split& split : entry.split())
+    text += fmt::format("  {:<8} {} samples, content {}\n", split.name(), split.samples(),
+                        split.content_sha256());
+  return text;
 }
 
 }  // namespace
 
 int data_lock_command(const fs::path& root, const DataArguments& arguments,
-                      const PictureDecoder& decoder) {
+                      const DriverFactory& make_driver) {
   const std::atomic<bool>& stop = stop_on_signals();
+  const auto driver = make_driver({});
   Progress progress(stderr, isatty(STDERR_FILENO) != 0, arguments.quiet);
   for (const std::string& name : arguments.names) {
-    const Fingerprint fingerprint =
-        fingerprint_of(name, folder_of(arguments, name), decoder, progress, stop);
-    write_entry(lock_file(root, arguments), fingerprint);
+    const fs::path folder = folder_of(arguments, name);
+    data::Entry entry = entry_of(name, folder, driver->describe_data(folder), progress, stop);
+    entry.set_date(utc_now());
+    write_entry(lock_file(root, arguments), entry);
     progress.end("locked");
-    print_entry(fingerprint.entry);
+    print(entry_text(entry));
   }
-  print("written to " + lock_file(root, arguments).string() + "\n");
+  print(fmt::format("written to {}\n", lock_file(root, arguments).string()));
   return 0;
 }
 
 int data_verify_command(const fs::path& root, const DataArguments& arguments,
-                        const PictureDecoder& decoder) {
+                        const DriverFactory& make_driver) {
   const std::atomic<bool>& stop = stop_on_signals();
-  const fs::path file = lock_file(root, arguments);
-  const data::Lock lock = read_lock(file);
+  const auto driver = make_driver({});
+  const data::Lock lock = read_lock(lock_file(root, arguments));
   Progress progress(stderr, isatty(STDERR_FILENO) != 0, arguments.quiet);
   bool same = true;
   for (const data::Entry& entry : wanted(lock, arguments)) {
     const fs::path folder = folder_of(arguments, entry.id());
     std::error_code ignored;
     if (arguments.names.empty() && !fs::exists(folder, ignored)) {
-      print(entry.id() + ": not here (" + folder.string() + ")\n");
+      print(fmt::format("{}: not here ({})\n", entry.id(), folder.string()));
       continue;
     }
-    const DataCheck check = arguments.fast
-                                ? verify_sampled(entry, folder, progress, stop)
-                                : verify_data(file, entry, folder, decoder, progress, stop);
+    const data::Entry found =
+        entry_of(entry.id(), folder, driver->describe_data(folder), progress, stop);
     progress.end("read");
-    same = same && check.same_samples;
-    print(entry.id() + ": " +
-          (check.same_files
-               ? std::string(arguments.fast ? "as locked, by sizes and a hundredth of the bytes"
-                                            : "as locked, file by file")
-           : check.same_samples ? "other files (" + check.form + "), the same samples as locked"
-                                : "DIFFERS from the lock") +
-          "\n");
-    for (const std::string& problem : check.problems) print("  " + problem + "\n");
-    for (const std::string& note : check.notes) print("  note: " + note + "\n");
+    const std::vector<std::string> problems = lock_differences(entry, found);
+    same = same && problems.empty();
+    print(fmt::format("{}: {}\n", entry.id(),
+                      problems.empty() ? "as locked, file by file" : "DIFFERS from the lock"));
+    for (const std::string& problem : problems) print(fmt::format("  {}\n", problem));
   }
   return static_cast<int>(same ? Exit::kOk : Exit::kDataMismatch);
-}
-
-int data_show_command(const fs::path& root, const DataArguments& arguments) {
-  const data::Lock lock = read_lock(lock_file(root, arguments));
-  if (lock.entry().empty())
-    print("nothing is locked in " + lock_file(root, arguments).string() + "\n");
-  for (const data::Entry& entry : wanted(lock, arguments)) print_entry(entry);
-  return 0;
 }
 
 }  // namespace reciperun

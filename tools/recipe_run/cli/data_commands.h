@@ -1,11 +1,11 @@
-// `recipe-run data lock|verify|show`.
+// `recipe-run data lock|verify`.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "tools/recipe_run/base/file.h"
-#include "tools/recipe_run/data_lock/sample.h"
+#include "tools/recipe_run/cli/commands.h"
 
 namespace reciperun {
 
@@ -14,15 +14,14 @@ struct DataArguments {
   std::string data = "data";       // folder of the data sets
   std::string folder;              // of the one data set named, if it lies elsewhere
   std::string lock;                // file; "" = data.lock beside the recipes
-  bool fast = false;
   bool quiet = false;
 };
 
+// Computes the digests of the named data sets and writes them into data.lock.
 int data_lock_command(const fs::path& root, const DataArguments& arguments,
-                      const PictureDecoder& decoder);
-// kDataMismatch if anything differs.
+                      const DriverFactory& make_driver);
+// Compares data sets with data.lock; returns kDataMismatch if anything differs.
 int data_verify_command(const fs::path& root, const DataArguments& arguments,
-                        const PictureDecoder& decoder);
-int data_show_command(const fs::path& root, const DataArguments& arguments);
+                        const DriverFactory& make_driver);
 
 }  // namespace reciperun

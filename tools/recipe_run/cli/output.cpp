@@ -4,7 +4,6 @@
 
 #include <cstdio>
 
-#include "tools/recipe_run/base/terminal.h"
 #include "tools/recipe_run/base/text.h"
 
 namespace reciperun {
@@ -16,12 +15,14 @@ void print(const std::string& text) {
 
 void print_error(const std::string& text) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  const std::string lines = terminal ? folded(text, terminal_columns(stderr)) : text;
+  const std::string lines = terminal ? folded(text, assay::tools::terminal_columns(stderr)) : text;
   std::fwrite(lines.data(), 1, lines.size(), stderr);
 }
 
 void print_document(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-int output_columns() { return isatty(STDOUT_FILENO) != 0 ? terminal_columns(stdout) : 0; }
+int output_columns() {
+  return isatty(STDOUT_FILENO) != 0 ? assay::tools::terminal_columns(stdout) : 0;
+}
 
 }  // namespace reciperun

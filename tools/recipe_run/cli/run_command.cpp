@@ -10,7 +10,7 @@
 #include "tools/recipe_run/cli/model_check.h"
 #include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/cli/signals.h"
-#include "tools/recipe_run/data_lock/lock_file.h"
+#include "tools/recipe_run/data_lock/data_lock.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run/runner.h"
@@ -67,7 +67,10 @@ int run_command(const fs::path& root, const RunArguments& arguments,
   if (const std::string missing = driver->missing_data(resolved.recipe); !missing.empty())
     return report_not_run(resolved.recipe, missing);
   // Whoever changes the recipe may also bring other data: its rows are NOT COMPARABLE anyway.
-  if (resolved.modified_reason().empty()) require_locked_data(resolved.data_lock, resolved.recipe);
+  if (resolved.modified_reason().empty()) {
+    require_locked_data(resolved.data_lock, resolved.recipe,
+                        [&](const fs::path& folder) { return driver->describe_data(folder); });
+  }
   Progress progress(stderr, isatty(STDERR_FILENO) != 0, arguments.quiet);
   if (!resolved.modified_reason().empty()) {
     progress.note("published rows will be NOT COMPARABLE (" + resolved.modified_reason() + ")");

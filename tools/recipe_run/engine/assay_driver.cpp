@@ -7,10 +7,7 @@
 #include "tools/recipe_run/engine/benches.h"
 #include "tools/recipe_run/engine/configuration.h"
 #include "tools/recipe_run/engine/device_probe.h"
-#include "tools/recipe_run/engine/micrograph_pipeline.h"
-#include "tools/recipe_run/engine/pictures.h"
 #include "tools/recipe_run/engine/recipe_objects.h"
-#include "tools/recipe_run/engine/segmenter.h"
 #include "tools/recipe_run/engine/training_trial.h"
 
 namespace reciperun {
@@ -91,6 +88,24 @@ class AssayDriver : public TrainerDriver {
     return "";
   }
 
+  data::Entry describe_data(const fs::path& folder) const override {
+    assay_report* report = nullptr;
+    const std::string path = folder.string();
+    call(Exit::kDataMismatch, assay_dataset_report, text(path), &report);
+    const auto manifest = parse_report(Report(report));
+    data::Entry out;
+    out.set_dataset(manifest.fields().at("dataset").string_value());
+    out.set_licence(manifest.fields().at("licence").string_value());
+    for (const auto& value : manifest.fields().at("splits").list_value().values()) {
+      const auto& split = value.struct_value();
+      data::Split& added = *out.add_split();
+      added.set_name(split.fields().at("name").string_value());
+      added.set_samples(static_cast<uint64_t>(integer(split.fields().at("records"))));
+      added.set_content_sha256(split.fields().at("content_sha256").string_value());
+    }
+    return out;
+  }
+
   void check(const v1::Recipe& recipe) override {
     check_init(recipe.model());
     check_devices(recipe);
@@ -122,26 +137,6 @@ class AssayDriver : public TrainerDriver {
     return make_inference_bench(context_.get(), recipe, point, checkpoint);
   }
 
-  int64_t predict(const v1::Recipe& recipe, const PredictTask& task, const Tick& tick) override {
-    const v1::DataRef& data = evaluation_data(recipe);
-    if (!has_micrograph_pipeline(data))
-      throw Error(
-          Exit::kUsage,
-          "'" + recipe.id() + "' classifies whole images; predict needs a model that labels pixels",
-          "the recipes of unet_medical have one");
-    if (!can_write_pictures())
-      throw Error(Exit::kUsage, "this program was built without OpenCV and writes no pictures",
-                  "install libopencv-imgcodecs-dev and build it again");
-    const Model model = new_model(context_.get(), recipe);
-    call(Exit::kDataMismatch, assay_model_load_weights, model.get(), text(task.checkpoint.string()),
-         text("checkpoint"), text(""), uint32_t{0}, nullptr);
-    const std::vector<SegmentedImage> images =
-        task.source.empty() ? test_split(recipe, model.get(), tick)
-                            : segment_files(context_.get(), model.get(), recipe, task.source, tick);
-    write_predictions(task.target, images, kMicrographSide);
-    return static_cast<int64_t>(images.size());
-  }
-
   // Statistics of batch norm would follow the devices' batches one after another, where each device
   // keeps its own: such models are refused.
   void emulate(const v1::Recipe& recipe, uint32_t devices) override {
@@ -170,17 +165,6 @@ class AssayDriver : public TrainerDriver {
 
  private:
   bool on_cpu() const { return device_.kind == ASSAY_DEVICE_CPU; }
-
-  std::vector<SegmentedImage> test_split(const v1::Recipe& recipe, const assay_model* model,
-                                         const Tick& tick) const {
-    const fs::path folder = folder_of(recipe, evaluation_data(recipe));
-    try {
-      return segment_split(context_.get(), model, recipe, folder, "test", tick);
-    } catch (const Error& error) {
-      if (error.exit_code() != Exit::kDataMismatch) throw;
-      throw Error(Exit::kDataMismatch, error.what(), "name the pictures to label with --from");
-    }
-  }
 
   // Each architecture draws its first weights in one way.
   static void check_init(const v1::Model& model) {
@@ -228,7 +212,7 @@ class AssayDriver : public TrainerDriver {
     assay_report* report = nullptr;
     call(Exit::kCrashed, assay_dataset_list, &report);
     std::set<std::string> names;
-    const auto list = parse_report(Report(report).get());
+    const auto list = parse_report(Report(report));
     for (const auto& item : list.fields().at("datasets").list_value().values())
       names.insert(item.struct_value().fields().at("name").string_value());
     return names;

@@ -1,7 +1,5 @@
 #include "tools/recipe_run/engine/pictures.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "tools/recipe_run/base/error.h"
@@ -9,7 +7,6 @@
 #ifdef ASSAY_OPENCV
 #include <opencv2/core/mat.hpp>
 #include <opencv2/imgcodecs.hpp>
-#include <opencv2/imgproc.hpp>
 #endif
 
 namespace reciperun::engine {
@@ -49,60 +46,29 @@ cv::Mat side_by_side(const SegmentedImage& s) {
   return out;
 }
 
-cv::Mat prediction_page(const SegmentedImage& s, int side) {
-  cv::Mat small(s.side, s.side, CV_8U), page;
-  for (int y = 0; y < s.side; ++y) {
-    for (int x = 0; x < s.side; ++x)
-      small.at<uint8_t>(y, x) = s.predicted[s.at(y, x)] == 0 ? 0 : 255;
+void write_picture(const fs::path& file, const cv::Mat& picture) {
+  bool written = false;
+  try {
+    written = cv::imwrite(file.string(), picture);
+  } catch (const cv::Exception&) {
   }
-  cv::resize(small, page, {side, side}, 0, 0, cv::INTER_LINEAR);
-  return page;
+  if (!written)
+    throw Error(Exit::kCrashed, "the picture '" + file.string() + "' cannot be written",
+                "is the folder there, may it be written to, is there space?");
 }
 
 }  // namespace
 
 bool can_write_pictures() { return true; }
 
-namespace {
-
-// Calls write(), which answers whether it could; OpenCV may raise instead.
-template <class Write>
-void write_or_fail(const fs::path& path, Write&& write) {
-  bool written = false;
-  try {
-    written = write();
-  } catch (const cv::Exception&) {
-  }
-  if (!written)
-    throw Error(Exit::kCrashed, "pictures cannot be written to '" + path.string() + "'",
-                "is the folder there, may it be written to, is there space?");
-}
-
-}  // namespace
-
 void write_pictures(const fs::path& folder, std::span<const SegmentedImage> images) {
   create_folders(folder);
-  for (const SegmentedImage& image : images) {
-    const fs::path file = folder / (image.name + ".png");
-    write_or_fail(file, [&] { return cv::imwrite(file.string(), side_by_side(image)); });
-  }
-}
-
-void write_predictions(const fs::path& file, std::span<const SegmentedImage> images,
-                       int page_side) {
-  std::vector<cv::Mat> pages;
-  for (const SegmentedImage& image : images) pages.push_back(prediction_page(image, page_side));
-  const fs::path unfinished = file.string() + ".tmp." + std::to_string(::getpid()) + ".tif";
-  std::error_code error;
-  write_or_fail(file, [&] {
-    if (cv::imwritemulti(unfinished.string(), pages)) fs::rename(unfinished, file, error);
-    return fs::exists(file, error) && !fs::exists(unfinished, error);
-  });
+  for (const SegmentedImage& image : images)
+    write_picture(folder / (image.name + ".png"), side_by_side(image));
 }
 #else
 bool can_write_pictures() { return false; }
 void write_pictures(const fs::path&, std::span<const SegmentedImage>) {}
-void write_predictions(const fs::path&, std::span<const SegmentedImage>, int) {}
 #endif
 
 }  // namespace reciperun::engine

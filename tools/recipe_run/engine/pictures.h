@@ -31,9 +31,4 @@ bool can_write_pictures();
 // fails.
 void write_pictures(const fs::path& folder, std::span<const SegmentedImage> images);
 
-// A TIFF file of the predictions, a page of `page_side` pixels each: class 0 is 0, class 1 is 255,
-// edges between them are resized bilinearly. It appears whole or not at all. Error kCrashed if it
-// cannot be written.
-void write_predictions(const fs::path& file, std::span<const SegmentedImage> images, int page_side);
-
 }  // namespace reciperun::engine

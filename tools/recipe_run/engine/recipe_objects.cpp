@@ -22,7 +22,7 @@ Model new_model(const assay_context* context, const v1::Recipe& recipe) {
 google::protobuf::Struct model_report(const assay_model* model) {
   assay_report* report = nullptr;
   call(Exit::kCrashed, assay_model_report, model, &report);
-  return parse_report(Report(report).get());
+  return parse_report(Report(report));
 }
 
 std::vector<Variable> variables_of(const google::protobuf::Struct& report) {
@@ -63,7 +63,7 @@ Loader new_loader(const assay_context* context, const v1::Recipe& recipe, const 
 int64_t loader_samples(const assay_loader* loader) {
   assay_report* report = nullptr;
   call(Exit::kCrashed, assay_loader_report, loader, &report);
-  return integer(parse_report(Report(report).get()).fields().at("samples"));
+  return integer(parse_report(Report(report)).fields().at("samples"));
 }
 
 namespace {
@@ -72,7 +72,7 @@ int64_t split_samples(const v1::Recipe& recipe, const v1::DataRef& data) {
   assay_report* report = nullptr;
   const std::string folder = folder_of(recipe, data).string();
   call(Exit::kUsage, assay_dataset_report, text(folder), &report);
-  const auto manifest = parse_report(Report(report).get());
+  const auto manifest = parse_report(Report(report));
   std::vector<std::string> names;
   for (const auto& value : manifest.fields().at("splits").list_value().values()) {
     const auto& split = value.struct_value().fields();

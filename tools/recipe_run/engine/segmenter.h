@@ -1,4 +1,4 @@
-// A model that labels every pixel of an image, applied: to batches of a loader, to files.
+// A model that labels every pixel of an image, applied to batches of a loader.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,6 @@
 #include "tools/recipe_run/run/trainer_driver.h"
 
 namespace reciperun::engine {
-
-inline constexpr int kMicrographSide = 512;  // of the published slices, and so of their predictions
 
 // A predictor on a copy of the model's present weights.
 class Segmenter {
@@ -26,16 +24,5 @@ class Segmenter {
   Predictor predictor_;
   Slot slot_;
 };
-
-// Labels a split of a converted data set, prepared as the recipe prepares what it is evaluated on.
-std::vector<SegmentedImage> segment_split(const assay_context* context, const assay_model* model,
-                                          const v1::Recipe& recipe, const fs::path& folder,
-                                          std::string_view split, const Tick& tick);
-
-// The same for slices in a picture file or in a folder of them, in the order of their names. Error
-// kDataMismatch for what cannot be read or has another size, naming the file and page.
-std::vector<SegmentedImage> segment_files(const assay_context* context, const assay_model* model,
-                                          const v1::Recipe& recipe, const fs::path& source,
-                                          const Tick& tick);
 
 }  // namespace reciperun::engine

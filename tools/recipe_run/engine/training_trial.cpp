@@ -6,6 +6,7 @@
 
 #include "tools/recipe_run/engine/evaluator.h"
 #include "tools/recipe_run/engine/pictures.h"
+#include "tools/recipe_run/engine/pipeline.h"
 #include "tools/recipe_run/engine/recipe_objects.h"
 #include "tools/recipe_run/engine/segmenter.h"
 #include "tools/recipe_run/recipe/trials.h"
@@ -24,8 +25,10 @@ class AssayTrial : public TrainingTrial {
       : recipe_(recipe),
         model_(new_model(context, recipe)),
         feeding_(feeding_for(training_data(recipe), on_gpu)) {
-    if (has_evaluation_data(recipe))
+    if (has_evaluation_data(recipe)) {
+      preparation_ = transform_config(evaluation_data(recipe));
       require_disjoint_folds(training_data(recipe), evaluation_data(recipe));
+    }
     const auto [fold, seed] = trial_part(recipe, trial);
     const v1::DataRef& data = training_data(recipe);
     const int64_t batch = recipe.training().batch_per_device();
@@ -57,7 +60,7 @@ class AssayTrial : public TrainingTrial {
                   "remove '" + file.parent_path().string() +
                       "' and run the same command again: this trial then begins anew");
     }
-    step_ = integer(parse_report(Report(report).get()).fields().at("step"));
+    step_ = integer(parse_report(Report(report)).fields().at("step"));
     assay_str cursor{};
     call(Exit::kTampered, assay_trainer_get_metadata, trainer_.get(), text(kCursorKey), &cursor);
     for (const Loader& loader : train_)
@@ -96,6 +99,10 @@ class AssayTrial : public TrainingTrial {
     const std::string position = ahead_ ? cursor_ : cursor();
     call(Exit::kCrashed, assay_trainer_set_metadata, trainer_.get(), text(kCursorKey),
          text(position));
+    // With it assay-predict prepares pictures as they are evaluated here.
+    if (has_evaluation_data(recipe_))
+      call(Exit::kCrashed, assay_trainer_set_metadata, trainer_.get(), text("preparation"),
+           text(preparation_));
     call(Exit::kCrashed, assay_checkpoint_save, trainer_.get(), text(file.string()), uint32_t{0});
   }
 
@@ -117,7 +124,6 @@ class AssayTrial : public TrainingTrial {
       }
     }
     write_pictures(folder, images);
-    write_predictions(folder / "predictions.tif", images, kMicrographSide);
   }
 
  private:
@@ -158,9 +164,10 @@ class AssayTrial : public TrainingTrial {
   Length length_;
   uint64_t parameters_ = 0;
   int64_t step_ = 0;
-  size_t turn_ = 0;     // batches taken from the loaders
-  bool ahead_ = false;  // one batch more than was trained
-  std::string cursor_;  // before that batch
+  size_t turn_ = 0;          // batches taken from the loaders
+  bool ahead_ = false;       // one batch more than was trained
+  std::string cursor_;       // before that batch
+  std::string preparation_;  // of pictures that are evaluated: a loader's transform
 };
 
 }  // namespace

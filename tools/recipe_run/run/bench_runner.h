@@ -7,11 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "tools/recipe_run/run/progress.h"
+#include "tools/common/progress.h"
 #include "tools/recipe_run/run/trainer_driver.h"
 #include "tools/recipe_run/run_record/record.h"
 
 namespace reciperun {
+
+using assay::tools::Progress;
 
 // One repeat of one configuration.
 struct BenchTask {

@@ -4,12 +4,14 @@
 
 #include <atomic>
 
+#include "tools/common/progress.h"
 #include "tools/recipe_run/run/bench_runner.h"
-#include "tools/recipe_run/run/progress.h"
 #include "tools/recipe_run/run/trainer_driver.h"
 #include "tools/recipe_run/run_record/record.h"
 
 namespace reciperun {
+
+using assay::tools::Progress;
 
 struct RunOptions {
   fs::path runs = "runs";

@@ -16,6 +16,7 @@
 #include "recipes/recipe.pb.h"
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/file.h"
+#include "tools/recipe_run/data_lock/data_lock.pb.h"
 #include "tools/recipe_run/run/machine_probe.h"
 
 namespace reciperun {
@@ -101,13 +102,6 @@ class BenchSession {
   virtual double compute_batch() { return 0; }
 };
 
-// Pictures to be labelled by a model that labels pixels.
-struct PredictTask {
-  fs::path checkpoint;
-  fs::path source;  // a picture file or a folder of them; "" = the split test of the recipe's data
-  fs::path target;  // TIFF file, a page per picture
-};
-
 struct BenchPoint {
   const v1::Bench& bench;
   uint32_t devices = 1;
@@ -130,6 +124,10 @@ class TrainerDriver {
   // do.
   virtual std::string missing_data(const v1::Recipe& /*recipe*/) const { return ""; }
 
+  // What the manifest in a folder says of the data set: name, licence, and the records and content
+  // digest of each split. Fails (kDataMismatch) if the folder holds none.
+  virtual data::Entry describe_data(const fs::path& folder) const = 0;
+
   // Everything that can be checked before anything slow: the model builds and has the expected
   // number of parameters, the optimizer and pipeline are known, the data exist and hold the
   // expected number of samples.
@@ -143,13 +141,6 @@ class TrainerDriver {
   // `checkpoint`: weights to serve, "" for fresh ones (timing does not depend on them).
   virtual std::unique_ptr<BenchSession> bench(const v1::Recipe& recipe, const BenchPoint& point,
                                               const fs::path& checkpoint) = 0;
-
-  // Writes the target of the task, whole or not at all; returns its number of pages. Error kUsage
-  // for models that do not label pixels.
-  virtual int64_t predict(const v1::Recipe& recipe, const PredictTask& /*task*/,
-                          const Tick& /*tick*/) {
-    throw Error(Exit::kUsage, info().engine + " has no pictures to make for '" + recipe.id() + "'");
-  }
 
   // From now on trials train as on `devices` devices, one after another on the one there is: each
   // virtual rank has its own shard, random streams and batch statistics, gradients are averaged in

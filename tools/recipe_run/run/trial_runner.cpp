@@ -26,10 +26,7 @@ double seconds_since(Clock::time_point start) {
 class TrialRunner {
  public:
   TrialRunner(const TrialJob& job, TrainerDriver& driver, Progress& progress)
-      : job_(job),
-        driver_(driver),
-        progress_(progress),
-        events_(job.folder / "events.jsonl", job.folder.filename()) {}
+      : job_(job), driver_(driver), progress_(progress), events_(job.folder / "events.jsonl") {}
 
   record::TrialMetrics run() {
     open();
@@ -40,8 +37,8 @@ class TrialRunner {
     evaluate_if_due(times, steps);  // an evaluation that was stopped is made up for
     while (trial_->step() < trial_->total_steps()) {
       const StepResult result = trial_->run_step();
-      record(result, steps);
       samples_ = result.samples;
+      record(result, steps);
       evaluate_if_due(times, steps);
       const bool epoch_end = job_.recipe.training().checkpoint_every_steps() > 0 &&
                              result.step % job_.recipe.training().checkpoint_every_steps() == 0;
@@ -81,29 +78,34 @@ class TrialRunner {
     state_.set_segments(state_.segments() + 1);
     segment_start_ = Clock::now();
     before_ = state_.active_seconds();
-    events_.write_durably({state_.segments() > 1 ? "resume" : "trial",
-                           "seed",
-                           static_cast<double>(job_.seed),
-                           "1",
-                           place(0),
-                           {{"parameters", std::to_string(trial_->parameters())}}});
+    events_.write_durably(
+        event(state_.segments() > 1 ? "resume" : "trial", "seed", static_cast<double>(job_.seed)));
   }
 
-  EventPlace place(int64_t samples) const {
-    return {static_cast<double>(trial_->step()) / trial_->steps_per_epoch(), trial_->step(),
-            samples};
+  double epoch() const { return static_cast<double>(trial_->step()) / trial_->steps_per_epoch(); }
+
+  record::Event event(const std::string& kind, const std::string& key, double value,
+                      const std::string& unit = "1") const {
+    record::Event out;
+    out.set_kind(kind);
+    out.set_key(key);
+    out.set_value(value);
+    out.set_unit(unit);
+    out.set_epoch(epoch());
+    out.set_step(static_cast<uint32_t>(trial_->step()));
+    out.set_samples(static_cast<double>(samples_));
+    return out;
   }
 
   void record(const StepResult& result, StepLog& steps) {
-    const double epoch = static_cast<double>(result.step) / trial_->steps_per_epoch();
-    const std::array<double, kTrialColumns> row = {
-        static_cast<double>(result.step), epoch, result.loss, result.learning_rate, result.seconds};
+    const std::array<double, kTrialColumns> row = {static_cast<double>(result.step), epoch(),
+                                                   result.loss, result.learning_rate,
+                                                   result.seconds};
     steps.append(row);
     smooth_loss_ = smooth_loss_ < 0 ? result.loss : 0.98 * smooth_loss_ + 0.02 * result.loss;
-    if (result.step % kStepsPerEvent == 0) {
-      events_.write({"step_block", "loss", smooth_loss_, "nats", place(result.samples), {}});
-    }
-    std::string detail = "epoch " + fixed(epoch, 1) + ", loss " + fixed(smooth_loss_, 3);
+    if (result.step % kStepsPerEvent == 0)
+      events_.write(event("step_block", "loss", smooth_loss_, "nats"));
+    std::string detail = "epoch " + fixed(epoch(), 1) + ", loss " + fixed(smooth_loss_, 3);
     if (!headline_.empty()) detail += ", " + headline_;
     progress_.update(static_cast<double>(result.step) / static_cast<double>(trial_->total_steps()),
                      detail);
@@ -118,10 +120,9 @@ class TrialRunner {
     const Evaluated found = evaluate(steps);
     record::Eval& eval = *state_.add_eval();
     eval.set_step(trial_->step());
-    eval.set_epoch(place(samples_).epoch);
+    eval.set_epoch(epoch());
     eval.mutable_metric()->insert(found.metrics.begin(), found.metrics.end());
-    for (const auto& [name, value] : found.metrics)
-      events_.write({"eval", name, value, "1", place(samples_), {}});
+    for (const auto& [name, value] : found.metrics) events_.write(event("eval", name, value));
     for (const Evaluated::Shard& shard : found.shards) {
       record::Shard& kept = *eval.add_shard();
       kept.set_samples(shard.samples);
@@ -161,7 +162,7 @@ class TrialRunner {
     state_.set_active_seconds(before_ + seconds_since(segment_start_));
     write_json(job_.folder / "state.json", state_);
     remove_other_checkpoints(name);
-    events_.write_durably({"ckpt", "step", static_cast<double>(trial_->step()), "1", place(0), {}});
+    events_.write_durably(event("ckpt", "step", static_cast<double>(trial_->step())));
     last_checkpoint_ = Clock::now();
   }
 
@@ -183,7 +184,7 @@ class TrialRunner {
     *out.mutable_eval() = state_.eval();
     *out.mutable_metric() = selected().metric();
     add_best_and_last(*out.mutable_metric());
-    events_.write_durably({"trial", "finished", out.train_seconds(), "s", place(0), {}});
+    events_.write_durably(event("trial", "finished", out.train_seconds(), "s"));
     return out;
   }
 

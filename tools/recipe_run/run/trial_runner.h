@@ -4,11 +4,13 @@
 
 #include <atomic>
 
-#include "tools/recipe_run/run/progress.h"
+#include "tools/common/progress.h"
 #include "tools/recipe_run/run/trainer_driver.h"
 #include "tools/recipe_run/run_record/run_record.pb.h"
 
 namespace reciperun {
+
+using assay::tools::Progress;
 
 struct TrialJob {
   const v1::Recipe& recipe;

@@ -9,9 +9,11 @@ namespace reciperun {
 
 namespace pb = google::protobuf;
 
-std::string json_text(const pb::Message& message) {
+namespace {
+
+std::string printed(const pb::Message& message, bool indented) {
   pb::util::JsonPrintOptions options;
-  options.add_whitespace = true;
+  options.add_whitespace = indented;
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;
   std::string text;
@@ -20,6 +22,11 @@ std::string json_text(const pb::Message& message) {
     throw Error(Exit::kCrashed, message.GetTypeName() + " has no JSON form: " + status.ToString());
   return text;
 }
+
+}  // namespace
+
+std::string json_text(const pb::Message& message) { return printed(message, true); }
+std::string json_line(const pb::Message& message) { return printed(message, false); }
 
 void write_json(const fs::path& path, const pb::Message& message) {
   write_file_atomic(path, json_text(message));

@@ -12,6 +12,9 @@ namespace reciperun {
 // Every field present, indented.
 std::string json_text(const google::protobuf::Message& message);
 
+// The same on one line.
+std::string json_line(const google::protobuf::Message& message);
+
 // Writes it atomically.
 void write_json(const fs::path& path, const google::protobuf::Message& message);
 

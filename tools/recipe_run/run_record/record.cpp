@@ -9,7 +9,7 @@
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/sha256.h"
 #include "tools/recipe_run/base/text.h"
-#include "tools/recipe_run/data_lock/lock_file.h"
+#include "tools/recipe_run/data_lock/data_lock.h"
 #include "tools/recipe_run/recipe/canonical.h"
 #include "tools/recipe_run/recipe/comparability.h"
 #include "tools/recipe_run/recipe/trials.h"

@@ -1,10 +1,9 @@
 // SHA256SUMS: the digest of every file of a run, in the format of sha256sum, so that an edit shows.
 //
 // Covered is what a run keeps: the files of its folder and of env/, and of every trial and bench
-// repeat that has a result. Not covered are a trial that is still to be continued (its event log
-// carries its own chain), and report/, which is computed from the rest. A seal tells
-// edits, not forgers: who can write the folder can also write a new seal, so publish the seal's own
-// digest, or sign it, where that matters.
+// repeat that has a result. Not covered are a trial that is still to be continued, and report/,
+// which is computed from the rest. A seal tells edits, not forgers: who can write the folder can
+// also write a new seal, so publish the seal's own digest, or sign it, where that matters.
 #pragma once
 
 #include <map>

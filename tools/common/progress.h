@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-namespace reciperun {
+namespace assay::tools {
 
 class Progress {
  public:
@@ -17,15 +17,14 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // A new job with its own bar: "seed 1 of 3". `remaining_after` are the seconds expected for what
-  // comes after it.
+  // A new job with its own bar: "seed 1 of 3".
   void begin(const std::string& title);
   // A part of the job with a bar of its own: its evaluation, and the training that goes on after
   // it.
   void phase(const std::string& title);
   // Fraction 0..1 of the job; `detail` is short ("epoch 2/4, loss 0.31"). ETA comes from the time
-  // since begin, counted from `start_fraction` of the first call (a resumed job does not start at
-  // 0).
+  // since the job or its part began, counted from the fraction of the first call: a resumed job
+  // does not start at 0.
   void update(double fraction, const std::string& detail);
   void end(const std::string& result);
 
@@ -47,4 +46,4 @@ class Progress {
   Clock::time_point last_;
 };
 
-}  // namespace reciperun
+}  // namespace assay::tools

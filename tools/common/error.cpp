@@ -1,9 +1,9 @@
-#include "tools/recipe_run/base/error.h"
+#include "tools/common/error.h"
 
 #include <algorithm>
 #include <array>
 
-namespace reciperun {
+namespace assay::tools {
 
 Exit more_urgent(Exit a, Exit b) {
   static constexpr std::array kOrder = {Exit::kUsage,    Exit::kSourceChanged, Exit::kDataMismatch,
@@ -14,4 +14,4 @@ Exit more_urgent(Exit a, Exit b) {
   return rank(a) <= rank(b) ? a : b;
 }
 
-}  // namespace reciperun
+}  // namespace assay::tools

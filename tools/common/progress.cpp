@@ -1,11 +1,12 @@
-#include "tools/recipe_run/run/progress.h"
+#include "tools/common/progress.h"
+
+#include <fmt/core.h>
 
 #include <algorithm>
 
-#include "tools/recipe_run/base/terminal.h"
-#include "tools/recipe_run/base/text.h"
+#include "tools/common/text.h"
 
-namespace reciperun {
+namespace assay::tools {
 namespace {
 
 constexpr double kRedrawSeconds = 0.1;
@@ -58,22 +59,22 @@ void Progress::update(double fraction, const std::string& detail) {
 void Progress::draw(double fraction, const std::string& detail) {
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
   const double done = fraction - first_fraction_;
-  std::string left = "";
-  if (done > 0.005 && elapsed > 1) left = duration_text(elapsed * (1 - fraction) / done) + " left";
-  const std::string percent = pad_left(std::to_string(static_cast<int>(100 * fraction)), 3) + " %";
-  std::vector<std::string> parts = {percent};
-  if (!detail.empty()) parts.push_back(detail);
-  if (!left.empty()) parts.push_back(left);
-  const std::string text = join(parts, "  ");
+  const std::string left =
+      done > 0.005 && elapsed > 1
+          ? fmt::format("  {} left", duration_text(elapsed * (1 - fraction) / done))
+          : "";
+  const std::string percent = fmt::format("{:3} %", static_cast<int>(100 * fraction));
+  const std::string text =
+      fmt::format("{}{}{}{}", percent, detail.empty() ? "" : "  ", detail, left);
   if (!terminal_) {
-    std::fprintf(stream_, "%s: %s\n", title_.c_str(), text.c_str());
+    fmt::print(stream_, "{}: {}\n", title_, text);
     std::fflush(stream_);
     return;
   }
-  std::string line = title_ + " " + bar(fraction) + " " + text;
+  std::string line = fmt::format("{} {} {}", title_, bar(fraction), text);
   if (display_width(line) >= terminal_columns(stream_))
-    line = title_ + " " + percent + (left.empty() ? "" : "  " + left);
-  std::fprintf(stream_, "\r\033[K%s", line.c_str());
+    line = fmt::format("{} {}{}", title_, percent, left);
+  fmt::print(stream_, "\r\033[K{}", line);
   std::fflush(stream_);
   drawn_ = true;
 }
@@ -83,8 +84,8 @@ void Progress::end(const std::string& result) { note(title_ + ": " + result); }
 void Progress::note(const std::string& line) {
   clear_line();
   const std::string text = terminal_ ? folded(line, terminal_columns(stream_)) : line;
-  std::fprintf(stream_, "%s\n", text.c_str());
+  fmt::print(stream_, "{}\n", text);
   std::fflush(stream_);
 }
 
-}  // namespace reciperun
+}  // namespace assay::tools

@@ -1,0 +1,27 @@
+# Classes of photographs, by the example's network (28 x 28 pixels of grey, 10 classes).
+include(${CMAKE_CURRENT_LIST_DIR}/expect.cmake)
+execute_process(COMMAND ${EXAMPLE} ${WORK}/a.ckpt OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+set(images ${CMAKE_CURRENT_LIST_DIR}/../fixtures/images)
+file(COPY ${images}/colour_420.jpg ${images}/grey.jpg ${images}/one_pixel.jpg DESTINATION ${WORK}/photos)
+
+expect(0 "Examples:\n  assay-predict runs" --help)
+expect(0 "colour_420.jpg\tclass [0-9]\t[01][.][0-9]+\nphotos/grey.jpg\tclass [0-9]\t.*one_pixel" a.ckpt photos -q)
+expect(0 "grey.jpg(\tclass [0-9]\t[01][.][0-9]+)(\tclass [0-9]\t[01][.][0-9]+)(\tclass [0-9]\t[01][.][0-9]+)\n" a.ckpt photos/grey.jpg -q --top 3)
+expect(0 "labelling: 3 pictures" a.ckpt photos)
+file(WRITE ${WORK}/names.txt "n0\nn1\nn2\nn3\nn4\nn5\nn6\nn7\nn8\nn9\n")
+expect(0 "grey.jpg\tn[0-9]\t" a.ckpt photos/grey.jpg --names names.txt)
+# What is done to the pixels decides: black in other words is another picture.
+expect(0 "grey.jpg" a.ckpt photos/grey.jpg -q --top 10)
+execute_process(COMMAND ${TOOL} a.ckpt photos/grey.jpg -q --top 10 WORKING_DIRECTORY ${WORK} OUTPUT_VARIABLE plain)
+execute_process(COMMAND ${TOOL} a.ckpt photos/grey.jpg -q --top 10 --prepare "{\"scale\": 0.01, \"mean\": [1]}" WORKING_DIRECTORY ${WORK} OUTPUT_VARIABLE other)
+if(plain STREQUAL other)
+  message(SEND_ERROR "--prepare changes nothing: ${plain}")
+endif()
+
+expect(2 "cannot have the key .flip." a.ckpt photos --prepare "{\"flip\": 1}")
+expect(2 "no JSON object" a.ckpt photos --prepare "scale 1")
+expect(2 "which the sizes of the preparation do not fit" a.ckpt photos --prepare "{\"resize_shorter\": 4}")
+expect(2 "there is no device .gpu." a.ckpt photos --device gpu)
+expect(6 "nothing.jpg. is not there" a.ckpt nothing.jpg)
+expect(6 "a.ckpt. is no picture" a.ckpt a.ckpt)
+expect(6 "nothing.ckpt" nothing.ckpt photos)

@@ -1,0 +1,128 @@
+#include "tools/predict/prepare.h"
+
+#include <fmt/core.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <opencv2/imgproc.hpp>
+#include <set>
+#include <string>
+
+#include "tools/common/error.h"
+
+namespace assay::tools {
+namespace {
+
+std::vector<double> numbers(const google::protobuf::Value& value) {
+  if (value.has_number_value()) return {value.number_value()};
+  std::vector<double> out;
+  for (const auto& item : value.list_value().values()) out.push_back(item.number_value());
+  return out;
+}
+
+cv::Mat with_channels(const cv::Mat& picture, int channels) {
+  if (picture.channels() == channels) return picture;
+  cv::Mat colour, out;
+  if (channels == 1) {
+    cv::cvtColor(picture, out, picture.channels() == 4 ? cv::COLOR_RGBA2GRAY : cv::COLOR_RGB2GRAY);
+    return out;
+  }
+  if (picture.channels() == 3) {
+    colour = picture;
+  } else {
+    cv::cvtColor(picture, colour,
+                 picture.channels() == 4 ? cv::COLOR_RGBA2RGB : cv::COLOR_GRAY2RGB);
+  }
+  if (channels == 3) return colour;
+  cv::Mat planes[4];
+  cv::split(colour, planes);
+  planes[3] = cv::Mat::zeros(colour.size(), CV_8U);
+  cv::merge(planes, 4, out);
+  return out;
+}
+
+// Pixels that are left out count where a picture shrinks.
+cv::Mat resized(const cv::Mat& picture, int height, int width) {
+  if (picture.rows == height && picture.cols == width) return picture;
+  cv::Mat out;
+  const bool shrinks = width < picture.cols || height < picture.rows;
+  cv::resize(picture, out, {width, height}, 0, 0, shrinks ? cv::INTER_AREA : cv::INTER_LINEAR);
+  return out;
+}
+
+cv::Mat middle(const cv::Mat& picture, int shorter, const SampleShape& shape) {
+  const double factor = static_cast<double>(shorter) / std::min(picture.rows, picture.cols);
+  const int height = std::max(shape.height, static_cast<int>(picture.rows * factor + 0.5));
+  const int width = std::max(shape.width, static_cast<int>(picture.cols * factor + 0.5));
+  const cv::Mat large = resized(picture, height, width);
+  return large({(width - shape.width) / 2, (height - shape.height) / 2, shape.width, shape.height});
+}
+
+double of_channel(const std::vector<double>& list, int channel) {
+  return list.size() == 1 ? list[0] : list.at(static_cast<size_t>(channel));
+}
+
+void require_fitting(const Preparation& p, const SampleShape& shape) {
+  for (const auto* list : {&p.mean, &p.stddev}) {
+    if (list->size() != 1 && list->size() != static_cast<size_t>(shape.channels))
+      throw Error(Exit::kUsage, fmt::format("mean and stddev need one number or {}, one for each "
+                                            "channel of the model",
+                                            shape.channels));
+  }
+  if (p.padded_size > std::min(shape.height, shape.width) ||
+      (p.resize_shorter > 0 && p.resize_shorter < std::min(shape.height, shape.width)))
+    throw Error(Exit::kUsage, fmt::format("the model takes {} x {} pixels, which the sizes of the "
+                                          "preparation do not fit",
+                                          shape.height, shape.width));
+}
+
+}  // namespace
+
+Preparation parse_preparation(const std::string& json) {
+  google::protobuf::Struct keys;
+  const auto status = google::protobuf::util::JsonStringToMessage(json, &keys);
+  if (!status.ok())
+    throw Error(Exit::kUsage, "the preparation is no JSON object: " + status.ToString());
+  const auto number = [&](const char* key, double otherwise) {
+    const auto found = keys.fields().find(key);
+    return found == keys.fields().end() ? otherwise : found->second.number_value();
+  };
+  static const std::set<std::string> kKnown = {
+      "scale", "offset", "mean", "stddev", "crop", "size", "padded", "channels", "resize_shorter"};
+  for (const auto& [key, value] : keys.fields()) {
+    if (kKnown.contains(key) && (key != "crop" || value.string_value() == "centre")) continue;
+    throw Error(Exit::kUsage, fmt::format("the preparation cannot have the key \"{}\"", key),
+                "it takes scale, offset, mean, stddev, resize_shorter, size and padded");
+  }
+  Preparation out;
+  out.scale = number("scale", out.scale);
+  out.offset = number("offset", out.offset);
+  if (keys.fields().contains("mean")) out.mean = numbers(keys.fields().at("mean"));
+  if (keys.fields().contains("stddev")) out.stddev = numbers(keys.fields().at("stddev"));
+  out.resize_shorter = static_cast<int>(number("resize_shorter", 0));
+  if (keys.fields().contains("padded")) out.padded_size = static_cast<int>(number("size", 0));
+  return out;
+}
+
+std::vector<float> prepare(const Page& page, const Preparation& p, const SampleShape& shape) {
+  require_fitting(p, shape);
+  const cv::Mat picture = with_channels(page.picture, shape.channels);
+  const cv::Mat sized = p.resize_shorter > 0 ? middle(picture, p.resize_shorter, shape)
+                        : p.padded_size > 0  ? resized(picture, p.padded_size, p.padded_size)
+                                             : resized(picture, shape.height, shape.width);
+  const int top = (shape.height - sized.rows) / 2, left = (shape.width - sized.cols) / 2;
+  std::vector<float> out(static_cast<size_t>(shape.height) * static_cast<size_t>(shape.width) *
+                         static_cast<size_t>(shape.channels));
+  for (int y = 0; y < sized.rows; ++y) {
+    const uint8_t* row = sized.ptr<uint8_t>(y);
+    float* to =
+        out.data() + (static_cast<ptrdiff_t>(top + y) * shape.width + left) * shape.channels;
+    for (int i = 0; i < sized.cols * shape.channels; ++i) {
+      const int c = i % shape.channels;
+      to[i] = static_cast<float>((row[i] * p.scale + p.offset - of_channel(p.mean, c)) /
+                                 of_channel(p.stddev, c));
+    }
+  }
+  return out;
+}
+
+}  // namespace assay::tools
