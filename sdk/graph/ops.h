@@ -71,6 +71,57 @@ struct Fill {
   bool operator==(const Fill&) const = default;
 };
 
+// ---- From a batch as it is given to what a network reads ----------------------------------------
+//
+// None has a gradient.
+
+/// y [N,H,W,channels] f32: images of bytes, placed and made numbers.
+///   inputs    x [N,H,W,C] u8, C <= channels <= 4; placement [N,4] i32: dy, dx, mirror_y, mirror_x
+///   pixel (i, j) of image n is pixel (i' + dy, j' + dx) of its bytes, i' = H - 1 - i where
+///   mirror_y is not 0 and else i, j' alike; 0 outside. Byte b of channel c is (b * scale -
+///   mean[c]) / stddev[c], each step rounded to f32; channels from C on are 0.
+struct ImageFromBytes {
+  int64_t channels = 3;
+  float scale = 1.0f / 255.0f;
+  std::array<float, 4> mean{0, 0, 0, 0};
+  std::array<float, 4> stddev{1, 1, 1, 1};
+  static constexpr std::string_view kName = "image_from_bytes";
+  static void fields(auto& self, auto&& f) {
+    f("channels", self.channels), f("scale", self.scale);
+    f("mean", self.mean), f("stddev", self.stddev);
+  }
+  bool operator==(const ImageFromBytes&) const = default;
+};
+
+/// y[n] = w[n] x[n] + (1 - w[n]) x[N-1-n]: mixup (arXiv:1710.09412) with the batch read backwards.
+///   inputs    x [N,...] f32, w [N] f32
+struct MixRows {
+  static constexpr std::string_view kName = "mix_rows";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const MixRows&) const = default;
+};
+
+/// y [N,classes] f32 = w[n] q(labels[n]) + (1 - w[n]) q(labels[N-1-n]), q as in
+/// SoftmaxCrossEntropy: the targets of mixed rows.
+///   inputs    labels [N] i32 in [0, classes), w [N] f32
+struct MixTargets {
+  int64_t classes = 0;
+  float label_smoothing = 0;
+  static constexpr std::string_view kName = "mix_targets";
+  static void fields(auto& self, auto&& f) {
+    f("classes", self.classes), f("label_smoothing", self.label_smoothing);
+  }
+  bool operator==(const MixTargets&) const = default;
+};
+
+/// count [] f32 = how many targets are none of padding: of x i32, any dims, the elements that are
+/// not negative; of x [N,...] f32 the rows that are not zero everywhere.
+struct CountTargets {
+  static constexpr std::string_view kName = "count_targets";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const CountTargets&) const = default;
+};
+
 // ---- Shape and type -----------------------------------------------------------------------------
 
 /// y = x in another float type, rounded to nearest even.   gradient  Cast back
@@ -653,7 +704,8 @@ struct EmaUpdate {
 
 // clang-format off
 #define ASSAY_OPS(X)                                                                               \
-  X(Input) X(Parameter) X(StepScalar) X(Fill) X(Cast) X(Reshape) X(Slice) X(SliceGrad) X(Concat)   \
+  X(Input) X(Parameter) X(StepScalar) X(Fill)                                                      \
+  X(ImageFromBytes) X(MixRows) X(MixTargets) X(CountTargets) X(Cast) X(Reshape) X(Slice) X(SliceGrad) X(Concat)   \
   X(Activation) X(ActivationGrad) X(Add) X(Dropout) X(Conv2d) X(Conv2dGradData)                    \
   X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(SumRows)                                      \
   X(MaxPool) X(MaxPoolGrad) X(AvgPool) X(AvgPoolGrad) X(BatchNorm) X(BatchNormGrad)                \

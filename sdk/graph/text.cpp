@@ -48,7 +48,11 @@ struct FieldPrinter {
     print(value);
   }
   void print(const std::string& value) { out += cat("\"", value, "\""); }
-  void print(const std::array<int64_t, 2>& value) { out += cat("[", value[0], ",", value[1], "]"); }
+  template <class T, size_t N>
+  void print(const std::array<T, N>& values) {
+    for (size_t i = 0; i < N; ++i) out += cat(i == 0 ? "[" : ",", values[i]);
+    out += "]";
+  }
   template <class T>
   void print(const T& value) {
     out += cat(value);
@@ -161,9 +165,13 @@ struct FieldParser {
     value = in.accept("true");
     if (!value) in.expect("false");
   }
-  void parse(std::array<int64_t, 2>& value) {
-    in.expect("["), value[0] = in.number<int64_t>(), in.expect(","),
-                    value[1] = in.number<int64_t>(), in.expect("]");
+  template <class T, size_t N>
+  void parse(std::array<T, N>& values) {
+    for (size_t i = 0; i < N; ++i) {
+      in.expect(i == 0 ? "[" : ",");
+      values[i] = in.number<T>();
+    }
+    in.expect("]");
   }
   void parse(Dims& value) { value = parse_dims(in); }
   void parse(DType& value) { value = parse_dtype(in); }

@@ -3,15 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-
-#include "sdk/backend/feed.h"
 #include "sdk/base/file.h"
 #include "sdk/base/proto_json.h"
 #include "sdk/data/augment/image_transform.h"
 #include "sdk/data/augment/jpeg_transform.h"
 #include "sdk/data/example.h"
 #include "tests/data/support.h"
+#include "tests/harness/run_node.h"
 
 namespace assay::data {
 namespace {
@@ -36,42 +34,31 @@ struct RawSample {
   }
 };
 
-// `level` as the trainer's raw_images has it.
+test::Tensor tensor_of(const std::vector<std::byte>& bytes, const ValueType& type) {
+  return test::decode(bytes, type);
+}
+
+// `op` as the trainer's raw_images has it.
 void expect_same(const Transform& raw, const Transform& finished, const std::string& record,
-                 const std::vector<std::array<float, 256>>& level) {
+                 ImageFromBytes op) {
   ASSERT_EQ(raw.arrays.size(), 3u);
   EXPECT_EQ(raw.arrays[0].dtype, DType::kU8);
   EXPECT_EQ(raw.arrays[0].dims, finished.arrays[0].dims);
   EXPECT_EQ(raw.arrays[2].name, "placement");
   const Dims& dims = raw.arrays[0].dims;
-  const FeedImages images{.rows = 1,
-                          .height = dims[0],
-                          .width = dims[1],
-                          .channels = static_cast<int>(dims[2]),
-                          .target_channels = static_cast<int>(dims[2])};
+  op.channels = dims[2];
   bool moved = false;
   for (uint64_t sample = 0; sample < 20; ++sample) {
     const RawSample left(raw, record, sample), expected(finished, record, sample);
-    std::vector<std::byte> got(expected.arrays[0].size());
-    Placement placement;
-    std::memcpy(&placement, left.arrays[2].data(), sizeof placement);
-    moved = moved || placement.mirror_x != 0;
-    place_images({{}, level}, images,
-                 {reinterpret_cast<const uint8_t*>(left.arrays[0].data()), &placement}, got.data());
-    EXPECT_TRUE(got == expected.arrays[0]) << sample;
+    const test::Tensor pixels =
+        tensor_of(left.arrays[0], {DType::kU8, {1, dims[0], dims[1], dims[2]}});
+    const test::Tensor placement = tensor_of(left.arrays[2], {DType::kI32, {1, 4}});
+    moved = moved || placement.values[3] != 0;
+    const test::RunResult got = test::run_node(op, {pixels, placement}, {DType::kU8, DType::kI32});
+    EXPECT_TRUE(got.outputs[0] == expected.arrays[0]) << sample;
     EXPECT_EQ(left.arrays[1], expected.arrays[1]);
   }
   EXPECT_TRUE(moved);
-}
-
-std::vector<std::array<float, 256>> levels(const std::vector<float>& mean,
-                                           const std::vector<float>& stddev, float scale) {
-  std::vector<std::array<float, 256>> level(mean.size());
-  for (size_t c = 0; c < mean.size(); ++c) {
-    for (size_t value = 0; value < 256; ++value)
-      level[c][value] = (static_cast<float>(value) * scale - mean[c]) / stddev[c];
-  }
-  return level;
 }
 
 Transform jpeg(const std::string& json) {
@@ -110,7 +97,10 @@ TEST(RawImages, OfJpegFiles) {
   expect_same(jpeg(R"({"crop": "random", "size": 24, "flip_horizontal": 0.5, "raw": true})"),
               jpeg(R"({"crop": "random", "size": 24, "flip_horizontal": 0.5, "scale": 1,
                        "mean": [123.68, 116.779, 103.939], "stddev": [58.393, 57.12, 57.375]})"),
-              record, levels({123.68f, 116.779f, 103.939f}, {58.393f, 57.12f, 57.375f}, 1));
+              record,
+              {.scale = 1,
+               .mean = {123.68f, 116.779f, 103.939f, 0},
+               .stddev = {58.393f, 57.12f, 57.375f, 1}});
 }
 
 constexpr std::string_view kDrawn =
@@ -119,7 +109,7 @@ constexpr std::string_view kDrawn =
 TEST(RawImages, OfGreyPixels) {
   expect_same(pixels(cat(kDrawn, R"("raw": true})")),
               pixels(cat(kDrawn, R"("mean": [0.3], "stddev": [0.35]})")), record_of_pixels(1),
-              levels({0.3f}, {0.35f}, 1.0f / 255.0f));
+              {.mean = {0.3f, 0, 0, 0}, .stddev = {0.35f, 1, 1, 1}});
 }
 
 // The mean and deviation of CIFAR-10.
@@ -129,7 +119,7 @@ TEST(RawImages, OfColourPixels) {
                                     "stddev": [0.2470, 0.2435, 0.2616]})"),
                      3),
               record_of_pixels(3),
-              levels({0.4914f, 0.4822f, 0.4465f}, {0.2470f, 0.2435f, 0.2616f}, 1.0f / 255.0f));
+              {.mean = {0.4914f, 0.4822f, 0.4465f, 0}, .stddev = {0.2470f, 0.2435f, 0.2616f, 1}});
 }
 
 TEST(RawImages, RefuseWhatTheTrainerDoesOrCannot) {

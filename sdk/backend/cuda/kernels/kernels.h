@@ -169,19 +169,26 @@ void soft_dice_grad(Stream, Element, const PixelShape&, const void* x, const flo
                     const float* sums, double epsilon, double factor, const float* dloss,
                     float* slopes, void* dx);
 
-// ---- Images on their way from bytes to numbers (image.cu); see sdk/backend/feed.h -------------
+// ---- From a batch as given to what a network reads (image.cu) ----------------------------------
 
 struct PlacedImages {
   int64_t rows, height, width;
   int channels, target_channels;  // 1 to 4
-  const uint8_t* pixels;
-  const int32_t* placements;  // [rows, 4]: dy, dx, mirror_y, mirror_x
-  const float* level;         // [channels, 256]
-  const float* weights;       // of mixup, [rows]; null: none
+  const uint8_t* pixels;          // [rows, height, width, channels]
+  const int32_t* placements;      // [rows, 4]: dy, dx, mirror_y, mirror_x
+  float scale, mean[4], stddev[4];
 };
-void place_images(Stream, Element, const PlacedImages&, void* y);
+// y [rows, height, width, target_channels]
+void place_images(Stream, const PlacedImages&, float* y);
+// x, y [rows, elems], w [rows]
+void mix_rows(Stream, const float* x, const float* w, int64_t rows, int64_t elems, float* y);
+// targets [rows, classes]
 void mix_targets(Stream, const int32_t* labels, const float* weights, float smoothing, int64_t rows,
                  int64_t classes, float* targets);
+// *count = rows of x [rows, elems] that are not zero everywhere; `partial` [rows].
+void count_rows(Stream, const float* x, int64_t rows, int64_t elems, double* partial, float* count);
+// *count = elements of x [n] that are not negative; `partial` has a place for each of n at most.
+void count_labels(Stream, const int32_t* x, int64_t n, double* partial, float* count);
 
 // ---- Softmax (softmax.cu) ---------------------------------------------------------------------
 
