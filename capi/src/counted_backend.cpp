@@ -59,37 +59,7 @@ class CountedMemory : public Memory {
   std::unique_ptr<Memory> memory_;
 };
 
-// Of the batches that wait: on a device in pinned memory, and there once more.
-size_t feed_bytes(const FeedSpec& spec, bool on_device) {
-  size_t batch = 0;
-  for (const size_t bytes : spec.array_bytes) batch += bytes;
-  return Feed::kMostStaged * batch * (on_device ? 2 : 1) +
-         spec.level.size() * sizeof(spec.level[0]);
-}
-
-class CountedFeed : public Feed {
- public:
-  CountedFeed(std::shared_ptr<MemoryCount> count, size_t bytes, Code over_limit,
-              const std::function<std::unique_ptr<Feed>()>& make)
-      : claim_(std::move(count), bytes, over_limit), feed_(make()) {}
-  void stage(std::span<const void* const> arrays) override { feed_->stage(arrays); }
-  size_t staged() const override { return feed_->staged(); }
-  void deliver(std::span<const FeedCopy> copies, const FeedImages* images) override {
-    feed_->deliver(copies, images);
-  }
-  void clear() override { feed_->clear(); }
-
- private:
-  Claim claim_;
-  std::unique_ptr<Feed> feed_;
-};
-
 }  // namespace
-
-std::unique_ptr<Feed> CountedBackend::make_feed(const FeedSpec& spec) {
-  return std::make_unique<CountedFeed>(count_, feed_bytes(spec, !inner_->host_accessible()),
-                                       over_limit_, [&] { return inner_->make_feed(spec); });
-}
 
 std::unique_ptr<Memory> CountedBackend::allocate(size_t bytes) {
   return std::make_unique<CountedMemory>(count_, bytes, over_limit_,

@@ -40,7 +40,9 @@ class CountedBackend : public Backend {
   void clear(void* device, size_t bytes) override { inner_->clear(device, bytes); }
   void read_all(std::span<const HostRead> reads) override { inner_->read_all(reads); }
   void wait() override { inner_->wait(); }
-  std::unique_ptr<Feed> make_feed(const FeedSpec& spec) override;
+  std::unique_ptr<Feed> make_feed(const FeedSpec& spec, Backend& memory) override {
+    return inner_->make_feed(spec, memory);
+  }
 
  private:
   std::unique_ptr<Backend> inner_;

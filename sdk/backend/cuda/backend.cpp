@@ -179,8 +179,8 @@ class CudaBackend : public Backend {
   void wait() override {
     device_->use([&] { device_->synchronize(); });
   }
-  std::unique_ptr<Feed> make_feed(const FeedSpec& spec) override {
-    return make_device_feed(device_, spec);
+  std::unique_ptr<Feed> make_feed(const FeedSpec& spec, Backend& memory) override {
+    return make_device_feed(device_, spec, memory);
   }
 
  private:

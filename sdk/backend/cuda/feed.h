@@ -6,6 +6,8 @@
 
 namespace assay::cuda {
 
-std::unique_ptr<Feed> make_device_feed(std::shared_ptr<DeviceState> device, const FeedSpec& spec);
+// Its memory comes from `memory` (Backend::make_feed).
+std::unique_ptr<Feed> make_device_feed(std::shared_ptr<DeviceState> device, const FeedSpec& spec,
+                                       Backend& memory);
 
 }  // namespace assay::cuda
