@@ -6,6 +6,8 @@
 #include "models/models.h"
 #include "sdk/base/expect.h"
 #include "sdk/base/proto_json.h"
+#include "sdk/nn/classifier.h"
+#include "sdk/nn/layers.h"
 
 namespace assay::models {
 namespace {
@@ -55,26 +57,26 @@ void check(const CnnConfig& config) {
          shrink, ", which ", config.conv_size(), " blocks halve to 1");
 }
 
-class Cnn : public nn::Model {
+class Cnn : public nn::ImageNetwork {
  public:
-  explicit Cnn(const CnnConfig& config)
-      : config_(config), inputs_(classifier_inputs("cnn", config.image(), config.classes())) {
+  explicit Cnn(const CnnConfig& config) : config_(config) {
+    check_classifier("cnn", config.image(), config.classes());
     check(config_);
     activation_ = parse_activation(config_.activation());
   }
 
   std::string architecture() const override { return "cnn"; }
   std::string config_json() const override { return to_json(config_); }
-  std::vector<nn::InputSpec> inputs() const override { return inputs_; }
+  Dims image() const override { return image_dims(config_.image()); }
+  int64_t classes() const override { return config_.classes(); }
 
-  nn::Head forward(nn::Builder& b, float label_smoothing) const override {
-    ValueId x = b.input(inputs_[0]);
+  ValueId logits(nn::Builder& b, ValueId x) const override {
     for (int i = 0; i < config_.conv_size(); ++i) x = conv_block(b, i, x);
     x = nn::flatten(b, x);
     for (int i = 0; i < config_.hidden_size(); ++i) {
       if (config_.hidden(i) > 0) x = hidden_layer(b, i, x);
     }
-    return nn::classifier_head(b, nn::linear(b, "output", x, config_.classes()), label_smoothing);
+    return nn::linear(b, "output", x, config_.classes());
   }
 
  private:
@@ -99,7 +101,6 @@ class Cnn : public nn::Model {
   }
 
   CnnConfig config_;
-  std::vector<nn::InputSpec> inputs_;
   ActivationKind activation_ = ActivationKind::kRelu;
 };
 
@@ -108,7 +109,7 @@ class Cnn : public nn::Model {
 std::unique_ptr<nn::Model> create_cnn(std::string_view config_json) {
   CnnConfig config;
   parse_json(config_json, config, "cnn configuration", {"image", "conv", "hidden"});
-  return std::make_unique<Cnn>(with_defaults(config));
+  return std::make_unique<nn::ImageClassifier>(std::make_shared<Cnn>(with_defaults(config)));
 }
 
 }  // namespace assay::models

@@ -28,14 +28,17 @@ inline void check_image(std::string_view model,
   for (const int64_t size : image) expect_range({model, "image"}, size, 1, 16384);
 }
 
-// The image and label inputs of a classifier, from the `image` and `classes` keys (checked).
-inline std::vector<nn::InputSpec> classifier_inputs(
-    std::string_view model, const google::protobuf::RepeatedField<int64_t>& image,
-    int64_t classes) {
+// The keys of a classifier of images.
+inline void check_classifier(std::string_view model,
+                             const google::protobuf::RepeatedField<int64_t>& image,
+                             int64_t classes) {
   check_image(model, image);
   expect_range({model, "classes"}, classes, 2, 1000000);
-  return {{"image", DType::kF32, {image[0], image[1], image[2]}, 0},
-          {"label", DType::kI32, {}, classes}};
+}
+
+// Of a checked one.
+inline Dims image_dims(const google::protobuf::RepeatedField<int64_t>& image) {
+  return {image[0], image[1], image[2]};
 }
 
 }  // namespace assay::models

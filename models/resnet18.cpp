@@ -2,6 +2,8 @@
 #include "models/model_config.pb.h"
 #include "models/models.h"
 #include "sdk/base/proto_json.h"
+#include "sdk/nn/classifier.h"
+#include "sdk/nn/layers.h"
 
 namespace assay::models {
 namespace {
@@ -15,20 +17,21 @@ ResNetConfig with_defaults(ResNetConfig config) {
   return config;
 }
 
-class ResNet18 : public nn::Model {
+class ResNet18 : public nn::ImageNetwork {
  public:
-  explicit ResNet18(const ResNetConfig& config)
-      : config_(config), inputs_(classifier_inputs("resnet18", config.image(), config.classes())) {
+  explicit ResNet18(const ResNetConfig& config) : config_(config) {
+    check_classifier("resnet18", config.image(), config.classes());
     expect_range({"resnet18", "width"}, config_.width(), 1, 4096);
     expect_one_of({"resnet18", "stem"}, config_.stem(), {"cifar", "imagenet"});
   }
 
   std::string architecture() const override { return "resnet18"; }
   std::string config_json() const override { return to_json(config_); }
-  std::vector<nn::InputSpec> inputs() const override { return inputs_; }
+  Dims image() const override { return image_dims(config_.image()); }
+  int64_t classes() const override { return config_.classes(); }
 
-  nn::Head forward(nn::Builder& b, float label_smoothing) const override {
-    ValueId x = stem(b, b.input(inputs_[0]));
+  ValueId logits(nn::Builder& b, ValueId x) const override {
+    x = stem(b, x);
     for (int stage = 0; stage < 4; ++stage) {
       const auto scope = b.scope(cat("layer", stage + 1));
       const int64_t channels = config_.width() << stage;
@@ -36,7 +39,7 @@ class ResNet18 : public nn::Model {
       x = basic_block(b, "1", x, channels, 1);
     }
     x = nn::global_average_pool(b, x);
-    return nn::classifier_head(b, nn::linear(b, "fc", x, config_.classes()), label_smoothing);
+    return nn::linear(b, "fc", x, config_.classes());
   }
 
  private:
@@ -79,7 +82,6 @@ class ResNet18 : public nn::Model {
   }
 
   ResNetConfig config_;
-  std::vector<nn::InputSpec> inputs_;
 };
 
 }  // namespace
@@ -87,7 +89,7 @@ class ResNet18 : public nn::Model {
 std::unique_ptr<nn::Model> create_resnet18(std::string_view config_json) {
   ResNetConfig config;
   parse_json(config_json, config, "resnet18 configuration", {"image"});
-  return std::make_unique<ResNet18>(with_defaults(config));
+  return std::make_unique<nn::ImageClassifier>(std::make_shared<ResNet18>(with_defaults(config)));
 }
 
 }  // namespace assay::models

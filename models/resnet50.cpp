@@ -2,6 +2,8 @@
 #include "models/model_config.pb.h"
 #include "models/models.h"
 #include "sdk/base/proto_json.h"
+#include "sdk/nn/classifier.h"
+#include "sdk/nn/layers.h"
 
 namespace assay::models {
 namespace {
@@ -18,19 +20,20 @@ ResNet50Config with_defaults(ResNet50Config config) {
   return config;
 }
 
-class ResNet50 : public nn::Model {
+class ResNet50 : public nn::ImageNetwork {
  public:
-  explicit ResNet50(const ResNet50Config& config)
-      : config_(config), inputs_(classifier_inputs("resnet50", config.image(), config.classes())) {
+  explicit ResNet50(const ResNet50Config& config) : config_(config) {
+    check_classifier("resnet50", config.image(), config.classes());
     expect_range({"resnet50", "width"}, config_.width(), 1, 4096);
   }
 
   std::string architecture() const override { return "resnet50"; }
   std::string config_json() const override { return to_json(config_); }
-  std::vector<nn::InputSpec> inputs() const override { return inputs_; }
+  Dims image() const override { return image_dims(config_.image()); }
+  int64_t classes() const override { return config_.classes(); }
 
-  nn::Head forward(nn::Builder& b, float label_smoothing) const override {
-    ValueId x = stem(b, b.input(inputs_[0]));
+  ValueId logits(nn::Builder& b, ValueId x) const override {
+    x = stem(b, x);
     for (size_t stage = 0; stage < kBlocks.size(); ++stage) {
       const auto scope = b.scope(cat("layer", stage + 1));
       for (int block = 0; block < kBlocks[stage]; ++block) {
@@ -40,8 +43,7 @@ class ResNet50 : public nn::Model {
     }
     x = nn::global_average_pool(b, x);
     const nn::LinearConfig classifier{.init = nn::kaiming_normal_fan_in, .zero_bias = true};
-    const ValueId logits = nn::linear(b, "fc", x, config_.classes(), classifier);
-    return nn::classifier_head(b, logits, label_smoothing);
+    return nn::linear(b, "fc", x, config_.classes(), classifier);
   }
 
  private:
@@ -88,7 +90,6 @@ class ResNet50 : public nn::Model {
   }
 
   ResNet50Config config_;
-  std::vector<nn::InputSpec> inputs_;
 };
 
 }  // namespace
@@ -96,7 +97,7 @@ class ResNet50 : public nn::Model {
 std::unique_ptr<nn::Model> create_resnet50(std::string_view config_json) {
   ResNet50Config config;
   parse_json(config_json, config, "resnet50 configuration", {"image"});
-  return std::make_unique<ResNet50>(with_defaults(config));
+  return std::make_unique<nn::ImageClassifier>(std::make_shared<ResNet50>(with_defaults(config)));
 }
 
 }  // namespace assay::models

@@ -8,6 +8,7 @@
 #include "models/model_config.pb.h"
 #include "models/models.h"
 #include "sdk/base/proto_json.h"
+#include "sdk/nn/model.h"
 #include "sdk/nn/segmentation.h"
 
 namespace assay::models {
@@ -53,25 +54,24 @@ void check(const UnetMedicalConfig& config) {
 
 class UnetMedical : public nn::Model {
  public:
-  explicit UnetMedical(const UnetMedicalConfig& config) : config_(config) {
-    check(config_);
-    inputs_ = {{.name = "image", .sample = {config.image(0), config.image(1), config.image(2)}},
-               {.name = "target",
-                .sample = {output_side(config.image(0), config.depth()),
-                           output_side(config.image(1), config.depth()), config.classes()},
-                .dense_target = true}};
-  }
+  explicit UnetMedical(const UnetMedicalConfig& config) : config_(config) { check(config_); }
 
   std::string architecture() const override { return std::string(kName); }
   std::string config_json() const override { return to_json(config_); }
-  std::vector<nn::InputSpec> inputs() const override { return inputs_; }
-
-  nn::Head forward(nn::Builder& b, float label_smoothing) const override {
-    if (label_smoothing != 0) {
-      fail_mismatch(Code::kUnsupported, {"trainer: label_smoothing", "label_smoothing",
-                                         cat(label_smoothing), "0 with unet_medical"});
+  std::vector<nn::InputSpec> inputs(nn::Mode mode) const override {
+    std::vector<nn::InputSpec> inputs{image()};
+    if (mode != nn::Mode::kPredict) {
+      inputs.push_back(
+          {.name = "target",
+           .sample = {output_side(config_.image(0), config_.depth()),
+                      output_side(config_.image(1), config_.depth()), config_.classes()},
+           .is_label = true});
     }
-    ValueId x = b.input(inputs_[0]);
+    return inputs;
+  }
+
+  nn::Outputs forward(nn::Builder& b) const override {
+    ValueId x = b.input(image());
     std::vector<ValueId> skips;
     for (int64_t level = 0; level < config_.depth(); ++level) {
       const auto scope = b.scope(cat("down", level + 1));
@@ -85,10 +85,11 @@ class UnetMedical : public nn::Model {
                                      .kernel = {1, 1},
                                      .init = nn::glorot_uniform,
                                      .zero_bias = true};
-    return nn::segmentation_head(b, nn::conv2d(b, "output", x, pointwise));
+    return nn::segmentation_outputs(b, nn::conv2d(b, "output", x, pointwise));
   }
 
  private:
+  nn::InputSpec image() const { return {.name = "image", .sample = image_dims(config_.image())}; }
   int64_t channels(int64_t level) const { return config_.width() << level; }
 
   static ValueId relu(nn::Builder& b, ValueId x) {
@@ -116,7 +117,6 @@ class UnetMedical : public nn::Model {
   }
 
   UnetMedicalConfig config_;
-  std::vector<nn::InputSpec> inputs_;
 };
 
 }  // namespace

@@ -81,7 +81,6 @@ assay_status assay_checkpoint_load(assay_trainer* t, assay_str path, uint32_t pa
     const auto reader = checkpoint::CheckpointReader::open(file);
     std::unique_ptr<assay_report> report(new_report(describe(reader)));
     const auto state = train::load_checkpoint(trainer.trainer, reader, chosen);
-    trainer.release_held();
     if ((chosen & ASSAY_PART_TRAINER_STATE) != 0) take_metadata(trainer, state);
     trainer.model->context().log(ASSAY_LOG_INFO, "checkpoint", "loaded step ",
                                  trainer.trainer.step_count(), " from ", file);

@@ -41,7 +41,7 @@ ModelReport describe(const ModelState& state) {
   report.set_architecture(model.architecture());
   report.set_config(model.config_json());
   report.set_initialized(state.initialized());
-  set_inputs(*report.mutable_inputs(), model.inputs());
+  set_inputs(*report.mutable_inputs(), model.inputs(nn::Mode::kEval));
   // The variables of an instance without memory: describing a model needs none.
   const train::ModelInstance instance(state.model(),
                                       std::make_shared<PlanningBackend>(state.context().backend()));

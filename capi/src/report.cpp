@@ -32,8 +32,12 @@ void set_inputs(google::protobuf::RepeatedPtrField<InputRow>& rows,
     row.set_name(input.name);
     row.set_dtype(std::string(assay::to_text(input.dtype)));
     set_shape(*row.mutable_sample_shape(), input.sample.span());
-    if (input.classes > 0) row.set_classes(static_cast<double>(input.classes));
-    row.set_label(input.is_label());
+    row.set_label(input.is_label);
+    if (!input.range) continue;
+    row.add_range(static_cast<double>(input.range->low));
+    row.add_range(static_cast<double>(input.range->high));
+    if (input.is_label && input.range->low == 0)
+      row.set_classes(static_cast<double>(input.range->high));
   }
 }
 

@@ -34,21 +34,9 @@ void finish(const assay_trainer& trainer, const train::StepInfo& info, assay_ste
   if (out != nullptr) write_struct(out, "info", to_info(info));
 }
 
-// Also when the call fails.
-class ReleaseHeld {
- public:
-  explicit ReleaseHeld(assay_trainer& trainer) : trainer_(trainer) {}
-  ~ReleaseHeld() { trainer_.release_held(); }
-  ReleaseHeld(const ReleaseHeld&) = delete;
-  ReleaseHeld& operator=(const ReleaseHeld&) = delete;
+using TakeBatch = train::StepInfo (train::Trainer::*)(std::span<const train::HostTensor>);
 
- private:
-  assay_trainer& trainer_;
-};
-
-using Half = train::StepInfo (train::Trainer::*)(std::span<const train::HostTensor>);
-
-assay_status run_batch(assay_trainer* t, Half half, const assay_tensor* const* batch, size_t n,
+assay_status run_batch(assay_trainer* t, TakeBatch take, const assay_tensor* const* batch, size_t n,
                        assay_step_info* info, assay_error** err) {
   return guard(err, [&] {
     assay_trainer& trainer = not_null(t, "t");
@@ -56,8 +44,7 @@ assay_status run_batch(assay_trainer* t, Half half, const assay_tensor* const* b
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     const BatchUse tensors(batch, n, "batch");
     const Operation operation(trainer.model->context(), trainer.trainer.cancel_flag());
-    const ReleaseHeld release(trainer);
-    finish(trainer, (trainer.trainer.*half)(tensors.tensors()), info);
+    finish(trainer, (trainer.trainer.*take)(tensors.tensors()), info);
   });
 }
 
@@ -106,16 +93,8 @@ assay_status assay_trainer_prefetch(assay_trainer* t, const assay_tensor* const*
   return guard(err, [&] {
     assay_trainer& trainer = not_null(t, "t");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
-    require(!trainer.held.has_value(), Code::kInvalid,
-            "two prefetched batches wait already; train on one first");
-    trainer.held.emplace(batch, n);
-    try {
-      trainer.trainer.prefetch(trainer.held->tensors());
-    } catch (...) {
-      trainer.held.reset();
-      throw;
-    }
-    trainer.release_held();
+    const auto held = std::make_shared<HeldBatch>(batch, n);
+    trainer.trainer.prefetch(held->tensors(), held);
   });
 }
 
@@ -135,7 +114,6 @@ assay_status assay_trainer_apply(assay_trainer* t, assay_step_info* info, assay_
     check_output(info, "info");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     const Operation operation(trainer.model->context(), trainer.trainer.cancel_flag());
-    const ReleaseHeld release(trainer);
     finish(trainer, trainer.trainer.apply(), info);
   });
 }
@@ -150,15 +128,16 @@ assay_status assay_trainer_eval(assay_trainer* t, const assay_tensor* const* bat
     const BatchUse tensors(batch, n, "batch");
     const Operation operation(trainer.model->context(), trainer.trainer.cancel_flag());
     const auto start = std::chrono::steady_clock::now();
-    const train::EvalSums sums =
+    const train::EvalOutputs& outputs =
         trainer.trainer.eval(tensors.tensors(), (flags & ASSAY_EVAL_EMA) != 0);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     if (info == nullptr) return;
+    const train::EvalOutput loss = train::find_output(outputs, nn::kLoss);
     write_struct(info, "info",
-                 assay_eval_info{.samples = sums.samples,
-                                 .loss_sum = sums.loss,
-                                 .top1 = sums.top1,
-                                 .top5 = sums.top5,
+                 assay_eval_info{.samples = static_cast<int64_t>(loss.weight),
+                                 .loss_sum = loss.value,
+                                 .top1 = train::find_output(outputs, "top1").value,
+                                 .top5 = train::find_output(outputs, "top5").value,
                                  .seconds = elapsed.count()});
   });
 }

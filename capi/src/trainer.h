@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +15,7 @@ namespace assay::capi {
 // The key of the host's metadata that may hold any bytes; the others are text.
 inline constexpr std::string_view kCursorKey = "assay.cursor";
 
-// A prefetched batch that is read during the next step: its tensors are held until then.
+// A prefetched batch, whose tensors are held until they have been read.
 class HeldBatch {
  public:
   HeldBatch(const assay_tensor* const* tensors, size_t n) : use_(tensors, n, "batch") {
@@ -42,9 +41,4 @@ struct assay_trainer {
   std::shared_ptr<assay::capi::ModelState> model;
   assay::train::Trainer trainer;
   std::map<std::string, std::string, std::less<>> metadata;  // of the host
-  std::optional<assay::capi::HeldBatch> held;
-  // Gives the held tensors back, unless the trainer is still to read them.
-  void release_held() {
-    if (!trainer.reads_later()) held.reset();
-  }
 };

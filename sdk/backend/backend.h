@@ -164,7 +164,8 @@ class Backend {
   }
   // Returns when everything that was enqueued is done; fails with what failed.
   virtual void wait() {}
-  // Takes its memory from `memory`, this backend or one around it that counts; both outlive the feed.
+  // Takes its memory from `memory`, this backend or one around it that counts; both outlive the
+  // feed.
   virtual std::unique_ptr<Feed> make_feed(const FeedSpec& spec, Backend& memory);
 };
 

@@ -22,31 +22,9 @@
 
 #include "sdk/graph/leaves.h"
 #include "sdk/graph/variable_table.h"
+#include "sdk/nn/input.h"
 
 namespace assay::nn {
-
-enum class Mode : int32_t {
-  kTrain,    // batch statistics, dropout; the loss is a mean over the batch
-  kEval,     // running statistics, no dropout; losses and counts are sums, labels of -1 are padding
-  kPredict,  // running statistics, no labels, no loss
-};
-
-// One tensor of a batch as a model wants it.
-struct InputSpec {
-  std::string name;
-  DType dtype = DType::kF32;
-  Dims sample;  // without the batch axis
-  // > 0 for class labels: values must be in [0, classes), or -1 for padding in evaluation.
-  int64_t classes = 0;
-  // Weights of the classes of every pixel; a sample of zeros is padding in evaluation.
-  bool dense_target = false;
-
-  // Known only where the answer is: prediction does without.
-  bool is_label() const { return classes > 0 || dense_target; }
-};
-
-// "image and label": for messages.
-std::string names_of(std::span<const InputSpec> inputs);
 
 class Builder {
  public:
@@ -73,10 +51,6 @@ class Builder {
   ValueId statistic(const std::string& name, const Dims& dims, Initializer init);
   // The step counter that drives dropout.
   ValueId random_step();
-  // Whether training holds the network against the input "targets", f32 [batch, classes], and not
-  // against the label: for mixed batches. Classifiers heed it (nn::classifier_head).
-  bool soft_targets() const { return soft_targets_; }
-  void set_soft_targets(bool soft) { soft_targets_ = soft; }
   // A number for a source of randomness; depends only on its name, and in a shared scope on how
   // often it came up before: two towers draw different masks.
   uint64_t stream(std::string_view name);
@@ -123,7 +97,6 @@ class Builder {
   std::map<std::string, int> streams_;  // how often each came up
   bool shared_ = false;
   ValueId random_step_;
-  bool soft_targets_ = false;
   std::vector<StatisticsUpdate> statistics_updates_;
 };
 

@@ -103,30 +103,4 @@ ValueId flatten(Builder& b, ValueId x) {
   return b.graph().emit1(Reshape{{in[0], in.numel() / in[0]}}, {x});
 }
 
-Head classifier_head(Builder& b, ValueId logits, float label_smoothing) {
-  Head head;
-  Graph& g = b.graph();
-  if (b.mode() == Mode::kPredict) {
-    head.outputs = {{"logits", logits}, {"probabilities", g.emit1(Softmax{}, {logits})}};
-    return head;
-  }
-  const int64_t classes = b.dims(logits)[1];
-  if (b.training() && b.soft_targets()) {
-    const ValueId targets = b.input({"targets", DType::kF32, {classes}});
-    head.loss = g.emit1(PixelCrossEntropy{}, {logits, targets});
-    head.outputs = {{"loss", head.loss}, {"logits", logits}};
-    return head;
-  }
-  const ValueId labels = b.input({"label", DType::kI32, {}, classes});
-  const float smoothing = b.training() ? label_smoothing : 0.0f;
-  head.loss = g.emit1(SoftmaxCrossEntropy{smoothing, b.training()}, {logits, labels});
-  head.outputs = {{"loss", head.loss}};
-  if (!b.training()) {
-    head.outputs.push_back({"top1", g.emit1(TopKCorrect{1}, {logits, labels})});
-    head.outputs.push_back({"top5", g.emit1(TopKCorrect{5}, {logits, labels})});
-  }
-  head.outputs.push_back({"logits", logits});
-  return head;
-}
-
 }  // namespace assay::nn

@@ -65,15 +65,4 @@ ValueId global_average_pool(Builder& b, ValueId x);
 // [N,...] -> [N, rest], in memory order: H, W, C.
 ValueId flatten(Builder& b, ValueId x);
 
-// ---- The head of a classifier ----
-
-struct Head {
-  ValueId loss;  // invalid when predicting
-  std::vector<GraphOutput> outputs;
-};
-// logits [N,classes]. Training: loss (mean), logits. Evaluation: loss (sum), top1, top5 (counts),
-// logits. Prediction: logits, probabilities. Labels are the input called `label`; with
-// Builder::soft_targets training takes `targets`, already smoothed.
-Head classifier_head(Builder& b, ValueId logits, float label_smoothing);
-
 }  // namespace assay::nn

@@ -37,26 +37,24 @@ ValueId concat_channels(Builder& builder, ValueId a, ValueId b) {
   return builder.graph().emit1(Concat{builder.dims(a).rank() - 1}, {a, b});
 }
 
-Head segmentation_head(Builder& b, ValueId logits) {
-  Head head;
+Outputs segmentation_outputs(Builder& b, ValueId logits) {
   Graph& g = b.graph();
   const Dims dims = b.dims(logits);
   if (b.mode() == Mode::kPredict) {
     const ValueId rows = g.emit1(Reshape{{dims.numel() / dims.back(), dims.back()}}, {logits});
     const ValueId probabilities = g.emit1(Reshape{dims}, {g.emit1(Softmax{}, {rows})});
-    head.outputs = {{"logits", logits}, {"probabilities", probabilities}};
-    return head;
+    return {{"logits", logits}, {"probabilities", probabilities}};
   }
   const ValueId target =
-      b.input({.name = "target", .sample = {dims[1], dims[2], dims[3]}, .dense_target = true});
+      b.input({.name = "target", .sample = {dims[1], dims[2], dims[3]}, .is_label = true});
   const ValueId cross_entropy = g.emit1(PixelCrossEntropy{b.training()}, {logits, target});
   const ValueId dice = g.emit1(SoftDiceLoss{.mean = b.training()}, {logits, target});
-  head.loss = g.emit1(Add{}, {cross_entropy, dice});
-  head.outputs = {{"loss", head.loss},
-                  {"cross_entropy", cross_entropy},
-                  {"dice_loss", dice},
-                  {"logits", logits}};
-  return head;
+  const ValueId loss = g.emit1(Add{}, {cross_entropy, dice});
+  const ValueId images = b.training() ? ValueId{} : g.emit1(CountTargets{}, {target});
+  return {{std::string(kLoss), loss, Reduction::kMean, images},
+          {"cross_entropy", cross_entropy, Reduction::kMean, images},
+          {"dice_loss", dice, Reduction::kMean, images},
+          {"logits", logits}};
 }
 
 }  // namespace assay::nn

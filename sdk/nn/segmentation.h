@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "sdk/nn/layers.h"
+#include "sdk/nn/output.h"
 
 namespace assay::nn {
 
@@ -26,8 +27,9 @@ ValueId concat_channels(Builder& builder, ValueId a, ValueId b);
 // logits [N,H,W,C]; loss = cross-entropy per pixel + soft DICE. The input called `target`,
 // [N,H,W,C] f32, weighs the classes of every pixel.
 //   training    loss, cross_entropy, dice_loss (means over the images), logits
-//   evaluation  the same as sums over the images: 1 - dice_loss / images is the score
+//   evaluation  the same as sums over the images whose target is not zero everywhere, which are
+//               their weight: 1 - dice_loss / images is the score
 //   prediction  logits, probabilities (both [N,H,W,C])
-Head segmentation_head(Builder& b, ValueId logits);
+Outputs segmentation_outputs(Builder& b, ValueId logits);
 
 }  // namespace assay::nn

@@ -6,8 +6,9 @@ ModelInstance::ModelInstance(std::shared_ptr<const nn::Model> model,
                              std::shared_ptr<Backend> backend)
     : model_(std::move(model)), backend_(std::move(backend)), segments_(*backend_, variables_) {
   Graph scratch;
-  nn::Builder builder(scratch, nn::Mode::kTrain, 2, variables_, 0);
-  model_->forward(builder, 0);
+  constexpr int64_t kAnyBatch = 2;  // batch norm of 1 x 1 images wants two samples
+  nn::Builder builder(scratch, nn::Mode::kTrain, kAnyBatch, variables_, 0);
+  model_->forward(builder);
   variables_.add({std::string(kStepVariable), {}, DType::kI64, Role::kState, {}});
   variables_.add({std::string(kLossScaleVariable), {}, DType::kF32, Role::kState, {}});
   variables_.add({std::string(kGoodStepsVariable), {}, DType::kI32, Role::kState, {}});

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sdk/base/expect.h"
+#include "sdk/train/batch_check.h"
 #include "sdk/train/training_graph.h"
 
 namespace assay::train {
@@ -22,9 +23,7 @@ Predictor::Predictor(const ModelInstance& instance, PredictorOptions options)
                                   options_.use_ema ? Role::kEma : Role::kValue);
   snapshot_->segments().copy_from(instance.segments(), Role::kStatistic, Role::kStatistic);
   snapshot_->mark_initialized();
-  for (const nn::InputSpec& spec : instance.model().inputs()) {
-    if (!spec.is_label()) inputs_.push_back(spec);
-  }
+  inputs_ = instance.model().inputs(nn::Mode::kPredict);
 }
 
 std::unique_ptr<Program> Predictor::compile_for(int64_t batch) const {
@@ -64,13 +63,15 @@ Program& PredictorSlot::run(std::span<const HostTensor> inputs, const std::atomi
   Program& program = *prepare(inputs[0].dims[0]);
   for (size_t i = 0; i < specs.size(); ++i) {
     const Program::Slot& slot = program.input(specs[i].name);
-    const ValueType actual{inputs[i].dtype, inputs[i].dims};
     const bool missing = inputs[i].data == nullptr;
-    if (actual != slot.type || missing) [[unlikely]]
+    if (missing || !fits(inputs[i], slot.type)) [[unlikely]]
       fail_mismatch(Code::kInvalid,
                     {cat("input ", specs[i].name), specs[i].name,
-                     missing ? "without data" : to_text(actual), to_text(slot.type)});
-    program.backend().write(slot.data, inputs[i].data, slot.type.bytes());
+                     missing ? "without data" : to_text(ValueType{inputs[i].dtype, inputs[i].dims}),
+                     to_text(slot.type)});
+    check_range(specs[i], inputs[i]);
+    program.backend().write(slot.data, elements_of(specs[i], inputs[i], narrowed_),
+                            slot.type.bytes());
   }
   program.run(cancel);
   return program;

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "sdk/passes/precision.h"
 #include "sdk/runtime/program.h"
+#include "sdk/train/host_tensor.h"
 #include "sdk/train/model_instance.h"
-#include "sdk/train/trainer.h"
 
 namespace assay::train {
 
@@ -53,7 +54,8 @@ class PredictorSlot {
     programs_.reserve(kPrograms);
   }
 
-  // Runs one batch of any size up to max_batch; all inputs have the same first size. After the
+  // Runs one batch of any size up to max_batch; all inputs have the same first size, and i64 may
+  // stand for i32. After the
   // first run of a batch size nothing is allocated. The result's outputs ("logits",
   // "probabilities") are valid until the next run of this slot.
   Program& run(std::span<const HostTensor> inputs, const std::atomic<bool>* cancel = nullptr);
@@ -67,7 +69,8 @@ class PredictorSlot {
     std::shared_ptr<Program> program;
   };
   const Predictor& predictor_;
-  std::vector<Entry> programs_;  // the one used last stands first
+  std::vector<Entry> programs_;      // the one used last stands first
+  std::vector<std::byte> narrowed_;  // i64 in place of i32
 };
 
 }  // namespace assay::train

@@ -7,11 +7,24 @@
 
 namespace assay::train {
 
-TrainerProgram::TrainerProgram(std::unique_ptr<Program> program, std::vector<PassRecord> passes)
+TrainerProgram::TrainerProgram(std::unique_ptr<Program> program, std::vector<PassRecord> passes,
+                               std::span<const ModelOutput> outputs)
     : program_(std::move(program)), passes_(std::move(passes)) {
-  const auto& outputs = program_->outputs();
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].type == ValueType{}) scalars_.push_back({outputs[i].name, i});
+  const auto& all = program_->outputs();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].type == ValueType{}) scalars_.push_back({all[i].name, i});
+  }
+  const auto find = [&](std::string_view name) {
+    return std::ranges::find(scalars_, name, &Scalar::name);
+  };
+  for (const ModelOutput& output : outputs) {
+    const auto scalar = find(output.name);
+    if (scalar == scalars_.end()) continue;
+    scalar->reduction = output.reduction;
+    if (!output.has_weight) continue;
+    const auto weight = find(output.name + ".weight");
+    weight->is_weight = true;
+    scalar->weight = static_cast<int>(weight - scalars_.begin());
   }
 }
 
@@ -34,16 +47,19 @@ void TrainerProgram::read_scalars(std::span<const HostRead> more) {
   program_->backend().read_all(reads_);
 }
 
-Programs::Programs(ModelInstance& instance, const TrainerConfig& config)
-    : instance_(instance), config_(config), arena_(std::make_shared<Arena>(*instance.backend())) {}
+Programs::Programs(ModelInstance& instance, const nn::Model& model, const TrainerConfig& config)
+    : instance_(instance),
+      model_(model),
+      config_(config),
+      arena_(std::make_shared<Arena>(*instance.backend())) {}
 
 BuiltGraph Programs::build(GraphKind kind) const {
   const Target target = instance_.backend()->target();
   if (kind == GraphKind::kEval || kind == GraphKind::kEvalEma) {
-    return build_eval_graph(instance_.model(), instance_.variables(), config_,
-                            kind == GraphKind::kEvalEma, target);
+    return build_eval_graph(model_, instance_.variables(), config_, kind == GraphKind::kEvalEma,
+                            target);
   }
-  return build_training_graph(instance_.model(), instance_.variables(), config_, kind, target);
+  return build_training_graph(model_, instance_.variables(), config_, kind, target);
 }
 
 void Programs::build_update() {
@@ -55,9 +71,9 @@ void Programs::plan(GraphKind kind) {
   const auto ready = built_.find(kind);
   BuiltGraph built = ready != built_.end() ? std::move(ready->second) : build(kind);
   built_.erase(kind);
-  planned_.emplace(
-      kind, TrainerProgram(compile(std::move(built.graph), instance_.segments(), {.arena = arena_}),
-                           std::move(built.passes)));
+  auto program = compile(std::move(built.graph), instance_.segments(), {.arena = arena_});
+  planned_.emplace(kind,
+                   TrainerProgram(std::move(program), std::move(built.passes), built.outputs));
 }
 
 TrainerProgram& Programs::get(GraphKind kind) {

@@ -18,7 +18,8 @@ namespace assay::train {
 // A compiled graph, what the passes did to it, and the numbers of its last run.
 class TrainerProgram {
  public:
-  TrainerProgram(std::unique_ptr<Program> program, std::vector<PassRecord> passes);
+  TrainerProgram(std::unique_ptr<Program> program, std::vector<PassRecord> passes,
+                 std::span<const ModelOutput> outputs);
 
   Program& program() const { return *program_; }
   const std::vector<PassRecord>& passes() const { return passes_; }
@@ -28,11 +29,18 @@ class TrainerProgram {
     std::string_view name;
     size_t output = 0;  // index in Program::outputs()
     float value = 0;
+    nn::Reduction reduction = nn::Reduction::kLast;
+    bool is_weight = false;  // of another
+    int weight = -1;         // index in scalars() of its own, -1: none
   };
   std::span<const Scalar> scalars() const { return scalars_; }
   const Scalar* find_scalar(std::string_view name) const;  // null if there is none
   // Of one that exists.
   float scalar(std::string_view name) const;
+  // 0 where it has none.
+  float weight_of(const Scalar& scalar) const {
+    return scalar.weight < 0 ? 0 : scalars_[static_cast<size_t>(scalar.weight)].value;
+  }
   // Waits for the run and takes its scalars, and `more`, over to the host: one wait for all.
   void read_scalars(std::span<const HostRead> more = {});
 
@@ -45,10 +53,11 @@ class TrainerProgram {
 
 // Planning is slow and happens once, at the first use: the first program of training brings with it
 // all that the configuration can need, so that a trainer that starts has the memory to go on.
-// Evaluation alone does without the others. Not thread-safe; both references outlive this.
+// Evaluation alone does without the others. Not thread-safe; the references outlive this.
 class Programs {
  public:
-  Programs(ModelInstance& instance, const TrainerConfig& config);
+  // `model` is the instance's, as it is trained.
+  Programs(ModelInstance& instance, const nn::Model& model, const TrainerConfig& config);
 
   // Builds the graphs of an update without planning them: errors of model and configuration
   // surface.
@@ -65,6 +74,7 @@ class Programs {
   void plan(GraphKind kind);
 
   ModelInstance& instance_;
+  const nn::Model& model_;
   const TrainerConfig& config_;
   std::shared_ptr<Arena> arena_;
   std::map<GraphKind, BuiltGraph> built_;  // and not planned yet

@@ -9,27 +9,23 @@
 #include "sdk/optim/loss_scale.h"
 #include "sdk/optim/optimizer.h"
 #include "sdk/optim/schedule.h"
-#include "sdk/train/batch_check.h"
 #include "sdk/train/trainer_config.h"
 
 namespace assay::train {
 namespace {
 
-// What mixes the batches of a trainer, if it is to.
-std::optional<Mixup> make_mixup(const TrainerConfig& config, const nn::Model& model,
-                                Backend& backend) {
-  if (config.mixup_alpha() == 0) return std::nullopt;
-  const std::vector<nn::InputSpec> inputs = model.inputs();
-  expect(inputs.size() == 2 && inputs[0].dtype == DType::kF32 && inputs[1].classes > 0,
-         {"trainer", "mixup_alpha"}, config.mixup_alpha(), "0: ", model.architecture(),
-         " is no classifier of images");
-  return Mixup({.alpha = config.mixup_alpha(),
-                .label_smoothing = config.label_smoothing(),
-                .seed = config.seed(),
-                .batch = config.batch_size(),
-                .classes = inputs[1].classes,
-                .image_size = config.has_raw_images() ? 0 : inputs[0].sample.numel()},
-               backend);
+// The model as this configuration trains it.
+std::shared_ptr<const nn::Model> trained_model(const ModelInstance& instance,
+                                               const TrainerConfig& config) {
+  const nn::TrainingOptions options = training_options(config);
+  return options == nn::TrainingOptions{} ? instance.shared_model()
+                                          : instance.model().configured(options);
+}
+
+TrainerConfig checked(TrainerConfig config) {
+  config = with_defaults(std::move(config));
+  check(config);
+  return config;
 }
 
 float initial_loss_scale(const TrainerConfig& config) {
@@ -58,17 +54,16 @@ void forget_training(Segments& segments) {
 
 Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
     : instance_(std::move(instance)),
-      inputs_(instance_->model().inputs()),
-      config_(with_defaults(std::move(config))),
-      programs_(*instance_, config_),
+      config_(checked(std::move(config))),
+      model_(trained_model(*instance_, config_)),
+      training_arrays_(model_->inputs(nn::Mode::kTrain), config_.batch_size(), config_.seed()),
+      eval_arrays_(model_->inputs(nn::Mode::kEval), config_.eval_batch_size(), config_.seed()),
+      prefetched_(*instance_->backend(), training_arrays_),
+      programs_(*instance_, *model_, config_),
       learning_rate_(config_.optimizer().learning_rate()),
       statistics_before_(instance_->segments()) {
-  check(config_);
-  check_raw_images(inputs_, config_);
-  training_arrays_ = training_arrays(inputs_, config_);
   optim::resolve_groups(config_.optimizer(), instance_->variables());
   programs_.build_update();  // all errors surface now
-  mixup_ = make_mixup(config_, instance_->model(), *instance_->backend());
   Segments& segments = instance_->segments();
   segments.ensure(Role::kGradient);
   segments.ensure(Role::kState);
@@ -82,55 +77,14 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
   write_state(segments, kGoodStepsVariable, int32_t{0});
 }
 
-void Trainer::write_batch(Program& program, std::span<const HostTensor> batch) {
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    const Program::Slot& slot = program.input(inputs_[i].name);
-    instance_->backend()->write(slot.data, batch[i].data, slot.type.bytes());
-  }
-}
-
-void Trainer::write_mixed_batch(Program& program, std::span<const HostTensor> batch) {
-  mixup_->mix(batches_, static_cast<const float*>(batch[0].data),
-              static_cast<const int32_t*>(batch[1].data));
-  const Program::Slot& image = program.input(inputs_[0].name);
-  const Program::Slot& targets = program.input("targets");
-  instance_->backend()->write(image.data, mixup_->images(), image.type.bytes());
-  instance_->backend()->write(targets.data, mixup_->targets().data(), targets.type.bytes());
-}
-
-TrainingFeed& Trainer::feed() {
-  if (!feed_) {
-    feed_ = std::make_unique<TrainingFeed>(*instance_->backend(), inputs_, config_,
-                                           mixup_ ? &*mixup_ : nullptr);
-  }
-  return *feed_;
-}
-
 void Trainer::check_training_batch(std::span<const HostTensor> batch) const {
-  check_batch(instance_->model().architecture(), training_arrays_, batch, config_.batch_size(), 0);
+  training_arrays_.check(model_->architecture(), batch);
 }
 
-void Trainer::prefetch(std::span<const HostTensor> batch) {
+void Trainer::prefetch(std::span<const HostTensor> batch, std::shared_ptr<const void> keep) {
   check_training_batch(batch);
-  require(pending_count_ == 0, Code::kInvalid,
-          "two prefetched batches wait already; train on one first");
-  if (feed().staged() == 0) return feed_->stage(batch, batches_);
-  require(batch.size() <= kMaxPendingTensors, Code::kUnsupported, "a batch of ", batch.size(),
-          " tensors cannot be prefetched");
-  std::copy(batch.begin(), batch.end(), pending_.begin());
-  pending_count_ = batch.size();
-}
-
-// While the batch before it is computed on.
-void Trainer::stage_pending() {
-  if (pending_count_ == 0) return;
-  feed_->stage({pending_.data(), pending_count_}, batches_ + 1);
-  pending_count_ = 0;
-}
-
-void Trainer::forget_prefetched() {
-  pending_count_ = 0;
-  if (feed_) feed_->clear();
+  const auto before = static_cast<int64_t>(prefetched_.waiting());
+  prefetched_.push(batch, batches_ + before, std::move(keep));
 }
 
 template <class Body>
@@ -138,22 +92,15 @@ StepInfo Trainer::with_prefetched_dropped_on_failure(const Body& body) {
   try {
     return body();
   } catch (...) {
-    forget_prefetched();
+    prefetched_.clear();
     throw;
   }
 }
 
 void Trainer::load_training_batch(Program& program, std::span<const HostTensor> batch) {
-  if (batch.empty()) return feed_->deliver(program);
+  if (batch.empty()) return prefetched_.deliver(program);
   check_training_batch(batch);
-  if (config_.has_raw_images()) {
-    feed().stage(batch, batches_);
-    feed_->deliver(program);
-  } else if (mixup_) {
-    write_mixed_batch(program, batch);
-  } else {
-    write_batch(program, batch);
-  }
+  training_arrays_.write(program, batch, batches_);
 }
 
 double Trainer::learning_rate() const {
@@ -243,12 +190,12 @@ void Trainer::finish_accumulation(bool skipped, bool refused) {
 
 // Refused before anything is done: what waits stays.
 void Trainer::require_turn(std::span<const HostTensor> batch) const {
-  const bool waits = feed_ && feed_->staged() > 0;
+  const bool waits = prefetched_.waiting() > 0;
   require(!waits || batch.empty(), Code::kInvalid,
           "a prefetched batch waits: train on it first, by giving an empty batch");
   if (!waits && batch.empty()) [[unlikely]]  // the names are put together on failure only
     fail(Code::kInvalid, cat("the batch is empty, and no prefetched batch waits: give ",
-                             nn::names_of(training_arrays_)));
+                             nn::names_of(training_inputs())));
 }
 
 StepInfo Trainer::step(std::span<const HostTensor> batch) {
@@ -277,7 +224,7 @@ StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
   StepInfo info = begin_info();
   step.program().run(&cancel_);
   last_programs_ = {&step};
-  stage_pending();
+  prefetched_.read_noted();
   finish_update(step, info);
   ++batches_;
   samples_ += config_.batch_size();
@@ -301,7 +248,7 @@ StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
   if (micro_step_ == 0) begin_accumulation();
   half.program().run(&cancel_);
   last_programs_ = {&half};
-  stage_pending();
+  prefetched_.read_noted();
   half.read_scalars();
   info.loss = last_loss_ = half.scalar("loss");
   ++micro_step_, ++batches_;
@@ -327,23 +274,26 @@ StepInfo Trainer::run_apply(const std::atomic<bool>* cancel) {
   return end_info(info, start);
 }
 
-EvalSums Trainer::eval(std::span<const HostTensor> batch, bool use_ema) {
+const EvalOutputs& Trainer::eval(std::span<const HostTensor> batch, bool use_ema) {
   expect(!use_ema || instance_->has_averages(), {"trainer", "optimizer.ema_decay"}, 0,
          "more than 0 for evaluation with moving averages");
+  eval_arrays_.check(model_->architecture(), batch);
   TrainerProgram& eval = programs_.get(use_ema ? GraphKind::kEvalEma : GraphKind::kEval);
-  check_batch(instance_->model().architecture(), inputs_, batch, config_.eval_batch_size(),
-              kPaddingLabel);
-  write_batch(eval.program(), batch);
+  eval_arrays_.write(eval.program(), batch, 0);
   eval.program().run(&cancel_);
   last_programs_ = {&eval};
   eval.read_scalars();
-  const auto sum = [&](std::string_view name) -> double {
-    const auto* scalar = eval.find_scalar(name);
-    return scalar == nullptr ? 0 : scalar->value;
-  };
-  EvalSums sums{sum("loss"), sum("top1"), sum("top5"), 0};
-  sums.samples = counted_rows(inputs_, batch);
-  return sums;
+  evaluated_.clear();
+  for (const TrainerProgram::Scalar& scalar : eval.scalars()) {
+    if (!scalar.is_weight)
+      evaluated_.push_back({scalar.name, scalar.reduction, scalar.value, eval.weight_of(scalar)});
+  }
+  return evaluated_;
+}
+
+EvalOutput find_output(const EvalOutputs& outputs, std::string_view name) {
+  const auto found = std::ranges::find(outputs, name, &EvalOutput::name);
+  return found == outputs.end() ? EvalOutput{} : *found;
 }
 
 double Trainer::scalar(std::string_view output) {
@@ -359,7 +309,9 @@ void Trainer::fail_no_scalar(std::string_view name) const {
   std::vector<std::string_view> known;
   for (const TrainerProgram* program : last_programs_) {
     if (program == nullptr) continue;
-    for (const TrainerProgram::Scalar& scalar : program->scalars()) known.push_back(scalar.name);
+    for (const TrainerProgram::Scalar& scalar : program->scalars()) {
+      if (!scalar.is_weight) known.push_back(scalar.name);
+    }
   }
   fail_unknown("the last batch gave no scalar", "name", name, known);
 }
@@ -401,7 +353,7 @@ void Trainer::restore(const Progress& progress) {
   samples_ = progress.samples;
   learning_rate_ = progress.learning_rate;
   loss_scale_.reset();
-  forget_prefetched();
+  prefetched_.clear();
 }
 
 }  // namespace assay::train

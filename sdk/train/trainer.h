@@ -14,12 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "sdk/train/batch_queue.h"
 #include "sdk/train/host_tensor.h"
-#include "sdk/train/mixup.h"
 #include "sdk/train/model_instance.h"
 #include "sdk/train/programs.h"
 #include "sdk/train/statistics_snapshot.h"
-#include "sdk/train/training_feed.h"
 
 namespace assay::train {
 
@@ -48,14 +47,16 @@ struct Progress {
   double learning_rate = 0;  // at schedule factor 1
 };
 
-// Sums over the samples of one evaluation batch, padding left out. 0 where a model has no such
-// output.
-struct EvalSums {
-  double loss = 0;
-  double top1 = 0;
-  double top5 = 0;
-  int64_t samples = 0;
+// What one evaluation batch gave under a name of the model's (nn/output.h), a f32 scalar.
+struct EvalOutput {
+  std::string_view name;
+  nn::Reduction reduction = nn::Reduction::kLast;
+  double value = 0;
+  double weight = 0;  // what it counts with in a mean over batches: the mean is value / weight
 };
+using EvalOutputs = std::vector<EvalOutput>;
+// Nothing but zeros if there is none of that name.
+EvalOutput find_output(const EvalOutputs& outputs, std::string_view name);
 
 class Trainer {
  public:
@@ -65,24 +66,22 @@ class Trainer {
 
   // Takes over the batch of a later step, so that its transfer goes on beside the step before: an
   // empty batch given to step or backward stands for the oldest one prefetched. Two may wait. The
-  // second is read during the next step: its memory must stay unchanged until that has returned. A
+  // second is read during the next step: its memory must stay unchanged until `keep` is let go. A
   // step that fails forgets what was prefetched.
-  void prefetch(std::span<const HostTensor> batch);
-  // Whether the caller must keep a prefetched batch's memory unchanged.
-  bool reads_later() const { return pending_count_ > 0; }
+  void prefetch(std::span<const HostTensor> batch, std::shared_ptr<const void> keep = nullptr);
 
-  // One batch: training_arrays(), in order, [batch_size, sample...]. With accumulate = K every
-  // K-th call updates. A loss or gradient that is not finite fails with kNonFinite unless loss
-  // scaling is dynamic; weights, optimizer state, statistics and counters are then as before the
-  // call, or before the first of the accumulated batches, which are dropped.
+  // One batch: training_inputs(), in order, [batch_size, sample...]; i64 may stand for i32. With
+  // accumulate = K every K-th call updates. A loss or gradient that is not finite fails with
+  // kNonFinite unless loss scaling is dynamic; weights, optimizer state, statistics and counters
+  // are then as before the call, or before the first of the accumulated batches, which are dropped.
   StepInfo step(std::span<const HostTensor> batch);
   // step in two halves: `accumulate` backward calls (gradients add up), then apply. apply before
   // that is kInvalid. A skipped update takes back what its batches did to the running statistics.
   StepInfo backward(std::span<const HostTensor> batch);
   StepInfo apply();
-  // Evaluates one batch [eval_batch_size, sample...]; rows of label -1, or of a target that is zero
-  // everywhere, do not count.
-  EvalSums eval(std::span<const HostTensor> batch, bool use_ema = false);
+  // Evaluates one batch [eval_batch_size, sample...]. The result is valid until the next call; what
+  // is padding, and what counts, is the model's.
+  const EvalOutputs& eval(std::span<const HostTensor> batch, bool use_ema = false);
   // A scalar output of the model for the last batch trained or evaluated: "dice_loss", "top1". A
   // mean over the batch in training, a sum in evaluation. kNotFound, listing the names.
   double scalar(std::string_view output);
@@ -95,6 +94,8 @@ class Trainer {
   // before the call.
   std::atomic<bool>& cancel_flag() { return cancel_; }
 
+  // What a training batch consists of.
+  std::span<const nn::InputSpec> training_inputs() const { return training_arrays_.given(); }
   ModelInstance& instance() { return *instance_; }
   const ModelInstance& instance() const { return *instance_; }
   const TrainerConfig& config() const { return config_; }
@@ -116,15 +117,8 @@ class Trainer {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr size_t kMaxPendingTensors = 8;
-
   void check_training_batch(std::span<const HostTensor> batch) const;
-  void write_batch(Program& program, std::span<const HostTensor> batch);
-  void write_mixed_batch(Program& program, std::span<const HostTensor> batch);
   void load_training_batch(Program& program, std::span<const HostTensor> batch);
-  TrainingFeed& feed();
-  void stage_pending();
-  void forget_prefetched();
   void require_turn(std::span<const HostTensor> batch) const;
   template <class Body>
   StepInfo with_prefetched_dropped_on_failure(const Body& body);
@@ -145,13 +139,10 @@ class Trainer {
   [[noreturn]] void fail_micro_step(std::string expected, std::string hint) const;
 
   std::shared_ptr<ModelInstance> instance_;
-  std::vector<nn::InputSpec> inputs_;
   TrainerConfig config_;
-  std::vector<nn::InputSpec> training_arrays_;
-  std::optional<Mixup> mixup_;
-  std::unique_ptr<TrainingFeed> feed_;
-  std::array<HostTensor, kMaxPendingTensors> pending_;  // prefetched, not staged yet
-  size_t pending_count_ = 0;
+  std::shared_ptr<const nn::Model> model_;  // as it is trained (nn/training_options.h)
+  BatchArrays training_arrays_, eval_arrays_;
+  BatchQueue prefetched_;
   std::optional<float> loss_scale_;  // that of the next step, once known here
   Programs programs_;
   std::atomic<bool> cancel_{false};
@@ -161,6 +152,7 @@ class Trainer {
   int64_t samples_ = 0;
   double last_loss_ = 0;
   // Of the last batch trained or evaluated; the second is the apply half of an accumulation.
+  EvalOutputs evaluated_;
   std::array<const TrainerProgram*, 2> last_programs_{};
   double learning_rate_;  // at schedule factor 1: that of the configuration until it is set
   StatisticsSnapshot statistics_before_;  // as they were before the present accumulation

@@ -113,6 +113,21 @@ void check(const TrainerConfig& config) {
   optim::check(config.loss_scale());
 }
 
+nn::TrainingOptions training_options(const TrainerConfig& config) {
+  nn::TrainingOptions options{.label_smoothing = static_cast<float>(config.label_smoothing()),
+                              .mixup_alpha = config.mixup_alpha()};
+  if (config.has_raw_images()) {
+    const RawImages& raw = config.raw_images();
+    options.raw_images.emplace();
+    options.raw_images->channels = raw.channels();
+    Normalisation& normalisation = options.raw_images->normalisation;
+    if (raw.has_scale()) normalisation.scale = raw.scale();
+    normalisation.mean.assign(raw.mean().begin(), raw.mean().end());
+    normalisation.stddev.assign(raw.stddev().begin(), raw.stddev().end());
+  }
+  return options;
+}
+
 std::optional<ConfigDifference> first_difference(const TrainerConfig& ours,
                                                  const TrainerConfig& theirs) {
   TrainerConfig a = ours, b = theirs;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "sdk/nn/training_options.h"
 #include "sdk/train/trainer.pb.h"
 
 namespace assay::train {
@@ -14,6 +15,9 @@ TrainerConfig with_defaults(TrainerConfig config);
 // Checks a configuration with its defaults; kInvalid names the key at fault. Names of parameters
 // and passes are checked where the graph is built.
 void check(const TrainerConfig& config);
+
+// What of it is the model's to heed.
+nn::TrainingOptions training_options(const TrainerConfig& config);
 
 // The first key in which two configurations differ, and its two values as JSON text.
 struct ConfigDifference {

@@ -26,6 +26,16 @@ std::vector<const Variable*> trained_variables(const VariableTable& variables) {
   return trained;
 }
 
+// Emits the forward and names what it gives.
+void append_forward(BuiltGraph& built, const nn::Model& model, nn::Builder& builder) {
+  for (const nn::Output& output : model.forward(builder)) {
+    built.graph.outputs().push_back({output.name, output.value});
+    if (output.weight.valid())
+      built.graph.outputs().push_back({output.name + ".weight", output.weight});
+    built.outputs.push_back({output.name, output.reduction, output.weight.valid()});
+  }
+}
+
 // Names under which batch statistics survive the forward passes, which may move them to other
 // nodes.
 std::string statistic_output(size_t update, const char* which) {
@@ -45,7 +55,8 @@ class TrainingGraphBuilder {
     leaves_.emplace(graph());
     if (backward) append_gradients();
     if (apply) append_apply();
-    if (backward) append_statistics(apply ? graph().output("grad_norm") : graph().output("loss"));
+    if (backward)
+      append_statistics(apply ? graph().output("grad_norm") : graph().output(nn::kLoss));
     append_records(built_.passes, run_passes(graph(), training_passes(), disabled_passes(config_)));
     return std::move(built_);
   }
@@ -61,9 +72,7 @@ class TrainingGraphBuilder {
   void append_forward() {
     nn::Builder builder(graph(), nn::Mode::kTrain, config_.batch_size(), variables_,
                         config_.seed());
-    builder.set_soft_targets(config_.mixup_alpha() > 0);
-    const nn::Head head = model_.forward(builder, static_cast<float>(config_.label_smoothing()));
-    graph().outputs() = head.outputs;
+    train::append_forward(built_, model_, builder);
     updates_ = builder.statistics_updates();
     for (size_t i = 0; i < updates_.size(); ++i) {
       graph().outputs().push_back({statistic_output(i, "mean"), updates_[i].mean});
@@ -79,7 +88,7 @@ class TrainingGraphBuilder {
     for (const Variable* variable : trained)
       values.push_back(leaves_->leaf(*variable, Role::kValue));
     const ValueId seed = state(kLossScaleVariable);
-    const auto gradients = append_backward(graph(), graph().output("loss"), seed, values);
+    const auto gradients = append_backward(graph(), graph().output(nn::kLoss), seed, values);
     const bool accumulates = kind_ == GraphKind::kBackward && config_.accumulate() > 1;
     for (size_t i = 0; i < trained.size(); ++i) {
       require(gradients[i].valid(), Code::kInternal, "the loss does not depend on ",
@@ -177,7 +186,7 @@ BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
   BuiltGraph built;
   nn::Builder builder(built.graph, nn::Mode::kEval, config.eval_batch_size(), variables,
                       config.seed());
-  built.graph.outputs() = model.forward(builder, 0).outputs;
+  append_forward(built, model, builder);
   if (use_ema) {
     for (size_t i = 0; i < built.graph.nodes().size(); ++i) {
       auto* parameter = std::get_if<Parameter>(&built.graph.node({static_cast<int32_t>(i)}).op);
@@ -194,7 +203,7 @@ BuiltGraph build_predict_graph(const nn::Model& model, VariableTable& variables,
                                std::span<const std::string> disabled, const Target& target) {
   BuiltGraph built;
   nn::Builder builder(built.graph, nn::Mode::kPredict, batch, variables, 0);
-  built.graph.outputs() = model.forward(builder, 0).outputs;
+  append_forward(built, model, builder);
   apply_precision(built.graph, precision, target);
   built.passes = run_passes(built.graph, forward_passes(), disabled);
   append_records(built.passes, run_passes(built.graph, inference_passes(), disabled));

@@ -21,10 +21,18 @@ enum class GraphKind {
 };
 std::string_view to_text(GraphKind kind);  // "step", "backward", "apply", "eval", "eval_ema"
 
+// An output of the model's, with its weight, if it has one, as the output "<name>.weight".
+struct ModelOutput {
+  std::string name;
+  nn::Reduction reduction = nn::Reduction::kLast;
+  bool has_weight = false;
+};
+
 // The graph for a device (`target` below), and what the passes did to it.
 struct BuiltGraph {
   Graph graph;
   std::vector<PassRecord> passes;
+  std::vector<ModelOutput> outputs;  // of a forward
 };
 
 // Outputs: "loss" (mean) and the model's own where there is a forward; "grad_norm" and "skip" where
@@ -33,8 +41,8 @@ BuiltGraph build_training_graph(const nn::Model& model, VariableTable& variables
                                 const TrainerConfig& config, GraphKind kind,
                                 const Target& target = {});
 
-// Outputs: those of the model's head (nn::classifier_head, nn::segmentation_head) in evaluation.
-// With `use_ema` every parameter is read from its moving average.
+// Outputs: those of the model in evaluation. With `use_ema` every parameter is read from its moving
+// average.
 BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
                             const TrainerConfig& config, bool use_ema, const Target& target = {});
 

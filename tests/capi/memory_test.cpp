@@ -13,30 +13,36 @@ struct ModelCase {
 };
 void PrintTo(const ModelCase& c, std::ostream* out) { *out << c.name; }
 
-// A batch of zeros in whatever form the model takes; labels of class 0, targets all on class 0.
+// A batch of zeros in whatever form the model takes, as bytes if images come raw; labels of class
+// 0.
 class AnyBatch {
  public:
-  AnyBatch(const assay_context* context, const assay_model* model, int64_t rows) {
+  AnyBatch(const assay_context* context, const assay_model* model, int64_t rows, bool raw = false) {
     const Struct described = report(assay_model_report, model);
     for (const auto& value : at(described, "inputs").list_value().values()) {
       const Struct& input = value.struct_value();
       std::vector<int64_t> shape{rows};
       for (const auto& size : at(input, "sample_shape").list_value().values())
         shape.push_back(static_cast<int64_t>(size.number_value()));
-      int64_t bytes = 4;
-      for (const int64_t size : shape) bytes *= size;
-      auto& data = data_.emplace_back(static_cast<size_t>(bytes));
       const bool is_int = at(input, "dtype").string_value() == "i32";
-      owned_.push_back(make<assay_tensor>(
-          assay_tensor_borrow, context, static_cast<void*>(data.data()), data.size(),
-          is_int ? ASSAY_I32 : ASSAY_F32, shape.data(), shape.size(), nullptr, 0));
-      tensors_.push_back(owned_.back().get());
+      add(context, shape, is_int ? ASSAY_I32 : raw ? ASSAY_U8 : ASSAY_F32);
     }
+    if (raw) add(context, {rows, 4}, ASSAY_I32);  // placement
   }
   const assay_tensor* const* tensors() const { return tensors_.data(); }
   size_t size() const { return tensors_.size(); }
 
  private:
+  void add(const assay_context* context, const std::vector<int64_t>& shape, int32_t dtype) {
+    int64_t bytes = dtype == ASSAY_U8 ? 1 : 4;
+    for (const int64_t size : shape) bytes *= size;
+    auto& data = data_.emplace_back(static_cast<size_t>(bytes));
+    owned_.push_back(make<assay_tensor>(assay_tensor_borrow, context,
+                                        static_cast<void*>(data.data()), data.size(), dtype,
+                                        shape.data(), shape.size(), nullptr, 0));
+    tensors_.push_back(owned_.back().get());
+  }
+
   std::vector<std::vector<std::byte>> data_;
   std::vector<Owned<assay_tensor>> owned_;
   std::vector<const assay_tensor*> tensors_;
@@ -65,9 +71,14 @@ TEST_P(Memory, IsWhatCheckSaid) {
   const std::string sgd = R"("optimizer": {"name": "sgd", "learning_rate": 1e-4})";
   const std::string ema =
       R"("optimizer": {"name": "adam", "learning_rate": 1e-4, "ema_decay": 0.9})";
-  for (const std::string& keys :
-       {sgd, ema + R"(, "precision": "amp-bf16")", sgd + R"(, "accumulate": 3)",
-        ema + R"(, "accumulate": 2, "eval_batch_size": 9)"}) {
+  std::vector<std::string> configurations{sgd, ema + R"(, "precision": "amp-bf16")",
+                                          sgd + R"(, "accumulate": 3)",
+                                          ema + R"(, "accumulate": 2, "eval_batch_size": 9)"};
+  if (GetParam().name != "unet_medical") {
+    configurations.push_back(sgd + R"(, "mixup_alpha": 0.2, "label_smoothing": 0.1)");
+    configurations.push_back(sgd + R"(, "mixup_alpha": 0.2, "raw_images": {})");
+  }
+  for (const std::string& keys : configurations) {
     const auto model = make_model();
     const auto check =
         report(assay_model_check, model.get(), kCpu, ASSAY_MODE_TRAIN, text(config(keys)));
@@ -79,7 +90,8 @@ TEST_P(Memory, IsWhatCheckSaid) {
     const int updates = 1, accumulate = keys.find(": 3") != std::string::npos   ? 3
                                         : keys.find(": 2") != std::string::npos ? 2
                                                                                 : 1;
-    const AnyBatch batch(context.get(), model.get(), GetParam().batch);
+    const bool raw = keys.find("raw") != std::string::npos;
+    const AnyBatch batch(context.get(), model.get(), GetParam().batch, raw);
     for (int i = 0; i < updates * accumulate; ++i)
       ok(assay_trainer_step, trainer.get(), batch.tensors(), batch.size(), nullptr);
     EXPECT_EQ(total(check), in_use()) << keys;

@@ -494,6 +494,30 @@ TEST_F(TrainerTest, SettingsAndMetadata) {
       "value");
 }
 
+TEST_F(TrainerTest, TakesLabelsOf64BitsAndNamesWhatCounted) {
+  const auto model = make_model(), other = make_model();
+  const auto trainer = make_trainer(model.get()), plain = make_trainer(other.get());
+  std::vector<int64_t> wide(batch.labels().begin(), batch.labels().end());
+  const int64_t shape[] = {kBatch};
+  const auto labels =
+      make<assay_tensor>(assay_tensor_borrow, context.get(), static_cast<void*>(wide.data()),
+                         wide.size() * sizeof(int64_t), ASSAY_I64, shape, 1, nullptr, 0);
+  const assay_tensor* const tensors[] = {batch.tensors()[0], labels.get()};
+  assay_step_info info{.struct_size = sizeof info};
+  ok(assay_trainer_step, trainer.get(), tensors, size_t{2}, &info);
+  EXPECT_EQ(info.loss, step(plain.get(), batch).loss);
+  wide[0] = -1;
+  assay_eval_info eval{.struct_size = sizeof eval};
+  ok(assay_trainer_eval, trainer.get(), tensors, size_t{2}, uint32_t{0}, &eval);
+  EXPECT_EQ(eval.samples, kBatch - 1);
+  double weight = 0;
+  ok(assay_trainer_scalar, trainer.get(), text("top1.weight"), &weight);
+  EXPECT_EQ(weight, kBatch - 1);
+  wide[0] = 3;
+  EXPECT_THAT(fails(ASSAY_E_INVALID, assay_trainer_step, trainer.get(), tensors, size_t{2}, &info),
+              testing::HasSubstr("label[0] is 3, expected a class in [0, 3)"));
+}
+
 TEST_F(TrainerTest, ReportAndProfileChangeNothing) {
   const auto model = make_model(), other = make_model();
   const auto trainer = make_trainer(model.get()), plain = make_trainer(other.get());

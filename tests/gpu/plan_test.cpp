@@ -10,6 +10,7 @@
 #include "models/models.h"
 #include "sdk/backend/cuda/plan_only.h"
 #include "sdk/train/predictor.h"
+#include "sdk/train/trainer.h"
 
 namespace assay::train {
 namespace {

@@ -74,7 +74,7 @@ TEST(ModelConfiguration, ShownConfigurationsAreTaken) {
     const std::string shown = entry.create("")->config_json();
     EXPECT_EQ(entry.create(shown)->config_json(), shown);
   }
-  EXPECT_EQ(create_model("cnn", R"({"hidden": [0]})")->inputs().size(), 2u);
+  EXPECT_EQ(create_model("cnn", R"({"hidden": [0]})")->inputs(nn::Mode::kEval).size(), 2u);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST_P(GoldenPlan, StepAndPrediction) {
   VariableTable variables;
   Graph scratch;
   nn::Builder builder(scratch, nn::Mode::kTrain, 2, variables, 0);
-  model->forward(builder, 0);
+  model->forward(builder);
   for (const char* name : {"trainer.step", "trainer.loss_scale", "trainer.good_steps"}) {
     const bool is_step = std::string_view(name) == "trainer.step";
     const bool is_scale = std::string_view(name) == "trainer.loss_scale";

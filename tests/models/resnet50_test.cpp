@@ -17,7 +17,7 @@ namespace {
 struct Written {
   explicit Written(std::string_view config, nn::Mode mode = nn::Mode::kTrain, int64_t batch = 2) {
     nn::Builder builder(graph, mode, batch, variables, 0);
-    create_model("resnet50", config)->forward(builder, 0);
+    create_model("resnet50", config)->forward(builder);
   }
   int64_t elements(Role role) const {
     int64_t sum = 0;
@@ -131,7 +131,7 @@ TEST(ResNet50, KeepsRunningVariancesWithTheDivisorAsked) {
   for (const bool biased : {false, true}) {
     nn::Builder builder(graph, nn::Mode::kTrain, 2, variables, 0);
     create_model("resnet50", cat("{\"biased_running_variance\": ", biased ? "true" : "false", "}"))
-        ->forward(builder, 0);
+        ->forward(builder);
     ASSERT_EQ(builder.statistics_updates().size(), 53u);
     EXPECT_EQ(builder.statistics_updates()[0].op.count, biased ? 0 : 2 * 112 * 112);
     EXPECT_EQ(builder.statistics_updates()[0].op.momentum, 0.1f);

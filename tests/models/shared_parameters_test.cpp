@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "sdk/nn/classifier.h"
 #include "sdk/nn/layers.h"
 #include "sdk/train/trainer.h"
 #include "sdk/train/trainer_config.h"
@@ -27,19 +28,18 @@ class Tied : public nn::Model {
  public:
   std::string architecture() const override { return "tied"; }
   std::string config_json() const override { return "{}"; }
-  std::vector<nn::InputSpec> inputs() const override {
-    return {{.name = "x", .sample = {kVocabulary}},
-            {.name = "label", .dtype = DType::kI32, .classes = kVocabulary}};
+  std::vector<nn::InputSpec> inputs(nn::Mode mode) const override {
+    return {{.name = "x", .sample = {kVocabulary}}, nn::label_input(kVocabulary, mode)};
   }
-  nn::Head forward(nn::Builder& b, float label_smoothing) const override {
-    ValueId h = b.graph().emit1(Matmul{}, {b.input(inputs()[0]), table(b)});
+  nn::Outputs forward(nn::Builder& b) const override {
+    ValueId h = b.graph().emit1(Matmul{}, {b.input(inputs(b.mode())[0]), table(b)});
     for (const char* tower : {"first", "second"}) {
       const auto scope = b.scope(tower);
       const auto projection = b.shared("projection");
       h = nn::activation(b, ActivationKind::kTanh, nn::linear(b, "dense", h, kWidth));
     }
     const ValueId logits = b.graph().emit1(Matmul{.transpose_b = true}, {h, table(b)});
-    return nn::classifier_head(b, logits, label_smoothing);
+    return nn::classifier_outputs(b, logits);
   }
 
  private:
@@ -204,17 +204,16 @@ class SharedNorm : public nn::Model {
  public:
   std::string architecture() const override { return "shared_norm"; }
   std::string config_json() const override { return "{}"; }
-  std::vector<nn::InputSpec> inputs() const override {
-    return {{.name = "x", .sample = {kVocabulary}},
-            {.name = "label", .dtype = DType::kI32, .classes = kVocabulary}};
+  std::vector<nn::InputSpec> inputs(nn::Mode mode) const override {
+    return {{.name = "x", .sample = {kVocabulary}}, nn::label_input(kVocabulary, mode)};
   }
-  nn::Head forward(nn::Builder& b, float label_smoothing) const override {
-    ValueId x = b.input(inputs()[0]);
+  nn::Outputs forward(nn::Builder& b) const override {
+    ValueId x = b.input(inputs(b.mode())[0]);
     for (int i = 0; i < 2; ++i) {
       const auto scope = b.shared("tower");
       x = nn::batch_norm(b, "norm", x, {.momentum = 0.5f});
     }
-    return nn::classifier_head(b, x, label_smoothing);
+    return nn::classifier_outputs(b, x);
   }
 };
 

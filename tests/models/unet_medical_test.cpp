@@ -27,7 +27,7 @@ struct Built {
   explicit Built(const std::string& config, nn::Mode mode = nn::Mode::kTrain) {
     const auto model = models::create_model("unet_medical", config);
     nn::Builder builder(graph, mode, 1, variables, 0);
-    head = model->forward(builder, 0);
+    head = model->forward(builder);
   }
   template <class T>
   std::vector<T> all() const {
@@ -39,7 +39,7 @@ struct Built {
   }
   Graph graph;
   VariableTable variables;
-  nn::Head head;
+  nn::Outputs head;
 };
 
 TEST(UnetMedical, HasThePublishedGeometry) {
@@ -52,7 +52,7 @@ TEST(UnetMedical, HasThePublishedGeometry) {
   }
   EXPECT_THAT(offsets, testing::ElementsAre(4, 16, 40, 88));
   EXPECT_THAT(sides, testing::ElementsAre(56, 104, 200, 392));
-  EXPECT_EQ(unet.graph.type(unet.head.outputs.back().value).dims, (Dims{1, 388, 388, 2}));
+  EXPECT_EQ(unet.graph.type(unet.head.back().value).dims, (Dims{1, 388, 388, 2}));
 }
 
 // Multiply-adds of the convolutions of one image; the bottom is the only place of dropout, and the
@@ -197,9 +197,9 @@ TEST(UnetMedicalParity, EvaluationAndPrediction) {
   const Loaded model;
   const auto trainer = model.trainer();
   const std::vector<float>& logits = model.fixture.at("step1.logits").f32;
-  const EvalSums sums = trainer->eval(model.batch);
-  EXPECT_EQ(sums.samples, 2);
-  EXPECT_NEAR(sums.loss, 2 * model.fixture.at("step1.loss").f32[0], 1e-5);
+  const EvalOutput loss = find_output(trainer->eval(model.batch), "loss");
+  EXPECT_EQ(loss.weight, 2);
+  EXPECT_NEAR(loss.value, 2 * model.fixture.at("step1.loss").f32[0], 1e-5);
   EXPECT_NEAR(trainer->scalar("dice_loss"), 2 * model.fixture.at("step1.dice_loss").f32[0], 1e-5);
   EXPECT_LT(relative_error(read_output(trainer->eval_program(), "logits"), logits), kLogits);
   PredictorOptions options;
@@ -226,8 +226,8 @@ TEST(UnetMedicalParity, PaddingDoesNotCount) {
   std::fill(target.begin() + static_cast<int64_t>(target.size()) / 2, target.end(), 0.0f);
   std::vector<HostTensor> padded = model.batch;
   padded[1].data = target.data();
-  const EvalSums sums = trainer->eval(padded);
-  EXPECT_EQ(sums.samples, 1);
+  const EvalOutput loss = find_output(trainer->eval(padded), "loss");
+  EXPECT_EQ(loss.weight, 1);
   const double dice = trainer->scalar("dice_loss"),
                cross_entropy = trainer->scalar("cross_entropy");
   // The same image twice, halved.
@@ -239,7 +239,7 @@ TEST(UnetMedicalParity, PaddingDoesNotCount) {
               target.begin() + static_cast<int64_t>(target.size()) / 2);
   std::vector<HostTensor> twice = model.batch;
   twice[0].data = image.data(), twice[1].data = target.data();
-  EXPECT_EQ(trainer->eval(twice).samples, 2);
+  EXPECT_EQ(find_output(trainer->eval(twice), "loss").weight, 2);
   EXPECT_NEAR(trainer->scalar("dice_loss"), 2 * dice, 1e-6);
   EXPECT_NEAR(trainer->scalar("cross_entropy"), 2 * cross_entropy, 1e-6);
 }

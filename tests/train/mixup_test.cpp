@@ -85,7 +85,8 @@ TEST(TrainingOnMixedImages, EvaluatesPlainOnes) {
   unmixed_config.clear_mixup_alpha();
   Trainer mixed(test::new_instance(2, kModel), config_of(kMixed));
   Trainer unmixed(test::new_instance(2, kModel), unmixed_config);
-  EXPECT_EQ(mixed.eval(batch.tensors()).loss, unmixed.eval(batch.tensors()).loss);
+  EXPECT_EQ(test::evaluate(mixed, batch.tensors()).loss,
+            test::evaluate(unmixed, batch.tensors()).loss);
 }
 
 TEST(TrainingOnMixedImages, IsRefusedWhereItHasNoMeaning) {

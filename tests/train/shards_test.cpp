@@ -147,7 +147,7 @@ class DigitMaker : public data::SampleMaker {
 };
 
 // What a shard of 37 samples, which no number of ranks divides, evaluates to.
-EvalSums evaluate_shard(Trainer& trainer, int rank, int world_size) {
+test::EvalSums evaluate_shard(Trainer& trainer, int rank, int world_size) {
   std::vector<std::string> samples;
   for (char i = 0; i < 37; ++i) samples.emplace_back(1, i);
   data::LoaderConfig config;
@@ -158,9 +158,9 @@ EvalSums evaluate_shard(Trainer& trainer, int rank, int world_size) {
       {{"image", DType::kF32, {12, 12, 1}, 0}, {"label", DType::kI32, {}, -1}},
       [] { return std::make_unique<DigitMaker>(); }};
   data::Loader loader(std::make_shared<data::MemorySource>(samples), std::move(transform), config);
-  EvalSums sums;
+  test::EvalSums sums;
   while (const data::Batch* batch = loader.next()) {
-    const EvalSums part = trainer.eval(tensors(*batch));
+    const test::EvalSums part = test::evaluate(trainer, tensors(*batch));
     sums.samples += part.samples, sums.loss += part.loss;
     sums.top1 += part.top1, sums.top5 += part.top5;
   }
@@ -170,13 +170,13 @@ EvalSums evaluate_shard(Trainer& trainer, int rank, int world_size) {
 TEST(Shards, EvaluateToSumsThatMergeToTheWhole) {
   Trainer trainer(test::new_instance(2), test::config_of(test::kSgd, 4));
   for (int i = 0; i < 5; ++i) trainer.step(test::Batch(static_cast<uint64_t>(i), 4).tensors());
-  const EvalSums whole = evaluate_shard(trainer, 0, 1);
+  const test::EvalSums whole = evaluate_shard(trainer, 0, 1);
   EXPECT_EQ(whole.samples, 37);
   EXPECT_GT(whole.top5, whole.top1);
   for (const int devices : {2, 3, 8}) {
-    EvalSums merged;
+    test::EvalSums merged;
     for (int rank = 0; rank < devices; ++rank) {
-      const EvalSums shard = evaluate_shard(trainer, rank, devices);
+      const test::EvalSums shard = evaluate_shard(trainer, rank, devices);
       EXPECT_LE(shard.samples, 37 / devices + 4) << rank;
       EXPECT_LE(shard.top1, shard.top5) << rank;
       EXPECT_LE(shard.top5, static_cast<double>(shard.samples)) << rank;

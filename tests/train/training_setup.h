@@ -55,6 +55,19 @@ inline std::shared_ptr<ModelInstance> new_instance(int threads = 2,
       std::shared_ptr<Backend>(cpu::make_backend({.threads = threads})));
 }
 
+// Sums over a classifier's evaluation batch.
+struct EvalSums {
+  double loss = 0, top1 = 0, top5 = 0;
+  int64_t samples = 0;
+};
+inline EvalSums evaluate(Trainer& trainer, std::span<const HostTensor> batch,
+                         bool use_ema = false) {
+  const EvalOutputs& outputs = trainer.eval(batch, use_ema);
+  const EvalOutput loss = find_output(outputs, "loss");
+  return {loss.value, find_output(outputs, "top1").value, find_output(outputs, "top5").value,
+          static_cast<int64_t>(loss.weight)};
+}
+
 // Every byte of every persistent tensor except gradients, which only live between backward and
 // apply.
 inline std::vector<std::byte> persistent_bytes(const ModelInstance& instance) {

@@ -47,16 +47,16 @@ struct Batch {
   std::vector<std::vector<uint8_t>> bytes;
   std::vector<train::HostTensor> tensors;
 
-  Batch(const std::vector<nn::InputSpec>& specs, int64_t rows) {
+  Batch(std::span<const nn::InputSpec> specs, int64_t rows) {
     PhiloxStream random(1, 1);
     for (const nn::InputSpec& spec : specs) {
       std::vector<int64_t> sizes{rows};
       sizes.insert(sizes.end(), spec.sample.span().begin(), spec.sample.span().end());
       const Dims dims(sizes);
-      if (spec.classes > 0) {
+      if (spec.range) {
         auto& values = labels.emplace_back(dims.numel());
         for (int32_t& value : values)
-          value = static_cast<int32_t>(random.below(static_cast<uint32_t>(spec.classes)));
+          value = static_cast<int32_t>(random.below(static_cast<uint32_t>(spec.range->high)));
         tensors.push_back({spec.dtype, dims, values.data()});
       } else if (spec.dtype == DType::kI32) {  // placements that move nothing
         tensors.push_back({spec.dtype, dims, labels.emplace_back(dims.numel()).data()});
@@ -189,7 +189,7 @@ int run(const Options& o) {
       std::shared_ptr<nn::Model>(models::create_model(o.model, o.config)),
       std::shared_ptr<Backend>(make_backend(o)));
   const bool plan_only = o.device == "h200-plan";
-  const auto specs = instance->model().inputs();
+  const auto specs = instance->model().inputs(nn::Mode::kTrain);
   if (o.mode == "train") {
     train::TrainerConfig config;
     config.set_batch_size(o.batch);
@@ -201,7 +201,7 @@ int run(const Options& o) {
       config.mutable_raw_images();
     train::Trainer trainer(instance, config);
     if (plan_only) return finish(o, trainer.step_program(), {}), 0;
-    const Batch batch(train::training_arrays(specs, config), o.batch);
+    const Batch batch(trainer.training_inputs(), o.batch);
     if (o.fed) trainer.prefetch(batch.tensors);
     const auto step = [&] {
       if (o.fed) trainer.prefetch(batch.tensors);

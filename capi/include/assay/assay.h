@@ -499,7 +499,8 @@ ASSAY_API assay_status assay_model_named(const assay_context *c, assay_str arch,
 
 /* Describes the model.
  *   report  architecture, config {..}, parameters (count), parameter_bytes, initialized,
- *           inputs [{name, dtype, sample_shape [..], classes (of class labels), label}] in the
+ *           inputs [{name, dtype, sample_shape [..], classes (of class labels), label, range
+ *           [low, high) of integers}] in the
  *           order of a batch; predictions take those that are not labels,
  *           variables [{name, role, dtype, shape [..], elements}]
  *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY
@@ -748,14 +749,15 @@ ASSAY_API assay_status assay_trainer_prefetch(assay_trainer *t, const assay_tens
 /* One training step on one batch: forward, backward and, at every accumulate-th call, the
  * update.
  *   batch   n tensors in host memory, the model's inputs in the order of assay_model_report, each
- *           [batch_size, sample_shape...]: "image" f32; of classifiers "label" i32 in [0, classes);
+ *           [batch_size, sample_shape...]; where the report says i32, i64 is taken as well:
+ *           "image" f32; of classifiers "label" i32 in [0, classes);
  *           of unet_medical "target" f32 [batch_size, rows, columns, classes], the weight of each
  *           class at each pixel of the output: 1 for the right one, 0 for the others, a row of
  *           zeros for pixels that do not count. With the trainer's "raw_images": image u8, label
  *           i32, placement i32. Empty: the oldest prefetched batch; nothing else may come while
  *           one waits. Read during the call only
  *   info    may be NULL. For other numbers that the model computes: assay_trainer_scalar
- *   errors  ASSAY_E_INVALID: wrong number, type or shape of tensors, a label out of range;
+ *   errors  ASSAY_E_INVALID: wrong number, type or shape of tensors, an integer out of range;
  *           ASSAY_E_NONFINITE unless loss scaling is dynamic; ASSAY_E_CANCELLED; ASSAY_E_BUSY.
  *           Weights, optimizer state, running statistics and counters are then as before the
  *           call. ASSAY_E_NONFINITE of an update over several batches drops them all: everything
@@ -786,10 +788,11 @@ enum { ASSAY_EVAL_EMA = 1 /* with the moving averages; needs optimizer.ema_decay
 typedef struct assay_eval_info {
   size_t struct_size;
   const assay_ext *next;
-  int64_t samples; /* rows that counted: not padding (label -1, or a target of zeros) */
-  double loss_sum; /* nats, over these rows */
-  double top1;     /* how many were classified right; 0 of models that are no classifiers */
-  double top5;     /* ... or among the five best */
+  /* One view of the outputs that assay_trainer_scalar gives by name; 0 where there is none. */
+  int64_t samples; /* "loss.weight": rows that counted, not padding (label -1, a target of zeros) */
+  double loss_sum; /* "loss": nats, over these rows */
+  double top1;     /* "top1": how many were classified right */
+  double top5;     /* "top5": ... or among the five best */
   double seconds;  /* wall time of the call */
 } assay_eval_info;
 
@@ -806,7 +809,9 @@ ASSAY_API assay_status assay_trainer_eval(assay_trainer *t, const assay_tensor *
 /* A number that the model computed for the last batch trained or evaluated: "loss"; "top1" and
  * "top5" of classifiers, in evaluation; "cross_entropy" and "dice_loss" of unet_medical, whose sum
  * is its loss; after an update "grad_norm".
- *   value   a mean over the batch after training, a sum over its samples after evaluation
+ *   value   a mean over the batch after training, a sum over what counts after evaluation, where
+ *           "<name>.weight" is how much that was: the mean of an evaluation is the sum of the
+ *           values over the sum of the weights
  *   errors  ASSAY_E_NOT_FOUND, listing the names; ASSAY_E_INVALID: before the first batch;
  *           ASSAY_E_BUSY
  *   threads alone   since 1.0, provisional */
@@ -999,7 +1004,7 @@ ASSAY_API assay_status assay_slot_prepare(assay_slot *slot, int64_t batch, assay
 /* Runs one batch.
  *   slot    of this predictor
  *   in      n_in tensors in host memory, [batch, sample...], all with the same batch, 1 to
- *           max_batch
+ *           max_batch; integers in their range (assay_model_report), i64 in place of i32 too
  *   out     n_out places, at most as many as the report's outputs, filled in its order:
  *           NULL on entry: receives a read-only view of the result, to be released; its numbers
  *           are valid until the next run of this slot. Such a view may stand here again in

@@ -1,0 +1,18 @@
+#include "sdk/nn/model.h"
+
+#include "sdk/base/expect.h"
+
+namespace assay::nn {
+
+std::shared_ptr<const Model> Model::configured(const TrainingOptions& options) const {
+  if (options.label_smoothing != 0) {
+    fail_mismatch(Code::kUnsupported,
+                  {"trainer: label_smoothing", "label_smoothing", cat(options.label_smoothing),
+                   cat("0 with ", architecture())});
+  }
+  expect(options.mixup_alpha == 0, {"trainer", "mixup_alpha"}, options.mixup_alpha,
+         "0: ", architecture(), " is no classifier of images");
+  fail(Code::kInvalid, "trainer: raw_images is for classifiers of images of 1 to 4 channels");
+}
+
+}  // namespace assay::nn

@@ -1,0 +1,60 @@
+#include "sdk/train/batch_arrays.h"
+
+#include <algorithm>
+
+#include "sdk/train/batch_check.h"
+
+namespace assay::train {
+
+BatchArrays::BatchArrays(std::vector<nn::InputSpec> inputs, int64_t rows, uint64_t seed)
+    : inputs_(std::move(inputs)),
+      rows_(rows),
+      seed_(seed),
+      made_(inputs_.size()),
+      elements_(inputs_.size()),
+      places_(inputs_.size()) {
+  require(inputs_.size() <= kMost, Code::kUnsupported, "a batch of ", inputs_.size(), " tensors");
+  const auto is_drawn = [](const nn::InputSpec& input) { return input.draw != nullptr; };
+  const auto first_drawn = std::ranges::find_if(inputs_, is_drawn);
+  given_ = static_cast<size_t>(first_drawn - inputs_.begin());
+  require(std::all_of(first_drawn, inputs_.end(), is_drawn), Code::kInternal,
+          "inputs that are drawn come last");
+  const std::vector<size_t> sizes = bytes();
+  for (size_t i = given_; i < inputs_.size(); ++i) made_[i].resize(sizes[i]);
+}
+
+std::vector<size_t> BatchArrays::bytes() const {
+  std::vector<size_t> bytes;
+  for (const nn::InputSpec& input : inputs_)
+    bytes.push_back(static_cast<size_t>(rows_ * input.sample.numel()) * dtype_size(input.dtype));
+  return bytes;
+}
+
+void BatchArrays::check(std::string_view architecture, std::span<const HostTensor> batch) const {
+  check_batch(architecture, given(), batch, rows_);
+}
+
+std::span<const void* const> BatchArrays::collect(std::span<const HostTensor> batch,
+                                                  int64_t index) {
+  for (size_t i = 0; i < given_; ++i) elements_[i] = elements_of(inputs_[i], batch[i], made_[i]);
+  for (size_t i = given_; i < inputs_.size(); ++i) {
+    inputs_[i].draw(seed_, index, rows_, made_[i].data());
+    elements_[i] = made_[i].data();
+  }
+  return elements_;
+}
+
+std::span<void* const> BatchArrays::places_in(const Program& program) {
+  for (size_t i = 0; i < inputs_.size(); ++i) places_[i] = program.input(inputs_[i].name).data;
+  return places_;
+}
+
+void BatchArrays::write(Program& program, std::span<const HostTensor> batch, int64_t index) {
+  const auto elements = collect(batch, index);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Program::Slot& input = program.input(inputs_[i].name);
+    program.backend().write(input.data, elements[i], input.type.bytes());
+  }
+}
+
+}  // namespace assay::train
