@@ -217,13 +217,11 @@ TEST_F(CliTest, ATamperedRecordIsRefused) {
   EXPECT_EQ(call({"report", folder.string()}), 7);
 }
 
-TEST_F(CliTest, SourcesAreVerifiedAndLinted) {
-  EXPECT_EQ(call({"verify-sources"}), 0);
+TEST_F(CliTest, SourcesAreVerified) {
+  EXPECT_EQ(call({"sources", "verify"}), 0);
   EXPECT_THAT(out_, HasSubstr("1 published values of 1 recipes: all as printed"));
-  EXPECT_EQ(call({"lint-sources"}), 0);
-  EXPECT_THAT(out_, HasSubstr("0 findings in 1 published values"));
   write_file_atomic(root_ / "recipes/sources/t.tsv", "name\tscore\ntoy\t0.931\n");
-  EXPECT_EQ(call({"verify-sources"}), 8);
+  EXPECT_EQ(call({"sources", "verify"}), 8);
   EXPECT_THAT(out_, HasSubstr("run.textproto:"));
   EXPECT_THAT(out_, HasSubstr("has digest"));
   EXPECT_THAT(out_, HasSubstr("accuracy: the source prints '0.931', the recipe says '0.930'"));
@@ -232,7 +230,7 @@ TEST_F(CliTest, SourcesAreVerifiedAndLinted) {
 TEST_F(CliTest, DocumentsAreComparedWithTheCopiedTables) {
   const std::string document = "name | score\n---|---\ntoy | 0.930 |\n";
   const auto verify = [&] {
-    return call({"verify-sources", "--documents", (root_ / "documents").string()});
+    return call({"sources", "verify", "--documents", (root_ / "documents").string()});
   };
   write_file_atomic(root_ / "documents/d.txt", document);
   write_file_atomic(root_ / "recipes/sources/d.tsv", "document\td.txt\t" + sha256_hex(document) +
@@ -251,8 +249,9 @@ TEST_F(CliTest, WhatTheEngineLacksIsNotRun) {
   EXPECT_THAT(out_, HasSubstr("NOT RUN: no model 'toy'"));
   EXPECT_THAT(out_, HasSubstr("0.930"));
   EXPECT_FALSE(fs::exists(root_ / "runs"));
+  toy_.has_model = false;
   EXPECT_EQ(call({"list"}), 0);
-  EXPECT_THAT(out_, HasSubstr("no model 'toy'"));
+  EXPECT_THAT(out_, HasSubstr("1 not at all"));
 }
 
 TEST_F(CliTest, ABaseCanNeitherBePlannedNorRunNorSuggested) {
@@ -265,22 +264,46 @@ TEST_F(CliTest, ABaseCanNeitherBePlannedNorRunNorSuggested) {
   EXPECT_THAT(err_, HasSubstr("did you mean 'toy/run'?"));
 }
 
-TEST_F(CliTest, HelpListExplainPlanProbe) {
+TEST_F(CliTest, ListSaysWhereRowsCanBeJudged) {
+  EXPECT_EQ(call({"list"}), 0);
+  EXPECT_THAT(out_, HasSubstr("1 recipe;"));
+  EXPECT_THAT(out_, HasSubstr("\ntoy\n"));
+  EXPECT_THAT(out_, HasSubstr("toy/run  2 seeds   1 here\n"));
+  EXPECT_EQ(call({"list", "toy", "--json"}), 0);
+  EXPECT_THAT(out_, HasSubstr("\"here\": 1"));
+  EXPECT_EQ(call({"list", "nothing"}), 2);
+  EXPECT_THAT(err_, HasSubstr("no recipe has 'nothing' in its id"));
+  toy_.missing_data = "there is no folder data/d; make it";
+  EXPECT_EQ(call({"list"}), 0);
+  EXPECT_THAT(out_, HasSubstr("1 with its data; there is no folder data/d\n"));
+}
+
+TEST_F(CliTest, ASmokeRunAnswersInOneLine) {
+  EXPECT_EQ(run({"--smoke"}), 0);
+  EXPECT_THAT(out_, HasSubstr("It trains: 40 steps, loss "));
+  EXPECT_THAT(out_, HasSubstr("and it was evaluated."));
+  EXPECT_THAT(out_, Not(HasSubstr("NOT COMPARABLE")));
+}
+
+TEST_F(CliTest, HelpListShowPlan) {
   EXPECT_EQ(call({"--help"}), 0);
-  EXPECT_THAT(out_, HasSubstr("Examples:"));
+  EXPECT_THAT(out_, HasSubstr("Begin with:"));
   EXPECT_THAT(out_, HasSubstr("Exit codes:"));
   EXPECT_EQ(call({"list"}), 0);
   EXPECT_THAT(out_, HasSubstr("toy/run"));
-  EXPECT_EQ(
-      call({"explain", "toy/run", "training.optimizer", "--set", "training.optimizer.lr=0.2"}), 0);
+  EXPECT_EQ(call({"show", "toy/run", "training.optimizer", "--set", "training.optimizer.lr=0.2"}),
+            0);
   EXPECT_THAT(out_, HasSubstr("training.optimizer.lr = 0.2    --set\n    hides 0.1"));
-  EXPECT_EQ(call({"explain", "toy/run", "training.optimiser"}), 2);
+  EXPECT_EQ(call({"show", "toy/run", "training.optimiser"}), 2);
   EXPECT_EQ(call({"plan", "toy/run"}), 0);
   EXPECT_THAT(out_, HasSubstr("no published spread"));
-  EXPECT_EQ(call({"probe"}), 0);
-  EXPECT_THAT(out_, HasSubstr("threads"));
-  EXPECT_EQ(call({"probe", "--json"}), 0);
-  EXPECT_THAT(out_, HasSubstr("\"memory_bytes\""));
+  EXPECT_EQ(call({"plan", "--help"}), 0);
+  EXPECT_THAT(out_, HasSubstr("Examples:\n  recipe-run plan fashion_mnist"));
+  EXPECT_THAT(out_, Not(HasSubstr("recipe-run list")));
+  EXPECT_EQ(call({"--version"}), 0);
+  EXPECT_EQ(out_, "recipe-run, toy 1.0\n");
+  EXPECT_EQ(call({"verfy"}), 2);
+  EXPECT_THAT(err_, HasSubstr("did you mean \"verify\"?"));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Two runs against each other: the tests of a report with the first run in the place of the
 // published side, and what makes runs incomparable.
-#include "tools/recipe_run/compare/comparison.h"
+#include "tools/recipe_run/report/comparison.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
@@ -205,9 +205,9 @@ TEST(CompareTest, EveryFormatSaysTheSame) {
       compare_runs(side("a", kPublished, {}), side("b", {86.80, 86.95, 86.71}, {}));
   google::protobuf::Struct json;
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json_comparison(c), &json).ok());
-  const auto& first = json.fields().at("rows").list_value().values(0).struct_value().fields();
-  EXPECT_EQ(first.at("first").string_value(), "87.02 ± 0.17");
-  EXPECT_EQ(first.at("second").string_value(), "86.82 ± 0.12");
+  const auto& first = json.fields().at("row").list_value().values(0).struct_value().fields();
+  EXPECT_EQ(first.at("published").string_value(), "87.02 ± 0.17");
+  EXPECT_EQ(first.at("measured").string_value(), "86.82 ± 0.12");
   for (const std::string& text :
        {console_comparison(c), markdown_comparison(c), html_comparison(c), junit_comparison(c)}) {
     EXPECT_THAT(text, HasSubstr("86.82 ± 0.12"));

@@ -94,7 +94,7 @@ TEST(ReportTest, ConsoleIsAlignedAndSaysEverything) {
   EXPECT_THAT(text, HasSubstr("WITHIN TOLERANCE"));
   EXPECT_THAT(text, HasSubstr("NO PUBLISHED VALUE"));
   EXPECT_THAT(text, HasSubstr("NOT RUN"));  // batch 256 was not measured
-  EXPECT_THAT(text, HasSubstr("3 of 3 trials finished · WITHIN TOLERANCE"));
+  EXPECT_THAT(text, HasSubstr("3 of 3 trials finished · required rows: 1 WITHIN TOLERANCE"));
   // Every verdict begins in the same terminal column.
   std::set<int> columns;
   for (const std::string& line : split(text, '\n')) {
@@ -126,7 +126,7 @@ TEST(ReportTest, FitsANarrowTerminal) {
     const std::string text = folded(console_report(report, columns), columns);
     for (const std::string& line : split(text, '\n'))
       EXPECT_LE(display_width(line), columns) << line;
-    EXPECT_THAT(text, HasSubstr("measured 0.9338 ± 0.0013 (n 3)"));
+    EXPECT_THAT(text, HasSubstr("measured 0.9338 ± 0.0013 (3 runs)"));
     EXPECT_THAT(text, HasSubstr("WITHIN TOLERANCE\n    published 0.934"));
   }
   EXPECT_EQ(console_report(report, 0), console_report(report, 1000))
@@ -172,7 +172,7 @@ TEST(ReportTest, PartsOfAnEvaluationStandBesideTheWhole) {
   EXPECT_THAT(console_report(report), HasSubstr("seed 2, " + words));
   EXPECT_THAT(markdown_report(report), HasSubstr(words));
   EXPECT_THAT(html_report(report), HasSubstr("<td data-h=\"part 2\">93.49</td>"));
-  EXPECT_THAT(json_report(report), HasSubstr("\"samples\": 3334"));
+  EXPECT_THAT(json_report(report), HasSubstr("\"samples\": \"3334\""));
   trial.shards = {{4, {{"accuracy", 0.25}}}, {4, {{"accuracy", 0.5}}}};
   EXPECT_THAT(console_report(report), HasSubstr("2 parts of 4: 25.00 50.00"));
 }
@@ -203,11 +203,11 @@ TEST(ReportTest, JsonParsesAndCarriesTheInputsOfTheTests) {
   const std::string text = json_report(synthetic_report());
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(text, &parsed).ok())
       << text.substr(0, 400);
-  const auto& row = parsed.fields().at("rows").list_value().values(0 + 13).struct_value().fields();
+  const auto& row = parsed.fields().at("row").list_value().values(0 + 13).struct_value().fields();
   EXPECT_EQ(row.at("id").string_value(), "accuracy");
   EXPECT_EQ(row.at("verdict").string_value(), "WITHIN TOLERANCE");
   EXPECT_NEAR(row.at("test").struct_value().fields().at("own_mean").number_value(), 0.9338, 1e-9);
-  EXPECT_EQ(row.at("values").list_value().values_size(), 3);
+  EXPECT_EQ(row.at("value").list_value().values_size(), 3);
   EXPECT_EQ(parsed.fields().at("exit").number_value(), 0);
 }
 

@@ -21,6 +21,7 @@ struct Toy {
   std::string refused_model;  // what the engine says against the hparams
   std::string missing_data;   // there is no folder of a data set
   std::string why_not;        // it cannot run here
+  bool has_model = true;
   int evaluations = 0;
   int evaluated_batches = 0;
   int stop_in_evaluation = -1;  // sets *stop in the third batch of this evaluation
@@ -112,6 +113,7 @@ class ToyDriver : public TrainerDriver {
   explicit ToyDriver(Toy& toy) : toy_(toy) {}
   EngineInfo info() const override { return {"toy 1.0", toy_.devices, toy_.gpu, ""}; }
   std::string why_not(const v1::Recipe&) const override { return toy_.why_not; }
+  bool has_model(const v1::Recipe&) const override { return toy_.has_model; }
   void check_model(const v1::Recipe&) const override {
     if (!toy_.refused_model.empty()) throw Error(Exit::kUsage, toy_.refused_model);
   }

@@ -22,7 +22,9 @@ void say(const std::string& text) {
 }  // namespace
 
 Exit explain(const CLI::App& app, const CLI::ParseError& error) {
-  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  const auto commands = app.get_subcommands([](const CLI::App* command) {
+    return !command->get_group().empty();  // without a group they are not for users
+  });
   const std::vector<std::string> unknown = app.remaining();
   const bool parsed_one = !app.get_subcommands().empty();
   if (error.get_exit_code() == 0 || commands.empty() || parsed_one || unknown.empty())
@@ -31,9 +33,9 @@ Exit explain(const CLI::App& app, const CLI::ParseError& error) {
   names.reserve(commands.size());
   for (const CLI::App* command : commands) names.push_back(command->get_name());
   const std::string meant = closest(unknown.front(), names);
-  fmt::print(stderr, "{}: there is no command \"{}\"{}; there are {}. Run with --help for more.\n",
+  fmt::print(stderr, "{}: there is no command \"{}\"{} There are {}. Run with --help for more.\n",
              app.get_name(), unknown.front(),
-             meant.empty() ? "" : fmt::format("; did you mean \"{}\"?", meant),
+             meant.empty() ? "." : fmt::format("; did you mean \"{}\"?", meant),
              fmt::join(names, ", "));
   return Exit::kUsage;
 }

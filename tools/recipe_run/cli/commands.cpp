@@ -1,15 +1,10 @@
 #include "tools/recipe_run/cli/commands.h"
 
-#include <google/protobuf/util/json_util.h>
-
-#include <algorithm>
-
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/recipe/path.h"
-#include "tools/recipe_run/run_record/machine.h"
 
 namespace reciperun {
 namespace {
@@ -39,8 +34,8 @@ fs::path recipes_root(const std::string& given) {
               "name it with --recipes DIR");
 }
 
-int explain_recipe(const fs::path& root, const std::string& name, const std::string& path,
-                   const std::vector<std::string>& sets) {
+int show_recipe(const fs::path& root, const std::string& name, const std::string& path,
+                const std::vector<std::string>& sets) {
   ResolvedRecipe resolved = load_recipe(locate_recipe(root, name), sets);
   if (!path.empty()) find_place(resolved.recipe, path);  // raises if the schema has no such path
   int shown = 0;
@@ -55,30 +50,6 @@ int explain_recipe(const fs::path& root, const std::string& name, const std::str
   if (path.empty())
     print("\nexec digest    " + resolved.exec_digest + "\nexpect digest  " +
           resolved.expect_digest + "\n");
-  return 0;
-}
-
-int probe_machine(bool json) {
-  const record::Machine machine = capture_machine();
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  if (json && google::protobuf::util::MessageToJsonString(machine, &text, options).ok()) {
-    print_document(text);
-    return 0;
-  }
-  const auto line = [](const std::string& name, const std::string& value) {
-    if (!value.empty()) print(pad_right(name, 14) + value + "\n");
-  };
-  line("machine", machine_title(machine));
-  line("instructions", join({machine.isa().begin(), machine.isa().end()}, " "));
-  line("governor", machine.governor());
-  line("turbo", machine.turbo());
-  line("NUMA nodes", std::to_string(machine.numa_nodes()));
-  line("system", machine.os() + ", " + machine.kernel() + ", " + machine.libc());
-  line("load", shortest(machine.load_average()));
-  for (const auto& [name, value] : machine.environment()) line(name, value);
   return 0;
 }
 

@@ -19,9 +19,16 @@ fs::path recipes_root(const std::string& given);
 // Makes a driver. Error kNotRun, with the reason, where its device cannot be used.
 using DriverFactory = std::function<std::unique_ptr<TrainerDriver>(const DriverOptions& options)>;
 
-int list_recipes(const fs::path& root, const DriverFactory& make_driver);
-int explain_recipe(const fs::path& root, const std::string& recipe, const std::string& path,
-                   const std::vector<std::string>& sets);
+struct ListArguments {
+  std::string filter;  // part of an id; "" = all
+  bool json = false;
+};
+// Recipes by system, and how many of their published rows can be judged where.
+int list_recipes(const fs::path& root, const ListArguments& arguments,
+                 const DriverFactory& make_driver);
+// The values of a recipe with the files that set them.
+int show_recipe(const fs::path& root, const std::string& recipe, const std::string& path,
+                const std::vector<std::string>& sets);
 
 struct PlanArguments {
   std::string recipe;
@@ -60,7 +67,5 @@ struct RepeatArguments {
   std::string checkpoint;
 };
 int bench_repeat_command(const RepeatArguments& arguments, const DriverFactory& make_driver);
-
-int probe_machine(bool json);
 
 }  // namespace reciperun

@@ -4,7 +4,7 @@
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/cli/record_commands.h"
-#include "tools/recipe_run/compare/comparison.h"
+#include "tools/recipe_run/report/comparison.h"
 
 namespace reciperun {
 namespace {

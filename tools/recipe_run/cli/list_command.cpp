@@ -1,81 +1,170 @@
-// `recipe-run list`: what there is, by folder, and what can run here.
+// `recipe-run list`: what there is, and how many of its published rows can be judged where.
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/commands.h"
+#include "tools/recipe_run/cli/list.pb.h"
 #include "tools/recipe_run/cli/output.h"
+#include "tools/recipe_run/recipe/comparability.h"
 #include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/run_record/json_file.h"
+#include "tools/recipe_run/run_record/machine.h"
+#include "tools/recipe_run/verdict/expectation.h"
+#include "tools/recipe_run/verdict/hardware.h"
 
 namespace reciperun {
 namespace {
 
-using Line = std::vector<std::string>;
+// What a row needs before it can be judged, the least first.
+enum Need : size_t { kNothing, kGpu, kData, kGpuAndData, kItsHardware, kImpossible, kNeeds };
+constexpr std::array<const char*, kNeeds> kNeedWords = {"here",
+                                                        "with a GPU",
+                                                        "with its data",
+                                                        "with a GPU and its data",
+                                                        "on the published hardware",
+                                                        "not at all"};
 
-std::string row_count(const v1::Recipe& recipe) {
-  const auto rows = std::count_if(
-      recipe.expect().begin(), recipe.expect().end(),
-      [](const v1::Expect& e) { return e.value_case() != v1::Expect::VALUE_NOT_SET; });
-  return std::to_string(rows);
+// Asks about the rows of one recipe on this machine's processor.
+class Asker {
+ public:
+  Asker(const v1::Recipe& recipe, const TrainerDriver& driver, const std::string& machine)
+      : recipe_(recipe), machine_(machine) {
+    const v1::Numerics::Compute compute = recipe.numerics().compute();
+    gpu_ = compute == v1::Numerics::TF32 || compute == v1::Numerics::AMP_FP16;
+    missing_ = driver.missing_data(recipe);
+    impossible_ = !driver.has_model(recipe) || !incomparable_as_it_stands(recipe).empty();
+  }
+
+  Need need_of(const v1::Expect& expect) const {
+    if (impossible_) return kImpossible;
+    if (is_timing(expect) && !other_hardware(recipe_, machine_).empty()) return kItsHardware;
+    if (!missing_.empty()) return gpu_ ? kGpuAndData : kData;
+    return gpu_ ? kGpu : kNothing;
+  }
+  bool impossible() const { return impossible_; }
+  // "" or which data set is not there.
+  std::string missing() const { return missing_.substr(0, missing_.find(';')); }
+
+ private:
+  const v1::Recipe& recipe_;
+  const std::string& machine_;
+  bool gpu_ = false, impossible_ = false;
+  std::string missing_;
+};
+
+bool has_value(const v1::Expect& e) { return e.value_case() != v1::Expect::VALUE_NOT_SET; }
+
+std::string table_of(const v1::Expect& expect) {
+  if (!expect.has_at()) return "without a table";
+  const std::string& table = expect.at().table();
+  return table.empty() ? expect.at().source() : table;
 }
+
+std::string folder_of(const std::string& id) { return id.substr(0, id.find('/')); }
 
 // "3 seeds", "5 folds", "speed".
 std::string work(const v1::Recipe& recipe) {
   const uint32_t count = recipe.trials().count();
   if (count == 0) return "speed";
   const std::string unit = recipe.trials().unit().empty() ? "trial" : recipe.trials().unit();
-  return std::to_string(count) + " " + unit + (count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", count, unit, count == 1 ? "" : "s");
 }
 
-std::string folder_of(const std::string& id) { return id.substr(0, id.find('/')); }
+void add_recipe(const v1::Recipe& recipe, const Asker& asker, listing::System& system) {
+  listing::Recipe& out = *system.add_recipe();
+  out.set_id(recipe.id());
+  out.set_title(recipe.title());
+  out.set_work(work(recipe));
+  if (!asker.impossible()) out.set_missing_data(asker.missing());
+  for (const v1::Expect& expect : recipe.expect()) {
+    if (!has_value(expect)) continue;
+    const std::string need = kNeedWords[asker.need_of(expect)];
+    ++(*out.mutable_rows())[need];
+    const std::string name = table_of(expect);
+    const auto same =
+        std::find_if(system.mutable_table()->begin(), system.mutable_table()->end(),
+                     [&](const listing::Table& table) { return table.name() == name; });
+    listing::Table& table = same == system.mutable_table()->end() ? *system.add_table() : *same;
+    table.set_name(name);
+    ++(*table.mutable_rows())[need];
+  }
+}
 
-// Those that can run, then the others by what keeps them from it.
-void print_group(const std::string& folder, const std::vector<Line>& lines) {
-  size_t widths[3] = {};
-  std::map<std::string, std::vector<Line>> by_state;  // "" first
-  for (const Line& line : lines) {
-    for (size_t c = 0; c < 3; ++c) widths[c] = std::max(widths[c], line[c].size());
-    by_state[line[3]].push_back(line);
+uint32_t count_of(const google::protobuf::Map<std::string, uint32_t>& rows, const char* need) {
+  const auto found = rows.find(need);
+  return found == rows.end() ? 0 : found->second;
+}
+
+// "2 here, 4 with a GPU".
+std::string rows_text(const google::protobuf::Map<std::string, uint32_t>& rows) {
+  std::vector<std::string> parts;
+  for (const char* need : kNeedWords) {
+    if (const uint32_t count = count_of(rows, need); count > 0)
+      parts.push_back(fmt::format("{} {}", count, need));
   }
-  print("\n" + folder + "\n");
-  for (const auto& [why_not, members] : by_state) {
-    print("  " + (why_not.empty() ? "runs here" : why_not) + "\n");
-    for (const Line& line : members)
-      print("    " + pad_right(line[0], static_cast<int>(widths[0])) + "  " +
-            pad_left(line[1], static_cast<int>(widths[1])) +
-            (line[1] == "1" ? " row   " : " rows  ") + line[2] + "\n");
+  return parts.empty() ? "no published row" : join(parts, ", ");
+}
+
+std::string system_text(const listing::System& system) {
+  size_t width = 0;
+  for (const auto& table : system.table()) width = std::max(width, table.name().size());
+  for (const auto& recipe : system.recipe()) width = std::max(width, recipe.id().size());
+  std::string text =
+      fmt::format("\n{}\n  published rows of each table that can be judged\n", system.name());
+  for (const listing::Table& table : system.table())
+    text += fmt::format("    {:<{}}  {}\n", table.name(), width, rows_text(table.rows()));
+  text += "  recipes\n";
+  for (const listing::Recipe& recipe : system.recipe()) {
+    text += fmt::format("    {:<{}}  {:<8}  {}{}\n", recipe.id(), width, recipe.work(),
+                        rows_text(recipe.rows()),
+                        recipe.missing_data().empty() ? "" : "; " + recipe.missing_data());
   }
+  return text;
 }
 
 }  // namespace
 
-int list_recipes(const fs::path& root, const DriverFactory& make_driver) {
+int list_recipes(const fs::path& root, const ListArguments& arguments,
+                 const DriverFactory& make_driver) {
   const auto driver = make_driver({.threads = 1});
-  std::map<std::string, std::vector<Line>> groups;
-  std::vector<std::string> broken;
-  int runnable = 0;
-  int all = 0;
+  const std::string machine = machine_title(capture_machine());
+  std::map<std::string, listing::System> systems;
+  listing::Listing out;
   for (const std::string& id : recipe_ids(root)) {
+    if (id.find(arguments.filter) == std::string::npos) continue;
     try {
       const v1::Recipe recipe = load_recipe({root, id}).recipe;
       if (recipe.abstract()) continue;
-      std::string why_not = driver->why_not(recipe);
-      if (why_not.empty()) why_not = driver->missing_data(recipe);
-      if (const size_t advice = why_not.find(';'); advice != std::string::npos)
-        why_not.resize(advice);  // `plan` and `run` say what to do
-      groups[folder_of(id)].push_back({id, row_count(recipe), work(recipe), why_not});
-      runnable += why_not.empty();
-      ++all;
+      listing::System& system = systems[folder_of(id)];
+      system.set_name(folder_of(id));
+      add_recipe(recipe, Asker(recipe, *driver, machine), system);
     } catch (const Error& error) {
-      broken.push_back(error.what());
+      out.add_broken(error.what());
     }
   }
-  print(std::to_string(all) + " recipes, " + std::to_string(runnable) +
-        " run here; 'recipe-run plan RECIPE' says more\n");
-  for (const auto& [folder, lines] : groups) print_group(folder, lines);
-  for (const std::string& error : broken) print("broken: " + error + "\n");
-  return static_cast<int>(broken.empty() ? Exit::kOk : Exit::kUsage);
+  int recipes = 0;
+  for (const auto& [name, system] : systems) {
+    recipes += system.recipe_size();
+    *out.add_system() = system;
+  }
+  if (recipes == 0 && out.broken().empty())
+    throw Error(Exit::kUsage, fmt::format("no recipe has '{}' in its id", arguments.filter),
+                "'recipe-run list' shows all");
+  if (arguments.json) {
+    print_document(json_text(out));
+  } else {
+    std::string text = fmt::format("{} recipe{}; 'recipe-run plan RECIPE' says more of one\n",
+                                   recipes, recipes == 1 ? "" : "s");
+    for (const listing::System& system : out.system()) text += system_text(system);
+    for (const std::string& error : out.broken()) text += "broken: " + error + "\n";
+    print(text);
+  }
+  return static_cast<int>(out.broken().empty() ? Exit::kOk : Exit::kUsage);
 }
 
 }  // namespace reciperun

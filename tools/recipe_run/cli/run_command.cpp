@@ -1,4 +1,5 @@
 // `recipe-run run`: signals, progress, and what is printed at the end.
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -89,9 +90,9 @@ int run_command(const fs::path& root, const RunArguments& arguments,
   const Report report = make_report(record, {.require_all = arguments.require});
   const fs::path folder = write_reports(record, report);
   record.close(record.info().status(), result_index(report));
-  const std::string text = "\n" + console_report(report, output_columns()) +
-                           "\nreport: " + (folder / "report.html").string() + "\n";
-  print(text);
+  print(fmt::format("\n{}\nreport: {}\n",
+                    arguments.smoke ? smoke_line(report) : console_report(report, output_columns()),
+                    (folder / "report.html").string()));
   return static_cast<int>(more_urgent(outcome.exit, report.exit));
 }
 

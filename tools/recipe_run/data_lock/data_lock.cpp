@@ -153,8 +153,9 @@ data::Entry entry_of(const std::string& id, const fs::path& folder, data::Entry 
     data::File& file = *entry.add_file();
     file.set_path(path.lexically_relative(folder).generic_string());
     file.set_bytes(fs::file_size(path));
-    progress.update(static_cast<double>(entry.bytes()) / static_cast<double>(std::max(bytes, uint64_t{1})),
-                    file.path());
+    progress.update(
+        static_cast<double>(entry.bytes()) / static_cast<double>(std::max(bytes, uint64_t{1})),
+        file.path());
     file.set_sha256(sha256_of_file(path));
     entry.set_bytes(entry.bytes() + file.bytes());
   }

@@ -57,8 +57,7 @@ class AssayDriver : public TrainerDriver {
   }
 
   std::string why_not(const v1::Recipe& recipe) const override {
-    if (!knows_model(recipe.model()))
-      return "no model '" + recipe.model().arch() + "' in the engine";
+    if (!has_model(recipe)) return "no model '" + recipe.model().arch() + "' in the engine";
     const v1::Numerics::Compute compute = recipe.numerics().compute();
     if (on_cpu() && (compute == v1::Numerics::TF32 || compute == v1::Numerics::AMP_FP16))
       return precision_name(compute) + " needs a GPU: --device cuda:0";
@@ -68,8 +67,24 @@ class AssayDriver : public TrainerDriver {
     return "";
   }
 
+  // Under its defaults or as the recipe configures it.
+  bool has_model(const v1::Recipe& recipe) const override {
+    for (const bool defaults : {true, false}) {
+      try {
+        const std::string config = defaults ? "" : model_config(recipe.model());
+        assay_model* model = nullptr;
+        call(Exit::kUsage, assay_model_named, context_.get(), text(recipe.model().arch()),
+             text(config), &model);
+        const Model owner(model);
+        return true;
+      } catch (const Error&) {
+      }
+    }
+    return false;
+  }
+
   void check_model(const v1::Recipe& recipe) const override {
-    if (!knows_model(recipe.model())) return;
+    if (!has_model(recipe)) return;
     new_model(context_.get(), recipe);
   }
 
@@ -176,22 +191,6 @@ class AssayDriver : public TrainerDriver {
         Exit::kUsage,
         "model.init '" + model.init() + "' is not offered by this engine for " + model.arch(),
         offered);
-  }
-
-  // Under its defaults or as the recipe configures it.
-  bool knows_model(const v1::Model& recipe) const {
-    for (const bool defaults : {true, false}) {
-      try {
-        const std::string config = defaults ? "" : model_config(recipe);
-        assay_model* model = nullptr;
-        call(Exit::kUsage, assay_model_named, context_.get(), text(recipe.arch()), text(config),
-             &model);
-        const Model owner(model);
-        return true;
-      } catch (const Error&) {
-      }
-    }
-    return false;
   }
 
   // Benches take the devices they name.

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "tools/recipe_run/base/text.h"
@@ -8,13 +10,17 @@ namespace reciperun {
 namespace {
 
 // The same in all tables, so that their columns stand below each other; 0 for an empty column.
-std::vector<int> column_widths(const std::vector<Row>& rows,
-                               const std::vector<std::string>& headings) {
+std::vector<int> column_widths(const std::vector<RowGroup>& groups, const TableWords& words) {
   std::vector<int> widths;
-  for (size_t c = 0; c < headings.size(); ++c) {
-    int width = 0;
-    for (const Row& row : rows) width = std::max(width, display_width(table_cells(row)[c]));
-    widths.push_back(width == 0 ? 0 : std::max(width, display_width(headings[c])));
+  for (const RowGroup& group : groups) {
+    const std::vector<std::string> headings = table_headings(group.rows, words);
+    widths.resize(headings.size());
+    for (size_t c = 0; c < headings.size(); ++c) {
+      if (!column_used(group.rows, c)) continue;
+      widths[c] = std::max(widths[c], display_width(headings[c]));
+      for (const Row* row : group.rows)
+        widths[c] = std::max(widths[c], display_width(table_cells(*row, group.rows)[c]));
+    }
   }
   return widths;
 }
@@ -37,12 +43,12 @@ std::string line_of(const std::vector<std::string>& cells, const std::vector<int
   return line + "\n";
 }
 
-// "published 77.150 ± 0.098 % (n 8)"; "" without a value.
+// "published 77.150 ± 0.098 % (8 runs)"; "" without a value.
 std::string side_text(const std::string& heading, const std::string& value, const std::string& n,
-                      const std::string& unit) {
+                      const std::string& counted, const std::string& unit) {
   if (value.empty()) return "";
-  return heading + " " + value + (unit == "1" ? "" : " " + unit) +
-         (n.empty() ? "" : " (n " + n + ")");
+  return fmt::format("{} {}{}{}", heading, value, unit == "1" ? "" : " " + unit,
+                     n.empty() ? "" : fmt::format(" ({} {})", n, counted));
 }
 
 // A row on a narrow terminal: its name, its verdict at the right edge, its numbers below.
@@ -54,10 +60,10 @@ std::string block_of(const Row& row, const TableWords& words, int columns) {
                         : pad_right(row.title, room) + verdict;
   std::string line;
   for (const std::string& part :
-       {side_text(words.reference, row.published, row.published_n, row.unit),
-        side_text(words.own, row.measured, row.measured_n, row.unit),
+       {side_text(words.reference, row.published, row.published_n, "runs", row.unit),
+        side_text(words.own, row.measured, row.measured_n, table_headings({&row})[4], row.unit),
         row.delta.empty() ? "" : "Δ " + row.delta,
-        row.interval.empty() ? "" : "interval " + row.interval,
+        row.interval.empty() ? "" : interval_kind(row) + " " + row.interval,
         row.margin.empty() ? "" : "margin " + row.margin}) {
     if (part.empty()) continue;
     const bool fits = !line.empty() && display_width(line + ", " + part) < columns;
@@ -76,14 +82,16 @@ std::string list_of(const std::string& title, const std::vector<std::string>& li
 }  // namespace
 
 std::string console_tables(const std::vector<Row>& rows, const TableWords& words, int columns) {
-  const std::vector<std::string> headings = table_headings(words);
-  const std::vector<int> widths = column_widths(rows, headings);
+  const std::vector<RowGroup> groups = grouped(rows);
+  const std::vector<int> widths = column_widths(groups, words);
   const bool in_blocks = columns > 0 && table_width(widths) > columns;
   std::string out;
-  for (const RowGroup& group : grouped(rows)) {
-    out += "\n" + group.title + "\n" + (in_blocks ? "" : line_of(headings, widths));
+  for (const RowGroup& group : groups) {
+    out += "\n" + group.title + "\n";
+    if (!in_blocks) out += line_of(table_headings(group.rows, words), widths);
     for (const Row* row : group.rows) {
-      out += in_blocks ? block_of(*row, words, columns) : line_of(table_cells(*row), widths);
+      out += in_blocks ? block_of(*row, words, columns)
+                       : line_of(table_cells(*row, group.rows), widths);
       if (shows_reason(*row)) out += "  ↳ " + row->judgement.reason + "\n";
       if (!row->note.empty()) out += "  ↳ " + row->note + "\n";
     }

@@ -45,7 +45,7 @@ std::string facts_of(const Row& row, const TableWords& words) {
   const std::string unit = row.unit == "1" ? "" : " " + row.unit;
   std::string text = words.reference + " " + row.published + unit + "\n" + words.own + " " +
                      (row.measured.empty() ? "—" : row.measured + unit) + "\n";
-  if (!row.interval.empty()) text += "interval " + row.interval + "\n";
+  if (!row.interval.empty()) text += interval_kind(row) + " " + row.interval + "\n";
   if (!row.margin.empty()) text += "margin " + row.margin + "\n";
   if (!row.note.empty()) text += row.note + "\n";
   return text;

@@ -33,7 +33,7 @@ std::string markdown_escaped(const std::string& text) {
 std::string markdown_tables(const std::vector<Row>& rows, const TableWords& words) {
   std::string out;
   for (const RowGroup& group : grouped(rows)) {
-    const std::vector<std::string> headings = table_headings(words);
+    const std::vector<std::string> headings = table_headings(group.rows, words);
     std::vector<std::string> rules;
     for (size_t c = 0; c < headings.size(); ++c)
       rules.push_back(column_kind(c) == ColumnKind::kNumber ? "---:" : "---");
@@ -41,7 +41,7 @@ std::string markdown_tables(const std::vector<Row>& rows, const TableWords& word
     out += line_of(rules, group.rows);
     std::string remarks;
     for (const Row* row : group.rows) {
-      std::vector<std::string> cells = table_cells(*row);
+      std::vector<std::string> cells = table_cells(*row, group.rows);
       for (std::string& cell : cells) cell = markdown_escaped(cell);
       if (row->judgement.verdict != Verdict::kNoPublishedValue)
         cells.back() = "**" + cells.back() + "**";

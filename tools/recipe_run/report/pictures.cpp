@@ -1,5 +1,7 @@
 #include "tools/recipe_run/report/pictures.h"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
 
 #include "tools/recipe_run/base/text.h"
@@ -17,17 +19,11 @@ std::vector<fs::path> sorted(const fs::path& folder) {
 }
 
 std::string base64(const std::string& bytes) {
-  static constexpr char kDigits[] =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t group = 0;
-    for (size_t k = 0; k < 3; ++k)
-      group = group << 8 | (i + k < bytes.size() ? static_cast<uint8_t>(bytes[i + k]) : 0u);
-    for (size_t k = 0; k < 4; ++k)
-      out += i + k > bytes.size() ? '=' : kDigits[group >> (18 - 6 * k) & 63];
-  }
-  return out;
+  std::vector<unsigned char> out(4 * (bytes.size() / 3 + 1) + 1);
+  const int length =
+      EVP_EncodeBlock(out.data(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                      static_cast<int>(bytes.size()));
+  return {out.begin(), out.begin() + length};
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "tools/recipe_run/report/report.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 
@@ -24,21 +26,54 @@ Report make_report(const RunRecord& run, ReportOptions options) {
   return out;
 }
 
+namespace {
+
+// The verdicts of the required rows. A number may have two rows, one of them with its spread; the
+// later one then counts for both.
+std::map<Verdict, int> required_verdicts(const std::vector<Row>& rows) {
+  std::map<std::string, Verdict> by_number;
+  for (const Row& row : rows) {
+    if (!row.gate) continue;
+    const std::string number = row.published.substr(0, row.published.find(' '));
+    const bool is_mean = row.statistic == Statistic::kMean && row.judgement.delta;
+    by_number[is_mean ? fmt::format("{} {} {}", number, row.unit, shortest(*row.judgement.delta))
+                      : row.id] = row.judgement.verdict;
+  }
+  std::map<Verdict, int> counts;
+  for (const auto& [number, verdict] : by_number) ++counts[verdict];
+  return counts;
+}
+
+}  // namespace
+
 std::string summary_line(const Report& report) {
   const auto& trials = report.measurements.trials;
   const auto good =
       std::count_if(trials.begin(), trials.end(), [](const Trial& t) { return t.failure.empty(); });
-  std::string text = std::to_string(good) + " of " +
-                     std::to_string(report.recipe.trials().count()) + " trials finished";
-  std::map<Verdict, int> words;
-  for (const Row& row : report.rows) {
-    if (row.gate) ++words[row.judgement.verdict];
+  std::string text = fmt::format("{} of {} trials finished", good, report.recipe.trials().count());
+  const std::map<Verdict, int> counts = required_verdicts(report.rows);
+  if (counts.empty()) return text;
+  std::vector<std::string> words;
+  for (const auto& [verdict, count] : counts)
+    words.push_back(fmt::format("{} {}", count, verdict_word(verdict)));
+  return fmt::format("{} · required rows: {}", text, join(words, ", "));
+}
+
+std::string smoke_line(const Report& report) {
+  const auto& trials = report.measurements.trials;
+  if (trials.empty()) {
+    for (const BenchResult& bench : report.measurements.benches) {
+      if (!bench.failure.empty()) return "It does not run: " + bench.failure;
+    }
+    return "It runs: every bench was measured for a few steps.";
   }
-  for (const auto& [verdict, count] : words) {
-    text += " · " + (words.size() > 1 || count > 1 ? std::to_string(count) + " × " : "") +
-            verdict_word(verdict);
-  }
-  return text;
+  const Trial& trial = trials.front();
+  if (!trial.failure.empty()) return "It does not train: " + trial.failure;
+  std::string text = fmt::format("It trains: {} steps", trial.loss_curve.size());
+  if (!trial.loss_curve.empty())
+    text += fmt::format(", loss {} to {}", fixed(trial.loss_curve.front().y, 3),
+                        fixed(trial.loss_curve.back().y, 3));
+  return text + (trial.metrics.empty() ? "." : ", and it was evaluated.");
 }
 
 std::vector<std::string> change_lines(const record::Run& run) {

@@ -16,7 +16,7 @@ struct Report {
   record::Run run;
   Measurements measurements;
   std::vector<Row> rows;
-  Exit exit = Exit::kOk;  // of the gate rows
+  Exit exit = Exit::kOk;  // of the required rows
   std::vector<TrialPicture> pictures;
 };
 
@@ -30,8 +30,10 @@ Report make_report(const RunRecord& run, ReportOptions options = {});
 // A run as another one's report needs it.
 OtherRun other_run(const RunRecord& run);
 
-// "3 of 3 trials, 2 gate rows: 1 REPRODUCED, 1 WITHIN TOLERANCE".
+// "3 of 3 trials finished · required rows: 1 REPRODUCED, 1 WITHIN TOLERANCE".
 std::string summary_line(const Report& report);
+// The answer of a smoke run: "It trains: 4 steps, loss 2.302 to 2.295, and it was evaluated.".
+std::string smoke_line(const Report& report);
 
 // One line per value of the recipe that was changed for this run, other than the free ones.
 std::vector<std::string> change_lines(const record::Run& run);

@@ -22,12 +22,17 @@ struct RowGroup {
 };
 std::vector<RowGroup> grouped(const std::vector<Row>& rows);
 
+// What the row's interval is of: "difference", "ratio", ...; "" without one.
+std::string interval_kind(const Row& row);
+
 // Numbers align to the right, all else to the left.
 enum class ColumnKind { kTitle, kNumber, kText, kVerdict };
 ColumnKind column_kind(size_t column);
-// The column headings and cells, shared by every format.
-std::vector<std::string> table_headings(const TableWords& words = {});
-std::vector<std::string> table_cells(const Row& row);
+// What the column says of these rows, in every format: "runs" or "repeats", and of which quantity
+// the interval is. Where rows of one table differ in that, their cells say it.
+std::vector<std::string> table_headings(const std::vector<const Row*>& rows,
+                                        const TableWords& words = {});
+std::vector<std::string> table_cells(const Row& row, const std::vector<const Row*>& rows);
 // Whether any of the rows fills column `column`; empty columns are left out.
 bool column_used(const std::vector<const Row*>& rows, size_t column);
 // Whether the verdict's reason is worth a line.

@@ -117,6 +117,9 @@ class TrainerDriver {
   // engine lacks, more devices than there are. "" if nothing is known against it.
   virtual std::string why_not(const v1::Recipe& /*recipe*/) const { return ""; }
 
+  // Whether the engine has a model of the recipe's name.
+  virtual bool has_model(const v1::Recipe& /*recipe*/) const { return true; }
+
   // Fails (kUsage) if the engine has the recipe's model but does not take its hparams.
   virtual void check_model(const v1::Recipe& /*recipe*/) const {}
 

@@ -1,4 +1,4 @@
-#include "tools/recipe_run/compare/comparison.h"
+#include "tools/recipe_run/report/comparison.h"
 
 #include <algorithm>
 

@@ -2,11 +2,12 @@
 #include <map>
 
 #include "tools/recipe_run/base/text.h"
-#include "tools/recipe_run/compare/comparison.h"
 #include "tools/recipe_run/report/chart.h"
-#include "tools/recipe_run/report/json_row.h"
+#include "tools/recipe_run/report/comparison.h"
+#include "tools/recipe_run/report/json.h"
 #include "tools/recipe_run/report/junit.h"
 #include "tools/recipe_run/report/tables.h"
+#include "tools/recipe_run/run_record/json_file.h"
 
 namespace reciperun {
 namespace {
@@ -41,6 +42,17 @@ std::string summary_of(const Comparison& c) {
 
 std::string sameness(const Comparison& c) {
   return c.differences.empty() ? "Same recipe, machine and engine." : "These differ:";
+}
+
+json::Side json_side(const Side& side) {
+  json::Side out;
+  out.set_run(side.run);
+  out.set_recipe(side.recipe);
+  out.set_recipe_version(side.recipe_version);
+  out.set_exec_digest(side.exec_digest);
+  out.set_device(side.device);
+  out.set_engine(side.engine);
+  return out;
 }
 
 }  // namespace
@@ -89,23 +101,21 @@ std::string html_comparison(const Comparison& c) {
 }
 
 std::string json_comparison(const Comparison& c) {
-  JsonWriter json(1);
-  json.begin_object().field("schema", 1);
-  for (const auto& [name, side] : {std::pair("first", &c.first), std::pair("second", &c.second)}) {
-    json.key(name).begin_object().field("run", side->run).field("recipe", side->recipe);
-    json.field("recipe_version", side->recipe_version).field("exec_digest", side->exec_digest);
-    json.field("device", side->device).field("engine", side->engine).end_object();
-  }
-  json.key("differences").begin_array();
+  json::Comparison out;
+  out.set_schema(2);
+  *out.mutable_first() = json_side(c.first);
+  *out.mutable_second() = json_side(c.second);
   for (const FieldDifference& d : c.differences) {
-    json.begin_object().field("path", d.path).field("first", d.first);
-    json.field("second", d.second).end_object();
+    json::Difference& added = *out.add_difference();
+    added.set_path(d.path);
+    added.set_first(d.first);
+    added.set_second(d.second);
   }
-  json.end_array().field("exit", static_cast<int>(c.exit)).field("summary", summary_of(c));
-  json.key("rows").begin_array();
-  for (const Row& row : c.rows) write_row(json, row, kWords);
-  json.end_array().field("unmatched", c.unmatched).end_object();
-  return json.text() + "\n";
+  out.set_exit(static_cast<int>(c.exit));
+  out.set_summary(summary_of(c));
+  for (const Row& row : c.rows) *out.add_row() = json_row(row);
+  out.mutable_unmatched()->Add(c.unmatched.begin(), c.unmatched.end());
+  return json_text(out);
 }
 
 std::string junit_comparison(const Comparison& c) {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/compare/side.h"
 #include "tools/recipe_run/recipe/difference.h"
+#include "tools/recipe_run/report/side.h"
 
 namespace reciperun {
 
