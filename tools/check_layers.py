@@ -38,6 +38,10 @@ ALLOWED = {
     "recipes": [],
     "tests": None,  # may see everything
 }
+# The folders of recipe-run in their order: each may include those before it. "judge" stands behind the records that it
+# judges, "verdict" before them.
+RECIPE_RUN = ["base", "statistics", "stats", "recipe", "sources", "lint", "verdict", "run_record", "judge", "plan", "report",
+              "run", "engine", "cli"]
 # Headers of vendors stay where their device is.
 VENDOR = re.compile(r"^(dnnl|omp|cuda|cudnn|cublas|nccl|mpi|cub/|thrust/)")
 VENDOR_ALLOWED = ("sdk/backend/", "tools/bench/", "tests/")
@@ -48,6 +52,19 @@ def folder_of(path: str) -> str | None:
     """The longest folder of the table that holds the path."""
     matches = [folder for folder in ALLOWED if path.startswith(folder + "/")]
     return max(matches, key=len) if matches else None
+
+
+def recipe_run_problem(path: str, target: str) -> str | None:
+    """What is wrong with an include between two folders of recipe-run."""
+    own, other = (re.match(r"tools/recipe_run/(\w+)/", name) for name in (path, target))
+    if own is None or other is None:
+        return None
+    for folder in (own[1], other[1]):
+        if folder not in RECIPE_RUN:
+            return f"recipe-run's folder {folder} has no place in the order"
+    if RECIPE_RUN.index(other[1]) > RECIPE_RUN.index(own[1]):
+        return f"{own[1]} stands before {other[1]} and may not include {target}"
+    return None
 
 
 def main() -> int:
@@ -68,6 +85,8 @@ def main() -> int:
                 problems.append(f"{path}:{number}: <{target}> belongs under sdk/backend")
             if target.startswith("assay/"):
                 target = "capi/include/" + target
+            if problem := recipe_run_problem(path, target):
+                problems.append(f"{path}:{number}: {problem}")
             other = folder_of(target)
             if other is None or own is None or other == own or ALLOWED[own] is None or other in ALLOWED[own]:
                 continue

@@ -1,6 +1,6 @@
 // An edit anywhere in a run is found by the checksums, and where these were made anew, by the
 // verdicts.
-#include "tools/recipe_run/verify/run_check.h"
+#include "tools/recipe_run/report/run_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

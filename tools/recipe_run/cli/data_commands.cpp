@@ -8,7 +8,7 @@
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/cli/signals.h"
-#include "tools/recipe_run/data_lock/data_lock.h"
+#include "tools/recipe_run/recipe/data_lock.h"
 #include "tools/recipe_run/run_record/record.h"
 
 namespace reciperun {

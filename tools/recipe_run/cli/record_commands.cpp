@@ -10,9 +10,9 @@
 #include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/report/junit.h"
 #include "tools/recipe_run/report/report.h"
+#include "tools/recipe_run/report/run_check.h"
 #include "tools/recipe_run/run_record/record.h"
 #include "tools/recipe_run/run_record/seal.h"
-#include "tools/recipe_run/verify/run_check.h"
 
 namespace reciperun {
 namespace {

@@ -11,7 +11,7 @@
 #include "tools/recipe_run/cli/model_check.h"
 #include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/cli/signals.h"
-#include "tools/recipe_run/data_lock/data_lock.h"
+#include "tools/recipe_run/recipe/data_lock.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run/runner.h"

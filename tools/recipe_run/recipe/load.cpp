@@ -7,9 +7,9 @@
 #include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/base/sha256.h"
 #include "tools/recipe_run/base/text.h"
-#include "tools/recipe_run/data_lock/data_lock.h"
 #include "tools/recipe_run/recipe/canonical.h"
 #include "tools/recipe_run/recipe/check.h"
+#include "tools/recipe_run/recipe/data_lock.h"
 #include "tools/recipe_run/recipe/override.h"
 #include "tools/recipe_run/recipe/path.h"
 

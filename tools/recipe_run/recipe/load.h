@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/recipe_run/data_lock/data_lock.pb.h"
+#include "tools/recipe_run/recipe/data_lock.pb.h"
 #include "tools/recipe_run/recipe/merge.h"
 
 namespace reciperun {

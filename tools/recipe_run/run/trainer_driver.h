@@ -16,7 +16,7 @@
 #include "recipes/recipe.pb.h"
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/file.h"
-#include "tools/recipe_run/data_lock/data_lock.pb.h"
+#include "tools/recipe_run/recipe/data_lock.pb.h"
 #include "tools/recipe_run/run/machine_probe.h"
 
 namespace reciperun {

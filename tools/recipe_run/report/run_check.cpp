@@ -1,4 +1,4 @@
-#include "tools/recipe_run/verify/run_check.h"
+#include "tools/recipe_run/report/run_check.h"
 
 #include <fmt/core.h>
 

@@ -10,7 +10,7 @@
 #include "recipes/recipe.pb.h"
 #include "tools/common/progress.h"
 #include "tools/recipe_run/base/file.h"
-#include "tools/recipe_run/data_lock/data_lock.pb.h"
+#include "tools/recipe_run/recipe/data_lock.pb.h"
 
 namespace reciperun {
 

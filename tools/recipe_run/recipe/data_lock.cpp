@@ -1,4 +1,4 @@
-#include "tools/recipe_run/data_lock/data_lock.h"
+#include "tools/recipe_run/recipe/data_lock.h"
 
 #include <fmt/format.h>
 #include <google/protobuf/io/tokenizer.h>
