@@ -80,8 +80,11 @@ TrainerProgram& Programs::get(GraphKind kind) {
   if (const auto known = planned_.find(kind); known != planned_.end()) return known->second;
   const bool trains = kind != GraphKind::kEval && kind != GraphKind::kEvalEma;
   plan(kind);
-  if (kind == GraphKind::kBackward) plan(GraphKind::kApply);
-  if (kind == GraphKind::kApply) plan(GraphKind::kBackward);
+  if (trains && kind != GraphKind::kStep) {
+    plan(GraphKind::kBackwardFirst);
+    if (config_.accumulate() > 1) plan(GraphKind::kBackwardNext);
+    plan(GraphKind::kApply);
+  }
   if (trains) plan(GraphKind::kEval);
   if (trains && config_.optimizer().ema_decay() > 0) plan(GraphKind::kEvalEma);
   return planned_.at(kind);
@@ -89,7 +92,7 @@ TrainerProgram& Programs::get(GraphKind kind) {
 
 std::span<const GraphKind> Programs::update_kinds() const {
   static constexpr std::array kWhole{GraphKind::kStep};
-  static constexpr std::array kHalves{GraphKind::kBackward, GraphKind::kApply};
+  static constexpr std::array kHalves{GraphKind::kBackwardFirst, GraphKind::kApply};
   if (config_.accumulate() > 1) return kHalves;
   return kWhole;
 }

@@ -63,7 +63,8 @@ class Programs {
   // surface.
   void build_update();
   TrainerProgram& get(GraphKind kind);
-  // The programs that one update runs: step, or backward (several times) and apply.
+  // The programs that one update runs: step, or backward and apply. Further batches of an update
+  // run kBackwardNext, which is planned with them and differs by how gradients are stored.
   std::span<const GraphKind> update_kinds() const;
   // Of all programs planned so far: what one arena and their inputs take. What sharing saves within
   // a program is that of the largest.

@@ -171,13 +171,6 @@ void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
   ++step_;  // the schedule moves on even if loss scaling skipped this update
 }
 
-// Gradients add up from zero, and the statistics follow each backward, before it is known whether
-// its update will be done.
-void Trainer::begin_accumulation() {
-  if (config_.accumulate() > 1) instance_->segments().clear(Role::kGradient);
-  statistics_before_.take();
-}
-
 // When the update is not done, what its batches left behind goes too.
 void Trainer::finish_accumulation(bool skipped, bool refused) {
   if (skipped) statistics_before_.put_back();
@@ -241,11 +234,13 @@ StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
     fail_micro_step(cat("fewer than ", config_.accumulate(), " before another"),
                     "call apply first");
   const auto start = Clock::now();
-  TrainerProgram& half = programs_.get(GraphKind::kBackward);
+  TrainerProgram& half =
+      programs_.get(micro_step_ == 0 ? GraphKind::kBackwardFirst : GraphKind::kBackwardNext);
   load_training_batch(half.program(), batch);
   set_scalars(half.program());
   StepInfo info = begin_info();
-  if (micro_step_ == 0) begin_accumulation();
+  // They follow each backward, before it is known whether its update will be done.
+  if (micro_step_ == 0) statistics_before_.take();
   half.program().run(&cancel_);
   last_programs_ = {&half};
   prefetched_.read_noted();

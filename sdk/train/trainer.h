@@ -131,7 +131,6 @@ class Trainer {
   // Waits for a run that may have updated, and reads what it says of itself; raises kNonFinite
   // where it must.
   void finish_update(TrainerProgram& program, StepInfo& info);
-  void begin_accumulation();
   void finish_accumulation(bool skipped, bool refused);
   StepInfo begin_info();
   StepInfo end_info(StepInfo info, Clock::time_point start) const;

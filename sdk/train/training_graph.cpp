@@ -89,13 +89,13 @@ class TrainingGraphBuilder {
       values.push_back(leaves_->leaf(*variable, Role::kValue));
     const ValueId seed = state(kLossScaleVariable);
     const auto gradients = append_backward(graph(), graph().output(nn::kLoss), seed, values);
-    const bool accumulates = kind_ == GraphKind::kBackward && config_.accumulate() > 1;
     for (size_t i = 0; i < trained.size(); ++i) {
       require(gradients[i].valid(), Code::kInternal, "the loss does not depend on ",
               trained[i]->name);
       graph().set_scope(trained[i]->name);
       const ValueId target = leaves_->leaf(*trained[i], Role::kGradient);
-      stored_.push_back(graph().emit1(Store{accumulates}, {target, gradients[i]}));
+      stored_.push_back(
+          graph().emit1(Store{kind_ == GraphKind::kBackwardNext}, {target, gradients[i]}));
     }
     graph().set_scope("");
   }
@@ -172,7 +172,8 @@ class TrainingGraphBuilder {
 }  // namespace
 
 std::string_view to_text(GraphKind kind) {
-  constexpr std::string_view kNames[] = {"step", "backward", "apply", "eval", "eval_ema"};
+  constexpr std::string_view kNames[] = {"step",  "backward", "backward_next",
+                                         "apply", "eval",     "eval_ema"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -13,13 +13,16 @@
 namespace assay::train {
 
 enum class GraphKind {
-  kStep,      // forward, backward and update of one batch
-  kBackward,  // forward and backward; with `accumulate` above 1 gradients add up, else overwrite
-  kApply,     // update from the stored gradients
-  kEval,      // evaluation
-  kEvalEma,   // evaluation with the moving averages
+  kStep,           // forward, backward and update of one batch
+  kBackwardFirst,  // forward and backward; gradients overwrite, which is cheaper than adding to
+                   // zeros
+  kBackwardNext,   // forward and backward; gradients add up
+  kApply,          // update from the stored gradients
+  kEval,           // evaluation
+  kEvalEma,        // evaluation with the moving averages
 };
-std::string_view to_text(GraphKind kind);  // "step", "backward", "apply", "eval", "eval_ema"
+// "step", "backward", "backward_next", "apply", "eval", "eval_ema"
+std::string_view to_text(GraphKind kind);
 
 // An output of the model's, with its weight, if it has one, as the output "<name>.weight".
 struct ModelOutput {
