@@ -63,12 +63,12 @@ class CountedMemory : public Memory {
 
 std::unique_ptr<Memory> CountedBackend::allocate(size_t bytes) {
   return std::make_unique<CountedMemory>(count_, bytes, over_limit_,
-                                         [&] { return inner_->allocate(bytes); });
+                                         [&] { return inner().allocate(bytes); });
 }
 
 std::unique_ptr<Memory> CountedBackend::allocate_host(size_t bytes) {
   return std::make_unique<CountedMemory>(count_, bytes, over_limit_,
-                                         [&] { return inner_->allocate_host(bytes); });
+                                         [&] { return inner().allocate_host(bytes); });
 }
 
 }  // namespace assay::capi

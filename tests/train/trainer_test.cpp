@@ -7,6 +7,8 @@
 #include <functional>
 #include <numeric>
 
+#include "sdk/backend/cpu/device.h"
+#include "sdk/backend/forwarding_backend.h"
 #include "sdk/train/predictor.h"
 #include "tests/train/training_setup.h"
 
@@ -302,29 +304,14 @@ TEST(Trainer, CancelLeavesTheStateAsItWas) {
 }
 
 // A backend that calls `after_run` whenever a program has run.
-class WatchedBackend : public Backend {
+class WatchedBackend : public ForwardingBackend {
  public:
+  WatchedBackend() : ForwardingBackend(cpu::make_backend({.threads = 1})) {}
   std::function<void()> after_run = [] {};
 
-  DeviceInfo info() const override { return inner_->info(); }
-  Target target() const override { return inner_->target(); }
-  bool host_accessible() const override { return inner_->host_accessible(); }
-  NodePlan plan(const Graph& graph, NodeId node) override { return inner_->plan(graph, node); }
-  std::unique_ptr<Memory> allocate(size_t bytes) override { return inner_->allocate(bytes); }
-  std::unique_ptr<Memory> allocate_host(size_t bytes) override {
-    return inner_->allocate_host(bytes);
-  }
-  void read(void* host, const void* device, size_t bytes) override {
-    inner_->read(host, device, bytes);
-  }
-  void write(void* device, const void* host, size_t bytes) override {
-    inner_->write(device, host, bytes);
-  }
-  void copy(void* to, const void* from, size_t bytes) override { inner_->copy(to, from, bytes); }
-  void clear(void* device, size_t bytes) override { inner_->clear(device, bytes); }
   std::unique_ptr<Executable> make_executable(std::vector<ScheduledLaunch> launches,
                                               size_t cancellable) override {
-    return std::make_unique<Watched>(inner_->make_executable(std::move(launches), cancellable),
+    return std::make_unique<Watched>(inner().make_executable(std::move(launches), cancellable),
                                      *this);
   }
 
@@ -340,7 +327,6 @@ class WatchedBackend : public Backend {
     std::unique_ptr<Executable> inner;
     WatchedBackend& owner;
   };
-  std::unique_ptr<Backend> inner_ = cpu::make_backend({.threads = 1});
 };
 
 TEST(Trainer, CancelBetweenBackwardAndUpdateOfAStepDoesNotSplitIt) {

@@ -139,10 +139,6 @@ class CudaBackend : public Backend {
     device_->use([&] {
       plan =
           std::visit([&](const auto& op) { return cuda::plan(op, planner); }, graph.node(node).op);
-      // A slow stand-in says what it stands in for.
-      const std::string refusal = libraries_->last_refusal();
-      if (!refusal.empty() && plan.kernel.find("own:direct") != std::string::npos)
-        plan.kernel += cat(" (cuDNN: ", refusal, ")");
     });
     return plan;
   }

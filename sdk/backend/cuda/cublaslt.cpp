@@ -201,10 +201,10 @@ MatrixLibrary::MatrixLibrary(Tuning& tuning, const DeviceState& device)
 
 MatrixLibrary::~MatrixLibrary() = default;
 
-std::optional<LibraryCall> MatrixLibrary::plan(const MatrixProduct& p) {
+LibraryAnswer MatrixLibrary::plan(const MatrixProduct& p) {
   const auto product = std::make_shared<Product>(p);
   const std::vector<Proposal> proposals = proposals_for(*handle_, *product);
-  if (proposals.empty()) return std::nullopt;
+  if (proposals.empty()) return {};
   size_t choice = 0;
   if (tuning_.enabled() && proposals.size() > 1) {
     const std::string call = text_of(p);

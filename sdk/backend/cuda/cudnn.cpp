@@ -322,26 +322,24 @@ ConvolutionLibrary::~ConvolutionLibrary() = default;
 void ConvolutionLibrary::require_working() {
   assay::cuda::check(cudnnGraphVersionCheck(), "comparing the versions of cuDNN's libraries");
   const Convolution c = ordinary_convolution();
-  const Planned planned = prepare(c, text_of(c, deterministic_));
+  const LibraryAnswer planned = prepare(c, text_of(c, deterministic_));
   require(planned.call.has_value(), Code::kUnsupported,
           "cuDNN cannot plan an ordinary convolution on this device (", planned.refusal,
           "): install all of one cuDNN release that knows the device");
 }
 
-std::optional<LibraryCall> ConvolutionLibrary::plan(const Convolution& c) {
+LibraryAnswer ConvolutionLibrary::plan(const Convolution& c) {
   const std::string text = text_of(c, deterministic_);
   auto found = planned_.find(text);
   if (found == planned_.end()) found = planned_.emplace(text, prepare(c, text)).first;
-  if (!found->second.call) last_refusal_ = found->second.refusal;
-  return found->second.call;
+  return found->second;
 }
 
-ConvolutionLibrary::Planned ConvolutionLibrary::prepare(const Convolution& c,
-                                                        const std::string& text) {
+LibraryAnswer ConvolutionLibrary::prepare(const Convolution& c, const std::string& text) {
   const std::shared_ptr<Graph> graph =
       GraphBuilder(c, life_.own(std::make_unique<Graph>())).build();
   std::string refused = propose(*graph, handle_->handle, c, deterministic_);
-  if (!refused.empty()) return {std::nullopt, std::move(refused)};
+  if (!refused.empty()) return LibraryAnswer::refused(std::move(refused));
   std::optional<int64_t> index;
   if (tuning_.enabled()) {
     index = of_name(*graph, tuning_.find(text));
@@ -351,14 +349,13 @@ ConvolutionLibrary::Planned ConvolutionLibrary::prepare(const Convolution& c,
     }
   }
   if (!index) index = first_that_builds(*graph, refused);
-  if (!index) return {std::nullopt, std::move(refused)};
+  if (!index) return LibraryAnswer::refused(std::move(refused));
   const auto run = [graph, handle = handle_, i = *index](
                        Stream stream, std::span<void* const> operands, void* scratch) {
     execute(*graph, handle->handle, i, stream, operands, aligned_workspace(scratch));
   };
-  return {LibraryCall{cat("cudnn:", name_of(*graph, *index)),
-                      with_room_to_align(workspace_of(*graph, *index)), run},
-          ""};
+  return LibraryCall{cat("cudnn:", name_of(*graph, *index)),
+                     with_room_to_align(workspace_of(*graph, *index)), run};
 }
 
 }  // namespace assay::cuda

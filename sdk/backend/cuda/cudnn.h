@@ -18,24 +18,18 @@ class ConvolutionLibrary {
   ConvolutionLibrary& operator=(const ConvolutionLibrary&) = delete;
 
   // Needs the device's lock, as running the call does. Equal convolutions share their call.
-  std::optional<LibraryCall> plan(const Convolution& convolution);
-  const std::string& last_refusal() const { return last_refusal_; }
+  LibraryAnswer plan(const Convolution& convolution);
 
  private:
-  struct Planned {
-    std::optional<LibraryCall> call;
-    std::string refusal;  // why there is none
-  };
   void require_working();
-  Planned prepare(const Convolution& convolution, const std::string& text);
+  LibraryAnswer prepare(const Convolution& convolution, const std::string& text);
 
   Tuning& tuning_;
   DeviceLife life_;
   bool deterministic_;
   cudaStream_t stream_;  // for timing proposals
   std::shared_ptr<struct ConvolutionHandle> handle_;
-  std::unordered_map<std::string, Planned> planned_;  // by their description
-  std::string last_refusal_;
+  std::unordered_map<std::string, LibraryAnswer> planned_;  // by their description
 };
 
 }  // namespace assay::cuda

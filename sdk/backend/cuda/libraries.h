@@ -51,15 +51,30 @@ struct LibraryCall {
   std::function<void(Stream, std::span<void* const> operands, void* scratch)> run;
 };
 
-// Thread-safe. A call that the library has no implementation of gives nothing: the caller asks for
-// less (no epilogue), or takes an own kernel.
+// A call, or what the library said of it: "NOT_SUPPORTED_SHAPE", or nothing.
+struct LibraryAnswer {
+  LibraryAnswer() = default;
+  LibraryAnswer(LibraryCall found) : call(std::move(found)) {}
+  static LibraryAnswer refused(std::string why) {
+    LibraryAnswer answer;
+    answer.refusal = std::move(why);
+    return answer;
+  }
+  explicit operator bool() const { return call.has_value(); }
+  const LibraryCall& operator*() const { return *call; }
+  const LibraryCall* operator->() const { return &*call; }
+
+  std::optional<LibraryCall> call;
+  std::string refusal;
+};
+
+// Thread-safe. Where the library has no implementation of a call, the caller asks for less (no
+// epilogue), or takes an own kernel.
 class Libraries {
  public:
   virtual ~Libraries() = default;
-  virtual std::optional<LibraryCall> matrix_product(const MatrixProduct& product) = 0;
-  virtual std::optional<LibraryCall> convolution(const Convolution& convolution) = 0;
-  // What the library said of the last convolution that it refused: "NOT_SUPPORTED_SHAPE".
-  virtual std::string last_refusal() const { return ""; }
+  virtual LibraryAnswer matrix_product(const MatrixProduct& product) = 0;
+  virtual LibraryAnswer convolution(const Convolution& convolution) = 0;
 };
 
 // Names calls by what they are ("cudnn:forward+bias+relu"); they have no scratch and cannot run.

@@ -19,12 +19,12 @@ bool has_engine(const Convolution& c) {
 
 class PlanningLibraries : public Libraries {
  public:
-  std::optional<LibraryCall> matrix_product(const MatrixProduct& p) override {
+  LibraryAnswer matrix_product(const MatrixProduct& p) override {
     return named(cat("cublaslt:", p.tf32 ? "tf32" : to_text(p.in), p.has_bias ? "+bias" : "",
                      p.relu ? "+relu" : ""));
   }
-  std::optional<LibraryCall> convolution(const Convolution& c) override {
-    if (!has_engine(c)) return std::nullopt;
+  LibraryAnswer convolution(const Convolution& c) override {
+    if (!has_engine(c)) return {};
     const std::string_view kind = c.kind == ConvolutionKind::kForward    ? "forward"
                                   : c.kind == ConvolutionKind::kGradData ? "grad_data"
                                                                          : "grad_weight";

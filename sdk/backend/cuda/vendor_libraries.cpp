@@ -10,13 +10,12 @@ class VendorLibraries : public Libraries {
  public:
   VendorLibraries(const std::string& machine, const DeviceState& device)
       : tuning_(machine), matrices_(tuning_, device), convolutions_(tuning_, device) {}
-  std::optional<LibraryCall> matrix_product(const MatrixProduct& product) override {
+  LibraryAnswer matrix_product(const MatrixProduct& product) override {
     return matrices_.plan(product);
   }
-  std::optional<LibraryCall> convolution(const Convolution& convolution) override {
+  LibraryAnswer convolution(const Convolution& convolution) override {
     return convolutions_.plan(convolution);
   }
-  std::string last_refusal() const override { return convolutions_.last_refusal(); }
 
  private:
   Tuning tuning_;

@@ -102,19 +102,18 @@ void convolve(const Convolution& c, std::span<void* const> operands) {
 
 class LoopLibraries : public Libraries {
  public:
-  std::optional<LibraryCall> matrix_product(const MatrixProduct& p) override {
+  LibraryAnswer matrix_product(const MatrixProduct& p) override {
     return call([p](std::span<void* const> operands) { multiply(p, operands); });
   }
-  std::optional<LibraryCall> convolution(const Convolution& c) override {
+  LibraryAnswer convolution(const Convolution& c) override {
     const bool fused = c.has_bias || c.has_residual || c.relu || c.has_mask;
-    if (c.geometry.pad_begin != c.geometry.pad_end) return std::nullopt;
-    if (fused && c.w[3] % 2 != 0) return std::nullopt;
-    if (!fused && c.w[3] % 4 == 3) return std::nullopt;
-    if (c.out != c.data && c.w[0] % 4 == 0) return std::nullopt;
+    if (c.geometry.pad_begin != c.geometry.pad_end)
+      return LibraryAnswer::refused("NOT_SUPPORTED_SHAPE");
+    if (fused && c.w[3] % 2 != 0) return LibraryAnswer::refused("NOT_SUPPORTED_SHAPE");
+    if (!fused && c.w[3] % 4 == 3) return LibraryAnswer::refused("NOT_SUPPORTED_SHAPE");
+    if (c.out != c.data && c.w[0] % 4 == 0) return LibraryAnswer::refused("NOT_SUPPORTED_SHAPE");
     return call([c](std::span<void* const> operands) { convolve(c, operands); });
   }
-
-  std::string last_refusal() const override { return "NOT_SUPPORTED_SHAPE"; }
 
  private:
   static LibraryCall call(const std::function<void(std::span<void* const>)>& compute) {

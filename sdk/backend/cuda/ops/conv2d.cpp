@@ -35,17 +35,22 @@ Convolution convolution_of(ConvolutionKind kind, const ConvGeometry& g, const Di
 
 NodePlan plan_of(const Planner& c, const Convolution& convolution) {
   NodePlan plan;
-  plan.kernel = "own:direct";
   plan.flops = conv2d_flops(convolution.y, convolution.w);
   plan.bytes = c.traffic_bytes();
   return plan;
 }
 
+// A slow stand-in says what it stands in for.
+std::string kernel_of(const LibraryAnswer& answer) {
+  if (answer) return answer->kernel;
+  return answer.refusal.empty() ? "own:direct" : cat("own:direct (cuDNN: ", answer.refusal, ")");
+}
+
 // A call that needs nothing around it.
-void take_call(NodePlan& plan, LibraryCall call) {
+void take_call(NodePlan& plan, const LibraryCall& call) {
   plan.kernel = call.kernel;
   plan.scratch_bytes = call.scratch_bytes;
-  plan.bind = [run = std::move(call.run)](const Binding& b) -> Launch {
+  plan.bind = [run = call.run](const Binding& b) -> Launch {
     std::vector<void*> operands(b.inputs.begin(), b.inputs.end());
     operands.push_back(b.outputs[0]);
     return [=, scratch = b.scratch](Queue& q) { run(stream_of(q), operands, scratch); };
@@ -78,11 +83,11 @@ using DirectKernel = void (*)(Stream, Element, Element out, const kernels::ConvS
 
 // A product of these dims by the library's call, or by its definition where there is none, then its
 // epilogue.
-void plan_product(NodePlan& plan, const Planner& c, const std::optional<LibraryCall>& call,
+void plan_product(NodePlan& plan, const Planner& c, const LibraryAnswer& call,
                   const ValueType& product, const kernels::ConvShape& shape, DirectKernel direct,
                   const Epilogue& p) {
   const size_t product_bytes = product == c.y() ? 0 : product.bytes();
-  plan.kernel = cat(call ? call->kernel : plan.kernel, p.any() ? " own:epilogue" : "");
+  plan.kernel = cat(kernel_of(call), p.any() ? " own:epilogue" : "");
   plan.scratch_bytes = product_scratch(call, product_bytes, nullptr).bytes;
   const int64_t channels = product.dims[3], y_pitch = c.y().dims[3];
   plan.bind = [=, rows = product.numel() / channels, element = element_of(c.y()),
@@ -129,7 +134,7 @@ NodePlan plan(const Conv2d& p, const Planner& c) {
   const bool fits = whole.relu || p.activation == ActivationKind::kNone;
   if (fits) {
     if (auto call = c.libraries().convolution(whole)) {
-      take_call(plan, *std::move(call));
+      take_call(plan, *call);
       return plan;
     }
   }
@@ -203,14 +208,14 @@ NodePlan plan(const Conv2dGradData& p, const Planner& c) {
   convolution.has_mask = p.activation == ActivationKind::kRelu;
   auto call = c.libraries().convolution(convolution);
   if (call && (convolution.has_mask || p.activation == ActivationKind::kNone)) {
-    take_call(plan, *std::move(call));
+    take_call(plan, *call);
     return plan;
   }
   convolution.has_mask = false;
   if (!call) call = c.libraries().convolution(convolution);
   const bool activates = p.activation != ActivationKind::kNone;
-  if (call) plan.kernel = call->kernel, plan.scratch_bytes = call->scratch_bytes;
-  if (activates) plan.kernel += " own:activation_grad";
+  plan.kernel = cat(kernel_of(call), activates ? " own:activation_grad" : "");
+  if (call) plan.scratch_bytes = call->scratch_bytes;
   plan.bind = [=, shape = shape_of(p.geometry, p.x_dims, convolution.w, convolution.y),
                kind = static_cast<int>(p.activation), n = c.y().numel(),
                element = element_of(c.y())](const Binding& b) -> Launch {
@@ -261,13 +266,13 @@ NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
                                            p.w_dims, c.x(1).dims, c.x(0).dtype, c);
   convolution.out = p.dtype;
   NodePlan plan = plan_of(c, convolution);
-  std::optional<LibraryCall> call = c.libraries().convolution(convolution);
+  LibraryAnswer call = c.libraries().convolution(convolution);
   bool widens = false;
   if (!call && p.dtype == DType::kF32 && convolution.data != DType::kF32) {
     convolution.data = DType::kF32;
     convolution.tf32 = true;
     call = c.libraries().convolution(convolution);
-    widens = call.has_value();
+    widens = static_cast<bool>(call);
   }
   const Element element = element_of(c.x(0)), out = element_of(p.dtype);
   const int64_t filters = p.w_dims[0], x_elems = c.x(0).numel(), dy_elems = c.x(1).numel();
@@ -279,8 +284,8 @@ NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
         return weight_scratch(call_bytes, static_cast<size_t>(x_elems) * width,
                               static_cast<size_t>(dy_elems) * width, partial_bytes, base);
       };
-  plan.kernel = cat(widens ? "own:cast " : "", call ? call->kernel : plan.kernel,
-                    p.has_bias ? " own:channel_sums" : "");
+  plan.kernel =
+      cat(widens ? "own:cast " : "", kernel_of(call), p.has_bias ? " own:channel_sums" : "");
   plan.scratch_bytes = scratch(nullptr).bytes;
   plan.bind = [=, has_bias = p.has_bias,
                shape = shape_of(p.geometry, convolution.x, p.w_dims, convolution.y),

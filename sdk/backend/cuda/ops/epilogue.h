@@ -12,8 +12,7 @@ struct ProductScratch {
   void* product;
   size_t bytes;
 };
-inline ProductScratch product_scratch(const std::optional<LibraryCall>& call, size_t product_bytes,
-                                      void* base) {
+inline ProductScratch product_scratch(const LibraryAnswer& call, size_t product_bytes, void* base) {
   ScratchLayout layout(base);
   ProductScratch s{};
   s.call = layout.take_bytes(call ? call->scratch_bytes : 0);
@@ -24,10 +23,9 @@ inline ProductScratch product_scratch(const std::optional<LibraryCall>& call, si
 
 // Asks `request(type)` for a product of the widest type that keeps the promise, else of `narrow`.
 template <class Request>
-std::optional<LibraryCall> wide_call(bool has_epilogue, DType narrow, DType& product,
-                                     const Request& request) {
+LibraryAnswer wide_call(bool has_epilogue, DType narrow, DType& product, const Request& request) {
   product = has_epilogue ? DType::kF32 : narrow;
-  std::optional<LibraryCall> call = request(product);
+  LibraryAnswer call = request(product);
   if (!call && product != narrow) {
     call = request(narrow);
     if (call) product = narrow;
