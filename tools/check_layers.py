@@ -40,7 +40,7 @@ ALLOWED = {
 }
 # The folders of recipe-run in their order: each may include those before it. "judge" stands behind the records that it
 # judges, "verdict" before them.
-RECIPE_RUN = ["base", "statistics", "stats", "recipe", "sources", "lint", "verdict", "run_record", "judge", "plan", "report",
+RECIPE_RUN = ["base", "statistics", "stats", "recipe", "sources", "verdict", "run_record", "judge", "plan", "report",
               "run", "engine", "cli"]
 # Headers of vendors stay where their device is.
 VENDOR = re.compile(r"^(dnnl|omp|cuda|cudnn|cublas|nccl|mpi|cub/|thrust/)")

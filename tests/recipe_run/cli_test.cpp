@@ -219,7 +219,9 @@ TEST_F(CliTest, ATamperedRecordIsRefused) {
 
 TEST_F(CliTest, SourcesAreVerified) {
   EXPECT_EQ(call({"sources", "verify"}), 0);
-  EXPECT_THAT(out_, HasSubstr("1 published values of 1 recipes: all as printed"));
+  EXPECT_THAT(out_,
+              HasSubstr("1 published values of 1 recipes; 0 of 0 result cells claimed, each once"));
+  EXPECT_THAT(out_, HasSubstr("All are as printed."));
   write_file_atomic(root_ / "recipes/sources/t.tsv", "name\tscore\ntoy\t0.931\n");
   EXPECT_EQ(call({"sources", "verify"}), 8);
   EXPECT_THAT(out_, HasSubstr("run.textproto:"));
@@ -228,17 +230,19 @@ TEST_F(CliTest, SourcesAreVerified) {
 }
 
 TEST_F(CliTest, DocumentsAreComparedWithTheCopiedTables) {
-  const std::string document = "name | score\n---|---\ntoy | 0.930 |\n";
+  const std::string document = "name | Batch size\n---|---\ntoy | 0.930 |\n";
   const auto verify = [&] {
     return call({"sources", "verify", "--documents", (root_ / "documents").string()});
   };
   write_file_atomic(root_ / "documents/d.txt", document);
-  write_file_atomic(root_ / "recipes/sources/d.tsv", "document\td.txt\t" + sha256_hex(document) +
-                                                         "\n\ntable\ta\nname\tscore\ntoy\t0.930\n");
+  write_file_atomic(
+      root_ / "recipes/sources/d.tsv",
+      "document\td.txt\t" + sha256_hex(document) + "\n\ntable\ta\nname\tBatch size\ntoy\t0.930\n");
   EXPECT_EQ(verify(), 0);
   EXPECT_THAT(out_, HasSubstr("1 tables as in d.txt"));
-  write_file_atomic(root_ / "recipes/sources/d.tsv", "document\td.txt\t" + sha256_hex(document) +
-                                                         "\n\ntable\ta\nname\tscore\ntoy\t0.931\n");
+  write_file_atomic(
+      root_ / "recipes/sources/d.tsv",
+      "document\td.txt\t" + sha256_hex(document) + "\n\ntable\ta\nname\tBatch size\ntoy\t0.931\n");
   EXPECT_EQ(verify(), 8);
   EXPECT_THAT(out_, HasSubstr("the document prints 'toy | 0.930"));
 }

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/engine/pipeline.h"
@@ -81,16 +82,151 @@ TEST(TrainerConfig, AdamMilestonesAndRefusals) {
               HasSubstr("numerics.loss_scale"));
   recipe.mutable_numerics()->clear_loss_scale();
   recipe.mutable_training()->mutable_optimizer()->set_no_bias_correction(true);
+  EXPECT_THAT(trainer_config(recipe, {}, {100, 500}, 1, 0),
+              HasSubstr(R"("bias_correction":false)"));
+  recipe.mutable_training()->set_ema_warmup(true);
   EXPECT_THAT(error_of([&] {
                 trainer_config(recipe, {}, {100, 500}, 1, 0);
               }),
-              HasSubstr("training.optimizer.no_bias_correction"));
-  recipe.mutable_training()->mutable_optimizer()->set_no_bias_correction(false);
+              HasSubstr("training.ema_warmup"));
+  recipe.mutable_training()->clear_ema_warmup();
+  recipe.mutable_training()->add_loss();
+  EXPECT_THAT(error_of([&] {
+                trainer_config(recipe, {}, {100, 500}, 1, 0);
+              }),
+              HasSubstr("training.loss"));
+  recipe.mutable_training()->clear_loss();
   recipe.mutable_training()->set_clip_variable_norm(10);
   EXPECT_THAT(error_of([&] {
                 trainer_config(recipe, {}, {100, 500}, 1, 0);
               }),
               HasSubstr("training.clip_variable_norm"));
+}
+
+TEST(TrainerConfig, ExemptionsFromDecayAndTrustRatioAreGroups) {
+  const v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
+    optimizer { name: "lamb" lr: 0.006 weight_decay: 0.01 no_decay: "layer_norm" no_decay: "scalar"
+                no_trust_ratio: "layer_norm" no_trust_ratio: "bias" } })");
+  const std::vector<Variable> variables = {{"dense.weight", false},
+                                           {"dense.bias", false},
+                                           {"norm.weight", true},
+                                           {"norm.bias", true},
+                                           {"share", false, true}};
+  EXPECT_THAT(
+      trainer_config(recipe, variables, {10, 9}, 1, 0),
+      HasSubstr(
+          R"("group":[{"match":["dense.bias"],"no_trust_ratio":true},)"
+          R"({"match":["share"],"weight_decay":0},)"
+          R"({"match":["norm.weight","norm.bias"],"weight_decay":0,"no_trust_ratio":true}])"));
+}
+
+// All that the engine is told of a training.
+std::string told(const v1::Recipe& recipe) {
+  const std::vector<Variable> variables = {
+      {"a.weight"}, {"a.bias"}, {"n.weight", true}, {"s", false, true}};
+  const Length length = training_length(recipe, 1000);
+  const auto loader = training_loader_config(recipe, recipe.data(0), 1, 8);
+  return trainer_config(recipe, variables, length, 1, 0) + loader.loader + loader.transform +
+         std::to_string(length.total_steps);
+}
+
+// Gives a field another value, or an element more.
+void change(google::protobuf::Message& message, const google::protobuf::FieldDescriptor& field) {
+  using Field = google::protobuf::FieldDescriptor;
+  const google::protobuf::Reflection& r = *message.GetReflection();
+  const bool many = field.is_repeated();
+  switch (field.cpp_type()) {
+    case Field::CPPTYPE_STRING: {
+      const std::string value = field.name() == "convention"   ? "tensorflow"
+                                : field.name() == "lr_rule"    ? "per_256_global_batch"
+                                : field.name() == "loss_scale" ? "static:64"
+                                : many                         ? "bias"
+                                                               : "adamw";
+      return many ? r.AddString(&message, &field, value) : r.SetString(&message, &field, value);
+    }
+    case Field::CPPTYPE_DOUBLE:
+      return many
+                 ? r.AddDouble(&message, &field, 0.25)
+                 : r.SetDouble(&message, &field, r.GetDouble(message, &field) == 0.25 ? 0.5 : 0.25);
+    case Field::CPPTYPE_UINT32:
+      return r.SetUInt32(&message, &field, r.GetUInt32(message, &field) + 2);
+    case Field::CPPTYPE_UINT64:
+      return r.SetUInt64(&message, &field, r.GetUInt64(message, &field) + 2);
+    case Field::CPPTYPE_BOOL:
+      return r.SetBool(&message, &field, !r.GetBool(message, &field));
+    case Field::CPPTYPE_ENUM:
+      return r.SetEnumValue(&message, &field, v1::Numerics::AMP_BF16);
+    default:
+      if (many) r.AddMessage(&message, &field);
+  }
+}
+
+// Whatever a recipe says about a training reaches the engine or is refused.
+TEST(TrainerConfig, NothingIsDropped) {
+  for (const char* name : {"sgd", "adam", "adamw", "lamb"}) {
+    for (const char* kind : {"constant", "step", "polynomial", "linear", "cosine", "exponential"}) {
+      v1::Recipe recipe = recipe_of(R"(data { id: "train" role: "train" } numerics { compute: FP32 }
+        training { steps: 90 batch_per_device: 8 optimizer { lr: 0.1 lr_rule: "absolute" weight_decay: 0.1 }
+                   schedule { warmup: 4 warmup_unit: "step" } })");
+      recipe.mutable_training()->mutable_optimizer()->set_name(name);
+      recipe.mutable_training()->mutable_schedule()->set_kind(kind);
+      const std::string before = told(recipe);
+      const auto expect_told = [&](auto part) {
+        const auto* type = part(recipe)->GetDescriptor();
+        for (int i = 0; i < type->field_count(); ++i) {
+          const auto& field = *type->field(i);
+          // Read by the runner; a phase and the messages below have their own turn.
+          static const std::set<std::string> kElsewhere = {"name",
+                                                           "kind",
+                                                           "warmup_unit",
+                                                           "checkpoint_every_steps",
+                                                           "steps_divided_by_devices",
+                                                           "gradient_wire",
+                                                           "optimizer",
+                                                           "schedule"};
+          if (kElsewhere.contains(field.name()) || field.options().GetExtension(v1::for_people))
+            continue;
+          v1::Recipe changed = recipe;
+          change(*part(changed), field);
+          std::string after;
+          try {
+            after = told(changed);
+          } catch (const Error& error) {
+            after = error.what();
+          }
+          EXPECT_NE(after, before) << name << ", " << kind << ": " << field.full_name();
+        }
+      };
+      expect_told([](v1::Recipe& r) { return r.mutable_training(); });
+      expect_told([](v1::Recipe& r) { return r.mutable_training()->mutable_optimizer(); });
+      expect_told([](v1::Recipe& r) { return r.mutable_training()->mutable_schedule(); });
+      expect_told([](v1::Recipe& r) { return r.mutable_numerics(); });
+    }
+  }
+}
+
+TEST(Offered, WhatNoConfigurationCarriesIsRefused) {
+  v1::Recipe recipe = recipe_of(
+      R"(evaluation { evaluator: "top1" evaluator_version: "1" arg { key: "shards" value: "2" } }
+    numerics { gradient_wire: "fp16" })");
+  require_offered(recipe, 1);  // one device sends nothing
+  EXPECT_THAT(error_of([&] { require_offered(recipe, 8); }), HasSubstr("numerics.gradient_wire"));
+  recipe.mutable_numerics()->set_gradient_wire("fp32");
+  require_offered(recipe, 8);
+  recipe.mutable_evaluation()->set_evaluator_version("2");
+  EXPECT_THAT(error_of([&] { require_offered(recipe, 1); }), HasSubstr("evaluation.evaluator"));
+  recipe.mutable_evaluation()->set_evaluator("mAP");
+  EXPECT_THAT(error_of([&] { require_offered(recipe, 1); }), HasSubstr("'mAP'"));
+  recipe.clear_evaluation();
+  (*recipe.mutable_evaluation()->mutable_arg())["nms"] = "hard";
+  EXPECT_THAT(error_of([&] { require_offered(recipe, 1); }), HasSubstr("evaluation.arg.nms"));
+  v1::Bench bench;
+  require_offered(bench);
+  bench.set_allow_partial_batch(true);
+  EXPECT_THAT(error_of([&] { require_offered(bench); }), HasSubstr("allow_partial_batch"));
+  bench.clear_allow_partial_batch();
+  (*bench.mutable_arg())["nms"] = "hard";
+  EXPECT_THAT(error_of([&] { require_offered(bench); }), HasSubstr("arg"));
 }
 
 TEST(TrainerConfig, MixupAndAWarmUpThatStartsAnywhere) {

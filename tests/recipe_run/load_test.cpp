@@ -18,7 +18,6 @@ constexpr char kBase[] = R"(schema: 1
 id: "toy/base"
 version: "1.2.0"
 abstract: true
-system: IMAGE_CLASSIFICATION
 model { arch: "cnn" hparam { key: "stem" value: "cifar" } }
 data { id: "train" role: "train" lock: "toy" pipeline { op: "crop" } pipeline { op: "flip" } }
 data { id: "test" role: "test" lock: "toy" }
@@ -105,13 +104,13 @@ TEST_F(LoadTest, OriginsNameFileAndLineAndWhatTheyHide) {
   const auto& smoothing = resolved.origins.at("training.label_smoothing");
   ASSERT_EQ(smoothing.size(), 2u);
   EXPECT_THAT(smoothing[0].file, HasSubstr("base.textproto"));
-  EXPECT_EQ(smoothing[0].line, 12);
+  EXPECT_EQ(smoothing[0].line, 11);
   EXPECT_EQ(smoothing[0].value, "0.1");
   EXPECT_THAT(smoothing[1].file, HasSubstr("child.textproto"));
   EXPECT_EQ(smoothing[1].line, 7);
   EXPECT_EQ(resolved.origins.count("training.epochs"),
             0u);  // the other member of the oneof is gone
-  EXPECT_EQ(resolved.origins.at("model.hparam.stem").back().line, 6);
+  EXPECT_EQ(resolved.origins.at("model.hparam.stem").back().line, 5);
   EXPECT_EQ(resolved.origins.at("data.train.pipeline.0.op").back().line, 6);
   EXPECT_EQ(resolved.origins.count("data.train.pipeline.1.op"), 0u);
   EXPECT_EQ(resolved.origins.at("bench.infer.batch").back().value, "[4]");

@@ -514,6 +514,12 @@ TEST(EvaluationTimesTest, EpochsStepsAndEnd) {
   EXPECT_EQ(due_steps("end"), (std::vector<int64_t>{20}));
   EXPECT_EQ(due_steps("every:1epoch"), (std::vector<int64_t>{8, 15, 20}));
   EXPECT_EQ(due_steps("every:6step"), (std::vector<int64_t>{6, 12, 18, 20}));
+  const EvaluationTimes late("every:1epoch", 4, 20, 3);
+  std::vector<int64_t> due;
+  for (int64_t s = 1; s <= 20; ++s) {
+    if (late.due(s)) due.push_back(s);
+  }
+  EXPECT_EQ(due, (std::vector<int64_t>{12, 16, 20}));
   for (const char* bad :
        {"every", "every:", "every:xepoch", "every:0step", "every:2eons", "always"}) {
     EXPECT_THROW(EvaluationTimes(bad, 10, 20), Error) << bad;

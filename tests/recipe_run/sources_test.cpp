@@ -5,14 +5,13 @@
 #include <unistd.h>
 
 #include <map>
-#include <set>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/base/sha256.h"
 #include "tools/recipe_run/base/text.h"
-#include "tools/recipe_run/recipe/comparability.h"
 #include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/sources/completeness.h"
 #include "tools/recipe_run/sources/document.h"
 #include "tools/recipe_run/sources/table_file.h"
 #include "tools/recipe_run/sources/verify.h"
@@ -93,6 +92,7 @@ class VerifyTest : public ::testing::Test {
     v1::Expect& expect = *r.add_expect();
     expect.set_id("e");
     expect.mutable_single()->set_v(value);
+    expect.mutable_single()->set_n(1);
     v1::Locator& at = *expect.mutable_at();
     at.set_source("s");
     for (const auto& [column, equals] : {std::pair{"name", "a"}, std::pair{"kind", "x"}}) {
@@ -127,7 +127,7 @@ TEST_F(VerifyTest, AnyChangedCharacterIsFound) {
 }
 
 TEST_F(VerifyTest, PartsAndFurtherCells) {
-  put("name\tpair\tseed 1\tseed 2\tmean\na\t87.19 / 92.85\t1.5\t2.5\t2.0\n");
+  put("name\tpair\tSeed 1\tother\tmean\na\t87.19 / 92.85\t1.5\t2.5\t2.0\n");
   text_ = read_file(root_ / "t.tsv");
   v1::Recipe r = recipe("92.85", 92.85);
   v1::Locator& at = *r.mutable_expect(0)->mutable_at();
@@ -145,7 +145,7 @@ TEST_F(VerifyTest, PartsAndFurtherCells) {
   sample.add_v(1.5);
   EXPECT_THAT(problem(r), HasSubstr("states 2 numbers, its locator names 1 cells"));
   v1::Cell& also = *at.add_also();
-  also.set_column("seed 1");
+  also.set_column("Seed 1");
   also.set_equals("1.5");
   EXPECT_EQ(problem(r), "");
   also.set_equals("1.6");
@@ -183,92 +183,17 @@ TEST(Document, TheCopiedTablesAreThePublishedOnes) {
   EXPECT_EQ(documents, 5);
 }
 
-// "table/column" → rows in which an expectation cites that cell, by source file.
-using Citations = std::map<std::string, std::map<std::string, std::multiset<std::string>>>;
-
-void cite(Citations& out, const std::string& file, const CellPlace& place, uint32_t part,
-          const std::string& column) {
-  const auto& row = place.table->rows[static_cast<size_t>(place.row)];
-  const auto at = static_cast<size_t>(place.table->column(column));
-  const std::string& cell = row[at];
-  const std::string number = part == 0 ? numbers_in(cell)[0] : numbers_in(cell)[part - 1];
-  out[file][place.table->name + "/" + column].insert(std::to_string(place.row) + ":" + number);
-}
-
-// Recipes that are not comparable show numbers again: the others' are counted.
-Citations citations() {
-  Citations out;
-  for (const std::string& id : recipe_ids(kRecipes)) {
-    const v1::Recipe recipe = load_recipe({kRecipes, id}).recipe;
-    if (!incomparable_as_it_stands(recipe).empty()) continue;
-    std::map<std::string, std::string> names;
-    std::map<std::string, SourceFile> files;
-    for (const v1::Source& source : recipe.source()) {
-      names[source.id()] = source.file();
-      files[source.id()] = parse_source(source.file(), read_file(kRecipes / source.file()));
-    }
-    for (const v1::Expect& expect : recipe.expect()) {
-      if (!expect.has_at()) continue;
-      std::string problem;
-      const auto place = find_cell(files.at(expect.at().source()), expect.at(), problem);
-      const std::string& name = names.at(expect.at().source());
-      cite(out, name, *place, expect.at().part(), expect.at().column());
-      if (!expect.has_sample()) continue;
-      for (const v1::Cell& cell : expect.at().also()) cite(out, name, *place, 0, cell.column());
-    }
-  }
-  return out;
-}
-
-// What is printed in a table but is no result: the settings of a row, and the batch sizes that
-// stand beside two columns' numbers.
-bool is_setting(const std::string& column) {
-  static const std::set<std::string> kSettings = {
-      "GPUs",      "# of epochs",      "Batch size",      "Resolution",     "Image size",
-      "Precision", "Local Batch size", "Sequence length", "DGX System",     "SQuAD version",
-      "Framework", "Source",           "Config",          "Accuracy Metric"};
-  return kSettings.count(column) == 1 || column.starts_with("Batch size / GPU") ||
-         column.starts_with("Accumulation steps");
-}
-
-// The scaling of one GPU over one GPU: a definition.
-bool is_unity(const SourceTable& table, const std::vector<std::string>& row,
-              const std::string& column) {
-  return column.starts_with("Weak scaling") &&
-         row[static_cast<size_t>(table.column("GPUs"))] == "1";
-}
-
-std::vector<std::string> result_numbers(const SourceTable& table, size_t row, size_t column) {
-  const std::string& title = table.columns[column];
-  if (is_setting(title) || is_unity(table, table.rows[row], title)) return {};
-  std::vector<std::string> numbers = numbers_in(table.rows[row][column]);
-  const bool batch_beside = table.rows[row][column].find("bsz=") != std::string::npos;
-  if (batch_beside) numbers.pop_back();
-  return numbers;
-}
-
 TEST(Sources, EveryPublishedNumberIsOneExpectation) {
-  Citations cited = citations();
-  int numbers = 0;
-  for (const auto& entry : fs::directory_iterator(kRecipes / "sources")) {
-    const SourceFile file = parse_source(entry.path().filename(), read_file(entry.path()));
-    if (file.document.empty()) continue;
-    auto& of_file = cited["sources/" + entry.path().filename().string()];
-    for (const SourceTable& table : file.tables) {
-      if (table.name == kTextTable) continue;
-      for (size_t row = 0; row < table.rows.size(); ++row) {
-        for (size_t column = 0; column < table.columns.size(); ++column) {
-          const std::string at = table.name + "/" + table.columns[column];
-          for (const std::string& number : result_numbers(table, row, column)) {
-            ++numbers;
-            EXPECT_EQ(of_file[at].count(std::to_string(row) + ":" + number), 1u)
-                << entry.path().filename() << " " << at << " row " << row + 1 << ": " << number;
-          }
-        }
-      }
-    }
+  std::map<std::string, v1::Recipe> recipes;
+  std::vector<const v1::Recipe*> all;
+  for (const std::string& id : recipe_ids(kRecipes)) {
+    v1::Recipe& recipe = recipes[id] = load_recipe({kRecipes, id}).recipe;
+    if (!recipe.abstract()) all.push_back(&recipe);
   }
-  EXPECT_EQ(numbers, 1127);
+  const Completeness found = completeness_of(all, kRecipes);
+  EXPECT_THAT(found.problems, IsEmpty());
+  EXPECT_EQ(found.results, 1127);
+  EXPECT_EQ(found.claimed, 1127);
 }
 
 }  // namespace

@@ -5,37 +5,63 @@
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/output.h"
-#include "tools/recipe_run/lint/answers.h"
-#include "tools/recipe_run/lint/lint.h"
 #include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/sources/completeness.h"
 #include "tools/recipe_run/sources/document.h"
 #include "tools/recipe_run/sources/verify.h"
+#include "tools/recipe_run/verdict/published.h"
 
 namespace reciperun {
 namespace {
 
-struct Tally {
-  int recipes = 0;
-  int expectations = 0;
-  int problems = 0;
-};
+// "1,127".
+std::string with_commas(int number) {
+  std::string text = std::to_string(number);
+  for (size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
+  return text;
+}
 
-// Every recipe against the copied tables.
-Tally verify_recipes(const fs::path& root) {
-  Tally tally;
-  for (const std::string& id : recipe_ids(root)) {
-    const ResolvedRecipe resolved = load_recipe({root, id});
-    for (const SourceProblem& problem : verify_sources(resolved.recipe, root)) {
+using Recipes = std::map<std::string, ResolvedRecipe>;
+
+Recipes load_all(const fs::path& root) {
+  Recipes recipes;
+  for (const std::string& id : recipe_ids(root)) recipes.emplace(id, load_recipe({root, id}));
+  return recipes;
+}
+
+// Every recipe against the copied tables; returns the number of problems.
+int verify_recipes(const Recipes& recipes, const fs::path& root) {
+  const FindRow find_row = [&](const std::string& recipe, const std::string& row) {
+    const auto found = recipes.find(recipe);
+    return found == recipes.end() ? nullptr : find_expectation(found->second.recipe, row);
+  };
+  int problems = 0;
+  for (const auto& [id, resolved] : recipes) {
+    for (const SourceProblem& problem : verify_sources(resolved.recipe, root, find_row)) {
       const Origin* origin = find_origin(resolved.origins, problem.path);
       print((origin == nullptr ? id : origin->place()) + ": " +
             (problem.expectation.empty() ? "" : problem.expectation + ": ") + problem.text + "\n");
-      ++tally.problems;
+      ++problems;
     }
-    if (resolved.recipe.abstract()) continue;
-    ++tally.recipes;
-    for (const v1::Expect& expect : resolved.recipe.expect()) tally.expectations += expect.has_at();
   }
-  return tally;
+  return problems;
+}
+
+// Whether every result of the tables belongs to one expectation; returns the number of problems.
+int verify_completeness(const Recipes& recipes, const fs::path& root) {
+  std::vector<const v1::Recipe*> concrete;
+  int expectations = 0;
+  for (const auto& [id, resolved] : recipes) {
+    if (resolved.recipe.abstract()) continue;
+    concrete.push_back(&resolved.recipe);
+    for (const v1::Expect& expect : resolved.recipe.expect()) expectations += expect.has_at();
+  }
+  const Completeness found = completeness_of(concrete, root);
+  for (const std::string& problem : found.problems) print(problem + "\n");
+  print(with_commas(expectations) + " published values of " + std::to_string(concrete.size()) +
+        " recipes; " + with_commas(found.claimed) + " of " + with_commas(found.results) +
+        " result cells claimed" + (found.problems.empty() ? ", each once" : "") + "\n");
+  return static_cast<int>(found.problems.size());
 }
 
 // The copied tables against the published documents; returns the number of problems.
@@ -58,36 +84,12 @@ int verify_documents(const fs::path& root, const fs::path& documents) {
 }  // namespace
 
 int verify_sources_command(const fs::path& root, const std::string& documents) {
-  Tally tally = verify_recipes(root);
-  if (!documents.empty()) tally.problems += verify_documents(root, documents);
-  print(std::to_string(tally.expectations) + " published values of " +
-        std::to_string(tally.recipes) + " recipes: " +
-        (tally.problems == 0 ? "all as printed" : std::to_string(tally.problems) + " problems") +
-        "\n");
-  return static_cast<int>(tally.problems == 0 ? Exit::kOk : Exit::kSourceChanged);
-}
-
-int lint_sources_command(const fs::path& root) {
-  const lint::Corpus corpus = lint::load_corpus(root);
-  const lint::Findings findings = lint::lint_sources(corpus);
-  std::string heading;
-  int unanswered = 0;
-  for (const lint::Finding& finding : findings) {
-    const std::string next = finding.file + ", " + finding.table;
-    if (next != heading) print((heading.empty() ? "" : "\n") + next + "\n");
-    heading = next;
-    print("  " + pad_right(finding.check, 10) + "  " + finding.where + "\n" + std::string(14, ' ') +
-          finding.text + "\n");
-    const std::string answer = lint::answer_to(corpus, finding);
-    print(std::string(14, ' ') +
-          (answer.empty() ? "NOT ANSWERED by any recipe" : "answered by: " + answer) + "\n");
-    unanswered += answer.empty();
-  }
-  print("\n" + std::to_string(findings.size()) + " findings in " +
-        std::to_string(corpus.numbers.size()) + " published values, " +
-        (unanswered == 0 ? "every one answered" : std::to_string(unanswered) + " not answered") +
-        "\n");
-  return static_cast<int>(unanswered == 0 ? Exit::kOk : Exit::kSourceChanged);
+  const Recipes recipes = load_all(root);
+  int problems = verify_recipes(recipes, root);
+  if (!documents.empty()) problems += verify_documents(root, documents);
+  problems += verify_completeness(recipes, root);
+  print(problems == 0 ? "All are as printed.\n" : std::to_string(problems) + " problems\n");
+  return static_cast<int>(problems == 0 ? Exit::kOk : Exit::kSourceChanged);
 }
 
 }  // namespace reciperun

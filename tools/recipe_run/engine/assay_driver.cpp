@@ -124,6 +124,7 @@ class AssayDriver : public TrainerDriver {
   void check(const v1::Recipe& recipe) override {
     check_init(recipe.model());
     check_devices(recipe);
+    require_offered(recipe, devices_);
     if (const std::string missing = missing_data(recipe); !missing.empty())
       throw Error(Exit::kDataMismatch, missing);
     check_data(recipe);
@@ -147,6 +148,7 @@ class AssayDriver : public TrainerDriver {
   std::unique_ptr<BenchSession> bench(const v1::Recipe& recipe, const BenchPoint& point,
                                       const fs::path& checkpoint) override {
     if (point.devices != 1) throw Error(Exit::kUsage, "this engine runs on one device");
+    require_offered(point.bench);
     if (point.bench.mode() == v1::Bench::TRAIN)
       return make_training_bench(context_.get(), recipe, point, !on_cpu());
     return make_inference_bench(context_.get(), recipe, point, checkpoint);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/json_writer.h"
@@ -34,31 +36,77 @@ double learning_rate(const v1::Training& training, uint32_t devices) {
   return optimizer.lr();
 }
 
-// Names of the variables that take no weight decay.
-std::vector<std::string> undecayed(const v1::Optimizer& optimizer,
-                                   const std::vector<Variable>& variables) {
-  std::vector<std::string> names;
+// Whether a variable is of one of these kinds ("bn", "layer_norm", "bias", "scalar").
+bool is_one_of(const google::protobuf::RepeatedPtrField<std::string>& kinds,
+               const Variable& variable) {
+  return std::any_of(kinds.begin(), kinds.end(), [&](const std::string& kind) {
+    require(kind == "bn" || kind == "layer_norm" || kind == "bias" || kind == "scalar",
+            "the parameter kind '" + kind + "' is not understood",
+            "bn, layer_norm, bias or scalar");
+    return kind == "bias"     ? variable.name.ends_with(".bias")
+           : kind == "scalar" ? variable.scalar
+                              : variable.normalisation;
+  });
+}
+
+// One group for each way in which variables are exempt: from weight decay, LAMB's trust ratio,
+// both.
+void write_groups(JsonWriter& json, const v1::Optimizer& optimizer,
+                  const std::vector<Variable>& variables) {
+  std::map<std::pair<bool, bool>, std::vector<std::string>> groups;
   for (const Variable& variable : variables) {
-    bool exempt = false;
-    for (const std::string& kind : optimizer.no_decay()) {
-      require(kind == "bn" || kind == "bias" || kind == "layer_norm",
-              "training.optimizer.no_decay '" + kind + "' is not understood",
-              "bn, layer_norm or bias");
-      exempt =
-          exempt || (kind == "bias" ? variable.name.ends_with(".bias") : variable.normalisation);
-    }
-    if (exempt) names.push_back(variable.name);
+    const bool no_decay = is_one_of(optimizer.no_decay(), variable) && optimizer.weight_decay() > 0;
+    const bool no_trust_ratio = is_one_of(optimizer.no_trust_ratio(), variable);
+    if (no_decay || no_trust_ratio) groups[{no_decay, no_trust_ratio}].push_back(variable.name);
   }
-  return names;
+  if (groups.empty()) return;
+  json.key("group").begin_array();
+  for (const auto& [exempt, names] : groups) {
+    json.begin_object().field("match", names);
+    if (exempt.first) json.field("weight_decay", 0.0);
+    if (exempt.second) json.field("no_trust_ratio", true);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+// A value that the kind of optimizer or schedule has no use for would be dropped in silence.
+void require_of(bool is_set, const std::string& path, const std::string& kind,
+                const std::vector<std::string>& kinds) {
+  require(!is_set || std::find(kinds.begin(), kinds.end(), kind) != kinds.end(),
+          path + " means nothing to '" + kind + "'", "it belongs to " + join(kinds, ", "));
+}
+
+void require_meaning(const v1::Optimizer& o) {
+  const std::string path = "training.optimizer.";
+  const std::vector<std::string> adam = {"adam", "adamw", "lamb"};
+  require_of(o.momentum() > 0, path + "momentum", o.name(), {"sgd"});
+  require_of(o.nesterov(), path + "nesterov", o.name(), {"sgd"});
+  require(!o.nesterov() || o.momentum() > 0, path + "nesterov needs momentum");
+  require_of(o.beta1() > 0, path + "beta1", o.name(), adam);
+  require_of(o.beta2() > 0, path + "beta2", o.name(), adam);
+  require_of(o.epsilon() > 0, path + "epsilon", o.name(), adam);
+  require_of(o.no_bias_correction(), path + "no_bias_correction", o.name(), adam);
+  require_of(!o.no_trust_ratio().empty(), path + "no_trust_ratio", o.name(), {"lamb"});
+}
+
+void require_meaning(const v1::Schedule& s) {
+  const std::string path = "training.schedule.";
+  const std::string kind = s.kind().empty() ? "constant" : s.kind();
+  require_of(s.end_lr() > 0, path + "end_lr", kind, {"cosine", "linear", "polynomial"});
+  require_of(s.span() > 0, path + "span", kind, {"cosine", "linear", "polynomial"});
+  require_of(s.power() > 0, path + "power", kind, {"polynomial"});
+  require_of(s.factor() > 0, path + "factor", kind, {"step", "exponential"});
+  require_of(!s.milestone().empty(), path + "milestone", kind, {"step"});
+  require(s.start_lr() == 0 || s.warmup() > 0, path + "start_lr needs warmup");
 }
 
 void write_optimizer(JsonWriter& json, const v1::Training& training,
                      const std::vector<Variable>& variables, uint32_t devices) {
   const v1::Optimizer& o = training.optimizer();
+  require_meaning(o);
   require(o.layerwise_lr_decay() == 0,
           "training.optimizer.layerwise_lr_decay is not offered by this engine");
-  require(!o.no_bias_correction(),
-          "training.optimizer.no_bias_correction is not offered by this engine");
   json.key("optimizer")
       .begin_object()
       .field("name", o.name())
@@ -73,20 +121,12 @@ void write_optimizer(JsonWriter& json, const v1::Training& training,
     if (o.beta1() > 0) json.field("beta1", o.beta1());
     if (o.beta2() > 0) json.field("beta2", o.beta2());
     if (o.epsilon() > 0) json.field("epsilon", o.epsilon());
+    if (o.no_bias_correction()) json.field("bias_correction", false);
     if (o.name() != "lamb") json.field("epsilon_form", tensorflow ? "tensorflow" : "pytorch");
   }
   json.field("weight_decay", o.weight_decay()).field("clip_norm", training.clip_global_norm());
   json.field("ema_decay", training.ema_decay());
-  const auto names = undecayed(o, variables);
-  if (o.weight_decay() > 0 && !names.empty()) {
-    json.key("group")
-        .begin_array()
-        .begin_object()
-        .field("match", names)
-        .field("weight_decay", 0.0)
-        .end_object()
-        .end_array();
-  }
+  write_groups(json, o, variables);
   json.end_object();
 }
 
@@ -110,6 +150,7 @@ int64_t schedule_steps(const v1::Schedule& schedule, const Length& length) {
 void write_schedule(JsonWriter& json, const v1::Training& training, const Length& length,
                     uint32_t devices) {
   const v1::Schedule& s = training.schedule();
+  require_meaning(s);
   const bool linear = s.kind() == "linear";
   json.key("schedule").begin_object();
   json.field("name", s.kind().empty() ? "constant" : linear ? "polynomial" : s.kind());
@@ -213,6 +254,38 @@ Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devic
   return length;
 }
 
+void require_offered(const v1::Recipe& recipe, uint32_t devices) {
+  struct Scorer {
+    std::string name, version;
+  };
+  static const std::vector<Scorer> kScorers = {
+      {"top1", "1"}, {"top1_center_crop_224", "1"}, {"soft_dice_mean_over_classes", "1"}};
+  const v1::Evaluation& evaluation = recipe.evaluation();
+  require(evaluation.evaluator().empty() ||
+              std::any_of(kScorers.begin(), kScorers.end(),
+                          [&](const Scorer& scorer) {
+                            return scorer.name == evaluation.evaluator() &&
+                                   scorer.version == evaluation.evaluator_version();
+                          }),
+          "evaluation.evaluator '" + evaluation.evaluator() + "', version '" +
+              evaluation.evaluator_version() + "', is not offered by this engine",
+          "version 1 of top1, top1_center_crop_224 or soft_dice_mean_over_classes");
+  for (const auto& [key, value] : evaluation.arg())
+    require(key == "shards", "evaluation.arg." + key + " is not offered by this engine", "shards");
+  const std::string& wire = recipe.numerics().gradient_wire();
+  require(devices < 2 || wire.empty() || wire == "fp32",
+          "numerics.gradient_wire '" + wire + "' is not offered by this engine", "\"fp32\"");
+}
+
+void require_offered(const v1::Bench& bench) {
+  require(!bench.allow_partial_batch(), "bench '" + bench.id() +
+                                            "': allow_partial_batch is not offered by this engine: "
+                                            "it fills up the last batch");
+  require(bench.arg().empty(), "bench '" + bench.id() +
+                                   "': arg is not offered by this engine, which times the network "
+                                   "alone");
+}
+
 std::string model_config(const v1::Model& model) {
   require(model.pretrained().empty(), "model.pretrained is not offered by this engine yet");
   JsonWriter json;
@@ -233,6 +306,9 @@ std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>
                            const std::string& raw_images) {
   require(recipe.training().clip_variable_norm() == 0,
           "training.clip_variable_norm is not offered by this engine yet");
+  require(recipe.training().loss().empty(),
+          "training.loss is not offered by this engine yet: its models bring their own");
+  require(!recipe.training().ema_warmup(), "training.ema_warmup is not offered by this engine yet");
   const v1::Training& t = recipe.training();
   JsonWriter json;
   json.begin_object();

@@ -26,10 +26,17 @@ std::string precision_name(v1::Numerics::Compute compute);
 
 std::string model_config(const v1::Model& model);
 
+// What no configuration carries and this engine does not offer: scorers it does not know, another
+// number format for what `devices` send each other.
+void require_offered(const v1::Recipe& recipe, uint32_t devices);
+// The same of a measurement.
+void require_offered(const v1::Bench& bench);
+
 // A trained variable of the model, as its report names it.
 struct Variable {
   std::string name;
   bool normalisation = false;  // scale or shift of a normalisation
+  bool scalar = false;         // of one number
 };
 
 // batch 0: the recipe's own; another one is for benches. `devices` are emulated: their batches

@@ -1,5 +1,6 @@
 #include "tools/recipe_run/engine/recipe_objects.h"
 
+#include <algorithm>
 #include <set>
 
 #include "tools/recipe_run/base/text.h"
@@ -25,6 +26,18 @@ google::protobuf::Struct model_report(const assay_model* model) {
   return parse_report(Report(report));
 }
 
+namespace {
+
+bool has_one_number(const google::protobuf::Map<std::string, google::protobuf::Value>& variable) {
+  const auto shape = variable.find("shape");
+  if (shape == variable.end()) return false;
+  const auto& sizes = shape->second.list_value().values();
+  return std::all_of(sizes.begin(), sizes.end(),
+                     [](const auto& size) { return integer(size) == 1; });
+}
+
+}  // namespace
+
 std::vector<Variable> variables_of(const google::protobuf::Struct& report) {
   std::vector<Variable> variables;
   std::set<std::string> normalisations;
@@ -32,7 +45,8 @@ std::vector<Variable> variables_of(const google::protobuf::Struct& report) {
     const auto& fields = item.struct_value().fields();
     const std::string& name = fields.at("name").string_value();
     if (name.ends_with(".running_mean")) normalisations.insert(name.substr(0, name.rfind('.')));
-    if (fields.at("role").string_value() == "value") variables.push_back({name, false});
+    if (fields.at("role").string_value() == "value")
+      variables.push_back({name, false, has_one_number(fields)});
   }
   for (Variable& variable : variables) {
     const size_t dot = variable.name.rfind('.');

@@ -106,6 +106,25 @@ void write_message(JsonWriter& json, const pb::Message& message, Fields fields) 
   json.end_object();
 }
 
+// Clears every field, at any depth, that the schema marks as one that no code acts on.
+void clear_for_people(pb::Message& message) {
+  const pb::Reflection& reflection = *message.GetReflection();
+  std::vector<const pb::FieldDescriptor*> set;
+  reflection.ListFields(message, &set);
+  for (const pb::FieldDescriptor* field : set) {
+    if (field->options().GetExtension(v1::for_people)) {
+      reflection.ClearField(&message, field);
+    } else if (field->is_map() || field->cpp_type() != pb::FieldDescriptor::CPPTYPE_MESSAGE) {
+      continue;
+    } else if (field->is_repeated()) {
+      for (int i = 0; i < reflection.FieldSize(message, field); ++i)
+        clear_for_people(*reflection.MutableRepeatedMessage(&message, field, i));
+    } else {
+      clear_for_people(*reflection.MutableMessage(&message, field));
+    }
+  }
+}
+
 std::string digest(const pb::Message& message) {
   JsonWriter json;
   write_message(json, message, Fields::kSet);
@@ -133,6 +152,7 @@ v1::Recipe executed_part(const v1::Recipe& recipe) {
   if (recipe.has_evaluation()) *executed.mutable_evaluation() = recipe.evaluation();
   *executed.mutable_bench() = recipe.bench();
   if (recipe.has_topology()) *executed.mutable_topology() = recipe.topology();
+  clear_for_people(executed);
   return executed;
 }
 

@@ -21,7 +21,8 @@ std::string canonical_json(const google::protobuf::Message& message);
 v1::Recipe executed_part(const v1::Recipe& recipe);
 
 // SHA-256 over what decides the run: model, data, training, numerics, trials (without count and
-// max_count), evaluation, bench, topology. Runs with equal exec digests continue each other.
+// max_count), evaluation, bench, topology, all without the fields that are for people. Runs with
+// equal exec digests continue each other.
 std::string exec_digest(const v1::Recipe& recipe);
 
 // SHA-256 over what the run is held against: platform, sources, expectations, deviations.

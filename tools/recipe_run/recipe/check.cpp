@@ -58,6 +58,15 @@ class Checker {
       check_training(phase.training(), "training.phase." + phase.name() + ".training");
     require(recipe_.numerics().compute() != v1::Numerics::COMPUTE_UNSET, "numerics.compute",
             "not set", "FP32, TF32, AMP_FP16 or AMP_BF16");
+    require_known(recipe_.numerics().gradient_wire(), {"fp32", "fp16", "bf16"},
+                  "numerics.gradient_wire");
+    const v1::Topology& topology = recipe_.topology();
+    require_known(topology.parallel(), {"none", "data"}, "topology.parallel");
+    require(topology.parallel() != "none" ||
+                (topology.nodes() <= 1 && topology.devices_per_node() <= 1),
+            "topology.parallel", "'none' with several devices", "\"data\"");
+    require(recipe_.evaluation().first_epoch() >= 0, "evaluation.first_epoch",
+            "must not be negative");
   }
 
   void check_training(const v1::Training& training, const std::string& path) const {
@@ -89,13 +98,29 @@ class Checker {
     require_known(optimizer.lr_rule(), {"absolute", "per_256_global_batch"}, below + "lr_rule");
     require_known(optimizer.convention(), {"pytorch", "tensorflow"}, below + "convention");
     for (const std::string& kind : optimizer.no_decay())
-      require_known(kind, {"bn", "layer_norm", "bias"}, below + "no_decay");
+      require_known(kind, {"bn", "layer_norm", "bias", "scalar"}, below + "no_decay");
+    for (const std::string& kind : optimizer.no_trust_ratio())
+      require_known(kind, {"bn", "layer_norm", "bias", "scalar"}, below + "no_trust_ratio");
+    require(optimizer.no_trust_ratio().empty() || optimizer.name() == "lamb",
+            below + "no_trust_ratio", "belongs to lamb");
+    for (const v1::Loss& loss : training.loss()) check_loss(loss, path + ".loss");
+    require(!training.ema_warmup() || training.ema_decay() > 0, path + ".ema_warmup",
+            "needs ema_decay");
     const v1::Schedule& schedule = training.schedule();
     require_known(schedule.kind(),
                   {"constant", "step", "polynomial", "linear", "cosine", "exponential"},
                   path + ".schedule.kind");
     require_known(schedule.warmup_unit(), {"step", "epoch", "fraction"},
                   path + ".schedule.warmup_unit");
+  }
+
+  void check_loss(const v1::Loss& loss, const std::string& path) const {
+    require(!loss.kind().empty(), path + ".kind", "not set");
+    require_known(loss.kind(),
+                  {"softmax_cross_entropy", "sigmoid_cross_entropy", "focal", "huber", "l2"},
+                  path + ".kind");
+    require(!loss.of().empty(), path + ".of", "not set", "name an output of the model");
+    require(loss.weight() > 0, path + ".weight", "must be greater than 0");
   }
 
   void check_ranges(const v1::Training& training, const std::string& path) const {

@@ -31,7 +31,7 @@ class TrialRunner {
   record::TrialMetrics run() {
     open();
     const EvaluationTimes times(job_.recipe.evaluation().when(), trial_->steps_per_epoch(),
-                                trial_->total_steps());
+                                trial_->total_steps(), job_.recipe.evaluation().first_epoch());
     StepLog steps(job_.folder / "steps.bin", kTrialColumns, static_cast<double>(state_.step()));
     last_checkpoint_ = Clock::now();
     evaluate_if_due(times, steps);  // an evaluation that was stopped is made up for
@@ -238,8 +238,8 @@ class TrialRunner {
 }  // namespace
 
 EvaluationTimes::EvaluationTimes(const std::string& when, double steps_per_epoch,
-                                 int64_t total_steps)
-    : total_(total_steps) {
+                                 int64_t total_steps, double first_epoch)
+    : first_(first_epoch * steps_per_epoch), total_(total_steps) {
   if (when.empty() || when == "end") return;
   double number = 0;
   const char* begin = when.data() + 6;
@@ -256,9 +256,9 @@ EvaluationTimes::EvaluationTimes(const std::string& when, double steps_per_epoch
 
 bool EvaluationTimes::due(int64_t step) const {
   if (step == total_) return true;
-  if (every_ <= 0) return false;
-  // A multiple of the period lies in (step - 1, step].
   const double tolerance = 1e-9;
+  if (every_ <= 0 || static_cast<double>(step) + tolerance < first_) return false;
+  // A multiple of the period lies in (step - 1, step].
   return std::floor(static_cast<double>(step) / every_ + tolerance) >
          std::floor(static_cast<double>(step - 1) / every_ + tolerance);
 }

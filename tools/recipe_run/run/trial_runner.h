@@ -27,14 +27,17 @@ struct TrialJob {
 record::TrialMetrics run_trial(const TrialJob& job, TrainerDriver& driver, Progress& progress);
 
 // The steps after which Evaluation.when ("end", "every:2epoch", "every:500step") asks for an
-// evaluation; the last step always. Fails (Exit::kUsage) on other text.
+// evaluation, none before the end of Evaluation.first_epoch; the last step always. Fails
+// (Exit::kUsage) on other text.
 class EvaluationTimes {
  public:
-  EvaluationTimes(const std::string& when, double steps_per_epoch, int64_t total_steps);
+  EvaluationTimes(const std::string& when, double steps_per_epoch, int64_t total_steps,
+                  double first_epoch = 0);
   bool due(int64_t step) const;
 
  private:
   double every_ = 0;  // steps; 0 = only at the end
+  double first_ = 0;  // step of the first one
   int64_t total_;
 };
 

@@ -8,6 +8,7 @@
 #include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/base/sha256.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/recipe/comparability.h"
 
 namespace reciperun {
 namespace {
@@ -46,6 +47,20 @@ std::string cell_problem(const SourceFile& file, const v1::Locator& at) {
   return problem;
 }
 
+// The first problem of any cell that the expectation points at.
+std::string cells_problem(const v1::Expect& expect, const FindSource& sources) {
+  std::vector<const v1::Locator*> places = {&expect.at()};
+  for (const v1::Locator& seen : expect.seen()) places.push_back(&seen);
+  if (expect.has_runs()) places.push_back(&expect.runs());
+  for (const v1::Locator* at : places) {
+    const SourceFile* file = sources(at->source());
+    if (file == nullptr)
+      return "its source '" + at->source() + "' holds no tables, so nothing is known to be printed";
+    if (const std::string problem = cell_problem(*file, *at); !problem.empty()) return problem;
+  }
+  return "";
+}
+
 // The first number of `printed` must be exactly `value`.
 std::string number_problem(double value, const std::string& printed) {
   const std::vector<std::string> numbers = numbers_in(printed);
@@ -81,6 +96,7 @@ std::vector<double> stated_numbers(const v1::Expect& expect) {
       return {expect.mean_std().mean(), expect.mean_std().std()};
     case v1::Expect::kSample:
       sample.insert(sample.begin(), expect.sample().printed_mean());
+      if (expect.sample().printed_std() != 0) sample.push_back(expect.sample().printed_std());
       return sample;
     case v1::Expect::kExtreme:
       return {expect.extreme().v()};
@@ -119,9 +135,9 @@ std::optional<CellPlace> find_cell(const SourceFile& file, const v1::Locator& at
   return std::nullopt;
 }
 
-std::vector<SourceProblem> verify_sources(const v1::Recipe& recipe,
-                                          const std::filesystem::path& root) {
-  std::vector<SourceProblem> problems;
+std::map<std::string, SourceFile> source_files(const v1::Recipe& recipe,
+                                               const std::filesystem::path& root,
+                                               std::vector<SourceProblem>& problems) {
   std::map<std::string, SourceFile> files;
   for (const v1::Source& source : recipe.source()) {
     if (fs::path(source.file()).extension() != ".tsv") continue;
@@ -134,19 +150,44 @@ std::vector<SourceProblem> verify_sources(const v1::Recipe& recipe,
     }
     files[source.id()] = parse_source(source.file(), text);
   }
+  return files;
+}
+
+std::vector<SourceProblem> verify_sources(const v1::Recipe& recipe,
+                                          const std::filesystem::path& root, const FindRow& rows) {
+  std::vector<SourceProblem> problems;
+  const std::map<std::string, SourceFile> files = source_files(recipe, root, problems);
+  const FindSource find_source = [&](const std::string& id) {
+    const auto found = files.find(id);
+    return found == files.end() ? nullptr : &found->second;
+  };
+  const FindRow find_row = [&](const std::string& other, const std::string& id) {
+    if (!other.empty() && other != recipe.id()) return rows ? rows(other, id) : nullptr;
+    const auto found = std::find_if(recipe.expect().begin(), recipe.expect().end(),
+                                    [&](const v1::Expect& e) { return e.id() == id; });
+    return found == recipe.expect().end() ? nullptr : &*found;
+  };
+  const bool comparable = incomparable_as_it_stands(recipe).empty();
   for (const v1::Expect& expect : recipe.expect()) {
-    const auto file = files.find(expect.at().source());
-    if (!expect.has_at() || file == files.end()) continue;
-    std::string problem = cell_problem(file->second, expect.at());
+    if (!expect.has_at()) continue;
+    const std::string path = "expect." + expect.id();
+    std::string problem = cells_problem(expect, find_source);
     if (problem.empty()) problem = value_problem(expect);
-    if (!problem.empty())
-      problems.push_back({expect.id(), problem, "expect." + expect.id() + ".at"});
+    if (!problem.empty()) {
+      problems.push_back({expect.id(), problem, path + ".at"});
+      continue;
+    }
+    if (!comparable) continue;
+    for (const std::string& text : attribution_problems(recipe, expect, find_source, find_row))
+      problems.push_back({expect.id(), text, path, true});
   }
   return problems;
 }
 
 void require_sources(const ResolvedRecipe& resolved, const std::filesystem::path& root) {
-  const std::vector<SourceProblem> problems = verify_sources(resolved.recipe, root);
+  std::vector<SourceProblem> problems = verify_sources(resolved.recipe, root);
+  if (!resolved.modified_reason().empty())
+    std::erase_if(problems, [](const SourceProblem& problem) { return problem.attribution; });
   if (problems.empty()) return;
   const SourceProblem& first = problems[0];
   const Origin* origin = find_origin(resolved.origins, first.path);

@@ -1,13 +1,16 @@
-// Do the expectations still say what their sources print?
+// Do the expectations say what their sources print, and of what it was measured?
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "recipes/recipe.pb.h"
 #include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/sources/attribution.h"
+#include "tools/recipe_run/sources/conditions.h"
 #include "tools/recipe_run/sources/table_file.h"
 
 namespace reciperun {
@@ -15,27 +18,31 @@ namespace reciperun {
 struct SourceProblem {
   std::string expectation;  // id, "" for a problem of the source file itself
   std::string text;
-  std::string path;  // of the recipe's field that is at fault, to look up who set it
-};
-
-// A cell of a table, by position.
-struct CellPlace {
-  const SourceTable* table = nullptr;
-  int row = 0;
-  int column = 0;
+  std::string path;          // of the recipe's field that is at fault, to look up who set it
+  bool attribution = false;  // the cell is as printed, but was measured under other conditions
 };
 
 // Where a locator points; nullopt with `problem` set if nowhere or at several rows.
 std::optional<CellPlace> find_cell(const SourceFile& file, const v1::Locator& at,
                                    std::string& problem);
 
-// Re-reads every tab-separated source below `root` that an expectation points at: the file's
-// digest, the cell, its characters, and whether the expectation's numbers are the printed ones.
-// Sources of other kinds are skipped.
-std::vector<SourceProblem> verify_sources(const v1::Recipe& recipe,
-                                          const std::filesystem::path& root);
+// The tables of a recipe, by the source's id. What is wrong with a file goes to `problems`: another
+// digest, or that it holds no tables (they end in ".tsv").
+std::map<std::string, SourceFile> source_files(const v1::Recipe& recipe,
+                                               const std::filesystem::path& root,
+                                               std::vector<SourceProblem>& problems);
 
-// Fails (Exit::kSourceChanged) with the place of the first problem.
+// Re-reads every source below `root`: the files' digests, the cells that expectations point at,
+// their characters, whether the expectations' numbers are the printed ones, and whether they were
+// measured under the conditions that the expectations say (attribution.h; not of a recipe that
+// declares itself not comparable). `rows` finds the rows of
+// other recipes; where it does not, what depends on them is not checked.
+std::vector<SourceProblem> verify_sources(const v1::Recipe& recipe,
+                                          const std::filesystem::path& root,
+                                          const FindRow& rows = {});
+
+// Fails (Exit::kSourceChanged) with the place of the first problem. What --set changed is known to
+// be other than published.
 void require_sources(const ResolvedRecipe& resolved, const std::filesystem::path& root);
 
 // The numbers that an expectation states, in the order in which its locator shows them: the value
