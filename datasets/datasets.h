@@ -42,7 +42,7 @@ struct DatasetEntry {
   // for the source; kIo, kBusy, kInvalid for the output; kCancelled.
   data::DatasetManifest (*convert)(const ConvertOptions& options);
   // How records of the data set become samples. `config_json` is the JSON text of its transform
-  // message ("" is all defaults; assay.data.ImageTransformConfig for images of one size,
+  // message ("" is all defaults; ImageTransformConfig for images of one size,
   // JpegTransformConfig for photographs, MicrographTransformConfig for isbi2012_em). kInvalid for
   // unknown keys and senseless values.
   data::Transform (*make_transform)(const data::DatasetManifest& manifest,

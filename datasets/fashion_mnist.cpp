@@ -6,7 +6,6 @@
 #include "datasets/datasets.h"
 #include "datasets/idx.h"
 #include "sdk/base/error.h"
-#include "sdk/base/proto_json.h"
 #include "sdk/data/augment/image_transform.h"
 #include "sdk/data/dataset_writer.h"
 #include "sdk/data/example.h"

@@ -9,7 +9,6 @@
 #include "datasets/image_list.h"
 #include "datasets/image_records.h"
 #include "sdk/base/error.h"
-#include "sdk/base/proto_json.h"
 #include "sdk/data/augment/jpeg_transform.h"
 #include "sdk/data/dataset_writer.h"
 #include "sdk/data/recordio.h"

@@ -10,7 +10,6 @@
 
 #include "datasets/datasets.h"
 #include "sdk/base/error.h"
-#include "sdk/base/proto_json.h"
 #include "sdk/data/augment/micrograph_transform.h"
 #include "sdk/data/dataset_writer.h"
 #include "sdk/data/example.h"

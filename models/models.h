@@ -12,7 +12,7 @@ namespace assay::models {
 struct ModelEntry {
   std::string_view name;
   std::string_view summary;
-  // Reads the configuration (JSON text of the message in model_config.proto; "" is all defaults).
+  // Reads the configuration (JSON text; "" is all defaults; each model's file declares its keys).
   // Fails with kInvalid.
   std::unique_ptr<nn::Model> (*create)(std::string_view config_json);
 };

@@ -5,9 +5,7 @@
 #include <algorithm>
 
 #include "models/image_config.h"
-#include "models/model_config.pb.h"
 #include "models/models.h"
-#include "sdk/base/proto_json.h"
 #include "sdk/nn/model.h"
 #include "sdk/nn/segmentation.h"
 
@@ -16,14 +14,23 @@ namespace {
 
 constexpr std::string_view kName = "unet_medical";
 
-UnetMedicalConfig with_defaults(UnetMedicalConfig config) {
-  if (config.image_size() == 0) set_image(config, {572, 572, 1});
-  if (!config.has_classes()) config.set_classes(2);
-  if (!config.has_width()) config.set_width(64);
-  if (!config.has_depth()) config.set_depth(4);
-  if (!config.has_dropout()) config.set_dropout(0.5);
-  return config;
-}
+// Convolutions do not pad: an image of 572 pixels gives 388 labels; every side must stay even down
+// to the bottom.
+struct UnetMedicalConfig {
+  std::vector<int64_t> image{572, 572, 1};
+  int64_t classes = 2;
+  int64_t width = 64;
+  int64_t depth = 4;
+  double dropout = 0.5;
+
+  void fields(ConfigFields& f) {
+    declare_image(f, image);
+    f("classes", classes, "of each pixel").in({2, 1024, true});
+    f("width", width, "channels of the first level; they double with each").in({1, 1024, true});
+    f("depth", depth, "number of poolings").in({1, 6, true});
+    f("dropout", dropout, "at the bottom").in({0, 1});
+  }
+};
 
 // Side of the output for a side of the input; 0 if some level has an odd size or vanishes.
 int64_t output_side(int64_t side, int64_t depth) {
@@ -38,17 +45,12 @@ int64_t output_side(int64_t side, int64_t depth) {
 }
 
 void check(const UnetMedicalConfig& config) {
-  check_image(kName, config.image());
-  expect_range({kName, "classes"}, config.classes(), 2, 1024);
-  expect_range({kName, "width"}, config.width(), 1, 1024);
-  expect_range({kName, "depth"}, config.depth(), 1, 6);
-  expect_number({kName, "dropout"}, config.dropout(), {0, 1});
-  for (const int64_t side : {config.image(0), config.image(1)}) {
-    if (output_side(side, config.depth()) > 0) continue;
+  for (const int64_t side : {config.image[0], config.image[1]}) {
+    if (output_side(side, config.depth) > 0) continue;
     int64_t next = side;
-    while (output_side(next, config.depth()) == 0) ++next;
+    while (output_side(next, config.depth) == 0) ++next;
     expect(false, {kName, "image"}, cat(side, " pixels in one direction"),
-           "a size that stays even at ", config.depth(), " poolings; the next is ", next);
+           "a size that stays even at ", config.depth, " poolings; the next is ", next);
   }
 }
 
@@ -61,11 +63,10 @@ class UnetMedical : public nn::Model {
   std::vector<nn::InputSpec> inputs(nn::Mode mode) const override {
     std::vector<nn::InputSpec> inputs{image()};
     if (mode != nn::Mode::kPredict) {
-      inputs.push_back(
-          {.name = "target",
-           .sample = {output_side(config_.image(0), config_.depth()),
-                      output_side(config_.image(1), config_.depth()), config_.classes()},
-           .is_label = true});
+      inputs.push_back({.name = "target",
+                        .sample = {output_side(config_.image[0], config_.depth),
+                                   output_side(config_.image[1], config_.depth), config_.classes},
+                        .is_label = true});
     }
     return inputs;
   }
@@ -73,15 +74,15 @@ class UnetMedical : public nn::Model {
   nn::Outputs forward(nn::Builder& b) const override {
     ValueId x = b.input(image());
     std::vector<ValueId> skips;
-    for (int64_t level = 0; level < config_.depth(); ++level) {
+    for (int64_t level = 0; level < config_.depth; ++level) {
       const auto scope = b.scope(cat("down", level + 1));
       skips.push_back(x = two_convolutions(b, x, channels(level)));
       x = nn::max_pool(b, x, 2, 2);
     }
     x = bottom(b, x);
-    for (int64_t level = config_.depth() - 1; level >= 0; --level)
+    for (int64_t level = config_.depth - 1; level >= 0; --level)
       x = up(b, level, x, skips[static_cast<size_t>(level)]);
-    const nn::Conv2dConfig pointwise{.channels = config_.classes(),
+    const nn::Conv2dConfig pointwise{.channels = config_.classes,
                                      .kernel = {1, 1},
                                      .init = nn::glorot_uniform,
                                      .zero_bias = true};
@@ -89,8 +90,8 @@ class UnetMedical : public nn::Model {
   }
 
  private:
-  nn::InputSpec image() const { return {.name = "image", .sample = image_dims(config_.image())}; }
-  int64_t channels(int64_t level) const { return config_.width() << level; }
+  nn::InputSpec image() const { return {.name = "image", .sample = image_dims(config_.image)}; }
+  int64_t channels(int64_t level) const { return config_.width << level; }
 
   static ValueId relu(nn::Builder& b, ValueId x) {
     return nn::activation(b, ActivationKind::kRelu, x);
@@ -105,8 +106,8 @@ class UnetMedical : public nn::Model {
 
   ValueId bottom(nn::Builder& b, ValueId x) const {
     const auto scope = b.scope("bottom");
-    x = two_convolutions(b, x, channels(config_.depth()));
-    return nn::dropout(b, "dropout", x, static_cast<float>(config_.dropout()));
+    x = two_convolutions(b, x, channels(config_.depth));
+    return nn::dropout(b, "dropout", x, static_cast<float>(config_.dropout));
   }
 
   ValueId up(nn::Builder& b, int64_t level, ValueId x, ValueId skip) const {
@@ -122,9 +123,8 @@ class UnetMedical : public nn::Model {
 }  // namespace
 
 std::unique_ptr<nn::Model> create_unet_medical(std::string_view config_json) {
-  UnetMedicalConfig config;
-  parse_json(config_json, config, "unet_medical configuration", {"image"});
-  return std::make_unique<UnetMedical>(with_defaults(config));
+  return std::make_unique<UnetMedical>(
+      read_image_config<UnetMedicalConfig>("unet_medical", config_json));
 }
 
 }  // namespace assay::models

@@ -2,9 +2,8 @@
 #pragma once
 
 #include "assay/assay.h"
-#include "capi/src/configuration.pb.h"
 #include "sdk/train/predictor.h"
-#include "sdk/train/trainer.pb.h"
+#include "sdk/train/trainer_config.h"
 
 namespace assay::capi {
 

@@ -1,10 +1,9 @@
 #include "assay/assay_data.h"
 #include "capi/src/abi.h"
-#include "capi/src/configuration.pb.h"
 #include "capi/src/context.h"
 #include "capi/src/report.h"
 #include "datasets/datasets.h"
-#include "sdk/base/proto_json.h"
+#include "sdk/base/config.h"
 #include "sdk/data/recordio_export.h"
 
 namespace assay::capi {
@@ -39,6 +38,24 @@ data::ProgressFunction progress_function(const Operation& operation, assay_progr
   };
 }
 
+struct DatasetOptions {
+  int32_t shards = 0;
+  bool overwrite = false;
+  void fields(ConfigFields& f) {
+    f("shards", shards, "files per split; 0: the data set chooses");
+    f("overwrite", overwrite, "replace what the folder holds, even another data set");
+  }
+};
+
+struct DatasetExportOptions {
+  std::string format = "recordio";
+  bool overwrite = false;
+  void fields(ConfigFields& f) {
+    f("format", format, "of the files").one_of({"recordio"});
+    f("overwrite", overwrite, "replace files of the same names");
+  }
+};
+
 datasets::ConvertOptions convert_options(const datasets::DatasetEntry& entry, assay_str source,
                                          assay_str target, assay_str json) {
   DatasetOptions given;
@@ -49,8 +66,8 @@ datasets::ConvertOptions convert_options(const datasets::DatasetEntry& entry, as
   expect(!options.source.empty(), {"", "source"}, "empty", "the folder or file that ", entry.name,
          " is published as; it has no default");
   options.output = checked_path(target, "target", "a folder");
-  options.shards = given.shards();
-  options.overwrite = given.overwrite();
+  options.shards = given.shards;
+  options.overwrite = given.overwrite;
   return options;
 }
 
@@ -94,10 +111,9 @@ assay_status assay_dataset_export(const assay_context* c, assay_str folder, assa
     const Operation operation(*not_null(c, "c").impl);
     DatasetExportOptions options;
     parse_json(to_text(options_json, "options_json"), options, "export options");
-    if (!options.format().empty())
-      expect_one_of({"export options", "format"}, options.format(), {"recordio"});
+    check_config("export options", "", options);
     const std::string from = checked_path(folder, "folder", "a folder");
-    data::export_recordio(from, checked_path(target, "target", "a folder"), options.overwrite(),
+    data::export_recordio(from, checked_path(target, "target", "a folder"), options.overwrite,
                           progress_function(operation, progress, user));
   });
 }

@@ -1,4 +1,5 @@
 #include "sdk/data/loader.h"
+#include "sdk/data/loader_state.pb.h"
 
 #include <chrono>
 #include <cstring>
@@ -10,7 +11,6 @@
 #include "capi/src/tensor.h"
 #include "datasets/datasets.h"
 #include "sdk/base/expect.h"
-#include "sdk/base/proto_json.h"
 
 namespace assay::capi {
 namespace {
@@ -50,10 +50,8 @@ std::shared_ptr<LoaderCore> open_loader(const std::shared_ptr<const Context>& co
   parse_json(config_json, config, "loader configuration");
   const data::DatasetManifest manifest = data::read_manifest(folder);
   std::shared_ptr<const data::RecordSource> records = data::open_split(folder, manifest, split);
-  if (config.record_size() > 0) {
-    records = std::make_shared<data::RecordSelection>(
-        std::move(records), std::vector<int64_t>(config.record().begin(), config.record().end()));
-  }
+  if (!config.record.empty())
+    records = std::make_shared<data::RecordSelection>(std::move(records), config.record);
   return std::make_shared<LoaderCore>(
       context, manifest.dataset(), split, std::move(records),
       datasets::find_dataset(manifest.dataset()).make_transform(manifest, transform_json), config);
@@ -64,7 +62,7 @@ LoaderReport describe(const LoaderCore& core) {
   const data::LoaderState state = core.loader.state();
   report.set_dataset(core.dataset);
   report.set_split(core.split);
-  *report.mutable_config() = core.loader.config();
+  report.set_config(to_json(core.loader.config()));
   report.set_samples(static_cast<double>(core.loader.samples()));
   report.set_batch_size(static_cast<double>(core.loader.batch_size()));
   report.set_batches_per_epoch(static_cast<double>(core.loader.batches_per_epoch()));

@@ -81,9 +81,9 @@ assay_status assay_trainer_create(assay_model* m, const assay_trainer_options* o
     auto trainer = std::make_unique<assay_trainer>(state, config);
     state->context().log(ASSAY_LOG_INFO, "trainer", state->model()->architecture(), ", ",
                          trainer->trainer.instance().variables().parameter_count(),
-                         " parameters, batch ", trainer->trainer.config().batch_size(), ", ",
-                         trainer->trainer.config().precision(), ", ",
-                         trainer->trainer.config().optimizer().name());
+                         " parameters, batch ", trainer->trainer.config().batch_size, ", ",
+                         *trainer->trainer.config().precision, ", ",
+                         trainer->trainer.config().optimizer.name);
     *out = trainer.release();
   });
 }

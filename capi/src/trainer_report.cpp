@@ -15,10 +15,10 @@ namespace {
 
 void set_groups(TrainerReport& report, const train::TrainerConfig& config,
                 const VariableTable& variables) {
-  for (const auto& parameter : optim::resolve_groups(config.optimizer(), variables)) {
+  for (const auto& parameter : optim::resolve_groups(config.optimizer, variables)) {
     GroupRow& row = *report.add_groups();
     row.set_name(parameter.name);
-    if (parameter.group >= 0) row.set_group(parameter.group);
+    if (!parameter.groups.empty()) row.set_group(parameter.groups.back());
     row.set_weight_decay(parameter.weight_decay);
     row.set_lr_scale(parameter.lr_scale);
     row.set_trust_ratio(parameter.trust_ratio);
@@ -30,7 +30,7 @@ void set_groups(TrainerReport& report, const train::TrainerConfig& config,
 void set_memory(MemoryPlan& target, train::Trainer& trainer) {
   const Segments& segments = trainer.instance().segments();
   set_memory(target, segments, trainer.programs().memory());
-  if (trainer.config().accumulate() == 1) return;
+  if (*trainer.config().accumulate == 1) return;
   const auto copy = static_cast<double>(segments.bytes(Role::kStatistic));
   target.set_statistics(target.statistics() + copy);
   target.set_total(target.total() + copy);
@@ -50,7 +50,7 @@ TrainerReport describe(train::Trainer& trainer) {
   TrainerReport report;
   train::ModelInstance& instance = trainer.instance();
   report.set_architecture(instance.model().architecture());
-  *report.mutable_config() = trainer.config();
+  report.set_config(trainer.config_json());
   report.set_learning_rate(trainer.progress().learning_rate);
   report.set_step(static_cast<double>(trainer.step_count()));
   report.set_samples(static_cast<double>(trainer.sample_count()));
@@ -118,9 +118,9 @@ void check_training(CheckReport& report, const std::shared_ptr<train::ModelInsta
     add_ops(report, program.program());
   }
   report.set_mode(train ? "train" : "eval");
-  report.set_precision(trainer.config().precision());
-  report.set_batch(static_cast<double>(train ? trainer.config().batch_size()
-                                             : trainer.config().eval_batch_size()));
+  report.set_precision(*trainer.config().precision);
+  report.set_batch(
+      static_cast<double>(train ? trainer.config().batch_size : *trainer.config().eval_batch_size));
   set_memory(*report.mutable_memory(), trainer);
 }
 

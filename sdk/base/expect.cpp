@@ -77,12 +77,11 @@ void expect_number(const Key& key, double value, const Interval& interval) {
 }
 
 void expect_one_of(const Key& key, std::string_view value,
-                   std::initializer_list<std::string_view> known) {
+                   std::span<const std::string_view> known) {
   if (std::find(known.begin(), known.end(), value) != known.end()) return;
-  const std::span<const std::string_view> names(known.begin(), known.size());
   fail_mismatch(Code::kInvalid,
                 {to_text(key), std::string(key.path), value.empty() ? "not given" : excerpt(value),
-                 enumerate(names, true), suggestion(value, names)});
+                 enumerate(known, true), suggestion(value, known)});
 }
 
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known) {

@@ -54,8 +54,11 @@ inline constexpr double kMaxF32 = std::numeric_limits<float>::max();
 void expect_number(const Key& key, double value, const Interval& interval);
 
 // Fails with kInvalid unless the text is one of `known`; names the nearest of them.
-void expect_one_of(const Key& key, std::string_view value,
-                   std::initializer_list<std::string_view> known);
+void expect_one_of(const Key& key, std::string_view value, std::span<const std::string_view> known);
+inline void expect_one_of(const Key& key, std::string_view value,
+                          std::initializer_list<std::string_view> known) {
+  expect_one_of(key, value, std::span(known.begin(), known.size()));
+}
 
 // What the writer of `name` may have meant: the entry of `known` that differs in few letters or
 // that `name` abbreviates ("lr" for "learning_rate"), or the only one that it is a word of ("bf16"

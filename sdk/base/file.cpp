@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "sdk/base/error.h"
+#include "sdk/base/hex.h"
 
 namespace assay {
 namespace {
@@ -86,18 +87,12 @@ std::string temporary_prefix(const std::string& path) { return cat(".", file_nam
 std::string random_digits() {
   std::array<unsigned char, kRandomDigits / 2> bytes;
   if (::getentropy(bytes.data(), bytes.size()) < 0) fail_errno("drawing", "a random name", errno);
-  std::string digits;
-  for (const unsigned char byte : bytes) {
-    constexpr std::string_view kHex = "0123456789abcdef";
-    digits += kHex[byte >> 4];
-    digits += kHex[byte & 15];
-  }
-  return digits;
+  return hex_text(bytes);
 }
 
 bool is_temporary_of(const std::string& prefix, const std::string& name) {
   return name.starts_with(prefix) && name.size() == prefix.size() + kRandomDigits &&
-         name.find_first_not_of("0123456789abcdef", prefix.size()) == std::string::npos;
+         name.find_first_not_of(kHexDigits, prefix.size()) == std::string::npos;
 }
 
 // Taken at once or not at all; false too where the file system knows no locks.

@@ -1,5 +1,6 @@
 #include "sdk/base/json_schema.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -12,9 +13,8 @@
 namespace assay {
 namespace {
 
-using google::protobuf::Descriptor;
-using google::protobuf::FieldDescriptor;
 using Kind = JsonValue::Kind;
+using Type = JsonSchema::Type;
 
 // The value as a person would point at it.
 std::string describe(const JsonValue& value) {
@@ -64,77 +64,68 @@ struct Fit {
   std::string expected;
 };
 
-Fit enum_fit(const FieldDescriptor& field, const JsonValue& value) {
-  std::vector<std::string_view> names;
-  bool known = false;
-  for (int i = 0; i < field.enum_type()->value_count(); ++i) {
-    names.push_back(field.enum_type()->value(i)->name());
-    known = known || (value.kind == Kind::kText && value.text == names.back());
-  }
+Fit enum_fit(const JsonSchema::Key& key, const JsonValue& value) {
+  const std::vector<std::string_view> names(key.choices.begin(), key.choices.end());
+  const bool known = value.kind == Kind::kText && std::ranges::count(names, value.text) > 0;
   return {known, enumerate(names, true)};
 }
 
-Fit scalar_fit(const FieldDescriptor& field, const JsonValue& value) {
-  switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL:
+Fit scalar_fit(const JsonSchema::Key& key, const JsonValue& value) {
+  switch (key.type) {
+    case Type::kBool:
       return {value.kind == Kind::kBool, "true or false"};
-    case FieldDescriptor::CPPTYPE_STRING:
+    case Type::kText:
       return {value.kind == Kind::kText, "text in quotation marks"};
-    case FieldDescriptor::CPPTYPE_INT32:
+    case Type::kInt32:
       return {holds_integer<int32_t>(value), "a whole number of 32 bits"};
-    case FieldDescriptor::CPPTYPE_INT64:
+    case Type::kInt64:
       return {holds_integer<int64_t>(value), "a whole number"};
-    case FieldDescriptor::CPPTYPE_UINT32:
+    case Type::kUint32:
       return {holds_integer<uint32_t>(value), "a whole number of 32 bits, not negative"};
-    case FieldDescriptor::CPPTYPE_UINT64:
+    case Type::kUint64:
       return {holds_integer<uint64_t>(value), "a whole number, not negative"};
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return enum_fit(field, value);
-    case FieldDescriptor::CPPTYPE_FLOAT:
+    case Type::kEnum:
+      return enum_fit(key, value);
+    case Type::kFloat:
       return {holds_number<float>(value), "a number"};
     default:
       return {holds_number<double>(value), "a number"};
   }
 }
 
-bool is_free_form(const Descriptor& schema) {
-  return schema.file()->package() == "google.protobuf";
-}
-
-bool is_object(const FieldDescriptor& field) {
-  return field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-}
-
-std::vector<std::string_view> keys_of(const Descriptor& schema) {
-  std::vector<std::string_view> keys(static_cast<size_t>(schema.field_count()));
-  for (int i = 0; i < schema.field_count(); ++i)
-    keys[static_cast<size_t>(i)] = schema.field(i)->name();
+std::vector<std::string_view> keys_of(const JsonSchema& schema) {
+  std::vector<std::string_view> keys;
+  for (const JsonSchema::Key& key : schema.keys) keys.push_back(key.name);
   return keys;
 }
 
+const JsonSchema::Key* find_key(const JsonSchema& schema, std::string_view name) {
+  const auto found = std::ranges::find(schema.keys, name, &JsonSchema::Key::name);
+  return found == schema.keys.end() ? nullptr : &*found;
+}
+
 // The paths below `schema` whose last key is `name`, or near it: "optimizer.learning_rate".
-void find_deeper(const std::string& name, const Descriptor& schema, const std::string& prefix,
+void find_deeper(const std::string& name, const JsonSchema& schema, const std::string& prefix,
                  std::vector<std::string>& found) {
-  for (int i = 0; i < schema.field_count(); ++i) {
-    const FieldDescriptor& field = *schema.field(i);
-    if (!is_object(field) || is_free_form(*field.message_type())) continue;
-    const std::string below = cat(prefix, field.name(), field.is_repeated() ? "[0]." : ".");
-    const std::string_view meant = nearest(name, keys_of(*field.message_type()));
+  for (const JsonSchema::Key& key : schema.keys) {
+    if (key.type != Type::kObject) continue;
+    const std::string below = cat(prefix, key.name, key.is_list ? "[0]." : ".");
+    const std::string_view meant = nearest(name, keys_of(*key.object));
     if (!meant.empty()) found.push_back(cat(below, meant));
-    find_deeper(name, *field.message_type(), below, found);
+    find_deeper(name, *key.object, below, found);
   }
 }
 
 class SchemaCheck {
  public:
-  SchemaCheck(const JsonSource& source, const Descriptor& root) : source_(source), root_(root) {}
+  SchemaCheck(const JsonSource& source, const JsonSchema& root) : source_(source), root_(root) {}
 
-  void object(const JsonValue& object, const Descriptor& schema, const std::string& prefix) const {
+  void object(const JsonValue& object, const JsonSchema& schema, const std::string& prefix) const {
     for (const JsonMember& member : object.members) {
-      const FieldDescriptor* field = schema.FindFieldByName(member.key);
+      const JsonSchema::Key* field = find_key(schema, member.key);
       if (field == nullptr) unknown(member, schema, prefix);
       const std::string path = prefix + member.key;
-      if (field->is_repeated()) {
+      if (field->is_list) {
         list(member.value, *field, path);
       } else {
         element(member.value, *field, path);
@@ -153,7 +144,7 @@ class SchemaCheck {
   }
 
  private:
-  [[noreturn]] void unknown(const JsonMember& member, const Descriptor& schema,
+  [[noreturn]] void unknown(const JsonMember& member, const JsonSchema& schema,
                             const std::string& prefix) const {
     const std::vector<std::string_view> known = keys_of(schema);
     const std::string hint = hint_for(member.key, known);
@@ -176,34 +167,53 @@ class SchemaCheck {
     return cat("did you mean ", enumerate(paths, true), "?");
   }
 
-  void list(const JsonValue& value, const FieldDescriptor& field, const std::string& path) const {
+  void list(const JsonValue& value, const JsonSchema::Key& field, const std::string& path) const {
     require_fit(value.kind == Kind::kList, value, path, "a list");
     for (size_t i = 0; i < value.items.size(); ++i) {
       element(value.items[i], field, cat(path, "[", i, "]"));
     }
   }
 
-  void element(const JsonValue& value, const FieldDescriptor& field,
+  void element(const JsonValue& value, const JsonSchema::Key& field,
                const std::string& path) const {
-    if (!is_object(field)) {
+    if (field.type == Type::kAnything) return;
+    if (field.type != Type::kObject) {
       const Fit fit = scalar_fit(field, value);
       return require_fit(fit.fits, value, path, fit.expected);
     }
-    if (is_free_form(*field.message_type())) return;
     require_fit(value.kind == Kind::kObject, value, path, "an object in braces");
-    object(value, *field.message_type(), path + ".");
+    object(value, *field.object, path + ".");
   }
 
   const JsonSource& source_;
-  const Descriptor& root_;
+  const JsonSchema& root_;
 };
 
 }  // namespace
 
-void check_json_schema(const JsonValue& value, const Descriptor& schema, const JsonSource& source) {
-  const SchemaCheck check(source, schema);
-  check.require_fit(value.kind == Kind::kObject, value, "", "an object in braces");
-  if (!is_free_form(schema)) check.object(value, schema, "");
+void check_json_schema(const JsonValue& value, const JsonSchema& schema, const JsonSource& source) {
+  check_json_object(value, source);
+  SchemaCheck(source, schema).object(value, schema, "");
 }
+
+void check_json_object(const JsonValue& value, const JsonSource& source) {
+  const JsonSchema any;
+  SchemaCheck(source, any)
+      .require_fit(value.kind == Kind::kObject, value, "", "an object in braces");
+}
+
+template <class T>
+T json_number(const JsonValue& value) {
+  T exact{};
+  if (is_all_of(value.text, exact)) return exact;
+  double number = 0;
+  is_all_of(value.text, number);
+  return static_cast<T>(number);
+}
+template int32_t json_number(const JsonValue& value);
+template int64_t json_number(const JsonValue& value);
+template uint64_t json_number(const JsonValue& value);
+template float json_number(const JsonValue& value);
+template double json_number(const JsonValue& value);
 
 }  // namespace assay

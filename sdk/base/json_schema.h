@@ -1,17 +1,49 @@
-// Does JSON fit a protobuf message? Asked before protobuf's own parser, which takes more than we
-// mean and whose answers speak of field types and descriptors instead of keys.
+// Does JSON fit what is expected of it? The answers speak of keys and values in the writer's words.
 #pragma once
 
-#include <google/protobuf/descriptor.h>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "sdk/base/json_text.h"
 
 namespace assay {
 
+// The keys of an object. Made from a protobuf message (proto_json.cpp) or a configuration
+// (config.h).
+struct JsonSchema {
+  enum class Type {
+    kBool,
+    kText,
+    kInt32,
+    kInt64,  // 64-bit integers may be texts, which keep all their digits
+    kUint32,
+    kUint64,
+    kFloat,
+    kDouble,
+    kEnum,
+    kObject,
+    kAnything,
+  };
+  struct Key {
+    std::string name;
+    Type type = Type::kAnything;
+    bool is_list = false;
+    std::vector<std::string> choices = {};          // kEnum
+    std::shared_ptr<const JsonSchema> object = {};  // kObject
+  };
+  std::vector<Key> keys;
+};
+
 // Fails with kInvalid for the first key that `schema` does not have, or whose value is of another
-// type. Keys are the names of the proto file; whole numbers of 64 bits may be texts, which keep all
-// their digits. Messages of package google.protobuf take anything.
-void check_json_schema(const JsonValue& value, const google::protobuf::Descriptor& schema,
-                       const JsonSource& source);
+// type.
+void check_json_schema(const JsonValue& value, const JsonSchema& schema, const JsonSource& source);
+
+// The same for an object of whatever keys.
+void check_json_object(const JsonValue& value, const JsonSource& source);
+
+// A number that passed, as T.
+template <class T>
+T json_number(const JsonValue& value);
 
 }  // namespace assay

@@ -1,9 +1,9 @@
-// Configuration and reports as JSON text, through protobuf: the message is the schema.
+// Files and reports as JSON text, through protobuf: the message is the schema. (Configurations are
+// declared: config.h.)
 #pragma once
 
 #include <google/protobuf/message.h>
 
-#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -13,10 +13,7 @@ namespace assay {
 // ("learning_rate"). Text that is not JSON, unknown and repeated keys and values of a wrong type,
 // null among them, fail with kInvalid: "<what>: ...", naming the place, the key by its path
 // ("optimizer.group[1].match"), what was found, and what is known or expected there.
-// Messages do not tell an empty list from one left out; where one of the keys `not_empty` is [] it
-// is refused here.
-void parse_json(std::string_view text, google::protobuf::Message& message, std::string_view what,
-                std::initializer_list<std::string_view> not_empty = {});
+void parse_json(std::string_view text, google::protobuf::Message& message, std::string_view what);
 
 // One line of JSON with proto names, in the order of the schema. Fields at their default are
 // written too, but for those that are `optional` in the schema and not set. 64-bit integers are

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "sdk/base/expect.h"
-#include "sdk/data/loader_config.h"
+#include "sdk/data/loader_state.pb.h"
 #include "sdk/data/streams.h"
 
 namespace assay::data {
@@ -19,17 +19,17 @@ LoaderConfig checked(const LoaderConfig& given) {
 }
 
 uint64_t cache_bytes_of(const LoaderConfig& config) {
-  return static_cast<uint64_t>(config.cache_mib()) << 20;
+  return static_cast<uint64_t>(config.cache_mib) << 20;
 }
 
 uint64_t end_of(const LoaderConfig& config, const EpochOrder& order) {
   const uint64_t most = order.max_epochs();
-  expect(most > 0, {"loader", "accumulate"}, config.accumulate(), "fewer batches of ",
-         config.batch_size(), ": an epoch of them is longer than the stream of ",
+  expect(most > 0, {"loader", "accumulate"}, config.accumulate, "fewer batches of ",
+         config.batch_size, ": an epoch of them is longer than the stream of ",
          ShuffledStream::kMaxDraws, " samples");
-  expect(config.epochs() <= most, {"loader", "epochs"}, config.epochs(), "at most ", most,
+  expect(config.epochs <= most, {"loader", "epochs"}, config.epochs, "at most ", most,
          " of this length");
-  return (config.epochs() == 0 ? most : config.epochs()) * order.batches_per_epoch();
+  return (config.epochs == 0 ? most : config.epochs) * order.batches_per_epoch();
 }
 
 void fill_padding(const ArraySpec& spec, std::byte* begin, size_t bytes) {
@@ -57,11 +57,11 @@ Loader::Loader(std::shared_ptr<const RecordSource> source, Transform transform,
       order_(source_->size(), config_),
       cache_(source_->size(), cache_bytes_of(config_)),
       end_(end_of(config_, order_)),
-      augment_key_(philox_key(config_.seed(), kAugmentStream)) {
-  const int workers = config_.workers();
+      augment_key_(philox_key(config_.seed, kAugmentStream)) {
+  const int workers = config_.workers;
   inline_ = workers == 0;
   const int slots =
-      inline_ ? 1 : std::max(config_.prefetch(), workers) + 1;  // one is with the caller
+      inline_ ? 1 : std::max(config_.prefetch, workers) + 1;  // one is with the caller
   slots_.reserve(static_cast<size_t>(slots));
   for (int i = 0; i < slots; ++i) {
     slots_.push_back(Slot{Batch(transform_.arrays, batch_size()), {}, nullptr});

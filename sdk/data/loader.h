@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "sdk/data/batch.h"
-#include "sdk/data/loader_config.pb.h"
 #include "sdk/data/order.h"
 #include "sdk/data/record_source.h"
 #include "sdk/data/sample_cache.h"

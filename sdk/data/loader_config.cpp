@@ -3,57 +3,58 @@
 #include <algorithm>
 #include <limits>
 
-#include "sdk/base/expect.h"
-
 namespace assay::data {
 namespace {
 
 constexpr int64_t kMaxBatch = int64_t{1} << 24;
-constexpr int64_t kMaxAccumulate = int64_t{1} << 20;
+constexpr double kMaxInt = std::numeric_limits<int32_t>::max();
 
-void expect_range(std::string_view key, int64_t value, int64_t low, int64_t high) {
-  expect(value >= low && value <= high, {"loader", key}, value, low, " to ", high);
+// What a shuffle buffer holds if nothing is said: three batches, or what DALI keeps.
+double usual_buffer(const LoaderConfig& config) {
+  constexpr double kOfDali = 1024;
+  if (config.order == "rotating") return kOfDali;
+  return static_cast<double>(3 * std::clamp<int64_t>(config.batch_size, 1, kMaxBatch / 3));
 }
 
 }  // namespace
 
-LoaderConfig with_defaults(LoaderConfig config) {
-  if (config.order().empty()) config.set_order("shuffled");
-  if (config.last_batch().empty()) config.set_last_batch("drop");
-  if (config.world_size() == 0) config.set_world_size(1);
-  if (config.accumulate() == 0) config.set_accumulate(1);
-  constexpr int64_t kBufferOfDali = 1024;
-  if (!config.has_buffer() && config.order() == "stream")
-    config.set_buffer(3 * std::clamp<int64_t>(config.batch_size(), 1, kMaxBatch / 3));
-  if (!config.has_buffer() && config.order() == "rotating") config.set_buffer(kBufferOfDali);
-  if (!config.has_workers()) config.set_workers(2);
-  if (!config.has_prefetch()) config.set_prefetch(4);
-  if (!config.has_cache_mib()) config.set_cache_mib(512);
-  return config;
+void LoaderConfig::fields(ConfigFields& f) {
+  f("batch_size", batch_size, "samples per batch on this rank; required").in({1, kMaxBatch, true});
+  f("seed", seed, "of order and augmentation");
+  f("order", order, "which sample follows which")
+      .one_of({"shuffled", "sequential", "stream", "rotating"})
+      .selects();
+  f("last_batch", last_batch, "what becomes of samples that fill no batch")
+      .one_of({"drop", "pad", "wrap"});
+  f("epochs", epochs, "passes until the end of the data, below 2^32; 0 never ends");
+  f("rank", rank, "which part of the global batch");
+  f("world_size", world_size, "parts of the global batch").in({1, kMaxInt, true});
+  f("workers", workers, "threads that fill batches; 0: the caller. Changes no result")
+      .in({0, 256, true});
+  f("prefetch", prefetch, "batches kept ready, at least one for each worker").in({1, 4096, true});
+  f("cache_mib", cache_mib, "memory for prepared samples; 0 keeps none. Changes no result")
+      .in({0, kMaxInt, true});
+  f("buffer", buffer, "samples in the shuffle buffer; three batches, or 1024 of a rotating order")
+      .of({"stream", "rotating"})
+      .in({1, kMaxBatch, true})
+      .otherwise(usual_buffer(*this));
+  f("record", record, "only these records of the split, in this order; none: all of them");
+  f("accumulate", accumulate, "batches of an update; an epoch holds whole updates only")
+      .in({1, int64_t{1} << 20, true});
 }
 
+LoaderConfig with_defaults(LoaderConfig config) { return with_config_defaults(std::move(config)); }
+
 void check(const LoaderConfig& config) {
-  constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
-  expect_range("batch_size", config.batch_size(), 1, kMaxBatch);
-  expect_range("accumulate", config.accumulate(), 1, kMaxAccumulate);
-  expect_one_of({"loader", "order"}, config.order(),
-                {"shuffled", "sequential", "stream", "rotating"});
-  expect_one_of({"loader", "last_batch"}, config.last_batch(), {"drop", "pad", "wrap"});
-  const bool stream = config.order() == "stream" || config.order() == "rotating";
-  expect(stream || !config.has_buffer(), {"loader", "buffer"}, config.buffer(),
-         "nothing unless the order is \"stream\" or \"rotating\"");
-  if (stream) expect_range("buffer", config.buffer(), 1, kMaxBatch);
-  expect_range("world_size", config.world_size(), 1, kMaxInt);
-  expect_range("rank", config.rank(), 0, config.world_size() - 1);
+  check_config("loader", "", config);
+  expect(config.rank >= 0 && config.rank < config.world_size, {"loader", "rank"}, config.rank,
+         "0 to ", config.world_size - 1);
   // Each factor is in range here; samples are counted in 64 bits.
   constexpr int64_t kMaxUpdate = int64_t{1} << 52;
-  const int64_t accumulated = config.batch_size() * config.accumulate();
-  expect(accumulated <= kMaxUpdate / config.world_size(), {"loader", "accumulate"},
-         config.accumulate(), "at most 2^52 samples in an update of batch_size ",
-         config.batch_size(), " on ", config.world_size(), " ranks");
-  expect_range("workers", config.workers(), 0, 256);
-  expect_range("prefetch", config.prefetch(), 1, 4096);
-  expect_range("cache_mib", config.cache_mib(), 0, kMaxInt);
+  const int64_t accumulated = config.batch_size * config.accumulate;
+  expect(accumulated <= kMaxUpdate / config.world_size, {"loader", "accumulate"}, config.accumulate,
+         "at most 2^52 samples in an update of batch_size ", config.batch_size, " on ",
+         config.world_size, " ranks");
 }
 
 }  // namespace assay::data

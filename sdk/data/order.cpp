@@ -8,6 +8,7 @@
 #include "sdk/base/crc32c.h"
 #include "sdk/base/expect.h"
 #include "sdk/base/philox.h"
+#include "sdk/data/loader_state.pb.h"
 #include "sdk/data/streams.h"
 
 namespace assay::data {
@@ -26,22 +27,22 @@ void require_same(std::string_view key, const auto& saved, const auto& here) {
 
 EpochOrder::EpochOrder(int64_t samples, const LoaderConfig& config)
     : samples_(samples),
-      batch_size_(config.batch_size()),
-      world_size_(config.world_size()),
-      rank_(config.rank()),
-      accumulate_(config.accumulate()),
-      seed_(config.seed()),
-      order_(config.order()),
-      last_batch_(config.last_batch()) {
+      batch_size_(config.batch_size),
+      world_size_(config.world_size),
+      rank_(config.rank),
+      accumulate_(config.accumulate),
+      seed_(config.seed),
+      order_(config.order),
+      last_batch_(config.last_batch) {
   require(samples_ > 0, Code::kInvalid, "loader: the data set has no records; convert it again");
   require(samples_ < std::numeric_limits<uint32_t>::max(), Code::kUnsupported,
           "loader: more than 2^32 - 1 records are not supported, the data set has ", samples_);
-  const auto& records = config.record();
+  const auto& records = config.record;
   if (!records.empty()) {
-    records_crc32c_ = crc32c(records.data(), static_cast<size_t>(records.size()) * sizeof(int64_t));
+    records_crc32c_ = crc32c(records.data(), records.size() * sizeof(int64_t));
   }
   if (order_ == "stream" || order_ == "rotating") {
-    open_stream(config.buffer());
+    open_stream(*config.buffer);
     return;
   }
   // An epoch holds whole updates of `accumulate` global batches.

@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "sdk/data/loader_config.pb.h"
+#include "sdk/data/loader_config.h"
 #include "sdk/data/stream.h"
 
 namespace assay::data {
+
+class LoaderState;  // loader_state.proto
 
 // A function of configuration and number of samples; caches the permutation of one epoch.
 class EpochOrder {

@@ -725,8 +725,8 @@ using OpVariant = SkipFirst<void ASSAY_OPS(ASSAY_COMMA_OP)>::Type;
 #undef ASSAY_COMMA_OP
 }  // namespace detail
 
-/// One op of the list. Made, copied and destroyed in ops.cpp: a variant of this size is long to compile, and nearly every
-/// file has graphs.
+/// One op of the list. Made, copied and destroyed in ops.cpp: nearly every file has graphs, and a
+/// variant of this size is long to compile.
 struct Op : detail::OpVariant {
 #define ASSAY_CONVERT(Name) Op(Name op);
   ASSAY_OPS(ASSAY_CONVERT)

@@ -6,29 +6,23 @@
 
 #include "sdk/graph/graph.h"
 #include "sdk/graph/variable_table.h"
-#include "sdk/optim/optimizer.pb.h"
+#include "sdk/optim/optimizer_config.h"
 
 namespace assay::optim {
 
-// A trained variable with the settings of the group it fell into.
+// A trained variable with its settings.
 struct GroupedParameter {
   std::string name;
-  size_t index = 0;  // among the trained variables
-  int group = -1;    // index in the configuration, -1 for the defaults
+  size_t index = 0;         // among the trained variables
+  std::vector<int> groups;  // those of the configuration that it matches
   double weight_decay = 0;
   double lr_scale = 1;
   bool trust_ratio = true;
 };
 
-// Fills in the defaults of the configuration's kind.
-OptimizerConfig with_defaults(OptimizerConfig config);
-
-// Checks a configuration with its defaults; kInvalid names the key at fault. What follows takes
-// configurations that passed.
-void check(const OptimizerConfig& config);
-
-// Assigns each trained variable to its group. Fails with kInvalid for a parameter that matches two
-// groups or a pattern that matches nothing.
+// The settings of each trained variable, one by one: of the last group that matches it and gives
+// the setting, else of the optimizer. So "*.bias" without decay and "layer3.*" at half the rate
+// cross. Fails with kInvalid for a pattern that matches nothing.
 std::vector<GroupedParameter> resolve_groups(const OptimizerConfig& config,
                                              const VariableTable& variables);
 
@@ -44,8 +38,5 @@ struct UpdateInputs {
 // variable, in table order.
 void append_update(Graph& graph, const OptimizerConfig& config, const VariableTable& variables,
                    const UpdateInputs& inputs, std::span<const ValueId> gradients);
-
-// "*" matches any run of characters; everything else is literal.
-bool wildcard_match(std::string_view pattern, std::string_view name);
 
 }  // namespace assay::optim

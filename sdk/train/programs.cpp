@@ -82,18 +82,18 @@ TrainerProgram& Programs::get(GraphKind kind) {
   plan(kind);
   if (trains && kind != GraphKind::kStep) {
     plan(GraphKind::kBackwardFirst);
-    if (config_.accumulate() > 1) plan(GraphKind::kBackwardNext);
+    if (*config_.accumulate > 1) plan(GraphKind::kBackwardNext);
     plan(GraphKind::kApply);
   }
   if (trains) plan(GraphKind::kEval);
-  if (trains && config_.optimizer().ema_decay() > 0) plan(GraphKind::kEvalEma);
+  if (trains && config_.optimizer.ema_decay > 0) plan(GraphKind::kEvalEma);
   return planned_.at(kind);
 }
 
 std::span<const GraphKind> Programs::update_kinds() const {
   static constexpr std::array kWhole{GraphKind::kStep};
   static constexpr std::array kHalves{GraphKind::kBackwardFirst, GraphKind::kApply};
-  if (config_.accumulate() > 1) return kHalves;
+  if (*config_.accumulate > 1) return kHalves;
   return kWhole;
 }
 

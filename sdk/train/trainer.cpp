@@ -4,9 +4,7 @@
 #include <chrono>
 
 #include "sdk/base/expect.h"
-#include "sdk/base/proto_json.h"
 #include "sdk/base/utf8.h"
-#include "sdk/optim/loss_scale.h"
 #include "sdk/optim/optimizer.h"
 #include "sdk/optim/schedule.h"
 #include "sdk/train/trainer_config.h"
@@ -29,8 +27,8 @@ TrainerConfig checked(TrainerConfig config) {
 }
 
 float initial_loss_scale(const TrainerConfig& config) {
-  return config.loss_scale().mode() == "none" ? 1
-                                              : static_cast<float>(config.loss_scale().initial());
+  return config.loss_scale.mode == "none" ? 1
+                                          : static_cast<float>(config.loss_scale.initial.value());
 }
 
 template <class T>
@@ -56,22 +54,22 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
     : instance_(std::move(instance)),
       config_(checked(std::move(config))),
       model_(trained_model(*instance_, config_)),
-      training_arrays_(model_->inputs(nn::Mode::kTrain), config_.batch_size(), config_.seed()),
-      eval_arrays_(model_->inputs(nn::Mode::kEval), config_.eval_batch_size(), config_.seed()),
+      training_arrays_(model_->inputs(nn::Mode::kTrain), config_.batch_size, config_.seed),
+      eval_arrays_(model_->inputs(nn::Mode::kEval), *config_.eval_batch_size, config_.seed),
       prefetched_(*instance_->backend(), training_arrays_),
       programs_(*instance_, *model_, config_),
-      learning_rate_(config_.optimizer().learning_rate()),
+      learning_rate_(config_.optimizer.learning_rate),
       statistics_before_(instance_->segments()) {
-  optim::resolve_groups(config_.optimizer(), instance_->variables());
+  optim::resolve_groups(config_.optimizer, instance_->variables());
   programs_.build_update();  // all errors surface now
   Segments& segments = instance_->segments();
   segments.ensure(Role::kGradient);
   segments.ensure(Role::kState);
-  for (const Role role : optim::state_roles(config_.optimizer())) segments.ensure(role);
-  instance_->initialize_once(config_.seed());  // once nothing can fail: fresh weights stay fresh
+  for (const Role role : optim::state_roles(config_.optimizer)) segments.ensure(role);
+  instance_->initialize_once(config_.seed);  // once nothing can fail: fresh weights stay fresh
   forget_training(segments);
   instance_->restart_averages();
-  instance_->set_has_averages(config_.optimizer().ema_decay() > 0);
+  instance_->set_has_averages(config_.optimizer.ema_decay > 0);
   write_state(segments, kLossScaleVariable, initial_loss_scale(config_));
   write_state(segments, kStepVariable, int64_t{0});
   write_state(segments, kGoodStepsVariable, int32_t{0});
@@ -103,8 +101,13 @@ void Trainer::load_training_batch(Program& program, std::span<const HostTensor> 
   training_arrays_.write(program, batch, batches_);
 }
 
+// The place in the schedule.
+int64_t Trainer::schedule_step() const {
+  return config_.schedule.on_skip == "hold" ? updates_ : step_;
+}
+
 double Trainer::learning_rate() const {
-  return learning_rate_ * optim::schedule_factor(config_.schedule(), step_);
+  return learning_rate_ * optim::schedule_factor(config_.schedule, schedule_step());
 }
 
 void Trainer::set_scalars(Program& program) {
@@ -125,10 +128,6 @@ double Trainer::current_loss_scale() {
 
 double Trainer::loss_scale() const {
   return read_state<float>(instance_->segments(), kLossScaleVariable);
-}
-
-int64_t Trainer::update_count() const {
-  return read_state<int64_t>(instance_->segments(), kStepVariable);
 }
 
 int64_t Trainer::good_steps() const {
@@ -159,7 +158,7 @@ void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
   loss_scale_ = scale;
   info.grad_norm = program.scalar("grad_norm");
   info.skipped = program.scalar("skip") != 0;
-  const bool refused = info.skipped && config_.loss_scale().mode() != "dynamic";
+  const bool refused = info.skipped && config_.loss_scale.mode != "dynamic";
   if (micro_step_ > 0) finish_accumulation(info.skipped, refused);
   if (refused) {
     fail(Code::kNonFinite, cat("step ", step_ + 1, ": the loss is ", info.loss,
@@ -168,7 +167,8 @@ void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
                                "look for bad samples"));
   }
   info.updated = !info.skipped;
-  ++step_;  // the schedule moves on even if loss scaling skipped this update
+  ++step_;
+  if (info.updated) ++updates_;  // as CountStep does on the device
 }
 
 // When the update is not done, what its batches left behind goes too.
@@ -176,7 +176,7 @@ void Trainer::finish_accumulation(bool skipped, bool refused) {
   if (skipped) statistics_before_.put_back();
   if (refused) {
     batches_ -= micro_step_;
-    samples_ -= micro_step_ * config_.batch_size();
+    samples_ -= micro_step_ * config_.batch_size;
   }
   micro_step_ = 0;
 }
@@ -197,9 +197,9 @@ StepInfo Trainer::step(std::span<const HostTensor> batch) {
 }
 
 StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
-  if (config_.accumulate() > 1) {
+  if (*config_.accumulate > 1) {
     StepInfo info = run_backward(batch);
-    if (micro_step_ < config_.accumulate()) return info;
+    if (micro_step_ < *config_.accumulate) return info;
     // Past cancelling: the gradients hold this batch already, and the caller would give it again.
     const StepInfo applied = run_apply(nullptr);
     const double seconds = info.seconds + applied.seconds;
@@ -220,7 +220,7 @@ StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
   prefetched_.read_noted();
   finish_update(step, info);
   ++batches_;
-  samples_ += config_.batch_size();
+  samples_ += config_.batch_size;
   return end_info(info, start);
 }
 
@@ -230,9 +230,8 @@ StepInfo Trainer::backward(std::span<const HostTensor> batch) {
 }
 
 StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
-  if (micro_step_ == config_.accumulate()) [[unlikely]]
-    fail_micro_step(cat("fewer than ", config_.accumulate(), " before another"),
-                    "call apply first");
+  if (micro_step_ == *config_.accumulate) [[unlikely]]
+    fail_micro_step(cat("fewer than ", *config_.accumulate, " before another"), "call apply first");
   const auto start = Clock::now();
   TrainerProgram& half =
       programs_.get(micro_step_ == 0 ? GraphKind::kBackwardFirst : GraphKind::kBackwardNext);
@@ -247,7 +246,7 @@ StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
   half.read_scalars();
   info.loss = last_loss_ = half.scalar("loss");
   ++micro_step_, ++batches_;
-  samples_ += config_.batch_size();
+  samples_ += config_.batch_size;
   return end_info(info, start);
 }
 
@@ -256,8 +255,8 @@ StepInfo Trainer::apply() {
 }
 
 StepInfo Trainer::run_apply(const std::atomic<bool>* cancel) {
-  if (micro_step_ != config_.accumulate()) [[unlikely]]
-    fail_micro_step(cat(config_.accumulate(), " before apply"), "call backward for the others");
+  if (micro_step_ != *config_.accumulate) [[unlikely]]
+    fail_micro_step(cat(*config_.accumulate, " before apply"), "call backward for the others");
   const auto start = Clock::now();
   TrainerProgram& half = programs_.get(GraphKind::kApply);
   set_scalars(half.program());
@@ -322,7 +321,7 @@ void Trainer::set(std::string_view key, double value) {
   }
   expect_number({"trainer", key}, value, optim::kLossScales);
   require_between_updates();  // the sum of the gradients has one scale
-  expect(config_.loss_scale().mode() != "none", {"trainer", "loss_scale.mode"}, "\"none\"",
+  expect(config_.loss_scale.mode != "none", {"trainer", "loss_scale.mode"}, "\"none\"",
          "\"static\" or \"dynamic\" where loss_scale is set");
   write_state(instance_->segments(), kLossScaleVariable, static_cast<float>(value));
   loss_scale_.reset();
@@ -344,6 +343,7 @@ void Trainer::require_between_updates() const {
 void Trainer::restore(const Progress& progress) {
   require_between_updates();
   step_ = progress.step;
+  updates_ = read_state<int64_t>(instance_->segments(), kStepVariable);
   batches_ = progress.batches;
   samples_ = progress.samples;
   learning_rate_ = progress.learning_rate;

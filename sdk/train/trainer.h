@@ -23,7 +23,7 @@
 namespace assay::train {
 
 struct StepInfo {
-  int64_t step = 0;        // updates done or skipped, this one included: the place in the schedule
+  int64_t step = 0;        // updates done or skipped, this one included
   int64_t micro_step = 0;  // batches seen since the last update
   int64_t samples = 0;     // training samples seen since the beginning
   double loss = 0;         // mean over the batch, nats
@@ -104,8 +104,8 @@ class Trainer {
   int64_t step_count() const { return step_; }
   int64_t sample_count() const { return samples_; }
   double loss_scale() const;
-  int64_t update_count() const;  // steps whose update was done, not skipped
-  int64_t good_steps() const;    // updates since the loss scale last changed
+  int64_t update_count() const { return updates_; }  // steps whose update was done, not skipped
+  int64_t good_steps() const;                        // updates since the loss scale last changed
   // For checkpoints. Fails in the middle of an accumulation.
   void restore(const Progress& progress);
   void require_between_updates() const;
@@ -126,6 +126,7 @@ class Trainer {
   StepInfo run_backward(std::span<const HostTensor> batch);
   StepInfo run_apply(const std::atomic<bool>* cancel);
   void set_scalars(Program& program);
+  int64_t schedule_step() const;
   double learning_rate() const;
   double current_loss_scale();
   // Waits for a run that may have updated, and reads what it says of itself; raises kNonFinite
@@ -145,7 +146,8 @@ class Trainer {
   std::optional<float> loss_scale_;  // that of the next step, once known here
   Programs programs_;
   std::atomic<bool> cancel_{false};
-  int64_t step_ = 0;
+  int64_t step_ = 0;     // updates done or skipped
+  int64_t updates_ = 0;  // done: what the device counts as well
   int64_t micro_step_ = 0;
   int64_t batches_ = 0;  // Progress::batches
   int64_t samples_ = 0;

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "sdk/base/expect.h"
-#include "sdk/base/proto_json.h"
 #include "sdk/base/version.h"
 #include "sdk/optim/optimizer.h"
 #include "sdk/train/trainer_config.h"
@@ -20,7 +19,7 @@ using checkpoint::Part;
 // with another optimizer left behind. Gradients are recomputed by the next step; between updates
 // nothing reads them.
 std::vector<Role> roles_of(const Trainer& trainer, uint32_t parts) {
-  std::vector<Role> roles = optim::state_roles(trainer.config().optimizer());
+  std::vector<Role> roles = optim::state_roles(trainer.config().optimizer);
   roles.insert(roles.end(), {Role::kValue, Role::kStatistic, Role::kState});
   std::erase_if(roles, [&](Role role) { return (checkpoint::part_of(role) & parts) == 0; });
   return roles;
@@ -45,14 +44,14 @@ CheckpointState state_of(const Trainer& trainer, uint32_t parts, const HostState
   state.batches = progress.batches;
   state.samples = progress.samples;
   state.learning_rate = progress.learning_rate;
-  state.seed = config.seed();
-  if (config.loss_scale().mode() != "none") {
+  state.seed = config.seed;
+  if (config.loss_scale.mode != "none") {
     state.loss_scale = checkpoint::LossScale{trainer.loss_scale(), trainer.good_steps()};
   }
-  state.optimizer_name = config.optimizer().name();
-  state.optimizer_config = to_json(config.optimizer());
-  state.schedule_config = to_json(config.schedule());
-  state.precision = config.precision();
+  state.optimizer_name = config.optimizer.name;
+  state.optimizer_config = to_json(config.optimizer);
+  state.schedule_config = to_json(config.schedule);
+  state.precision = *config.precision;
   state.trainer_config = to_json(config);
   state.data_cursor = host.data_cursor;
   return state;
@@ -108,18 +107,6 @@ void check_model(const ModelInstance& instance, const CheckpointReader& reader) 
     fail_difference(reader, "model." + difference->key, difference->theirs, difference->ours, hint);
 }
 
-// Older files list keys of all kinds, at zero.
-void clear_keys_of_other_kinds(google::protobuf::Message& config,
-                               const google::protobuf::Message& own) {
-  const auto* reflection = config.GetReflection();
-  std::vector<const google::protobuf::FieldDescriptor*> set;
-  reflection->ListFields(config, &set);
-  for (const auto* field : set) {
-    if (field->has_presence() && !reflection->HasField(own, field))
-      reflection->ClearField(&config, field);
-  }
-}
-
 // The configuration the file was written with. What an older file does not say is taken to agree.
 TrainerConfig config_of(const CheckpointReader& reader, const TrainerConfig& own) {
   const CheckpointState& state = reader.state();
@@ -130,14 +117,15 @@ TrainerConfig config_of(const CheckpointReader& reader, const TrainerConfig& own
     return with_defaults(config);
   }
   config = own;
-  config.set_seed(state.seed);
-  if (!state.precision.empty()) config.set_precision(state.precision);
-  config.clear_optimizer();
-  config.clear_schedule();
-  parse_json(state.optimizer_config, *config.mutable_optimizer(), cat(file, ": the optimizer"));
-  parse_json(state.schedule_config, *config.mutable_schedule(), cat(file, ": the schedule"));
-  clear_keys_of_other_kinds(*config.mutable_optimizer(), own.optimizer());
-  clear_keys_of_other_kinds(*config.mutable_schedule(), own.schedule());
+  config.seed = state.seed;
+  if (!state.precision.empty()) config.precision = state.precision;
+  config.optimizer = {};
+  config.schedule = {};
+  parse_json(state.optimizer_config, config.optimizer, cat(file, ": the optimizer"));
+  parse_json(state.schedule_config, config.schedule, cat(file, ": the schedule"));
+  // Older files list keys of all kinds, at zero.
+  clear_keys_of_other_kinds(config.optimizer);
+  clear_keys_of_other_kinds(config.schedule);
   return with_defaults(config);
 }
 
@@ -148,9 +136,9 @@ void check_trainer(const Trainer& trainer, const CheckpointReader& reader, uint3
   // Files without trainer state do not say whose moments they hold: names and shapes must do.
   const bool names_optimizer = (state.parts & Part::kTrainerState) != 0;
   if ((parts & Part::kMoments) != 0 && names_optimizer &&
-      state.optimizer_name != own.optimizer().name()) {
+      state.optimizer_name != own.optimizer.name) {
     fail_difference(reader, "optimizer.name", '"' + state.optimizer_name + '"',
-                    '"' + own.optimizer().name() + '"', "load weights and statistics only");
+                    '"' + own.optimizer.name + '"', "load weights and statistics only");
   }
   if ((parts & Part::kTrainerState) == 0) return;
   require((state.parts & Part::kTrainerState) != 0, Code::kInvalid, reader.name(),

@@ -5,18 +5,10 @@
 
 #include "sdk/base/expect.h"
 #include "sdk/base/json_text.h"
-#include "sdk/base/proto_json.h"
-#include "sdk/optim/loss_scale.h"
-#include "sdk/optim/optimizer.h"
-#include "sdk/optim/schedule.h"
 #include "sdk/passes/precision.h"
 
 namespace assay::train {
 namespace {
-
-void check_count(std::string_view key, int64_t value) {
-  expect(value >= 1 && value <= (int64_t{1} << 30), {"trainer", key}, value, "1 to 2^30");
-}
 
 // A configuration as text and as the tree of that text.
 struct Parsed {
@@ -88,42 +80,59 @@ class Comparison {
 
 }  // namespace
 
+void RawImages::fields(ConfigFields& f) {
+  f("scale", scale, "factor of a byte; 1/255 if not given");
+  f("mean", mean, "taken away then: one, or one of each channel; none is 0");
+  f("stddev", stddev, "divisor then: one, or one of each channel; none is 1");
+  f("channels", channels, "of the bytes; 0: the image's. Those beyond them are 0");
+}
+
+void TrainerConfig::fields(ConfigFields& f) {
+  constexpr Interval kCounts{1, 1 << 30, true};
+  f("optimizer", optimizer, "what changes the weights; required");
+  f("schedule", schedule, "factor of the learning rate, step by step");
+  f("loss_scale", loss_scale, "dynamic unless given for amp-fp16, whose gradients underflow");
+  f("batch_size", batch_size, "samples of a training batch; required").in(kCounts);
+  f("eval_batch_size", eval_batch_size, "samples of an evaluation batch; if not given, batch_size")
+      .in(kCounts)
+      .otherwise(static_cast<double>(batch_size));
+  f("accumulate", accumulate, "batches whose gradients are averaged into one update")
+      .in(kCounts)
+      .otherwise(1.0);
+  f("precision", precision, "what is computed with")
+      .one_of({"fp32", "tf32", "amp-fp16", "amp-bf16"})
+      .otherwise("fp32");
+  f("seed", seed, "of fresh weights and of what is drawn in training");
+  f("label_smoothing", label_smoothing, "mass of the target moved to all classes alike").in({0, 1});
+  f("disabled_pass", disabled_pass, "rewrites to leave out, to find out what one does");
+  f("mixup_alpha", mixup_alpha, "images are mixed with weights of Beta(alpha, alpha); 0 is off")
+      .in({0, 1e6, true});
+  f("raw_images", raw_images, "batches bring bytes, and the device makes them numbers");
+}
+
 TrainerConfig with_defaults(TrainerConfig config) {
-  if (!config.has_eval_batch_size()) config.set_eval_batch_size(config.batch_size());
-  if (!config.has_accumulate()) config.set_accumulate(1);
-  if (!config.has_precision()) config.set_precision("fp32");
-  *config.mutable_optimizer() = optim::with_defaults(config.optimizer());
-  *config.mutable_schedule() = optim::with_defaults(config.schedule());
+  config.optimizer = optim::with_defaults(std::move(config.optimizer));
+  config.schedule = optim::with_defaults(std::move(config.schedule));
   // f16 gradients underflow without a scale.
-  if (!config.loss_scale().has_mode() && config.precision() == "amp-fp16")
-    config.mutable_loss_scale()->set_mode("dynamic");
-  *config.mutable_loss_scale() = optim::with_defaults(config.loss_scale());
-  return config;
+  if (!config.loss_scale.mode && config.precision == "amp-fp16") config.loss_scale.mode = "dynamic";
+  return with_config_defaults(std::move(config));
 }
 
 void check(const TrainerConfig& config) {
-  check_count("batch_size", config.batch_size());
-  check_count("eval_batch_size", config.eval_batch_size());
-  check_count("accumulate", config.accumulate());
-  expect_number({"trainer", "label_smoothing"}, config.label_smoothing(), {0, 1});
-  expect_number({"trainer", "mixup_alpha"}, config.mixup_alpha(), {0, 1e6, true});
-  parse_precision(config.precision());
-  optim::check(config.optimizer());
-  optim::check(config.schedule());
-  optim::check(config.loss_scale());
+  check_config("trainer", "", config);
+  optim::check_together(config.optimizer);
+  optim::check_together(config.schedule);
 }
 
 nn::TrainingOptions training_options(const TrainerConfig& config) {
-  nn::TrainingOptions options{.label_smoothing = static_cast<float>(config.label_smoothing()),
-                              .mixup_alpha = config.mixup_alpha()};
-  if (config.has_raw_images()) {
-    const RawImages& raw = config.raw_images();
+  nn::TrainingOptions options{.label_smoothing = static_cast<float>(config.label_smoothing),
+                              .mixup_alpha = config.mixup_alpha};
+  if (config.raw_images) {
+    const RawImages& raw = *config.raw_images;
     options.raw_images.emplace();
-    options.raw_images->channels = raw.channels();
-    Normalisation& normalisation = options.raw_images->normalisation;
-    if (raw.has_scale()) normalisation.scale = raw.scale();
-    normalisation.mean.assign(raw.mean().begin(), raw.mean().end());
-    normalisation.stddev.assign(raw.stddev().begin(), raw.stddev().end());
+    options.raw_images->channels = raw.channels;
+    options.raw_images->normalisation = {
+        .scale = raw.scale.value_or(Normalisation{}.scale), .mean = raw.mean, .stddev = raw.stddev};
   }
   return options;
 }
@@ -133,10 +142,10 @@ std::optional<ConfigDifference> first_difference(const TrainerConfig& ours,
   TrainerConfig a = ours, b = theirs;
   // What decides no bit of the training: sizes of evaluation, and whether the loader or the device
   // finishes images.
-  const bool both_raw = a.has_raw_images() && b.has_raw_images();
+  const bool both_raw = a.raw_images && b.raw_images;
   for (TrainerConfig* config : {&a, &b}) {
-    config->clear_eval_batch_size();
-    if (!both_raw) config->clear_raw_images();
+    config->eval_batch_size.reset();
+    if (!both_raw) config->raw_images.reset();
   }
   return first_difference(to_json(a), to_json(b));
 }

@@ -1,19 +1,46 @@
-// The configuration of a trainer: defaults, checks, and whether two of them train alike.
+// The configuration of a trainer, read from JSON text. assay.h says the same to callers.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "sdk/base/config.h"
 #include "sdk/nn/training_options.h"
-#include "sdk/train/trainer.pb.h"
+#include "sdk/optim/optimizer_config.h"
 
 namespace assay::train {
 
-// Every default filled in: what reports and checkpoints show.
+// Byte b becomes (b * scale - mean) / stddev. mean and stddev hold nothing (0 and 1), one value for
+// all channels or one for each.
+struct RawImages {
+  std::optional<float> scale;
+  std::vector<float> mean, stddev;
+  int32_t channels = 0;
+  void fields(ConfigFields& f);
+};
+
+struct TrainerConfig {
+  optim::OptimizerConfig optimizer;
+  optim::ScheduleConfig schedule;
+  optim::LossScaleConfig loss_scale;
+  int64_t batch_size = 0;
+  std::optional<int64_t> eval_batch_size;
+  std::optional<int64_t> accumulate;
+  std::optional<std::string> precision;
+  uint64_t seed = 0;
+  double label_smoothing = 0;
+  std::vector<std::string> disabled_pass;
+  double mixup_alpha = 0;
+  std::optional<RawImages> raw_images;
+  void fields(ConfigFields& f);
+};
+
+// Every default filled in: what reports and checkpoints show, and what follows takes.
 TrainerConfig with_defaults(TrainerConfig config);
 
-// Checks a configuration with its defaults; kInvalid names the key at fault. Names of parameters
-// and passes are checked where the graph is built.
+// kInvalid names the key at fault. Names of parameters and passes are checked where the graph is
+// built.
 void check(const TrainerConfig& config);
 
 // What of it is the model's to heed.

@@ -10,10 +10,6 @@
 namespace assay::train {
 namespace {
 
-std::vector<std::string> disabled_passes(const TrainerConfig& config) {
-  return {config.disabled_pass().begin(), config.disabled_pass().end()};
-}
-
 void append_records(std::vector<PassRecord>& to, std::vector<PassRecord> from) {
   to.insert(to.end(), from.begin(), from.end());
 }
@@ -57,7 +53,7 @@ class TrainingGraphBuilder {
     if (apply) append_apply();
     if (backward)
       append_statistics(apply ? graph().output("grad_norm") : graph().output(nn::kLoss));
-    append_records(built_.passes, run_passes(graph(), training_passes(), disabled_passes(config_)));
+    append_records(built_.passes, run_passes(graph(), training_passes(), config_.disabled_pass));
     return std::move(built_);
   }
 
@@ -70,16 +66,15 @@ class TrainingGraphBuilder {
   ValueId state(std::string_view name) { return leaf(name, Role::kState); }
 
   void append_forward() {
-    nn::Builder builder(graph(), nn::Mode::kTrain, config_.batch_size(), variables_,
-                        config_.seed());
+    nn::Builder builder(graph(), nn::Mode::kTrain, config_.batch_size, variables_, config_.seed);
     train::append_forward(built_, model_, builder);
     updates_ = builder.statistics_updates();
     for (size_t i = 0; i < updates_.size(); ++i) {
       graph().outputs().push_back({statistic_output(i, "mean"), updates_[i].mean});
       graph().outputs().push_back({statistic_output(i, "var"), updates_[i].var});
     }
-    apply_precision(graph(), parse_precision(config_.precision()), target_);
-    append_records(built_.passes, run_passes(graph(), forward_passes(), disabled_passes(config_)));
+    apply_precision(graph(), parse_precision(*config_.precision), target_);
+    append_records(built_.passes, run_passes(graph(), forward_passes(), config_.disabled_pass));
   }
 
   void append_gradients() {
@@ -110,30 +105,29 @@ class TrainingGraphBuilder {
     const ValueId scale = state(kLossScaleVariable);
     std::vector<ValueId> operands{scale};
     operands.insert(operands.end(), stored_.begin(), stored_.end());
-    const GradientNorm norm{static_cast<float>(config_.optimizer().clip_norm()),
-                            config_.accumulate()};
+    const GradientNorm norm{static_cast<float>(config_.optimizer.clip_norm), *config_.accumulate};
     const auto outputs = graph().emit(norm, operands);
     const ValueId length = outputs[0], multiplier = outputs[1], skip = outputs[2];
     graph().outputs().push_back({"grad_norm", length});
     graph().outputs().push_back({"skip", skip});
     const ValueId step = graph().emit1(CountStep{}, {state(kStepVariable), skip});
     const ValueId rate = graph().emit1(StepScalar{ScalarKind::kLearningRate}, {});
-    optim::append_update(graph(), config_.optimizer(), variables_, {rate, multiplier, skip, step},
+    optim::append_update(graph(), config_.optimizer, variables_, {rate, multiplier, skip, step},
                          stored_);
     append_loss_scale(scale, skip);
     graph().set_scope("");
   }
 
   void append_loss_scale(ValueId scale, ValueId skip) {
-    const auto& c = config_.loss_scale();
-    if (c.mode() != "dynamic") return;
+    const auto& c = config_.loss_scale;
+    if (c.mode != "dynamic") return;
     graph().set_scope("optimizer.loss_scale");
     LossScaleUpdate op;
-    op.growth = static_cast<float>(c.growth());
-    op.backoff = static_cast<float>(c.backoff());
-    op.interval = c.interval();
-    op.minimum = static_cast<float>(c.minimum());
-    op.maximum = static_cast<float>(c.maximum());
+    op.growth = static_cast<float>(*c.growth);
+    op.backoff = static_cast<float>(*c.backoff);
+    op.interval = *c.interval;
+    op.minimum = static_cast<float>(*c.minimum);
+    op.maximum = static_cast<float>(*c.maximum);
     graph().emit(op, {scale, state(kGoodStepsVariable), skip});
   }
 
@@ -185,8 +179,8 @@ BuiltGraph build_training_graph(const nn::Model& model, VariableTable& variables
 BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
                             const TrainerConfig& config, bool use_ema, const Target& target) {
   BuiltGraph built;
-  nn::Builder builder(built.graph, nn::Mode::kEval, config.eval_batch_size(), variables,
-                      config.seed());
+  nn::Builder builder(built.graph, nn::Mode::kEval, *config.eval_batch_size, variables,
+                      config.seed);
   append_forward(built, model, builder);
   if (use_ema) {
     for (size_t i = 0; i < built.graph.nodes().size(); ++i) {
@@ -194,8 +188,8 @@ BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
       if (parameter != nullptr && parameter->role == Role::kValue) parameter->role = Role::kEma;
     }
   }
-  apply_precision(built.graph, parse_precision(config.precision()), target);
-  built.passes = run_passes(built.graph, forward_passes(), disabled_passes(config));
+  apply_precision(built.graph, parse_precision(*config.precision), target);
+  built.passes = run_passes(built.graph, forward_passes(), config.disabled_pass);
   return built;
 }
 

@@ -8,7 +8,7 @@
 #include "sdk/nn/model.h"
 #include "sdk/passes/pipeline.h"
 #include "sdk/passes/precision.h"
-#include "sdk/train/trainer.pb.h"
+#include "sdk/train/trainer_config.h"
 
 namespace assay::train {
 

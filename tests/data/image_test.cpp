@@ -148,9 +148,9 @@ std::string image_record(const Pixels& pixels, int height, int width, int channe
 
 TEST(ImageTransform, NormalisesPerChannel) {
   ImageTransformConfig config;
-  config.set_scale(0.5f);
-  for (const float mean : {1.0f, 2.0f}) config.add_mean(mean);
-  for (const float stddev : {1.0f, 4.0f}) config.add_stddev(stddev);
+  config.scale = 0.5f;
+  for (const float mean : {1.0f, 2.0f}) config.mean.push_back(mean);
+  for (const float stddev : {1.0f, 4.0f}) config.stddev.push_back(stddev);
   const Transform transform = make_image_transform({{1, 2, 2}, 3}, config);
   EXPECT_EQ(transform.arrays[0].dims, (Dims{1, 2, 2}));
   const Sample sample = run(transform, image_record({2, 4, 10, 20}, 1, 2, 2, 2));
@@ -166,11 +166,11 @@ TEST(ImageTransform, DefaultIsUnitRange) {
 
 TEST(ImageTransform, RandomStepsFollowTheSampleStream) {
   ImageTransformConfig config;
-  config.set_crop_padding(1);
-  config.set_flip_horizontal(0.5f);
-  config.set_flip_vertical(0.5f);
-  config.set_rotation_degrees(10);
-  config.set_erasing_probability(0.5f);
+  config.crop_padding = 1;
+  config.flip_horizontal = 0.5f;
+  config.flip_vertical = 0.5f;
+  config.rotation_degrees = 10;
+  config.erasing_probability = 0.5f;
   const Transform transform = make_image_transform({{4, 4, 1}, 1}, config);
   Pixels pixels;
   for (uint8_t i = 0; i < 16; ++i) pixels.push_back(static_cast<uint8_t>(10 * i + 5));
@@ -186,8 +186,8 @@ TEST(ImageTransform, RandomStepsFollowTheSampleStream) {
 
 TEST(ImageTransform, FlipWithCertainty) {
   ImageTransformConfig config;
-  config.set_scale(1);
-  config.set_flip_horizontal(1);
+  config.scale = 1;
+  config.flip_horizontal = 1;
   const Transform transform = make_image_transform({{1, 3, 1}, 1}, config);
   EXPECT_THAT(run(transform, image_record({1, 2, 3}, 1, 3, 1, 0)).image, ElementsAre(3, 2, 1));
 }
@@ -214,19 +214,17 @@ TEST(ImageTransform, RefusesSenselessConfiguration) {
     EXPECT_EQ(error.code(), Code::kInvalid);
     return error.message();
   };
-  EXPECT_THAT(message([](auto& c) { c.set_flip_horizontal(1.5f); }), HasSubstr("flip_horizontal"));
-  EXPECT_THAT(message([](auto& c) { c.set_flip_vertical(NAN); }), HasSubstr("flip_vertical"));
-  EXPECT_THAT(message([](auto& c) { c.set_crop_padding(-1); }), HasSubstr("crop_padding"));
-  EXPECT_THAT(message([](auto& c) { c.set_rotation_degrees(200); }), HasSubstr("rotation"));
-  EXPECT_THAT(message([](auto& c) { c.add_stddev(0); }), HasSubstr("stddev"));
+  EXPECT_THAT(message([](auto& c) { c.flip_horizontal = 1.5f; }), HasSubstr("flip_horizontal"));
+  EXPECT_THAT(message([](auto& c) { c.flip_vertical = NAN; }), HasSubstr("flip_vertical"));
+  EXPECT_THAT(message([](auto& c) { c.crop_padding = -1; }), HasSubstr("crop_padding"));
+  EXPECT_THAT(message([](auto& c) { c.rotation_degrees = 200; }), HasSubstr("rotation"));
+  EXPECT_THAT(message([](auto& c) { c.stddev.push_back(0); }), HasSubstr("stddev"));
   EXPECT_THAT(message([](auto& c) {
-                for (int i = 0; i < 3; ++i) c.add_mean(0);
+                for (int i = 0; i < 3; ++i) c.mean.push_back(0);
               }),
               HasSubstr("mean"));
-  EXPECT_THAT(message([](auto& c) { c.set_erasing_min_area(0.5f); }),
-              HasSubstr("erasing_min_area"));
-  EXPECT_THAT(message([](auto& c) { c.set_erasing_min_aspect(0); }),
-              HasSubstr("erasing_min_aspect"));
+  EXPECT_THAT(message([](auto& c) { c.erasing_min_area = 0.5f; }), HasSubstr("erasing_min_area"));
+  EXPECT_THAT(message([](auto& c) { c.erasing_min_aspect = 0; }), HasSubstr("erasing_min_aspect"));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "sdk/data/loader_config.h"
+#include "sdk/data/loader_state.pb.h"
 #include "tests/data/allocations.h"
 #include "tests/data/support.h"
 
@@ -55,10 +56,10 @@ std::shared_ptr<const RecordSource> numbers(int count) {
 
 LoaderConfig config_of(int64_t batch_size, int workers = 2, uint64_t epochs = 2) {
   LoaderConfig config;
-  config.set_batch_size(batch_size);
-  config.set_seed(7);
-  config.set_epochs(epochs);
-  config.set_workers(workers);
+  config.batch_size = batch_size;
+  config.seed = 7;
+  config.epochs = epochs;
+  config.workers = workers;
   return config;
 }
 
@@ -95,8 +96,8 @@ TEST(Loader, OrderDoesNotDependOnWorkersPrefetchOrCache) {
     for (const int prefetch : {1, 3, 16}) {
       for (const int cache : {0, 1}) {
         LoaderConfig config = config_of(10, workers, 3);
-        config.set_prefetch(prefetch);
-        config.set_cache_mib(cache);
+        config.prefetch = prefetch;
+        config.cache_mib = cache;
         Loader loader(source, number_transform(), config);
         ASSERT_EQ(rest_of(loader), expected) << workers << " " << prefetch << " " << cache;
         EXPECT_EQ(loader.next(), nullptr);
@@ -108,7 +109,7 @@ TEST(Loader, OrderDoesNotDependOnWorkersPrefetchOrCache) {
 TEST(Loader, ShufflesAnewInEachEpochAndForEachSeed) {
   const auto epoch_of = [](uint64_t seed, uint64_t epoch) {
     LoaderConfig config = config_of(50, 1, epoch + 1);
-    config.set_seed(seed);
+    config.seed = seed;
     Loader loader(numbers(50), number_transform(), config);
     for (uint64_t e = 0; e < epoch; ++e) loader.next();
     return labels_of(loader);
@@ -134,7 +135,7 @@ TEST(Loader, ShuffleIsUniform) {
   std::vector<Draw> draws;
   for (int seed = 0; seed < kSeeds; ++seed) {
     LoaderConfig config = config_of(4);
-    config.set_seed(static_cast<uint64_t>(seed));
+    config.seed = static_cast<uint64_t>(seed);
     EpochOrder(4, with_defaults(config)).samples_of(0, 0, draws);
     std::vector<uint32_t> order;
     for (const Draw& draw : draws) order.push_back(draw.sample);
@@ -150,7 +151,7 @@ TEST(Loader, ShuffleIsUniform) {
 TEST(Loader, AugmentationIsKeyedBySampleAndEpoch) {
   const auto draws_of = [](std::string order, int64_t batch_size) {
     LoaderConfig config = config_of(batch_size, 2, 2);
-    config.set_order(order);
+    config.order = order;
     Loader loader(numbers(12), number_transform(), config);
     std::map<std::pair<uint64_t, int>, float> draws;  // (epoch, sample) -> random number
     while (const Batch* batch = loader.next()) {
@@ -173,7 +174,7 @@ TEST(Loader, ResumesAtEveryBatch) {
   const auto source = numbers(23);
   for (const char* last_batch : {"drop", "pad", "wrap"}) {
     LoaderConfig config = config_of(5, 2, 3);
-    config.set_last_batch(last_batch);
+    config.last_batch = last_batch;
     Loader whole(source, number_transform(), config);
     const auto expected = rest_of(whole);
     for (size_t cut = 0; cut <= expected.size(); ++cut) {
@@ -219,14 +220,14 @@ TEST(Loader, RestoreRefusesOtherOrders) {
 TEST(Loader, RanksShareTheSamplesOut) {
   for (const char* last_batch : {"drop", "pad"}) {
     LoaderConfig config = config_of(12, 1, 1);
-    config.set_last_batch(last_batch);
+    config.last_batch = last_batch;
     Loader single(numbers(103), number_transform(), config);
     auto expected = labels_of(single);
     std::vector<int32_t> labels;
     for (int rank = 0; rank < 4; ++rank) {
-      config.set_batch_size(3);
-      config.set_world_size(4);
-      config.set_rank(rank);
+      config.batch_size = 3;
+      config.world_size = 4;
+      config.rank = rank;
       Loader loader(numbers(103), number_transform(), config);
       EXPECT_EQ(loader.batches_per_epoch(), single.batches_per_epoch());
       const auto part = labels_of(loader);
@@ -240,8 +241,8 @@ TEST(Loader, RanksShareTheSamplesOut) {
 
 TEST(Loader, SequentialPassWithPaddedLastBatch) {
   LoaderConfig config = config_of(4, 2, 1);
-  config.set_order("sequential");
-  config.set_last_batch("pad");
+  config.order = "sequential";
+  config.last_batch = "pad";
   Loader loader(numbers(10), number_transform(), config);
   for (int pass = 0; pass < 2; ++pass) {
     std::vector<int32_t> labels;
@@ -266,11 +267,11 @@ TEST(Loader, SequentialPassWithPaddedLastBatch) {
 
 TEST(Loader, WrapFillsFromTheBeginning) {
   LoaderConfig config = config_of(4, 1, 1);
-  config.set_order("sequential");
-  config.set_last_batch("wrap");
+  config.order = "sequential";
+  config.last_batch = "wrap";
   Loader loader(numbers(6), number_transform(), config);
   EXPECT_THAT(labels_of(loader), ElementsAre(0, 1, 2, 3, 4, 5, 0, 1));
-  config.set_batch_size(5);
+  config.batch_size = 5;
   Loader tiny(numbers(2), number_transform(), config);
   EXPECT_THAT(labels_of(tiny), ElementsAre(0, 1, 0, 1, 0));
 }
@@ -280,7 +281,7 @@ TEST(Loader, BadRecordSurfacesAtItsBatchWithItsPlace) {
     std::vector<std::string> payloads;
     for (int i = 0; i < 20; ++i) payloads.push_back(i == 13 ? "bad" : cat(i));
     LoaderConfig config = config_of(5, workers, 0);
-    config.set_order("sequential");
+    config.order = "sequential";
     Loader loader(std::make_shared<MemorySource>(payloads), number_transform(), config);
     EXPECT_EQ(loader.next()->index, 0u);
     EXPECT_EQ(loader.next()->index, 1u);
@@ -304,7 +305,7 @@ TEST(Loader, DamagedFileIsNamed) {
   bytes[bytes.size() - 5] ^= 1;  // the last payload's only byte
   write_file_atomic(folder.at("x"), bytes);
   LoaderConfig config = config_of(5, 2, 1);
-  config.set_order("sequential");
+  config.order = "sequential";
   Loader loader(std::make_shared<RecordSet>(std::vector{folder.at("x")}), number_transform(),
                 config);
   loader.next();
@@ -321,23 +322,23 @@ TEST(Loader, RefusesSenselessConfiguration) {
   };
   EXPECT_THAT(message(0, [](auto&) {}), HasSubstr("no records"));
   EXPECT_THAT(message(4, [](auto&) {}), HasSubstr("lower it or set last_batch"));
-  EXPECT_THAT(message(9, [](auto& c) { c.set_batch_size(0); }), HasSubstr("batch_size is 0"));
-  EXPECT_THAT(message(9, [](auto& c) { c.set_batch_size(-1); }), HasSubstr("batch_size"));
-  EXPECT_THAT(message(9, [](auto& c) { c.set_rank(1); }), HasSubstr("rank is 1"));
-  EXPECT_THAT(message(9, [](auto& c) { c.set_rank(-1); }), HasSubstr("rank is -1"));
-  EXPECT_THAT(message(9, [](auto& c) { c.set_order("up"); }),
+  EXPECT_THAT(message(9, [](auto& c) { c.batch_size = 0; }), HasSubstr("batch_size is 0"));
+  EXPECT_THAT(message(9, [](auto& c) { c.batch_size = -1; }), HasSubstr("batch_size"));
+  EXPECT_THAT(message(9, [](auto& c) { c.rank = 1; }), HasSubstr("rank is 1"));
+  EXPECT_THAT(message(9, [](auto& c) { c.rank = -1; }), HasSubstr("rank is -1"));
+  EXPECT_THAT(message(9, [](auto& c) { c.order = "up"; }),
               HasSubstr("\"shuffled\", \"sequential\", \"stream\" or \"rotating\""));
-  EXPECT_THAT(message(9, [](auto& c) { c.set_last_batch("x"); }),
+  EXPECT_THAT(message(9, [](auto& c) { c.last_batch = "x"; }),
               HasSubstr("\"drop\", \"pad\" or \"wrap\""));
-  EXPECT_THAT(message(9, [](auto& c) { c.set_workers(-1); }), HasSubstr("workers is -1"));
-  EXPECT_THAT(message(9, [](auto& c) { c.set_prefetch(0); }), HasSubstr("prefetch is 0"));
-  EXPECT_THAT(message(9, [](auto& c) { c.set_cache_mib(-1); }), HasSubstr("cache_mib is -1"));
+  EXPECT_THAT(message(9, [](auto& c) { c.workers = -1; }), HasSubstr("workers is -1"));
+  EXPECT_THAT(message(9, [](auto& c) { c.prefetch = 0; }), HasSubstr("prefetch is 0"));
+  EXPECT_THAT(message(9, [](auto& c) { c.cache_mib = -1; }), HasSubstr("cache_mib is -1"));
   // Each in its range; their product is 2^64.
   EXPECT_THAT(message(9,
                       [](auto& c) {
-                        c.set_batch_size(1 << 24);
-                        c.set_world_size(1 << 20);
-                        c.set_accumulate(1 << 20);
+                        c.batch_size = 1 << 24;
+                        c.world_size = 1 << 20;
+                        c.accumulate = 1 << 20;
                       }),
               HasSubstr("2^52 samples"));
 }
@@ -458,16 +459,16 @@ TEST(Loader, SeeksToTheEpochsThereAre) {
 // Seven batches of ten; an update takes three: an epoch has six of them, or nine where it wraps.
 TEST(Loader, EpochsHoldWholeUpdates) {
   LoaderConfig config = config_of(10, 2, 2);
-  config.set_accumulate(3);
+  config.accumulate = 3;
   Loader dropping(numbers(73), number_transform(), config);
   EXPECT_EQ(dropping.batches_per_epoch(), 6u);
   EXPECT_EQ(rest_of(dropping).size(), 12u);
-  config.set_last_batch("wrap");
+  config.last_batch = "wrap";
   Loader wrapping(numbers(73), number_transform(), config);
   EXPECT_EQ(wrapping.batches_per_epoch(), 9u);
   EXPECT_EQ(labels_of(wrapping).size(), 180u);
   const LoaderState state = wrapping.state();
-  config.set_accumulate(1);
+  config.accumulate = 1;
   Loader other(numbers(73), number_transform(), config);
   EXPECT_THAT(error_of([&] { other.restore(state); }).message(), HasSubstr("accumulate 3"));
   LoaderState older = other.state();
@@ -477,22 +478,22 @@ TEST(Loader, EpochsHoldWholeUpdates) {
 
 TEST(Loader, StreamsHoldWholeUpdatesToo) {
   LoaderConfig config = config_of(4);
-  config.set_order("stream");
-  config.set_accumulate(4);
+  config.order = "stream";
+  config.accumulate = 4;
   EXPECT_EQ(Loader(numbers(35), number_transform(), config).batches_per_epoch(), 8u);
 }
 
 TEST(Loader, ResolvesItsConfiguration) {
   LoaderConfig config;
-  config.set_batch_size(5);
+  config.batch_size = 5;
   const Loader loader(numbers(20), number_transform(), config);
-  EXPECT_EQ(loader.config().order(), "shuffled");
-  EXPECT_EQ(loader.config().last_batch(), "drop");
-  EXPECT_EQ(loader.config().workers(), 2);
-  EXPECT_EQ(loader.config().prefetch(), 4);
-  EXPECT_EQ(loader.config().cache_mib(), 512);
-  EXPECT_EQ(loader.config().world_size(), 1);
-  EXPECT_EQ(loader.config().accumulate(), 1);
+  EXPECT_EQ(loader.config().order, "shuffled");
+  EXPECT_EQ(loader.config().last_batch, "drop");
+  EXPECT_EQ(loader.config().workers, 2);
+  EXPECT_EQ(loader.config().prefetch, 4);
+  EXPECT_EQ(loader.config().cache_mib, 512);
+  EXPECT_EQ(loader.config().world_size, 1);
+  EXPECT_EQ(loader.config().accumulate, 1);
 }
 
 TEST(SampleCache, HoldsItsBudget) {

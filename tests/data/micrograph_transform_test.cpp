@@ -112,10 +112,10 @@ TEST(MicrographTransform, HalvesBelongToBothClasses) {
 TEST(MicrographTransform, AugmentedBatchAgreesWithAnIndependentOne) {
   const test::Fixture fixture("micrographs/micrographs");
   MicrographTransformConfig config;
-  config.set_size(24), config.set_padded(40);
-  config.set_flip_horizontal(0.5f), config.set_flip_vertical(0.5f);
-  config.set_max_cut(0.3f), config.set_max_brightness(0.2f);
-  config.add_clip(-1), config.add_clip(1);
+  config.size = 24, config.padded = 40;
+  config.flip_horizontal = 0.5f, config.flip_vertical = 0.5f;
+  config.max_cut = 0.3f, config.max_brightness = 0.2f;
+  config.clip.push_back(-1), config.clip.push_back(1);
   const auto& images = fixture.at("record.image");
   const size_t pixels = 37 * 41;
   const auto plane = [&](const char* name, int32_t i) {
@@ -144,7 +144,7 @@ TEST(MicrographTransform, AugmentedBatchAgreesWithAnIndependentOne) {
 // and one of four sides in 34.5 %.
 TEST(MicrographTransform, TheFrameMayMoveIntoTheScoredArea) {
   MicrographTransformConfig config;
-  config.set_size(24), config.set_padded(40), config.set_max_cut(0.45f);
+  config.size = 24, config.padded = 40, config.max_cut = 0.45f;
   const std::string record =
       record_of(24, 24, std::string(24 * 24, '\xff'), std::string(24 * 24, '\xff'));
   constexpr int kSamples = 400;
@@ -160,7 +160,7 @@ TEST(MicrographTransform, TheFrameMayMoveIntoTheScoredArea) {
 
 TEST(MicrographTransform, ImagesWithoutMaskHaveATargetOfZeros) {
   MicrographTransformConfig config;
-  config.set_size(4), config.set_padded(8);
+  config.size = 4, config.padded = 8;
   const Sample got = make_sample(config, record_of(5, 5, std::string(25, 'x'), ""));
   EXPECT_THAT(got.target, testing::Each(0.0f));
 }
@@ -179,12 +179,12 @@ TEST(MicrographTransform, RefusesBadRecordsAndConfigurations) {
     set(config);
     return refusal(config, record_of(2, 2, four, four)).message();
   };
-  EXPECT_THAT(with([](auto& c) { c.set_size(600); }), HasSubstr("size is 600"));
-  EXPECT_THAT(with([](auto& c) { c.set_size(387); }),
+  EXPECT_THAT(with([](auto& c) { c.size = 600; }), HasSubstr("size is 600"));
+  EXPECT_THAT(with([](auto& c) { c.size = 387; }),
               HasSubstr("padded is 572, expected an even number more"));
-  EXPECT_THAT(with([](auto& c) { c.set_flip_vertical(2); }), HasSubstr("flip_vertical"));
-  EXPECT_THAT(with([](auto& c) { c.set_max_cut(0.5f); }), HasSubstr("max_cut"));
-  EXPECT_THAT(with([](auto& c) { c.add_clip(1); }), HasSubstr("clip"));
+  EXPECT_THAT(with([](auto& c) { c.flip_vertical = 2; }), HasSubstr("flip_vertical"));
+  EXPECT_THAT(with([](auto& c) { c.max_cut = 0.5f; }), HasSubstr("max_cut"));
+  EXPECT_THAT(with([](auto& c) { c.clip.push_back(1); }), HasSubstr("clip"));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "sdk/data/loader.h"
 #include "sdk/data/loader_config.h"
+#include "sdk/data/loader_state.pb.h"
 #include "tests/data/support.h"
 
 namespace assay::data {
@@ -98,11 +99,11 @@ TEST(ShuffledStream, RotatingRanksTakeOnePartAfterTheOther) {
 
 TEST(ShuffledStream, APositionBelongsToItsNumberOfRanks) {
   LoaderConfig two, one;
-  two.set_order("rotating");
-  two.set_batch_size(4);
-  two.set_world_size(2);
-  one.set_order("rotating");
-  one.set_batch_size(8);  // the same global batch
+  two.order = "rotating";
+  two.batch_size = 4;
+  two.world_size = 2;
+  one.order = "rotating";
+  one.batch_size = 8;  // the same global batch
   two = with_defaults(two), one = with_defaults(one);
   const LoaderState position = EpochOrder(40, two).position(0, 1);
   EXPECT_EQ(position.buffer(), 1024);
@@ -136,9 +137,9 @@ Transform number_transform() {
 
 LoaderConfig stream_config(int64_t batch, int rank = 0, int world_size = 1) {
   LoaderConfig config;
-  config.set_batch_size(batch);
-  config.set_order("stream");
-  config.set_rank(rank), config.set_world_size(world_size);
+  config.batch_size = batch;
+  config.order = "stream";
+  config.rank = rank, config.world_size = world_size;
   return config;
 }
 
@@ -167,11 +168,11 @@ TEST(StreamLoader, ContinuesAnywhereWithAnyWorkers) {
   LoaderConfig config = stream_config(8);
   Loader whole(numbers(24), number_transform(), config);
   const auto expected = values_of(whole, 20);
-  config.set_workers(0);
+  config.workers = 0;
   Loader half(numbers(24), number_transform(), config);
   values_of(half, 7);
   const LoaderState state = half.state();
-  config.set_workers(3);
+  config.workers = 3;
   Loader rest(numbers(24), number_transform(), config);
   rest.restore(state);
   EXPECT_EQ(values_of(rest, 13), std::vector<float>(expected.begin() + 7 * 16, expected.end()));
@@ -180,11 +181,11 @@ TEST(StreamLoader, ContinuesAnywhereWithAnyWorkers) {
 TEST(StreamLoader, PositionsOfOtherStreamsAreRefused) {
   const auto state = Loader(numbers(24), number_transform(), stream_config(8)).state();
   LoaderConfig config = stream_config(8);
-  config.set_buffer(5);
+  config.buffer = 5;
   Loader buffered(numbers(24), number_transform(), config);
   EXPECT_THAT(error_of([&] { buffered.restore(state); }).message(), HasSubstr("buffer 24"));
   config = stream_config(8);
-  for (int i = 0; i < 24; ++i) config.add_record(23 - i);
+  for (int i = 0; i < 24; ++i) config.record.push_back(23 - i);
   Loader selected(numbers(24), number_transform(), config);
   EXPECT_THAT(error_of([&] { selected.restore(state); }).message(),
               HasSubstr("another list of records"));
@@ -203,7 +204,7 @@ TEST(StreamLoader, PositionsBeyondTheStreamAreRefused) {
   EXPECT_EQ(error_of([&] { loader.restore(state); }).code(), Code::kInvalid);
   EXPECT_NE(loader.next(), nullptr);
   LoaderConfig config = stream_config(8);
-  config.set_epochs(uint64_t{1} << 30);
+  config.epochs = uint64_t{1} << 30;
   EXPECT_EQ(error_of([&] { Loader(numbers(24), number_transform(), config); }).detail().argument,
             "epochs");
 }
@@ -211,7 +212,7 @@ TEST(StreamLoader, PositionsBeyondTheStreamAreRefused) {
 TEST(StreamLoader, ALatePositionBlocksNeitherStateNorCancel) {
   for (const int workers : {0, 2}) {
     LoaderConfig config = stream_config(8);
-    config.set_workers(workers);
+    config.workers = workers;
     Loader loader(numbers(24), number_transform(), config);
     const auto expected = values_of(loader, 5);
     LoaderState late = loader.state();
@@ -238,11 +239,10 @@ TEST(StreamLoader, RefusesSenselessConfiguration) {
   };
   EXPECT_THAT(refusal(), HasSubstr("world_size is 25, expected at most the 24 samples"));
   config = stream_config(8);
-  config.set_buffer(-1);
+  config.buffer = -1;
   EXPECT_THAT(refusal(), HasSubstr("buffer is -1"));
-  config.set_order("shuffled"), config.set_buffer(3);
-  EXPECT_THAT(refusal(),
-              HasSubstr("expected nothing unless the order is \"stream\" or \"rotating\""));
+  config.order = "shuffled", config.buffer = 3;
+  EXPECT_THAT(refusal(), HasSubstr("buffer belongs to stream or rotating, not to shuffled"));
 }
 
 TEST(RecordSelection, ReadsSomeInAnotherOrder) {

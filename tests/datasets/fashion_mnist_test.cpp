@@ -67,10 +67,10 @@ TEST_F(FashionMnistTest, ConvertsAndLoads) {
   data::verify_dataset(output(), {});
 
   data::LoaderConfig config;
-  config.set_batch_size(8);
-  config.set_order("sequential");
-  config.set_last_batch("pad");
-  config.set_epochs(1);
+  config.batch_size = 8;
+  config.order = "sequential";
+  config.last_batch = "pad";
+  config.epochs = 1;
   data::Loader loader(data::open_split(output(), manifest, "train"),
                       fashion().make_transform(manifest, ""), config);
   int64_t seen = 0;
@@ -163,9 +163,9 @@ TEST(FashionMnistPublished, WholeSetRoundTrip) {
   const IdxArray images = read_idx(source + "/train-images-idx3-ubyte.gz", 3);
   const IdxArray labels = read_idx(source + "/train-labels-idx1-ubyte.gz", 1);
   data::LoaderConfig config;
-  config.set_batch_size(1000);
-  config.set_order("sequential");
-  config.set_epochs(1);
+  config.batch_size = 1000;
+  config.order = "sequential";
+  config.epochs = 1;
   data::Loader loader(data::open_split(folder.at("set"), manifest, "train"),
                       fashion().make_transform(manifest, "{\"scale\": 1}"), config);
   std::vector<int> per_class(10);

@@ -189,11 +189,11 @@ TEST_F(ImagenetTest, LoadsForTrainingAndEvaluation) {
   put_class_folders();
   const auto manifest = imagenet_.convert(options());
   data::LoaderConfig config;
-  config.set_batch_size(2);
-  config.set_epochs(1);
-  config.set_seed(3);
+  config.batch_size = 2;
+  config.epochs = 1;
+  config.seed = 3;
   const auto images = [&](int workers, const char* transform) {
-    config.set_workers(workers);
+    config.workers = workers;
     data::Loader loader(data::open_split(folder_.at("set"), manifest, "train"),
                         imagenet_.make_transform(manifest, transform), config);
     std::string bytes;

@@ -89,7 +89,7 @@ TEST_F(Isbi2012EmTest, MultiPageTiff) {
   data::verify_dataset(folder_.at("out"), {});
 
   data::LoaderConfig config;
-  config.set_batch_size(3), config.set_order("sequential");
+  config.batch_size = 3, config.order = "sequential";
   const auto load = [&](const std::string& split) {
     auto loader = std::make_unique<data::Loader>(
         data::open_split(folder_.at("out"), manifest, split),
@@ -168,7 +168,7 @@ TEST_F(Isbi2012EmTest, SlicesWithoutMasksAreATestSplit) {
   ASSERT_EQ(manifest.splits_size(), 1);
   EXPECT_EQ(manifest.splits(0).name(), "test");
   data::LoaderConfig config;
-  config.set_batch_size(3), config.set_order("sequential");
+  config.batch_size = 3, config.order = "sequential";
   data::Loader loader(data::open_split(folder_.at("out"), manifest, "test"),
                       find_dataset("isbi2012_em").make_transform(manifest, ""), config);
   const auto* image = loader.next()->array("image").as<float>();

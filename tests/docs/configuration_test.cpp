@@ -5,7 +5,13 @@
 #include <iterator>
 #include <regex>
 #include <string>
-#include <vector>
+
+#include "models/models.h"
+#include "sdk/data/augment/image_transform.h"
+#include "sdk/data/augment/jpeg_transform.h"
+#include "sdk/data/augment/micrograph_transform.h"
+#include "sdk/data/loader_config.h"
+#include "sdk/train/trainer_config.h"
 
 namespace {
 
@@ -17,51 +23,36 @@ std::string read(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-struct Message {
-  std::string name;
-  std::vector<std::string> keys;
-};
-
-// The messages of a proto file with the names of their fields.
-std::vector<Message> messages_of(const std::string& path) {
-  const std::string text = read(path);
-  const std::regex pattern(R"(message (\w+) \{|\n  (?:optional |repeated )?[\w.]+ (\w+) = \d+)");
-  std::vector<Message> messages;
-  for (auto it = std::sregex_iterator(text.begin(), text.end(), pattern);
-       it != std::sregex_iterator(); ++it) {
-    if ((*it)[1].matched) {
-      messages.push_back({(*it)[1].str(), {}});
-    } else {
-      messages.back().keys.push_back((*it)[2].str());
-    }
+void expect_documented(const assay::JsonSchema& schema, const std::string& header) {
+  for (const assay::JsonSchema::Key& key : schema.keys) {
+    EXPECT_NE(header.find('"' + key.name + '"'), std::string::npos)
+        << "the header does not explain \"" << key.name << "\"";
+    if (key.object) expect_documented(*key.object, header);
   }
-  return messages;
 }
 
-void expect_documented(const std::string& proto, const std::string& header) {
-  const std::string text = read(header);
-  size_t keys = 0;
-  for (const Message& message : messages_of(proto)) {
-    if (message.name.find("State") != std::string::npos) continue;  // not for callers
-    for (const std::string& key : message.keys) {
-      ++keys;
-      EXPECT_NE(text.find('"' + key + '"'), std::string::npos)
-          << header << " does not explain \"" << key << "\" of " << message.name;
-    }
-  }
-  EXPECT_GT(keys, 1u) << proto;
+template <class Config>
+void expect_documented(const std::string& header) {
+  Config config;
+  const assay::JsonSchema schema =
+      assay::config_schema(assay::ConfigFields(assay::config_ref(config)));
+  EXPECT_GT(schema.keys.size(), 5u);
+  expect_documented(schema, read(header));
 }
 
 TEST(Configuration, EveryKeyIsExplainedInTheHeaders) {
   const std::string engine = "capi/include/assay/assay.h";
   const std::string data = "capi/include/assay/assay_data.h";
-  expect_documented("sdk/train/trainer.proto", engine);
-  expect_documented("sdk/optim/optimizer.proto", engine);
-  expect_documented("models/model_config.proto", engine);
-  expect_documented("sdk/data/loader_config.proto", data);
-  expect_documented("sdk/data/augment/image_transform.proto", data);
-  expect_documented("sdk/data/augment/jpeg_transform.proto", data);
-  expect_documented("sdk/data/augment/micrograph_transform.proto", data);
+  expect_documented<assay::train::TrainerConfig>(engine);
+  expect_documented<assay::data::LoaderConfig>(data);
+  expect_documented<assay::data::ImageTransformConfig>(data);
+  expect_documented<assay::data::JpegTransformConfig>(data);
+  expect_documented<assay::data::MicrographTransformConfig>(data);
+  for (const assay::models::ModelEntry& model : assay::models::model_entries()) {
+    const std::string shown = model.create("")->config_json();
+    for (const auto& member : assay::parse_json_text({shown, model.name}).members)
+      EXPECT_NE(read(engine).find('"' + member.key + '"'), std::string::npos) << member.key;
+  }
 }
 
 TEST(Configuration, EveryModelHasItsPartInTheHeader) {

@@ -44,11 +44,11 @@ TEST_P(H200Plan, StepAndPrediction) {
       std::shared_ptr<Backend>(cuda::make_plan_only_backend(Target::h200())));
   instance->mark_initialized();
   TrainerConfig config;
-  config.set_batch_size(8);
-  config.set_precision(c.precision);
-  config.mutable_optimizer()->set_name("sgd");
-  config.mutable_optimizer()->set_learning_rate(0.1);
-  config.mutable_optimizer()->set_momentum(0.9);
+  config.batch_size = 8;
+  config.precision = c.precision;
+  config.optimizer.name = "sgd";
+  config.optimizer.learning_rate = 0.1;
+  config.optimizer.momentum = 0.9;
   Trainer trainer(instance, config);
   const std::string name = cat(c.architecture, ".", c.precision);
   compare_with_golden(name + ".step", trainer.step_program());

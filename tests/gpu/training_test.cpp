@@ -70,7 +70,7 @@ std::shared_ptr<ModelInstance> instance_on_cpu() {
 
 TrainerConfig config_for(const std::string& precision) {
   TrainerConfig config = config_of(kSgd);
-  config.set_precision(precision);
+  config.precision = precision;
   return config;
 }
 
@@ -182,7 +182,7 @@ class Checkpoints : public testing::Test {
 TEST_F(Checkpoints, ResumeWithTheBitsOfTheUninterruptedRun) {
   for (const char* precision : {"fp32", "amp-fp16"}) {
     TrainerConfig config = config_for(precision);
-    config.mutable_optimizer()->set_ema_decay(0.9);
+    config.optimizer.ema_decay = 0.9;
     Trainer whole(instance_under_test(), config);
     for (uint64_t i = 0; i < 6; ++i) whole.step(Batch(i).tensors());
     {
@@ -224,9 +224,9 @@ TEST_F(Checkpoints, GoToTheCpuAndBack) {
 TEST(RawImages, TrainAsFinishedOnes) {
   for (const double mixup : {0.0, 0.3}) {
     TrainerConfig config = config_for("fp32");
-    config.set_mixup_alpha(mixup);
+    config.mixup_alpha = mixup;
     TrainerConfig raw = config;
-    raw.mutable_raw_images()->add_mean(0.5f);
+    raw.raw_images.emplace().mean.push_back(0.5f);
     Trainer plain(instance_under_test(), config), bytes(instance_under_test(), raw);
     for (uint64_t step = 0; step < 3; ++step) {
       PhiloxStream random(1, step);
@@ -251,8 +251,8 @@ TEST(RawImages, TrainAsFinishedOnes) {
 
 TEST(LossScale, AnOverflowSkipsTheStepAndIsReported) {
   TrainerConfig config = config_for("amp-fp16");
-  config.mutable_loss_scale()->set_mode("dynamic");
-  config.mutable_loss_scale()->set_initial(1e30);  // every gradient is infinite in f16
+  config.loss_scale.mode = "dynamic";
+  config.loss_scale.initial = 1e30;  // every gradient is infinite in f16
   Trainer trainer(instance_under_test(), config);
   trainer.eval(Batch(5).tensors());
   const auto weights = [&] {

@@ -75,7 +75,7 @@ struct Loaded {
 TrainerConfig config_of(const std::string& json, int64_t batch) {
   TrainerConfig config;
   parse_json(json, config, "test");
-  config.set_batch_size(batch);
+  config.batch_size = batch;
   return config;
 }
 

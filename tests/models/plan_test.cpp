@@ -34,12 +34,12 @@ TEST_P(GoldenPlan, StepAndPrediction) {
   const PlanCase& c = GetParam();
   const auto model = models::create_model(c.architecture, c.config);
   TrainerConfig config;
-  config.set_batch_size(8);
-  config.set_accumulate(1);
-  config.set_precision(c.precision);
-  config.mutable_optimizer()->set_name("sgd");
-  config.mutable_optimizer()->set_learning_rate(0.1);
-  config.mutable_optimizer()->set_momentum(0.9);
+  config.batch_size = 8;
+  config.accumulate = 1;
+  config.precision = c.precision;
+  config.optimizer.name = "sgd";
+  config.optimizer.learning_rate = 0.1;
+  config.optimizer.momentum = 0.9;
   config = with_defaults(config);
   VariableTable variables;
   Graph scratch;

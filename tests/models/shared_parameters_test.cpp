@@ -141,11 +141,11 @@ struct Mode {
 
 std::unique_ptr<Trainer> make_trainer(const Mode& mode) {
   TrainerConfig config;
-  config.set_batch_size(kBatch);
-  config.set_precision(mode.precision);
-  config.set_accumulate(mode.accumulate);
-  config.mutable_optimizer()->set_name("sgd");
-  config.mutable_optimizer()->set_learning_rate(0.5);
+  config.batch_size = kBatch;
+  config.precision = mode.precision;
+  config.accumulate = mode.accumulate;
+  config.optimizer.name = "sgd";
+  config.optimizer.learning_rate = 0.5;
   return std::make_unique<Trainer>(
       std::make_shared<ModelInstance>(std::make_shared<Tied>(), make_backend_under_test(2)),
       config);
@@ -219,9 +219,9 @@ class SharedNorm : public nn::Model {
 
 TEST(SharedParameters, ASharedNormMovesItsAveragesForEachUse) {
   TrainerConfig config;
-  config.set_batch_size(kBatch);
-  config.mutable_optimizer()->set_name("sgd");
-  config.mutable_optimizer()->set_learning_rate(0.1);
+  config.batch_size = kBatch;
+  config.optimizer.name = "sgd";
+  config.optimizer.learning_rate = 0.1;
   Trainer trainer(
       std::make_shared<ModelInstance>(std::make_shared<SharedNorm>(), make_backend_under_test(1)),
       config);

@@ -128,7 +128,7 @@ struct Loaded {
     parse_json(R"({"batch_size": 2, "optimizer": {"name": "adam", "learning_rate": 1, "beta1": 0.9,
                    "beta2": 0.999, "epsilon": 1e-3, "epsilon_form": "tensorflow"}})",
                config, "test");
-    config.set_precision(precision);
+    config.precision = precision;
     return std::make_unique<Trainer>(instance, config);
   }
   std::vector<float> read(const std::string& name, Role role) const {

@@ -20,16 +20,17 @@ VariableTable some_variables() {
 
 OptimizerConfig sgd() {
   OptimizerConfig config;
-  config.set_name("sgd");
-  config.set_learning_rate(0.1);
-  config.set_weight_decay(1e-4);
+  config.name = "sgd";
+  config.learning_rate = 0.1;
+  config.weight_decay = 1e-4;
   return config;
 }
 
 std::string error_of(const OptimizerConfig& config) {
   try {
     const OptimizerConfig resolved = with_defaults(config);
-    check(resolved);
+    check_config("trainer", "optimizer.", resolved);
+    check_together(resolved);
     resolve_groups(resolved, some_variables());
   } catch (const Error& error) {
     return error.what();
@@ -39,23 +40,71 @@ std::string error_of(const OptimizerConfig& config) {
 
 TEST(Groups, EveryTrainedVariableFallsIntoOne) {
   OptimizerConfig config = sgd();
-  auto* group = config.add_group();
-  group->add_match("bn*");
-  group->add_match("*.bias");
-  group->set_weight_decay(0);
+  Group& group = config.group.emplace_back();
+  group.match.push_back("bn*");
+  group.match.push_back("*.bias");
+  group.weight_decay = 0;
   const auto resolved = resolve_groups(with_defaults(config), some_variables());
   ASSERT_EQ(resolved.size(), 4u);  // not the statistic
   EXPECT_EQ(resolved[0].weight_decay, 1e-4);
   for (int i = 1; i < 4; ++i) EXPECT_EQ(resolved[i].weight_decay, 0) << resolved[i].name;
 }
 
-TEST(Groups, OverlapAndEmptyPatternsAreErrors) {
+// Layer-wise rates and parameters without decay, as BERT and ELECTRA are fine-tuned: two lists that
+// cross, each setting from the last group that gives it.
+TEST(Groups, SettingsResolveOneByOne) {
   OptimizerConfig config = sgd();
-  config.add_group()->add_match("bn1.*");
-  config.add_group()->add_match("*.bias");
-  EXPECT_THAT(error_of(config), testing::HasSubstr("matched by bn1.bias in groups 0 and 1"));
+  config.name = "lamb";
+  config.group = {{.match = {"conv1.*"}, .lr_scale = 0.5},
+                  {.match = {"bn1.*"}, .lr_scale = 0.8},
+                  {.match = {"*.bias", "bn*"}, .weight_decay = 0, .no_trust_ratio = true},
+                  {.match = {"bn1.bias"}, .lr_scale = 0.9}};
+  const auto resolved = resolve_groups(with_defaults(config), some_variables());
+  const auto expect_settings = [&](size_t i, const std::string& name, double decay, double rate,
+                                   bool trust_ratio, const std::vector<int>& groups) {
+    EXPECT_EQ(resolved[i].name, name);
+    EXPECT_EQ(resolved[i].weight_decay, decay) << name;
+    EXPECT_EQ(resolved[i].lr_scale, rate) << name;
+    EXPECT_EQ(resolved[i].trust_ratio, trust_ratio) << name;
+    EXPECT_EQ(resolved[i].groups, groups) << name;
+  };
+  ASSERT_EQ(resolved.size(), 4u);
+  expect_settings(0, "conv1.weight", 1e-4, 0.5, true, {0});
+  expect_settings(1, "bn1.weight", 0, 0.8, false, {1, 2});
+  expect_settings(2, "bn1.bias", 0, 0.9, false, {1, 2, 3});
+  expect_settings(3, "fc.bias", 0, 1, false, {2});
+}
+
+// One update for all parameters with the same settings, however they came to them.
+TEST(Groups, UpdatesAreSharedByEqualSettings) {
+  OptimizerConfig config = sgd();
+  config.group = {{.match = {"bn1.*"}, .weight_decay = 0},
+                  {.match = {"fc.*"}, .weight_decay = 0},
+                  {.match = {"conv1.*"}, .lr_scale = 1}};
+  const OptimizerConfig resolved = with_defaults(config);
+  const VariableTable variables = some_variables();
+  Graph graph;
+  const auto scalar = [&](DType type) { return graph.emit1(Input{"x", type, {}}, {}); };
+  std::vector<ValueId> gradients;
+  for (const Variable& v : variables.all()) {
+    if (v.role == Role::kValue)
+      gradients.push_back(graph.emit1(Input{v.name, DType::kF32, v.dims}, {}));
+  }
+  const UpdateInputs inputs{scalar(DType::kF32), scalar(DType::kF32), scalar(DType::kF32),
+                            scalar(DType::kI64)};
+  append_update(graph, resolved, variables, inputs, gradients);
+  std::vector<std::string> updates;
+  for (const Node& node : graph.nodes()) {
+    if (const auto* update = std::get_if<SgdUpdate>(&node.op))
+      updates.push_back(cat(node.scope, " ", update->weight_decay, " of ", node.outputs.size()));
+  }
+  EXPECT_THAT(updates,
+              testing::ElementsAre("optimizer.group2 1e-04 of 1", "optimizer.group0 0 of 3"));
+}
+
+TEST(Groups, EmptyPatternsAreErrors) {
   OptimizerConfig nothing = sgd();
-  nothing.add_group()->add_match("encoder.*");
+  nothing.group.emplace_back().match.push_back("encoder.*");
   EXPECT_THAT(
       error_of(nothing),
       testing::HasSubstr("group[0].match is \"encoder.*\", expected a pattern that matches"));
@@ -63,75 +112,73 @@ TEST(Groups, OverlapAndEmptyPatternsAreErrors) {
 
 TEST(Config, RefusesKeysOfOtherOptimizers) {
   OptimizerConfig config = sgd();
-  config.set_beta1(0.9);
+  config.beta1 = 0.9;
   EXPECT_THAT(error_of(config),
               HasSubstr("optimizer.beta1 belongs to adam, adamw or lamb, not to sgd, which takes "
                         "momentum, nesterov and momentum_convention"));
   config = sgd();
-  config.set_name("adam");
-  config.set_momentum(0);
+  config.name = "adam";
+  config.momentum = 0;
   EXPECT_THAT(error_of(config), HasSubstr("optimizer.momentum belongs to sgd, not to adam"));
-  config.clear_momentum();
-  config.set_nesterov(false);
+  config.momentum.reset();
+  config.nesterov = false;
   EXPECT_THAT(error_of(config), HasSubstr("optimizer.nesterov belongs to sgd"));
   config = sgd();
-  config.set_bias_correction(true);
+  config.bias_correction = true;
   EXPECT_THAT(error_of(config), HasSubstr("optimizer.bias_correction belongs to"));
   config = sgd();
-  config.set_name("lamb");
-  config.set_epsilon_form("pytorch");
+  config.name = "lamb";
+  config.epsilon_form = "pytorch";
   EXPECT_THAT(error_of(config), HasSubstr("optimizer.epsilon_form belongs to adam or adamw"));
   config = sgd();
-  config.add_group()->add_match("*.bias");
-  config.mutable_group(0)->set_no_trust_ratio(true);
+  config.group.emplace_back().match.push_back("*.bias");
+  config.group[0].no_trust_ratio = true;
   EXPECT_THAT(error_of(config), HasSubstr("optimizer.group[0].no_trust_ratio"));
 }
 
 TEST(Config, RefusesBadNumbersAndNames) {
   OptimizerConfig config = sgd();
-  config.set_name("adagrad");
+  config.name = "adagrad";
   EXPECT_THAT(error_of(config),
               HasSubstr("is \"adagrad\", expected \"sgd\", \"adam\", \"adamw\" or \"lamb\""));
-  config.clear_name();
+  config.name.clear();
   EXPECT_THAT(error_of(config), HasSubstr("optimizer.name is not given"));
   config = sgd();
-  config.set_learning_rate(0);
+  config.learning_rate = 0;
   EXPECT_THAT(error_of(config),
               HasSubstr("optimizer.learning_rate is 0, expected a number in (0,"));
   config = sgd();
-  config.set_momentum(1);
+  config.momentum = 1;
   EXPECT_THAT(error_of(config), HasSubstr("optimizer.momentum is 1, expected a number in [0, 1)"));
-  config.set_name("adam");
-  config.clear_momentum();
-  config.set_beta2(0.99999999);  // below 1, but not in f32
+  config.name = "adam";
+  config.momentum.reset();
+  config.beta2 = 0.99999999;  // below 1, but not in f32
   EXPECT_THAT(error_of(config), HasSubstr("optimizer.beta2 is 0.99999999, expected a number in"));
   config = sgd();
-  config.set_nesterov(true);
+  config.nesterov = true;
   EXPECT_THAT(error_of(config), HasSubstr("expected more than 0 with nesterov"));
   config = sgd();
-  config.add_group();
+  config.group.emplace_back();
   EXPECT_THAT(error_of(config), HasSubstr("optimizer.group[0].match is empty"));
 }
 
 TEST(Config, DefaultsAreThoseOfTheKind) {
   OptimizerConfig config = sgd();
-  EXPECT_EQ(with_defaults(config).momentum_convention(), "pytorch");
-  EXPECT_FALSE(with_defaults(config).has_beta1());
-  config.set_name("lamb");
-  EXPECT_EQ(with_defaults(config).epsilon(), 1e-6);
-  EXPECT_TRUE(with_defaults(config).bias_correction());
-  EXPECT_FALSE(with_defaults(config).has_momentum());
-  config.set_name("adamw");
-  EXPECT_EQ(with_defaults(config).epsilon(), 1e-8);
-  EXPECT_EQ(with_defaults(config).beta2(), 0.999);
+  EXPECT_EQ(with_defaults(config).momentum_convention, "pytorch");
+  EXPECT_FALSE(with_defaults(config).beta1.has_value());
+  config.name = "lamb";
+  EXPECT_EQ(with_defaults(config).epsilon, 1e-6);
+  EXPECT_TRUE(*with_defaults(config).bias_correction);
+  EXPECT_FALSE(with_defaults(config).momentum.has_value());
+  config.name = "adamw";
+  EXPECT_EQ(with_defaults(config).epsilon, 1e-8);
+  EXPECT_EQ(with_defaults(config).beta2, 0.999);
 }
 
-TEST(Wildcard, MatchesRunsOfCharacters) {
-  EXPECT_TRUE(wildcard_match("*.bias", "layer1.0.bn1.bias"));
-  EXPECT_TRUE(wildcard_match("layer*.bn*.weight", "layer1.0.bn1.weight"));
-  EXPECT_TRUE(wildcard_match("*", ""));
-  EXPECT_FALSE(wildcard_match("bn", "bn1"));
-  EXPECT_FALSE(wildcard_match("*.bias", "bias"));
+TEST(Config, DescribesEveryKey) {
+  OptimizerConfig config;
+  const ConfigFields fields(config_ref(config));
+  for (const ConfigField& field : fields.all()) EXPECT_FALSE(field.text().empty()) << field.name();
 }
 
 }  // namespace

@@ -22,23 +22,29 @@ struct Row {
 
 ScheduleConfig config_of(const Row& row) {
   ScheduleConfig config;
-  config.set_name(row.name);
-  config.set_warmup_steps(row.warmup);
+  config.name = row.name;
+  config.warmup_steps = row.warmup;
   if (row.name == "cosine" || row.name == "polynomial") {
-    config.set_total_steps(row.total);
-    config.set_end_factor(row.end / row.base);
+    config.total_steps = row.total;
+    config.end_factor = row.end / row.base;
   }
-  if (row.name == "polynomial") config.set_power(row.power);
-  if (row.name == "step" || row.name == "exponential") config.set_gamma(row.gamma);
-  if (row.name == "exponential") config.set_decay_steps(row.decay_steps);
+  if (row.name == "polynomial") config.power = row.power;
+  if (row.name == "step" || row.name == "exponential") config.gamma = row.gamma;
+  if (row.name == "exponential") config.decay_steps = row.decay_steps;
   std::istringstream list(row.boundaries == "-" ? "" : row.boundaries);
-  for (std::string edge; std::getline(list, edge, ',');) config.add_boundaries(std::stoll(edge));
+  for (std::string edge; std::getline(list, edge, ',');)
+    config.boundaries.push_back(std::stoll(edge));
   return config;
+}
+
+void expect_good(const ScheduleConfig& config) {
+  check_config("trainer", "schedule.", config);
+  check_together(config);
 }
 
 std::string error_of(const ScheduleConfig& config) {
   try {
-    check(with_defaults(config));
+    expect_good(with_defaults(config));
   } catch (const Error& error) {
     return error.what();
   }
@@ -58,7 +64,7 @@ TEST(Schedule, AgreesWithTheReferenceTable) {
         row.boundaries >> row.decay_steps >> row.step >> row.rate;
     ASSERT_FALSE(in.fail()) << line;
     const ScheduleConfig config = with_defaults(config_of(row));
-    check(config);
+    expect_good(config);
     EXPECT_NEAR(row.base * schedule_factor(config, row.step), row.rate, 1e-14) << line;
     ++rows;
   }
@@ -69,11 +75,12 @@ TEST(Schedule, AgreesWithTheReferenceTable) {
 // warm-up from 0, cosine to 0 at epoch 90. Rates by its own formula in epochs, evaluated apart.
 TEST(Schedule, WarmsUpFromZeroAsTheResNet50Recipe) {
   ScheduleConfig config;
-  config.set_name("cosine");
-  config.set_warmup_steps(5 * 835);
-  config.set_total_steps(90 * 835);
-  config.set_warmup_start(0);
-  check(with_defaults(config));
+  config.name = "cosine";
+  config.warmup_steps = 5 * 835;
+  config.total_steps = 90 * 835;
+  config.warmup_start = 0;
+  config = with_defaults(config);
+  expect_good(config);
   const double peak = 0.256 * 1536 / 256;
   EXPECT_EQ(schedule_factor(config, 0), 0);
   EXPECT_NEAR(peak * schedule_factor(config, 1), 0.00036790419161676646, 1e-12);
@@ -84,50 +91,50 @@ TEST(Schedule, WarmsUpFromZeroAsTheResNet50Recipe) {
 }
 
 TEST(Schedule, DefaultsAreThoseOfTheKind) {
-  EXPECT_EQ(schedule_factor(with_defaults({}), 7), 1);
+  EXPECT_EQ(schedule_factor(with_defaults(ScheduleConfig{}), 7), 1);
   ScheduleConfig config;
-  config.set_name("step");
-  config.add_boundaries(3);
+  config.name = "step";
+  config.boundaries.push_back(3);
   EXPECT_DOUBLE_EQ(schedule_factor(with_defaults(config), 3), 0.1);
-  EXPECT_FALSE(with_defaults(config).has_power());
+  EXPECT_FALSE(with_defaults(config).power.has_value());
 }
 
 TEST(Schedule, RefusesWhatItCannotFollow) {
   ScheduleConfig config;
-  config.set_name("cosin");
+  config.name = "cosin";
   EXPECT_THAT(error_of(config), HasSubstr("did you mean \"cosine\"?"));
-  config.set_name("cosine");
+  config.name = "cosine";
   EXPECT_THAT(error_of(config), HasSubstr("schedule.total_steps is 0, expected more than"));
-  config.set_total_steps(10);
+  config.total_steps = 10;
   EXPECT_EQ(error_of(config), "no error");
-  config.set_warmup_steps(10);
+  config.warmup_steps = 10;
   EXPECT_THAT(error_of(config), HasSubstr("warmup_steps (10)"));
-  config.set_warmup_steps(5);
-  config.set_warmup_start(-0.1);
+  config.warmup_steps = 5;
+  config.warmup_start = -0.1;
   EXPECT_THAT(error_of(config), HasSubstr("schedule.warmup_start is -0.1"));
-  config.set_warmup_start(0.1);
+  config.warmup_start = 0.1;
   EXPECT_EQ(error_of(config), "no error");
-  config.set_warmup_steps(0);
+  config.warmup_steps = 0;
   EXPECT_THAT(error_of(config), HasSubstr("expected 1 or more with warmup_start"));
   ScheduleConfig step;
-  step.set_name("step");
+  step.name = "step";
   EXPECT_THAT(error_of(step), HasSubstr("schedule.boundaries is not given"));
-  step.add_boundaries(5);
-  step.add_boundaries(3);
+  step.boundaries.push_back(5);
+  step.boundaries.push_back(3);
   EXPECT_THAT(error_of(step), HasSubstr("schedule.boundaries is unordered"));
 }
 
 TEST(Schedule, RefusesKeysOfOtherKindsAndAMissingName) {
   ScheduleConfig config;
-  config.set_warmup_steps(5);
+  config.warmup_steps = 5;
   EXPECT_THAT(error_of(config), HasSubstr("schedule.name is not given"));
-  config.set_name("constant");
+  config.name = "constant";
   EXPECT_EQ(error_of(config), "no error");
-  config.set_total_steps(100);
+  config.total_steps = 100;
   EXPECT_THAT(error_of(config),
               HasSubstr("schedule.total_steps belongs to polynomial or cosine, not to constant"));
-  config.clear_total_steps();
-  config.add_boundaries(3);
+  config.total_steps.reset();
+  config.boundaries.push_back(3);
   EXPECT_THAT(error_of(config), HasSubstr("schedule.boundaries belongs to step"));
 }
 

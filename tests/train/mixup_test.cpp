@@ -69,7 +69,7 @@ TEST(TrainingOnMixedImages, ShowsEachImageWithTheOneOpposite) {
     }
   }
   TrainerConfig unmixed_config = config_of(kMixed);
-  unmixed_config.clear_mixup_alpha();
+  unmixed_config.mixup_alpha = 0;
   Trainer mixed(test::new_instance(2, kModel), config_of(kMixed));
   Trainer unmixed(test::new_instance(2, kModel), unmixed_config);
   mixed.step(batch.tensors());
@@ -82,7 +82,7 @@ TEST(TrainingOnMixedImages, ShowsEachImageWithTheOneOpposite) {
 TEST(TrainingOnMixedImages, EvaluatesPlainOnes) {
   const Batch batch(2);
   TrainerConfig unmixed_config = config_of(kMixed);
-  unmixed_config.clear_mixup_alpha();
+  unmixed_config.mixup_alpha = 0;
   Trainer mixed(test::new_instance(2, kModel), config_of(kMixed));
   Trainer unmixed(test::new_instance(2, kModel), unmixed_config);
   EXPECT_EQ(test::evaluate(mixed, batch.tensors()).loss,
@@ -91,10 +91,10 @@ TEST(TrainingOnMixedImages, EvaluatesPlainOnes) {
 
 TEST(TrainingOnMixedImages, IsRefusedWhereItHasNoMeaning) {
   TrainerConfig config = config_of(kMixed, 2);
-  config.set_mixup_alpha(-0.2);
+  config.mixup_alpha = -0.2;
   EXPECT_THROW(Trainer(test::new_instance(2, kModel), config), Error);
-  config.set_mixup_alpha(0.2);
-  config.set_label_smoothing(0);
+  config.mixup_alpha = 0.2;
+  config.label_smoothing = 0;
   const auto segmentation = std::make_shared<ModelInstance>(
       std::shared_ptr<nn::Model>(models::create_model(
           "unet_medical", R"({"image": [44, 44, 1], "depth": 2, "width": 2})")),

@@ -61,6 +61,9 @@ INSTANTIATE_TEST_SUITE_P(
         R"({"optimizer": {"name": "adam", "learning_rate": 0.001, "ema_decay": 0.9}})",
         R"({"optimizer": {"name": "lamb", "learning_rate": 0.01, "weight_decay": 0.01}, "precision": "amp-bf16"})",
         R"({"optimizer": {"name": "sgd", "learning_rate": 0.05}, "loss_scale": {"mode": "dynamic", "interval": 2}})",
+        R"({"optimizer": {"name": "lamb", "learning_rate": 0.01, "weight_decay": 0.01, "group": [
+              {"match": ["block1.*"], "lr_scale": 0.5},
+              {"match": ["*.bias", "*.bn.*"], "weight_decay": 0, "no_trust_ratio": true}]}})",
         R"({"optimizer": {"name": "sgd", "learning_rate": 0.05}, "label_smoothing": 0.1, "mixup_alpha": 0.2, "seed": 5})"));
 
 TEST_F(Resume, RefusesAnotherModelAndAnotherOptimizerAndChangesNothing) {
@@ -137,40 +140,37 @@ TEST_F(Resume, RefusesAConfigurationThatWouldGoOnOtherwise) {
     EXPECT_EQ(persistent_bytes(trainer.instance()) == before, answer != "no error");
     return answer;
   };
-  EXPECT_EQ(refused([](auto& c) { c.set_seed(4); }), "seed \"3\" \"4\"");
-  EXPECT_EQ(refused([](auto& c) { c.set_precision("amp-bf16"); }),
-            "precision \"fp32\" \"amp-bf16\"");
-  EXPECT_EQ(refused([](auto& c) { c.mutable_optimizer()->set_momentum(0.8); }),
-            "optimizer.momentum 0.9 0.8");
-  EXPECT_EQ(refused([](auto& c) { c.mutable_optimizer()->set_learning_rate(0.1); }),
+  EXPECT_EQ(refused([](auto& c) { c.seed = 4; }), "seed \"3\" \"4\"");
+  EXPECT_EQ(refused([](auto& c) { c.precision = "amp-bf16"; }), "precision \"fp32\" \"amp-bf16\"");
+  EXPECT_EQ(refused([](auto& c) { c.optimizer.momentum = 0.8; }), "optimizer.momentum 0.9 0.8");
+  EXPECT_EQ(refused([](auto& c) { c.optimizer.learning_rate = 0.1; }),
             "optimizer.learning_rate 0.05 0.1");
-  EXPECT_EQ(refused([](auto& c) { c.mutable_optimizer()->set_clip_norm(1); }),
-            "optimizer.clip_norm 0 1");
-  EXPECT_EQ(refused([](auto& c) { c.mutable_optimizer()->mutable_group(0)->set_weight_decay(1); }),
+  EXPECT_EQ(refused([](auto& c) { c.optimizer.clip_norm = 1; }), "optimizer.clip_norm 0 1");
+  EXPECT_EQ(refused([](auto& c) { c.optimizer.group[0].weight_decay = 1; }),
             "optimizer.group[0].weight_decay 0 1");
-  EXPECT_EQ(refused([](auto& c) { c.mutable_schedule()->set_total_steps(7); }),
+  EXPECT_EQ(refused([](auto& c) { c.schedule.total_steps = 7; }),
             "schedule.total_steps \"6\" \"7\"");
-  EXPECT_EQ(refused([](auto& c) { c.mutable_schedule()->set_warmup_steps(1); }),
+  EXPECT_EQ(refused([](auto& c) { c.schedule.warmup_steps = 1; }),
             "schedule.warmup_steps \"0\" \"1\"");
-  EXPECT_EQ(refused([](auto& c) { c.set_accumulate(2); }), "accumulate \"1\" \"2\"");
-  EXPECT_EQ(refused([](auto& c) { c.set_batch_size(8); }), "batch_size \"16\" \"8\"");
-  EXPECT_EQ(refused([](auto& c) { c.set_label_smoothing(0.1); }), "label_smoothing 0 0.1");
-  EXPECT_EQ(refused([](auto& c) { c.mutable_loss_scale()->set_mode("dynamic"); }),
+  EXPECT_EQ(refused([](auto& c) { c.accumulate = 2; }), "accumulate \"1\" \"2\"");
+  EXPECT_EQ(refused([](auto& c) { c.batch_size = 8; }), "batch_size \"16\" \"8\"");
+  EXPECT_EQ(refused([](auto& c) { c.label_smoothing = 0.1; }), "label_smoothing 0 0.1");
+  EXPECT_EQ(refused([](auto& c) { c.loss_scale.mode = "dynamic"; }),
             "loss_scale.mode \"none\" \"dynamic\"");
-  EXPECT_EQ(refused([](auto& c) { c.add_disabled_pass("fuse_activation"); }),
+  EXPECT_EQ(refused([](auto& c) { c.disabled_pass.push_back("fuse_activation"); }),
             "disabled_pass [] [\"fuse_activation\"]");
   // What changes no bit may differ.
-  EXPECT_EQ(refused([](auto& c) { c.set_eval_batch_size(5); }), "no error");
-  EXPECT_EQ(refused([](auto& c) { c.mutable_raw_images(); }), "no error");
+  EXPECT_EQ(refused([](auto& c) { c.eval_batch_size = 5; }), "no error");
+  EXPECT_EQ(refused([](auto& c) { c.raw_images.emplace(); }), "no error");
 }
 
 // Whether the loader or the device finishes images changes no bit; how they are finished does.
 TEST_F(Resume, RefusesAnotherNormalisationOfRawImages) {
   TrainerConfig config = config_of(test::kSgd);
-  config.mutable_raw_images()->add_mean(0.5);
+  config.raw_images.emplace().mean.push_back(0.5);
   save_checkpoint(Trainer(new_instance(), config), path, checkpoint::kAllParts, {});
   const CheckpointReader reader = CheckpointReader::open(path);
-  config.mutable_raw_images()->set_mean(0, 0.25);
+  config.raw_images->mean[0] = 0.25;
   Trainer trainer(new_instance(), config);
   EXPECT_EQ(refusal(trainer, reader, checkpoint::kAllParts), "raw_images.mean[0] 0.5 0.25");
 }
@@ -213,7 +213,7 @@ TEST_F(Resume, GoesOnFromAFileThatSaysLess) {
   EXPECT_EQ(resumed.step(Batch(1).tensors()).learning_rate, 0.05);
   EXPECT_EQ(persistent_bytes(resumed.instance()), persistent_bytes(whole.instance()));
   TrainerConfig faster = config;
-  faster.mutable_optimizer()->set_momentum(0.8);
+  faster.optimizer.momentum = 0.8;
   Trainer other(new_instance(), faster);
   EXPECT_EQ(refusal(other, old, checkpoint::kAllParts), "optimizer.momentum 0.9 0.8");
   std::filesystem::remove(path + ".old");
@@ -235,7 +235,7 @@ TEST_F(Resume, ARateThatWasSetComesBack) {
 
 TEST_F(Resume, TheFileTellsUpdatesAndLossScale) {
   TrainerConfig config = config_of(test::kSgd);
-  config.mutable_loss_scale()->set_mode("dynamic");
+  config.loss_scale.mode = "dynamic";
   Trainer trainer(new_instance(), config);
   Batch bad(0);
   bad.images[7] = INFINITY;
@@ -251,6 +251,26 @@ TEST_F(Resume, TheFileTellsUpdatesAndLossScale) {
   Trainer plain(new_instance(), config_of(test::kSgd));
   save_checkpoint(plain, path, checkpoint::kAllParts, {});
   EXPECT_FALSE(CheckpointReader::open(path).state().loss_scale.has_value());
+}
+
+TEST_F(Resume, AHeldScheduleGoesOnFromTheUpdatesDone) {
+  TrainerConfig config = config_of(test::kSgd);
+  config.schedule = {.name = "polynomial", .total_steps = 5, .on_skip = "hold"};
+  config.loss_scale.mode = "dynamic";
+  Trainer whole(new_instance(), config);
+  Batch bad(0);
+  bad.images[7] = INFINITY;
+  ASSERT_TRUE(whole.step(bad.tensors()).skipped);
+  whole.step(Batch(1).tensors());
+  save_checkpoint(whole, path, checkpoint::kAllParts, {});
+
+  Trainer second(new_instance(), config);
+  load_checkpoint(second, CheckpointReader::open(path), checkpoint::kAllParts);
+  EXPECT_EQ(second.update_count(), 1);
+  const double rate = whole.step(Batch(2).tensors()).learning_rate;
+  EXPECT_DOUBLE_EQ(rate, 0.05 * 0.8);
+  EXPECT_EQ(second.step(Batch(2).tensors()).learning_rate, rate);
+  EXPECT_EQ(persistent_bytes(second.instance()), persistent_bytes(whole.instance()));
 }
 
 TEST_F(Resume, AFileThatCannotBeReadToItsEndChangesNothing) {
@@ -320,7 +340,7 @@ TEST_F(Resume, AveragesStartAgainFromWeightsThatComeWithoutThem) {
 
 TEST_F(Resume, ACheckpointInTheMiddleOfAnAccumulationIsRefused) {
   TrainerConfig config = config_of(test::kSgd);
-  config.set_accumulate(2);
+  config.accumulate = 2;
   Trainer trainer(new_instance(), config);
   trainer.step(Batch(0).tensors());
   EXPECT_THROW(save_checkpoint(trainer, path, checkpoint::kAllParts, {}), Error);

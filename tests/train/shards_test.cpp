@@ -39,8 +39,8 @@ std::unique_ptr<data::Loader> loader_of(int rank) {
   std::vector<std::string> slices;
   for (char i = 0; i < 24; ++i) slices.emplace_back(1, i);
   data::LoaderConfig config;
-  config.set_batch_size(kBatch), config.set_order("stream"), config.set_workers(0);
-  config.set_rank(rank), config.set_world_size(kDevices);
+  config.batch_size = kBatch, config.order = "stream", config.workers = 0;
+  config.rank = rank, config.world_size = kDevices;
   data::Transform transform{
       {{"image", DType::kF32, {32, 32, 1}, 0}, {"target", DType::kF32, {16, 16, 2}, 0}},
       [] { return std::make_unique<SliceMaker>(); }};
@@ -66,8 +66,8 @@ struct Training {
     parse_json(R"({"optimizer": {"name": "adam", "learning_rate": 1e-2, "epsilon_form":
                    "tensorflow"}})",
                config, "test");
-    config.set_batch_size(kBatch);
-    config.set_accumulate(accumulate);
+    config.batch_size = kBatch;
+    config.accumulate = accumulate;
     trainer = std::make_unique<Trainer>(instance, config);
   }
   std::vector<float> read(Role role) const {
@@ -151,9 +151,9 @@ test::EvalSums evaluate_shard(Trainer& trainer, int rank, int world_size) {
   std::vector<std::string> samples;
   for (char i = 0; i < 37; ++i) samples.emplace_back(1, i);
   data::LoaderConfig config;
-  config.set_batch_size(4), config.set_order("sequential"), config.set_last_batch("pad");
-  config.set_workers(0), config.set_epochs(1);
-  config.set_rank(rank), config.set_world_size(world_size);
+  config.batch_size = 4, config.order = "sequential", config.last_batch = "pad";
+  config.workers = 0, config.epochs = 1;
+  config.rank = rank, config.world_size = world_size;
   data::Transform transform{
       {{"image", DType::kF32, {12, 12, 1}, 0}, {"label", DType::kI32, {}, -1}},
       [] { return std::make_unique<DigitMaker>(); }};

@@ -65,7 +65,7 @@ TEST(Trainer, SameSeedSameBits) {
   std::vector<std::vector<std::byte>> results;
   for (const uint64_t seed : {3u, 3u, 4u}) {
     TrainerConfig config = config_of(kSgd);
-    config.set_seed(seed);
+    config.seed = seed;
     Trainer trainer(new_instance(), config);
     for (int i = 0; i < 5; ++i) trainer.step(Batch(i).tensors());
     results.push_back(persistent_bytes(trainer.instance()));
@@ -77,7 +77,7 @@ TEST(Trainer, SameSeedSameBits) {
 TEST(Trainer, BackwardThenApplyHasTheBitsOfStep) {
   for (const char* precision : {"fp32", "amp-bf16"}) {
     TrainerConfig config = config_of(kSgd);
-    config.set_precision(precision);
+    config.precision = precision;
     Trainer whole(new_instance(), config);
     Trainer halves(new_instance(), config);
     for (int i = 0; i < 4; ++i) {
@@ -98,7 +98,7 @@ TEST(Trainer, AccumulationAveragesGradients) {
       R"({"image": [12, 12, 1], "conv": [4], "hidden": [8], "batch_norm": false})";
   Trainer whole(new_instance(2, plain), config_of(kSgd, 2 * kBatch));
   TrainerConfig config = config_of(kSgd);
-  config.set_accumulate(2);
+  config.accumulate = 2;
   Trainer accumulated(new_instance(2, plain), config);
   const Batch batch(0, 2 * kBatch);
   const StepInfo expected = whole.step(batch.tensors());
@@ -137,8 +137,8 @@ TEST(Trainer, HalvesInTheWrongOrderAreErrors) {
 TEST(Trainer, AStaticLossScaleChangesNothing) {
   Trainer plain(new_instance(), config_of(kSgd));
   TrainerConfig config = config_of(kSgd);
-  config.mutable_loss_scale()->set_mode("static");
-  config.mutable_loss_scale()->set_initial(1024);
+  config.loss_scale.mode = "static";
+  config.loss_scale.initial = 1024;
   Trainer scaled(new_instance(), config);
   for (int i = 0; i < 3; ++i) {
     const StepInfo a = plain.step(Batch(i).tensors());
@@ -156,9 +156,9 @@ TEST(Trainer, AStaticLossScaleChangesNothing) {
 
 TEST(Trainer, DynamicLossScaleHalvesOnOverflowAndGrowsAgain) {
   TrainerConfig config = config_of(kSgd);
-  config.mutable_loss_scale()->set_mode("dynamic");
-  config.mutable_loss_scale()->set_initial(8);
-  config.mutable_loss_scale()->set_interval(3);
+  config.loss_scale.mode = "dynamic";
+  config.loss_scale.initial = 8;
+  config.loss_scale.interval = 3;
   Trainer trainer(new_instance(), config);
   Batch bad(1);
   bad.images[7] = INFINITY;
@@ -170,7 +170,7 @@ TEST(Trainer, DynamicLossScaleHalvesOnOverflowAndGrowsAgain) {
 
 TEST(Trainer, ASkippedStepChangesNothingButTheScale) {
   TrainerConfig config = config_of(kSgd);
-  config.mutable_loss_scale()->set_mode("dynamic");
+  config.loss_scale.mode = "dynamic";
   Trainer trainer(new_instance(), config);
   trainer.step(Batch(0).tensors());
   const auto bytes_without_state = [&] {
@@ -187,6 +187,33 @@ TEST(Trainer, ASkippedStepChangesNothingButTheScale) {
   bad.images[7] = INFINITY;
   ASSERT_TRUE(trainer.step(bad.tensors()).skipped);
   EXPECT_EQ(bytes_without_state(), before);
+}
+
+// Rates of three updates whose second is skipped; the rate falls by a fifth with each in the
+// schedule.
+TEST(Trainer, ASkippedUpdateMovesTheScheduleOnOrHoldsIt) {
+  const auto rates = [](const std::string& on_skip) {
+    TrainerConfig config = config_of(kSgd);
+    config.schedule = {.name = "polynomial", .total_steps = 5, .on_skip = on_skip};
+    config.loss_scale.mode = "dynamic";
+    Trainer trainer(new_instance(), config);
+    std::vector<double> factors;
+    for (int i = 0; i < 4; ++i) {
+      Batch batch(i);
+      if (i == 1) batch.images[7] = INFINITY;
+      const StepInfo info = trainer.step(batch.tensors());
+      EXPECT_EQ(info.skipped, i == 1);
+      EXPECT_EQ(info.step, i + 1);
+      factors.push_back(info.learning_rate / 0.05);
+    }
+    EXPECT_EQ(trainer.update_count(), 3);
+    return factors;
+  };
+  using testing::DoubleEq;
+  EXPECT_THAT(rates("advance"),
+              testing::ElementsAre(DoubleEq(1), DoubleEq(0.8), DoubleEq(0.6), DoubleEq(0.4)));
+  EXPECT_THAT(rates("hold"),
+              testing::ElementsAre(DoubleEq(1), DoubleEq(0.8), DoubleEq(0.8), DoubleEq(0.6)));
 }
 
 TEST(Trainer, ANanLossIsAnErrorAndLosesNothing) {
@@ -211,7 +238,7 @@ std::vector<float> running_mean(const ModelInstance& instance) {
 // An update that is not done takes back what the backward passes before it did to the statistics.
 TEST(Trainer, ARefusedAccumulationLeavesNoTrace) {
   TrainerConfig config = config_of(kSgd);
-  config.set_accumulate(2);
+  config.accumulate = 2;
   Trainer trainer(new_instance(), config), untouched(new_instance(), config);
   for (int i = 0; i < 2; ++i) trainer.step(Batch(i).tensors()), untouched.step(Batch(i).tensors());
   const auto before = persistent_bytes(trainer.instance());
@@ -230,8 +257,8 @@ TEST(Trainer, ARefusedAccumulationLeavesNoTrace) {
 
 TEST(Trainer, ASkippedAccumulationKeepsTheStatistics) {
   TrainerConfig config = config_of(kSgd);
-  config.set_accumulate(2);
-  config.mutable_loss_scale()->set_mode("dynamic");
+  config.accumulate = 2;
+  config.loss_scale.mode = "dynamic";
   const auto instance = new_instance();
   Trainer trainer(instance, config);
   for (int i = 0; i < 2; ++i) trainer.step(Batch(i).tensors());
@@ -334,7 +361,7 @@ TEST(Trainer, CancelBetweenBackwardAndUpdateOfAStepDoesNotSplitIt) {
   const auto instance = std::make_shared<ModelInstance>(
       std::shared_ptr<nn::Model>(models::create_model("cnn", test::kSmallCnn)), backend);
   TrainerConfig config = config_of(kSgd);
-  config.set_accumulate(2);
+  config.accumulate = 2;
   Trainer trainer(instance, config);
   for (int i = 0; i < 3; ++i) trainer.step(Batch(i).tensors());  // everything is compiled
   backend->after_run = [&] { trainer.cancel_flag() = true; };
@@ -386,7 +413,7 @@ TEST(Trainer, ConfigurationsAreCheckedAndResolved) {
   EXPECT_THAT(refused(R"({"accumulate": -1)" + rest), HasSubstr("accumulate is -1"));
   EXPECT_THAT(refused(R"({"accumulate": 0)" + rest), HasSubstr("accumulate is 0"));
   EXPECT_THAT(refused(R"({"eval_batch_size": 0)" + rest), HasSubstr("eval_batch_size is 0"));
-  EXPECT_THAT(refused(R"({"precision": "")" + rest), HasSubstr("precision is \"\""));
+  EXPECT_THAT(refused(R"({"precision": "")" + rest), HasSubstr("precision is not given"));
   EXPECT_THAT(refused(R"({"loss_scale": {"mode": ""})" + rest),
               HasSubstr("loss_scale.mode is not given"));
   EXPECT_THAT(refused(R"({"precision": "bf16")" + rest),
@@ -418,7 +445,7 @@ TEST(Trainer, ConfigurationsAreCheckedAndResolved) {
 
 TEST(Trainer, Tf32IsRefusedWhereItDoesNotExist) {
   TrainerConfig config = config_of(kSgd);
-  config.set_precision("tf32");
+  config.precision = "tf32";
   EXPECT_THAT(error_of([&] { Trainer(new_instance(), config); }, Code::kUnsupported),
               HasSubstr("tf32 needs a CUDA device"));
 }
@@ -436,8 +463,8 @@ TEST(Trainer, SetChecksKeyAndValue) {
 // One sum of gradients has one scale.
 TEST(Trainer, TheLossScaleChangesBetweenUpdatesOnly) {
   TrainerConfig config = config_of(kSgd);
-  config.set_accumulate(2);
-  config.mutable_loss_scale()->set_mode("static");
+  config.accumulate = 2;
+  config.loss_scale.mode = "static";
   Trainer trainer(new_instance(), config);
   trainer.step(Batch(0).tensors());
   error_of([&] { trainer.set("loss_scale", 1024); }, Code::kInvalid);
@@ -453,7 +480,7 @@ TEST(Trainer, FusedEqualsUnfused) {
   for (const char* pass : {"fuse_batch_norm_add", "fuse_batch_norm_relu", "fuse_activation",
                            "fuse_skip_concat", "fuse_skip_gradient", "fuse_activation_grad",
                            "sum_gradients_in_f32", "fuse_gradient_cast"}) {
-    config.add_disabled_pass(pass);
+    config.disabled_pass.push_back(pass);
   }
   Trainer unfused(new_instance(), config);
   EXPECT_LT(fused.step_program().graph().nodes().size(),

@@ -44,7 +44,7 @@ struct Batch {
 inline TrainerConfig config_of(const std::string& json, int64_t batch = kBatch) {
   TrainerConfig config;
   parse_json(json, config, "test");
-  config.set_batch_size(batch);
+  config.batch_size = batch;
   return config;
 }
 

@@ -38,9 +38,9 @@ std::shared_ptr<const RecordSource> made_up_records() {
 void load(benchmark::State& state, const std::string& transform_json) {
   static const auto records = made_up_records();
   LoaderConfig config;
-  config.set_batch_size(kBatch);
-  config.set_workers(static_cast<int32_t>(state.range(0)));
-  config.set_cache_mib(static_cast<int32_t>(state.range(1)));
+  config.batch_size = kBatch;
+  config.workers = static_cast<int32_t>(state.range(0));
+  config.cache_mib = static_cast<int32_t>(state.range(1));
   ImageTransformConfig transform;
   parse_json(transform_json, transform, "bench");
   Loader loader(records, make_image_transform({{28, 28, 1}, 10}, transform), config);

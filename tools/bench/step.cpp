@@ -192,13 +192,13 @@ int run(const Options& o) {
   const auto specs = instance->model().inputs(nn::Mode::kTrain);
   if (o.mode == "train") {
     train::TrainerConfig config;
-    config.set_batch_size(o.batch);
-    config.set_precision(o.precision);
-    config.mutable_optimizer()->set_name("sgd");
-    config.mutable_optimizer()->set_learning_rate(0.01);
-    config.mutable_optimizer()->set_momentum(0.9);
+    config.batch_size = o.batch;
+    config.precision = o.precision;
+    config.optimizer.name = "sgd";
+    config.optimizer.learning_rate = 0.01;
+    config.optimizer.momentum = 0.9;
     if (o.fed && specs[0].sample.rank() == 3 && specs[0].sample[2] <= 4)
-      config.mutable_raw_images();
+      config.raw_images.emplace();
     train::Trainer trainer(instance, config);
     if (plan_only) return finish(o, trainer.step_program(), {}), 0;
     const Batch batch(trainer.training_inputs(), o.batch);

@@ -670,8 +670,9 @@ typedef struct assay_trainer_options {
  *     "epsilon_form"    adam, adamw: "pytorch" (default), added to the corrected root, or
  *                       "tensorflow", to the uncorrected one
  *     "bias_correction" adam, adamw, lamb: true
- *     "group"           [objects], []. A parameter takes the values of the group it matches; one
- *                       that matches two groups, and a pattern that matches none, are errors
+ *     "group"           [objects], []. A parameter takes each setting from the last group that it
+ *                       matches and that gives it, so that lists may cross: rates by layer, and
+ *                       "*.bias" without decay. A pattern that matches none is an error
  *       "match"         [patterns], at least one: names with * for any characters
  *       "weight_decay"  [0, 1e6), the optimizer's
  *       "lr_scale"      [0, 1e6), 1. Factor of the rate
@@ -692,6 +693,8 @@ typedef struct assay_trainer_options {
  *     "gamma"           step, exponential: > 0, 0.1
  *     "boundaries"      step: increasing steps; needed
  *     "decay_steps"     exponential: > 0; needed. May be a fraction
+ *     "on_skip"         "advance" (default): s counts the updates before, skipped ones (dynamic
+ *                       loss scaling) among them; "hold": only those that were done
  *   "loss_scale"
  *     "mode"            "none" (default), "static", "dynamic"
  *     "initial"         static, dynamic: > 0, 65536
@@ -721,7 +724,7 @@ enum {
 typedef struct assay_step_info {
   size_t struct_size;
   const assay_ext *next;
-  int64_t step;       /* updates done or skipped, this one included: s of the schedule */
+  int64_t step;       /* updates done or skipped, this one included */
   int64_t micro_step; /* batches since the last update */
   int64_t samples;    /* training samples seen since step 0 */
   double loss;        /* mean over the batch, nats */
@@ -849,7 +852,7 @@ ASSAY_API assay_status assay_trainer_get_metadata(const assay_trainer *t, assay_
 /* Says how training is done and where it stands. Plans what an update runs if none was done yet.
  *   report  architecture, config {..resolved..}, step, samples, loss_scale, learning_rate (as last
  *           set, at schedule factor 1),
- *           groups [{name, group (index in optimizer.group, if it matches one), weight_decay,
+ *           groups [{name, group (index in optimizer.group of the last it matches), weight_decay,
  *           lr_scale, trust_ratio}] one row per trained variable,
  *           memory {..} and passes [..] as in assay_model_check, plan [..]: the programs of an
  *           update, "# step", or "# backward" and "# apply", each followed by a line per node

@@ -25,49 +25,35 @@ struct Plan {
 
 Key key(std::string_view path) { return {"image transform", path}; }
 
-void require_probability(std::string_view name, float value) {
-  expect_number(key(name), value, {0, 1, true});
-}
-
 ErasingRange erasing_range(const ImageTransformConfig& config) {
-  ErasingRange range;
-  if (config.has_erasing_min_area()) range.min_area = config.erasing_min_area();
-  if (config.has_erasing_max_area()) range.max_area = config.erasing_max_area();
-  if (config.has_erasing_min_aspect()) range.min_aspect = config.erasing_min_aspect();
-  if (config.has_erasing_max_aspect()) range.max_aspect = config.erasing_max_aspect();
-  expect_number(key("erasing_max_area"), range.max_area, {0, 1, true, false});
+  const ErasingRange range{config.erasing_min_area, config.erasing_max_area,
+                           config.erasing_min_aspect, config.erasing_max_aspect};
   expect_number(key("erasing_min_area"), range.min_area, {0, range.max_area, true, false});
-  expect_number(key("erasing_max_aspect"), range.max_aspect, {0, kMaxF32, true, false});
   expect_number(key("erasing_min_aspect"), range.min_aspect, {0, range.max_aspect, true, false});
   return range;
 }
 
 Plan make_plan(const LabelledImages& images, const ImageTransformConfig& config) {
+  check_config("image transform", "", config);
   const ImageShape& shape = images.shape;
-  require_probability("flip_horizontal", config.flip_horizontal());
-  require_probability("flip_vertical", config.flip_vertical());
-  require_probability("erasing_probability", config.erasing_probability());
   const int side = std::max(shape.height, shape.width);
-  expect(config.crop_padding() >= 0 && config.crop_padding() <= side, key("crop_padding"),
-         config.crop_padding(), "0 to ", side, ", the size of the image");
-  expect_number(key("rotation_degrees"), config.rotation_degrees(), {0, 180, true});
-  Plan plan{};
-  plan.images = images;
-  plan.crop_padding = config.crop_padding();
-  plan.flip_horizontal = config.flip_horizontal();
-  plan.flip_vertical = config.flip_vertical();
-  plan.rotation_degrees = config.rotation_degrees();
-  plan.erasing_probability = config.erasing_probability();
-  plan.erasing_value = config.erasing_value();
-  plan.erasing = erasing_range(config);
-  plan.raw = config.raw();
-  require(!plan.raw || (config.rotation_degrees() == 0 && config.erasing_probability() == 0 &&
-                        !config.has_scale() && config.mean().empty() && config.stddev().empty()),
+  expect(config.crop_padding <= side, key("crop_padding"), config.crop_padding, "0 to ", side,
+         ", the size of the image");
+  require(!config.raw || (config.rotation_degrees == 0 && config.erasing_probability == 0 &&
+                          !config.scale && config.mean.empty() && config.stddev.empty()),
           Code::kInvalid,
           "image transform: no rotation and no erasing where \"raw\" is true; scale, mean and "
           "stddev belong to the trainer's raw_images");
-  plan.levels = pixel_levels(normalisation_of(config), shape.channels, "image transform");
-  return plan;
+  return {.images = images,
+          .crop_padding = config.crop_padding,
+          .raw = config.raw,
+          .flip_horizontal = config.flip_horizontal,
+          .flip_vertical = config.flip_vertical,
+          .rotation_degrees = config.rotation_degrees,
+          .levels = pixel_levels(normalisation_of(config), shape.channels, "image transform"),
+          .erasing_probability = config.erasing_probability,
+          .erasing_value = config.erasing_value,
+          .erasing = erasing_range(config)};
 }
 
 class ImageMaker : public SampleMaker {
@@ -162,6 +148,28 @@ class ImageMaker : public SampleMaker {
 };
 
 }  // namespace
+
+void ImageTransformConfig::fields(ConfigFields& f) {
+  constexpr Interval kProbability{0, 1, true}, kPositive{0, kMaxF32, true, false};
+  f("crop_padding", crop_padding,
+    "shift by up to this many pixels each way; what comes in is black")
+      .in({0, 1 << 30, true});
+  f("flip_horizontal", flip_horizontal, "probability").in(kProbability);
+  f("flip_vertical", flip_vertical, "probability").in(kProbability);
+  f("rotation_degrees", rotation_degrees, "by an angle of up to this; bilinear, black outside")
+      .in({0, 180, true});
+  f("scale", scale, "pixel p becomes (p * scale - mean) / stddev; 1/255 if not given");
+  f("mean", mean, "one, or one for each channel; none is 0");
+  f("stddev", stddev, "one, or one for each channel; none is 1");
+  f("erasing_probability", erasing_probability, "after normalisation, so that 0 is the mean colour")
+      .in(kProbability);
+  f("erasing_min_area", erasing_min_area, "share of the image").in({0, 1, true, false});
+  f("erasing_max_area", erasing_max_area, "share of the image").in({0, 1, true, false});
+  f("erasing_min_aspect", erasing_min_aspect, "height / width").in(kPositive);
+  f("erasing_max_aspect", erasing_max_aspect, "height / width").in(kPositive);
+  f("erasing_value", erasing_value, "written");
+  f("raw", raw, "bytes and a placement, which the trainer's raw_images finishes");
+}
 
 Transform make_image_transform(const LabelledImages& images, const ImageTransformConfig& config) {
   const ImageShape& shape = images.shape;

@@ -15,6 +15,8 @@
 namespace assay::data {
 namespace {
 
+constexpr int kMaxSize = 4096;
+
 enum class Crop { kCentre, kRandom, kStretch };
 
 // The configuration, checked and in the form the inner loops want.
@@ -32,59 +34,40 @@ struct Plan {
 Key key(std::string_view path) { return {"image transform", path}; }
 
 Crop crop_of(const JpegTransformConfig& config) {
-  if (!config.has_crop()) return Crop::kCentre;
-  expect_one_of(key("crop"), config.crop(), {"centre", "random", "stretch"});
-  return config.crop() == "centre"   ? Crop::kCentre
-         : config.crop() == "random" ? Crop::kRandom
-                                     : Crop::kStretch;
+  return config.crop == "centre"   ? Crop::kCentre
+         : config.crop == "random" ? Crop::kRandom
+                                   : Crop::kStretch;
 }
 
-int in_range(std::string_view name, int value, int low, int high) {
-  expect(value >= low && value <= high, key(name), value, low, " to ", high);
-  return value;
-}
-
-CropRange range_of(const JpegTransformConfig& config, Crop crop) {
-  const bool given = config.has_min_area() || config.has_max_area() || config.has_min_aspect() ||
-                     config.has_max_aspect();
-  expect(crop == Crop::kRandom || !given, key("crop"),
-         crop == Crop::kCentre ? "\"centre\"" : "\"stretch\"",
-         "\"random\" with min_area, max_area, min_aspect and max_aspect");
-  CropRange range;
-  if (config.has_min_area()) range.min_area = config.min_area();
-  if (config.has_max_area()) range.max_area = config.max_area();
-  if (config.has_min_aspect()) range.min_aspect = config.min_aspect();
-  if (config.has_max_aspect()) range.max_aspect = config.max_aspect();
-  expect_number(key("max_area"), range.max_area, {0, 1, true, false});
+CropRange range_of(const JpegTransformConfig& config) {
+  const CropRange range{*config.min_area, *config.max_area, *config.min_aspect, *config.max_aspect};
   expect_number(key("min_area"), range.min_area, {0, range.max_area, true, false});
-  expect_number(key("max_aspect"), range.max_aspect, {0, kMaxF32, true, false});
   expect_number(key("min_aspect"), range.min_aspect, {0, range.max_aspect, true, false});
   return range;
 }
 
-Plan make_plan(int64_t classes, const JpegTransformConfig& config) {
-  constexpr int kMaxSize = 4096;
+Plan make_plan(int64_t classes, const JpegTransformConfig& given) {
+  require(
+      !given.raw || (!given.scale && given.mean.empty() && given.stddev.empty() && !given.channels),
+      Code::kInvalid,
+      "image transform: scale, mean, stddev and channels belong to the trainer's raw_images "
+      "where \"raw\" is true");
+  const JpegTransformConfig config = with_config_defaults(given);
+  check_config("image transform", "", config);
   Plan plan;
   plan.classes = classes;
   plan.crop = crop_of(config);
-  if (config.has_size()) plan.size = in_range("size", config.size(), 1, kMaxSize);
-  expect(plan.crop == Crop::kCentre || !config.has_resize_shorter(), key("resize_shorter"), "given",
-         "absent: it belongs to crop \"centre\"");
-  if (config.has_resize_shorter()) plan.resize_shorter = config.resize_shorter();
-  if (plan.crop == Crop::kCentre)
-    in_range("resize_shorter", plan.resize_shorter, plan.size, 4 * kMaxSize);
-  if (config.has_channels()) plan.channels = in_range("channels", config.channels(), 3, 4);
-  plan.range = range_of(config, plan.crop);
-  plan.flip = config.flip_horizontal();
-  expect_number(key("flip_horizontal"), plan.flip, {0, 1, true});
-  plan.reduced =
-      config.has_reduced_decoding() ? config.reduced_decoding() : plan.crop == Crop::kRandom;
-  plan.raw = config.raw();
-  require(!plan.raw || (!config.has_scale() && config.mean().empty() && config.stddev().empty() &&
-                        config.channels() == 0),
-          Code::kInvalid,
-          "image transform: scale, mean, stddev and channels belong to the trainer's raw_images "
-          "where \"raw\" is true");
+  plan.size = config.size;
+  if (plan.crop == Crop::kCentre) {
+    plan.resize_shorter = *config.resize_shorter;
+    expect(plan.resize_shorter >= plan.size, key("resize_shorter"), plan.resize_shorter, plan.size,
+           " to ", 4 * kMaxSize);
+  }
+  plan.channels = *config.channels;
+  if (plan.crop == Crop::kRandom) plan.range = range_of(config);
+  plan.flip = config.flip_horizontal;
+  plan.reduced = *config.reduced_decoding;
+  plan.raw = config.raw;
   plan.levels = pixel_levels(normalisation_of(config), 3, "image transform");
   return plan;
 }
@@ -199,6 +182,44 @@ class JpegMaker : public SampleMaker {
 };
 
 }  // namespace
+
+void JpegTransformConfig::fields(ConfigFields& f) {
+  constexpr Interval kArea{0, 1, true, false}, kAspect{0, kMaxF32, true, false};
+  const CropRange usual;
+  f("crop", crop, "which part of the image is seen")
+      .one_of({"centre", "random", "stretch"})
+      .selects();
+  f("size", size, "of the sample, in each direction").in({1, kMaxSize, true});
+  f("resize_shorter", resize_shorter, "what the shorter side becomes, at least size")
+      .of({"centre"})
+      .in({1, 4 * kMaxSize, true})
+      .otherwise(256.0);
+  f("min_area", min_area, "share of the image")
+      .of({"random"})
+      .in(kArea)
+      .otherwise(double{usual.min_area});
+  f("max_area", max_area, "share of the image")
+      .of({"random"})
+      .in(kArea)
+      .otherwise(double{usual.max_area});
+  f("min_aspect", min_aspect, "width / height")
+      .of({"random"})
+      .in(kAspect)
+      .otherwise(double{usual.min_aspect});
+  f("max_aspect", max_aspect, "width / height")
+      .of({"random"})
+      .in(kAspect)
+      .otherwise(double{usual.max_aspect});
+  f("flip_horizontal", flip_horizontal, "probability, drawn after the window").in({0, 1, true});
+  f("scale", scale, "pixel p becomes (p * scale - mean) / stddev; 1/255 if not given");
+  f("mean", mean, "one, or three; none is 0");
+  f("stddev", stddev, "one, or three; none is 1");
+  f("channels", channels, "4: zeros behind red, green and blue").in({3, 4, true}).otherwise(3.0);
+  f("reduced_decoding", reduced_decoding,
+    "decode large windows at a half, a quarter or an eighth: faster, a few grey levels off")
+      .otherwise(crop == "random");
+  f("raw", raw, "bytes and whether to mirror, which the trainer's raw_images finishes");
+}
 
 Transform make_jpeg_transform(int64_t classes, const JpegTransformConfig& config) {
   const auto plan = std::make_shared<const Plan>(make_plan(classes, config));

@@ -33,35 +33,27 @@ struct Plan {
 
 Key key(std::string_view path) { return {"micrograph transform", path}; }
 
-void require_in(std::string_view name, double value, double low, double high) {
-  expect(value >= low && value <= high, key(name), value, low, " to ", high);
-}
-
 Plan make_plan(const MicrographTransformConfig& config) {
+  check_config("micrograph transform", "", config);
+  expect(config.size <= config.padded, key("size"), config.size, "1 to ", config.padded);
+  expect((config.padded - config.size) % 2 == 0, key("padded"), config.padded,
+         "an even number more than size (", config.size, "), for equal frames");
+  const std::vector<float>& clip = config.clip;
+  expect(clip.empty() || (clip.size() == 2 && clip[0] < clip[1]), key("clip"),
+         cat("a list of ", clip.size()), "[low, high] with low < high");
   Plan plan{};
-  const double scale = config.has_scale() ? config.scale() : 1 / 127.5;
-  const double offset = config.has_offset() ? config.offset() : -1;
   for (size_t value = 0; value < plan.level.size(); ++value)
-    plan.level[value] = static_cast<float>(static_cast<double>(value) * scale + offset);
-  plan.size = config.has_size() ? config.size() : 388;
-  plan.padded = config.has_padded() ? config.padded() : 572;
-  require_in("padded", plan.padded, 2, kMaxSide);
-  require_in("size", plan.size, 1, plan.padded);
-  expect((plan.padded - plan.size) % 2 == 0, key("padded"), plan.padded,
-         "an even number more than size (", plan.size, "), for equal frames");
+    plan.level[value] =
+        static_cast<float>(static_cast<double>(value) * config.scale + config.offset);
+  plan.size = config.size;
+  plan.padded = config.padded;
   plan.frame = (plan.padded - plan.size) / 2;
-  require_in("flip_horizontal", config.flip_horizontal(), 0, 1);
-  require_in("flip_vertical", config.flip_vertical(), 0, 1);
-  require_in("max_cut", config.max_cut(), 0, 0.499);
-  require_in("max_brightness", config.max_brightness(), 0, 1e6);
-  plan.flip_horizontal = config.flip_horizontal();
-  plan.flip_vertical = config.flip_vertical();
-  plan.max_cut = config.max_cut();
-  plan.max_brightness = config.max_brightness();
-  plan.clips = config.clip_size() != 0;
-  expect(!plan.clips || (config.clip_size() == 2 && config.clip(0) < config.clip(1)), key("clip"),
-         cat("a list of ", config.clip_size()), "[low, high] with low < high");
-  if (plan.clips) plan.clip_low = config.clip(0), plan.clip_high = config.clip(1);
+  plan.flip_horizontal = config.flip_horizontal;
+  plan.flip_vertical = config.flip_vertical;
+  plan.max_cut = config.max_cut;
+  plan.max_brightness = config.max_brightness;
+  plan.clips = !clip.empty();
+  if (plan.clips) plan.clip_low = clip[0], plan.clip_high = clip[1];
   return plan;
 }
 
@@ -212,6 +204,21 @@ class MicrographMaker : public SampleMaker {
 };
 
 }  // namespace
+
+void MicrographTransformConfig::fields(ConfigFields& f) {
+  constexpr Interval kProbability{0, 1, true};
+  f("scale", scale, "factor of a pixel");
+  f("offset", offset, "added then");
+  f("size", size, "of image and mask after resizing").in({1, kMaxSide, true});
+  f("padded", padded, "with zeros around, an even number more than size").in({2, kMaxSide, true});
+  f("flip_horizontal", flip_horizontal, "probability").in(kProbability);
+  f("flip_vertical", flip_vertical, "probability").in(kProbability);
+  f("max_cut", max_cut, "each side moves in by up to this share; the rest is resized")
+      .in({0, 0.499, true});
+  f("max_brightness", max_brightness, "one number from its negative to it is added to the image")
+      .in({0, 1e6, true});
+  f("clip", clip, "[low, high] of the image afterwards; none: as it is");
+}
 
 std::array<float, 2> target_between(const uint8_t* classes, int columns, const AxisSample& y,
                                     const AxisSample& x) {

@@ -12,9 +12,10 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
+#include "sdk/base/config.h"
 #include "sdk/data/augment/bilinear.h"
-#include "sdk/data/augment/micrograph_transform.pb.h"
 #include "sdk/data/transform.h"
 
 namespace assay::data {
@@ -23,6 +24,24 @@ namespace assay::data {
 // where they weigh the same.
 std::array<float, 2> target_between(const uint8_t* classes, int columns, const AxisSample& y,
                                     const AxisSample& x);
+
+// Steps run in the order of these keys. assay_data.h says the same to callers.
+struct MicrographTransformConfig {
+  // Pixel p becomes p * scale + offset.
+  double scale = 1 / 127.5;
+  double offset = -1;
+  // Image and mask are resized to `size` x `size` (bilinear, TensorFlow 1's rule), then surrounded
+  // by zeros to `padded` x `padded`: grey in the image, class 0 in the mask.
+  int32_t size = 388;
+  int32_t padded = 572;
+  // Random steps on the padded image and mask. Leave them out for evaluation.
+  float flip_horizontal = 0;
+  float flip_vertical = 0;
+  float max_cut = 0;
+  float max_brightness = 0;
+  std::vector<float> clip;
+  void fields(ConfigFields& f);
+};
 
 // kInvalid when the configuration makes no sense, naming the key.
 Transform make_micrograph_transform(const MicrographTransformConfig& config);

@@ -9,13 +9,11 @@ namespace assay::data {
 
 using PixelLevels = std::vector<std::array<float, 256>>;  // a table per channel
 
-// Of a configuration with `scale`, `mean` and `stddev`.
+// Of a configuration with an optional `scale`, and `mean` and `stddev`.
 template <class Config>
 Normalisation normalisation_of(const Config& config) {
-  Normalisation normalisation{.mean = {config.mean().begin(), config.mean().end()},
-                              .stddev = {config.stddev().begin(), config.stddev().end()}};
-  if (config.has_scale()) normalisation.scale = config.scale();
-  return normalisation;
+  return {
+      .scale = config.scale.value_or(1.0f / 255.0f), .mean = config.mean, .stddev = config.stddev};
 }
 
 // Fails as per_channel.

@@ -1,4 +1,5 @@
 #include "sdk/base/error.h"
+#include "sdk/base/hex.h"
 #include "sdk/train/checkpoint/checkpoint.h"
 #include "sdk/train/checkpoint/operations.h"
 #include "sdk/train/checkpoint/safetensors.h"
@@ -6,10 +7,12 @@
 namespace assay::checkpoint {
 namespace {
 
+// 8 digits, the highest first.
 std::string hex8(uint32_t value) {
-  std::string text(8, '0');
-  for (size_t i = 8; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
-  return text;
+  const unsigned char bytes[] = {
+      static_cast<unsigned char>(value >> 24), static_cast<unsigned char>(value >> 16),
+      static_cast<unsigned char>(value >> 8), static_cast<unsigned char>(value)};
+  return hex_text(bytes);
 }
 
 void describe_parts(uint32_t parts, report::Inspection& out) {

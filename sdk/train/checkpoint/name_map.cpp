@@ -6,27 +6,12 @@
 #include "sdk/base/error.h"
 #include "sdk/base/expect.h"
 #include "sdk/base/proto_json.h"
+#include "sdk/base/wildcard.h"
 
 namespace assay::weights {
 namespace {
 
-// Bounds the work of matching, which grows with the length of a name to this power.
-constexpr auto kMaxStars = 4;
-
 using Captures = std::vector<std::string_view>;
-
-bool match(std::string_view pattern, std::string_view name, Captures& captures) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == name;
-  if (!name.starts_with(pattern.substr(0, star))) return false;
-  name.remove_prefix(star);
-  for (size_t length = 0; length <= name.size(); ++length) {  // the shortest run first
-    captures.push_back(name.substr(0, length));
-    if (match(pattern.substr(star + 1), name.substr(length), captures)) return true;
-    captures.pop_back();
-  }
-  return false;
-}
 
 std::string substitute(std::string_view pattern, const Captures& captures) {
   std::string name;
@@ -47,7 +32,7 @@ std::optional<MappedName> map_name(const NameMap& map, std::string_view name,
   if (map.rules().empty()) return MappedName{std::string(name), nullptr};
   for (const NameRule& rule : map.rules()) {
     Captures captures;
-    if (match((rule.*from)(), name, captures)) {
+    if (wildcard_match((rule.*from)(), name, &captures)) {
       return MappedName{substitute((rule.*to)(), captures), &rule};
     }
   }
@@ -62,7 +47,6 @@ void check_rule(const NameRule& rule, int number) {
   expect(!rule.file().empty(), {kOf, file}, "empty", "a name in the file; * stands for any part");
   expect(!rule.model().empty(), {kOf, model}, "empty",
          "a name in the model; * stands for any part");
-  expect(stars(rule.file()) <= kMaxStars, {kOf, file}, rule.file(), "at most ", kMaxStars, " *");
   expect(stars(rule.model()) == stars(rule.file()), {kOf, model}, rule.model(), "as many * as in ",
          rule.file());
   if (!rule.role().empty()) expect_one_of({kOf, role}, rule.role(), {"value", "statistic"});

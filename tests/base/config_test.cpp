@@ -1,14 +1,15 @@
 // What a caller reads whose configuration text is wrong: keys and values in their own words, with
 // the parts in the error's detail.
-#include "sdk/base/proto_json.h"
+#include "sdk/base/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "sdk/base/expect.h"
-#include "sdk/train/trainer.pb.h"
+#include "sdk/train/trainer_config.h"
 
 namespace assay {
 namespace {
@@ -92,7 +93,7 @@ TEST(ParseJson, SaysWhatAValueIsAndWhatItMustBe) {
 }
 
 // What JSON is stands in json_text_test.cpp.
-TEST(ParseJson, RefusesWhatProtobufWouldTake) {
+TEST(ParseJson, RefusesWhatOtherParsersTake) {
   for (const char* text :
        {"{\"seed\": 1,}", "{'seed': 1}", "{seed: 1}", R"({"batchSize": 1})",
         R"({"seed": 1, "seed": 2})", R"({"optimizer": {"nesterov": "true"}})", "   "}) {
@@ -109,53 +110,145 @@ TEST(ParseJson, KeepsEveryDigit) {
   parse_json(R"({"batch_size": "7", "seed": 18446744073709551615, "accumulate": 2e1,
                  "optimizer": {"learning_rate": 1, "epsilon": 1e-3}})",
              config, "trainer");
-  EXPECT_EQ(config.batch_size(), 7);
-  EXPECT_EQ(config.seed(), UINT64_MAX);
-  EXPECT_EQ(config.accumulate(), 20);
-  EXPECT_EQ(config.optimizer().epsilon(), 1e-3);
+  EXPECT_EQ(config.batch_size, 7);
+  EXPECT_EQ(config.seed, UINT64_MAX);
+  EXPECT_EQ(config.accumulate, 20);
+  EXPECT_EQ(config.optimizer.epsilon, 1e-3);
   parse_json("", config, "trainer");
-  EXPECT_EQ(config.batch_size(), 7);
+  EXPECT_EQ(config.batch_size, 7);
 }
 
 TEST(ToJson, KeepsTheOrderOfTheSchema) {
   optim::OptimizerConfig config;
-  config.set_ema_decay(0.5);
-  config.set_momentum(0.1);
-  config.add_group()->add_match("a");
-  config.set_name("sgd");
+  config.ema_decay = 0.5;
+  config.momentum = 0.1;
+  config.group.emplace_back().match.push_back("a");
+  config.name = "sgd";
   EXPECT_EQ(to_json(config), R"({"name":"sgd","learning_rate":0,"momentum":0.1,"weight_decay":0,)"
                              R"("group":[{"match":["a"]}],"clip_norm":0,"ema_decay":0.5})");
   optim::ScheduleConfig schedule;
-  schedule.add_boundaries(INT64_MAX);
-  schedule.add_boundaries(-1);
+  schedule.boundaries.push_back(INT64_MAX);
+  schedule.boundaries.push_back(-1);
   EXPECT_EQ(to_json(schedule),
-            R"({"name":"","warmup_steps":"0","boundaries":["9223372036854775807","-1"]})");
+            R"({"name":"","warmup_steps":"0","boundaries":["9223372036854775807","-1"],)"
+            R"("on_skip":"advance"})");
 }
 
 TEST(ToJson, NumbersAndTextsSurvive) {
   optim::OptimizerConfig config, again;
   for (const double value : {0.1, 1.0 / 3, 1e-8, 1e22, 100000.0, 9007199254740993.0, -0.0, 5e-324,
                              1.7976931348623157e308}) {
-    config.set_learning_rate(value);
+    config.learning_rate = value;
     parse_json(to_json(config), again, "test");
-    EXPECT_EQ(std::signbit(again.learning_rate()), std::signbit(value));
-    EXPECT_EQ(again.learning_rate(), value);
+    EXPECT_EQ(std::signbit(again.learning_rate), std::signbit(value));
+    EXPECT_EQ(again.learning_rate, value);
   }
-  config.set_learning_rate(100000);
+  config.learning_rate = 100000;
   EXPECT_THAT(to_json(config), HasSubstr("\"learning_rate\":100000,"));
-  config.set_learning_rate(NAN);
+  config.learning_rate = NAN;
   EXPECT_THAT(to_json(config), HasSubstr("\"learning_rate\":\"NaN\""));
-  config.set_learning_rate(-INFINITY);
+  config.learning_rate = -INFINITY;
   EXPECT_THAT(to_json(config), HasSubstr("\"learning_rate\":\"-Infinity\""));
-  config.set_learning_rate(1);
+  config.learning_rate = 1;
   const std::string text("a\"\\/\n\0\x7F\xC3\xA9", 9);
-  config.set_name(text);
+  config.name = text;
   EXPECT_THAT(to_json(config), HasSubstr(R"("name":"a\"\\/\u000a\u0000)"));
   parse_json(to_json(config), again, "test");
-  EXPECT_EQ(again.name(), text);
-  config.set_name("\xFFx\xC3");
+  EXPECT_EQ(again.name, text);
+  config.name = "\xFFx\xC3";
   parse_json(to_json(config), again, "test");
-  EXPECT_EQ(again.name(), "\xEF\xBF\xBDx\xEF\xBF\xBD");
+  EXPECT_EQ(again.name, "\xEF\xBF\xBDx\xEF\xBF\xBD");
+}
+
+// What declarations say, in a small configuration of every kind of key.
+struct PartConfig {
+  std::vector<std::string> match;
+  std::optional<double> factor;
+  void fields(ConfigFields& f) {
+    f("match", match, "names").not_empty();
+    f("factor", factor, "of the part").in({0, 2});
+  }
+};
+
+struct WholeConfig {
+  std::string kind;
+  int64_t count = 3;
+  int32_t small = 0;
+  std::optional<int64_t> steps;
+  std::optional<bool> fast;
+  std::optional<std::string> form;
+  std::vector<float> level;
+  std::vector<PartConfig> part;
+  std::optional<PartConfig> extra;
+  void fields(ConfigFields& f) {
+    f("kind", kind, "which").one_of({"plain", "stepped"}).selects();
+    f("count", count, "how many").in({1, 1 << 30, true});
+    f("small", small, "any").in({0, std::numeric_limits<double>::infinity()});
+    f("steps", steps, "of a stepped one").of({"stepped"}).in({1, 100, true}).otherwise(10.0);
+    f("fast", fast, "or slow").otherwise(true);
+    f("form", form, "of a stepped one").of({"stepped"}).one_of({"a", "b"}).otherwise("a");
+    f("level", level, "numbers").in({0, 1, true});
+    f("part", part, "parts");
+    f("extra", extra, "one more part");
+  }
+};
+
+WholeConfig whole(const std::string& json) {
+  WholeConfig config;
+  parse_json(json, config, "whole");
+  return with_config_defaults(config);
+}
+
+std::string whole_error(const std::string& json) {
+  try {
+    check_config("whole", "", whole(json));
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(Config, DefaultsAreThoseOfTheKind) {
+  EXPECT_EQ(to_json(whole(R"({"kind": "plain"})")),
+            R"({"kind":"plain","count":"3","small":0,"fast":true,"level":[],"part":[]})");
+  EXPECT_EQ(to_json(whole(R"({"kind": "stepped", "fast": false, "extra": {}})")),
+            R"({"kind":"stepped","count":"3","small":0,"steps":"10","fast":false,"form":"a",)"
+            R"("level":[],"part":[],"extra":{"match":[]}})");
+}
+
+TEST(Config, RefusesWhatIsOutOfRange) {
+  EXPECT_EQ(whole_error(R"({"kind": "plain", "level": [0, 0.5, 1]})"), "no error");
+  EXPECT_EQ(whole_error("{}"), "whole: kind is not given, expected \"plain\" or \"stepped\"");
+  EXPECT_EQ(whole_error(R"({"kind": "plain", "count": 0})"),
+            "whole: count is 0, expected 1 to 2^30");
+  EXPECT_EQ(whole_error(R"({"kind": "plain", "small": -1})"),
+            "whole: small is -1, expected 0 or more");
+  EXPECT_EQ(whole_error(R"({"kind": "plain", "level": [0, 2]})"),
+            "whole: level[1] is 2, expected a number in [0, 1]");
+  EXPECT_EQ(whole_error(R"({"kind": "plain", "part": [{"match": ["a"]}, {"factor": 2}]})"),
+            "whole: part[1].factor is 2, expected a number in [0, 2)");
+  EXPECT_EQ(whole_error(R"({"kind": "plain", "steps": 3})"),
+            "whole: steps belongs to stepped, not to plain, which takes no keys of its own");
+  EXPECT_THAT(whole_error(R"({"kind": "stepped", "form": "c"})"),
+              HasSubstr("form is \"c\", expected \"a\" or \"b\""));
+  EXPECT_THAT(whole_error(R"({"kind": "stepped", "form": ""})"), HasSubstr("form is not given"));
+  EXPECT_THAT(whole_error(R"({"kind": "plain", "part": [{"match": []}]})"),
+              HasSubstr("match is [], expected a list that is not empty"));
+}
+
+TEST(Config, ListsGivenReplaceWhatWasThere) {
+  WholeConfig config;
+  config.level = {1, 2, 3};
+  parse_json(R"({"level": [0.5]})", config, "whole");
+  EXPECT_THAT(config.level, testing::ElementsAre(0.5f));
+}
+
+TEST(Config, ForgetsTheKeysOfOtherKinds) {
+  WholeConfig config = whole(R"({"kind": "stepped"})");
+  config.kind = "plain";
+  clear_keys_of_other_kinds(config);
+  EXPECT_FALSE(config.steps.has_value());
+  EXPECT_TRUE(config.fast.has_value());
 }
 
 TEST(Nearest, FindsSlipsAndAbbreviations) {
