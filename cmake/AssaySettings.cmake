@@ -81,6 +81,7 @@ find_package(PkgConfig REQUIRED)
 find_path(RAPIDJSON_INCLUDE_DIR rapidjson/reader.h REQUIRED)  # Debian: rapidjson-dev; headers only
 pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
 find_package(ZLIB REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)  # SHA-256
 find_package(JPEG REQUIRED)  # libjpeg-turbo: partial decoding is an extension of it
 
 # assay_protobuf(<target> <file.proto>...): generates C++ for proto files and links <target> to it.

@@ -1,84 +1,47 @@
 #include "sdk/base/sha256.h"
 
-#include <algorithm>
-#include <bit>
-#include <cstring>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
+#include <new>
+
+#include "sdk/base/error.h"
+#include "sdk/base/hex.h"
 
 namespace assay {
 namespace {
 
-constexpr uint32_t kRound[64] = {
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
-    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
-    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
-    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
-
-uint32_t load_big_endian(const unsigned char* bytes) {
-  return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
+void expect_done(int answer) {
+  require(answer == 1, Code::kInternal, "OpenSSL cannot compute SHA-256 on this machine");
 }
 
 }  // namespace
 
-void Sha256::add_block(const unsigned char* block) {
-  uint32_t w[64];
-  for (int t = 0; t < 16; ++t) w[t] = load_big_endian(block + 4 * t);
-  for (int t = 16; t < 64; ++t) {
-    const uint32_t s0 = std::rotr(w[t - 15], 7) ^ std::rotr(w[t - 15], 18) ^ (w[t - 15] >> 3);
-    const uint32_t s1 = std::rotr(w[t - 2], 17) ^ std::rotr(w[t - 2], 19) ^ (w[t - 2] >> 10);
-    w[t] = w[t - 16] + s0 + w[t - 7] + s1;
-  }
-  auto [a, b, c, d, e, f, g, h] = state_;
-  for (int t = 0; t < 64; ++t) {
-    const uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
-    const uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound[t] + w[t];
-    const uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
-    const uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
-    h = g;
-    g = f;
-    f = e;
-    e = d + t1;
-    d = c;
-    c = b;
-    b = a;
-    a = t1 + t2;
-  }
-  const std::array<uint32_t, 8> sum{a, b, c, d, e, f, g, h};
-  for (size_t i = 0; i < 8; ++i) state_[i] += sum[i];
+void Sha256::Free::operator()(evp_md_ctx_st* context) const { EVP_MD_CTX_free(context); }
+
+Sha256::Sha256() {
+  // A library leaves its host's exit alone: OpenSSL registers no handler if we are the first to
+  // call it.
+  expect_done(OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG, nullptr));
+  context_.reset(EVP_MD_CTX_new());
+  if (context_ == nullptr) throw std::bad_alloc();
+  expect_done(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr));
+}
+
+Sha256& Sha256::operator=(const Sha256& other) {
+  expect_done(EVP_MD_CTX_copy_ex(context_.get(), other.context_.get()));
+  return *this;
 }
 
 void Sha256::update(const void* data, size_t bytes) {
-  const auto* p = static_cast<const unsigned char*>(data);
-  while (bytes > 0) {
-    const size_t filled = bytes_ % 64;
-    const size_t count = std::min(bytes, 64 - filled);
-    if (count == 64) {
-      add_block(p);
-    } else {
-      std::memcpy(pending_.data() + filled, p, count);
-      if (filled + count == 64) add_block(pending_.data());
-    }
-    bytes_ += count;
-    p += count;
-    bytes -= count;
-  }
+  expect_done(EVP_DigestUpdate(context_.get(), data, bytes));
 }
 
 std::string Sha256::hex() {
-  const uint64_t bits = bytes_ * 8;
-  constexpr unsigned char kPadding[64] = {0x80};
-  update(kPadding, 1 + (119 - bytes_ % 64) % 64);  // until 8 bytes are left in the block
-  unsigned char length[8];
-  for (int i = 0; i < 8; ++i) length[i] = static_cast<unsigned char>(bits >> (56 - 8 * i));
-  update(length, 8);
-  std::string text;
-  for (const uint32_t word : state_) {
-    for (int shift = 28; shift >= 0; shift -= 4) text += "0123456789abcdef"[(word >> shift) & 15];
-  }
-  return text;
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  expect_done(EVP_DigestFinal_ex(context_.get(), digest, &size));
+  return hex_text({digest, size});
 }
 
 }  // namespace assay

@@ -1,28 +1,30 @@
-// SHA-256 (FIPS 180-4), which names source files and contents of data sets.
+// SHA-256 (FIPS 180-4), which names source files and contents of data sets. Computed by OpenSSL.
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+
+struct evp_md_ctx_st;
 
 namespace assay {
 
 class Sha256 {
  public:
+  Sha256();
+  Sha256(const Sha256& other) : Sha256() { *this = other; }  // what was added so far as well
+  Sha256& operator=(const Sha256& other);
   void update(const void* data, size_t bytes);
   void update(std::string_view text) { update(text.data(), text.size()); }
   // 64 lower-case hexadecimal digits of everything added. The object is used up.
   std::string hex();
 
  private:
-  void add_block(const unsigned char* block);
-
-  std::array<uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::array<unsigned char, 64> pending_{};
-  uint64_t bytes_ = 0;
+  struct Free {
+    void operator()(evp_md_ctx_st* context) const;
+  };
+  std::unique_ptr<evp_md_ctx_st, Free> context_;
 };
 
 inline std::string sha256_hex(std::string_view text) {

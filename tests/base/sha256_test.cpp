@@ -26,5 +26,15 @@ TEST(Sha256, PiecesEqualWhole) {
   }
 }
 
+TEST(Sha256, ACopyGoesOnByItself) {
+  Sha256 sum;
+  sum.update("ab");
+  Sha256 copy = sum;
+  sum.update("c");
+  copy.update("d");
+  EXPECT_EQ(sum.hex(), sha256_hex("abc"));
+  EXPECT_EQ(copy.hex(), sha256_hex("abd"));
+}
+
 }  // namespace
 }  // namespace assay
