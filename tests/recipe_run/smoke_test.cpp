@@ -36,6 +36,7 @@ TEST(Smoke, LeavesAFewStepsUnderTheRecipesSchedule) {
 TEST(Smoke, StaysOnThisMachine) {
   v1::Recipe recipe;
   recipe.mutable_training()->set_epochs(2.5);
+  recipe.mutable_training()->mutable_schedule()->set_kind("cosine");
   recipe.mutable_training()->set_accumulate(8);
   recipe.mutable_training()->set_batch_per_device(2);
   recipe.mutable_trials()->set_count(3);
@@ -48,6 +49,14 @@ TEST(Smoke, StaysOnThisMachine) {
                   "training.accumulate=1", "evaluation.when=end", "evaluation.batch=4",
                   "evaluation.batches=4", "trials.count=1", "numerics.compute=AMP_BF16",
                   "topology.nodes=1", "topology.devices_per_node=1"));
+}
+
+// A span means nothing to a schedule that is not laid out over the training.
+TEST(Smoke, LeavesSchedulesWithoutALengthAlone) {
+  v1::Recipe recipe;
+  recipe.mutable_training()->set_epochs(2.5);
+  recipe.mutable_training()->mutable_schedule()->set_kind("step");
+  EXPECT_THAT(smoke_sets(recipe), testing::Not(testing::Contains(HasSubstr("span"))));
 }
 
 TEST(Smoke, EvaluatesInThePartsOfTheRecipesDevices) {

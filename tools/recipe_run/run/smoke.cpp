@@ -18,8 +18,10 @@ std::string number(double value) {
 }
 
 void shorten_training(const v1::Training& training, Sets& sets) {
+  const std::string& kind = training.schedule().kind();
+  const bool has_length = kind == "cosine" || kind == "linear" || kind == "polynomial";
   const bool laid_out = training.schedule().span() > 0;
-  if (training.length_case() == v1::Training::kEpochs && !laid_out)
+  if (training.length_case() == v1::Training::kEpochs && has_length && !laid_out)
     sets.push_back("training.schedule.span=" + number(training.epochs()));
   sets.push_back("training.steps=" + std::to_string(kSteps));
   sets.push_back("training.batch_per_device=" +
