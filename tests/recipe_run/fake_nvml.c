@@ -30,9 +30,14 @@ struct process {
   unsigned gpu_instance, compute_instance;
 };
 
+/* FAKE_NVML_PROCESS: "17" or "17,18". */
 int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, struct process* list) {
-  const char* pid = getenv("FAKE_NVML_PROCESS");
-  *count = pid != NULL;
-  if (pid != NULL) list[0].pid = (unsigned)strtoul(pid, NULL, 10);
+  const char* next = getenv("FAKE_NVML_PROCESS");
+  *count = 0;
+  while (next != NULL && *next != '\0') {
+    char* end;
+    list[(*count)++].pid = (unsigned)strtoul(next, &end, 10);
+    next = *end == ',' ? end + 1 : end;
+  }
   return 0;
 }

@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
+#include <map>
 #include <thread>
 
 namespace reciperun {
@@ -63,8 +66,51 @@ TEST_F(GpuWatchTest, HeatBlocksThePowerLimitWarns) {
 }
 
 TEST_F(GpuWatchTest, AnotherProcessBlocks) {
-  set("FAKE_NVML_PROCESS", "1");
+  set("FAKE_NVML_PROCESS", std::to_string(getpid()) + ",1");
   EXPECT_EQ(level(watched(), "foreign GPU process"), NoiseLevel::kBlock);
+}
+
+TEST_F(GpuWatchTest, AProcessThatThisOneStartedIsNotForeign) {
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  set("FAKE_NVML_PROCESS", std::to_string(child));
+  EXPECT_EQ(level(watched(), "foreign GPU process"), NoiseLevel::kQuiet);
+  kill(child, SIGTERM);
+  waitpid(child, nullptr, 0);
+}
+
+// A repeat is measured in a process of its own, while the one that started it keeps the GPU too.
+TEST_F(GpuWatchTest, TheProcessThatStartedThisOneIsNotForeign) {
+  const pid_t starter = getpid();
+  const pid_t child = fork();
+  if (child == 0) {
+    set("FAKE_NVML_PROCESS", std::to_string(starter));
+    _exit(level(watched(), "foreign GPU process") == NoiseLevel::kQuiet ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+// 1 init, 10 a shell, 20 and 30 this program, 40 what it started, 50 another program.
+TEST(ForeignProcess, IsOneOutsideOfThisProgramsTree) {
+  const std::map<int, int> parents = {{10, 1}, {20, 10}, {30, 20}, {40, 20}, {50, 10}};
+  const auto foreign = [&](const std::vector<int>& listed, bool container = false) {
+    return foreign_process(
+        listed, container, 30, [&](int pid) { return parents.contains(pid) ? parents.at(pid) : 0; },
+        [](int pid) { return pid == 20 || pid == 30; });
+  };
+  EXPECT_EQ(foreign({}), false);
+  EXPECT_EQ(foreign({20, 30, 40}), false);
+  EXPECT_EQ(foreign({30, 50}), true);
+  EXPECT_EQ(foreign({10}), true);
+  EXPECT_EQ(foreign({4711}), true) << "a process that is gone, or another user's";
+  EXPECT_EQ(foreign({4711, 4712}, true), std::nullopt) << "numbers of the host";
+  EXPECT_EQ(foreign({30, 4711}, true), true) << "numbers of the container";
+  EXPECT_EQ(foreign({}, true), false);
 }
 
 TEST_F(GpuWatchTest, WhatCannotBeWatchedIsSaid) {

@@ -53,6 +53,22 @@ TEST(NoiseGate, ATrendIsToldFromChance) {
   EXPECT_FALSE(has_trend({}));
 }
 
+// Every fifth step of a device that synchronises then takes a tenth longer; or all steps but a few
+// are equal to the clock's last digit.
+TEST(NoiseGate, AQuietMachineIsNotHeldToItsOwnQuiet) {
+  const auto every_fifth =
+      step_checks(steps([](int i, double) { return i % 5 == 0 ? 0.0011 : 0.0010; }));
+  EXPECT_EQ(level_of(every_fifth, "tail"), NoiseLevel::kQuiet);
+  EXPECT_EQ(level_of(every_fifth, "two modes"), NoiseLevel::kWarn);
+  EXPECT_EQ(worst(every_fifth), NoiseLevel::kWarn);
+  const auto slightly =
+      step_checks(steps([](int i, double) { return i % 15 == 0 ? 0.001015 : 0.0010; }));
+  EXPECT_EQ(level_of(slightly, "tail"), NoiseLevel::kQuiet);
+  const auto beyond =
+      step_checks(steps([](int i, double) { return i % 15 == 0 ? 0.0015 : 0.0010; }));
+  EXPECT_EQ(level_of(beyond, "tail"), NoiseLevel::kBlock);
+}
+
 TEST(NoiseGate, TailDoesNotLookLikeSpread) {
   const auto checks = step_checks(steps([](int i, double t) { return i % 50 == 7 ? 3 * t : t; }));
   EXPECT_EQ(level_of(checks, "tail"), NoiseLevel::kWarn);

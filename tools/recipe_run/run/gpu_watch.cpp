@@ -7,7 +7,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -63,13 +66,15 @@ class Nvml {
     unsigned long long mask = 0;
     return reasons_(device, &mask) == kSuccess ? mask : 0;
   }
-  bool has_foreign_process(void* device) const {
+  // Absent = not told.
+  std::optional<std::vector<int>> processes(void* device) const {
     NvmlProcess list[64] = {};
     unsigned count = 64;
-    if (processes_(device, &count, list) != kSuccess) return false;
-    const auto own = static_cast<unsigned>(getpid());
-    return std::any_of(list, list + std::min(count, 64u),
-                       [&](const NvmlProcess& p) { return p.pid != own; });
+    if (processes_(device, &count, list) != kSuccess) return std::nullopt;
+    std::vector<int> pids;
+    for (unsigned i = 0; i < std::min(count, 64u); ++i)
+      pids.push_back(static_cast<int>(list[i].pid));
+    return pids;
   }
 
  private:
@@ -91,6 +96,34 @@ class Nvml {
   int (*processes_)(void*, unsigned*, NvmlProcess*) = nullptr;
 };
 
+// 0 where there is none, or the process is gone.
+int parent_process(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string stat;
+  std::getline(file, stat);
+  const size_t name_end = stat.rfind(')');  // a program's name may contain anything
+  if (name_end == std::string::npos) return 0;
+  std::istringstream rest(stat.substr(name_end + 1));
+  char state = 0;
+  int parent = 0;
+  rest >> state >> parent;
+  return parent;
+}
+
+bool runs_this_program(int pid) {
+  std::error_code error;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto other = std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", error);
+  return !error && own == other;
+}
+
+// The first name space of process numbers has a fixed number of its own.
+bool in_own_pid_namespace() {
+  std::error_code error;
+  const auto space = std::filesystem::read_symlink("/proc/self/ns/pid", error);
+  return !error && space.string() != "pid:[4026531836]";
+}
+
 // The driver's number of a device that CUDA counts as `index`.
 unsigned driver_index(unsigned index) {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -107,6 +140,20 @@ double share(size_t part, size_t whole) {
 }
 
 }  // namespace
+
+std::optional<bool> foreign_process(const std::vector<int>& listed, bool in_container, int self,
+                                    const std::function<int(int)>& parent_of,
+                                    const std::function<bool(int)>& is_this_program) {
+  int root = self;
+  for (int up = parent_of(root); up > 1 && is_this_program(up); up = parent_of(root)) root = up;
+  const auto is_own = [&](int pid) {
+    while (pid > 1 && pid != root) pid = parent_of(pid);
+    return pid == root;
+  };
+  const auto own = std::count_if(listed.begin(), listed.end(), is_own);
+  if (own == 0 && in_container && !listed.empty()) return std::nullopt;
+  return own != std::ssize(listed);
+}
 
 class GpuWatch::Sampler {
  public:
@@ -127,7 +174,7 @@ class GpuWatch::Sampler {
     if (high > 0) window.clock_drop = 1 - low / high;
     window.power_capped = share(capped_, samples_);
     window.slowed = share(slowed_, samples_);
-    window.foreign = share(foreign_, samples_);
+    if (listed_ > 0) window.foreign = share(foreign_, listed_);
     return window;
   }
 
@@ -138,8 +185,14 @@ class GpuWatch::Sampler {
     const unsigned long long reasons = nvml_.reasons(device_);
     capped_ += (reasons & kPowerCap) != 0;
     slowed_ += (reasons & kSlowDown) != 0;
-    foreign_ += nvml_.has_foreign_process(device_);
     ++samples_;
+    const auto listed = nvml_.processes(device_);
+    if (!listed) return;
+    const auto foreign = foreign_process(*listed, in_own_pid_namespace(), getpid(), parent_process,
+                                         runs_this_program);
+    if (!foreign) return;
+    foreign_ += *foreign;
+    ++listed_;
   }
 
   void loop() {
@@ -160,6 +213,7 @@ class GpuWatch::Sampler {
   void* device_;
   std::vector<double> clocks_;
   size_t samples_ = 0, capped_ = 0, slowed_ = 0, foreign_ = 0;
+  size_t listed_ = 0;  // samples that told which processes compute
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopped_ = false;

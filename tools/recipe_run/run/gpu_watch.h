@@ -3,14 +3,25 @@
 // then.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/recipe_run/statistics/noise.h"
 
 namespace reciperun {
 
 inline constexpr char kNvml[] = "libnvidia-ml.so.1";
+
+// Whether a process that is not of this program computes on the GPU, as its driver lists them. Of
+// this program are this process, the ones that it started, and those of the same executable that it
+// was started by, with all that they started. In a container the driver's numbers may be those of
+// the host, where none of ours can be found among them: then nothing is known.
+std::optional<bool> foreign_process(const std::vector<int>& listed, bool in_container, int self,
+                                    const std::function<int(int)>& parent_of,
+                                    const std::function<bool(int)>& is_this_program);
 
 class GpuWatch {
  public:

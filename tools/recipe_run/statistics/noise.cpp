@@ -14,6 +14,8 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // All pairs of more would take seconds; the median hardly moves.
 constexpr size_t kMaxSlopePoints = 600;
+// A step that is longer by this share of the median is no outlier, however quiet the others are.
+constexpr double kUsual = 0.02;
 
 NoiseCheck judge(std::string name, double value, double warn, double block) {
   NoiseCheck check{std::move(name), value, warn, block, NoiseLevel::kQuiet};
@@ -87,15 +89,17 @@ std::vector<NoiseCheck> step_checks(std::span<const double> samples) {
   const double n = static_cast<double>(samples.size());
   checks.push_back(judge("drift", std::abs(theil_sen_slope(samples)) * n / middle, 0.01, 0.03));
   checks.push_back(judge("step spread", mad / middle, 0.02, 0.08));
-  const auto outliers = std::count_if(samples.begin(), samples.end(), [&](double x) {
-    return x > middle + 10 * mad && x > middle;
-  });
-  checks.push_back(judge("tail", static_cast<double>(outliers) / n, 0.005, 0.05));
   const TwoModes modes = two_means(samples);
   // Two modes that differ by less than a tenth of a per cent are the clock's granularity, not the
   // machine's behaviour.
   const bool bimodal =
       modes.gain > 0.9 && modes.minor_fraction > 0.1 && modes.high - modes.low > 1e-3 * middle;
+  // The tail is what lies far above all that is usual: the upper of two modes is usual, and on a
+  // very quiet machine a step that is a hundredth longer is.
+  const double usual = (bimodal ? modes.high : middle) + std::max(10 * mad, kUsual * middle);
+  const auto outliers =
+      std::count_if(samples.begin(), samples.end(), [&](double x) { return x > usual; });
+  checks.push_back(judge("tail", static_cast<double>(outliers) / n, 0.005, 0.05));
   checks.push_back(judge("two modes", bimodal ? modes.minor_fraction : 0, 0, kNever));
   return checks;
 }
