@@ -38,10 +38,8 @@ ALLOWED = {
     "recipes": [],
     "tests": None,  # may see everything
 }
-# The folders of recipe-run in their order: each may include those before it. "judge" stands behind the records that it
-# judges, "verdict" before them.
-RECIPE_RUN = ["base", "statistics", "stats", "recipe", "sources", "verdict", "run_record", "judge", "plan", "report",
-              "run", "engine", "cli"]
+# The folders of recipe-run in their order: each may include those before it.
+RECIPE_RUN = ["base", "statistics", "recipe", "sources", "run_record", "judge", "report", "run", "engine", "cli"]
 # Headers of vendors stay where their device is.
 VENDOR = re.compile(r"^(dnnl|omp|cuda|cudnn|cublas|nccl|mpi|cub/|thrust/)")
 VENDOR_ALLOWED = ("sdk/backend/", "tools/bench/", "tests/")

@@ -71,13 +71,13 @@ free_override: "trials" free_override: "io"
 
 TEST_F(CliTest, RunReportsAndReportRepeats) {
   EXPECT_EQ(run(), 0);
-  EXPECT_THAT(out_, HasSubstr("WITHIN TOLERANCE"));
+  EXPECT_THAT(out_, HasSubstr("REPRODUCED"));
   EXPECT_THAT(out_, HasSubstr("report.html"));
   EXPECT_THAT(err_, HasSubstr("trial 2 of 2"));
   EXPECT_EQ(run(), 0);
   EXPECT_EQ(toy_.starts, 2);
   EXPECT_EQ(call({"report", "--runs", (root_ / "runs").string(), "--format", "markdown"}), 0);
-  EXPECT_THAT(out_, HasSubstr("**WITHIN TOLERANCE**"));
+  EXPECT_THAT(out_, HasSubstr("**REPRODUCED**"));
   EXPECT_EQ(run({"--seeds", "3"}), 0);
   EXPECT_EQ(toy_.starts, 3);
 }

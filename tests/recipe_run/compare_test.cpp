@@ -104,7 +104,7 @@ TEST(CompareTest, OneRunAgainstOneIsNeverReproduced) {
 
 TEST(CompareTest, OneRunAgainstSeveralUsesThePredictionInterval) {
   const Comparison c = compare_runs(side("a", kPublished, {}), side("b", {86.7}, {}));
-  EXPECT_EQ(row(c, "em").judgement.verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(row(c, "em").judgement.verdict, Verdict::kConsistent);
   EXPECT_THAT(row(c, "em").judgement.reason, HasSubstr("95 % prediction interval"));
 }
 

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/recipe/trials.h"
+#include "tools/recipe_run/recipe/facts.h"
 
 namespace reciperun::engine {
 namespace {

@@ -1,6 +1,6 @@
 // Time to train projected from published throughputs, against the published times: no constant is
 // fitted. Items are steps x global batch; rates are those of the same documents' throughput tables.
-#include "tools/recipe_run/verdict/projection.h"
+#include "tools/recipe_run/judge/row_kinds.h"
 
 #include <gtest/gtest.h>
 
@@ -11,11 +11,9 @@ namespace {
 
 constexpr double kHour = 3600;
 
-double projected(const std::vector<ProjectedPhase>& phases) {
-  return project_time(phases, {}).seconds;
-}
+double projected(const std::vector<PhaseRate>& phases) { return project_time(phases).value; }
 
-ProjectedPhase phase(double items, double rate) { return {items, rate, {rate, rate}}; }
+PhaseRate phase(double items, double rate) { return {items, rate, {rate, rate}}; }
 
 // Two phases: 10,000 steps of 67,584 sequences of 128, then 933 of 27,648 of 512.
 double electra_hours(double rate128, double rate512) {
@@ -57,12 +55,12 @@ TEST(Projection, SquadFineTuning) {
   EXPECT_NEAR(projected({phase(windows, 268)}), 661, 1);
 }
 
-TEST(Projection, IntervalCostsAndNonsense) {
-  const Projection p = project_time({{1000, 10, {8, 12.5}}}, {20, 3, 5});
-  EXPECT_DOUBLE_EQ(p.seconds, 100 + 20 + 15);
-  EXPECT_DOUBLE_EQ(p.interval.lower, (80 + 35) * 0.98);
-  EXPECT_DOUBLE_EQ(p.interval.upper, (125 + 35) * 1.02);
-  EXPECT_THROW(project_time({{1000, 0, {0, 0}}}, {}), std::domain_error);
+TEST(Projection, IntervalAndNonsense) {
+  const Projection p = project_time({{1000, 10, {8, 12.5}}, {20, 1, {1, 1}}});
+  EXPECT_DOUBLE_EQ(p.value, 100 + 20);
+  EXPECT_DOUBLE_EQ(p.interval.lower, (80 + 20) * 0.98);
+  EXPECT_DOUBLE_EQ(p.interval.upper, (125 + 20) * 1.02);
+  EXPECT_THROW(project_time({{1000, 0, {0, 0}}}), std::domain_error);
 }
 
 }  // namespace

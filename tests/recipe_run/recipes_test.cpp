@@ -10,10 +10,9 @@
 #include <map>
 
 #include "tools/recipe_run/base/file.h"
+#include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/sources/verify.h"
-#include "tools/recipe_run/verdict/expectation.h"
-#include "tools/recipe_run/verdict/published.h"
 
 namespace reciperun {
 namespace {

@@ -146,7 +146,7 @@ TEST_F(RunCheckTest, AnEditUnderANewSealContradictsTheRecordedVerdict) {
     write_file_atomic(folder_ / "trials" / trial / "metrics.json", text);
   }
   seal_anew();
-  EXPECT_THAT(problems(), Contains(HasSubstr("row accuracy is recorded as WITHIN TOLERANCE")));
+  EXPECT_THAT(problems(), Contains(HasSubstr("row accuracy is recorded as REPRODUCED")));
 }
 
 TEST_F(RunCheckTest, AnEditedRunIsNeitherContinuedNorToppedUp) {

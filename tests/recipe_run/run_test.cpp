@@ -10,6 +10,7 @@
 
 #include "tests/recipe_run/toy_driver.h"
 #include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/judge/rows.h"
 #include "tools/recipe_run/recipe/canonical.h"
 #include "tools/recipe_run/run/bench_runner.h"
 #include "tools/recipe_run/run/trial_runner.h"
@@ -17,7 +18,6 @@
 #include "tools/recipe_run/run_record/json_file.h"
 #include "tools/recipe_run/run_record/seal.h"
 #include "tools/recipe_run/run_record/step_log.h"
-#include "tools/recipe_run/verdict/rows.h"
 
 namespace reciperun {
 namespace {
@@ -96,7 +96,7 @@ TEST_F(RunTest, TrainsEvaluatesMeasuresAndRecords) {
   EXPECT_EQ(m.benches[0].repeats.size(), 7u);
   EXPECT_EQ(m.benches[0].repeats[0].step_seconds.size(), 400u);
   const std::vector<Row> rows = make_rows(record.recipe(), m);
-  EXPECT_EQ(rows[0].judgement.verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(rows[0].judgement.verdict, Verdict::kReproduced);
   EXPECT_THAT(rows[1].measured, HasSubstr("8.0"));
   const std::string events = read_file(outcome.folder / "trials/seed-0001/events.jsonl");
   EXPECT_GT(std::count(events.begin(), events.end(), '\n'), 8);
@@ -157,7 +157,7 @@ TEST_F(RunTest, ARecipeMayDeclareThatItIsNotComparable) {
     const RunRecord record = RunRecord::open(run("declared" + more).folder);
     return make_rows(record.recipe(), record.measurements());
   };
-  EXPECT_EQ(declared("")[0].judgement.verdict, Verdict::kWithinTolerance);
+  EXPECT_EQ(declared("")[0].judgement.verdict, Verdict::kReproduced);
   const std::vector<Row> rows = declared("not_comparable: true");
   EXPECT_EQ(rows[0].judgement.verdict, Verdict::kNotComparable);
   EXPECT_EQ(rows[0].judgement.reason, "modified by the recipe: 2 layers");

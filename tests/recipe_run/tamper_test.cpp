@@ -8,10 +8,10 @@
 #include <random>
 
 #include "tools/recipe_run/base/file.h"
+#include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/sources/completeness.h"
 #include "tools/recipe_run/sources/verify.h"
-#include "tools/recipe_run/verdict/published.h"
 
 namespace reciperun {
 namespace {

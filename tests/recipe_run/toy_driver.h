@@ -73,6 +73,7 @@ class ToyTrial : public TrainingTrial {
     }
     return out;
   }
+  std::vector<std::string> metrics() const override { return {"accuracy", "loss"}; }
   void save(const fs::path& file) override {
     std::string bytes(24, '\0');
     std::memcpy(bytes.data(), &step_, 8);

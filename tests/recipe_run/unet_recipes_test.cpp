@@ -7,8 +7,8 @@
 #include "tools/recipe_run/engine/configuration.h"
 #include "tools/recipe_run/engine/folds.h"
 #include "tools/recipe_run/engine/pipeline.h"
+#include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/load.h"
-#include "tools/recipe_run/recipe/trials.h"
 
 namespace reciperun {
 namespace {

@@ -10,12 +10,10 @@
 #include "tools/recipe_run/cli/commands.h"
 #include "tools/recipe_run/cli/list.pb.h"
 #include "tools/recipe_run/cli/output.h"
-#include "tools/recipe_run/recipe/comparability.h"
+#include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/run_record/json_file.h"
 #include "tools/recipe_run/run_record/machine.h"
-#include "tools/recipe_run/verdict/expectation.h"
-#include "tools/recipe_run/verdict/hardware.h"
 
 namespace reciperun {
 namespace {
@@ -57,8 +55,6 @@ class Asker {
   std::string missing_;
 };
 
-bool has_value(const v1::Expect& e) { return e.value_case() != v1::Expect::VALUE_NOT_SET; }
-
 std::string table_of(const v1::Expect& expect) {
   if (!expect.has_at()) return "without a table";
   const std::string& table = expect.at().table();
@@ -82,7 +78,7 @@ void add_recipe(const v1::Recipe& recipe, const Asker& asker, listing::System& s
   out.set_work(work(recipe));
   if (!asker.impossible()) out.set_missing_data(asker.missing());
   for (const v1::Expect& expect : recipe.expect()) {
-    if (!has_value(expect)) continue;
+    if (!has_published_value(expect)) continue;
     const std::string need = kNeedWords[asker.need_of(expect)];
     ++(*out.mutable_rows())[need];
     const std::string name = table_of(expect);

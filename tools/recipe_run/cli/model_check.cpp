@@ -45,4 +45,11 @@ void check_model(const ResolvedRecipe& resolved, const TrainerDriver& driver) {
   }
 }
 
+std::string why_not_here(const ResolvedRecipe& resolved, uint32_t emulated_devices,
+                         TrainerDriver& driver) {
+  check_model(resolved, driver);
+  if (emulated_devices > 0) driver.emulate(resolved.recipe, emulated_devices);
+  return driver.why_not(resolved.recipe);
+}
+
 }  // namespace reciperun

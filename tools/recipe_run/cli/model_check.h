@@ -10,4 +10,9 @@ namespace reciperun {
 // model.
 void check_model(const ResolvedRecipe& resolved, const TrainerDriver& driver);
 
+// Checks the model, sets up the emulation of so many devices (0: none), and only then asks
+// TrainerDriver::why_not. Plans and runs both begin with it.
+std::string why_not_here(const ResolvedRecipe& resolved, uint32_t emulated_devices,
+                         TrainerDriver& driver);
+
 }  // namespace reciperun

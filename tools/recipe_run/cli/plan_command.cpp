@@ -4,7 +4,7 @@
 #include "tools/recipe_run/cli/commands.h"
 #include "tools/recipe_run/cli/model_check.h"
 #include "tools/recipe_run/cli/output.h"
-#include "tools/recipe_run/plan/plan.h"
+#include "tools/recipe_run/cli/plan.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run_record/machine.h"
@@ -15,28 +15,21 @@ namespace reciperun {
 namespace {
 
 // What the engine says to the recipe, without starting anything.
-PlanMachine machine_for(const ResolvedRecipe& resolved, const PlanArguments& arguments,
-                        const DriverFactory& make_driver) {
+void add_machine(const ResolvedRecipe& resolved, const PlanArguments& arguments,
+                 const DriverFactory& make_driver, PlanFacts& facts) {
   const v1::Recipe& recipe = resolved.recipe;
-  PlanMachine out;
   record::Machine machine = capture_machine();
-  out.title = machine_title(machine);
+  facts.stage.device = machine_title(machine);
   try {
     const auto driver = make_driver({recipe.io().threads(), arguments.device});
     const EngineInfo info = driver->info();
     machine.set_gpu(info.gpu);
-    out.title = machine_title(machine);
-    check_model(resolved, *driver);
-    out.cannot_run = driver->why_not(recipe);
-    if (!out.cannot_run.empty()) return out;
-    out.devices = info.devices;
-    if (arguments.emulate_devices > 0) driver->emulate(recipe, arguments.emulate_devices);
-    out.emulated_devices = arguments.emulate_devices;
-    driver->check(recipe);
+    facts.stage = {machine_title(machine), info.devices, arguments.emulate_devices};
+    facts.cannot_run = why_not_here(resolved, arguments.emulate_devices, *driver);
+    if (facts.cannot_run.empty()) driver->check(recipe);
   } catch (const Error& error) {
-    out.cannot_run = error.what();
+    facts.cannot_run = error.what();
   }
-  return out;
 }
 
 // The newest run of the recipe, if there is one that can be read.
@@ -64,7 +57,7 @@ int plan_recipe(const fs::path& root, const PlanArguments& arguments,
   require_sources(resolved, file.root);
   PlanFacts facts;
   facts.runs = arguments.runs;
-  facts.machine = machine_for(resolved, arguments, make_driver);
+  add_machine(resolved, arguments, make_driver, facts);
   add_earlier_run(resolved, arguments, facts);
   std::string text = plan_text(resolved, facts);
   for (const std::string& deviation : deviation_lines(resolved.recipe))

@@ -11,13 +11,13 @@
 #include "tools/recipe_run/cli/model_check.h"
 #include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/cli/signals.h"
+#include "tools/recipe_run/judge/published.h"
 #include "tools/recipe_run/recipe/data_lock.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run/runner.h"
 #include "tools/recipe_run/run/smoke.h"
 #include "tools/recipe_run/sources/verify.h"
-#include "tools/recipe_run/verdict/published.h"
 
 namespace reciperun {
 namespace {
@@ -60,11 +60,10 @@ int run_command(const fs::path& root, const RunArguments& arguments,
   require_concrete(resolved);
   require_sources(resolved, file.root);
   const auto driver = make_driver({resolved.recipe.io().threads(), arguments.device});
-  check_model(resolved, *driver);
   // A recipe that the user changed is checked in full: what is wrong may be the change.
-  const std::string why_not =
-      resolved.modified_reason().empty() ? driver->why_not(resolved.recipe) : "";
-  if (!why_not.empty()) return report_not_run(resolved.recipe, why_not);
+  const std::string why_not = why_not_here(resolved, arguments.emulate_devices, *driver);
+  if (!why_not.empty() && resolved.modified_reason().empty())
+    return report_not_run(resolved.recipe, why_not);
   if (const std::string missing = driver->missing_data(resolved.recipe); !missing.empty())
     return report_not_run(resolved.recipe, missing);
   // Whoever changes the recipe may also bring other data: its rows are NOT COMPARABLE anyway.

@@ -5,11 +5,11 @@
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/output.h"
+#include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/sources/completeness.h"
 #include "tools/recipe_run/sources/document.h"
 #include "tools/recipe_run/sources/verify.h"
-#include "tools/recipe_run/verdict/published.h"
 
 namespace reciperun {
 namespace {

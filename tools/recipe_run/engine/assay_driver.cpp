@@ -1,14 +1,17 @@
 #include "tools/recipe_run/engine/assay_driver.h"
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
 #include "tools/common/picture_reader.h"
+#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/engine/benches.h"
 #include "tools/recipe_run/engine/configuration.h"
 #include "tools/recipe_run/engine/device_probe.h"
 #include "tools/recipe_run/engine/recipe_objects.h"
 #include "tools/recipe_run/engine/training_trial.h"
+#include "tools/recipe_run/recipe/facts.h"
 
 namespace reciperun {
 namespace {
@@ -134,6 +137,7 @@ class AssayDriver : public TrainerDriver {
       throw Error(Exit::kUsage, "the model has " + std::to_string(trial->parameters()) +
                                     " parameters, the recipe expects " + std::to_string(expected));
     }
+    check_metrics(recipe, trial->metrics());
   }
 
   std::unique_ptr<TrainingTrial> start(const v1::Recipe& recipe, uint64_t seed) override {
@@ -163,12 +167,7 @@ class AssayDriver : public TrainerDriver {
                       " devices, not on " + std::to_string(devices),
                   "--emulate-devices " + std::to_string(recipe_devices(recipe)));
     }
-    const Model model = new_model(context_.get(), recipe);
-    const auto report = model_report(model.get());
-    for (const auto& item : report.fields().at("variables").list_value().values()) {
-      if (item.struct_value().fields().at("role").string_value() == "statistic")
-        throw Error(Exit::kUsage, "models with batch norm cannot be trained on emulated devices");
-    }
+    if (has_model(recipe)) require_no_statistics(recipe);  // else why_not says that there is none
     devices_ = devices;
   }
 
@@ -193,6 +192,34 @@ class AssayDriver : public TrainerDriver {
         Exit::kUsage,
         "model.init '" + model.init() + "' is not offered by this engine for " + model.arch(),
         offered);
+  }
+
+  void require_no_statistics(const v1::Recipe& recipe) const {
+    const Model model = new_model(context_.get(), recipe);
+    const auto report = model_report(model.get());
+    for (const auto& item : report.fields().at("variables").list_value().values()) {
+      if (item.struct_value().fields().at("role").string_value() == "statistic")
+        throw Error(Exit::kUsage, "models with batch norm cannot be trained on emulated devices");
+    }
+  }
+
+  // What the recipe evaluates, and what its rows over trials are about, must be measured: said
+  // before the training, not after it.
+  static void check_metrics(const v1::Recipe& recipe, const std::vector<std::string>& measured) {
+    if (measured.empty()) return;
+    const auto require = [&](const std::string& metric, const std::string& path) {
+      const std::string name = metric.substr(0, metric.find_first_of(".:"));
+      if (std::find(measured.begin(), measured.end(), name) != measured.end()) return;
+      throw Error(Exit::kUsage,
+                  path + ": this engine does not measure '" + metric + "' of such a model",
+                  "it measures " + join(measured, ", "));
+    };
+    for (const std::string& metric : recipe.evaluation().metric())
+      require(metric, "evaluation.metric");
+    for (const v1::Expect& expect : recipe.expect()) {
+      if (kind_of(expect) == RowKind::kTrials)
+        require(expect.metric(), "expect." + expect.id() + ".metric");
+    }
   }
 
   // Benches take the devices they name.

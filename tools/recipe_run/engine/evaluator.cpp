@@ -51,6 +51,14 @@ Evaluator::Evaluator(const assay_context* context, const v1::Recipe& recipe, ass
   loader_ = new_loader_of(held_out_);
 }
 
+std::vector<std::string> Evaluator::metrics() const {
+  const Sums one{.samples = 1, .batches = 1};
+  std::vector<std::string> names;
+  for (const auto& [name, value] : segments_images_ ? one.segmentation() : one.classification())
+    names.push_back(name);
+  return names;
+}
+
 Evaluated Evaluator::evaluate(const Tick& tick) {
   const std::vector<std::vector<int64_t>> parts = shards();
   if (parts.empty()) {

@@ -17,6 +17,8 @@ class Evaluator {
   // In as many contiguous parts as devices share the data (evaluation_shards), one after another;
   // models that label pixels evaluate everything as one.
   Evaluated evaluate(const Tick& tick);
+  // Names of the metrics that evaluate() tells.
+  std::vector<std::string> metrics() const;
 
   // Models of images to images are measured by the overlap of their classes.
   bool segments_images() const { return segments_images_; }

@@ -9,7 +9,7 @@
 #include "tools/recipe_run/engine/pipeline.h"
 #include "tools/recipe_run/engine/recipe_objects.h"
 #include "tools/recipe_run/engine/segmenter.h"
-#include "tools/recipe_run/recipe/trials.h"
+#include "tools/recipe_run/recipe/facts.h"
 
 namespace reciperun::engine {
 namespace {
@@ -93,6 +93,10 @@ class AssayTrial : public TrainingTrial {
   Evaluated evaluate(const Tick& tick) override {
     if (!evaluator_) throw Error(Exit::kUsage, "'" + recipe_.id() + "' only measures speed");
     return evaluator_->evaluate(tick);
+  }
+
+  std::vector<std::string> metrics() const override {
+    return evaluator_ ? evaluator_->metrics() : std::vector<std::string>();
   }
 
   void save(const fs::path& file) override {

@@ -6,6 +6,7 @@
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/path.h"
 
 namespace reciperun {
@@ -244,12 +245,22 @@ class Checker {
     check_locator(expect, path);
   }
 
+  // Of the kinds that rows with a time, a rate or a ratio have; 0 where nothing is printed.
+  static double printed_value(const v1::Expect& e) {
+    return e.has_single() ? e.single().v() : e.has_tail() ? e.tail().v() : e.ratio().v();
+  }
+
   void check_margin(const v1::Expect& expect, const std::string& path) const {
     const v1::Margin& margin = expect.margin();
     require(margin.absolute() >= 0 && margin.relative() >= 0, path + ".margin",
             "must not be negative");
     require(margin.absolute() == 0 || margin.relative() == 0, path + ".margin",
             "is both absolute and relative", "keep one");
+    if (!is_timing(expect)) return;
+    const double value = printed_value(expect);
+    require(margin.relative() < 1 && (value <= 0 || margin.absolute() < value), path + ".margin",
+            "is as large as the published value: nothing could differ from it",
+            "a share of it below 1, or less than its " + shortest(value) + " " + expect.unit());
   }
 
   void check_locator(const v1::Expect& expect, const std::string& path) const {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/recipe_run/verdict/measurements.h"
+#include "tools/recipe_run/run_record/measurements.h"
 
 namespace reciperun {
 

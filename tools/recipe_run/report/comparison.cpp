@@ -3,41 +3,19 @@
 #include <algorithm>
 
 #include "tools/recipe_run/base/text.h"
-#include "tools/recipe_run/verdict/expectation.h"
+#include "tools/recipe_run/judge/published.h"
 
 namespace reciperun {
 namespace {
-
-Judgement compare_means(const Row& first, const Row& second, const Tolerance& t) {
-  const Summary a = summarise(first.values);
-  const Summary b = summarise(second.values);
-  if (a.n < 2) return judge_margin_only(a.mean, b, t);
-  return b.n < 2 ? judge_single_run(a, b.mean, t) : judge_lists(first.values, second.values, t);
-}
-
-Judgement compare_extremes(const Row& first, const Row& second, const Tolerance& t) {
-  const Summary a = summarise(first.values);
-  if (a.n < 2 || !(a.sd > 0))
-    return judged(Verdict::kInconclusive, "the first run has no spread to expect an extreme from");
-  return judge_extreme(a, second.values, first.statistic == Statistic::kLargest, t);
-}
 
 Judgement compare_values(const Row& first, const Row& second) {
   Tolerance t = first.tolerance;
   t.level = 0.05;  // both runs are looked at once, here
   t.reference = "the first run's value";
-  switch (first.statistic) {
-    case Statistic::kMean:
-      return compare_means(first, second, t);
-    case Statistic::kSpread:
-      return judge_spread(summarise(first.values), summarise(second.values), t);
-    case Statistic::kLargest:
-    case Statistic::kSmallest:
-      return compare_extremes(first, second, t);
-    case Statistic::kRatio:
-      return judge_speedup(1, second.values, first.values, t);
-  }
-  return {};
+  return first.statistic == Statistic::kRatio
+             ? judge_speedup(1, second.values, first.values, t)
+             : judge_runs(first.statistic, {summarise(first.values), first.values}, second.values,
+                          t);
 }
 
 // Why rows cannot be compared: for all of them, and for timings only.
@@ -64,21 +42,6 @@ Judgement judge(const Row& first, const Row& second, const Obstacles& obstacles)
   return compare_values(first, second);
 }
 
-void add_difference(const Judgement& j, Row& row) {
-  const int d = row.tolerance.decimals;
-  if (j.delta) {
-    row.delta =
-        j.interval_of_ratio ? signed_fixed(100 * *j.delta, 1) + " %" : signed_fixed(*j.delta, d);
-  }
-  if (!j.interval) return;
-  const bool extreme =
-      row.statistic == Statistic::kLargest || row.statistic == Statistic::kSmallest;
-  const auto text = [&](double x) { return extreme ? fixed(x, d) : signed_fixed(x, d); };
-  row.interval = j.interval_of_ratio
-                     ? fixed(j.interval->lower, 3) + " … " + fixed(j.interval->upper, 3) + " ×"
-                     : text(j.interval->lower) + " … " + text(j.interval->upper);
-}
-
 Row compared(const Row& first, const Row& second, const Obstacles& obstacles) {
   Row row = second;
   row.published = first.measured.empty() ? "—" : first.measured;
@@ -89,7 +52,7 @@ Row compared(const Row& first, const Row& second, const Obstacles& obstacles) {
   row.delta = row.interval = row.note = "";
   row.margin = margin_text(first.statistic, first.tolerance);
   row.judgement = judge(first, second, obstacles);
-  add_difference(row.judgement, row);
+  add_difference(row);
   if (!first.values.empty() && first.values == second.values)
     row.note = "equal to the last digit in both runs";
   return row;

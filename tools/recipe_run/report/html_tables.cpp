@@ -11,6 +11,7 @@ std::string verdict_class(Verdict verdict) {
     case Verdict::kReproduced:
       return "good";
     case Verdict::kWithinTolerance:
+    case Verdict::kConsistent:
       return "fair";
     case Verdict::kDiffersWorse:
       return "bad";

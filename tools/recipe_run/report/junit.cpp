@@ -29,6 +29,7 @@ Outcome outcome_of(const Row& row) {
   switch (row.judgement.verdict) {
     case Verdict::kReproduced:
     case Verdict::kWithinTolerance:
+    case Verdict::kConsistent:
     case Verdict::kDiffersBetter:
       return Outcome::kPassed;
     case Verdict::kDiffersWorse:

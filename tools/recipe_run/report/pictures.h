@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tools/recipe_run/base/file.h"
-#include "tools/recipe_run/verdict/measurements.h"
+#include "tools/recipe_run/run_record/measurements.h"
 
 namespace reciperun {
 

@@ -4,10 +4,11 @@
 #include <cmath>
 
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/judge/published.h"
+#include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/report/chart.h"
 #include "tools/recipe_run/statistics/distributions.h"
 #include "tools/recipe_run/statistics/quantiles.h"
-#include "tools/recipe_run/verdict/expectation.h"
 
 namespace reciperun {
 namespace {
@@ -55,7 +56,7 @@ const v1::Expect* headline(const v1::Recipe& recipe) {
   const v1::Expect* found = nullptr;
   for (const v1::Expect& expect : recipe.expect()) {
     if (expect.metric() != recipe.evaluation().metric(0)) continue;
-    if (found == nullptr || (!published_side(*found).value && published_side(expect).value))
+    if (found == nullptr || (!has_published_value(*found) && has_published_value(expect)))
       found = &expect;
   }
   return found;
@@ -109,13 +110,12 @@ std::string metric_plot(const Report& report) {
     for (CurvePoint& p : curve) p.y *= factor;
   }
   std::vector<double> values = ys_of(curves);
-  const Published published = published_side(*expect);
-  if (published.value) values.push_back(*published.value);
+  const std::optional<double> published = published_value(*expect);
+  if (published) values.push_back(*published);
   const std::string unit = expect->unit() == "1" ? "" : " (" + expect->unit() + ")";
   Chart chart("Test " + expect->metric() + " while training", epochs_axis(curves),
               axis_around(expect->metric() + unit, values));
-  if (published.value)
-    chart.horizontal_line(*published.value, "ref", "published " + published_text(*expect));
+  if (published) chart.horizontal_line(*published, "ref", "published " + published_text(*expect));
   for (size_t i = 0; i < curves.size(); ++i) {
     chart.line(curves[i], series_style(i)).legend(series_style(i), names[i]);
   }
@@ -128,40 +128,42 @@ std::string trials_plot(const Report& report) {
   const auto row = std::find_if(report.rows.begin(), report.rows.end(),
                                 [&](const Row& r) { return r.id == expect->id(); });
   if (row == report.rows.end() || row->values.empty()) return "";
-  const Published published = published_side(*expect);
-  const double margin = expect->margin().absolute() > 0 ? expect->margin().absolute()
-                                                        : default_margin(report.recipe, *expect);
+  const std::optional<double> published = published_value(*expect);
+  const double margin = row->tolerance.margin;
   const Summary summary = summarise(row->values);
   std::vector<double> extent = row->values;
-  if (published.value)
-    extent.insert(extent.end(), {*published.value - margin, *published.value + margin});
+  if (published) extent.insert(extent.end(), {*published - margin, *published + margin});
   const auto [least, most] = std::minmax_element(extent.begin(), extent.end());
   extent.push_back(*most + 0.15 * (*most - *least));  // room for the number beside the last dot
   std::vector<std::string> names;
+  const bool folds = trials_per_seed(report.recipe) > 1;
   for (const Trial& trial : report.measurements.trials) {
-    if (trial.failure.empty()) names.push_back(trial.title);
+    if (trial.failure.empty() && !folds) names.push_back(trial.title);
   }
+  // A value is the mean over the folds of a seed.
+  while (folds && names.size() < row->values.size())
+    names.push_back("mean of folds " + std::to_string(names.size() + 1));
   names.resize(row->values.size());
   names.push_back("mean");
   const std::string unit_word =
-      report.recipe.trials().unit().empty() ? "seed" : report.recipe.trials().unit();
+      folds || report.recipe.trials().unit().empty() ? "seed" : report.recipe.trials().unit();
   const double rows = static_cast<double>(names.size());
   Chart chart(
       "Test " + expect->metric() + ", each " + unit_word +
-          (published.value ? " against the published value" : ""),
+          (published ? " against the published value" : ""),
       axis_around(expect->metric() + (expect->unit() == "1" ? "" : " (" + expect->unit() + ")"),
                   extent),
       {"", -(rows - 0.5), 0.5, false});
   std::vector<std::string> row_names;
   for (const std::string& name : names) row_names.push_back(name.substr(0, name.find(" of ")));
   chart.row_names(row_names);
-  if (published.value) {
-    chart.vertical_band(*published.value - margin, *published.value + margin, "refband");
-    chart.vertical_line(*published.value, "ref", "")
+  if (published) {
+    chart.vertical_band(*published - margin, *published + margin, "refband");
+    chart.vertical_line(*published, "ref", "")
         .legend("ref", "published " + published_text(*expect));
     chart.legend("area refband", "margin ±" + shortest(margin));
   }
-  const int decimals = std::max(published.decimals, expect->unit() == "1" ? 4 : 2);
+  const int decimals = std::max(published_decimals(*expect), expect->unit() == "1" ? 4 : 2);
   for (size_t i = 0; i < row->values.size(); ++i) {
     chart.dot(row->values[i], -static_cast<double>(i), series_style(i),
               names[i] + ": " + fixed(row->values[i], decimals));

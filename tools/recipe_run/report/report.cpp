@@ -28,19 +28,12 @@ Report make_report(const RunRecord& run, ReportOptions options) {
 
 namespace {
 
-// The verdicts of the required rows. A number may have two rows, one of them with its spread; the
-// later one then counts for both.
+// The verdicts of the required rows; a number that the source prints twice is one result.
 std::map<Verdict, int> required_verdicts(const std::vector<Row>& rows) {
-  std::map<std::string, Verdict> by_number;
-  for (const Row& row : rows) {
-    if (!row.gate) continue;
-    const std::string number = row.published.substr(0, row.published.find(' '));
-    const bool is_mean = row.statistic == Statistic::kMean && row.judgement.delta;
-    by_number[is_mean ? fmt::format("{} {} {}", number, row.unit, shortest(*row.judgement.delta))
-                      : row.id] = row.judgement.verdict;
-  }
   std::map<Verdict, int> counts;
-  for (const auto& [number, verdict] : by_number) ++counts[verdict];
+  for (const Row& row : rows) {
+    if (row.gate && row.same_as.empty()) ++counts[row.judgement.verdict];
+  }
   return counts;
 }
 

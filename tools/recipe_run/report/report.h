@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "tools/recipe_run/judge/rows.h"
 #include "tools/recipe_run/report/pictures.h"
 #include "tools/recipe_run/report/tables.h"
 #include "tools/recipe_run/run_record/record.h"
-#include "tools/recipe_run/verdict/rows.h"
 
 namespace reciperun {
 

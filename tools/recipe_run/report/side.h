@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/recipe_run/judge/rows.h"
 #include "tools/recipe_run/run_record/record.h"
-#include "tools/recipe_run/verdict/rows.h"
 
 namespace reciperun {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/recipe_run/verdict/rows.h"
+#include "tools/recipe_run/judge/rows.h"
 
 namespace reciperun {
 

@@ -9,12 +9,12 @@
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/run/gpu_watch.h"
 #include "tools/recipe_run/run_record/json_file.h"
 #include "tools/recipe_run/run_record/machine.h"
 #include "tools/recipe_run/run_record/step_log.h"
 #include "tools/recipe_run/statistics/noise.h"
-#include "tools/recipe_run/verdict/expectation.h"
 
 namespace reciperun {
 namespace {

@@ -2,14 +2,14 @@
 
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/base/text.h"
-#include "tools/recipe_run/recipe/trials.h"
+#include "tools/recipe_run/judge/rows.h"
+#include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/run/bench_runner.h"
 #include "tools/recipe_run/run/repeat_process.h"
 #include "tools/recipe_run/run/trial_runner.h"
 #include "tools/recipe_run/run_record/json_file.h"
 #include "tools/recipe_run/run_record/machine.h"
 #include "tools/recipe_run/statistics/sequential.h"
-#include "tools/recipe_run/verdict/rows.h"
 
 namespace reciperun {
 namespace {

@@ -77,6 +77,8 @@ class TrainingTrial {
   // The recipe's metrics over the whole evaluation data, whatever the number of shards. Does not
   // change the training.
   virtual Evaluated evaluate(const Tick& tick) = 0;
+  // The names of the metrics that evaluate() tells; none where nothing is evaluated.
+  virtual std::vector<std::string> metrics() const = 0;
 
   // Everything a resume needs, in one file: atomic, and on the disk when the call returns.
   virtual void save(const fs::path& file) = 0;

@@ -193,6 +193,12 @@ class TrialRunner {
     return lower ? a < b : a > b;
   }
 
+  static double value_of(const record::Eval& eval, const std::string& name) {
+    const auto found = eval.metric().find(name);
+    if (found != eval.metric().end()) return found->second;
+    throw Error(Exit::kUsage, "evaluation.metric: the evaluation did not measure '" + name + "'");
+  }
+
   // The evaluation the recipe reports: the last, or the best by its first metric.
   const record::Eval& selected() const {
     const record::Eval* best = &state_.eval(state_.eval_size() - 1);
@@ -202,7 +208,7 @@ class TrialRunner {
     }
     const std::string& name = job_.recipe.evaluation().metric(0);
     for (const record::Eval& eval : state_.eval()) {
-      if (better(name, eval.metric().at(name), best->metric().at(name))) best = &eval;
+      if (better(name, value_of(eval, name), value_of(*best, name))) best = &eval;
     }
     return *best;
   }
@@ -214,7 +220,7 @@ class TrialRunner {
     for (const auto& [name, value] : last.metric()) {
       double best = value;
       for (const record::Eval& eval : state_.eval()) {
-        if (better(name, eval.metric().at(name), best)) best = eval.metric().at(name);
+        if (better(name, value_of(eval, name), best)) best = value_of(eval, name);
       }
       metrics[name + ".last"] = value;
       metrics[name + ".best"] = best;

@@ -10,9 +10,8 @@
 #include "tools/recipe_run/base/sha256.h"
 #include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/recipe/canonical.h"
-#include "tools/recipe_run/recipe/comparability.h"
 #include "tools/recipe_run/recipe/data_lock.h"
-#include "tools/recipe_run/recipe/trials.h"
+#include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/run_record/json_file.h"
 #include "tools/recipe_run/run_record/machine.h"
 #include "tools/recipe_run/run_record/seal.h"
@@ -113,8 +112,10 @@ std::string trial_name(uint64_t seed) { return "seed-" + padded(seed); }
 std::vector<uint64_t> trial_seeds(const v1::Trials& trials, uint32_t count) {
   std::vector<uint64_t> seeds(trials.seed().begin(), trials.seed().end());
   std::set<uint64_t> used(seeds.begin(), seeds.end());
+  // The numbers of folds go on where the list ends, so that the next seed gets all of its folds.
+  const bool folds = trials.unit() == "fold";
   for (uint64_t index = 0; seeds.size() < count; ++index) {
-    const uint64_t seed = mixed(trials.derive_root(), index);
+    const uint64_t seed = folds ? index : mixed(trials.derive_root(), index);
     if (used.insert(seed).second) seeds.push_back(seed);
   }
   seeds.resize(count);

@@ -15,8 +15,8 @@
 
 #include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/run_record/measurements.h"
 #include "tools/recipe_run/run_record/run_record.pb.h"
-#include "tools/recipe_run/verdict/measurements.h"
 
 namespace reciperun {
 

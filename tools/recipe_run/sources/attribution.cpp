@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/sources/conditions.h"
 #include "tools/recipe_run/sources/verify.h"
 
@@ -23,18 +24,6 @@ std::string precision_of(const v1::Recipe& recipe) {
     default:
       return "";
   }
-}
-
-uint32_t devices_of(const v1::Recipe& recipe) {
-  return std::max(1u, recipe.topology().nodes()) *
-         std::max(1u, recipe.topology().devices_per_node());
-}
-
-const v1::Bench* bench_of(const v1::Recipe& recipe, const std::string& id) {
-  for (const v1::Bench& bench : recipe.bench()) {
-    if (bench.id() == id) return &bench;
-  }
-  return nullptr;
 }
 
 bool contains(const google::protobuf::RepeatedField<uint32_t>& list, uint32_t value) {
@@ -90,7 +79,7 @@ class Check {
   void check_scope() {
     if (!scope_.precision().empty())
       compare("scope.precision", precision_of(recipe_), scope_.precision());
-    const v1::Bench* bench = bench_of(recipe_, expect_.bench());
+    const v1::Bench* bench = find_bench(recipe_, expect_.bench());
     if (bench == nullptr) {
       if (scope_.devices() > 0) compare("scope.devices", devices_of(recipe_), scope_.devices());
       if (scope_.batch() > 0)
@@ -202,7 +191,7 @@ class Check {
           compare("data." + data.id() + ".pipeline", std::to_string(said.sequence), length->second);
       }
     }
-    const v1::Bench* bench = bench_of(recipe_, expect_.bench());
+    const v1::Bench* bench = find_bench(recipe_, expect_.bench());
     if (said.sequence == 0 || bench == nullptr || bench->phase().empty()) return;
     for (const v1::Phase& phase : recipe_.training().phase()) {
       if (phase.name() == bench->phase())
@@ -271,7 +260,7 @@ class Check {
 
   // Training in full precision has room for fewer samples; else the batch is the same.
   void check_batches(const v1::Expect* num, const v1::Expect* den) {
-    const v1::Bench* bench = bench_of(recipe_, expect_.bench());
+    const v1::Bench* bench = find_bench(recipe_, expect_.bench());
     const bool infers = bench != nullptr && bench->mode() == v1::Bench::INFER;
     const auto check = [&](const v1::Expect* term, const std::string& recipe) {
       if (term != nullptr && (recipe.empty() || infers) && term->scope().batch() != scope_.batch())

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "tools/recipe_run/base/file.h"
-#include "tools/recipe_run/recipe/comparability.h"
+#include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/sources/table_file.h"
 #include "tools/recipe_run/sources/verify.h"
 

@@ -8,7 +8,7 @@
 #include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/base/sha256.h"
 #include "tools/recipe_run/base/text.h"
-#include "tools/recipe_run/recipe/comparability.h"
+#include "tools/recipe_run/recipe/facts.h"
 
 namespace reciperun {
 namespace {

@@ -17,6 +17,8 @@ double normal_quantile(double p) { return bm::quantile(bm::normal(), p); }
 
 double student_quantile(double p, double df) { return bm::quantile(bm::students_t(df), p); }
 
+double student_cdf(double t, double df) { return bm::cdf(bm::students_t(df), t); }
+
 double student_two_sided_p(double t, double df) {
   return 2 * bm::cdf(bm::complement(bm::students_t(df), std::abs(t)));
 }

@@ -8,6 +8,7 @@ double normal_quantile(double p);
 
 // Student's t with `df` > 0 degrees of freedom (need not be whole).
 double student_quantile(double p, double df);
+double student_cdf(double t, double df);
 double student_two_sided_p(double t, double df);
 
 // P(T <= t) for the noncentral t distribution.

@@ -98,18 +98,4 @@ double extreme_two_sided_p(const Summary& published, int k, bool maximum, double
   return 2 * std::min(below, 1 - below);
 }
 
-double expected_maximum(int n) {
-  // Integral of x n phi(x) Phi(x)^(n-1) by the trapezium rule, exact to rounding for such smooth
-  // tails.
-  constexpr int kSteps = 1800;
-  constexpr double kStep = 0.01;
-  double sum = 0;
-  for (int i = 0; i <= kSteps; ++i) {
-    const double x = (i - kSteps / 2) * kStep;
-    const double density = std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
-    sum += x * n * density * std::pow(normal_cdf(x), n - 1);
-  }
-  return sum * kStep;
-}
-
 }  // namespace reciperun

@@ -14,7 +14,9 @@ void require_runs(const Summary& s, int least) {
   }
 }
 
-MeanComparison from_standard_error(double delta, double se, double df) {
+}  // namespace
+
+MeanComparison mean_with_se(double delta, double se, double df) {
   MeanComparison out;
   out.delta = delta;
   out.se = se;
@@ -32,8 +34,6 @@ MeanComparison from_standard_error(double delta, double se, double df) {
   return out;
 }
 
-}  // namespace
-
 MeanComparison welch(const Summary& published, const Summary& ours) {
   require_runs(published, 2);
   require_runs(ours, 2);
@@ -42,7 +42,7 @@ MeanComparison welch(const Summary& published, const Summary& ours) {
   const double total = a + b;
   const double df =
       total == 0 ? 1 : total * total / (a * a / (published.n - 1) + b * b / (ours.n - 1));
-  return from_standard_error(ours.mean - published.mean, std::sqrt(total), df);
+  return mean_with_se(ours.mean - published.mean, std::sqrt(total), df);
 }
 
 MeanComparison with_borrowed_sd(const Summary& published, const Summary& lender,
@@ -58,20 +58,25 @@ MeanComparison with_borrowed_sd(const Summary& published, const Summary& lender,
   }
   const double se =
       std::sqrt(variance * (1.0 / published.n + 1.0 / ours.n) + published.rounding_variance);
-  return from_standard_error(ours.mean - published.mean, se, df);
+  return mean_with_se(ours.mean - published.mean, se, df);
 }
 
 MeanComparison with_own_sd(const Summary& published, const Summary& ours) {
   require_runs(published, 1);
   require_runs(ours, 2);
   const double variance = ours.sd * ours.sd * (1.0 / published.n + 1.0 / ours.n);
-  return from_standard_error(ours.mean - published.mean,
-                             std::sqrt(variance + published.rounding_variance), ours.n - 1);
+  return mean_with_se(ours.mean - published.mean, std::sqrt(variance + published.rounding_variance),
+                      ours.n - 1);
 }
 
 Interval MeanComparison::equivalence_interval(double level) const {
   const double half = se == 0 ? 0 : student_quantile(1 - level, df) * se;
   return {delta - half, delta + half};
+}
+
+double MeanComparison::p_at_least(double value) const {
+  if (se > 0) return student_cdf((delta - value) / se, df);
+  return delta < value ? 0 : delta == value ? 0.5 : 1;
 }
 
 Prediction predict(const Summary& published, int k) {
@@ -115,6 +120,8 @@ SdRatio sd_ratio(const Summary& published, const Summary& ours) {
   out.interval95 = {out.ratio / usual.upper, out.ratio / usual.lower};
   return out;
 }
+
+double sd_upper_factor(int n) { return std::sqrt((n - 1) / chi_squared_quantile(0.2, n - 1)); }
 
 Interval unremarkable_sd_ratio(int published_n, int own_n) {
   return {std::sqrt(fisher_quantile(0.025, own_n - 1, published_n - 1)),

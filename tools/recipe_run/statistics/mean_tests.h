@@ -24,7 +24,12 @@ struct MeanComparison {
 
   // The interval that two one-sided tests at `level` each look at; interval90 for 0.05.
   Interval equivalence_interval(double level) const;
+  // One-sided p of "the true difference is at least `value`".
+  double p_at_least(double value) const;
 };
+
+// A difference with its standard error >= 0 and degrees of freedom.
+MeanComparison mean_with_se(double delta, double se, double df);
 
 // Both n >= 2. Equal constants on both sides (se = 0) give a degenerate interval and p = 1,
 // different ones p = 0.
@@ -64,6 +69,9 @@ struct SdRatio {
 };
 SdRatio sd_ratio(const Summary& published, const Summary& ours);
 
+// What the true sd is at most of one that n runs show, with 80 % confidence.
+double sd_upper_factor(int n);
+
 // Where the sd ratio of two samples of one system falls with 95 % probability.
 Interval unremarkable_sd_ratio(int published_n, int own_n);
 
@@ -72,8 +80,5 @@ Interval unremarkable_sd_ratio(int published_n, int own_n);
 Interval extreme_interval(const Summary& published, int k, bool maximum, double level = 0.95);
 // Two-sided probability of an extreme at least as far out as `value`.
 double extreme_two_sided_p(const Summary& published, int k, bool maximum, double value);
-
-// Expected maximum of n standard normal values.
-double expected_maximum(int n);
 
 }  // namespace reciperun

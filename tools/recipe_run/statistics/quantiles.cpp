@@ -166,7 +166,8 @@ std::optional<Ranks> quantile_ranks(int n, double p) {
 
 int minimum_samples(double p) {
   if (!(p > 0 && p < 1)) throw std::domain_error("a quantile lies between 0 and 1");
-  int n = 1;
+  // No more than 2.5 % of all samples of so many may lie on one side of the quantile.
+  int n = std::max(1, static_cast<int>(std::log(0.025) / std::log(std::max(p, 1 - p))));
   while (!quantile_ranks(n, p)) ++n;
   return n;
 }

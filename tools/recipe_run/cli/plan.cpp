@@ -1,0 +1,297 @@
+#include "tools/recipe_run/cli/plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/judge/published.h"
+#include "tools/recipe_run/recipe/facts.h"
+#include "tools/recipe_run/statistics/mean_tests.h"
+#include "tools/recipe_run/statistics/sequential.h"
+
+namespace reciperun {
+namespace {
+
+constexpr double kGigabyte = 1e9, kMegabyte = 1e6;
+constexpr double kHour = 3600;
+constexpr double kBytesPerParameter = 16;
+constexpr double kBytesPerTrainingStep = 40;  // five columns of steps.bin
+constexpr double kBytesPerMeasuredStep = 8;
+constexpr double kLikely = 0.9;
+
+// Published throughput of a phase on `devices`, 0 if the recipe has no such row.
+double published_rate(const v1::Recipe& recipe, const TrainingPhase& phase, uint32_t devices) {
+  const v1::Bench* bench = training_bench(recipe, phase);
+  for (const v1::Expect& e : recipe.expect()) {
+    if (bench != nullptr && e.bench() == bench->id() && e.metric() == "throughput" &&
+        e.has_single() && devices_of(recipe, e) == devices &&
+        (e.scope().batch() == 0 || e.scope().batch() == phase.batch_per_device))
+      return e.single().v() / unit_factor(e.unit());
+  }
+  return 0;
+}
+
+// Median rate measured on one device, 0 if there is none.
+double measured_rate(const v1::Recipe& recipe, const TrainingPhase& phase,
+                     const Measurements& earlier) {
+  const v1::Bench* bench = training_bench(recipe, phase);
+  for (const BenchResult& result : earlier.benches) {
+    if (bench == nullptr || result.bench != bench->id() || result.devices != 1 ||
+        result.batch != phase.batch_per_device || result.repeats.empty())
+      continue;
+    std::vector<double> rates;
+    for (const BenchRepeat& r : result.repeats) rates.push_back(r.items_per_second);
+    return median(rates);
+  }
+  return 0;
+}
+
+// Hours that the phases take at the rates that `rate_of` knows; absent if one is unknown.
+template <class RateOf>
+std::optional<double> hours_at(const v1::Recipe& recipe, const RateOf& rate_of) {
+  double hours = 0;
+  for (const TrainingPhase& phase : training_phases(recipe, devices_of(recipe))) {
+    const double rate = rate_of(phase);
+    if (rate <= 0 || phase.items <= 0) return std::nullopt;
+    hours += phase.items / rate / kHour;
+  }
+  return hours;
+}
+
+std::string line(const std::string& name, const std::string& text) {
+  return text.empty() ? "" : pad_right(name, 12) + text + "\n";
+}
+
+// The updates of a phase as the recipe's devices make them, and their rate after the warm-up.
+std::string length_text(const v1::Recipe& recipe, const v1::Training& training,
+                        const TrainingPhase& phase) {
+  const double global_batch = phase.steps > 0 ? phase.items / phase.steps : 0;
+  const bool scaled = training.optimizer().lr_rule() == "per_256_global_batch";
+  const double rate = training.optimizer().lr() * (scaled ? global_batch / 256 : 1);
+  std::string text = training.has_steps() ? shortest(phase.steps) + " steps"
+                                          : shortest(training.epochs()) + " epochs";
+  text += " of batch " + std::to_string(phase.batch_per_device);
+  if (training.accumulate() > 1) text += " × " + std::to_string(training.accumulate());
+  if (devices_of(recipe) > 1) text += " on each of " + device_count(devices_of(recipe));
+  return text + ", " + training.optimizer().name() + " " + shortest(rate);
+}
+
+std::string training_text(const v1::Recipe& recipe) {
+  if (recipe.trials().count() == 0) return "nothing to the end";
+  const std::vector<TrainingPhase> phases = training_phases(recipe, devices_of(recipe));
+  std::vector<std::string> parts;
+  if (recipe.training().phase().empty())
+    parts.push_back(length_text(recipe, recipe.training(), phases[0]));
+  for (int i = 0; i < recipe.training().phase_size(); ++i) {
+    const v1::Phase& phase = recipe.training().phase(i);
+    parts.push_back(phase.name() + ": " +
+                    length_text(recipe, phase.training(), phases[static_cast<size_t>(i)]));
+  }
+  return std::to_string(recipe.trials().count()) + " × " + recipe.trials().unit() + ", " +
+         join(parts, "; ");
+}
+
+std::string looks_text(const v1::Trials& trials) {
+  const std::vector<uint32_t> looks = planned_looks(trials.count(), trials.max_count());
+  if (trials.count() == 0 || looks.size() < 2) return "";
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < looks.size(); ++i)
+    parts.push_back(std::to_string(looks[i]) + " at level " +
+                    fixed(level_of_look(static_cast<int>(i)), 3));
+  return "with --top-up, while a row is undecided: " + join(parts, ", ");
+}
+
+std::string bench_text(const v1::Bench& bench) {
+  std::vector<std::string> batches;
+  for (const uint32_t batch : bench.batch()) batches.push_back(std::to_string(batch));
+  std::string text = bench.id() + ", batch " + join(batches, ", ");
+  if (bench.devices_size() > 1) {
+    std::vector<std::string> devices;
+    for (const uint32_t d : bench.devices()) devices.push_back(std::to_string(d));
+    text += ", on " + join(devices, ", ") + " devices";
+  }
+  text += ", " + std::to_string(bench.repeats()) + " repeats";
+  if (bench.max_seconds() > 0) {
+    text += ", at most " +
+            duration_text(bench.max_seconds() * 1.5 * bench.repeats() * bench.batch_size());
+  }
+  return text;
+}
+
+std::string hours_text(const TrialCost& cost, uint32_t trials) {
+  return significant(cost.device_hours * trials, 3) + " device-hours for " +
+         std::to_string(trials) + (trials == 1 ? " trial" : " trials") + " (" + cost.from + ")";
+}
+
+std::string cost_text(const v1::Recipe& recipe, const PlanFacts& facts) {
+  const uint32_t trials = recipe.trials().count();
+  if (trials == 0) return "";
+  std::string text;
+  if (const auto cost = published_cost(recipe))
+    text += line("published", hours_text(*cost, trials));
+  std::optional<TrialCost> here;
+  if (facts.earlier) here = own_cost(recipe, *facts.earlier);
+  std::string unknown = "unknown until a run measured it";
+  if (!recipe.bench().empty() && facts.cannot_run.empty())
+    unknown += ": 'recipe-run run " + recipe.id() + " --bench-only' does";
+  text += line("here", here ? hours_text(*here, trials) + ", run " + facts.earlier_run : unknown);
+  return text;
+}
+
+std::string size_text(double bytes) {
+  const bool small = bytes < kGigabyte / 10;
+  return significant(bytes / (small ? kMegabyte : kGigabyte), 2) + (small ? " MB" : " GB");
+}
+
+std::string disk_text(const v1::Recipe& recipe, const PlanFacts& facts) {
+  const double needed = disk_bytes(recipe, recipe.trials().count());
+  std::error_code error;
+  fs::path folder = fs::absolute(facts.runs, error);
+  while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
+  const fs::space_info space = fs::space(folder, error);
+  std::string text = size_text(needed) + " for the run";
+  if (!error) {
+    text += ", " + size_text(static_cast<double>(space.available)) + " free";
+    if (needed > static_cast<double>(space.available)) text += ": NOT ENOUGH";
+  }
+  return text;
+}
+
+// Where the data sets are expected, and which are there.
+std::string data_text(const v1::Recipe& recipe) {
+  std::map<std::string, bool> sets;
+  for (const v1::DataRef& data : recipe.data()) {
+    std::error_code ignored;
+    const fs::path folder = fs::path(recipe.io().data_root()) / data.lock();
+    sets[folder.string()] = fs::exists(folder, ignored);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [folder, there] : sets) parts.push_back(folder + (there ? "" : " (not there)"));
+  return join(parts, ", ");
+}
+
+std::string row_text(const v1::Recipe& recipe, const v1::Expect& e, const RowFate& fate,
+                     const PlanFacts& facts, int width) {
+  const bool published = has_published_value(e);
+  std::string text = "  " + pad_right(e.id(), width) + "  " +
+                     pad_right(published ? published_text(e) + " " + e.unit() : "—", 18) +
+                     fate.word;
+  if (!fate.why.empty() && fate.why != facts.cannot_run) text += ": " + fate.why;
+  if (e.gate() && fate.word == "judged") text += ", decides the exit code";
+  text += "\n";
+  if (e.has_suspect()) text += "    ↳ SUSPECT SOURCE: " + e.suspect().why() + "\n";
+  const std::string seeds = fate.word == "judged" ? seeds_text(recipe, e) : "";
+  return seeds.empty() ? text : text + "    ↳ " + seeds + "\n";
+}
+
+std::string summary_text(const std::vector<RowFate>& fates) {
+  std::map<std::string, int> counts;
+  for (const RowFate& f : fates) ++counts[f.word];
+  std::vector<std::string> parts;
+  for (const auto& [word, count] : counts) parts.push_back(std::to_string(count) + " " + word);
+  return join(parts, ", ");
+}
+
+// "5 seeds", and what is said if no number is enough.
+std::string seeds_for_text(const v1::Recipe& recipe, const v1::Expect& e, double spread_factor) {
+  const uint32_t n = seeds_for(kLikely, recipe, e, spread_factor);
+  return n == 0 ? "more than 100 seeds" : std::to_string(n) + " seeds";
+}
+
+}  // namespace
+
+RowFate fate_of(const v1::Recipe& recipe, const v1::Expect& expect, const PlanFacts& facts) {
+  if (!facts.cannot_run.empty()) return {"NOT RUN", facts.cannot_run};
+  const Row row = rehearse(recipe, expect, facts.stage);
+  const Verdict verdict = row.judgement.verdict;
+  if (verdict == Verdict::kNoPublishedValue) return {"measured only", ""};
+  if (!is_compared(verdict)) return {verdict_word(verdict), row.judgement.reason};
+  return {row.evidence == Evidence::kProjected ? "PROJECTED" : "judged",
+          "at best " + verdict_word(verdict)};
+}
+
+std::string seeds_text(const v1::Recipe& recipe, const v1::Expect& e) {
+  const uint32_t seeds = recipe.trials().count() / trials_per_seed(recipe);
+  if (kind_of(e) != RowKind::kTrials || statistic_of(e) != Statistic::kMean ||
+      !has_published_value(e))
+    return "";
+  const auto chance = chance_of_reproduced(recipe, e, seeds);
+  if (!chance) {
+    return seeds >= 2 ? "no published spread: our own over the seeds stands for it"
+                      : "no published spread: judged by the margin alone; two seeds or more show "
+                        "equivalence by their own spread";
+  }
+  std::string text = "if nothing is wrong, " + std::to_string(seeds) +
+                     (seeds == 1 ? " seed is" : " seeds are") + " REPRODUCED with probability " +
+                     fixed(chance->at_once, 2);
+  if (planned_looks(seeds, recipe.trials().max_count()).size() > 1)
+    text += ", " + fixed(chance->with_top_up, 2) + " with --top-up";
+  const Published published = published_runs(recipe, e);
+  const int runs = published.has_spread() ? published.runs.n : published.lender->n;
+  return text + "; 0.90 at once takes " + seeds_for_text(recipe, e, 1) + " (" +
+         seeds_for_text(recipe, e, sd_upper_factor(runs)) +
+         " if the published spread is underestimated)";
+}
+
+std::optional<TrialCost> published_cost(const v1::Recipe& recipe) {
+  for (const v1::Expect& e : recipe.expect()) {
+    if (kind_of(e) != RowKind::kTime || !e.has_single()) continue;
+    const uint32_t devices = devices_of(recipe, e);
+    return TrialCost{e.single().v() / unit_factor(e.unit()) / kHour * devices,
+                     std::string(e.has_suspect() ? "suspect " : "") + "published time of " +
+                         device_count(devices)};
+  }
+  const uint32_t devices = devices_of(recipe);
+  const auto hours = hours_at(
+      recipe, [&](const TrainingPhase& phase) { return published_rate(recipe, phase, devices); });
+  if (!hours) return std::nullopt;
+  return TrialCost{*hours * devices, "published throughput"};
+}
+
+std::optional<TrialCost> own_cost(const v1::Recipe& recipe, const Measurements& earlier) {
+  std::vector<double> seconds;
+  for (const Trial& trial : earlier.trials) {
+    if (trial.failure.empty()) seconds.push_back(trial.train_seconds);
+  }
+  if (!seconds.empty())
+    return TrialCost{median(seconds) / kHour, std::to_string(seconds.size()) + " finished trials"};
+  const auto hours = hours_at(
+      recipe, [&](const TrainingPhase& phase) { return measured_rate(recipe, phase, earlier); });
+  if (!hours) return std::nullopt;
+  return TrialCost{*hours, "measured throughput of one device"};
+}
+
+double disk_bytes(const v1::Recipe& recipe, uint32_t trials) {
+  double steps = 0;
+  for (const TrainingPhase& phase : training_phases(recipe, devices_of(recipe)))
+    steps += phase.steps;
+  const auto parameters = static_cast<double>(recipe.model().expect_parameters());
+  double bytes = trials * (kBytesPerParameter * parameters + kBytesPerTrainingStep * steps);
+  for (const v1::Bench& bench : recipe.bench())
+    bytes += kBytesPerMeasuredStep * bench.measure_steps() * bench.repeats() * bench.batch_size() *
+             std::max(1, bench.devices_size());
+  return bytes;
+}
+
+std::string plan_text(const ResolvedRecipe& resolved, const PlanFacts& facts) {
+  const v1::Recipe& recipe = resolved.recipe;
+  std::vector<RowFate> fates;
+  int width = 0;
+  for (const v1::Expect& e : recipe.expect()) {
+    fates.push_back(fate_of(recipe, e, facts));
+    width = std::max(width, display_width(e.id()));
+  }
+  std::string text = (recipe.title().empty() ? recipe.id() : recipe.title()) + "\n";
+  text += line("machine", facts.stage.device);
+  text += line("cannot run", facts.cannot_run);
+  text += line("data", data_text(recipe));
+  text += line("trains", training_text(recipe)) + line("", looks_text(recipe.trials()));
+  for (const v1::Bench& bench : recipe.bench()) text += line("measures", bench_text(bench));
+  text += cost_text(recipe, facts) + line("disk", disk_text(recipe, facts));
+  text += line("rows", summary_text(fates)) + "\n";
+  for (size_t i = 0; i < fates.size(); ++i)
+    text += row_text(recipe, recipe.expect(static_cast<int>(i)), fates[i], facts, width);
+  return text;
+}
+
+}  // namespace reciperun
