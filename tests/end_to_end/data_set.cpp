@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "tests/harness/micrographs.h"
+
 namespace end_to_end {
 namespace {
 
@@ -52,6 +54,21 @@ void check(assay_status status, assay_error* error) {
   throw std::runtime_error(message);
 }
 
+void convert(const std::string& name, const fs::path& source, const fs::path& data_root,
+             decltype(assay_host::read_image) read_image) {
+  assay_host host{};
+  host.struct_size = sizeof host;
+  host.read_image = read_image;
+  assay_error* error = nullptr;
+  assay_context* context = nullptr;
+  check(assay_context_create(nullptr, &host, nullptr, 0, &context, &error), error);
+  const std::unique_ptr<assay_context, void (*)(assay_context*)> owner(context, assay_context_free);
+  const std::string from = source.string(), to = (data_root / name).string();
+  check(assay_dataset_convert(context, {name.data(), name.size()}, {from.data(), from.size()},
+                              {to.data(), to.size()}, {nullptr, 0}, nullptr, 0, nullptr, &error),
+        error);
+}
+
 }  // namespace
 
 void make_data_set(const fs::path& data_root, uint32_t train, uint32_t test) {
@@ -59,15 +76,15 @@ void make_data_set(const fs::path& data_root, uint32_t train, uint32_t test) {
   fs::create_directories(source);
   write_split(source, "train", train);
   write_split(source, "t10k", test);
-  assay_error* error = nullptr;
-  assay_context* context = nullptr;
-  check(assay_context_create(nullptr, nullptr, nullptr, 0, &context, &error), error);
-  const std::unique_ptr<assay_context, void (*)(assay_context*)> owner(context, assay_context_free);
-  const std::string from = source.string(), to = (data_root / "fashion_mnist").string();
-  const std::string name = "fashion_mnist";
-  check(assay_dataset_convert(context, {name.data(), name.size()}, {from.data(), from.size()},
-                              {to.data(), to.size()}, {nullptr, 0}, nullptr, 0, nullptr, &error),
-        error);
+  convert("fashion_mnist", source, data_root, nullptr);
+}
+
+void make_micrographs(const fs::path& data_root) {
+  const fs::path source = data_root / "source";
+  fs::create_directories(source);
+  std::ofstream(source / "train-volume.tif") << "images";
+  std::ofstream(source / "train-labels.tif") << "masks";
+  convert("isbi2012_em", source, data_root, assay::test::make_pages);
 }
 
 }  // namespace end_to_end

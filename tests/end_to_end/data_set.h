@@ -10,4 +10,7 @@ namespace end_to_end {
 // at a place of its own on noise, so that there is something to learn.
 void make_data_set(const std::filesystem::path& data_root, uint32_t train, uint32_t test);
 
+// Makes `data_root`/isbi2012_em of 12 made-up micrographs with their classes.
+void make_micrographs(const std::filesystem::path& data_root);
+
 }  // namespace end_to_end

@@ -9,12 +9,13 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/harness/micrographs.h"
 #include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/engine/assay_driver.h"
 #include "tools/recipe_run/engine/folds.h"
 #include "tools/recipe_run/engine/handles.h"
 #include "tools/recipe_run/engine/pictures.h"
-#include "tools/recipe_run/recipe/trials.h"
+#include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/report/pictures.h"
 
 namespace reciperun {
@@ -24,32 +25,9 @@ using engine::call;
 using engine::text;
 using ::testing::HasSubstr;
 
-constexpr int kSlices = 12, kSide = 512;
-
-// Stands in for a decoder of TIFF: pages of stripes (images) or of the stripes' classes (masks).
-int32_t make_pages(uintptr_t, const void* file, size_t size,
-                   void (*give)(void* to, const assay_picture* page), void* to) {
-  const bool masks = std::string_view(static_cast<const char*>(file), size) == "masks";
-  std::vector<uint8_t> pixels(static_cast<size_t>(kSide) * kSide);
-  for (int slice = 0; slice < kSlices; ++slice) {
-    for (int y = 0; y < kSide; ++y) {
-      for (int x = 0; x < kSide; ++x) {
-        const bool membrane = (x + 37 * slice) / 64 % 4 == 0;
-        const int noise = (x * 7 + y * 13 + slice * 29) % 64;
-        pixels[static_cast<size_t>(y * kSide + x)] =
-            static_cast<uint8_t>(masks ? (membrane ? 0 : 255) : (membrane ? 40 : 150) + noise);
-      }
-    }
-    assay_picture picture{};
-    picture.struct_size = sizeof picture;
-    picture.height = picture.width = kSide;
-    picture.channels = 1;
-    picture.bits = 8;
-    picture.data = pixels.data();
-    give(to, &picture);
-  }
-  return 0;
-}
+using assay::test::kSide;
+using assay::test::kSlices;
+using assay::test::make_pages;
 
 engine::Context new_context(decltype(assay_host::read_image) read_image) {
   assay_host host{};
