@@ -166,7 +166,7 @@ class Runs {
       trials[i].metrics[split_metric(e.metric()).base] = values[i] / unit_factor(e.unit());
   }
 
-  // Repeats that scatter by a thousandth around `value`.
+  // Repeats that scatter by a thousandth around `value`; of latencies rather their steps do.
   void serve_timing(const v1::Recipe& recipe, const v1::Expect& e, double value) {
     const double base = value / unit_factor(e.unit());
     if (kind_of(e) == RowKind::kTime) {
@@ -177,7 +177,9 @@ class Runs {
     }
     const v1::Bench& bench = *find_bench(recipe, e.bench());
     BenchResult& result = configuration(recipe, e);
-    const std::vector<double> values = values_with(base, base * 0.001, bench.repeats());
+    const bool latency = e.metric() != "throughput";
+    const std::vector<double> values =
+        values_with(base, base * (latency ? 1e-4 : 1e-3), bench.repeats());
     result.repeats.resize(values.size(), {.items_per_second = 1});
     for (size_t i = 0; i < values.size(); ++i) {
       if (e.metric() == "throughput") {
@@ -187,7 +189,7 @@ class Runs {
         result.repeats[i].step_seconds.clear();
         for (uint32_t step = 0; step < bench.measure_steps(); ++step) {
           const double off = (step * 2654435761u >> 16) % 11 / 5.0 - 1;
-          result.repeats[i].step_seconds.push_back(values[i] * (1 + 1e-4 * off));
+          result.repeats[i].step_seconds.push_back(values[i] * (1 + 2e-3 * off));
         }
       }
     }
