@@ -44,9 +44,9 @@ inline constexpr const char* kPluginFile = "libassay_cuda.so.1";
 
 // Changes with everything that crosses the border.
 inline std::string fingerprint() {
-  return cat(kLibraryVersion, " ", __VERSION__, " ops ", std::variant_size_v<detail::OpVariant>, " ", sizeof(Op),
-             " ", sizeof(Node), " ", sizeof(Graph), " ", sizeof(NodePlan), " ", sizeof(Target), " ",
-             sizeof(DeviceInfo), " ", sizeof(ErrorDetail), " ", sizeof(Error));
+  return cat(kLibraryVersion, " ", __VERSION__, " ops ", std::variant_size_v<detail::OpVariant>,
+             " ", sizeof(Op), " ", sizeof(Node), " ", sizeof(Graph), " ", sizeof(NodePlan), " ",
+             sizeof(Target), " ", sizeof(DeviceInfo), " ", sizeof(ErrorDetail), " ", sizeof(Error));
 }
 
 }  // namespace assay::cuda
