@@ -284,7 +284,7 @@ class SlicesTest : public PictureReaderTest {
     try {
       call(assay_dataset_convert, context_.get(), text("isbi2012_em"), text(from), text(to),
            text(""), nullptr, uintptr_t{0}, nullptr);
-    } catch (const Failure& failure) {
+    } catch (const Error& failure) {
       return failure.what();
     }
     return "";
