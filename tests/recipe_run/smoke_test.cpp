@@ -56,6 +56,7 @@ TEST(Smoke, LeavesSchedulesWithoutALengthAlone) {
   v1::Recipe recipe;
   recipe.mutable_training()->set_epochs(2.5);
   recipe.mutable_training()->mutable_schedule()->set_kind("step");
+  recipe.mutable_trials()->set_count(1);
   EXPECT_THAT(smoke_sets(recipe), testing::Not(testing::Contains(HasSubstr("span"))));
 }
 
