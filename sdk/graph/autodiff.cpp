@@ -77,11 +77,7 @@ std::vector<ValueId> append_backward(Graph& graph, ValueId loss, ValueId seed,
   std::vector<ValueId> gradients;
   for (const ValueId value : wanted) {
     auto& list = contributions[value.index];
-    while (list.size() > 1) {
-      list[0] = graph.emit1(Add{}, {list[0], list[1]});
-      list.erase(list.begin() + 1);
-    }
-    gradients.push_back(list.empty() ? ValueId{} : list[0]);
+    gradients.push_back(list.empty() ? ValueId{} : sum_contributions(graph, list));
   }
   graph.set_phase(phase);
   return gradients;

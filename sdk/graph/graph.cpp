@@ -43,7 +43,7 @@ std::vector<ValueId> Graph::emit(Op op, std::span<const ValueId> inputs) {
   for (size_t i = 0; i < types.size(); ++i) {
     node.outputs.push_back({static_cast<int32_t>(values_.size())});
     const ValueId alias = types[i].alias < 0 ? ValueId{} : inputs[types[i].alias];
-    values_.push_back({types[i].type, id, static_cast<int32_t>(i), alias});
+    values_.push_back({types[i].type, id, static_cast<int32_t>(i), alias, {}, types[i].layout});
   }
   nodes_.push_back(std::move(node));
   return nodes_.back().outputs;
@@ -68,8 +68,9 @@ void Graph::rewrite(NodeId id, Op op, std::vector<ValueId> inputs, std::span<con
           ": rewrite leaves ", types.size(), " outputs for ", target.outputs.size());
   while (target.outputs.size() < types.size()) {
     target.outputs.push_back({static_cast<int32_t>(values_.size())});
-    values_.push_back({types[target.outputs.size() - 1].type, id, 0, {}});
+    values_.push_back({types[target.outputs.size() - 1].type, id, 0, {}, {}, {}});
   }
+  bool moved = false;
   for (size_t i = 0; i < types.size(); ++i) {
     Value& value = values_[target.outputs[i].index];
     require(value.type == types[i].type, Code::kInternal, op_name(op), " at ", target.scope,
@@ -77,9 +78,53 @@ void Graph::rewrite(NodeId id, Op op, std::vector<ValueId> inputs, std::span<con
     value.producer = id;
     value.output = static_cast<int32_t>(i);
     value.alias_of = types[i].alias < 0 ? ValueId{} : inputs[types[i].alias];
+    moved = moved || value.layout != types[i].layout;
+    value.layout = types[i].layout;
   }
   target.op = std::move(op);
   target.inputs = std::move(inputs);
+  if (moved) lay_out();
+}
+
+ValueId Graph::root(ValueId id) const {
+  for (;;) {
+    const Value& v = value(id);
+    if (!v.alias_of.valid() && !v.placed_in.valid()) return id;
+    id = v.alias_of.valid() ? v.alias_of : v.placed_in;
+  }
+}
+
+void Graph::place(ValueId value, ValueId concat) {
+  values_[value.index].placed_in = concat;
+  lay_out();
+}
+
+// What values are placed in comes later, what they are views of comes earlier.
+void Graph::lay_out() {
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    for (const ValueId output : nodes_[i].outputs) {
+      Value& v = values_[output.index];
+      if (v.alias_of.valid()) continue;
+      if (!v.placed_in.valid()) {
+        v.layout = dense_layout(v.type.dims);
+        continue;
+      }
+      const NodeId concat = value(v.placed_in).producer;
+      const auto& parts = node(concat).inputs;
+      const auto part = std::find(parts.begin(), parts.end(), output);
+      require(part != parts.end(), Code::kInternal, "%", output.index, " is no part of %",
+              v.placed_in.index);
+      v.layout = layout_in_concat(*this, concat, static_cast<int>(part - parts.begin()));
+    }
+  }
+  for (const Node& node : nodes_) {
+    const auto is_view = [&](ValueId output) { return value(output).alias_of.valid(); };
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), is_view)) continue;
+    const auto types = infer_types(*this, node.op, node.inputs, node.scope);
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (is_view(node.outputs[i])) values_[node.outputs[i].index].layout = types[i].layout;
+    }
+  }
 }
 
 void Graph::remove_dead_nodes() {
@@ -120,6 +165,7 @@ void Graph::remove_dead_nodes() {
   }
   for (Value& value : values) {
     if (value.alias_of.valid()) renumber(value.alias_of);
+    if (value.placed_in.valid()) renumber(value.placed_in);
   }
   for (GraphOutput& output : outputs_) renumber(output.value);
   nodes_ = std::move(nodes);
@@ -174,6 +220,42 @@ std::string_view op_name(const Op& op) {
   return std::visit([](const auto& o) { return std::decay_t<decltype(o)>::kName; }, op);
 }
 
+Layout layout_in_concat(const Graph& graph, NodeId concat, int i) {
+  const Node& node = graph.node(concat);
+  const auto axis = static_cast<int>(std::get<Concat>(node.op).axis);
+  Dims begin = graph.type(node.outputs[0]).dims;
+  for (int k = 0; k < begin.rank(); ++k) begin[k] = 0;
+  for (int k = 0; k < i; ++k) begin[axis] += graph.type(node.inputs[k]).dims[axis];
+  return slice_layout(graph.value(node.outputs[0]).layout, begin);
+}
+
+Access reads(const Op& op, int input) {
+  return std::visit(
+      [input](const auto& o) {
+        if constexpr (requires { o.reads(input); }) return o.reads(input);
+        return Access{};
+      },
+      op);
+}
+
+Access writes(const Op& op) {
+  return std::visit(
+      [](const auto& o) {
+        if constexpr (requires { o.kWrites; }) return o.kWrites;
+        return Access{};
+      },
+      op);
+}
+
+bool reads_in_place(const Graph& graph, NodeId id, int i) {
+  const Node& node = graph.node(id);
+  const Value& x = graph.value(node.inputs[i]);
+  const auto* reshape = std::get_if<Reshape>(&node.op);
+  if (reshape != nullptr)
+    return !x.layout.border && reshape_layout(x.layout, x.type.dims, reshape->dims).has_value();
+  return admits(reads(node.op, i), x.layout, x.type.dims, dtype_size(x.type.dtype));
+}
+
 bool is_update(const Op& op) {
   return std::holds_alternative<Store>(op) || std::holds_alternative<RunningStatistics>(op) ||
          std::holds_alternative<CountStep>(op) || std::holds_alternative<LossScaleUpdate>(op) ||
@@ -197,7 +279,16 @@ void InferCtx::y(ValueType type, int alias) {
                 bytes <= kMostBytes,
             "the result would be ", type, ", which no memory can hold");
   }
-  results_.push_back({type, alias});
+  results_.push_back({type, alias, alias < 0 ? dense_layout(type.dims) : layout(alias)});
+}
+
+void InferCtx::view(ValueType type, Layout layout) {
+  results_.push_back({type, 0, std::move(layout)});
+}
+
+Layout InferCtx::layout(int i) const {
+  const Value& value = graph_.value(inputs_[i]);
+  return value.layout.border ? dense_layout(value.type.dims) : value.layout;
 }
 
 namespace {
@@ -245,16 +336,69 @@ void InferCtx::require_data_type(int i) const {
 
 // ---- GradCtx ----
 
+namespace {
+
+// A part of a gradient whose other elements are zero.
+struct GradientPart {
+  ValueId value;
+  Dims begin, dims;
+};
+
+// The axis along which the parts of `whole`, put into their order, follow each other from one end
+// to the other; -1 if they do not.
+int axis_filled_by(std::vector<GradientPart>& parts, const Dims& whole) {
+  int axis = 0;
+  while (axis + 1 < whole.rank() && parts[0].dims[axis] == whole[axis]) ++axis;
+  std::sort(parts.begin(), parts.end(), [axis](const GradientPart& a, const GradientPart& b) {
+    return a.begin[axis] < b.begin[axis];
+  });
+  int64_t filled = 0;
+  for (const GradientPart& part : parts) {
+    Dims expected = whole, begin = part.begin;
+    expected[axis] = part.dims[axis];
+    for (int k = 0; k < whole.rank(); ++k) begin[k] = k == axis ? filled : 0;
+    if (part.begin != begin || part.dims != expected) return -1;
+    filled += part.dims[axis];
+  }
+  return filled == whole[axis] ? axis : -1;
+}
+
+// The gradients of slices as one concatenation, which needs neither zeros nor sums.
+ValueId concatenated(Graph& graph, const std::vector<ValueId>& list) {
+  std::vector<GradientPart> parts;
+  for (const ValueId gradient : list) {
+    const Node& node = graph.producer(gradient);
+    const auto* placed = std::get_if<SliceGrad>(&node.op);
+    if (placed == nullptr) return {};
+    parts.push_back({node.inputs[0], placed->begin, graph.type(node.inputs[0]).dims});
+  }
+  const Dims whole = graph.type(list[0]).dims;
+  const int axis = whole.rank() == 0 ? -1 : axis_filled_by(parts, whole);
+  if (axis < 0) return {};
+  std::vector<ValueId> values;
+  for (const GradientPart& part : parts) values.push_back(part.value);
+  return graph.emit(Concat{axis}, values)[0];
+}
+
+}  // namespace
+
+ValueId sum_contributions(Graph& graph, std::vector<ValueId>& list) {
+  if (list.size() == 1) return list[0];
+  ValueId sum = concatenated(graph, list);
+  if (!sum.valid()) {
+    sum = list[0];
+    for (size_t i = 1; i < list.size(); ++i) sum = graph.emit1(Add{}, {sum, list[i]});
+  }
+  list = {sum};
+  return sum;
+}
+
 ValueId GradCtx::dy(int i) {
   auto& list = contributions_[y(i).index];
   require(!list.empty(), Code::kInternal, op_name(graph_.node(node_).op), ": output ", i,
           " has no gradient");
   used_ |= uint64_t{1} << i;
-  while (list.size() > 1) {  // sums in the order of arrival: deterministic
-    list[0] = graph_.emit1(Add{}, {list[0], list[1]});
-    list.erase(list.begin() + 1);
-  }
-  return list[0];
+  return sum_contributions(graph_, list);
 }
 
 void GradCtx::dx(int i, ValueId gradient) {

@@ -1,9 +1,10 @@
 // The graph: nodes and values in two vectors, 32-bit ids, single assignment.
 //
 // Nodes stand in a topological order, which is also the order of execution; passes keep it so. A
-// value knows its type, its producer and whether it shares memory with an input of that producer
-// (reshapes and in-place updates). Plain data: copy it, print it, compare it. Not thread-safe; a
-// finished graph may be read from many threads.
+// value knows its type, its producer and where it lies: in memory of its own, in that of an input
+// of the producer (views and in-place updates), or in that of a concatenation that comes later (see
+// sdk/passes/views.h). Plain data: copy it, print it, compare it. Not thread-safe; a finished graph
+// may be read from many threads.
 #pragma once
 
 #include <functional>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "sdk/graph/layout.h"
 #include "sdk/graph/ops.h"
 
 namespace assay {
@@ -39,6 +41,8 @@ struct Value {
   NodeId producer;
   int32_t output = 0;  // which output of the producer
   ValueId alias_of;    // shares the memory of this input of the producer, if valid
+  ValueId placed_in;   // is written to where it stands in this result of a Concat, if valid
+  Layout layout;       // in the memory of the root
 };
 
 // The queue of the device that a node runs on. Nodes of different queues run at the same time where
@@ -88,6 +92,8 @@ class Graph {
   const Value& value(ValueId id) const { return values_[id.index]; }
   const ValueType& type(ValueId id) const { return values_[id.index].type; }
   const Node& producer(ValueId id) const { return node(value(id).producer); }
+  // The value whose memory this one lies in: itself, or what it is a view of or placed in.
+  ValueId root(ValueId id) const;
 
   std::vector<GraphOutput>& outputs() { return outputs_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
@@ -112,11 +118,16 @@ class Graph {
                std::span<const ValueId> adopt = {});
   // Drops nodes whose outputs nobody needs; keeps updates in place. Renumbers ids.
   void remove_dead_nodes();
+  // Says that `value`, which has memory of its own, is written into `concat`, which reads it.
+  void place(ValueId value, ValueId concat);
   // Restores the topological order after rewrites, moving as few nodes as possible. Renumbers
   // nodes, not values.
   void sort();
 
  private:
+  // Where every value lies, after something has moved.
+  void lay_out();
+
   std::vector<Node> nodes_;
   std::vector<Value> values_;
   std::vector<GraphOutput> outputs_;
@@ -136,6 +147,13 @@ struct Uses {
 // The op's name ("conv2d") and text of its attributes ("{stride=[1,1], groups=1}").
 std::string_view op_name(const Op& op);
 std::string attributes_text(const Op& op);
+// Where input i of a concatenation lies in its result.
+Layout layout_in_concat(const Graph& graph, NodeId concat, int i);
+// What the op can work on where it is: see Access.
+Access reads(const Op& op, int input);
+Access writes(const Op& op);
+// Whether the node can read input i from where that lies.
+bool reads_in_place(const Graph& graph, NodeId node, int i);
 // True for ops that change memory which outlives the run; dead-code removal keeps them.
 bool is_update(const Op& op);
 
@@ -149,8 +167,12 @@ class InferCtx {
 
   int n() const { return static_cast<int>(inputs_.size()); }
   const ValueType& x(int i) const;
-  // Declares the next output; `alias` is the input whose memory it shares.
+  // Where input i lies; of what views cannot be made of, where its copy would.
+  Layout layout(int i) const;
+  // Declares the next output; `alias` is the input whose memory it shares, all of it.
   void y(ValueType type, int alias = -1);
+  // Declares the next output as a part of the memory of input 0, or as that seen otherwise.
+  void view(ValueType type, Layout layout);
 
   // Fails with "conv2d at layer1.0: <parts>".
   template <class... Parts>
@@ -166,6 +188,7 @@ class InferCtx {
   struct Output {
     ValueType type;
     int alias;
+    Layout layout;
   };
   const std::vector<Output>& results() const { return results_; }
 
@@ -179,6 +202,10 @@ class InferCtx {
 };
 
 // ---- What an op sees while its gradient is built ----
+
+// The sum of what arrives at a value, in the order of arrival: deterministic. Gradients of slices
+// that fill the value side by side are concatenated. Leaves the sum alone in `list`.
+ValueId sum_contributions(Graph& graph, std::vector<ValueId>& list);
 
 class GradCtx {
  public:

@@ -9,7 +9,8 @@
 // both dense; x, w, y are data, weights and output, dx, dw, dy their gradients; N batch, H W rows
 // and columns, C K input and output channels. "data type" means f32, bf16 or f16 (GPU); statistics,
 // losses, parameters' masters and optimizer state are f32. All sums accumulate in f32 at least.
-// Shapes in brackets; [] is a scalar.
+// Shapes in brackets; [] is a scalar. Operands are dense; `reads` and `kWrites` say where an op can
+// also work on views (see layout.h).
 #pragma once
 
 #include <array>
@@ -20,6 +21,7 @@
 
 #include "sdk/base/dims.h"
 #include "sdk/base/dtype.h"
+#include "sdk/graph/layout.h"
 #include "sdk/graph/variable.h"
 
 namespace assay {
@@ -132,7 +134,9 @@ struct Cast {
   bool operator==(const Cast&) const = default;
 };
 
-/// y = x with other dims of the same element count; shares x's memory.   gradient  Reshape back
+// The first four are views of x where it is: they cost nothing.
+
+/// y = x with other dims of the same element count.   gradient  Reshape back
 struct Reshape {
   Dims dims;
   static constexpr std::string_view kName = "reshape";
@@ -144,6 +148,7 @@ struct Reshape {
 struct Slice {
   Dims begin;
   Dims dims;
+  static constexpr Access reads(int) { return kAnyStrides; }
   static constexpr std::string_view kName = "slice";
   static void fields(auto& self, auto&& f) { f("begin", self.begin), f("dims", self.dims); }
   bool operator==(const Slice&) const = default;
@@ -153,15 +158,38 @@ struct Slice {
 struct SliceGrad {
   Dims begin;
   Dims x_dims;
+  static constexpr Access reads(int) { return kAnyStrides; }
   static constexpr std::string_view kName = "slice_grad";
   static void fields(auto& self, auto&& f) { f("begin", self.begin), f("x_dims", self.x_dims); }
   bool operator==(const SliceGrad&) const = default;
 };
 
+/// y = x with its axes in another order: axis k of y is axis axes[k] of x.
+///   gradient  Transpose back
+struct Transpose {
+  Dims axes;
+  static constexpr Access reads(int) { return kAnyStrides; }
+  static constexpr std::string_view kName = "transpose";
+  static void fields(auto& self, auto&& f) { f("axes", self.axes); }
+  bool operator==(const Transpose&) const = default;
+};
+
+/// y = x in memory of its own; passes/views.h puts it where a view cannot be read.
+///   gradient  dy
+struct Copy {
+  static constexpr Access reads(int) { return kAnyWithBorder; }
+  static constexpr Access kWrites = kAnyStrides;
+  static constexpr std::string_view kName = "copy";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const Copy&) const = default;
+};
+
 /// y = x_0, x_1, ... one after the other along `axis`; the other sizes and the types are equal.
+/// When it runs they stand there already: passes/views.h has them written to their places.
 ///   gradient  one Slice of dy for each input
 struct Concat {
   int64_t axis = 0;
+  static constexpr Access reads(int) { return kAnyStrides; }
   static constexpr std::string_view kName = "concat";
   static void fields(auto& self, auto&& f) { f("axis", self.axis); }
   bool operator==(const Concat&) const = default;
@@ -190,12 +218,11 @@ struct Activation {
 };
 
 /// dx = dy * f'(x), from the one saved tensor the kind needs (see Activation): inputs (saved, dy).
-/// If `channels` is not 0, of that many channels, the first of both: dx [..., channels].
 struct ActivationGrad {
   ActivationKind kind = ActivationKind::kRelu;
-  int64_t channels = 0;
+  static constexpr Access reads(int) { return kRows; }
   static constexpr std::string_view kName = "activation_grad";
-  static void fields(auto& self, auto&& f) { f("kind", self.kind), f("channels", self.channels); }
+  static void fields(auto& self, auto&& f) { f("kind", self.kind); }
   bool operator==(const ActivationGrad&) const = default;
 };
 
@@ -288,25 +315,20 @@ struct Conv2dGradWeight {
 
 /// y = act(the adjoint of conv2d {geometry} over images of y_dims, applied to x, + bias[k]): what
 /// Conv2dGradData computes, used forwards. Also called deconvolution.
-///   inputs    x [N,P,Q,C], w [C,R,S,K/groups] of one data type; then bias [K] f32 if has_bias;
-///             then beside [N,H',W',B] of the same type if has_beside
-///   output    y [y_dims] = [N,H,W,K], where conv2d {geometry} of [N,H,W,K] gives [N,P,Q,C]; with
-///             has_beside [N,H,W,K+B]: behind its channels those of beside, of the H rows and W
-///             columns that begin at `crop`
+///   inputs    x [N,P,Q,C], w [C,R,S,K/groups] of one data type; bias [K] f32 if has_bias
+///   output    y [y_dims] = [N,H,W,K], where conv2d {geometry} of it gives [N,P,Q,C]
 ///   TensorFlow's SAME with window 3 and stride 2 is H = 2P, pad_begin 0, pad_end 1.
-///   gradient  ActivationGrad, Conv2d, Conv2dGradWeight, SumRows; Slice and SliceGrad
+///   gradient  ActivationGrad, Conv2d, Conv2dGradWeight, SumRows
 struct Conv2dTranspose {
   ConvGeometry geometry;
   Dims y_dims;
   bool has_bias = false;
   ActivationKind activation = ActivationKind::kNone;
-  bool has_beside = false;
-  std::array<int64_t, 2> crop{0, 0};
+  static constexpr Access kWrites = kRows;
   static constexpr std::string_view kName = "conv2d_transpose";
   static void fields(auto& self, auto&& f) {
     ConvGeometry::fields(self.geometry, f);
     f("y_dims", self.y_dims), f("has_bias", self.has_bias), f("activation", self.activation);
-    f("has_beside", self.has_beside), f("crop", self.crop);
   }
   bool operator==(const Conv2dTranspose&) const = default;
 };
@@ -321,6 +343,7 @@ struct Matmul {
   bool has_bias = false;
   ActivationKind activation = ActivationKind::kNone;
   DType dtype = DType::kF32;
+  static constexpr Access reads(int input) { return input < 2 ? kAlignedRows : Access{}; }
   static constexpr std::string_view kName = "matmul";
   static void fields(auto& self, auto&& f) {
     f("transpose_a", self.transpose_a), f("transpose_b", self.transpose_b),
@@ -361,22 +384,19 @@ struct MaxPool {
   bool operator==(const MaxPool&) const = default;
 };
 
-/// dx [N,H,W,C] like x from (x, y, dy). x is mostly read elsewhere as well, and is the output of an
+/// dx [N,H,W,C] like x from (x, y, dy). x may be read elsewhere as well, and be the output of an
 /// activation; what belongs to that may be joined to it, in this order:
-///   has_other   + the gradient from another reader: input other [N,H',W',C'], whose channels
-///               [channel, channel + C) belong to the H' rows and W' columns that begin at `crop`
+///   has_addend  + the gradient from another reader: input addend like x
 ///   activation  * f' from x: a kind whose gradient reads its output
 struct MaxPoolGrad {
   PoolGeometry geometry;
-  bool has_other = false;
-  std::array<int64_t, 2> crop{0, 0};
-  int64_t channel = 0;
+  bool has_addend = false;
   ActivationKind activation = ActivationKind::kNone;
+  static constexpr Access reads(int input) { return input == 3 ? kRowsWithBorder : Access{}; }
   static constexpr std::string_view kName = "max_pool_grad";
   static void fields(auto& self, auto&& f) {
     PoolGeometry::fields(self.geometry, f);
-    f("has_other", self.has_other), f("crop", self.crop), f("channel", self.channel);
-    f("activation", self.activation);
+    f("has_addend", self.has_addend), f("activation", self.activation);
   }
   bool operator==(const MaxPoolGrad&) const = default;
 };
@@ -705,14 +725,15 @@ struct EmaUpdate {
 // clang-format off
 #define ASSAY_OPS(X)                                                                               \
   X(Input) X(Parameter) X(StepScalar) X(Fill)                                                      \
-  X(ImageFromBytes) X(MixRows) X(MixTargets) X(CountTargets) X(Cast) X(Reshape) X(Slice) X(SliceGrad) X(Concat)   \
+  X(ImageFromBytes) X(MixRows) X(MixTargets) X(CountTargets) X(Cast) X(Reshape) X(Slice)           \
+  X(SliceGrad) X(Transpose) X(Copy) X(Concat)                                                      \
   X(Activation) X(ActivationGrad) X(Add) X(Dropout) X(Conv2d) X(Conv2dGradData)                    \
   X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(SumRows)                                      \
   X(MaxPool) X(MaxPoolGrad) X(AvgPool) X(AvgPoolGrad) X(BatchNorm) X(BatchNormGrad)                \
   X(BatchNormInference) X(FoldBatchNorm) X(RunningStatistics) X(Softmax) X(SoftmaxCrossEntropy)    \
   X(SoftmaxCrossEntropyGrad) X(PixelCrossEntropy) X(PixelCrossEntropyGrad) X(SoftDiceLoss)         \
-  X(SoftDiceLossGrad) X(TopKCorrect) X(Store) X(GradientNorm) X(CountStep)                         \
-  X(LossScaleUpdate) X(SgdUpdate) X(AdamUpdate) X(LambUpdate) X(EmaUpdate)
+  X(SoftDiceLossGrad) X(TopKCorrect) X(Store) X(GradientNorm) X(CountStep) X(LossScaleUpdate)      \
+  X(SgdUpdate) X(AdamUpdate) X(LambUpdate) X(EmaUpdate)
 // clang-format on
 
 namespace detail {

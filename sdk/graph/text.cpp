@@ -4,6 +4,7 @@
 #include <charconv>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <type_traits>
 
 namespace assay {
@@ -217,10 +218,44 @@ class GraphParser {
       else
         parse_node();
     }
+    put_into_places();
     return std::move(graph_);
   }
 
  private:
+  // "in %7 +512 [64,8,1] at [0,1] of [2,2]"
+  struct Place {
+    int value;
+    Layout layout;
+  };
+  std::optional<Place> parse_place() {
+    if (!in_.accept("in ")) return std::nullopt;
+    Place place{};
+    in_.expect("%"), place.value = in_.number<int>();
+    in_.expect("+"), place.layout.offset = in_.number<int64_t>();
+    place.layout.strides = parse_dims(in_);
+    if (!in_.accept("at ")) return place;
+    place.layout.border.emplace();
+    place.layout.border->begin = parse_dims(in_);
+    in_.expect("of "), place.layout.border->dims = parse_dims(in_);
+    return place;
+  }
+  // When all nodes are there, for some stand in what comes later.
+  void put_into_places() {
+    for (const auto& [value, place] : places_) {
+      if (graph_.value(value).alias_of.valid()) continue;
+      const auto concat = values_.find(place.value);
+      in_.check(concat != values_.end(), cat("%", place.value, " is not defined"));
+      const Op& op = graph_.producer(concat->second).op;
+      in_.check(std::holds_alternative<Concat>(op),
+                cat("%", value.index, " cannot stand in the result of ", op_name(op)));
+      graph_.place(value, concat->second);
+    }
+    for (const auto& [value, place] : places_) {
+      const Layout& layout = graph_.value(value).layout;
+      in_.check(layout == place.layout, cat("%", value.index, " lies at", to_text(layout)));
+    }
+  }
   ValueId parse_value() {
     in_.expect("%");
     const int number = in_.number<int>();
@@ -244,10 +279,12 @@ class GraphParser {
     }
     const Op parsed = parse_op(in_, op);
     std::vector<ValueType> types;
+    std::vector<std::optional<Place>> places;
     in_.expect(":");
     do {
       const DType dtype = parse_dtype(in_);
       types.push_back({dtype, parse_dims(in_)});
+      places.push_back(parse_place());
     } while (in_.accept(","));
     const QueueId queue = in_.accept("on ") ? parse_enumerator<QueueId>(in_, "queue") : QueueId{};
     graph_.set_scope(in_.accept("#") ? std::string(in_.rest_of_line()) : "");
@@ -260,6 +297,7 @@ class GraphParser {
                 cat("%", names[i], " is inferred as ", graph_.type(outputs[i])));
       in_.check(values_.emplace(names[i], outputs[i]).second,
                 cat("%", names[i], " is defined twice"));
+      if (places[i]) places_.emplace_back(outputs[i], *places[i]);
     }
   }
   void parse_return() {
@@ -273,7 +311,16 @@ class GraphParser {
   Cursor in_;
   Graph graph_;
   std::map<int, ValueId> values_;
+  std::vector<std::pair<ValueId, Place>> places_;
 };
+
+// Where a value lies that does not fill memory of its own.
+std::string place_text(const Graph& graph, ValueId id) {
+  const Value& value = graph.value(id);
+  if (!value.placed_in.valid() && value.layout == dense_layout(value.type.dims)) return "";
+  const ValueId where = value.placed_in.valid() ? value.placed_in : graph.root(id);
+  return cat(" in %", where.index, to_text(value.layout));
+}
 
 }  // namespace
 
@@ -292,7 +339,8 @@ std::string node_text(const Graph& graph, NodeId id) {
     line += cat(i == 0 ? "%" : ", %", node.inputs[i].index);
   line += cat(") ", attributes_text(node.op), " :");
   for (size_t i = 0; i < node.outputs.size(); ++i)
-    line += cat(i == 0 ? " " : ", ", graph.type(node.outputs[i]));
+    line +=
+        cat(i == 0 ? " " : ", ", graph.type(node.outputs[i]), place_text(graph, node.outputs[i]));
   if (node.queue != QueueId::kCompute) line += cat(" on ", to_text(node.queue));
   if (!node.scope.empty()) line += cat("  # ", node.scope);
   return line;

@@ -3,7 +3,8 @@
 //   %3 = conv2d(%0, %1) {stride=[1,1], ..., activation=none} : f32[128,28,28,32]  # conv1
 //   return loss=%17, logits=%12
 //
-// A first line "tf32" stands for Graph::tf32.
+// A first line "tf32" stands for Graph::tf32. What is a view of other memory, or is placed in it,
+// says where it lies, in elements: "f32[8,4] in %3 +4 [12,1]" (see layout.h).
 #pragma once
 
 #include <string>

@@ -1,5 +1,7 @@
 #include "sdk/graph/verify.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <set>
 #include <utility>
 #include <vector>
@@ -24,6 +26,27 @@ void verify_links(const Graph& graph, NodeId id) {
   }
 }
 
+// A value has memory of its own, or lies in that of an input, or in that of a concatenation that
+// reads it.
+void verify_place(const Graph& graph, ValueId id, const InferCtx::Output& inferred) {
+  const Value& value = graph.value(id);
+  const Node& producer = graph.node(value.producer);
+  const ValueId alias =
+      inferred.alias < 0 ? ValueId{} : producer.inputs[static_cast<size_t>(inferred.alias)];
+  Layout layout = inferred.layout;
+  bool is_part = !value.placed_in.valid();
+  if (!is_part && !alias.valid()) {
+    const NodeId concat = graph.value(value.placed_in).producer;
+    const auto& parts = graph.node(concat).inputs;
+    const auto part = std::find(parts.begin(), parts.end(), id);
+    is_part = std::holds_alternative<Concat>(graph.node(concat).op) && part != parts.end();
+    if (is_part) layout = layout_in_concat(graph, concat, static_cast<int>(part - parts.begin()));
+  }
+  require(value.alias_of == alias && is_part && value.layout == layout, Code::kInternal,
+          "verify: %", id.index, " does not lie where it should, at", to_text(layout), ", in ",
+          node_text(graph, value.producer));
+}
+
 void verify_types(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   InferCtx context(graph, node.op, node.inputs, node.scope);
@@ -34,6 +57,7 @@ void verify_types(const Graph& graph, NodeId id) {
     require(context.results()[i].type == graph.type(node.outputs[i]), Code::kInternal,
             "verify: output ", i, " should be ", context.results()[i].type, " in ",
             node_text(graph, id));
+    verify_place(graph, node.outputs[i], context.results()[i]);
   }
 }
 
@@ -57,37 +81,51 @@ class OneLeafEach {
   std::set<std::pair<std::string_view, Role>> leaves_;
 };
 
-// Memory that values share, and how often it was overwritten.
+// The memory that each value lies in, and which parts of it were overwritten when. A leaf of a
+// parameter stands for what it holds when the run begins.
 class Memories {
  public:
-  explicit Memories(const Graph& graph) : graph_(graph), of_(graph.values().size()) {}
+  explicit Memories(const Graph& graph)
+      : graph_(graph),
+        memory_(graph.values().size()),
+        since_(graph.values().size(), 0),
+        overwritten_(graph.values().size()) {
+    for (size_t v = 0; v < memory_.size(); ++v)
+      memory_[v] = static_cast<size_t>(graph.root({static_cast<int32_t>(v)}).index);
+  }
 
-  bool is_current(ValueId value) const {
-    return of_[value.index].version == versions_[of_[value.index].memory];
+  // Whether nothing of the value was overwritten since it was made, as far as extents tell.
+  bool is_current(ValueId id) const {
+    const auto v = static_cast<size_t>(id.index);
+    const Extent own = extent(id);
+    const auto& writes = overwritten_[memory_[v]];
+    return std::none_of(writes.begin() + since_[v], writes.end(), [&](const Extent& write) {
+      return write.begin < own.end && own.begin < write.end;
+    });
   }
   void define_outputs(NodeId id) {
     const Node& node = graph_.node(id);
     for (const ValueId output : node.outputs) {
+      const auto v = static_cast<size_t>(output.index);
       const ValueId alias = graph_.value(output).alias_of;
-      Place& place = of_[output.index];
-      place = alias.valid() ? of_[alias.index] : fresh();
-      if (alias.valid() && is_update(node.op)) place.version = ++versions_[place.memory];
+      auto& writes = overwritten_[memory_[v]];
+      if (!alias.valid()) continue;
+      since_[v] = since_[static_cast<size_t>(alias.index)];
+      if (!is_update(node.op)) continue;
+      writes.push_back(extent(output));
+      since_[v] = static_cast<std::ptrdiff_t>(writes.size());
     }
   }
 
  private:
-  struct Place {
-    size_t memory = 0;
-    int version = 0;
-  };
-  Place fresh() {
-    versions_.push_back(0);
-    return {versions_.size() - 1, 0};
+  Extent extent(ValueId id) const {
+    return extent_of(graph_.value(id).layout, graph_.type(id).dims);
   }
 
   const Graph& graph_;
-  std::vector<Place> of_;      // by value
-  std::vector<int> versions_;  // by memory
+  std::vector<size_t> memory_;                    // by value
+  std::vector<std::ptrdiff_t> since_;             // by value: of the writes, those it has seen
+  std::vector<std::vector<Extent>> overwritten_;  // by memory
 };
 
 }  // namespace

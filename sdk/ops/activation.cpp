@@ -18,14 +18,7 @@ void infer(const ActivationGrad& p, InferCtx& c) {
   c.require_inputs(2);
   c.require_data_type(0);
   c.require(c.x(0) == c.x(1), "saved tensor is ", c.x(0), ", gradient is ", c.x(1));
-  ValueType dx = c.x(0);
-  if (p.channels != 0) {
-    const int rank = dx.dims.rank();
-    c.require(rank > 0 && p.channels > 0 && p.channels <= dx.dims.back(), p.channels,
-              " channels of ", dx.dims);
-    dx.dims[rank - 1] = p.channels;
-  }
-  c.y(dx);
+  c.y(c.x(0));
 }
 void grad(const ActivationGrad& p, GradCtx&) { no_gradient(p); }
 

@@ -31,27 +31,12 @@ void grad(const MaxPool& p, GradCtx& c) {
   c.dx(0, c.emit1(MaxPoolGrad{p.geometry}, {c.x(0), c.y(), c.dy()}));
 }
 
-namespace {
-
-void require_other(const MaxPoolGrad& p, const InferCtx& c) {
-  const Dims &x = c.x(0).dims, &other = c.x(3).dims;
-  c.require_dtype(3, c.x(0).dtype);
-  c.require(other.rank() == 4 && other[0] == x[0] && p.channel >= 0 && x[3] <= other[3] - p.channel,
-            "other is ", other, " with the channels from ", p.channel, " on for x ", x);
-  for (int axis = 0; axis < 2; ++axis) {
-    c.require(p.crop[axis] >= 0 && other[1 + axis] <= x[1 + axis] - p.crop[axis], "other ", other,
-              " at ", p.crop[0], ", ", p.crop[1], " does not lie inside ", x);
-  }
-}
-
-}  // namespace
-
 void infer(const MaxPoolGrad& p, InferCtx& c) {
-  c.require_inputs(3 + p.has_other);
+  c.require_inputs(3 + p.has_addend);
   c.require_data_type(0);
-  if (p.has_other) require_other(p, c);
   const ValueType y{c.x(0).dtype, output_dims(c, p.geometry, c.x(0).dims)};
   c.require(c.x(1) == y && c.x(2) == y, "y and dy are ", c.x(1), " and ", c.x(2), ", expected ", y);
+  if (p.has_addend) c.require(c.x(3) == c.x(0), "addend is ", c.x(3), ", expected ", c.x(0));
   c.y(c.x(0));
 }
 void grad(const MaxPoolGrad& p, GradCtx&) { no_gradient(p); }

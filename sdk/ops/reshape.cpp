@@ -6,7 +6,8 @@ void infer(const Reshape& p, InferCtx& c) {
   c.require_inputs(1);
   c.require(p.dims.numel() == c.x(0).numel(), "cannot reshape ", c.x(0).dims, " (", c.x(0).numel(),
             " elements) to ", p.dims);
-  c.y({c.x(0).dtype, p.dims}, 0);
+  const auto layout = reshape_layout(c.layout(0), c.x(0).dims, p.dims);
+  c.view({c.x(0).dtype, p.dims}, layout ? *layout : dense_layout(p.dims));  // of a copy
 }
 
 void grad(const Reshape&, GradCtx& c) { c.dx(0, c.emit1(Reshape{c.type(c.x(0)).dims}, {c.dy()})); }

@@ -1,4 +1,5 @@
-// Slice, its gradient and Concat: boxes of tensors.
+// Slice, its gradient and Concat: boxes of tensors. Transpose: their axes. Copy: out of such a
+// view.
 #include "sdk/ops/no_gradient.h"
 
 namespace assay {
@@ -18,7 +19,7 @@ void infer(const Slice& p, InferCtx& c) {
   c.require_inputs(1);
   c.require_data_type(0);
   require_box(c, p.begin, p.dims, c.x(0).dims);
-  c.y({c.x(0).dtype, p.dims});
+  c.view({c.x(0).dtype, p.dims}, slice_layout(c.layout(0), p.begin));
 }
 void grad(const Slice& p, GradCtx& c) {
   c.dx(0, c.emit1(SliceGrad{p.begin, c.type(c.x(0)).dims}, {c.dy()}));
@@ -28,9 +29,38 @@ void infer(const SliceGrad& p, InferCtx& c) {
   c.require_inputs(1);
   c.require_data_type(0);
   require_box(c, p.begin, c.x(0).dims, p.x_dims);
-  c.y({c.x(0).dtype, p.x_dims});
+  c.view({c.x(0).dtype, p.x_dims}, border_layout(c.layout(0), c.x(0).dims, p.begin));
 }
 void grad(const SliceGrad& p, GradCtx&) { no_gradient(p); }
+
+void infer(const Transpose& p, InferCtx& c) {
+  c.require_inputs(1);
+  c.require_data_type(0);
+  const Dims& x = c.x(0).dims;
+  Dims y = x;
+  unsigned seen = 0;
+  for (int k = 0; k < p.axes.rank(); ++k) {
+    const int64_t axis = p.axes[k];
+    c.require(p.axes.rank() == x.rank() && axis >= 0 && axis < x.rank(), "axes ", p.axes, " of ",
+              x);
+    y[k] = x[static_cast<int>(axis)];
+    seen |= 1u << axis;
+  }
+  c.require(seen + 1 == 1u << x.rank(), "axes ", p.axes, " are not the axes of ", x,
+            " in some order");
+  c.view({c.x(0).dtype, y}, transpose_layout(c.layout(0), p.axes));
+}
+void grad(const Transpose& p, GradCtx& c) {
+  Dims back = p.axes;
+  for (int k = 0; k < p.axes.rank(); ++k) back[static_cast<int>(p.axes[k])] = k;
+  c.dx(0, c.emit1(Transpose{back}, {c.dy()}));
+}
+
+void infer(const Copy&, InferCtx& c) {
+  c.require_inputs(1);
+  c.y(c.x(0));
+}
+void grad(const Copy&, GradCtx& c) { c.dx(0, c.dy()); }
 
 void infer(const Concat& p, InferCtx& c) {
   c.require(c.n() >= 1, "needs at least one input");

@@ -1,5 +1,7 @@
 #include "sdk/passes/fuse_epilogue.h"
 
+#include "sdk/passes/additions.h"
+
 namespace assay {
 namespace {
 
@@ -55,6 +57,23 @@ bool fuse_activation(Graph& graph) {
   return changed;
 }
 
+// max_pool_grad ─▶ add   ⇒   max_pool_grad {has_addend}
+// Saves a read and a write of the sum, and the zeros around an addend that has a border of them.
+bool fuse_gradient_addition(Graph& graph) {
+  return fuse_additions(graph, [&](const Uses& uses, NodeId add, ValueId y, ValueId addend) {
+    const auto* pool = std::get_if<MaxPoolGrad>(&graph.producer(y).op);
+    if (pool == nullptr || pool->has_addend || pool->activation != ActivationKind::kNone ||
+        !uses.only_reader(y, add))
+      return false;
+    MaxPoolGrad fused = *pool;
+    fused.has_addend = true;
+    std::vector<ValueId> inputs = graph.producer(y).inputs;
+    inputs.push_back(addend);
+    graph.rewrite(add, fused, std::move(inputs));
+    return true;
+  });
+}
+
 // conv2d_grad_data | max_pool_grad ─▶ activation_grad   ⇒   the first {activation}
 // Saves a read and a write of the gradient; behind a pool, whose input is the saved tensor, one
 // more read.
@@ -64,7 +83,7 @@ bool fuse_activation_grad(Graph& graph) {
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const NodeId id{i};
     const auto* gradient = std::get_if<ActivationGrad>(&graph.node(id).op);
-    if (gradient == nullptr || gradient->channels != 0) continue;
+    if (gradient == nullptr) continue;
     const ValueId saved = graph.node(id).inputs[0], dy = graph.node(id).inputs[1];
     if (!uses.only_reader(dy, id)) continue;
     Op op = graph.producer(dy).op;

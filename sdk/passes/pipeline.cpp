@@ -9,7 +9,6 @@
 #include "sdk/graph/verify.h"
 #include "sdk/passes/fuse_epilogue.h"
 #include "sdk/passes/fuse_norm.h"
-#include "sdk/passes/fuse_skip.h"
 
 namespace assay {
 namespace {
@@ -18,10 +17,9 @@ constexpr std::array kForward{
     Pass{"fuse_batch_norm_add", fuse_batch_norm_add},
     Pass{"fuse_batch_norm_relu", fuse_batch_norm_relu},
     Pass{"fuse_activation", fuse_activation},
-    Pass{"fuse_skip_concat", fuse_skip_concat},
 };
 constexpr std::array kTraining{
-    Pass{"fuse_skip_gradient", fuse_skip_gradient},
+    Pass{"fuse_gradient_addition", fuse_gradient_addition},
     Pass{"fuse_activation_grad", fuse_activation_grad},
     Pass{"sum_gradients_in_f32", sum_gradients_in_f32},
     Pass{"fuse_gradient_cast", fuse_gradient_cast},
@@ -29,7 +27,6 @@ constexpr std::array kTraining{
 constexpr std::array kInference{
     Pass{"fold_batch_norm", fold_batch_norm},
     Pass{"fuse_activation", fuse_activation},
-    Pass{"fuse_skip_concat", fuse_skip_concat},
 };
 
 void check_names(std::span<const std::string> names) {

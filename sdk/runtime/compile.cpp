@@ -6,6 +6,7 @@
 
 #include "sdk/graph/text.h"
 #include "sdk/graph/verify.h"
+#include "sdk/passes/views.h"
 #include "sdk/runtime/program.h"
 #include "sdk/runtime/queue_order.h"
 
@@ -16,7 +17,7 @@ class Compiler {
   Compiler(Graph graph, Segments& segments, const CompileOptions& options)
       : program_(new Program), segments_(segments), options_(options) {
     program_->backend_ = &segments.backend();
-    program_->graph_ = std::move(graph);
+    program_->graph_ = lower_views(std::move(graph)).graph;
     program_->arena_ =
         options.arena != nullptr ? options.arena : std::make_shared<Arena>(backend());
     require(options.arena == nullptr || options.constants == nullptr, Code::kInternal,
@@ -48,14 +49,17 @@ class Compiler {
     for (int i = 0; i < n_nodes(); ++i) program_->plans_.push_back(backend().plan(graph(), {i}));
   }
 
-  // Values that share memory share a root: the value at the end of the alias chain.
+  // Values that share memory share a root.
   void find_roots() {
     root_.resize(n_values());
+    for (size_t v = 0; v < n_values(); ++v) root_[v] = graph().root({static_cast<int32_t>(v)});
     address_.assign(n_values(), nullptr);
-    for (size_t v = 0; v < n_values(); ++v) {
-      const ValueId alias = graph().values()[v].alias_of;
-      root_[v] = alias.valid() ? root_[alias.index] : ValueId{static_cast<int32_t>(v)};
-    }
+  }
+
+  // Whether a value fills the memory of its root.
+  bool is_whole(ValueId value) const {
+    return is_dense(graph().value(value).layout, graph().type(value).dims) &&
+           graph().type(value).bytes() == graph().type(root_[value.index]).bytes();
   }
 
   // After planning, which is the slow part: the session keeps other programs waiting.
@@ -93,9 +97,7 @@ class Compiler {
       const auto* store = std::get_if<Store>(&node.op);
       if (store == nullptr || store->accumulate) continue;
       const ValueId source = root_[node.inputs[1].index];
-      if (address_[source.index] != nullptr ||
-          graph().type(source).bytes() != graph().type(node.inputs[0]).bytes())
-        continue;
+      if (address_[source.index] != nullptr || !is_whole(node.inputs[1])) continue;
       address_[source.index] = address_[root_[node.inputs[0].index].index];
       at_rest_[i] = true;
     }
@@ -112,17 +114,22 @@ class Compiler {
   }
 
   void place_constants() {
-    done_.assign(n_nodes(), false);
+    std::vector<bool> filled(n_values(), false);  // by root
     for (int i = 0; i < n_nodes(); ++i) {
       if (!constants_.contains(i)) continue;
       at_rest_[i] = true;
       for (const ValueId output : graph().nodes()[i].outputs) {
         if (root_[output.index] != output || address_[output.index] != nullptr) continue;
-        const auto [data, filled] =
+        const auto [data, is_filled] =
             constant_block(constants_.number(output), graph().type(output).bytes());
         address_[output.index] = data;
-        done_[i] = filled;  // all outputs or none: programs that hold one hold the others
+        filled[output.index] = is_filled;
       }
+    }
+    // All outputs or none: programs that hold one hold the others.
+    done_.assign(n_nodes(), false);
+    for (size_t v = 0; v < n_values(); ++v) {
+      if (filled[root_[v].index]) done_[graph().values()[v].producer.index] = true;
     }
   }
 
@@ -163,6 +170,12 @@ class Compiler {
         buffer[output.index] = static_cast<int>(lifetimes.size());
         lifetimes.push_back({graph().type(output).bytes(), order_.first(i), order_.last(i)});
       }
+    }
+    // Parts of a concatenation are written before it.
+    for (size_t v = 0; v < n_values(); ++v) {
+      if (const int b = buffer[root_[v].index]; b >= 0)
+        lifetimes[b].first =
+            std::min(lifetimes[b].first, order_.first(graph().values()[v].producer.index));
     }
     const std::vector<int> last_use = last_uses();
     const auto extend = [&](ValueId root) {
@@ -235,7 +248,7 @@ class Compiler {
         if (from < 0 || to < 0 || from == to || last_use[input.index] != i) continue;
         if (beside[input.index]) continue;
         // A plan speaks for one input: read through another one as well, the value must stay whole.
-        if (times_read(node, input) > 1) continue;
+        if (times_read(node, input) > 1 || !is_whole(node.inputs[pair.input])) continue;
         if (graph().type(output).bytes() > lifetimes[to].bytes || lifetimes[to].last > i) continue;
         lifetimes[to].last = std::max(lifetimes[from].last, lifetimes[to].last);
         lifetimes[from].bytes = 0;

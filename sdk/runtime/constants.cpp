@@ -37,11 +37,26 @@ uint64_t ConstantStore::bytes() {
 }
 
 ConstantNodes::ConstantNodes(const Graph& graph, ConstantStore::Session* session)
-    : nodes_(graph.nodes().size(), false), numbers_(graph.values().size(), -1) {
+    : nodes_(graph.nodes().size(), false),
+      numbers_(graph.values().size(), -1),
+      repeated_(graph.nodes().size(), false) {
   if (session == nullptr) return;
+  for (bool changed = true; changed;) {
+    number_nodes(graph, *session);
+    changed = false;
+    for (size_t v = 0; v < numbers_.size(); ++v) {
+      const ValueId value{static_cast<int32_t>(v)};
+      if (!is_constant(value) || is_constant(graph.root(value))) continue;
+      repeated_[static_cast<size_t>(graph.value(value).producer.index)] = changed = true;
+    }
+  }
+}
+
+void ConstantNodes::number_nodes(const Graph& graph, ConstantStore::Session& session) {
+  std::fill(numbers_.begin(), numbers_.end(), -1);
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = graph.nodes()[i];
-    nodes_[i] = !is_update(node.op) && !std::holds_alternative<Input>(node.op) &&
+    nodes_[i] = !repeated_[i] && !is_update(node.op) && !std::holds_alternative<Input>(node.op) &&
                 !std::holds_alternative<StepScalar>(node.op) &&
                 std::all_of(node.inputs.begin(), node.inputs.end(),
                             [&](ValueId input) { return is_constant(input); });
@@ -50,7 +65,7 @@ ConstantNodes::ConstantNodes(const Graph& graph, ConstantStore::Session* session
     for (const ValueId input : node.inputs) expression += cat(" ", number(input));
     for (size_t k = 0; k < node.outputs.size(); ++k) {
       numbers_[static_cast<size_t>(node.outputs[k].index)] =
-          session->number_of(cat(expression, " : ", k));
+          session.number_of(cat(expression, " : ", k));
     }
   }
 }

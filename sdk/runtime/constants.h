@@ -58,8 +58,11 @@ class ConstantNodes {
   int64_t number(ValueId value) const { return numbers_[static_cast<size_t>(value.index)]; }
 
  private:
+  void number_nodes(const Graph& graph, ConstantStore::Session& session);
+
   std::vector<bool> nodes_;
   std::vector<int64_t> numbers_;  // by value; -1: not constant
+  std::vector<bool> repeated_;      // by node: its result lies in memory of what is not constant
 };
 
 }  // namespace assay

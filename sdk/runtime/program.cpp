@@ -35,8 +35,11 @@ const Program::Slot* Program::find_output(std::string_view name) const {
 
 void* Program::address(ValueId value) const {
   const auto root = static_cast<size_t>(root_[static_cast<size_t>(value.index)].index);
-  if (fixed_[root] != nullptr || arena_offset_[root] < 0) return fixed_[root];
-  return static_cast<std::byte*>(arena_->data()) + arena_offset_[root];
+  const Value& v = graph_.value(value);
+  auto* const memory = fixed_[root] != nullptr || arena_offset_[root] < 0
+                           ? static_cast<std::byte*>(fixed_[root])
+                           : static_cast<std::byte*>(arena_->data()) + arena_offset_[root];
+  return memory + v.layout.offset * static_cast<int64_t>(dtype_size(v.type.dtype));
 }
 
 Launch Program::bind_node(int i, const std::function<Launch(const Binding&)>& form) const {

@@ -116,5 +116,50 @@ TEST(Graph, VerifyFollowsAliasesAndOutputs) {
   EXPECT_THAT(message_of([&] { verify(g); }), HasSubstr("the end, where it is output old"));
 }
 
+// Slices of one memory: an update hides those that it overlaps, and no others.
+TEST(Graph, VerifyKnowsWhichViewsAnUpdateOverwrites) {
+  const auto graph_reading = [](int64_t begin, int64_t length) {
+    Graph g;
+    const ValueId w = g.emit1(Parameter{"w", Role::kGradient, DType::kF32, {8}}, {});
+    const ValueId front = g.emit1(Slice{{0}, {4}}, {w});
+    const ValueId read = g.emit1(Slice{{begin}, {length}}, {w});
+    g.emit1(Store{}, {front, g.emit1(Fill{{4}, 1}, {})});
+    g.outputs() = {{"read", read}};
+    return g;
+  };
+  EXPECT_EQ(message_of([&] { verify(graph_reading(4, 4)); }), "no error");
+  EXPECT_THAT(message_of([&] { verify(graph_reading(3, 2)); }),
+              HasSubstr("was updated in place before"));
+}
+
+TEST(Graph, VerifyRefusesPlacesThatAreNoParts) {
+  Graph g;
+  const ValueId x = g.emit1(Input{"x", DType::kF32, {2, 3}}, {});
+  const ValueId a = g.emit1(Copy{}, {x}), b = g.emit1(Copy{}, {x});
+  const ValueId both = g.emit1(Concat{1}, {a, b});
+  g.place(b, both);
+  verify(g);
+  EXPECT_EQ(g.root(b), both);
+  EXPECT_EQ(g.value(b).layout, (Layout{3, {6, 1}, {}}));
+  EXPECT_THAT(message_of([&] { g.place(x, a); }), HasSubstr("is no part of"));
+}
+
+TEST(Layout, ReshapesWhatADistanceAlongEachAxisCanTell) {
+  const Layout rows = slice_layout(dense_layout({4, 6, 10}), {0, 0, 2});  // [4,6,5] of 10 columns
+  const auto split = reshape_layout(rows, {4, 6, 5}, {2, 12, 5});
+  ASSERT_TRUE(split.has_value());
+  EXPECT_EQ(*split, (Layout{2, {120, 10, 1}, {}}));
+  EXPECT_FALSE(reshape_layout(rows, {4, 6, 5}, {4, 30}).has_value());
+  EXPECT_FALSE(reshape_layout(rows, {4, 6, 5}, {8, 15}).has_value());
+  const auto ones = reshape_layout(rows, {4, 6, 5}, {1, 24, 1, 5, 1});
+  ASSERT_TRUE(ones.has_value());
+  EXPECT_EQ(ones->strides[1], 10);
+  EXPECT_EQ(ones->strides[3], 1);
+  EXPECT_EQ(row_pitch(rows, {4, 6, 5}), 10);
+  EXPECT_EQ(row_pitch(transpose_layout(rows, {1, 0, 2}), {6, 4, 5}), std::nullopt);
+  EXPECT_EQ(row_pitch(dense_layout({3, 1}), {3, 1}), 1);
+  EXPECT_TRUE(is_dense(slice_layout(dense_layout({4, 6}), {1, 0}), {2, 6}));
+}
+
 }  // namespace
 }  // namespace assay

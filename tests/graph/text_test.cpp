@@ -48,6 +48,29 @@ TEST(Text, SaysWhetherProductsMayRoundToTf32) {
   EXPECT_EQ(graph_text(parse_graph(text)), text);
 }
 
+TEST(Text, SaysWhereViewsAndPartsLie) {
+  Graph g;
+  const ValueId x = g.emit1(Input{"x", DType::kF32, {4, 6}}, {});
+  const ValueId part = g.emit1(Slice{{1, 2}, {2, 3}}, {x});
+  g.emit1(SliceGrad{{0, 1}, {2, 5}}, {part});
+  const ValueId turned = g.emit1(Transpose{{1, 0}}, {x});
+  const ValueId copy = g.emit1(Copy{}, {turned});
+  const ValueId both = g.emit1(Concat{0}, {copy, turned});
+  g.place(copy, both);
+  g.outputs() = {{"both", both}};
+  const std::string text = graph_text(g);
+  EXPECT_THAT(text, HasSubstr(": f32[2,3] in %0 +8 [6,1]\n"));
+  EXPECT_THAT(text, HasSubstr(": f32[2,5] in %0 +8 [6,1] at [0,1] of [2,3]\n"));
+  EXPECT_THAT(text, HasSubstr(": f32[6,4] in %0 +0 [1,6]\n"));
+  EXPECT_THAT(text, HasSubstr("copy(%3) {} : f32[6,4] in %5 +0 [4,1]\n"));
+  const Graph again = parse_graph(text);
+  EXPECT_EQ(graph_text(again), text);
+  EXPECT_EQ(again.value(copy).placed_in, both);
+  std::string wrong = text;
+  wrong.replace(wrong.find("+8 [6,1]\n"), 2, "+7");
+  EXPECT_THAT(parse_error(wrong), HasSubstr("%1 lies at +8 [6,1]"));
+}
+
 TEST(Text, ErrorsNameTheLine) {
   const std::string input = "%0 = input() {name=\"x\", dtype=f32, dims=[4,3]} : f32[4,3]\n";
   EXPECT_THAT(parse_error(input + "%1 = flip(%0) {} : f32[4,3]\n"),

@@ -6,6 +6,7 @@
 
 #include "sdk/base/bfloat16.h"
 #include "sdk/base/float16.h"
+#include "sdk/passes/views.h"
 #include "tests/harness/backend_under_test.h"
 
 namespace assay::test {
@@ -113,18 +114,53 @@ std::vector<NodeId> nodes_between(const Graph& graph, const std::vector<Feed>& f
   return order;
 }
 
-// Plans, binds and runs the nodes between the feeds and the wanted values.
+// What stands between the feeds and the wanted values as a graph of its own, whose outputs are the
+// wanted values, with the copies that views need.
+struct Part {
+  Graph graph;
+  std::vector<ValueId> fed, wanted;
+};
+
+Part part_of(const Graph& graph, const std::vector<Feed>& feeds,
+             const std::vector<ValueId>& wanted) {
+  Graph part;
+  part.set_tf32(graph.tf32());
+  std::vector<ValueId> map(graph.values().size()), fed;
+  for (const Feed& feed : feeds) {
+    const ValueType& type = graph.type(feed.value);
+    fed.push_back(part.emit1(Input{cat("fed", feed.value.index), type.dtype, type.dims}, {}));
+    map[feed.value.index] = fed.back();
+  }
+  for (const NodeId id : nodes_between(graph, feeds, wanted)) {
+    const Node& node = graph.node(id);
+    part.set_scope(node.scope);
+    std::vector<ValueId> inputs;
+    for (const ValueId input : node.inputs) inputs.push_back(map[input.index]);
+    const auto outputs = part.emit(node.op, inputs);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!map[node.outputs[i].index].valid()) map[node.outputs[i].index] = outputs[i];
+    }
+  }
+  for (const ValueId value : wanted) part.outputs().push_back({"wanted", map[value.index]});
+  LoweredGraph lowered = lower_views(std::move(part));
+  Part result{std::move(lowered.graph), {}, {}};
+  for (const ValueId value : fed) result.fed.push_back(lowered.values[value.index]);
+  for (const GraphOutput& output : result.graph.outputs()) result.wanted.push_back(output.value);
+  return result;
+}
+
+// Plans, binds and runs the nodes of such a graph.
 class Runner {
  public:
-  Runner(const Graph& graph, const std::vector<Feed>& feeds, const RunOptions& options)
+  Runner(const Graph& graph, const std::vector<ValueId>& fed, const std::vector<Feed>& feeds,
+         const RunOptions& options)
       : graph_(graph),
+        fed_(fed),
         feeds_(feeds),
         options_(options),
         backend_(shared_backend_under_test(options.threads)),
         buffers_(graph.values().size()),
-        overwritten_(graph.values().size()) {
-    for (const Feed& feed : feeds) own_buffer(feed.value);
-  }
+        overwritten_(graph.values().size()) {}
 
   void add(NodeId id) {
     const Node& node = graph_.node(id);
@@ -134,8 +170,8 @@ class Runner {
     for (size_t i = 0; i < node.outputs.size(); ++i) place_output(node, static_cast<int>(i), plan);
 
     std::vector<void*> inputs, outputs;
-    for (const ValueId value : node.inputs) inputs.push_back(buffers_[value.index]->data());
-    for (const ValueId value : node.outputs) outputs.push_back(buffers_[value.index]->data());
+    for (const ValueId value : node.inputs) inputs.push_back(address(value));
+    for (const ValueId value : node.outputs) outputs.push_back(address(value));
     const ValueType scratch_type{DType::kU8, {static_cast<int64_t>(plan.scratch_bytes)}};
     scratch_.push_back(std::make_unique<GuardedBuffer>(*backend_, scratch_type, 0));
     result_.can_prepare = plan.prepare.bytes > 0;
@@ -161,7 +197,7 @@ class Runner {
       executable->run(nullptr);
       look_for_damage();
       std::vector<Bytes> outputs;
-      for (const ValueId value : wanted) outputs.push_back(buffers_[value.index]->read());
+      for (const ValueId value : wanted) outputs.push_back(read(value));
       if (repeat > 0 && outputs != result_.outputs) result_.repeats_equal = false;
       result_.outputs = std::move(outputs);
     }
@@ -169,24 +205,37 @@ class Runner {
   }
 
  private:
-  void own_buffer(ValueId value) {
-    buffers_[value.index] =
-        std::make_shared<GuardedBuffer>(*backend_, graph_.type(value), options_.misalign_elems);
+  // Of the memory that the value lies in, made when it is first asked for.
+  std::shared_ptr<GuardedBuffer>& buffer(ValueId value) {
+    const ValueId root = graph_.root(value);
+    auto& found = buffers_[root.index];
+    if (found == nullptr)
+      found =
+          std::make_shared<GuardedBuffer>(*backend_, graph_.type(root), options_.misalign_elems);
+    return found;
+  }
+  std::byte* address(ValueId value) {
+    const Value& v = graph_.value(value);
+    return buffer(value)->data() + v.layout.offset * static_cast<int64_t>(dtype_size(v.type.dtype));
+  }
+
+  Bytes read(ValueId value) {
+    Bytes bytes(graph_.type(value).bytes());
+    backend_->read(bytes.data(), address(value), bytes.size());
+    return bytes;
   }
 
   void place_output(const Node& node, int output, const NodePlan& plan) {
     const ValueId value = node.outputs[output];
-    ValueId shared = graph_.value(value).alias_of;
-    if (options_.in_place >= 0) {
+    ValueId shared = is_update(node.op) ? graph_.value(value).alias_of : ValueId{};
+    if (options_.in_place >= 0 && options_.in_place < std::ssize(plan.in_place)) {
       const NodePlan::InPlace entry = plan.in_place[options_.in_place];
-      if (entry.output == output) shared = node.inputs[entry.input];
+      if (entry.output == output) {
+        shared = node.inputs[entry.input];
+        buffers_[value.index] = buffer(shared);
+      }
     }
-    if (shared.valid()) {
-      buffers_[value.index] = buffers_[shared.index];
-      overwritten_[shared.index] = true;
-    } else if (buffers_[value.index] == nullptr) {
-      own_buffer(value);
-    }
+    if (shared.valid()) overwritten_[graph_.root(shared).index] = true;
   }
 
   void prepare() {
@@ -194,7 +243,7 @@ class Runner {
       if (buffer != nullptr) buffer->poison();
     }
     for (const auto& scratch : scratch_) scratch->poison();
-    for (const Feed& feed : feeds_) buffers_[feed.value.index]->write(feed.data);
+    for (size_t i = 0; i < feeds_.size(); ++i) buffer(fed_[i])->write(feeds_[i].data);
   }
 
   void look_for_damage() {
@@ -208,18 +257,19 @@ class Runner {
     for (const auto& prepared : prepared_) {
       if (!prepared->guards_intact()) result_.damage.push_back("wrote outside its prepared memory");
     }
-    for (const Feed& feed : feeds_) {
-      if (!overwritten_[feed.value.index] && buffers_[feed.value.index]->read() != feed.data)
-        result_.damage.push_back(cat("changed its input, value ", feed.value.index));
+    for (size_t i = 0; i < feeds_.size(); ++i) {
+      if (!overwritten_[fed_[i].index] && buffer(fed_[i])->read() != feeds_[i].data)
+        result_.damage.push_back(cat("changed its input, value ", feeds_[i].value.index));
     }
   }
 
   const Graph& graph_;
+  const std::vector<ValueId>& fed_;
   const std::vector<Feed>& feeds_;
   RunOptions options_;
   std::shared_ptr<Backend> backend_;
-  std::vector<std::shared_ptr<GuardedBuffer>> buffers_;  // by value index
-  std::vector<bool> overwritten_;                        // by value index: shared with an output
+  std::vector<std::shared_ptr<GuardedBuffer>> buffers_;  // by root
+  std::vector<bool> overwritten_;                        // by root: shared with an output
   std::vector<std::unique_ptr<GuardedBuffer>> scratch_;
   std::vector<std::unique_ptr<GuardedBuffer>> prepared_;
   std::vector<ScheduledLaunch> launches_, prepare_launches_;
@@ -250,9 +300,10 @@ Tensor rounded(const Tensor& tensor, DType dtype) {
 
 RunResult run_graph(const Graph& graph, const std::vector<Feed>& feeds,
                     const std::vector<ValueId>& wanted, const RunOptions& options) {
-  Runner runner(graph, feeds, options);
-  for (const NodeId node : nodes_between(graph, feeds, wanted)) runner.add(node);
-  return runner.run(wanted);
+  const Part part = part_of(graph, feeds, wanted);
+  Runner runner(part.graph, part.fed, feeds, options);
+  for (size_t i = 0; i < part.graph.nodes().size(); ++i) runner.add({static_cast<int32_t>(i)});
+  return runner.run(part.wanted);
 }
 
 OneNode make_node(const Op& op, const std::vector<ValueType>& inputs) {

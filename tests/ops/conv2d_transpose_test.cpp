@@ -6,20 +6,6 @@
 namespace assay::test {
 namespace {
 
-Tensor with_beside(const Conv2dTranspose& p, const Tensor& y, const Tensor& beside) {
-  const Dims &part = y.dims, &b = beside.dims;
-  Tensor both{{part[0], part[1], part[2], part[3] + b[3]}, {}};
-  for (int64_t pixel = 0; pixel < part.numel() / part[3]; ++pixel) {
-    const int64_t column = pixel % part[2] + p.crop[1], row = pixel / part[2] % part[1] + p.crop[0];
-    const int64_t from = (pixel / (part[1] * part[2]) * b[1] + row) * b[2] + column;
-    const auto own = y.values.begin() + pixel * part[3];
-    const auto other = beside.values.begin() + from * b[3];
-    both.values.insert(both.values.end(), own, own + part[3]);
-    both.values.insert(both.values.end(), other, other + b[3]);
-  }
-  return both;
-}
-
 // Every input pixel spreads its window over the output; what falls outside is dropped.
 std::vector<Tensor> reference(const Op& op, const std::vector<Tensor>& x) {
   const auto& p = std::get<Conv2dTranspose>(op);
@@ -47,7 +33,7 @@ std::vector<Tensor> reference(const Op& op, const std::vector<Tensor>& x) {
     if (p.has_bias) y.values[o] += x[2].values[o % x[2].values.size()];
     y.values[o] = activation_reference(p.activation, y.values[o]);
   }
-  return {p.has_beside ? with_beside(p, y, x.back()) : y};
+  return {y};
 }
 
 // TensorFlow's SAME with window 3 and stride 2: twice the size.
@@ -96,34 +82,6 @@ TEST(Conv2dTranspose, ValuesAndGradients) {
       }
     }
   }
-}
-
-// The channels of a larger image behind its own.
-TEST(Conv2dTranspose, WithAnotherBesideIt) {
-  for (const Shape& s : kShapes) {
-    for (const int64_t channels : {s.y[3], int64_t{3}}) {
-      for (const auto kind :
-           {ActivationKind::kNone, ActivationKind::kRelu, ActivationKind::kTanh}) {
-        const bool bias = kind != ActivationKind::kNone;
-        OpCase c{cat(s.name, " beside ", channels, " ", static_cast<int>(kind)),
-                 Conv2dTranspose{s.g, s.y, bias, kind, true, {1, 2}},
-                 {{s.x}, {s.w}},
-                 {.terms = s.w[0] * s.w[1] * s.w[2], .magnitude = 1, .ulps = 16, .roundings = 3},
-                 {0, 1}};
-        if (bias) c.inputs.push_back({{s.y[3]}, DType::kF32}), c.gradients.push_back(2);
-        c.gradients.push_back(static_cast<int>(c.inputs.size()));
-        c.inputs.push_back({{s.y[0], s.y[1] + 2, s.y[2] + 3, channels}});
-        if (kind == ActivationKind::kRelu) c.gradients.clear();
-        c.thread_invariant = false;
-        check_op(c, reference);
-      }
-    }
-  }
-  const ValueType x{DType::kF32, {1, 4, 4, 2}}, w{DType::kF32, {2, 3, 3, 5}};
-  const Conv2dTranspose op{kSame, {1, 8, 8, 5}, false, ActivationKind::kNone, true, {1, 2}};
-  EXPECT_NO_THROW(make_node(op, {x, w, {DType::kF32, {1, 9, 10, 1}}}));
-  for (const Dims& beside : {Dims{1, 8, 10, 1}, Dims{1, 9, 9, 1}, Dims{2, 9, 10, 1}})
-    EXPECT_THROW(make_node(op, {x, w, {DType::kF32, beside}}), Error) << to_text(beside);
 }
 
 TEST(Conv2dTranspose, DropsTheLastContributionAsTensorFlowDoes) {

@@ -128,36 +128,6 @@ TEST(ActivationGrad, OfReluIsZeroAtZeroAndPassesNaN) {
   EXPECT_EQ(dx[3], 0);
 }
 
-// Of the first channels alone; inputs (saved, dy).
-std::vector<Tensor> grad_of_channels_reference(const Op& op, const std::vector<Tensor>& x) {
-  const auto& p = std::get<ActivationGrad>(op);
-  const auto pitch = static_cast<size_t>(x[0].dims.back());
-  Tensor dx{x[0].dims, {}};
-  dx.dims[dx.dims.rank() - 1] = p.channels;
-  for (size_t i = 0; i < x[0].values.size(); ++i) {
-    if (i % pitch < static_cast<size_t>(p.channels))
-      dx.values.push_back(x[1].values[i] * derivative_reference(p.kind, x[0].values[i]));
-  }
-  return {dx};
-}
-
-TEST(ActivationGrad, OfTheFirstChannels) {
-  const Accuracy accuracy{.magnitude = 1, .ulps = 4};
-  for (const ActivationKind kind : {ActivationKind::kRelu, ActivationKind::kTanh}) {
-    for (const auto& [dims, channels] : std::vector<std::pair<Dims, int64_t>>{
-             {{1}, 1}, {{3, 7}, 3}, {{2, 3, 5, 32}, 16}, {{700, 96}, 64}, {{701, 33}, 32}}) {
-      const OpCase c{cat(to_text(dims), " first ", channels),
-                     ActivationGrad{kind, channels},
-                     {{dims}, {dims}},
-                     accuracy};
-      check_op(c, grad_of_channels_reference);
-    }
-  }
-  const ValueType x{DType::kF32, {2, 4}};
-  EXPECT_THROW(make_node(ActivationGrad{ActivationKind::kRelu, 5}, {x, x}), Error);
-  EXPECT_THROW(make_node(ActivationGrad{ActivationKind::kRelu, -1}, {x, x}), Error);
-}
-
 std::vector<Tensor> add_reference(const Op&, const std::vector<Tensor>& x) {
   Tensor y = x[0];
   for (size_t i = 0; i < y.values.size(); ++i) y.values[i] += x[1].values[i];

@@ -134,60 +134,41 @@ TEST(MaxPoolGrad, TiesGoToTheFirst) {
   }
 }
 
-// The gradient with what is joined to it; inputs x, y, dy, and other if has_other.
+// The gradient with what is joined to it; inputs x, y, dy, and addend if has_addend.
 std::vector<Tensor> joined_reference(const Op& op, const std::vector<Tensor>& x) {
   const auto& p = std::get<MaxPoolGrad>(op);
   Tensor dx = first_maximum_reference(p.geometry, x[0], x[2]);
-  if (p.has_other) {
-    const Dims &d = x[3].dims, &to = dx.dims;
-    for (int64_t i = 0; i < d.numel(); ++i) {
-      const int64_t c = i % d[3] - p.channel, column = i / d[3] % d[2] + p.crop[1],
-                    row = i / (d[3] * d[2]) % d[1] + p.crop[0], n = i / (d[3] * d[2] * d[1]);
-      if (c < 0 || c >= to[3]) continue;
-      dx.values[static_cast<size_t>(((n * to[1] + row) * to[2] + column) * to[3] + c)] +=
-          x[3].values[static_cast<size_t>(i)];
-    }
-  }
-  for (size_t i = 0; i < dx.values.size(); ++i)
+  for (size_t i = 0; i < dx.values.size(); ++i) {
+    if (p.has_addend) dx.values[i] += x[3].values[i];
     dx.values[i] *= derivative_reference(p.activation, x[0].values[i]);
+  }
   return {dx};
 }
 
 TEST(MaxPoolGrad, WithWhatIsJoinedToIt) {
   for (const Shape& s : kShapes) {
     const Dims y = output_dims(s.geometry, s.x);
-    const int64_t rows = std::max<int64_t>(1, s.x[1] - 3),
-                  columns = std::max<int64_t>(1, s.x[2] - 2);
-    const std::array<int64_t, 2> crop{(s.x[1] - rows) / 2, (s.x[2] - columns) / 2};
     for (const ActivationKind kind :
          {ActivationKind::kNone, ActivationKind::kRelu, ActivationKind::kTanh}) {
       const Accuracy accuracy{.terms = 4, .magnitude = 16, .ulps = 4, .roundings = 2};
       const OpCase alone{cat(to_text(s.x), " ", static_cast<int>(kind)),
-                         MaxPoolGrad{s.geometry, false, {}, 0, kind},
+                         MaxPoolGrad{s.geometry, false, kind},
                          {{s.x, {}, Recipe::distinct()}, {y}, {y}},
                          accuracy};
       check_op(alone, joined_reference);
-      for (const int64_t channel : {int64_t{0}, s.x[3]}) {
-        OpCase c = alone;
-        c.name += cat(" with channels from ", channel, " on");
-        c.op = MaxPoolGrad{s.geometry, true, crop, channel, kind};
-        c.inputs.push_back({{s.x[0], rows, columns, channel + s.x[3]}});
-        check_op(c, joined_reference);
-      }
+      OpCase c = alone;
+      c.name += " with an addend";
+      c.op = MaxPoolGrad{s.geometry, true, kind};
+      c.inputs.push_back({s.x});
+      check_op(c, joined_reference);
     }
   }
 }
 
-TEST(MaxPoolGrad, RefusesWhatDoesNotFitIn) {
+TEST(MaxPoolGrad, RefusesAnAddendOfAnotherShape) {
   const ValueType x{DType::kF32, {2, 6, 6, 3}}, y{DType::kF32, {2, 3, 3, 3}};
-  const auto node = [&](const Dims& other, std::array<int64_t, 2> crop, int64_t channel) {
-    make_node(MaxPoolGrad{{}, true, crop, channel}, {x, y, y, {DType::kF32, other}});
-  };
-  EXPECT_NO_THROW(node({2, 4, 4, 5}, {2, 2}, 2));
-  EXPECT_THROW(node({2, 4, 4, 5}, {2, 3}, 2), Error);
-  EXPECT_THROW(node({2, 4, 4, 5}, {-1, 2}, 2), Error);
-  EXPECT_THROW(node({2, 4, 4, 5}, {2, 2}, 3), Error);
-  EXPECT_THROW(node({1, 4, 4, 5}, {2, 2}, 2), Error);
+  EXPECT_NO_THROW(make_node(MaxPoolGrad{{}, true}, {x, y, y, x}));
+  EXPECT_THROW(make_node(MaxPoolGrad{{}, true}, {x, y, y, y}), Error);
 }
 
 TEST(MaxPool, NaNWinsAndTakesTheGradient) {

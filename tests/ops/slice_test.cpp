@@ -1,4 +1,4 @@
-// Slice, SliceGrad, Concat.
+// Slice, SliceGrad, Concat, Transpose, Copy.
 #include <gtest/gtest.h>
 
 #include "sdk/base/error.h"
@@ -88,6 +88,55 @@ TEST(Concat, ValuesAndGradients) {
   check_op({"large", Concat{3}, {{{2, 40, 41, 8}}, {{2, 40, 41, 16}}}}, concat_reference);
 }
 
+std::vector<Tensor> transpose_reference(const Op& op, const std::vector<Tensor>& x) {
+  const Dims& axes = std::get<Transpose>(op).axes;
+  Dims dims = axes, steps = axes;  // of y, and of x along the axes of y
+  for (int k = 0; k < axes.rank(); ++k) {
+    const auto axis = static_cast<int>(axes[k]);
+    dims[k] = x[0].dims[axis];
+    steps[k] = 1;
+    for (int inner = axis + 1; inner < axes.rank(); ++inner) steps[k] *= x[0].dims[inner];
+  }
+  Tensor y = zeros(dims);
+  for (int64_t i = 0; i < dims.numel(); ++i) {
+    int64_t rest = i, from = 0;
+    for (int k = dims.rank() - 1; k >= 0; --k) {
+      from += rest % dims[k] * steps[k];
+      rest /= dims[k];
+    }
+    y.values[static_cast<size_t>(i)] = x[0].values[static_cast<size_t>(from)];
+  }
+  return {y};
+}
+
+TEST(Transpose, ValuesAndGradients) {
+  for (const auto& [dims, axes] :
+       std::vector<std::pair<Dims, Dims>>{{{7}, {0}},
+                                          {{3, 5}, {0, 1}},
+                                          {{3, 5}, {1, 0}},
+                                          {{37, 65}, {1, 0}},
+                                          {{1, 9}, {1, 0}},
+                                          {{2, 3, 4}, {2, 0, 1}},
+                                          {{2, 3, 4}, {1, 2, 0}},
+                                          {{2, 5, 3, 8}, {0, 2, 1, 3}},  // heads before positions
+                                          {{2, 5, 3, 8}, {0, 2, 3, 1}},
+                                          {{3, 1, 17, 2, 33}, {4, 2, 1, 0, 3}},
+                                          {{150, 131, 3}, {2, 1, 0}}})
+    check_op({cat(to_text(dims), " to ", to_text(axes)), Transpose{axes}, {{dims}}, {}, {0}},
+             transpose_reference);
+}
+
+std::vector<Tensor> copy_reference(const Op&, const std::vector<Tensor>& x) { return {x[0]}; }
+
+TEST(Copy, ValuesAndGradients) {
+  for (const Dims& dims : {Dims{}, Dims{1}, Dims{3, 5}, Dims{50001}})
+    check_op({to_text(dims), Copy{}, {{dims}}, {}, {0}}, copy_reference);
+  for (const DType dtype : {DType::kU8, DType::kI32, DType::kI64}) {
+    const RunResult result = run_node(Copy{}, {{{5}, {1, 2, 3, 4, 5}}}, {dtype});
+    EXPECT_EQ(decode(result.outputs[0], {dtype, {5}}).values, (std::vector<double>{1, 2, 3, 4, 5}));
+  }
+}
+
 void expect_refused(const Op& op, const std::vector<ValueType>& inputs, std::string_view words) {
   try {
     make_node(op, inputs);
@@ -106,6 +155,14 @@ TEST(Slice, RefusesBoxesOutside) {
   expect_refused(Slice{{0}, {4}}, {x}, "does not lie inside");
   expect_refused(Slice{{0, INT64_MAX}, {1, 1}}, {x}, "does not lie inside");
   expect_refused(SliceGrad{{1, 1}, {4, 5}}, {x}, "does not lie inside");
+}
+
+TEST(Transpose, RefusesWhatAreNotTheAxes) {
+  const ValueType x{DType::kF32, {4, 5}};
+  expect_refused(Transpose{{0}}, {x}, "axes [0] of");
+  expect_refused(Transpose{{}}, {x}, "are not the axes");
+  expect_refused(Transpose{{0, 2}}, {x}, "axes [0,2] of");
+  expect_refused(Transpose{{1, 1}}, {x}, "are not the axes");
 }
 
 TEST(Concat, RefusesDifferentShapes) {

@@ -7,7 +7,6 @@
 #include "sdk/graph/verify.h"
 #include "sdk/passes/fuse_epilogue.h"
 #include "sdk/passes/fuse_norm.h"
-#include "sdk/passes/fuse_skip.h"
 #include "sdk/passes/pipeline.h"
 #include "sdk/passes/precision.h"
 
@@ -153,17 +152,13 @@ const char* const kConvGradient =
 
 TEST(FuseActivationGrad, JoinsTheMaskToADataGradient) {
   const std::string mask = std::string(kConvGradient) +
-                           "%4 = activation_grad(%2, %3) {kind=relu, channels=0} : "
+                           "%4 = activation_grad(%2, %3) {kind=relu} : "
                            "f32[2,4,4,5]\n";
   const std::string out = run(fuse_activation_grad, mask + "return dx=%4\n");
   EXPECT_THAT(out, HasSubstr("conv2d_grad_data(%0, %1, %2)"));
   EXPECT_THAT(out, HasSubstr("activation=relu"));
   EXPECT_THAT(out, Not(HasSubstr("activation_grad(")));
   run(fuse_activation_grad, mask + "return dx=%4, unmasked=%3\n", false);
-  run(fuse_activation_grad,
-      std::string(kConvGradient) +
-          "%4 = activation_grad(%2, %3) {kind=relu, channels=2} : f32[2,4,4,2]\nreturn dx=%4\n",
-      false);
 }
 
 // A pooled tensor %0 that stands, cropped, in a concatenation whose gradient is %3.
@@ -173,87 +168,43 @@ const char* const kPoolGradient =
     "%2 = input() {name=\"dy\", dtype=f32, dims=[2,4,4,3]} : f32[2,4,4,3]\n"
     "%3 = input() {name=\"d\", dtype=f32, dims=[2,6,4,7]} : f32[2,6,4,7]\n"
     "%4 = max_pool_grad(%0, %1, %2) {window=[2,2], stride=[2,2], pad_begin=[0,0], pad_end=[0,0], "
-    "has_other=false, crop=[0,0], channel=0, activation=none} : f32[2,8,8,3]\n"
+    "has_addend=false, activation=none} : f32[2,8,8,3]\n"
     "%5 = slice(%3) {begin=[0,0,0,4], dims=[2,6,4,3]} : f32[2,6,4,3]\n"
     "%6 = slice_grad(%5) {begin=[0,1,2,0], x_dims=[2,8,8,3]} : f32[2,8,8,3]\n";
 
 TEST(FuseActivationGrad, JoinsTheMaskToAPoolsGradientIfItReadsThePoolsInput) {
   const std::string pool = kPoolGradient;
   const std::string out =
-      run(fuse_activation_grad,
-          pool +
-              "%7 = activation_grad(%0, %4) {kind=relu, channels=0} : f32[2,8,8,3]\n"
-              "return dx=%7\n");
-  EXPECT_THAT(out, HasSubstr("channel=0, activation=relu"));
+      run(fuse_activation_grad, pool +
+                                    "%7 = activation_grad(%0, %4) {kind=relu} : f32[2,8,8,3]\n"
+                                    "return dx=%7\n");
+  EXPECT_THAT(out, HasSubstr("has_addend=false, activation=relu"));
   EXPECT_THAT(out, Not(HasSubstr("activation_grad(")));
   run(fuse_activation_grad,
       pool +
-          "%7 = activation_grad(%6, %4) {kind=relu, channels=0} : f32[2,8,8,3]\n"
+          "%7 = activation_grad(%6, %4) {kind=relu} : f32[2,8,8,3]\n"
           "return dx=%7\n",
       false);
   run(fuse_activation_grad,
       pool +
-          "%7 = activation_grad(%0, %4) {kind=gelu, channels=0} : f32[2,8,8,3]\n"
+          "%7 = activation_grad(%0, %4) {kind=gelu} : f32[2,8,8,3]\n"
           "return dx=%7\n",
       false);
 }
 
-TEST(FuseSkipGradient, ReadsTheConcatenationsGradientWhereItIs) {
-  for (const char* add : {"%7 = add(%6, %4) {}", "%7 = add(%4, %6) {}"}) {
-    const std::string out = run(
-        fuse_skip_gradient, std::string(kPoolGradient) + add + " : f32[2,8,8,3]\nreturn dx=%7\n");
-    EXPECT_THAT(out, HasSubstr("max_pool_grad(%0, %1, %2, %3)"));
-    EXPECT_THAT(out, HasSubstr("has_other=true, crop=[1,2], channel=4, activation=none"));
-    EXPECT_THAT(out, Not(HasSubstr("slice")));
-  }
-}
-
-TEST(FuseSkipGradient, TakesAnyOtherGradientAndLeavesWhatIsReadTwice) {
+TEST(FuseGradientAddition, JoinsAnyOtherGradientAndLeavesWhatIsReadTwice) {
   const std::string pool = kPoolGradient;
-  const std::string dense =
-      run(fuse_skip_gradient, pool + "%7 = add(%4, %0) {} : f32[2,8,8,3]\nreturn dx=%7\n");
+  for (const char* add : {"%7 = add(%6, %4) {}", "%7 = add(%4, %6) {}"}) {
+    const std::string out =
+        run(fuse_gradient_addition, pool + add + " : f32[2,8,8,3]\nreturn dx=%7\n");
+    EXPECT_THAT(out, HasSubstr("has_addend=true, activation=none"));
+    EXPECT_THAT(out, HasSubstr("slice_grad("));
+    EXPECT_THAT(out, Not(HasSubstr("add(%")));
+  }
+  const std::string sum = "%7 = add(%4, %0) {} : f32[2,8,8,3]\n";
+  const std::string dense = run(fuse_gradient_addition, pool + sum + "return dx=%7\n");
   EXPECT_THAT(dense, HasSubstr("max_pool_grad(%0, %1, %2, %0)"));
-  EXPECT_THAT(dense, HasSubstr("has_other=true, crop=[0,0], channel=0"));
-  const std::string sum = "%7 = add(%4, %6) {} : f32[2,8,8,3]\n";
-  run(fuse_skip_gradient, pool + sum + "return dx=%7, alone=%4\n", false);
-  const std::string placed = run(fuse_skip_gradient, pool + sum + "return dx=%7, placed=%6\n");
-  EXPECT_THAT(placed, HasSubstr("slice_grad("));
-  EXPECT_THAT(placed, HasSubstr("has_other=true, crop=[0,0], channel=0"));
-  const std::string part = run(fuse_skip_gradient, pool + sum + "return dx=%7, part=%5\n");
-  EXPECT_THAT(part, HasSubstr("has_other=true, crop=[1,2], channel=0"));
-}
-
-const char* const kUpsampled =
-    "%0 = input() {name=\"x\", dtype=f32, dims=[2,4,4,3]} : f32[2,4,4,3]\n"
-    "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[3,2,2,5]} : f32[3,2,2,5]\n"
-    "%2 = conv2d_transpose(%0, %1) {stride=[2,2], pad_begin=[0,0], pad_end=[0,0], "
-    "dilation=[1,1], groups=1, y_dims=[2,8,8,5], has_bias=false, activation=relu, "
-    "has_beside=false, crop=[0,0]} : f32[2,8,8,5]\n"
-    "%3 = input() {name=\"skip\", dtype=f32, dims=[2,12,10,6]} : f32[2,12,10,6]\n";
-
-TEST(FuseSkipConcat, WritesBothPartsToTheirPlace) {
-  const std::string out =
-      run(fuse_skip_concat, std::string(kUpsampled) +
-                                "%4 = slice(%3) {begin=[0,3,1,0], dims=[2,8,8,6]} : f32[2,8,8,6]\n"
-                                "%5 = concat(%2, %4) {axis=3} : f32[2,8,8,11]\nreturn y=%5\n");
-  EXPECT_THAT(out, HasSubstr("conv2d_transpose(%0, %1, %"));
-  EXPECT_THAT(out, HasSubstr("activation=relu, has_beside=true, crop=[3,1]} : f32[2,8,8,11]"));
-  EXPECT_THAT(out, Not(HasSubstr("slice(")));
-  EXPECT_THAT(out, Not(HasSubstr("concat(")));
-}
-
-TEST(FuseSkipConcat, KeepsASliceOfChannelsAndLeavesOtherOrdersAndASecondReaderAlone) {
-  const std::string sliced = "%4 = slice(%3) {begin=[0,3,1,2], dims=[2,8,8,4]} : f32[2,8,8,4]\n";
-  const std::string out =
-      run(fuse_skip_concat,
-          kUpsampled + sliced + "%5 = concat(%2, %4) {axis=3} : f32[2,8,8,9]\nreturn y=%5\n");
-  EXPECT_THAT(out, HasSubstr("slice("));
-  EXPECT_THAT(out, HasSubstr("has_beside=true, crop=[0,0]"));
-  run(fuse_skip_concat,
-      kUpsampled + sliced + "%5 = concat(%4, %2) {axis=3} : f32[2,8,8,9]\nreturn y=%5\n", false);
-  run(fuse_skip_concat,
-      kUpsampled + sliced + "%5 = concat(%2, %4) {axis=3} : f32[2,8,8,9]\nreturn y=%5, z=%2\n",
-      false);
+  run(fuse_gradient_addition, pool + sum + "return dx=%7, alone=%4\n", false);
 }
 
 TEST(Precision, CastsOperandsOnceAndKeepsOutputs) {

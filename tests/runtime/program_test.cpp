@@ -129,6 +129,81 @@ TEST_F(ProgramTest, AnInputReadTwiceKeepsItsMemory) {
   EXPECT_EQ(read(once->output("y").data, 72), read(apart->output("y").data, 72));
 }
 
+// A view that dies gives its memory to nobody: others stand in it.
+TEST_F(ProgramTest, ViewsAreNotOverwritten) {
+  const auto program = compile_text(
+      "%0 = input() {name=\"a\", dtype=f32, dims=[32]} : f32[32]\n"
+      "%1 = add(%0, %0) {} : f32[32]\n"
+      "%2 = slice(%1) {begin=[0], dims=[16]} : f32[16] in %1 +0 [1]\n"
+      "%3 = slice(%1) {begin=[16], dims=[16]} : f32[16] in %1 +16 [1]\n"
+      "%4 = activation(%3) {kind=relu} : f32[16]\n"
+      "%5 = add(%4, %2) {} : f32[16]\n"
+      "%6 = activation(%2) {kind=relu} : f32[16]\n"
+      "%7 = add(%5, %6) {} : f32[16]\n"
+      "return y=%7\n");
+  EXPECT_EQ(program->plan_text().find("copy("), std::string::npos);
+  std::vector<float> a(32);
+  for (size_t i = 0; i < 32; ++i) a[i] = static_cast<float>(i) - 10;
+  write(*program, "a", a);
+  program->run();
+  const std::vector<float> y = read(program->output("y").data, 16);
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(y[i], 2 * std::max(a[16 + i], 0.0f) + 2 * a[i] + 2 * std::max(a[i], 0.0f)) << i;
+  }
+}
+
+// One block holds the parts of a concatenation and the concatenation.
+TEST_F(ProgramTest, PlacedPartsTakeNoMemory) {
+  variables.add({"w", {4, 2, 2, 16}, DType::kF32, Role::kValue, {}});
+  const auto program = compile_text(
+      "%0 = input() {name=\"a\", dtype=f32, dims=[1,8,8,4]} : f32[1,8,8,4]\n"
+      "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[4,2,2,16]} : f32[4,2,2,16]\n"
+      "%2 = conv2d_transpose(%0, %1) {stride=[2,2], pad_begin=[0,0], pad_end=[0,0], "
+      "dilation=[1,1], groups=1, y_dims=[1,16,16,16], has_bias=false, activation=relu} : "
+      "f32[1,16,16,16]\n"
+      "%3 = input() {name=\"b\", dtype=f32, dims=[1,16,16,16]} : f32[1,16,16,16]\n"
+      "%4 = concat(%2, %3) {axis=3} : f32[1,16,16,32]\n"
+      "return y=%4\n");
+  const MemoryReport& memory = program->memory();
+  EXPECT_LT(memory.arena_bytes, 16u * 16 * 32 * 4 + 16 * 16 * 16 * 4 + 20000);  // y, scratch
+  write(*program, "b", std::vector<float>(16 * 16 * 16, 7));
+  program->run();
+  const std::vector<float> y = read(program->output("y").data, 64);
+  EXPECT_EQ(y[0], 0);
+  EXPECT_EQ(y[16], 7);
+}
+
+// Constant parts of what changes are written at each run: their memory is used for others between.
+TEST_F(ProgramTest, ConstantPartsOfWhatChangesAreNoConstants) {
+  variables.add({"w", {4}, DType::kF32, Role::kValue, {}});
+  segments.ensure(Role::kValue);
+  std::fill_n(static_cast<float*>(segments.tensor("w", Role::kValue).data), 4, 3.0f);
+  const std::string leaves =
+      "%0 = input() {name=\"a\", dtype=f32, dims=[4]} : f32[4]\n"
+      "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[4]} : f32[4]\n";
+  const auto store = std::make_shared<ConstantStore>();
+  const auto changing = compile_text(leaves +
+                                         "%2 = concat(%1, %0) {axis=0} : f32[8]\n"
+                                         "%3 = add(%2, %2) {} : f32[8]\nreturn y=%3\n",
+                                     {store});
+  for (const float value : {1.0f, 2.0f}) {
+    write(*changing, "a", {value, value, value, value});
+    changing->run();
+    EXPECT_THAT(read(changing->output("y").data, 8),
+                ElementsAre(6, 6, 6, 6, 2 * value, 2 * value, 2 * value, 2 * value));
+  }
+  for (int program = 0; program < 2; ++program) {
+    const auto constant = compile_text(leaves +
+                                           "%2 = concat(%1, %1) {axis=0} : f32[8]\n"
+                                           "%3 = concat(%0, %0) {axis=0} : f32[8]\n"
+                                           "%4 = add(%2, %3) {} : f32[8]\nreturn y=%4\n",
+                                       {store});
+    write(*constant, "a", {1, 2, 3, 4});
+    constant->run();
+    EXPECT_THAT(read(constant->output("y").data, 8), ElementsAre(4, 5, 6, 7, 4, 5, 6, 7));
+  }
+}
+
 // A predictor's weights are brought into the kernel's layout once, when the program is made.
 TEST_F(ProgramTest, PreparesConstantWeightsOnce) {
   variables.add({"w", {64, 64}, DType::kF32, Role::kValue, {}});

@@ -477,9 +477,9 @@ TEST(Trainer, TheLossScaleChangesBetweenUpdatesOnly) {
 TEST(Trainer, FusedEqualsUnfused) {
   Trainer fused(new_instance(), config_of(kSgd));
   TrainerConfig config = config_of(kSgd);
-  for (const char* pass : {"fuse_batch_norm_add", "fuse_batch_norm_relu", "fuse_activation",
-                           "fuse_skip_concat", "fuse_skip_gradient", "fuse_activation_grad",
-                           "sum_gradients_in_f32", "fuse_gradient_cast"}) {
+  for (const char* pass :
+       {"fuse_batch_norm_add", "fuse_batch_norm_relu", "fuse_activation", "fuse_gradient_addition",
+        "fuse_activation_grad", "sum_gradients_in_f32", "fuse_gradient_cast"}) {
     config.disabled_pass.push_back(pass);
   }
   Trainer unfused(new_instance(), config);

@@ -34,11 +34,12 @@ cudaDataType_t data_type(DType dtype) {
 }
 
 // A row-major matrix [rows, columns] is the column-major [columns, rows] on the same memory.
+// `pitch` elements from one row to the next.
 class Layout {
  public:
-  Layout(DType dtype, int64_t rows, int64_t columns) {
+  Layout(DType dtype, int64_t rows, int64_t columns, int64_t pitch) {
     check(cublasLtMatrixLayoutCreate(&layout_, data_type(dtype), static_cast<uint64_t>(columns),
-                                     static_cast<uint64_t>(rows), columns),
+                                     static_cast<uint64_t>(rows), pitch),
           "describing a matrix");
   }
   ~Layout() { static_cast<void>(cublasLtMatrixLayoutDestroy(layout_)); }
@@ -54,9 +55,9 @@ class Layout {
 class Product {
  public:
   explicit Product(const MatrixProduct& p)
-      : a(p.in, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k),
-        b(p.in, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n),
-        y(p.out, p.m, p.n) {
+      : a(p.in, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.a_pitch),
+        b(p.in, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.b_pitch),
+        y(p.out, p.m, p.n, p.n) {
     const cublasComputeType_t compute = p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     check(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F), "describing a product");
     set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -144,9 +145,12 @@ std::string identity_of(const Proposal& proposal) {
 }
 
 std::string text_of(const MatrixProduct& p) {
+  const bool dense =
+      p.a_pitch == (p.transpose_a ? p.m : p.k) && p.b_pitch == (p.transpose_b ? p.k : p.n);
   return cat("matmul m", p.m, " n", p.n, " k", p.k, p.transpose_a ? " ta" : "",
-             p.transpose_b ? " tb" : "", " ", p.in, "->", p.out, p.has_bias ? " bias" : "",
-             p.relu ? " relu" : "", p.tf32 ? " tf32" : "");
+             p.transpose_b ? " tb" : "", dense ? "" : cat(" pitches ", p.a_pitch, " ", p.b_pitch),
+             " ", p.in, "->", p.out, p.has_bias ? " bias" : "", p.relu ? " relu" : "",
+             p.tf32 ? " tf32" : "");
 }
 
 size_t bytes_of(int64_t rows, int64_t columns, DType dtype) {
@@ -180,7 +184,8 @@ std::vector<Proposal> proposals_for(const MatrixHandle& handle, const Product& p
 
 std::optional<int64_t> fastest(const MatrixHandle& handle, const MatrixProduct& p, Product& product,
                                const std::vector<Proposal>& proposals, cudaStream_t stream) {
-  const TimingBuffer a(bytes_of(p.m, p.k, p.in), stream), b(bytes_of(p.k, p.n, p.in), stream);
+  const TimingBuffer a(bytes_of(p.transpose_a ? p.k : p.m, p.a_pitch, p.in), stream);
+  const TimingBuffer b(bytes_of(p.transpose_b ? p.n : p.k, p.b_pitch, p.in), stream);
   const TimingBuffer y(bytes_of(p.m, p.n, p.out), stream), workspace(kWorkspaceBytes, stream);
   const TimingBuffer bias(bytes_of(1, p.n, DType::kF32), stream);
   if (p.has_bias) product.set_bias(bias.data());

@@ -17,6 +17,7 @@ namespace assay::cuda {
 // y [M,N] = act(op(a) op(b) + bias), row-major, as Matmul means it.
 struct MatrixProduct {
   int64_t m = 0, n = 0, k = 0;
+  int64_t a_pitch = 0, b_pitch = 0;  // elements from one row of a, of b to the next
   bool transpose_a = false, transpose_b = false;
   DType in = DType::kF32, out = DType::kF32;
   bool has_bias = false;  // [N] f32

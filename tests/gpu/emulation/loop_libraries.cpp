@@ -44,8 +44,8 @@ void multiply(const MatrixProduct& p, std::span<void* const> operands) {
     for (int64_t j = 0; j < p.n; ++j) {
       double sum = p.has_bias ? static_cast<const float*>(operands[2])[j] : 0.0;
       for (int64_t k = 0; k < p.k; ++k) {
-        sum += load(a, p.in, p.transpose_a ? k * p.m + i : i * p.k + k) *
-               load(b, p.in, p.transpose_b ? j * p.k + k : k * p.n + j);
+        sum += load(a, p.in, p.transpose_a ? k * p.a_pitch + i : i * p.a_pitch + k) *
+               load(b, p.in, p.transpose_b ? j * p.b_pitch + k : k * p.b_pitch + j);
       }
       store(operands.back(), p.out, i * p.n + j, relu(p.relu, sum));
     }

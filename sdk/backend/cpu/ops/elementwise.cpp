@@ -42,44 +42,19 @@ NodePlan plan(const Activation& p, const Planner& c) {
   return plan;
 }
 
-namespace {
-
-// Of the first channels of wider rows: a row at a time.
-NodePlan grad_of_channels(const ActivationGrad& p, const Planner& c) {
-  const int64_t n = c.y().numel(), wide = c.x(0).dims.back();
-  NodePlan plan = own_plan(c, "activation_grad", activation_flops(p.kind) * static_cast<double>(n));
-  plan.bytes = 3 * static_cast<double>(c.y().bytes());
-  const auto run = kernels().elementwise->activation_grad[element_of(c.y())];
-  plan.bind = [=, kind = static_cast<int>(p.kind), channels = p.channels,
-               size = dtype_size(c.y().dtype), rows = chunks_of(n / p.channels, p.channels),
-               threads = c.threads()](const Binding& b) -> Launch {
-    return [=, saved = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>()](Queue&) {
-      parallel_for(threads, rows.count(), [&](int64_t i) {
-        for (int64_t row = rows.begin(i); row < rows.end(i); ++row) {
-          run(kind, at(saved, row * wide, size), at(dy, row * wide, size),
-              at(dx, row * channels, size), channels);
-        }
-      });
-    };
-  };
-  return plan;
-}
-
-}  // namespace
-
+// saved, dy: rows of the last axis may have a pitch.
 NodePlan plan(const ActivationGrad& p, const Planner& c) {
-  if (p.channels != 0) return grad_of_channels(p, c);
   const int64_t n = c.y().numel();
   NodePlan plan = own_plan(c, "activation_grad", activation_flops(p.kind) * static_cast<double>(n));
   plan.in_place = {{0, 1}, {0, 0}};
   const auto run = kernels().elementwise->activation_grad[element_of(c.y())];
+  const Pass<3> pass(c.y().dims, {&c.x_layout(0), &c.x_layout(1), &c.y_layout()});
   plan.bind = [=, kind = static_cast<int>(p.kind), size = dtype_size(c.y().dtype),
-               chunks = chunks_of(n), threads = c.threads()](const Binding& b) -> Launch {
+               threads = c.threads()](const Binding& b) -> Launch {
     return [=, saved = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>()](Queue&) {
-      parallel_for(threads, chunks.count(), [&](int64_t i) {
-        const int64_t begin = chunks.begin(i);
-        run(kind, at(saved, begin, size), at(dy, begin, size), at(dx, begin, size),
-            chunks.length(i));
+      pass.run(threads, [&](const auto& first, int64_t length) {
+        run(kind, at(saved, first[0], size), at(dy, first[1], size), at(dx, first[2], size),
+            length);
       });
     };
   };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "sdk/backend/cpu/kernels/kernels.h"
@@ -47,6 +48,43 @@ inline Chunks chunks_of(int64_t total, int64_t unit_elems = 1) {
   if (total * unit_elems <= kSerialElems) return {total, whole};
   return {total, std::max<int64_t>(1, kChunkElems / unit_elems)};
 }
+
+// An elementwise pass over several tensors of the same dims: in flat pieces if all are dense, else
+// row by row. body(at, n) works on n elements of each, tensor k from element at[k] on.
+template <size_t N>
+class Pass {
+ public:
+  Pass(const Dims& dims, const std::array<const Layout*, N>& layouts)
+      : row_(dims.rank() == 0 ? 1 : dims.back()) {
+    for (size_t k = 0; k < N; ++k) {
+      pitch_[k] = *row_pitch(*layouts[k], dims);
+      flat_ = flat_ && is_dense(*layouts[k], dims);
+    }
+    chunks_ = flat_ ? chunks_of(dims.numel()) : chunks_of(dims.numel() / row_, row_);
+  }
+
+  template <class Body>
+  void run(int threads, const Body& body) const {
+    parallel_for(threads, chunks_.count(), [&](int64_t i) {
+      std::array<int64_t, N> at;
+      if (flat_) {
+        at.fill(chunks_.begin(i));
+        body(at, chunks_.length(i));
+        return;
+      }
+      for (int64_t row = chunks_.begin(i); row < chunks_.end(i); ++row) {
+        for (size_t k = 0; k < N; ++k) at[k] = row * pitch_[k];
+        body(at, row_);
+      }
+    });
+  }
+
+ private:
+  bool flat_ = true;
+  int64_t row_;
+  std::array<int64_t, N> pitch_{};
+  Chunks chunks_{};
+};
 
 // Addresses of elements at an offset.
 inline const void* at(const void* base, int64_t elem, size_t size) {

@@ -48,70 +48,78 @@ NodePlan pool_forward(const Planner& c, std::string_view name, const PoolGeometr
 class Joined {
  public:
   Joined(const MaxPoolGrad& p, const Planner& c)
-      : p_(p),
+      : has_addend_(p.has_addend),
+        kind_(p.activation),
         x_(c.x(0).dims),
-        other_(p.has_other ? c.x(3).dims : Dims{}),
         size_(dtype_size(c.y().dtype)),
         add_(kernels().elementwise->add[element_of(c.y())]),
-        activation_grad_(kernels().elementwise->activation_grad[element_of(c.y())]) {}
+        activation_grad_(kernels().elementwise->activation_grad[element_of(c.y())]) {
+    if (!has_addend_) return;
+    const Layout& addend = c.x_layout(3);
+    if (addend.border) box_ = *addend.border;
+    pitch_ = c.x_pitch(3);
+  }
 
   // x is read after dx is written.
-  bool reads_input() const { return p_.activation != ActivationKind::kNone; }
-  const void* other(const Binding& b) const { return p_.has_other ? b.x<void>(3) : nullptr; }
+  bool reads_input() const { return kind_ != ActivationKind::kNone; }
+  const void* addend(const Binding& b) const { return has_addend_ ? b.x<void>(3) : nullptr; }
+  double bytes_of_addend() const {
+    return has_addend_ ? static_cast<double>(box_.dims.numel()) * static_cast<double>(size_) : 0;
+  }
 
   // Rows [begin, end) of all images.
-  void run(const void* x, const void* other, void* dx, int64_t begin, int64_t end) const {
+  void run(const void* x, const void* addend, void* dx, int64_t begin, int64_t end) const {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t first = row * x_[2] * x_[3], n = x_[2] * x_[3];
-      if (other != nullptr) add_row(other, row, at(dx, first, size_));
+      if (addend != nullptr) add_row(addend, row, at(dx, first, size_));
       if (reads_input()) {
-        activation_grad_(static_cast<int>(p_.activation), at(x, first, size_), at(dx, first, size_),
+        activation_grad_(static_cast<int>(kind_), at(x, first, size_), at(dx, first, size_),
                          at(dx, first, size_), n);
       }
     }
   }
 
  private:
-  void add_row(const void* other, int64_t row, void* dx) const {
-    const int64_t line = row % x_[1] - p_.crop[0];
-    if (line < 0 || line >= other_[1]) return;
-    const int64_t first = (row / x_[1] * other_[1] + line) * other_[2] * other_[3];
-    for (int64_t column = 0; column < other_[2]; ++column) {
-      void* pixel = at(dx, (p_.crop[1] + column) * x_[3], size_);
-      add_(pixel, at(other, first + column * other_[3] + p_.channel, size_), pixel, x_[3]);
+  void add_row(const void* addend, int64_t row, void* dx) const {
+    const int64_t image = row / x_[1] - box_.begin[0], line = row % x_[1] - box_.begin[1];
+    if (image < 0 || image >= box_.dims[0] || line < 0 || line >= box_.dims[1]) return;
+    const int64_t first = (image * box_.dims[1] + line) * box_.dims[2];
+    for (int64_t column = 0; column < box_.dims[2]; ++column) {
+      void* pixel = at(dx, (box_.begin[2] + column) * x_[3], size_);
+      add_(pixel, at(addend, (first + column) * pitch_, size_), pixel, x_[3]);
     }
   }
 
-  MaxPoolGrad p_;
-  Dims x_, other_;
+  bool has_addend_;
+  ActivationKind kind_;
+  Dims x_;
+  Layout::Border box_{{0, 0, 0, 0}, x_};  // of dx, to which the addend [box, C] belongs
+  int64_t pitch_ = 0;                     // elements between its pixels
   size_t size_;
   void (*add_)(const void*, const void*, void*, int64_t);
   void (*activation_grad_)(int, const void*, const void*, void*, int64_t);
 };
 
-double traffic_of_max_grad(const MaxPoolGrad& p, const Planner& c) {
-  double bytes = c.traffic_bytes() - static_cast<double>(c.x(1).bytes());  // y is not read
-  if (p.has_other) {
-    const double read = static_cast<double>(c.x(0).dims[3]) / static_cast<double>(c.x(3).dims[3]);
-    bytes -= (1 - read) * static_cast<double>(c.x(3).bytes());
-  }
-  return bytes;
+// y is not read, and of an addend only what is not in its border.
+double traffic_of_max_grad(const MaxPoolGrad& p, const Planner& c, const Joined& joined) {
+  return c.traffic_bytes() - static_cast<double>(c.x(1).bytes()) + joined.bytes_of_addend() -
+         (p.has_addend ? static_cast<double>(c.x(3).bytes()) : 0);
 }
 
 NodePlan max_grad_2x2(const MaxPoolGrad& p, const Planner& c, const PoolShape& s) {
   NodePlan plan = own_plan(c, "max_2x2", 3.0 * static_cast<double>(c.x(1).numel()));
   const Joined joined(p, c);
-  plan.bytes = traffic_of_max_grad(p, c);
+  plan.bytes = traffic_of_max_grad(p, c, joined);
   if (!joined.reads_input()) plan.in_place = {{0, 0}};
   const auto run = kernels().pool->max_grad_2x2[element_of(c.y())];
   // The first row of dx that output row `row` of all images writes.
   const auto first_row = [=](int64_t row) { return row / s.p * s.h + 2 * (row % s.p); };
   plan.bind = [=, rows = output_rows(s), threads = c.threads()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), dy = b.x<void>(2), other = joined.other(b),
+    return [=, x = b.x<void>(0), dy = b.x<void>(2), addend = joined.addend(b),
             dx = b.y<void>()](Queue&) {
       parallel_for(threads, rows.count(), [&](int64_t i) {
         run(s, x, dy, dx, rows.begin(i), rows.end(i));
-        joined.run(x, other, dx, first_row(rows.begin(i)), first_row(rows.end(i)));
+        joined.run(x, addend, dx, first_row(rows.begin(i)), first_row(rows.end(i)));
       });
     };
   };
@@ -138,20 +146,20 @@ NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
   NodePlan plan =
       own_plan(c, "max_gather", 2 * window_elems(p.geometry) * static_cast<double>(c.x(1).numel()));
   const Joined joined(p, c);
-  plan.bytes = traffic_of_max_grad(p, c);
+  plan.bytes = traffic_of_max_grad(p, c, joined);
   plan.scratch_bytes = static_cast<size_t>(c.x(1).numel()) * sizeof(uint16_t);
   if (!joined.reads_input()) plan.in_place = {{0, 0}};
   const auto find = kernels().pool->max_position[element_of(c.y())];
   const auto gather = kernels().pool->max_grad[element_of(c.y())];
   plan.bind = [=, threads = c.threads()](const Binding& b) -> Launch {
     const Chunks out = output_rows(s), in = input_rows(s);
-    return [=, x = b.x<void>(0), dy = b.x<void>(2), other = joined.other(b), dx = b.y<void>(),
+    return [=, x = b.x<void>(0), dy = b.x<void>(2), addend = joined.addend(b), dx = b.y<void>(),
             which = static_cast<uint16_t*>(b.scratch)](Queue&) {
       parallel_for(threads, out.count(),
                    [&](int64_t i) { find(s, x, which, out.begin(i), out.end(i)); });
       parallel_for(threads, in.count(), [&](int64_t i) {
         gather(s, which, dy, dx, in.begin(i), in.end(i));
-        joined.run(x, other, dx, in.begin(i), in.end(i));
+        joined.run(x, addend, dx, in.begin(i), in.end(i));
       });
     };
   };

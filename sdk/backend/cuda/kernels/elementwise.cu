@@ -113,20 +113,20 @@ __global__ void drop(DropoutArgs args, const int64_t* step, const T* x, T* y, in
   }
 }
 
-// Packs of the first `channels` of wider rows; the last pack of a row may be short.
+// Packs of rows that lie at a distance; the last pack of a row may be short.
 template <class T>
-__global__ void differentiate_channels(int kind, const T* saved, const T* dy, T* dx, int64_t rows,
-                                       int64_t channels, int64_t pitch, bool whole) {
+__global__ void differentiate_rows(int kind, const T* saved, const T* dy, T* dx, RowsAt at,
+                                   bool whole) {
   constexpr int N = kPack<T>;
-  const int64_t packs = (channels + N - 1) / N;
-  for (int64_t i = global_thread(); i < rows * packs; i += total_threads()) {
+  const int64_t packs = (at.channels + N - 1) / N;
+  for (int64_t i = global_thread(); i < at.rows * packs; i += total_threads()) {
     const int64_t row = i / packs, first = i % packs * N;
-    const int n = left<N>(channels, first);
+    const int n = left<N>(at.channels, first);
     float u[N], v[N];
-    load_pack<N>(saved + row * pitch + first, n, whole, u);
-    load_pack<N>(dy + row * pitch + first, n, whole, v);
+    load_pack<N>(saved + row * at.saved_pitch + first, n, whole, u);
+    load_pack<N>(dy + row * at.dy_pitch + first, n, whole, v);
     for (int k = 0; k < N; ++k) v[k] = differentiate(kind, u[k], v[k]);
-    store_pack<N>(dx + row * channels + first, n, whole, v);
+    store_pack<N>(dx + row * at.channels + first, n, whole, v);
   }
 }
 
@@ -161,16 +161,16 @@ void activation_grad(Stream stream, Element element, int kind, const void* saved
   run_map2(stream, element, saved, dy, dx, n, Differentiate{kind});
 }
 
-void activation_grad_of_channels(Stream stream, Element element, int kind, const void* saved,
-                                 const void* dy, void* dx, int64_t rows, int64_t channels,
-                                 int64_t pitch) {
-  if (rows == 0) return;
+void activation_grad_of_rows(Stream stream, Element element, int kind, const void* saved,
+                             const void* dy, void* dx, const RowsAt& at) {
+  if (at.rows * at.channels == 0) return;
   dispatch(element, [&]<class T>(T) {
     constexpr int N = kPack<T>;
-    const bool whole = channels % N == 0 && pitch % N == 0 && on_16_bytes(saved, dy, dx);
-    launch(stream, blocks_for(rows * ceil_div(channels, N)), kThreads, differentiate_channels<T>,
-           kind, static_cast<const T*>(saved), static_cast<const T*>(dy), static_cast<T*>(dx), rows,
-           channels, pitch, whole);
+    const bool whole = at.channels % N == 0 && at.saved_pitch % N == 0 && at.dy_pitch % N == 0 &&
+                       on_16_bytes(saved, dy, dx);
+    launch(stream, blocks_for(at.rows * ceil_div(at.channels, N)), kThreads, differentiate_rows<T>,
+           kind, static_cast<const T*>(saved), static_cast<const T*>(dy), static_cast<T*>(dx), at,
+           whole);
   });
 }
 

@@ -29,9 +29,13 @@ void activation(Stream, Element, int kind, const void* x, void* y, int64_t n);
 // `saved` is y for Relu, Elu, Tanh, Sigmoid and x for Gelu, Swish.
 void activation_grad(Stream, Element, int kind, const void* saved, const void* dy, void* dx,
                      int64_t n);
-// Of the first `channels` of rows that are `pitch` long in saved and dy; dx is dense.
-void activation_grad_of_channels(Stream, Element, int kind, const void* saved, const void* dy,
-                                 void* dx, int64_t rows, int64_t channels, int64_t pitch);
+// The same of rows that lie at a distance, in elements, in saved and dy; dx is dense.
+struct RowsAt {
+  int64_t rows, channels;
+  int64_t saved_pitch, dy_pitch;
+};
+void activation_grad_of_rows(Stream, Element, int kind, const void* saved, const void* dy, void* dx,
+                             const RowsAt&);
 void add(Stream, Element, const void* a, const void* b, void* y, int64_t n);
 void fill(Stream, float* y, float value, int64_t n);
 
@@ -121,11 +125,10 @@ struct PoolShape {
 void max_pool(Stream, Element, const PoolShape&, const void* x, void* y);
 // What is joined to the gradient of a maximum; see MaxPoolGrad.
 struct JoinedGradient {
-  const void* other;  // null: none. Its first channel that counts, of the first pixel
-  int64_t rows, columns;
-  int64_t pitch;  // elements from one pixel of other to the next
-  int64_t crop[2];
-  int kind;  // an ActivationKind
+  const void* addend;  // null: none. [size, c], of the images, rows and columns from `begin` on
+  int64_t begin[3], size[3];
+  int64_t pitch;  // elements from one pixel of the addend to the next
+  int kind;       // an ActivationKind
 };
 // Whether the windows tile the image in squares of 2x2, which needs no scratch.
 bool tiles_2x2(const PoolShape&);
@@ -135,18 +138,17 @@ void max_pool_grad(Stream, Element, const PoolShape&, const void* x, const void*
 void avg_pool(Stream, Element, const PoolShape&, const void* x, void* y);
 void avg_pool_grad(Stream, Element, const PoolShape&, const void* dy, void* dx);
 
-// ---- Boxes (box.cu) ---------------------------------------------------------------------------
+// ---- Copies of views (copy.cu) ----------------------------------------------------------------
 
-// A box that lies in two tensors: `runs` runs of contiguous bytes, placed by the axes outside of
-// them, innermost first; offsets and steps in bytes.
-struct BoxCopy {
+// `runs` runs of bytes that lie together in both tensors, placed by the axes outside of them,
+// innermost first; steps in bytes.
+struct StridedCopy {
   int64_t run_bytes, runs;
-  int64_t source_offset, target_offset;
   int axes;
   int64_t size[8], source_step[8], target_step[8];
 };
-void copy_box(Stream, const BoxCopy&, const void* source, void* target);
-void clear(Stream, void* y, int64_t bytes);
+// From and to the addresses of the first elements; without a source, zeros.
+void copy_strided(Stream, const StridedCopy&, const void* source, void* target);
 
 // ---- Losses over pixels (pixel_loss.cu) -------------------------------------------------------
 // x and target are [images, pixels, classes]; at most 65535 images.

@@ -104,21 +104,22 @@ __global__ void max_position(PoolShape s, const T* x, uint16_t* which, bool whol
 
 // Whether accesses may be 16 bytes wide.
 struct Whole {
-  bool pooled, other;
+  bool pooled, addend;
 };
 
 // Adds to the gradient of pixel (h, w), whose values are x, what is joined to it.
 template <class T, int N>
 __device__ void join(const JoinedGradient& joined, const Place& place, int64_t h, int64_t w,
                      const float (&x)[N], bool whole, float (&sum)[N]) {
-  const int64_t row = h - joined.crop[0], column = w - joined.crop[1];
-  if (joined.other != nullptr && row >= 0 && row < joined.rows && column >= 0 &&
-      column < joined.columns) {
-    const int64_t pixel = (place.image * joined.rows + row) * joined.columns + column;
-    float other[N];
-    load_pack<N>(static_cast<const T*>(joined.other) + pixel * joined.pitch + place.channel,
-                 place.n, whole, other);
-    for (int i = 0; i < N; ++i) sum[i] += other[i];
+  const int64_t image = place.image - joined.begin[0], row = h - joined.begin[1],
+                column = w - joined.begin[2];
+  if (joined.addend != nullptr && image >= 0 && image < joined.size[0] && row >= 0 &&
+      row < joined.size[1] && column >= 0 && column < joined.size[2]) {
+    const int64_t pixel = (image * joined.size[1] + row) * joined.size[2] + column;
+    float addend[N];
+    load_pack<N>(static_cast<const T*>(joined.addend) + pixel * joined.pitch + place.channel,
+                 place.n, whole, addend);
+    for (int i = 0; i < N; ++i) sum[i] += addend[i];
   }
   for (int i = 0; i < N; ++i) sum[i] = differentiate(joined.kind, x[i], sum[i]);
 }
@@ -154,7 +155,7 @@ __global__ void max_backward_2x2(PoolShape s, const T* x, const T* dy, JoinedGra
       if (h >= s.h || w >= s.w) continue;
       float sum[N];
       for (int i = 0; i < N; ++i) sum[i] = winner[i] == k ? gradient[i] : 0.0f;
-      join<T>(joined, place, h, w, v[k], whole.other, sum);
+      join<T>(joined, place, h, w, v[k], whole.addend, sum);
       store_pack<N>(dx + pixel_at(s, place, h, w), place.n, whole.pooled, sum);
     }
   });
@@ -181,7 +182,7 @@ __global__ void max_backward(PoolShape s, const T* x, const uint16_t* which, con
       }
     }
     if (joined.kind != kNone) load_pack<N>(x + place.at, place.n, whole.pooled, v);
-    join<T>(joined, place, place.row, place.column, v, whole.other, sum);
+    join<T>(joined, place, place.row, place.column, v, whole.addend, sum);
     store_pack<N>(dx + place.at, place.n, whole.pooled, sum);
   });
 }
@@ -256,7 +257,7 @@ void max_pool_grad(Stream stream, Element element, const PoolShape& s, const voi
                    const void* dy, const JoinedGradient& joined, uint16_t* which, void* dx) {
   dispatch(element, [&]<class T>(T) {
     const Whole whole{whole_packs<T>(s, x, dy) && on_16_bytes(dx),
-                      joined.pitch % kPack<T> == 0 && on_16_bytes(joined.other)};
+                      joined.pitch % kPack<T> == 0 && on_16_bytes(joined.addend)};
     if (tiles_2x2(s)) {
       launch(stream, blocks_of<T>(s, ceil_div(s.h, 2) * ceil_div(s.w, 2)), kThreads,
              max_backward_2x2<T>, s, static_cast<const T*>(x), static_cast<const T*>(dy), joined,

@@ -1,5 +1,4 @@
 // Conv2d and its gradients: cuDNN where it has an engine, the definition where it has none.
-#include "sdk/backend/cuda/ops/box.h"
 #include "sdk/backend/cuda/ops/epilogue.h"
 #include "sdk/backend/flops.h"
 
@@ -57,13 +56,13 @@ void take_call(NodePlan& plan, const LibraryCall& call) {
   };
 }
 
-// What follows a product in one more pass, which may put it into the first channels of wider rows.
+// What follows a product in one more pass, which may write rows at a distance.
 struct Epilogue {
   bool has_bias = false, has_residual = false;
   ActivationKind activation = ActivationKind::kNone;
-  bool widens = false;
+  bool moves = false;
   bool any() const {
-    return has_bias || has_residual || activation != ActivationKind::kNone || widens;
+    return has_bias || has_residual || activation != ActivationKind::kNone || moves;
   }
   // For a product of dense rows.
   kernels::EpilogueArgs bound(const Binding& b, int64_t rows, int64_t channels) const {
@@ -86,10 +85,10 @@ using DirectKernel = void (*)(Stream, Element, Element out, const kernels::ConvS
 void plan_product(NodePlan& plan, const Planner& c, const LibraryAnswer& call,
                   const ValueType& product, const kernels::ConvShape& shape, DirectKernel direct,
                   const Epilogue& p) {
-  const size_t product_bytes = product == c.y() ? 0 : product.bytes();
+  const size_t product_bytes = product == c.y() && !p.moves ? 0 : product.bytes();
   plan.kernel = cat(kernel_of(call), p.any() ? " own:epilogue" : "");
   plan.scratch_bytes = product_scratch(call, product_bytes, nullptr).bytes;
-  const int64_t channels = product.dims[3], y_pitch = c.y().dims[3];
+  const int64_t channels = product.dims[3], y_pitch = c.y_pitch();
   plan.bind = [=, rows = product.numel() / channels, element = element_of(c.y()),
                wide = element_of(product)](const Binding& b) -> Launch {
     const ProductScratch s = product_scratch(call, product_bytes, b.scratch);
@@ -156,36 +155,15 @@ NodePlan plan(const Conv2d& p, const Planner& c) {
   return plan;
 }
 
-namespace {
-
-// Copies what stands beside a transposed convolution's channels, besides what `plan` does.
-void copy_beside(NodePlan& plan, const Conv2dTranspose& p, const Planner& c) {
-  const int input = 2 + p.has_bias;
-  const Dims &beside = c.x(input).dims, &y = c.y().dims;
-  const kernels::BoxCopy box =
-      box_copy({y[0], y[1], y[2], beside[3]}, {beside, {0, p.crop[0], p.crop[1], 0}},
-               {y, {0, 0, 0, p.y_dims[3]}}, dtype_size(c.y().dtype));
-  plan.kernel += " own:box_copy";
-  plan.bytes -= static_cast<double>(c.x(input).bytes()) -
-                static_cast<double>(box.runs * box.run_bytes);  // read as far as it is copied
-  plan.bind = [=, bind = std::move(plan.bind)](const Binding& b) -> Launch {
-    return [=, convolve = bind(b), from = b.x<void>(input), to = b.y<void>()](Queue& q) {
-      convolve(q);
-      kernels::copy_box(stream_of(q), box, from, to);
-    };
-  };
-}
-
-}  // namespace
-
 // Conv2dGradData used forwards, then one pass for bias and activation: cuDNN fuses nothing into
-// strided data gradients. That pass writes to where the channels belong.
+// strided data gradients. That pass writes to where y lies.
 NodePlan plan(const Conv2dTranspose& p, const Planner& c) {
   const Convolution convolution = convolution_of(ConvolutionKind::kGradData, p.geometry, p.y_dims,
                                                  c.x(1).dims, c.x(0).dims, c.y().dtype, c);
   NodePlan plan = plan_of(c, convolution);
-  const Epilogue epilogue{
-      .has_bias = p.has_bias, .activation = p.activation, .widens = p.has_beside};
+  const Epilogue epilogue{.has_bias = p.has_bias,
+                          .activation = p.activation,
+                          .moves = !is_dense(c.y_layout(), c.y().dims)};
   DType product{};
   const auto call = wide_call(p.has_bias || p.activation != ActivationKind::kNone, c.y().dtype,
                               product, [&](DType out) {
@@ -196,7 +174,6 @@ NodePlan plan(const Conv2dTranspose& p, const Planner& c) {
   plan_product(plan, c, call, {product, p.y_dims},
                shape_of(p.geometry, p.y_dims, convolution.w, convolution.y),
                kernels::conv_grad_data, epilogue);
-  if (p.has_beside) copy_beside(plan, p, c);
   return plan;
 }
 

@@ -37,32 +37,21 @@ NodePlan plan(const Activation& p, const Planner& c) {
   return plan;
 }
 
-namespace {
-
-NodePlan grad_of_channels(const ActivationGrad& p, const Planner& c) {
-  NodePlan plan = own_plan(c, "activation_grad", activation_flops(p.kind) * count_of(c.y()));
-  plan.bytes = 3 * static_cast<double>(c.y().bytes());
-  plan.bind = [element = element_of(c.y()), kind = static_cast<int>(p.kind), channels = p.channels,
-               rows = c.y().numel() / p.channels,
-               pitch = c.x(0).dims.back()](const Binding& b) -> Launch {
-    return [=, saved = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>()](Queue& q) {
-      kernels::activation_grad_of_channels(stream_of(q), element, kind, saved, dy, dx, rows,
-                                           channels, pitch);
-    };
-  };
-  return plan;
-}
-
-}  // namespace
-
+// saved, dy: rows of the last axis may have a pitch.
 NodePlan plan(const ActivationGrad& p, const Planner& c) {
-  if (p.channels != 0) return grad_of_channels(p, c);
   NodePlan plan = own_plan(c, "activation_grad", activation_flops(p.kind) * count_of(c.y()));
   plan.in_place = {{0, 1}, {0, 0}};
-  plan.bind = [element = element_of(c.y()), kind = static_cast<int>(p.kind),
-               n = c.y().numel()](const Binding& b) -> Launch {
+  const bool flat = is_dense(c.x_layout(0), c.x(0).dims) && is_dense(c.x_layout(1), c.x(1).dims);
+  const int64_t n = c.y().numel(), channels = c.y().dims.rank() == 0 ? 1 : c.y().dims.back();
+  plan.bind = [=, element = element_of(c.y()), kind = static_cast<int>(p.kind),
+               at = kernels::RowsAt{n / channels, channels, c.x_pitch(0), c.x_pitch(1)}](
+                  const Binding& b) -> Launch {
     return [=, saved = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>()](Queue& q) {
-      kernels::activation_grad(stream_of(q), element, kind, saved, dy, dx, n);
+      if (flat) {
+        kernels::activation_grad(stream_of(q), element, kind, saved, dy, dx, n);
+      } else {
+        kernels::activation_grad_of_rows(stream_of(q), element, kind, saved, dy, dx, at);
+      }
     };
   };
   return plan;

@@ -1,4 +1,5 @@
-// Input, Parameter, StepScalar: their memory is written from outside; Fill writes its own.
+// Input, Parameter, StepScalar: their memory is written from outside; views are where their inputs
+// are; Fill writes its own.
 #include "sdk/backend/cuda/ops/own_kernel.h"
 
 namespace assay::cuda {
@@ -16,7 +17,11 @@ NodePlan nothing_to_do() {
 NodePlan plan(const Input&, const Planner&) { return nothing_to_do(); }
 NodePlan plan(const Parameter&, const Planner&) { return nothing_to_do(); }
 NodePlan plan(const StepScalar&, const Planner&) { return nothing_to_do(); }
-NodePlan plan(const Reshape&, const Planner&) { return nothing_to_do(); }  // an alias
+NodePlan plan(const Reshape&, const Planner&) { return nothing_to_do(); }
+NodePlan plan(const Slice&, const Planner&) { return nothing_to_do(); }
+NodePlan plan(const SliceGrad&, const Planner&) { return nothing_to_do(); }
+NodePlan plan(const Transpose&, const Planner&) { return nothing_to_do(); }
+NodePlan plan(const Concat&, const Planner&) { return nothing_to_do(); }  // its parts stand in it
 
 NodePlan plan(const Fill& p, const Planner& c) {
   NodePlan plan = own_plan(c, "fill", 0);

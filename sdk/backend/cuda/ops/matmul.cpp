@@ -10,6 +10,8 @@ MatrixProduct product_of(const Matmul& p, const Planner& c) {
   product.m = y[0];
   product.n = y[1];
   product.k = p.transpose_a ? a[0] : a[1];
+  product.a_pitch = c.x_pitch(0);
+  product.b_pitch = c.x_pitch(1);
   product.transpose_a = p.transpose_a;
   product.transpose_b = p.transpose_b;
   product.in = c.x(0).dtype;

@@ -20,17 +20,21 @@ kernels::PoolShape shape_of(const PoolGeometry& g, const Dims& x, const Dims& y)
 kernels::JoinedGradient joined_of(const MaxPoolGrad& p, const Planner& c) {
   kernels::JoinedGradient joined{};
   joined.kind = static_cast<int>(p.activation);
-  if (!p.has_other) return joined;
-  const Dims& other = c.x(3).dims;
-  joined.rows = other[1], joined.columns = other[2], joined.pitch = other[3];
-  joined.crop[0] = p.crop[0], joined.crop[1] = p.crop[1];
+  if (!p.has_addend) return joined;
+  const Layout& addend = c.x_layout(3);
+  const Dims& dx = c.y().dims;
+  const Layout::Border box = addend.border.value_or(Layout::Border{{0, 0, 0, 0}, dx});
+  for (int axis = 0; axis < 3; ++axis)
+    joined.begin[axis] = box.begin[axis], joined.size[axis] = box.dims[axis];
+  joined.pitch = c.x_pitch(3);
   return joined;
 }
 
-// Of a tensor of which only some channels are read, the rest.
-double bytes_beside(const ValueType& x, int64_t channels) {
-  return static_cast<double>(x.bytes()) *
-         (1 - static_cast<double>(channels) / static_cast<double>(x.dims.back()));
+// What of an addend lies in its border.
+double bytes_of_border(const kernels::JoinedGradient& joined, const ValueType& addend) {
+  const int64_t stored = joined.size[0] * joined.size[1] * joined.size[2] * addend.dims.back();
+  return static_cast<double>(addend.bytes()) -
+         static_cast<double>(stored) * static_cast<double>(dtype_size(addend.dtype));
 }
 
 double window_elems(const PoolGeometry& g) {
@@ -70,14 +74,14 @@ NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
   NodePlan plan = own_plan(c, tiles ? "max_2x2" : "max_gather",
                            2 * window_elems(p.geometry) * count_of(c.x(1)));
   plan.bytes -= static_cast<double>(c.x(1).bytes());  // y is not read
-  if (p.has_other) plan.bytes -= bytes_beside(c.x(3), c.x(0).dims[3]);
+  const kernels::JoinedGradient planned = joined_of(p, c);
+  if (p.has_addend) plan.bytes -= bytes_of_border(planned, c.x(3));
   if (!tiles) plan.scratch_bytes = static_cast<size_t>(c.x(1).numel()) * sizeof(uint16_t);
   plan.in_place = {{0, 0}};  // an element of x is not read any more when it is written
-  plan.bind = [=, has_other = p.has_other, planned = joined_of(p, c),
-               first = static_cast<size_t>(p.channel) * dtype_size(c.y().dtype),
+  plan.bind = [=, has_addend = p.has_addend,
                element = element_of(c.y())](const Binding& b) -> Launch {
     kernels::JoinedGradient joined = planned;
-    if (has_other) joined.other = b.x<char>(3) + first;
+    if (has_addend) joined.addend = b.x<void>(3);
     return [=, x = b.x<void>(0), dy = b.x<void>(2), dx = b.y<void>(),
             which = static_cast<uint16_t*>(b.scratch)](Queue& q) {
       kernels::max_pool_grad(stream_of(q), element, s, x, dy, joined, which, dx);

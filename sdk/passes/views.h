@@ -1,0 +1,21 @@
+// Views and concatenations as they are run: nodes read views where they are if they can, and write
+// into a concatenation if they can; a Copy stands where they cannot.
+#pragma once
+
+#include <vector>
+
+#include "sdk/graph/graph.h"
+
+namespace assay {
+
+// The graph with all copies in it, and with results placed in concatenations. Every node can then
+// read its inputs where they lie, the parts of each Concat lie in its result, and the graph's
+// outputs are dense. Done once, on the way from a graph to a program; running it again changes
+// nothing.
+struct LoweredGraph {
+  Graph graph;
+  std::vector<ValueId> values;  // by index in the graph before: the same value
+};
+LoweredGraph lower_views(Graph graph);
+
+}  // namespace assay

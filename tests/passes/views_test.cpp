@@ -1,0 +1,105 @@
+// Where copies are put, and what is placed in a concatenation.
+#include "sdk/passes/views.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sdk/graph/text.h"
+#include "sdk/graph/verify.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// x [2,4,4,3] upsampled to [2,8,8,5].
+struct Upsampled {
+  Graph graph;
+  ValueId x, y;
+  Upsampled() {
+    x = graph.emit1(Input{"x", DType::kF32, {2, 4, 4, 3}}, {});
+    const ValueId w = graph.emit1(Parameter{"w", Role::kValue, DType::kF32, {3, 2, 2, 5}}, {});
+    y = graph.emit1(Conv2dTranspose{{.stride = {2, 2}}, {2, 8, 8, 5}}, {x, w});
+  }
+};
+
+// The text of the graph as it is run; lowered once more it is the same.
+std::string lowered(Graph graph, const char* name, ValueId output) {
+  graph.outputs() = {{name, output}};
+  verify(graph);
+  const Graph once = lower_views(std::move(graph)).graph;
+  verify(once);
+  const std::string text = graph_text(once);
+  EXPECT_EQ(graph_text(lower_views(once).graph), text);
+  EXPECT_EQ(graph_text(parse_graph(text)), text);
+  return text;
+}
+
+int copies(const std::string& text) {
+  int n = 0;
+  for (size_t at = 0; (at = text.find("copy(", at)) != std::string::npos; ++at) ++n;
+  return n;
+}
+
+TEST(LowerViews, WritesPartsToTheirPlace) {
+  Upsampled u;
+  const ValueId skip = u.graph.emit1(Input{"skip", DType::kF32, {2, 12, 10, 6}}, {});
+  const ValueId crop = u.graph.emit1(Slice{{0, 3, 1, 0}, {2, 8, 8, 6}}, {skip});
+  const ValueId both = u.graph.emit1(Concat{3}, {u.y, crop});
+  const std::string text = lowered(u.graph, "both", both);
+  EXPECT_THAT(text, HasSubstr("copy(%4) {} : f32[2,8,8,6] in %6 +5 [704,88,11,1]"));
+  EXPECT_THAT(text, HasSubstr(": f32[2,8,8,5] in %6 +0 [704,88,11,1]"));
+  EXPECT_EQ(copies(text), 1);
+}
+
+// Those who read the part as well must be able to read rows at a distance.
+TEST(LowerViews, KeepsPartsThatOthersReadDense) {
+  for (const bool reads_rows : {true, false}) {
+    Upsampled u;
+    const ValueId both = u.graph.emit1(Concat{3}, {u.y, u.y});
+    EXPECT_EQ(copies(lowered(u.graph, "both", both)), 2);  // the same part twice
+    const ValueId dy = u.graph.emit1(Input{"dy", DType::kF32, {2, 8, 8, 5}}, {});
+    const ValueId beside = u.graph.emit1(Concat{3}, {dy, u.y});
+    const ValueId reader = reads_rows
+                               ? u.graph.emit1(ActivationGrad{ActivationKind::kRelu}, {u.y, dy})
+                               : u.graph.emit1(Activation{ActivationKind::kRelu}, {u.y});
+    Graph graph = u.graph;
+    graph.outputs() = {{"reader", reader}};
+    graph.outputs().push_back({"beside", beside});
+    const Graph once = lower_views(graph).graph;
+    verify(once);
+    // Once for the concatenation that is not needed, dy, and y if it has to be dense.
+    EXPECT_EQ(copies(graph_text(once)), reads_rows ? 4 : 4);
+  }
+}
+
+// A part that is made long before the rest is copied: in its place it would hold the memory of all.
+TEST(LowerViews, PlacesOnlyWhatIsMadeLast) {
+  Upsampled u;
+  const ValueId w = u.graph.emit1(Parameter{"w", Role::kValue, DType::kF32, {3, 2, 2, 5}}, {});
+  const ValueId other = u.graph.emit1(Conv2dTranspose{{.stride = {2, 2}}, {2, 8, 8, 5}}, {u.x, w});
+  const ValueId next = u.graph.emit1(Concat{3}, {u.y, other});
+  EXPECT_EQ(copies(lowered(u.graph, "next", next)), 0);
+  const ValueId between = u.graph.emit1(Activation{ActivationKind::kRelu}, {u.x});
+  const ValueId late =
+      u.graph.emit1(Conv2dTranspose{{.stride = {2, 2}}, {2, 8, 8, 5}}, {between, w});
+  const ValueId far = u.graph.emit1(Concat{3}, {other, late});
+  EXPECT_EQ(copies(lowered(u.graph, "far", far)), 3);  // `next` is made as well
+}
+
+TEST(LowerViews, CopiesOnceForAllWhoCannotReadAView) {
+  Graph g;
+  const ValueId x = g.emit1(Input{"x", DType::kF32, {4, 6}}, {});
+  const ValueId turned = g.emit1(Transpose{{1, 0}}, {x});
+  const ValueId a = g.emit1(Activation{ActivationKind::kRelu}, {turned});
+  const ValueId b = g.emit1(Activation{ActivationKind::kTanh}, {turned});
+  const std::string text = lowered(g, "sum", g.emit1(Add{}, {a, b}));
+  EXPECT_EQ(copies(text), 1);
+  EXPECT_EQ(copies(lowered(g, "turned", turned)), 1);
+  const ValueId rows = g.emit1(Slice{{2, 0}, {1, 6}}, {x});
+  EXPECT_EQ(copies(lowered(g, "rows", rows)), 1);  // the one of the transpose that is not needed
+}
+
+}  // namespace
+}  // namespace assay
