@@ -16,10 +16,10 @@ using testing::Not;
 // x [2,4,4,3] upsampled to [2,8,8,5].
 struct Upsampled {
   Graph graph;
-  ValueId x, y;
+  ValueId x, w, y;
   Upsampled() {
     x = graph.emit1(Input{"x", DType::kF32, {2, 4, 4, 3}}, {});
-    const ValueId w = graph.emit1(Parameter{"w", Role::kValue, DType::kF32, {3, 2, 2, 5}}, {});
+    w = graph.emit1(Parameter{"w", Role::kValue, DType::kF32, {3, 2, 2, 5}}, {});
     y = graph.emit1(Conv2dTranspose{{.stride = {2, 2}}, {2, 8, 8, 5}}, {x, w});
   }
 };
@@ -77,13 +77,12 @@ TEST(LowerViews, KeepsPartsThatOthersReadDense) {
 // A part that is made long before the rest is copied: in its place it would hold the memory of all.
 TEST(LowerViews, PlacesOnlyWhatIsMadeLast) {
   Upsampled u;
-  const ValueId w = u.graph.emit1(Parameter{"w", Role::kValue, DType::kF32, {3, 2, 2, 5}}, {});
-  const ValueId other = u.graph.emit1(Conv2dTranspose{{.stride = {2, 2}}, {2, 8, 8, 5}}, {u.x, w});
+  const ValueId other = u.graph.emit1(Conv2dTranspose{{.stride = {2, 2}}, {2, 8, 8, 5}}, {u.x, u.w});
   const ValueId next = u.graph.emit1(Concat{3}, {u.y, other});
   EXPECT_EQ(copies(lowered(u.graph, "next", next)), 0);
   const ValueId between = u.graph.emit1(Activation{ActivationKind::kRelu}, {u.x});
   const ValueId late =
-      u.graph.emit1(Conv2dTranspose{{.stride = {2, 2}}, {2, 8, 8, 5}}, {between, w});
+      u.graph.emit1(Conv2dTranspose{{.stride = {2, 2}}, {2, 8, 8, 5}}, {between, u.w});
   const ValueId far = u.graph.emit1(Concat{3}, {other, late});
   EXPECT_EQ(copies(lowered(u.graph, "far", far)), 3);  // `next` is made as well
 }
