@@ -35,7 +35,8 @@ void place_part(Graph& graph, const Uses& uses, NodeId concat, int i) {
   const ValueId part = node.inputs[i];
   const Value& value = graph.value(part);
   const Layout layout = layout_in_concat(graph, concat, i);
-  const bool is_free = !value.alias_of.valid() && !value.placed_in.valid() &&
+  const bool is_leaf = graph.producer(part).inputs.empty();  // written from outside
+  const bool is_free = !is_leaf && !value.alias_of.valid() && !value.placed_in.valid() &&
                        !uses.is_output[part.index] &&
                        std::count(node.inputs.begin(), node.inputs.end(), part) == 1;
   if (is_free &&
