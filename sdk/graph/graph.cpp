@@ -113,8 +113,7 @@ void Graph::lay_out() {
       const auto& parts = node(concat).inputs;
       const auto part = std::find(parts.begin(), parts.end(), output);
       require(std::holds_alternative<Concat>(node(concat).op) && part != parts.end(),
-              Code::kInternal, "%", output.index, " is no part of %",
-              v.placed_in.index);
+              Code::kInternal, "%", output.index, " is no part of %", v.placed_in.index);
       v.layout = layout_in_concat(*this, concat, static_cast<int>(part - parts.begin()));
     }
   }

@@ -58,6 +58,7 @@ void grad(const Transpose& p, GradCtx& c) {
 
 void infer(const Copy&, InferCtx& c) {
   c.require_inputs(1);
+  c.require_data_type(0);
   c.y(c.x(0));
 }
 void grad(const Copy&, GradCtx& c) { c.dx(0, c.dy()); }

@@ -62,7 +62,7 @@ class ConstantNodes {
 
   std::vector<bool> nodes_;
   std::vector<int64_t> numbers_;  // by value; -1: not constant
-  std::vector<bool> repeated_;      // by node: its result lies in memory of what is not constant
+  std::vector<bool> repeated_;    // by node: its result lies in memory of what is not constant
 };
 
 }  // namespace assay

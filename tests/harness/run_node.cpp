@@ -302,7 +302,10 @@ RunResult run_graph(const Graph& graph, const std::vector<Feed>& feeds,
                     const std::vector<ValueId>& wanted, const RunOptions& options) {
   const Part part = part_of(graph, feeds, wanted);
   Runner runner(part.graph, part.fed, feeds, options);
-  for (size_t i = 0; i < part.graph.nodes().size(); ++i) runner.add({static_cast<int32_t>(i)});
+  for (size_t i = 0; i < part.graph.nodes().size(); ++i) {
+    const bool is_fed = std::holds_alternative<Input>(part.graph.nodes()[i].op);
+    if (!is_fed) runner.add({static_cast<int32_t>(i)});
+  }
   return runner.run(part.wanted);
 }
 
