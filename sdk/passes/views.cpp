@@ -100,10 +100,12 @@ class CopyInserter {
     return is_dense(v.layout, v.type.dims);
   }
 
-  // In the scope and on the queue of the node that is being appended.
+  // In the scope and phase and on the queue of the node that is being appended.
   std::vector<ValueId> emit(Op op, const std::vector<ValueId>& inputs) {
     auto outputs = target_.emit(std::move(op), inputs);
-    target_.node(target_.value(outputs[0]).producer).queue = queue_;
+    Node& node = target_.node(target_.value(outputs[0]).producer);
+    node.queue = queue_;
+    node.phase = phase_;
     return outputs;
   }
   ValueId new_copy_of(ValueId value) { return emit(Copy{}, {map_[value.index]})[0]; }
@@ -117,8 +119,9 @@ class CopyInserter {
     const Node& node = source_.node(id);
     target_.set_scope(node.scope);
     queue_ = node.queue;
+    phase_ = node.phase;
     const bool is_concat = std::holds_alternative<Concat>(node.op);
-    std::vector<ValueId> inputs, parts;
+    std::vector<ValueId> inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId input = node.inputs[i];
       if (is_concat) {
@@ -144,6 +147,7 @@ class CopyInserter {
   Uses uses_;
   Graph target_;
   QueueId queue_ = QueueId::kCompute;
+  Phase phase_ = Phase::kForward;
   std::vector<ValueId> map_;     // by value of the source
   std::vector<ValueId> copies_;  // likewise, where there is one
   std::vector<std::pair<ValueId, ValueId>> placed_;

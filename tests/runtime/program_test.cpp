@@ -152,6 +152,33 @@ TEST_F(ProgramTest, ViewsAreNotOverwritten) {
   }
 }
 
+// What is seen otherwise, but whole, is taken over as what it is a view of would be; a part of it
+// is not, though nobody reads it later.
+TEST_F(ProgramTest, WholeViewsAreTakenOverAndPartsAreNot) {
+  const std::string input =
+      "%0 = input() {name=\"a\", dtype=f32, dims=[4096]} : f32[4096]\n"
+      "%1 = add(%0, %0) {} : f32[4096]\n";
+  const auto whole = compile_text(input +
+                                  "%2 = reshape(%1) {dims=[64,64]} : f32[64,64] in %1 +0 [64,1]\n"
+                                  "%3 = activation(%2) {kind=relu} : f32[64,64]\n"
+                                  "return y=%3\n");
+  EXPECT_EQ(whole->memory().arena_bytes, 4096u * 4);
+  const auto part =
+      compile_text(input +
+                   "%2 = slice(%1) {begin=[0], dims=[4080]} : f32[4080] in %1 +0 [1]\n"
+                   "%3 = activation(%2) {kind=relu} : f32[4080]\n"
+                   "return y=%3\n");
+  EXPECT_EQ(part->memory().arena_bytes, 4096u * 4 + 4080 * 4);
+  for (Program* const program : {whole.get(), part.get()}) {
+    std::vector<float> a(4096);
+    for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i) - 2000;
+    write(*program, "a", a);
+    program->run();
+    const std::vector<float> y = read(program->output("y").data, 4080);
+    for (size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], 2 * std::max(a[i], 0.0f)) << i;
+  }
+}
+
 // One block holds the parts of a concatenation and the concatenation.
 TEST_F(ProgramTest, PlacedPartsTakeNoMemory) {
   variables.add({"w", {4, 2, 2, 16}, DType::kF32, Role::kValue, {}});
