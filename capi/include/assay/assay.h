@@ -924,12 +924,12 @@ ASSAY_API assay_status assay_checkpoint_load(assay_trainer *t, assay_str path, u
 /* Says what a checkpoint or safetensors file holds, without reading its tensors.
  *   report  path, format ("checkpoint" or "safetensors"), file_bytes; of checkpoints
  *           format_version, library_version, created_unix_s; parts [..]; with trainer state step,
- *           updates, micro_step, batches, epoch, samples, seed, loss_scale, growth_counter,
- *           optimizer_name, optimizer_config, schedule_config; model_name, model_config; with
- *           trainer state precision, data_cursor_bytes, best {name, value, step}; metadata [{key,
- *           value}], tensors [{name, role, dtype, dims [..], bytes, offset, crc32c}] (of
- *           safetensors neither role nor crc32c), weight_elements; with trainer state
- *           trainer_config (resolved), learning_rate (as last set)
+ *           updates, batches, samples, seed, loss_scale, growth_counter, optimizer_name,
+ *           optimizer_config, schedule_config; model_name, model_config; with trainer state
+ *           precision, data_cursor_bytes; metadata [{key, value}], tensors [{name, role, dtype,
+ *           dims [..], bytes, offset, crc32c}] (of safetensors neither role nor crc32c),
+ *           weight_elements; with trainer state trainer_config (resolved), learning_rate (as
+ *           last set)
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION; ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_checkpoint_inspect(assay_str path, assay_report **out,

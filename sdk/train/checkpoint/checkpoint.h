@@ -44,12 +44,6 @@ struct LossScale {
   int64_t growth_counter = 0;  // updates since the scale last changed
 };
 
-struct BestMetric {
-  std::string name;
-  double value = 0;
-  int64_t step = 0;
-};
-
 // All text is UTF-8.
 struct CheckpointState {
   // What the writer meant to save, so that "momentum was not saved" and "this optimizer has none"
@@ -58,11 +52,10 @@ struct CheckpointState {
   int64_t created_unix_s = 0;   // 0: the writer takes the clock
   std::string library_version;  // filled by the reader; writers put their own
 
-  int64_t step = 0;        // steps done
-  int64_t updates = 0;     // of these, how many changed the parameters
-  int64_t micro_step = 0;  // position inside a gradient accumulation
-  int64_t batches = 0;     // micro-batches seen; drives the random streams of layers
-  int64_t epoch = 0;
+  // With part kTrainerState:
+  int64_t step = 0;     // steps done
+  int64_t updates = 0;  // of these, how many changed the parameters
+  int64_t batches = 0;  // micro-batches seen; drives the random streams of layers
   int64_t samples = 0;
   uint64_t seed = 0;
   std::optional<LossScale> loss_scale;
@@ -76,9 +69,20 @@ struct CheckpointState {
   // have the four texts above only.
   std::string trainer_config;
   double learning_rate = 0;  // at schedule factor 1, as last set; 0 without trainer_config
-  std::string data_cursor;   // opaque bytes of the data loader
-  std::optional<BestMetric> best;
+  std::string data_cursor;   // opaque bytes of the data loader, the only text that is not UTF-8
+
   std::map<std::string, std::string> metadata;  // free; names of the library start with "assay."
+
+  // The fields of part kTrainerState under their names in files and reports.
+  static void fields(auto& self, auto&& f) {
+    f("step", self.step), f("updates", self.updates), f("batches", self.batches);
+    f("samples", self.samples), f("seed", self.seed), f("loss_scale", self.loss_scale);
+    f("optimizer_name", self.optimizer_name), f("optimizer_config", self.optimizer_config);
+    f("schedule_config", self.schedule_config), f("model_name", self.model_name);
+    f("model_config", self.model_config), f("precision", self.precision);
+    f("trainer_config", self.trainer_config), f("learning_rate", self.learning_rate);
+    f("data_cursor", self.data_cursor);
+  }
 };
 
 // A tensor to be written. `data` is borrowed, dense, row-major, little-endian, and must not change

@@ -64,42 +64,34 @@ void compare_tensor(const CheckpointReader& a, const TensorInfo& in_a, const Che
   *out.add_tensors() = std::move(difference);
 }
 
+// The fields of a state by name, in order.
+using FieldTexts = std::vector<std::pair<std::string, std::string>>;
+
+FieldTexts texts_of(const CheckpointState& state) {
+  FieldTexts texts{{"parts", cat(state.parts)}};
+  CheckpointState::fields(state, [&](const char* name, const auto& value) {
+    if constexpr (std::is_same_v<decltype(value), const std::optional<LossScale>&>) {
+      texts.emplace_back(name, value ? cat(value->scale, " for ", value->growth_counter) : "none");
+    } else {
+      texts.emplace_back(name, cat(value));
+    }
+  });
+  return texts;
+}
+
 void compare_states(const CheckpointState& a, const CheckpointState& b, report::Comparison& out) {
-  const auto compare = [&out](std::string_view field, const std::string& x, const std::string& y) {
+  const auto compare = [&out](const std::string& field, const std::string& x,
+                              const std::string& y) {
     if (x == y) return;
+    const bool is_opaque = field == "data_cursor";  // only that they differ can be said
     report::StateDifference& difference = *out.add_state();
-    difference.set_field(std::string(field));
-    difference.set_a(x);
-    difference.set_b(y);
+    difference.set_field(field);
+    difference.set_a(is_opaque ? cat(x.size(), " bytes of the first file") : x);
+    difference.set_b(is_opaque ? cat(y.size(), " bytes of the second") : y);
   };
-  const auto scale_text = [](const CheckpointState& s) {
-    return s.loss_scale ? cat(s.loss_scale->scale, " for ", s.loss_scale->growth_counter) : "none";
-  };
-  const auto best_text = [](const CheckpointState& s) {
-    return s.best ? cat(s.best->name, " ", s.best->value, " at step ", s.best->step) : "none";
-  };
-  compare("parts", cat(a.parts), cat(b.parts));
-  compare("step", cat(a.step), cat(b.step));
-  compare("updates", cat(a.updates), cat(b.updates));
-  compare("micro_step", cat(a.micro_step), cat(b.micro_step));
-  compare("batches", cat(a.batches), cat(b.batches));
-  compare("epoch", cat(a.epoch), cat(b.epoch));
-  compare("samples", cat(a.samples), cat(b.samples));
-  compare("seed", cat(a.seed), cat(b.seed));
-  compare("loss_scale", scale_text(a), scale_text(b));
-  compare("optimizer_name", a.optimizer_name, b.optimizer_name);
-  compare("optimizer_config", a.optimizer_config, b.optimizer_config);
-  compare("schedule_config", a.schedule_config, b.schedule_config);
-  compare("model_name", a.model_name, b.model_name);
-  compare("model_config", a.model_config, b.model_config);
-  compare("precision", a.precision, b.precision);
-  compare("trainer_config", a.trainer_config, b.trainer_config);
-  compare("learning_rate", cat(a.learning_rate), cat(b.learning_rate));
-  compare("best", best_text(a), best_text(b));
-  if (a.data_cursor != b.data_cursor) {  // opaque bytes: only that they differ can be said
-    compare("data_cursor", cat(a.data_cursor.size(), " bytes of the first file"),
-            cat(b.data_cursor.size(), " bytes of the second"));
-  }
+  const FieldTexts texts_a = texts_of(a), texts_b = texts_of(b);
+  for (size_t i = 0; i < texts_a.size(); ++i)
+    compare(texts_a[i].first, texts_a[i].second, texts_b[i].second);
   std::map<std::string, std::string> keys = a.metadata;
   keys.insert(b.metadata.begin(), b.metadata.end());
   const auto value = [](const CheckpointState& s, const std::string& key) {

@@ -1,6 +1,7 @@
 #include "sdk/base/error.h"
 #include "sdk/base/hex.h"
 #include "sdk/train/checkpoint/checkpoint.h"
+#include "sdk/train/checkpoint/message_fields.h"
 #include "sdk/train/checkpoint/operations.h"
 #include "sdk/train/checkpoint/safetensors.h"
 
@@ -32,42 +33,31 @@ void describe_metadata(const std::map<std::string, std::string>& metadata,
   }
 }
 
-void describe_progress(const CheckpointState& state, report::Inspection& out) {
-  out.set_step(state.step);
-  out.set_updates(state.updates);
-  out.set_micro_step(state.micro_step);
-  out.set_batches(state.batches);
-  out.set_epoch(state.epoch);
-  out.set_samples(state.samples);
-  out.set_seed(state.seed);
-  if (state.loss_scale) {
-    out.set_loss_scale(state.loss_scale->scale);
-    out.set_growth_counter(state.loss_scale->growth_counter);
+struct Describer {
+  const CheckpointState& state;
+  report::Inspection& out;
+
+  void operator()(std::string_view name, const auto& value) const {
+    const bool of_model = name.starts_with("model_");
+    const bool is_newer = name == "trainer_config" || name == "learning_rate";
+    if (of_model ? state.model_name.empty() : (state.parts & kTrainerState) == 0) return;
+    if (is_newer && state.trainer_config.empty()) return;  // an older file
+    if (name == "data_cursor") return;                     // its size is told
+    set_field(out, name.data(), value);
   }
-  out.set_optimizer_name(state.optimizer_name);
-  out.set_optimizer_config(state.optimizer_config);
-  out.set_schedule_config(state.schedule_config);
-  out.set_precision(state.precision);
-  out.set_data_cursor_bytes(state.data_cursor.size());
-  if (state.trainer_config.empty()) return;  // an older file
-  out.set_trainer_config(state.trainer_config);
-  out.set_learning_rate(state.learning_rate);
-}
+  void operator()(std::string_view, const std::optional<LossScale>& value) const {
+    if ((state.parts & kTrainerState) == 0 || !value) return;
+    out.set_loss_scale(value->scale);
+    out.set_growth_counter(value->growth_counter);
+  }
+};
 
 void describe_state(const CheckpointState& state, report::Inspection& out) {
   out.set_library_version(state.library_version);
   out.set_created_unix_s(state.created_unix_s);
   describe_parts(state.parts, out);
-  if ((state.parts & kTrainerState) != 0) describe_progress(state, out);
-  if (!state.model_name.empty()) {
-    out.set_model_name(state.model_name);
-    out.set_model_config(state.model_config);
-  }
-  if (state.best) {
-    out.mutable_best()->set_name(state.best->name);
-    out.mutable_best()->set_value(state.best->value);
-    out.mutable_best()->set_step(state.best->step);
-  }
+  CheckpointState::fields(state, Describer{state, out});
+  if ((state.parts & kTrainerState) != 0) out.set_data_cursor_bytes(state.data_cursor.size());
   describe_metadata(state.metadata, out);
 }
 

@@ -7,63 +7,30 @@
 #include "sdk/base/utf8.h"
 #include "sdk/train/checkpoint/archive.h"
 #include "sdk/train/checkpoint/manifest.pb.h"
+#include "sdk/train/checkpoint/message_fields.h"
 #include "sdk/train/checkpoint/tensor_layout.h"
 
 namespace assay::checkpoint {
 namespace {
 
-void encode(const CheckpointState& state, pb::TrainerState& message) {
-  message.set_step(state.step);
-  message.set_updates(state.updates);
-  message.set_micro_step(state.micro_step);
-  message.set_batches(state.batches);
-  message.set_epoch(state.epoch);
-  message.set_samples(state.samples);
-  message.set_seed(state.seed);
-  if (state.loss_scale) {
-    message.mutable_loss_scale()->set_scale(state.loss_scale->scale);
-    message.mutable_loss_scale()->set_growth_counter(state.loss_scale->growth_counter);
+struct Encoder {
+  pb::TrainerState& message;
+  void operator()(const char* name, const auto& value) const { set_field(message, name, value); }
+  void operator()(const char*, const std::optional<LossScale>& value) const {
+    if (!value) return;
+    message.mutable_loss_scale()->set_scale(value->scale);
+    message.mutable_loss_scale()->set_growth_counter(value->growth_counter);
   }
-  message.set_optimizer_name(state.optimizer_name);
-  message.set_optimizer_config(state.optimizer_config);
-  message.set_schedule_config(state.schedule_config);
-  message.set_model_name(state.model_name);
-  message.set_model_config(state.model_config);
-  message.set_precision(state.precision);
-  message.set_trainer_config(state.trainer_config);
-  message.set_learning_rate(state.learning_rate);
-  message.set_data_cursor(state.data_cursor);
-  if (state.best) {
-    message.mutable_best()->set_name(state.best->name);
-    message.mutable_best()->set_value(state.best->value);
-    message.mutable_best()->set_step(state.best->step);
-  }
-}
+};
 
-void decode(const pb::TrainerState& message, CheckpointState& state) {
-  state.step = message.step();
-  state.updates = message.updates();
-  state.micro_step = message.micro_step();
-  state.batches = message.batches();
-  state.epoch = message.epoch();
-  state.samples = message.samples();
-  state.seed = message.seed();
-  if (message.has_loss_scale()) {
-    state.loss_scale = {message.loss_scale().scale(), message.loss_scale().growth_counter()};
+struct Decoder {
+  const pb::TrainerState& message;
+  void operator()(const char* name, auto& value) const { get_field(message, name, value); }
+  void operator()(const char*, std::optional<LossScale>& value) const {
+    if (message.has_loss_scale())
+      value = {message.loss_scale().scale(), message.loss_scale().growth_counter()};
   }
-  state.optimizer_name = message.optimizer_name();
-  state.optimizer_config = message.optimizer_config();
-  state.schedule_config = message.schedule_config();
-  state.model_name = message.model_name();
-  state.model_config = message.model_config();
-  state.precision = message.precision();
-  state.trainer_config = message.trainer_config();
-  state.learning_rate = message.learning_rate();
-  state.data_cursor = message.data_cursor();
-  if (message.has_best()) {
-    state.best = {message.best().name(), message.best().value(), message.best().step()};
-  }
-}
+};
 
 void encode(const TensorInfo& tensor, pb::Tensor& message) {
   message.set_name(tensor.name);
@@ -138,7 +105,8 @@ std::string encode_manifest(const CheckpointState& state, const std::vector<Tens
   manifest.set_parts(state.parts);
   manifest.set_alignment(kAlignment);
   for (const TensorInfo& tensor : tensors) encode(tensor, *manifest.add_tensors());
-  if (state.parts & kTrainerState) encode(state, *manifest.mutable_state());
+  if (state.parts & kTrainerState)
+    CheckpointState::fields(state, Encoder{*manifest.mutable_state()});
   for (const auto& [key, value] : state.metadata) {
     pb::KeyValue& pair = *manifest.add_metadata();
     pair.set_key(key);
@@ -164,7 +132,7 @@ DecodedManifest decode_manifest(std::string_view bytes, uint32_t version, uint64
   state.parts = manifest.parts();
   state.created_unix_s = manifest.created_unix_s();
   state.library_version = manifest.library_version();
-  decode(manifest.state(), state);
+  CheckpointState::fields(state, Decoder{manifest.state()});
   decode_metadata(manifest, file, state);
   const std::string fault = find_fault(state);
   require(fault.empty(), Code::kFormat, file, ": ", fault);
@@ -174,19 +142,13 @@ DecodedManifest decode_manifest(std::string_view bytes, uint32_t version, uint64
 
 std::string find_fault(const CheckpointState& state) {
   if ((state.parts & ~uint32_t{kAllParts}) != 0) return cat("parts ", state.parts, " are unknown");
-  const std::pair<const char*, const std::string*> texts[] = {
-      {"library_version", &state.library_version},
-      {"optimizer_name", &state.optimizer_name},
-      {"optimizer_config", &state.optimizer_config},
-      {"schedule_config", &state.schedule_config},
-      {"model_name", &state.model_name},
-      {"model_config", &state.model_config},
-      {"precision", &state.precision},
-      {"trainer_config", &state.trainer_config}};
-  for (const auto& [name, text] : texts) {
-    if (!is_utf8(*text)) return cat(name, " is not UTF-8");
-  }
-  if (state.best && !is_utf8(state.best->name)) return "the name of the best metric is not UTF-8";
+  std::string fault = is_utf8(state.library_version) ? "" : "library_version is not UTF-8";
+  CheckpointState::fields(state, [&](std::string_view name, const auto& value) {
+    if constexpr (std::is_same_v<decltype(value), const std::string&>) {
+      if (name != "data_cursor" && !is_utf8(value)) fault = cat(name, " is not UTF-8");
+    }
+  });
+  if (!fault.empty()) return fault;
   for (const auto& [key, value] : state.metadata) {
     if (!is_tensor_name(key)) return "a metadata key is empty, too long or not plain text";
     if (!is_utf8(value)) return cat("metadata ", key, " is not UTF-8");

@@ -37,9 +37,7 @@ inline CheckpointState sample_state() {
   state.created_unix_s = 1700000000;
   state.step = 1234;
   state.updates = 1230;
-  state.micro_step = 1;
   state.batches = 2469;
-  state.epoch = 3;
   state.samples = 157952;
   state.seed = 0xFEDCBA9876543210;
   state.loss_scale = LossScale{65536.0, 77};
@@ -50,7 +48,6 @@ inline CheckpointState sample_state() {
   state.model_config = R"({"classes":10})";
   state.precision = "amp-bf16";
   state.data_cursor = std::string("\0\1\xFF cursor", 10);
-  state.best = BestMetric{"top1", 0.93125, 1200};
   state.metadata = {{"assay.recipe", "fmnist"}, {"note", "gr\xC3\xBC\xC3\x9F"}};
   return state;
 }
