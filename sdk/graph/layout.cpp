@@ -1,6 +1,6 @@
 #include "sdk/graph/layout.h"
 
-#include <vector>
+#include <algorithm>
 
 namespace assay {
 namespace {
@@ -90,6 +90,23 @@ std::optional<int64_t> row_pitch(const Layout& layout, const Dims& dims) {
   for (int axis = 0; axis < last; ++axis) append_axis(rows, {stored[axis], layout.strides[axis]});
   if (rows.size() > 1) return std::nullopt;
   return rows.empty() ? stored[last] : rows[0].stride;
+}
+
+std::vector<CommonAxis> common_axes(const Dims& dims, const Layout& first, const Layout& second) {
+  std::vector<CommonAxis> axes;
+  for (int axis = dims.rank() - 1; axis >= 0; --axis) {
+    const CommonAxis next{dims[axis], first.strides[axis], second.strides[axis]};
+    if (next.size == 1) continue;
+    if (!axes.empty() && next.first == axes.back().size * axes.back().first &&
+        next.second == axes.back().size * axes.back().second) {
+      axes.back().size *= next.size;
+    } else {
+      axes.push_back(next);
+    }
+  }
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const CommonAxis& a, const CommonAxis& b) { return a.second < b.second; });
+  return axes;
 }
 
 Extent extent_of(const Layout& layout, const Dims& dims) {

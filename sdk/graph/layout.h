@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sdk/base/dims.h"
 
@@ -43,6 +44,14 @@ bool is_dense(const Layout& layout, const Dims& dims);
 // Elements from one row [dims.back()] to the next, where rows are without gaps and all at the same
 // distance; of the box within the border, if there is one.
 std::optional<int64_t> row_pitch(const Layout& layout, const Dims& dims);
+// The axes along which the same elements lie in two places: without those of one element, and
+// neighbours as one where they can be counted so in both. Those that lie closest together in the
+// second place come first. Borders are none of its business.
+struct CommonAxis {
+  int64_t size, first, second;  // distances in elements
+};
+std::vector<CommonAxis> common_axes(const Dims& dims, const Layout& first, const Layout& second);
+
 // The elements of memory from the first to behind the last.
 struct Extent {
   int64_t begin, end;

@@ -161,5 +161,24 @@ TEST(Layout, ReshapesWhatADistanceAlongEachAxisCanTell) {
   EXPECT_TRUE(is_dense(slice_layout(dense_layout({4, 6}), {1, 0}), {2, 6}));
 }
 
+TEST(Layout, CountsAxesAsOneThatLieAlikeInBothPlaces) {
+  const Dims dims{2, 3, 1, 4, 5};
+  const Layout dense = dense_layout(dims);
+  const auto text = [&](const Layout& first, const Layout& second) {
+    std::string axes;
+    for (const CommonAxis& axis : common_axes(dims, first, second))
+      axes += cat(axis.size, ":", axis.first, ",", axis.second, " ");
+    return axes;
+  };
+  EXPECT_EQ(text(dense, dense), "120:1,1 ");
+  Layout rows = dense;  // of 8 elements, of which 5 count
+  rows.strides = {96, 32, 32, 8, 1};
+  EXPECT_EQ(text(dense, rows), "5:1,1 24:5,8 ");
+  Layout turned = dense;  // the last two axes lie the other way round
+  turned.strides = {60, 20, 20, 1, 4};
+  EXPECT_EQ(text(dense, turned), "4:5,1 5:1,4 6:20,20 ");
+  EXPECT_EQ(common_axes({1, 1}, dense_layout({1, 1}), dense_layout({1, 1})).size(), 0u);
+}
+
 }  // namespace
 }  // namespace assay

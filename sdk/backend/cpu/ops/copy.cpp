@@ -14,20 +14,9 @@ StridedCopy::StridedCopy(const Dims& dims, const Layout& source, const Layout& t
                          size_t element)
     : element_(element) {
   const auto bytes = static_cast<int64_t>(element);
-  std::vector<Axis> axes;  // innermost first
-  for (int axis = dims.rank() - 1; axis >= 0; --axis) {
-    const Axis next{dims[axis], source.strides[axis] * bytes, target.strides[axis] * bytes};
-    if (next.size == 1) continue;
-    if (!axes.empty() && next.source == axes.back().size * axes.back().source &&
-        next.target == axes.back().size * axes.back().target) {
-      axes.back().size *= next.size;
-    } else {
-      axes.push_back(next);
-    }
-  }
-  // What the target has side by side comes innermost.
-  std::stable_sort(axes.begin(), axes.end(),
-                   [](const Axis& a, const Axis& b) { return a.target < b.target; });
+  std::vector<Axis> axes;
+  for (const CommonAxis& axis : common_axes(dims, source, target))
+    axes.push_back({axis.size, axis.first * bytes, axis.second * bytes});
   const auto take = [&](auto axis) {
     const Axis taken = *axis;
     axes.erase(axis);

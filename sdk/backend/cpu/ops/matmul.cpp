@@ -25,7 +25,7 @@ NodePlan plan_product(const Matmul& p, const Planner& c, DType compute, Operand 
   };
   const Desc a = operand_desc(0, p.transpose_a, compute);
   const Desc b = operand_desc(1, p.transpose_b, compute);
-  const Desc y = matrix_desc(c.y().dims, c.y_pitch(), false, out_type);
+  const Desc y = matrix_desc(c.y().dims, c.y().dims[1], false, out_type);
   const Desc bias({1, c.y().dims[1]}, dnnl_type(DType::kF32), dnnl::memory::format_tag::ab);
   const Desc given =
       layout == Operand::kPacked ? Desc(b.dims(), b.data_type(), dnnl::memory::format_tag::any) : b;
@@ -40,7 +40,7 @@ NodePlan plan_product(const Matmul& p, const Planner& c, DType compute, Operand 
 
   DnnlChain chain(c, Matmul::kName);
   chain.allow_preparing(1);
-  const auto result = chain.output(0, matrix_desc(c.y().dims, c.y_pitch(), false, p.dtype));
+  const auto result = chain.output(0, matrix_desc(c.y().dims, c.y().dims[1], false, p.dtype));
   const auto work = chain.before(result, y);
   const auto operand = [&](int i, bool transpose, const Desc& wanted) {
     return chain.as(chain.input(i, operand_desc(i, transpose, c.x(i).dtype)), wanted);

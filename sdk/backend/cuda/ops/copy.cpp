@@ -1,36 +1,10 @@
 // Copy: out of views and into them.
-#include <algorithm>
 #include <optional>
-#include <vector>
 
 #include "sdk/backend/cuda/ops/own_kernel.h"
 
 namespace assay::cuda {
 namespace {
-
-struct Axis {
-  int64_t size, source, target;  // steps in bytes
-};
-
-// Axes of more than one element, those counted as one that lie alike in both; innermost of the
-// target first.
-std::vector<Axis> axes_of(const Dims& dims, const Layout& source, const Layout& target,
-                          int64_t element) {
-  std::vector<Axis> axes;
-  for (int axis = dims.rank() - 1; axis >= 0; --axis) {
-    const Axis next{dims[axis], source.strides[axis] * element, target.strides[axis] * element};
-    if (next.size == 1) continue;
-    if (!axes.empty() && next.source == axes.back().size * axes.back().source &&
-        next.target == axes.back().size * axes.back().target) {
-      axes.back().size *= next.size;
-    } else {
-      axes.push_back(next);
-    }
-  }
-  std::stable_sort(axes.begin(), axes.end(),
-                   [](const Axis& a, const Axis& b) { return a.target < b.target; });
-  return axes;
-}
 
 kernels::StridedCopy copy_of(const Dims& dims, const Layout& source, const Layout& target,
                              size_t element_bytes) {
@@ -38,14 +12,15 @@ kernels::StridedCopy copy_of(const Dims& dims, const Layout& source, const Layou
   kernels::StridedCopy copy{};
   copy.run_bytes = element;
   copy.runs = 1;
-  for (const Axis& axis : axes_of(dims, source, target, element)) {
-    if (copy.axes == 0 && axis.source == copy.run_bytes && axis.target == copy.run_bytes) {
+  for (const CommonAxis& axis : common_axes(dims, source, target)) {
+    const int64_t from = axis.first * element, to = axis.second * element;
+    if (copy.axes == 0 && from == copy.run_bytes && to == copy.run_bytes) {
       copy.run_bytes *= axis.size;
       continue;
     }
     copy.size[copy.axes] = axis.size;
-    copy.source_step[copy.axes] = axis.source;
-    copy.target_step[copy.axes] = axis.target;
+    copy.source_step[copy.axes] = from;
+    copy.target_step[copy.axes] = to;
     ++copy.axes;
     copy.runs *= axis.size;
   }
