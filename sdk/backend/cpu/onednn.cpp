@@ -250,8 +250,6 @@ class DnnlChain::Bound {
     call.convert = kernels().elementwise->cast[element_of_desc(from)][element_of_desc(to)];
     call.from = memories_[step.from].get_data_handle();
     call.to = memories_[step.to].get_data_handle();
-    // With what lies between rows that have a pitch.
-    call.elems = static_cast<int64_t>(to.get_size() / call.to_size);
     call.from_size = dnnl::memory::data_type_size(from.data_type());
     call.to_size = dnnl::memory::data_type_size(to.data_type());
     // With what lies between rows that have a pitch.
