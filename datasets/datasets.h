@@ -27,7 +27,7 @@ struct ConvertOptions {
   int threads = 1;
   // For files of other formats than JPEG; may be empty.
   data::ImageReader read_image = {};
-  // Called now and then; returning false cancels, and nothing stays behind.
+  // Called now and then; returning false cancels. What then stays in the folder, DatasetEntry says.
   data::ProgressFunction progress = {};
 };
 
@@ -41,8 +41,8 @@ struct DatasetEntry {
   // it leaves nothing, or what the next call continues from (data::WhenStopped). kNotFound, kFormat
   // for the source; kIo, kBusy, kInvalid for the output; kCancelled.
   data::DatasetManifest (*convert)(const ConvertOptions& options);
-  // How records of the data set become samples. `config_json` is the JSON text of its transform
-  // message ("" is all defaults; ImageTransformConfig for images of one size,
+  // How records of the data set become samples. `config_json` is the JSON text of its transform's
+  // configuration ("" is all defaults; ImageTransformConfig for images of one size,
   // JpegTransformConfig for photographs, MicrographTransformConfig for isbi2012_em). kInvalid for
   // unknown keys and senseless values.
   data::Transform (*make_transform)(const data::DatasetManifest& manifest,

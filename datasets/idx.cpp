@@ -1,3 +1,4 @@
+// Reads IDX files, gzipped or not; a header counts only if the rest of the file bears it out.
 #include "datasets/idx.h"
 
 #include <zlib.h>

@@ -1,3 +1,5 @@
+// Class maps, walks through class folders, and im2rec's lists. All orders are fixed by names, never
+// by the file system.
 #include "datasets/image_list.h"
 
 #include <algorithm>
@@ -185,6 +187,7 @@ std::vector<ImageEntry> read_image_list(const std::string& source, const std::st
                 ("/" + fields[2] + "/").find("/../") == std::string::npos,
             Code::kFormat, list, " line ", i + 1, ": \"", fields[2], "\" is no path inside of ",
             source);
+    // Which of the two folders paths are in, the first line decides for all.
     if (i == 0 && !path_exists(join_path(source, fields[2])) &&
         path_exists(join_path(join_path(source, split), fields[2]))) {
       prefix = split + "/";

@@ -1,3 +1,4 @@
+// Image files as records: checked by decoding, re-encoded only where they are no JPEG.
 #include "datasets/image_records.h"
 
 #include "sdk/base/error.h"
@@ -40,6 +41,7 @@ std::string reencode(std::string_view file, const data::ImageReader& read_image)
   const auto pages = read_image(file);
   require(pages.size() == 1, Code::kUnsupported, "it has ", pages.size(), " pages");
   const data::PixelPage& page = pages[0];
+  // Without chroma subsampling and at full quality: as little is lost as JPEG allows.
   return data::encode_jpeg(reinterpret_cast<const uint8_t*>(to_rgb(page).data()), page.height,
                            page.width, kQuality);
 }

@@ -1,3 +1,5 @@
+// CPython's generator is the Mersenne Twister of std::mt19937 with another way of seeding; shuffle
+// goes from the last element to the second.
 #include "datasets/python_random.h"
 
 #include <bit>

@@ -1,3 +1,4 @@
+// A configurable convolutional classifier, for small images and for trying things out.
 #include <algorithm>
 #include <array>
 

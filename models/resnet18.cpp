@@ -1,3 +1,5 @@
+// ResNet-18 (He et al., arXiv:1512.03385): four stages of two basic blocks, each stage after the
+// first at half the size and twice the channels.
 #include "models/image_config.h"
 #include "models/models.h"
 #include "sdk/nn/classifier.h"
@@ -74,6 +76,7 @@ class ResNet18 : public nn::ImageNetwork {
     y = relu(b, nn::batch_norm(b, "bn1", y));
     y = nn::conv2d(b, "conv2", y, {.channels = channels, .padding = {1, 1}, .bias = false});
     y = nn::batch_norm(b, "bn2", y, {.gamma = config_.zero_last_gamma ? 0.0 : 1.0});
+    // The shortcut is the identity where shapes allow, else a projection (option B of the paper).
     if (stride != 1 || b.dims(x)[3] != channels) {
       const auto inner = b.scope("downsample");
       shortcut = nn::conv2d(

@@ -1,3 +1,4 @@
+// ResNet-50 v1.5: four stages of 3, 4, 6 and 3 bottleneck blocks.
 #include "models/image_config.h"
 #include "models/models.h"
 #include "sdk/nn/classifier.h"

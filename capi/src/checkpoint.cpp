@@ -1,3 +1,5 @@
+// Checkpoints and weight files through the C interface: arguments checked, handles guarded, the
+// work left to train/ and train/checkpoint/.
 #include "sdk/train/checkpoint/checkpoint.h"
 
 #include <chrono>
@@ -20,6 +22,8 @@ uint32_t checked_parts(uint32_t parts) {
   return parts == 0 ? uint32_t{ASSAY_PART_ALL} : parts;
 }
 
+// The loader's position is metadata to the host and has a field of its own in the file, for it may
+// be any bytes.
 train::HostState host_state(const assay_trainer& trainer) {
   train::HostState host;
   for (const auto& [key, value] : trainer.metadata) {
@@ -79,6 +83,7 @@ assay_status assay_checkpoint_load(assay_trainer* t, assay_str path, uint32_t pa
     const uint32_t chosen = checked_parts(parts);
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     const auto reader = checkpoint::CheckpointReader::open(file);
+    // Made first: a report that cannot be made leaves the trainer as it was.
     std::unique_ptr<assay_report> report(new_report(describe(reader)));
     const auto state = train::load_checkpoint(trainer.trainer, reader, chosen);
     if ((chosen & ASSAY_PART_TRAINER_STATE) != 0) take_metadata(trainer, state);

@@ -1,3 +1,4 @@
+// Devices, contexts, and the list of running calls that an interruption goes through.
 #include "capi/src/context.h"
 
 #include "capi/src/abi.h"
@@ -42,10 +43,12 @@ void Context::require_device(assay_device_id device) const {
 }
 
 void Context::write_log(int32_t level, std::string_view component, std::string_view text) const {
+  // Messages may repeat what a file or a caller holds.
   const std::string line = printable(text);
   host_.log(host_.user, level, to_str(component), to_str(line));
 }
 
+// Under the lock that an Operation's end takes, so that none of the flags is gone.
 void Context::interrupt() const {
   const std::lock_guard lock(running_mutex_);
   for (Operation* operation = running_; operation != nullptr; operation = operation->next_) {

@@ -1,3 +1,4 @@
+// Memory is claimed from the count before it is asked of the device, and given back with the block.
 #include "capi/src/counted_backend.h"
 
 namespace assay::capi {

@@ -1,3 +1,4 @@
+// Data sets through the C interface: the list, conversion, export, reports and checks.
 #include "assay/assay_data.h"
 #include "capi/src/abi.h"
 #include "capi/src/context.h"

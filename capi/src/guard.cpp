@@ -1,3 +1,4 @@
+// Exceptions to error objects, which the caller owns, and what assay_error_get tells of them.
 #include "capi/src/guard.h"
 
 #include <new>
@@ -33,6 +34,7 @@ assay_status hand_out(assay_error** err, Code code, const char* message,
   return static_cast<assay_status>(code);
 }
 
+// Retry: the same call may succeed later. Caller: it will not before the caller changes something.
 uint32_t flags_of(Code code) {
   switch (code) {
     case Code::kBusy:

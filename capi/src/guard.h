@@ -1,7 +1,8 @@
 // The border: what throws inside becomes a status and an error object outside.
 //
-// Every exported function that can fail runs its body in guard(). Besides thread borders this is
-// the only place that catches.
+// Every exported function that can fail runs its body in guard(): no exception leaves the library.
+// What is caught deeper inside is raised again with more said, handed over to another thread, or
+// answered by doing without.
 #pragma once
 
 #include <string_view>

@@ -1,3 +1,5 @@
+// Loaders through the C interface. A batch is handed out as views of the loader's own memory, which
+// it fills again: the views are made once per batch of the loader and found again by their address.
 #include "sdk/data/loader.h"
 #include "sdk/data/loader_state.pb.h"
 
@@ -98,6 +100,7 @@ namespace assay::capi {
 namespace {
 
 const assay_tensor* view_of(assay_loader& loader, const data::BatchArray& array) {
+  // Few: the loader's batches times their arrays.
   for (const TensorOwner& view : loader.views) {
     if (view->data == array.data) return view.get();
   }

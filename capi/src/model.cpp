@@ -1,3 +1,5 @@
+// Models through the C interface. Variables are made at first use, so that describing and checking
+// a model takes no memory.
 #include "capi/src/model.h"
 
 #include "capi/src/abi.h"

@@ -1,3 +1,5 @@
+// Predictors and slots through the C interface. Results are views of a program's outputs, one set
+// per batch size, or copied to tensors of the caller.
 #include <vector>
 
 #include "capi/src/abi.h"
@@ -17,6 +19,7 @@ struct OutputSpec {
   ValueType row;  // of one sample, without the batch axis
 };
 
+// From a graph of one sample that is never planned.
 std::vector<OutputSpec> output_specs(const ModelState& state,
                                      const train::PredictorOptions& options) {
   train::ModelInstance described(state.model(),
@@ -102,6 +105,8 @@ struct ViewOwner {
   std::shared_ptr<Program> program;
 };
 
+// Views are made once per program. Those of programs that the slot has given up go, unless the
+// caller holds them.
 SlotPlan& plan_of(assay_slot& slot, int64_t batch) {
   const std::shared_ptr<Program>& program = slot.impl->slot.prepare(batch);
   for (SlotPlan& plan : slot.plans) {

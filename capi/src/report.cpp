@@ -1,3 +1,4 @@
+// The parts of reports. Counts are doubles there: JSON's numbers are, for most readers.
 #include "capi/src/report.h"
 
 #include "capi/src/abi.h"

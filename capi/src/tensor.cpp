@@ -1,3 +1,5 @@
+// Tensors: memory of the host's or borrowed from it, views of the engine's, and batches of them
+// held for reading.
 #include "capi/src/tensor.h"
 
 #include <cstring>
@@ -35,6 +37,7 @@ BatchUse::BatchUse(const assay_tensor* const* tensors, size_t n, std::string_vie
       fail_mismatch(Code::kInvalid, {cat(argument, "[", i, "]"), std::string(argument),
                                      tensors[i] == nullptr ? "NULL" : "in device memory",
                                      "a tensor in host memory"});
+    // One after the other: if a later one is refused, the destructor gives back those before it.
     uses_[i].emplace(*tensors[i]->access, "tensor of the batch");
     host_[i] = {tensors[i]->dtype, tensors[i]->dims, tensors[i]->data};
   }
@@ -152,5 +155,6 @@ assay_tensor* assay_tensor_retain(const assay_tensor* t) {
 }
 
 void assay_tensor_release(assay_tensor* t) {
+  // acq_rel: what every owner did to the tensor happens before it is destroyed.
   if (t != nullptr && t->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete t;
 }

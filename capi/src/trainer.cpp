@@ -1,3 +1,5 @@
+// Trainers through the C interface. A call owns its model's storage while it runs, holds the batch
+// for reading, and can be interrupted through the trainer's cancel flag.
 #include "capi/src/trainer.h"
 
 #include <chrono>
@@ -132,6 +134,7 @@ assay_status assay_trainer_eval(assay_trainer* t, const assay_tensor* const* bat
         trainer.trainer.eval(tensors.tensors(), (flags & ASSAY_EVAL_EMA) != 0);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     if (info == nullptr) return;
+    // A view of the outputs by name; fields without an output of that name are 0.
     const train::EvalOutput loss = train::find_output(outputs, nn::kLoss);
     write_struct(info, "info",
                  assay_eval_info{.samples = static_cast<int64_t>(loss.weight),
@@ -174,6 +177,7 @@ assay_status assay_trainer_set_metadata(assay_trainer* t, assay_str key, assay_s
     expect(bytes.size() <= kMaxMetadataBytes, {"", "value"}, cat(bytes.size(), " bytes"),
            "at most ", kMaxMetadataBytes);
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
+    // No bytes at all take the entry away; an empty text is a value.
     if (value.data == nullptr) {
       trainer.metadata.erase(std::string(name));
     } else {

@@ -1,3 +1,5 @@
+// What reads the declarations of configurations: parsing, defaults, checks, printing. Each walks
+// the fields that Config::fields lists, so a key is known here as soon as it is declared.
 #include "sdk/base/config.h"
 
 #include <algorithm>
@@ -14,6 +16,7 @@ namespace {
 
 using Type = JsonSchema::Type;
 
+// Overloads of one function object, for std::visit.
 template <class... Cases>
 struct Match : Cases... {
   using Cases::operator()...;
@@ -23,6 +26,7 @@ Match(Cases...) -> Match<Cases...>;
 
 void assign(const JsonValue& value, const ConfigRef& config, std::string_view what);
 
+// The value has passed check_json_schema: it is of the type that the key declares.
 void assign_value(const JsonValue& value, const ConfigValue& to, std::string_view what) {
   std::visit(Match{[&](bool* target) { *target = value.text == "true"; },
                    [&](std::string* target) { *target = value.text; },
@@ -56,6 +60,7 @@ class ConfigVisitor {
            "a list that is not empty, or none for the default");
   }
 
+  // Only where an optional is not set: what was given stays.
   static void fill_default(const ConfigField& field) {
     if (!field.holder_->is_optional || field.otherwise_.index() == 0) return;
     if (field.count() > 0) return;
@@ -81,6 +86,7 @@ class ConfigVisitor {
         {.argument = std::string(key.path), .expected = takes, .actual = std::string(field.name_)});
   }
 
+  // Recurses into objects, so paths are whole: "group[1].match".
   static void check_values(std::string_view of, const std::string& path, const ConfigField& field) {
     for (size_t i = 0; i < field.count(); ++i) {
       const std::string place = field.holder_->is_list ? cat(path, "[", i, "]") : path;
@@ -121,6 +127,7 @@ class ConfigVisitor {
     }
   }
 
+  // Integers are printed with all their digits (`text`), and the ends of their range belong to it.
   static void expect_count(const Key& key, double value, const std::string& text,
                            const Interval& range) {
     expect(value >= range.low && value <= range.high, key, text, in_words(range));
@@ -142,6 +149,7 @@ class ConfigVisitor {
 
 namespace {
 
+// Keys that the text does not name keep what they hold; a list that is named replaces the old one.
 void assign(const JsonValue& object, const ConfigRef& config, std::string_view what) {
   const ConfigFields fields(config);
   for (const JsonMember& member : object.members) {
@@ -265,6 +273,7 @@ std::string config_to_json(const ConfigRef& config) {
   return out.take();
 }
 
+// The kind comes first, for it decides which of the other keys exist and so get a default.
 void fill_config_defaults(const ConfigRef& config) {
   const ConfigFields fields(config);
   for (const ConfigField& field : fields.all()) {

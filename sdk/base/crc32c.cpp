@@ -1,3 +1,5 @@
+// CRC-32C by the processor's instruction, or by eight tables that take eight bytes at once
+// ("slicing by 8"). Both compute on the inverted remainder, inverted once at either end.
 #include "sdk/base/crc32c.h"
 
 #include <array>
@@ -18,6 +20,7 @@ constexpr Tables make_tables() {
   Tables tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
     uint32_t crc = byte;
+    // 0x82F63B78 is the polynomial with its bits reversed: the lowest bit is the highest power.
     for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) ? 0x82F63B78u : 0u);
     tables[0][byte] = crc;
   }
@@ -41,6 +44,7 @@ uint64_t load64(const unsigned char* bytes) {
 }
 
 #if defined(__x86_64__)
+// Has instructions that the processor may lack: call only after asking it.
 __attribute__((target("sse4.2"))) uint32_t extend_sse42(uint32_t crc, const void* data,
                                                         size_t bytes) {
   const auto* p = static_cast<const unsigned char*>(data);

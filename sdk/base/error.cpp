@@ -1,3 +1,4 @@
+// Errors, and how numbers and errno become text in their messages.
 #include "sdk/base/error.h"
 
 #include <cerrno>
@@ -10,6 +11,8 @@ namespace detail {
 namespace {
 
 template <class T>
+// to_chars gives the shortest digits that read back as the same number, whatever the locale. 40
+// characters hold every 64-bit integer and double.
 void append_number(std::string& out, T value) {
   char digits[40];
   out.append(digits, static_cast<size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr -
@@ -84,6 +87,7 @@ void fail(Code code, std::string message, ErrorDetail detail) {
 
 void fail_errno(std::string_view doing, std::string_view path, int error_number) {
   char buffer[256];
+  // GNU's version: returns the text, which need not lie in the buffer.
   const char* reason = strerror_r(error_number, buffer, sizeof buffer);
   ErrorDetail detail;
   detail.domain = Domain::kErrno;

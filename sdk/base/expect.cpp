@@ -1,3 +1,4 @@
+// Mismatches in words, and guesses what a misspelt name was meant to be.
 #include "sdk/base/expect.h"
 
 #include <algorithm>
@@ -90,6 +91,7 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
   size_t least = std::max<size_t>(name.size() / 3, 2) + 1;
   for (const std::string_view candidate : known) {
     const size_t distance = is_initials(name, candidate) ? 0 : edit_distance(name, candidate);
+    // Of equally near names the first wins. One of which no letter would stay is not near.
     if (distance >= least || distance >= candidate.size()) continue;
     least = distance;
     best = candidate;

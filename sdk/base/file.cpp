@@ -1,3 +1,4 @@
+// Files by system calls, and writing that is whole or does not happen: a temporary file, renamed.
 #include "sdk/base/file.h"
 
 #include <fcntl.h>

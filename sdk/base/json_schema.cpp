@@ -1,3 +1,5 @@
+// Checks a JSON tree against the keys and types that are expected, and explains what does not fit:
+// where it stands, what is there, and which key may have been meant.
 #include "sdk/base/json_schema.h"
 
 #include <algorithm>
@@ -47,6 +49,8 @@ bool holds_integer(const JsonValue& value) {
   if (digits_as_text || value.text.find_first_of(".eE") == std::string::npos ||
       !is_all_of(value.text, number))
     return false;
+  // One above the largest T is a power of two, which a double holds exactly, as it need not hold
+  // the largest T.
   const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
   return number == std::floor(number) &&
          number >= static_cast<double>(std::numeric_limits<T>::min()) && number < end;
@@ -116,6 +120,7 @@ void find_deeper(const std::string& name, const JsonSchema& schema, const std::s
   }
 }
 
+// Throws at the first mistake, in the order of the text.
 class SchemaCheck {
  public:
   SchemaCheck(const JsonSource& source, const JsonSchema& root) : source_(source), root_(root) {}

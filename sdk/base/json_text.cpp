@@ -1,3 +1,5 @@
+// RapidJSON's parser drives a builder of our own tree, which notes where each value stands and
+// refuses what the parser lets pass: keys given twice, halves of surrogate pairs, zero bytes.
 #include "sdk/base/json_text.h"
 
 #include <rapidjson/memorystream.h>
@@ -169,6 +171,7 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
     return offset;
   }
 
+  // Makes the value that begins here: in the list or under the key being read, or the root.
   JsonValue& place(Kind kind) {
     JsonValue* value = &root_;
     if (!open_.empty()) {
@@ -181,6 +184,7 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
     return *value;
   }
 
+  // A scalar as it is written; numbers are converted where their type is known (json_number).
   bool add(Kind kind) {
     JsonValue& value = place(kind);
     value.text = source_.text.substr(value.offset, stream_.Tell() - value.offset);

@@ -10,6 +10,7 @@
 namespace assay {
 
 void JsonWriter::next(char opening) {
+  // A container that has just been opened ends in its bracket; any element ends in something else.
   if (out_.back() != opening) out_ += ',';
 }
 
@@ -47,6 +48,7 @@ void JsonWriter::character(char c) {
 void JsonWriter::integer(int64_t value) { out_ += cat(value); }
 void JsonWriter::integer(uint64_t value) { out_ += cat(value); }
 
+// Whole numbers below 2^53 are written without fraction or exponent; -0.0 keeps its sign.
 template <class T>
 void JsonWriter::any_real(T value) {
   constexpr double kExact = 9007199254740992;  // 2^53

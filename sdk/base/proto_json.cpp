@@ -1,3 +1,5 @@
+// JSON text into protobuf messages. The text is checked against the message's fields first, for
+// messages in our words; protobuf's own parser then only fills in what is known to fit.
 #include "sdk/base/proto_json.h"
 
 #include <google/protobuf/descriptor.h>
@@ -73,6 +75,7 @@ void parse_json(std::string_view text, google::protobuf::Message& message, std::
     check_json_schema(object, schema_of(*message.GetDescriptor()), source);
   }
   const google::protobuf::StringPiece piece(text.data(), text.size());
+  // What fails after those checks is a difference between them and protobuf's parser: our mistake.
   const auto status = google::protobuf::util::JsonStringToMessage(piece, &message);
   require(status.ok(), Code::kInternal, what, ": ", std::string(status.message()));
 }

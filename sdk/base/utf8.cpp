@@ -1,3 +1,4 @@
+// UTF-8: which bytes form a character, and text made fit for one line of a message.
 #include "sdk/base/utf8.h"
 
 namespace assay {

@@ -1,3 +1,5 @@
+// Conversion into shards: the folder's lock, what an earlier conversion left, the shards, the
+// manifest. The manifest is written last, so a folder that has one holds a whole data set.
 #include "sdk/data/dataset_writer.h"
 
 #include <google/protobuf/util/json_util.h>
@@ -13,6 +15,7 @@
 namespace assay::data {
 namespace {
 
+// Progress may call into the host, which is slow beside writing a small record.
 constexpr int64_t kRecordsPerReport = 256;
 constexpr int64_t kEntriesPerReport = 16;  // whole files, each some milliseconds
 
@@ -83,6 +86,7 @@ void plan_split(DatasetManifest& plan, const std::string& name, int64_t records,
     std::snprintf(suffix, sizeof suffix, "-%05d-of-%05d.tfrecord", k, shards);
     Shard& shard = *split.add_shards();
     shard.set_file(name + suffix);
+    // Sizes differ by one at most, and depend on nothing but the two numbers.
     shard.set_records(records * (k + 1) / shards - records * k / shards);
   }
 }
@@ -105,6 +109,7 @@ DatasetWriter::DatasetWriter(const std::string& folder, DatasetManifest plan, bo
     }
     const bool same = MessageDifferencer::Equals(without_results(found, when_stopped_),
                                                  without_results(manifest_, when_stopped_));
+    // Where one that cannot be read may be overwritten, `found` is empty: another data set.
     require(same || overwrite, Code::kInvalid, folder_, " already holds data set ", found.dataset(),
             " made from other files or in other shards; choose another folder or ask to overwrite");
     if (same && shards_present(folder_, found)) {
@@ -115,6 +120,7 @@ DatasetWriter::DatasetWriter(const std::string& folder, DatasetManifest plan, bo
     remove_file(manifest_path);  // before its shards change under it
     remove_shards(folder_, found);
   }
+  // A log counts only for the same plan: the same sources, shards and way of converting.
   plan_sha256_ = sha256_hex(to_json_lines(without_results(manifest_, when_stopped_)));
   remove_leftovers();
   continue_from_log();
@@ -127,6 +133,7 @@ DatasetWriter::~DatasetWriter() {
   if (!complete_) ::rmdir(folder_.c_str());  // refuses where anything of others is left
 }
 
+// Temporary files of a killed conversion. The folder's lock says that nobody writes them any more.
 void DatasetWriter::remove_leftovers() {
   for (const char* pattern : {".*.tfrecord.tmp-*", ".*.json.tmp-*"}) {
     for (const std::string& path : list_files(folder_, pattern)) remove_file(path);
@@ -154,6 +161,7 @@ void DatasetWriter::continue_from_log() {
   remove_file(path);
 }
 
+// After the shard is durable, so that what the log names is there.
 void DatasetWriter::note_finished(const Shard& shard) {
   finished_[shard.file()] = shard;
   if (when_stopped_ == WhenStopped::kRemove) return;
@@ -174,6 +182,7 @@ DatasetSplit& DatasetWriter::planned_split(const std::string& name) {
 bool DatasetWriter::read_back(const Shard& shard, ContentDigest& digest) const {
   const std::string path = join_path(folder_, shard.file());
   if (!path_exists(path) || File::open_read(path).size() != shard.bytes()) return false;
+  // A copy: the digest must not change when the shard turns out to be damaged half way.
   ContentDigest with_shard = digest;
   try {
     const RecordFile file(path);
@@ -206,6 +215,7 @@ void DatasetWriter::write_split(const std::string& name, const PayloadFunction& 
       writer.write(payload);
       digest.add(payload);
     }
+    // Before it appears: from here on a failure has a file to remove.
     written_.push_back(path);
     const RecordFileInfo info = writer.finish();
     shard.set_bytes(info.bytes);
@@ -258,6 +268,8 @@ void DatasetWriter::write_entries(const std::string& name, const EntryFunction& 
   report_progress(progress, {name, entries, entries});
 }
 
+// Entries are made by many threads and written by this one in their order: equal bytes whatever the
+// number of threads.
 void DatasetWriter::write_shard(Shard& shard, const Progress& begin, const EntryFunction& make,
                                 int threads, ContentDigest& digest,
                                 const ProgressFunction& progress) {
@@ -294,6 +306,7 @@ void DatasetWriter::finish() {
   }
   write_file_atomic(join_path(folder_, kManifestName), to_json_lines(manifest_));
   complete_ = true;
+  // After the manifest: a crash between the two costs no finished work.
   remove_file(join_path(folder_, kConversionLogName));
 }
 

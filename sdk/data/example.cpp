@@ -1,3 +1,4 @@
+// tf.train.Example by generated protobuf code, with checks that name the feature at fault.
 #include "sdk/data/example.h"
 
 #include <google/protobuf/io/coded_stream.h>
@@ -45,6 +46,7 @@ decltype(auto) only_value(const Values& values, const std::string& name) {
   return values.Get(0);
 }
 
+// Made if it is not there; setting a list of another kind replaces the old one.
 Feature& slot(Example& example, const std::string& name) {
   return (*example.mutable_features()->mutable_feature())[name];
 }

@@ -1,3 +1,5 @@
+// libjpeg-turbo behind two functions and a class: its errors become exceptions, its limits are set
+// against hostile files, and only the window's rows and columns are decoded.
 #include "sdk/data/jpeg.h"
 
 #include <algorithm>
@@ -228,6 +230,7 @@ void JpegDecoder::start(const Rectangle& window, int eighths) {
   s.row.resize(size_t{4} * s.codec.output_width);
 }
 
+// The row buffer holds the columns that were decoded, of which the window's begin further in.
 const uint8_t* JpegDecoder::next_row() {
   State& s = *state_;
   s.call([&] {

@@ -1,3 +1,6 @@
+// The loader's threads. Batches of all epochs are numbered by tickets; ticket t fills slot
+// t % slots. Workers claim tickets in order and fill their slots at the same time, the caller takes
+// them in order, so neither the order nor the contents depend on who was faster.
 #include "sdk/data/loader.h"
 
 #include <algorithm>
@@ -42,6 +45,7 @@ void fill_padding(const ArraySpec& spec, std::byte* begin, size_t bytes) {
 
 }  // namespace
 
+// What one thread needs; its scratch memory is used again from sample to sample.
 struct Loader::Worker {
   std::unique_ptr<SampleMaker> maker;
   std::string record, prepared;
@@ -106,6 +110,7 @@ void Loader::stop() {
   running_ = false;
 }
 
+// After stop() no worker runs: slots may be set. The lock is for state() and cancel().
 void Loader::seek(uint64_t ticket) {
   stop();
   for (Slot& slot : slots_) {
@@ -138,6 +143,7 @@ void Loader::run(Worker& worker) {
     const uint64_t ticket = claimed_;
     Slot& slot = claim();
     lock.unlock();
+    // Without the lock: between claim and `ready` the slot belongs to this worker alone.
     fill(slot, worker);
     lock.lock();
     slot.ready = ticket;
@@ -148,6 +154,7 @@ void Loader::run(Worker& worker) {
 void Loader::fill(Slot& slot, Worker& worker) noexcept {
   size_t row = 0;
   try {
+    // Between samples: the destructor, seek and a cancelled caller wait for one sample at most.
     const auto wanted = [&] { return !stopping_ && !(inline_ && cancelled_); };
     for (; row < slot.samples.size() && wanted(); ++row) fill_row(slot, row, worker);
   } catch (...) {
@@ -166,6 +173,7 @@ void Loader::fill_row(Slot& slot, size_t row, Worker& worker) {
   for (size_t k = 0; k < worker.rows.size(); ++k) {
     worker.rows[k] = slot.batch.arrays()[k].data + row * transform_.arrays[k].sample_bytes();
   }
+  // Keyed by sample and pass, not by worker or ticket: the same augmentation whoever draws it.
   PhiloxStream random(augment_key_, static_cast<uint64_t>(sample), slot.samples[row].pass);
   auto prepared = cache_.find(sample);
   if (!prepared) source_->read(sample, worker.record);  // its messages name file and record
@@ -193,6 +201,7 @@ void Loader::fill_here(std::unique_lock<std::mutex>& lock) {
 const Batch* Loader::next() {
   if (!running_) start();
   std::unique_lock lock(mutex_);
+  // The batch of the previous call is given back here, which lets a worker claim one more.
   released_ = delivered_;
   slot_free_.notify_all();
   if (cancelled_) fail(Code::kCancelled, "loader: cancelled");
@@ -206,6 +215,7 @@ const Batch* Loader::next() {
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (cancelled_) fail(Code::kCancelled, "loader: cancelled");
   }
+  // The ticket is not passed: the next call finds the same error.
   if (slot.error) std::rethrow_exception(slot.error);
   ++delivered_;
   return &slot.batch;

@@ -1,3 +1,5 @@
+// Reading and checking dataset.json and the shards it lists. Names in it come from a file and are
+// checked before they become paths.
 #include "sdk/data/manifest.h"
 
 #include "sdk/base/crc32c.h"
@@ -83,6 +85,7 @@ DatasetManifest read_manifest(const std::string& folder) {
   try {
     parse_json(read_file(path, kMaxManifestBytes), manifest, path);
   } catch (const Error& error) {
+    // To the parser it is an argument; to the caller, a file.
     if (error.code() != Code::kInvalid) throw;
     fail(Code::kFormat, error.message());
   }
@@ -132,6 +135,8 @@ void verify_dataset(const std::string& folder, const ProgressFunction& progress)
   }
 }
 
+// The length goes in as well, so that other cuts of the same bytes have another digest. How records
+// are spread over shards does not matter.
 void ContentDigest::add(std::string_view payload) {
   const uint64_t length = payload.size();
   sum_.update(&length, sizeof length);

@@ -1,3 +1,5 @@
+// The order of samples: permutations of epochs by Fisher-Yates with Philox numbers, or endless
+// streams, cut into global batches and those into the ranks' parts.
 #include "sdk/data/order.h"
 
 #include <algorithm>
@@ -66,6 +68,7 @@ void EpochOrder::open_stream(int64_t buffer) {
   expect(samples_ >= world_size_, {"loader", "world_size"}, world_size_, "at most the ", samples_,
          " samples: each rank needs one");
   const int64_t update = global_batch() * accumulate_;
+  // An epoch of a stream is only a count: as many updates as one pass would fill, at least one.
   batches_ = static_cast<uint64_t>(std::max<int64_t>(1, samples_ / update) * accumulate_);
   stream_.emplace(samples_, static_cast<int>(rank_), static_cast<int>(world_size_), buffer_, seed_,
                   rotating ? Sharding::kRotating : Sharding::kStrided);
@@ -97,6 +100,7 @@ void EpochOrder::shuffle(uint64_t epoch) {
   permuted_epoch_ = epoch;
 }
 
+// "wrap" goes on at the beginning of the same order, as often as the batch needs.
 void EpochOrder::samples_of(uint64_t epoch, uint64_t batch, std::vector<Draw>& draws) {
   draws.clear();
   if (stream_) {
@@ -141,6 +145,7 @@ void EpochOrder::check_position(const LoaderState& state) const {
   require_same("order", state.order(), order_text());
   require_same("last_batch", state.last_batch(), last_batch_);
   require_same("buffer", state.buffer(), buffer_);
+  // Positions of before the key existed hold 0, which meant 1.
   require_same("accumulate", std::max<int64_t>(state.accumulate(), 1), accumulate_);
   expect(state.records_crc32c() == records_crc32c_, {"loader", "record"}, "another list of records",
          "that of the saved position");

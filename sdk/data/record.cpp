@@ -1,3 +1,5 @@
+// TFRecord: uint64 length, masked CRC of the length, payload, masked CRC of the payload, all little
+// endian. The offsets of all records are found when a file is opened; reading is then one pread.
 #include "sdk/data/record.h"
 
 #include <algorithm>
@@ -81,6 +83,7 @@ RecordFile::RecordFile(const std::string& path) : file_(File::open_read(path)) {
   }
 }
 
+// Reads the headers only, through a window that is as large as pays for the last record's size.
 void RecordFile::scan() {
   const uint64_t end = file_.size();
   std::string window;
@@ -107,6 +110,8 @@ void RecordFile::scan() {
   offsets_.push_back(end);
 }
 
+// Lines "offset length" in bytes, framing included, as DALI's tfrecord2idx writes them. They must
+// cover the file without a gap, so an index of another file is found out at once.
 void RecordFile::load_index(const std::string& index_path) {
   const std::string text = read_file(index_path);
   const uint64_t end = file_.size();
@@ -150,6 +155,7 @@ void RecordFile::read(int64_t index, std::string& payload) const {
   if (stated != mask_crc(crc32c(payload.data() + kRecordHeaderBytes, length))) {
     fail_record(path(), index, begin, "the checksum of its data does not match");
   }
+  // The framing was read into the payload's own memory, to take one read and no second buffer.
   payload.erase(0, kRecordHeaderBytes);
   payload.resize(static_cast<size_t>(length));
 }

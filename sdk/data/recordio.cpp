@@ -1,3 +1,5 @@
+// RecordIO: parts of marker, flags and length in one word, bytes, padding to four. A payload that
+// contains the marker at a multiple of four is cut there, and the marker left out.
 #include "sdk/data/recordio.h"
 
 #include <algorithm>
@@ -111,6 +113,7 @@ RecordIoFile::RecordIoFile(const std::string& path) : file_(File::open_read(path
   }
 }
 
+// One offset per record, that of its first part.
 void RecordIoFile::scan() {
   const uint64_t end = file_.size();
   uint64_t offset = 0;
@@ -148,6 +151,7 @@ void RecordIoFile::load_index(const std::string& index_path) {
             "; remove this index, it is not needed");
     offsets_.push_back(offset);
   }
+  // The lines of an index may stand in another order than the records.
   std::sort(offsets_.begin(), offsets_.end());
   offsets_.erase(std::unique(offsets_.begin(), offsets_.end()), offsets_.end());
   require((offsets_.empty() && file_.size() == 0) || (!offsets_.empty() && offsets_[0] == 0),
@@ -160,6 +164,7 @@ void RecordIoFile::read(int64_t index, std::string& payload) const {
   require(index >= 0 && index < size(), Code::kInvalid, path(), " has ", size(),
           " records, asked for record ", index);
   const uint64_t begin = offset(index), framed = offset(index + 1) - begin;
+  // Framing doubles a payload that is nothing but markers, and no other; an index may claim more.
   if (framed > 2 * kMaxRecordIoBytes) fail_part(path(), index, begin, "it is too long");
   std::string bytes(framed, '\0');
   file_.read_exact_at(bytes.data(), bytes.size(), begin);
@@ -181,6 +186,8 @@ void RecordIoFile::read(int64_t index, std::string& payload) const {
 RecordIoImage parse_recordio_image(std::string_view payload) {
   require(payload.size() >= kImageHeaderBytes, Code::kFormat, "a record of ", payload.size(),
           " bytes is too short for the header of an image");
+  // Header: uint32 number of labels behind the header (0: the float that follows is the only one),
+  // float label, uint64 id, uint64 second id.
   const auto extra = load_little_endian<uint32_t>(payload.data());
   require(extra <= (payload.size() - kImageHeaderBytes) / sizeof(float), Code::kFormat,
           "the header of an image states ", extra, " labels, more than the record holds");

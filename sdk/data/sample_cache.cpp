@@ -22,6 +22,8 @@ void SampleCache::store(int64_t index, std::string_view prepared) {
   const uint64_t length = prepared.size();
   const uint64_t bytes = length + sizeof length;
   if (entries_.empty()) return;
+  // Reserved before it is taken: memory stays below the budget, near which two threads may both
+  // give up.
   if (used_.fetch_add(bytes, std::memory_order_relaxed) + bytes > budget_) {
     used_.fetch_sub(bytes, std::memory_order_relaxed);
     return;
@@ -31,6 +33,7 @@ void SampleCache::store(int64_t index, std::string_view prepared) {
   if (entry != nullptr) {
     std::memcpy(entry, &length, sizeof length);
     std::memcpy(entry + sizeof length, prepared.data(), length);
+    // Published whole, by the release; find acquires it.
     if (entries_[static_cast<size_t>(index)].compare_exchange_strong(absent, entry,
                                                                      std::memory_order_acq_rel)) {
       return;

@@ -25,6 +25,7 @@ ShuffledStream::Shard ShuffledStream::shard_of(uint32_t turn) const {
   return {samples_ * part / world_size_, 1, samples_ * (part + 1) / world_size_};
 }
 
+// The buffer starts full, in order. A buffer larger than the shard takes it in again and again.
 void ShuffledStream::restart() {
   random_ = PhiloxStream(seed_, kStreamStream, rank_);
   turn_ = 0;
@@ -48,6 +49,7 @@ Draw ShuffledStream::draw() {
 }
 
 Draw ShuffledStream::at(uint64_t position) {
+  // The last draw once more, without a replay.
   if (position + 1 == drawn_) return last_;
   if (position < drawn_) restart();
   while (drawn_ < position) draw();

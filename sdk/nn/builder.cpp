@@ -1,3 +1,4 @@
+// Names, leaves and random streams of the network being written; the open scope is the graph's.
 #include "sdk/nn/builder.h"
 
 #include <algorithm>
@@ -35,6 +36,7 @@ ValueId Builder::input(const InputSpec& spec) {
 }
 
 ValueId Builder::leaf(const std::string& name, const Dims& dims, Initializer init, Role role) {
+  // The variable is the model's, the leaf this graph's: a second graph finds the variable.
   const Variable& variable = variables_.add({full_name(name), dims, DType::kF32, role, init});
   if (!shared_ && leaves_.find(variable.name, role).valid()) fail_twice(variable.name);
   return leaves_.leaf(variable, role);
@@ -53,6 +55,7 @@ ValueId Builder::random_step() {
   return random_step_;
 }
 
+// Frozen, as the names are: the streams of published runs come from it.
 uint64_t Builder::stream(std::string_view name) {
   const std::string full = full_name(name);
   const int before = streams_[full]++;

@@ -1,3 +1,4 @@
+// Losses and counts of classifiers, and images on their way in: from bytes, mixed, or as they are.
 #include "sdk/nn/classifier.h"
 
 #include <algorithm>
@@ -56,6 +57,7 @@ InputSpec label_input(int64_t classes, Mode mode) {
                   .sample = {},
                   .is_label = true,
                   .range = IndexRange{0, classes}};
+  // Rows that fill up the last batch of a data set count nowhere; training has full batches.
   if (mode == Mode::kEval) label.padding = -1;
   return label;
 }
@@ -130,6 +132,7 @@ Outputs ImageClassifier::forward(Builder& b) const {
   if (!is_mixed(b.mode()))
     return classifier_outputs(b, network_->logits(b, x), options_.label_smoothing);
   const ValueId weight = b.input(mix_weight_input());
+  // The same weights mix the images here and the targets behind the network.
   const ValueId mixed = b.graph().emit1(MixRows{}, {x, weight});
   return mixed_outputs(b, network_->logits(b, mixed), weight);
 }

@@ -1,3 +1,4 @@
+// Layers as the nodes they stand for: parameters by name, shapes checked, initial values chosen.
 #include "sdk/nn/layers.h"
 
 #include <cmath>
@@ -47,11 +48,13 @@ ValueId batch_norm(Builder& b, std::string_view name, ValueId x, const BatchNorm
   const ValueId beta = b.parameter("bias", {channels}, constant(0));
   const ValueId mean = b.statistic("running_mean", {channels}, constant(0));
   const ValueId var = b.statistic("running_var", {channels}, constant(config.running_var));
+  // The statistics are declared in every mode, so that each graph has the same variables.
   if (!b.training())
     return b.graph().emit1(BatchNormInference{.epsilon = config.epsilon},
                            {x, gamma, beta, mean, var});
   const int64_t count = b.dims(x).numel() / channels;
   const auto y = b.graph().emit(BatchNorm{.epsilon = config.epsilon}, {x, gamma, beta});
+  // count 0 keeps the biased variance (RunningStatistics).
   b.update_statistics({{.momentum = config.momentum, .count = config.unbiased ? count : 0},
                        y[1],
                        y[2],

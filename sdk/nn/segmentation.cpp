@@ -4,6 +4,7 @@
 
 namespace assay::nn {
 
+// fan_in + fan_out = window * (K + C), the same for both layouts of weights.
 Initializer glorot_uniform(const Dims& weight) {
   const auto fans = static_cast<double>(weight[1] * weight[2] * (weight[0] + weight[3]));
   return {Initializer::Kind::kUniform, std::sqrt(6.0 / fans)};
@@ -18,6 +19,8 @@ ValueId conv2d_transpose_3x3_double(Builder& b, std::string_view name, ValueId x
   const Dims weight{in[3], 3, 3, channels};
   const ValueId w = b.parameter("weight", weight, glorot_uniform(weight));
   const ValueId bias = b.parameter("bias", {channels}, constant(0));
+  // TensorFlow's SAME takes the padding of the forward convolution it is the gradient of: none
+  // before, one behind, for even sizes.
   const Conv2dTranspose op{.geometry = {.stride = {2, 2}, .pad_begin = {0, 0}, .pad_end = {1, 1}},
                            .y_dims = {in[0], 2 * in[1], 2 * in[2], channels},
                            .has_bias = true};

@@ -1,3 +1,5 @@
+// Which settings hold for which parameter, and one update node for all parameters that share them:
+// a node is a few kernel launches, however many tensors it updates.
 #include "sdk/optim/optimizer.h"
 
 #include <algorithm>
@@ -17,6 +19,7 @@ bool matches(const Group& group, std::string_view name) {
   return false;
 }
 
+// A pattern that matches nothing is misspelt: what it meant would train with other settings.
 void check_patterns(const OptimizerConfig& config, const VariableTable& variables) {
   std::vector<std::string_view> names;
   for (const Variable& variable : variables.all()) {
@@ -44,6 +47,8 @@ void push_parameters(Leaves& leaves, const VariableTable& variables,
     out.push_back(leaves.leaf(*variables.find(parameter.name), role));
 }
 
+// Constants go to the device as f32; where f64 matters, backends take the decimal number as written
+// (backend/as_written.h).
 Op update_op(const OptimizerConfig& config, const GroupedParameter& settings) {
   const auto weight_decay = static_cast<float>(settings.weight_decay);
   const auto lr_scale = static_cast<float>(settings.lr_scale);
@@ -146,6 +151,7 @@ void append_update(Graph& graph, const OptimizerConfig& config, const VariableTa
   std::vector<ValueId> updated_values;
   for (const std::vector<GroupedParameter>& parameters : sets) {
     graph.set_scope(cat("optimizer.", set_name(parameters.front())));
+    // The operand order of the ops (ops.h): scalars, values, gradients, moments.
     std::vector<ValueId> operands{inputs.learning_rate, inputs.multiplier, inputs.skip};
     if (config.name != "sgd") operands.push_back(inputs.step);
     push_parameters(leaves, variables, parameters, Role::kValue, operands);
@@ -160,6 +166,7 @@ void append_update(Graph& graph, const OptimizerConfig& config, const VariableTa
   }
   if (config.ema_decay == 0) return;
   graph.set_scope("optimizer.ema");
+  // Averages follow the updated values, so both lists are in the order of the update nodes.
   std::vector<GroupedParameter> in_update_order;
   for (const auto& parameters : sets) {
     in_update_order.insert(in_update_order.end(), parameters.begin(), parameters.end());

@@ -1,3 +1,4 @@
+// The keys of optimizers, schedules and loss scaling, and the conditions between keys.
 #include "sdk/optim/optimizer_config.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// All in f64 on the host; the rate becomes f32 when it is written to the device. std::pow and
+// std::cos decide its last bit.
 #include "sdk/optim/schedule.h"
 
 #include <algorithm>

@@ -20,6 +20,7 @@ BatchArrays::BatchArrays(std::vector<nn::InputSpec> inputs, int64_t rows, uint64
   require(std::all_of(first_drawn, inputs_.end(), is_drawn), Code::kInternal,
           "inputs that are drawn come last");
   const std::vector<size_t> sizes = bytes();
+  // What is drawn has its place from the start; what is converted gets it when a batch needs it.
   for (size_t i = given_; i < inputs_.size(); ++i) made_[i].resize(sizes[i]);
 }
 

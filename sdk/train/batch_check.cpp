@@ -1,3 +1,5 @@
+// Batches are checked whole before anything of them is copied: types and shapes, then every integer
+// that a kernel would take as an index.
 #include "sdk/train/batch_check.h"
 
 #include <algorithm>

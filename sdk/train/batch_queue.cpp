@@ -8,6 +8,7 @@ void BatchQueue::push(std::span<const HostTensor> batch, int64_t index,
                       std::shared_ptr<const void> keep) {
   require(waiting() < kMostWaiting, Code::kInvalid,
           "two prefetched batches wait already; train on one first");
+  // Read at once, so `keep` may go when this returns.
   if (waiting() == 0) return stage(batch, index);
   std::ranges::copy(batch, noted_.begin());
   noted_count_ = batch.size();

@@ -5,6 +5,8 @@ namespace assay::train {
 ModelInstance::ModelInstance(std::shared_ptr<const nn::Model> model,
                              std::shared_ptr<Backend> backend)
     : model_(std::move(model)), backend_(std::move(backend)), segments_(*backend_, variables_) {
+  // Declared by writing a forward that is thrown away: the variables are those that the model asks
+  // for, whatever the batch size.
   Graph scratch;
   constexpr int64_t kAnyBatch = 2;  // batch norm of 1 x 1 images wants two samples
   nn::Builder builder(scratch, nn::Mode::kTrain, kAnyBatch, variables_, 0);

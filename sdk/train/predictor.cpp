@@ -1,3 +1,5 @@
+// A predictor copies the weights once; its slots compile one program per batch size on that copy
+// and share what kernels prepared of it (ConstantStore).
 #include "sdk/train/predictor.h"
 
 #include <algorithm>
@@ -41,6 +43,7 @@ const std::shared_ptr<Program>& PredictorSlot::prepare(int64_t batch) {
                             [&](const Entry& known) { return known.batch == batch; });
   if (entry == programs_.end()) {
     Entry fresh{batch, predictor_.compile_for(batch)};
+    // Compiled before the oldest goes: a failure leaves the slot as it was.
     if (programs_.size() == kPrograms) programs_.pop_back();
     entry = programs_.insert(programs_.end(), std::move(fresh));
   }
@@ -69,6 +72,7 @@ Program& PredictorSlot::run(std::span<const HostTensor> inputs, const std::atomi
                     {cat("input ", specs[i].name), specs[i].name,
                      missing ? "without data" : to_text(ValueType{inputs[i].dtype, inputs[i].dims}),
                      to_text(slot.type)});
+    // Written one by one as they pass their checks; nothing runs before all of them have.
     check_range(specs[i], inputs[i]);
     program.backend().write(slot.data, elements_of(specs[i], inputs[i], narrowed_),
                             slot.type.bytes());

@@ -55,9 +55,8 @@ class PredictorSlot {
   }
 
   // Runs one batch of any size up to max_batch; all inputs have the same first size, and i64 may
-  // stand for i32. After the
-  // first run of a batch size nothing is allocated. The result's outputs ("logits",
-  // "probabilities") are valid until the next run of this slot.
+  // stand for i32. After the first run of a batch size nothing is allocated. The result's outputs
+  // ("logits", "probabilities") are valid until the next run of this slot.
   Program& run(std::span<const HostTensor> inputs, const std::atomic<bool>* cancel = nullptr);
   // Compiles for this batch size now. Its results live as long as the program is kept or shared.
   const std::shared_ptr<Program>& prepare(int64_t batch);

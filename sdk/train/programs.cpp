@@ -1,3 +1,5 @@
+// The programs of a trainer: built as graphs, planned together into one arena, and what a run's
+// scalar outputs mean.
 #include "sdk/train/programs.h"
 
 #include <algorithm>
@@ -12,6 +14,7 @@ TrainerProgram::TrainerProgram(std::unique_ptr<Program> program, std::vector<Pas
     : program_(std::move(program)), passes_(std::move(passes)) {
   const auto& all = program_->outputs();
   for (size_t i = 0; i < all.size(); ++i) {
+    // f32 []: what the host reads after each run. Tensors, such as logits, stay on the device.
     if (all[i].type == ValueType{}) scalars_.push_back({all[i].name, i});
   }
   const auto find = [&](std::string_view name) {
@@ -41,6 +44,7 @@ float TrainerProgram::scalar(std::string_view name) const {
 }
 
 void TrainerProgram::read_scalars(std::span<const HostRead> more) {
+  // Keeps its memory: after the first run nothing is allocated.
   reads_.assign(more.begin(), more.end());
   for (Scalar& scalar : scalars_)
     reads_.push_back({&scalar.value, program_->outputs()[scalar.output].data, sizeof scalar.value});
@@ -76,6 +80,8 @@ void Programs::plan(GraphKind kind) {
                    TrainerProgram(std::move(program), std::move(built.passes), built.outputs));
 }
 
+// With the first program of training, all that training can need is planned: the arena does not
+// grow in the middle of it.
 TrainerProgram& Programs::get(GraphKind kind) {
   if (const auto known = planned_.find(kind); known != planned_.end()) return known->second;
   const bool trains = kind != GraphKind::kEval && kind != GraphKind::kEvalEma;
@@ -101,6 +107,7 @@ MemoryReport Programs::memory() const {
   MemoryReport largest;
   for (const auto& [kind, entry] : planned_) {
     const MemoryReport& report = entry.program().memory();
+    // The arena is as large as the largest program wants it, whose other numbers go with it.
     if (report.arena_bytes >= largest.arena_bytes) largest = report;
   }
   largest.arena_bytes = arena_->bytes();

@@ -1,3 +1,6 @@
+// One call, one program: the batch and the step's scalars are written, the program runs, its
+// scalars are read. The device decides whether an update is done (`skip`); the host learns it
+// afterwards, and its counters follow.
 #include "sdk/train/trainer.h"
 
 #include <algorithm>
@@ -81,6 +84,7 @@ void Trainer::check_training_batch(std::span<const HostTensor> batch) const {
 
 void Trainer::prefetch(std::span<const HostTensor> batch, std::shared_ptr<const void> keep) {
   check_training_batch(batch);
+  // The number that the batch will have at its step: what is drawn for it depends on that alone.
   const auto before = static_cast<int64_t>(prefetched_.waiting());
   prefetched_.push(batch, batches_ + before, std::move(keep));
 }
@@ -121,6 +125,7 @@ void Trainer::set_scalars(Program& program) {
   program.set_random_step(batches_);
 }
 
+// Read from the device once; each update brings the next one along with its other scalars.
 double Trainer::current_loss_scale() {
   if (!loss_scale_) loss_scale_ = static_cast<float>(loss_scale());
   return *loss_scale_;
@@ -158,6 +163,7 @@ void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
   loss_scale_ = scale;
   info.grad_norm = program.scalar("grad_norm");
   info.skipped = program.scalar("skip") != 0;
+  // Only dynamic loss scaling expects numbers that are not finite.
   const bool refused = info.skipped && config_.loss_scale.mode != "dynamic";
   if (micro_step_ > 0) finish_accumulation(info.skipped, refused);
   if (refused) {
@@ -217,6 +223,7 @@ StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
   StepInfo info = begin_info();
   step.program().run(&cancel_);
   last_programs_ = {&step};
+  // On a GPU, run() has only put the work on its queue: this goes on beside it.
   prefetched_.read_noted();
   finish_update(step, info);
   ++batches_;
@@ -273,6 +280,7 @@ const EvalOutputs& Trainer::eval(std::span<const HostTensor> batch, bool use_ema
          "more than 0 for evaluation with moving averages");
   eval_arrays_.check(model_->architecture(), batch);
   TrainerProgram& eval = programs_.get(use_ema ? GraphKind::kEvalEma : GraphKind::kEval);
+  // Nothing is drawn in evaluation: the number of the batch does not matter.
   eval_arrays_.write(eval.program(), batch, 0);
   eval.program().run(&cancel_);
   last_programs_ = {&eval};
@@ -343,6 +351,7 @@ void Trainer::require_between_updates() const {
 void Trainer::restore(const Progress& progress) {
   require_between_updates();
   step_ = progress.step;
+  // The device's own count has just been loaded with the segments of role kState.
   updates_ = read_state<int64_t>(instance_->segments(), kStepVariable);
   batches_ = progress.batches;
   samples_ = progress.samples;

@@ -152,8 +152,8 @@ class Trainer {
   int64_t batches_ = 0;  // Progress::batches
   int64_t samples_ = 0;
   double last_loss_ = 0;
-  // Of the last batch trained or evaluated; the second is the apply half of an accumulation.
-  EvalOutputs evaluated_;
+  EvalOutputs evaluated_;  // of the last call of eval
+  // Those of the last batch trained or evaluated; the second is the apply half of an update.
   std::array<const TrainerProgram*, 2> last_programs_{};
   double learning_rate_;  // at schedule factor 1: that of the configuration until it is set
   StatisticsSnapshot statistics_before_;  // as they were before the present accumulation

@@ -1,3 +1,5 @@
+// Saving and loading a trainer. Loading reads and checks the whole file before it changes anything,
+// so that a file that is damaged or of another model leaves the trainer as it was.
 #include "sdk/train/trainer_checkpoint.h"
 
 #include <algorithm>
@@ -206,6 +208,7 @@ CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader
   const CheckpointState& state = reader.state();
   Segments& segments = trainer.instance().segments();
   const std::vector<Role> roles = roles_of(trainer, parts);
+  // The first line that changes anything; nothing that lies in the file can fail from here on.
   restore(segments, read_segments(segments, reader, roles));
   if (holds(roles, Role::kValue) && !holds(roles, Role::kEma))
     trainer.instance().restart_averages();

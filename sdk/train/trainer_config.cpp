@@ -1,3 +1,5 @@
+// The keys of a trainer's configuration, their defaults, and which differences between two of them
+// change the training.
 #include "sdk/train/trainer_config.h"
 
 #include <algorithm>
@@ -33,6 +35,7 @@ bool same_scalar(const JsonValue& a, const JsonValue& b) {
   return a.kind == JsonValue::Kind::kNumber && x == y;
 }
 
+// Goes through both trees in the order of ours; what only theirs has comes last.
 class Comparison {
  public:
   Comparison(const Parsed& ours, const Parsed& theirs) : ours_(ours), theirs_(theirs) {}

@@ -1,3 +1,6 @@
+// A training graph is the model's forward after its passes, the gradients stored in their segment,
+// the norm that says whether to skip, the updates, and last the running statistics. Backward and
+// apply are the two halves of the same graph, cut at the gradient segment.
 #include "sdk/train/training_graph.h"
 
 #include <optional>
@@ -38,6 +41,7 @@ std::string statistic_output(size_t update, const char* which) {
   return cat("statistics.", update, ".", which);
 }
 
+// Used once: build() gives its parts away.
 class TrainingGraphBuilder {
  public:
   TrainingGraphBuilder(const nn::Model& model, VariableTable& variables,
@@ -48,6 +52,7 @@ class TrainingGraphBuilder {
     const bool backward = kind_ != GraphKind::kApply;
     const bool apply = kind_ == GraphKind::kStep || kind_ == GraphKind::kApply;
     if (backward) append_forward();
+    // After the forward passes, which may have replaced leaves that the builder emitted.
     leaves_.emplace(graph());
     if (backward) append_gradients();
     if (apply) append_apply();
@@ -82,6 +87,8 @@ class TrainingGraphBuilder {
     std::vector<ValueId> values;
     for (const Variable* variable : trained)
       values.push_back(leaves_->leaf(*variable, Role::kValue));
+    // The gradient of the loss is the loss scale: all gradients come out scaled by it, and
+    // GradientNorm's multiplier takes it away again.
     const ValueId seed = state(kLossScaleVariable);
     const auto gradients = append_backward(graph(), graph().output(nn::kLoss), seed, values);
     for (size_t i = 0; i < trained.size(); ++i) {
@@ -97,6 +104,7 @@ class TrainingGraphBuilder {
 
   void append_apply() {
     graph().set_phase(Phase::kUpdate);
+    // Apply alone: the backward ran in another program and left its gradients in the segment.
     if (stored_.empty()) {
       for (const Variable* variable : trained_variables(variables_))
         stored_.push_back(leaves_->leaf(*variable, Role::kGradient));
@@ -182,6 +190,7 @@ BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
   nn::Builder builder(built.graph, nn::Mode::kEval, *config.eval_batch_size, variables,
                       config.seed);
   append_forward(built, model, builder);
+  // The same graph with another role behind each parameter's leaf.
   if (use_ema) {
     for (size_t i = 0; i < built.graph.nodes().size(); ++i) {
       auto* parameter = std::get_if<Parameter>(&built.graph.node({static_cast<int32_t>(i)}).op);

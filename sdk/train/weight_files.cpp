@@ -29,6 +29,7 @@ class HostWeights {
   }
 
  private:
+  // The spans of `tensors_` point into these; import_weights writes through them.
   std::deque<HostSegment> copies_;
   std::vector<Tensor> tensors_;
 };

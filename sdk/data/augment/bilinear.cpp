@@ -8,6 +8,7 @@ namespace assay::data {
 std::vector<AxisSample> legacy_resize_axis(int source, int target) {
   const float scale = static_cast<float>(source) / static_cast<float>(target);
   std::vector<AxisSample> samples;
+  // f32 throughout, as in TensorFlow's kernel: f64 would give other weights.
   for (int o = 0; o < target; ++o) {
     const float at = static_cast<float>(o) * scale;
     const int low = std::min(static_cast<int>(at), source - 1);

@@ -31,6 +31,7 @@ ImageSize draw_size(int height, int width, const CropRange& range, PhiloxStream&
   const double area = static_cast<double>(height) * width;
   const int widest = whole_side(height * range.max_aspect, width);
   const int tallest = whole_side(width / range.min_aspect, height);
+  // Even the widest (tallest) window allowed is below the smallest area: nothing to draw for.
   if (static_cast<double>(height) * widest < range.min_area * area) return {height, widest};
   if (static_cast<double>(width) * tallest < range.min_area * area) return {tallest, width};
   for (int attempt = 0; attempt < kAttempts; ++attempt) {

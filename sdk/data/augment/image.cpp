@@ -1,3 +1,4 @@
+// Flips, shifts, rotation and erasing of dense [H, W, C] images, for f32 and bytes.
 #include "sdk/data/augment/image.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@ namespace assay::data {
 namespace {
 
 template <class T>
+// Half to even, and within the byte's range.
 T round_to(float value) {
   if constexpr (std::is_same_v<T, uint8_t>) {
     return static_cast<uint8_t>(std::clamp(std::nearbyint(value), 0.0f, 255.0f));
@@ -45,6 +47,7 @@ void flip_vertical(T* image, const ImageShape& shape) {
 template <class T>
 void translate(const T* source, const ImageShape& shape, int dy, int dx, T fill, T* target) {
   const int row = shape.width * shape.channels;
+  // Columns [first, last) of the target have a source.
   const int first = std::clamp(-dx, 0, shape.width),
             last = std::clamp(shape.width - dx, 0, shape.width);
   for (int y = 0; y < shape.height; ++y, target += row) {
@@ -69,6 +72,7 @@ void random_crop_padded(const T* source, const ImageShape& shape, int padding, T
 }
 
 template <class T>
+// Turning the target by `degrees` is reading from positions turned the other way.
 void rotate(const T* source, const ImageShape& shape, float degrees, T fill, T* target) {
   const double angle = degrees * std::numbers::pi / 180;
   const auto cosine = static_cast<float>(std::cos(angle));

@@ -1,3 +1,5 @@
+// Raw-pixel images as samples: parsed once (prepare), then shifted, mirrored, turned, normalised by
+// a table of 256 levels per channel, and erased in part (finish).
 #include "sdk/data/augment/image_transform.h"
 
 #include <algorithm>
@@ -144,6 +146,7 @@ class ImageMaker : public SampleMaker {
 
   std::shared_ptr<const Plan> plan_;
   Example example_;
+  // Scratch of [H, W, C]: after shift and mirror, and after rotation, which cannot work in place.
   std::vector<uint8_t> pixels_, moved_;
 };
 

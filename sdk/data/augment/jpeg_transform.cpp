@@ -1,3 +1,5 @@
+// JPEG images as samples: choose a window, decode what it needs of the file at the smallest scale
+// that will do, resize row by row as rows are decoded, normalise by a table of levels.
 #include "sdk/data/augment/jpeg_transform.h"
 
 #include <algorithm>
@@ -162,6 +164,7 @@ class JpegMaker : public SampleMaker {
     return resampler_.finish();
   }
 
+  // [size, size, 4] bytes to [size, size, channels]; mirrored rows are written from their end.
   void normalise(const uint8_t* pixels, bool flip, float* image) const {
     const auto* level = plan_->levels.data();
     const int size = plan_->size, channels = plan_->channels;

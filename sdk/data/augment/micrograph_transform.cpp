@@ -1,3 +1,5 @@
+// Micrographs and masks as samples: resized and framed once (prepare), then mirrored, cut and
+// brightened (finish), in f32 and in the order of TensorFlow's operations.
 #include "sdk/data/augment/micrograph_transform.h"
 
 #include <algorithm>
@@ -164,6 +166,7 @@ class MicrographMaker : public SampleMaker {
     }
   }
 
+  // Draws left, right, top, bottom: each side moves in by a share of its own.
   void choose_box(PhiloxStream& random) {
     const Plan& plan = *plan_;
     float left = 0, right = 1, top = 0, bottom = 1;
@@ -185,6 +188,7 @@ class MicrographMaker : public SampleMaker {
     }
   }
 
+  // Only the middle has targets: a network without padding says nothing of the frame.
   void resample_target(const uint8_t* classes, float* target) const {
     const auto first = static_cast<size_t>(plan_->frame);
     const size_t end = first + static_cast<size_t>(plan_->size);

@@ -13,6 +13,7 @@ PixelLevels pixel_levels(const Normalisation& normalisation, int channels, std::
   return levels;
 }
 
+// levels: [channels][256]; pixels and out: [values], a multiple of the channels.
 void apply_levels(const PixelLevels& levels, const uint8_t* pixels, size_t values, float* out) {
   if (levels.size() == 1) {
     for (size_t i = 0; i < values; ++i) out[i] = levels[0][pixels[i]];

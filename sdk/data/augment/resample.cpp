@@ -1,3 +1,6 @@
+// Pillow's two-pass resampling in 22-bit fixed point: every source row is narrowed as it comes
+// (add_row), the rows are blended at the end (finish). The four bytes of
+// a pixel are filtered alike.
 #include "sdk/data/augment/resample.h"
 
 #include <algorithm>
@@ -123,10 +126,12 @@ void ResampleAxis::plan(double begin, double length, int from, int size, int fir
     };
     double total = 0;
     for (int sample = low(i); sample < high(i); ++sample) total += weight(sample);
+    // Near the end the taps begin earlier, with weights of 0, so that none reads past the source.
     const int start = std::min(low(i), source_end_ - taps_);
     begins_[static_cast<size_t>(i)] = start;
     int32_t* weights = weights_.data() + static_cast<size_t>(i) * static_cast<size_t>(taps_);
     for (int sample = low(i); sample < high(i); ++sample) {
+      // Weights sum to 2^22 up to rounding, so 255 times their sum stays far below 2^31.
       weights[sample - start] = nearest(weight(sample) / total * (1 << kFractionBits));
     }
   }

@@ -1,3 +1,6 @@
+// Makes libzip write the archive into memory without its payloads. Offsets are planned first, by
+// the sizes of the zip headers; while libzip writes, each byte is checked to fall where the plan
+// has it.
 #include "sdk/train/checkpoint/archive.h"
 
 #include <zip.h>
@@ -28,6 +31,7 @@ struct Slot {
   uint64_t padding_bytes;  // length of the alignment field that puts it there
 };
 
+// A payload is aligned by the length of the alignment field in the header before it.
 Slot plan_slot(uint64_t header_offset, size_t name_bytes, uint64_t payload_bytes) {
   const uint64_t zip64 = payload_bytes >= kZip64FromBytes ? kZip64ExtraBytes : 0;
   const uint64_t least = header_offset + kLocalHeaderBytes + name_bytes + zip64 + kExtraHeadBytes +

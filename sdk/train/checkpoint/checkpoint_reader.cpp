@@ -1,3 +1,5 @@
+// Opening checks the seal, the manifest that it points at, then the bytes around the tensors.
+// Elements are summed when they are read.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -27,6 +29,7 @@ uint32_t sum_range(const ByteSource& source, uint64_t begin, uint64_t end, uint3
   return crc;
 }
 
+// A safetensors file given by mistake is told apart from damage.
 Seal read_seal(const ByteSource& source) {
   const std::string& file = source.name();
   require(!safetensors::looks_like(source), Code::kFormat, file,

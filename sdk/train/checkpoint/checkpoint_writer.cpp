@@ -1,3 +1,5 @@
+// Writing: describe and sum the tensors, plan where they stand, let libzip make the bytes between
+// them, put the seal at the end, stream it all front to back.
 #include <time.h>
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Checkpoints to safetensors and back: what has no place on the other side goes into metadata or
+// the report.
 #include <algorithm>
 #include <deque>
 #include <set>
@@ -87,6 +89,7 @@ report::Conversion from_safetensors(const std::string& safetensors, const std::s
     targets.push_back({mapped->name, *tensor.dtype, dims, data});
     records.push_back({mapped->name, role, *tensor.dtype, dims, data});
   }
+  // Complete by construction: every target was made of a tensor of this file.
   weights::import_weights(reader, targets, {.map = map});
   CheckpointState state;
   state.parts = kWeights | kStatistics;

@@ -1,3 +1,4 @@
+// Two checkpoints tensor by tensor and field by field; both are read whole.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -30,6 +31,7 @@ void compare_elements(std::span<const std::byte> a, std::span<const std::byte> b
   uint64_t nan_mismatches = 0;
   double max_abs = 0;
   for (size_t i = 0; i * size < a.size(); ++i) {
+    // By bits: -0 and 0, and two kinds of NaN, are different and count as such, at distance 0.
     if (std::memcmp(a.data() + i * size, b.data() + i * size, size) == 0) continue;
     ++different;
     const double x = element_value(a, dtype, i);

@@ -1,3 +1,5 @@
+// Elements as files hold them: any alignment, so they are copied rather than addressed. f64 holds
+// every other floating type exactly and is what conversions go through.
 #include "sdk/train/checkpoint/element_cast.h"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// What a file holds, as a report, and whether it is whole.
 #include "sdk/base/error.h"
 #include "sdk/base/hex.h"
 #include "sdk/train/checkpoint/checkpoint.h"
@@ -33,6 +34,7 @@ void describe_metadata(const std::map<std::string, std::string>& metadata,
   }
 }
 
+// Called with each field of a state; the report has fields of the same names.
 struct Describer {
   const CheckpointState& state;
   report::Inspection& out;

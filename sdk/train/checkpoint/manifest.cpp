@@ -1,3 +1,5 @@
+// The manifest as protobuf. What comes from a file is checked field by field before it is believed:
+// sizes, places, names, uniqueness.
 #include "sdk/train/checkpoint/manifest.h"
 
 #include <set>
@@ -53,6 +55,7 @@ TensorInfo decode(const pb::Tensor& message, uint32_t parts, std::string_view fi
   check(message.dims_size() <= Dims::kMaxRank, "it has ", message.dims_size(), " dimensions");
   TensorInfo tensor;
   tensor.name = message.name();
+  // May be no value of the enumeration: find_fault looks.
   tensor.role = static_cast<Role>(message.role());
   tensor.dtype = static_cast<DType>(message.dtype());
   tensor.dims = Dims(std::span(message.dims().data(), static_cast<size_t>(message.dims_size())));
@@ -112,6 +115,7 @@ std::string encode_manifest(const CheckpointState& state, const std::vector<Tens
     pair.set_key(key);
     pair.set_value(value);
   }
+  // protobuf counts in ints.
   require(manifest.ByteSizeLong() <= INT32_MAX, Code::kInvalid, "the manifest of a checkpoint has ",
           manifest.ByteSizeLong(), " bytes, its format allows ", INT32_MAX,
           "; attach less metadata");

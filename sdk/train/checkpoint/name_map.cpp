@@ -1,3 +1,4 @@
+// Names by the first rule whose pattern matches; what its stars stood for goes into the other side.
 #include "sdk/train/checkpoint/name_map.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Reading safetensors: the header is JSON from anywhere, so nothing in it is trusted before the
+// tensors are known to cover the rest of the file exactly.
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -65,6 +67,7 @@ JsonValue parse_header(const std::string& text, const Complaint& complaint) {
 JsonValue read_header(const ByteSource& source, uint64_t& data_begin) {
   const Complaint complaint(source.name(), "");
   complaint.unless(source.size() >= kLengthBytes, "it has only ", source.size(), " bytes");
+  // Before the length is looked at: that of a zip archive would only be called too large.
   char beginning[4];
   source.read_at(beginning, sizeof beginning, 0);
   complaint.unless(std::string_view(beginning, sizeof beginning) != "PK\x03\x04",

@@ -1,3 +1,4 @@
+// Writing safetensors: the header from names and shapes alone, then tensor by tensor.
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 

@@ -1,3 +1,5 @@
+// Weights by name between a safetensors file and a model: everything is matched and checked first,
+// then read, reordered and converted tensor by tensor.
 #include "sdk/train/checkpoint/weights.h"
 
 #include <algorithm>
@@ -115,6 +117,7 @@ void load(const safetensors::Reader& file, const Assignment& a, LoadReport& repo
   entry.set_file(a.tensor->name);
   const DType from = *a.tensor->dtype;
   const DType to = a.target->dtype;
+  // The common case goes to its place without a copy.
   if (a.order.empty() && from == to) {
     file.read(*a.tensor, a.target->data);
     return;
