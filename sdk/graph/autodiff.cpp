@@ -1,3 +1,6 @@
+// Walks the nodes backwards and lets each op emit its gradient. What arrives at a value from
+// several readers is summed in the order of arrival when its producer is reached: the same graph
+// every time.
 #include "sdk/graph/autodiff.h"
 
 namespace assay {

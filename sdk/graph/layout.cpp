@@ -1,3 +1,4 @@
+// Strides of views: how slices, transposes and reshapes change them, and what ops can make of them.
 #include "sdk/graph/layout.h"
 
 #include <algorithm>
@@ -56,6 +57,8 @@ Layout transpose_layout(const Layout& x, const Dims& axes) {
   return y;
 }
 
+// Axes of x that lie at one distance are merged; y's axes are then cut off the innermost first.
+// Where a cut falls across two that cannot be merged, no strides can say where the elements are.
 std::optional<Layout> reshape_layout(const Layout& x, const Dims& from, const Dims& to) {
   std::vector<Axis> axes;  // not yet given to an axis of y, outermost first
   for (int axis = 0; axis < from.rank(); ++axis) append_axis(axes, {from[axis], x.strides[axis]});
@@ -109,6 +112,7 @@ std::vector<CommonAxis> common_axes(const Dims& dims, const Layout& first, const
   return axes;
 }
 
+// Strides are never negative, so the last element lies furthest.
 Extent extent_of(const Layout& layout, const Dims& dims) {
   const Dims& stored = stored_dims(layout, dims);
   int64_t last = layout.offset;

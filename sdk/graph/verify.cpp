@@ -1,3 +1,5 @@
+// The invariants of a graph, checked node by node in the order of execution, with what memory holds
+// at each of them.
 #include "sdk/graph/verify.h"
 
 #include <algorithm>

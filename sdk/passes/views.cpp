@@ -1,3 +1,5 @@
+// Lowers views in two steps: results are placed in the concatenations that read them, then the
+// graph is written anew with a Copy where somebody cannot read or write a value where it lies.
 #include "sdk/passes/views.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Constants are told apart by what they compute: op, attributes and the numbers of their inputs, so
+// that equal parts of different programs are one block.
 #include "sdk/runtime/constants.h"
 
 #include <algorithm>
@@ -21,6 +23,7 @@ std::shared_ptr<Memory> ConstantStore::Session::make(int64_t number, Backend& ba
   return block;
 }
 
+// Only weakly held: the blocks belong to the programs.
 void ConstantStore::Session::commit() {
   for (const auto& [number, block] : made_) store_.blocks_[number] = block;
   made_.clear();
@@ -41,6 +44,8 @@ ConstantNodes::ConstantNodes(const Graph& graph, ConstantStore::Session* session
       numbers_(graph.values().size(), -1),
       repeated_(graph.nodes().size(), false) {
   if (session == nullptr) return;
+  // A constant that lies in memory of something that is not one would be lost between runs: its
+  // node runs each time, and with it what depends on it. Each round takes some out, so it ends.
   for (bool changed = true; changed;) {
     number_nodes(graph, *session);
     changed = false;

@@ -14,6 +14,7 @@ bool overlap(const BufferLifetime& a, const BufferLifetime& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
+// A sweep over the nodes: what begins to live at one is added, what ended before it taken away.
 size_t largest_live_sum(std::span<const BufferLifetime> buffers) {
   int end = 0;
   for (const BufferLifetime& buffer : buffers) end = std::max(end, buffer.last + 1);
@@ -29,6 +30,8 @@ size_t largest_live_sum(std::span<const BufferLifetime> buffers) {
 
 }  // namespace
 
+// Ties keep the order of the buffers, so that the plan depends on nothing else. Buffers of no bytes
+// get an offset too and disturb nobody.
 ArenaPlan plan_arena(std::span<const BufferLifetime> buffers) {
   ArenaPlan plan;
   plan.offsets.resize(buffers.size());

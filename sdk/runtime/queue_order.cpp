@@ -1,3 +1,5 @@
+// Who waits for whom where two queues work: found from what nodes read and write, memory by memory,
+// and cut down to the last launch that matters.
 #include "sdk/runtime/queue_order.h"
 
 #include <algorithm>

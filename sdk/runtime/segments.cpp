@@ -1,3 +1,4 @@
+// Segments: places of variables, first values, and transfers of whole roles.
 #include "sdk/runtime/segments.h"
 
 #include <algorithm>
@@ -115,6 +116,7 @@ uint64_t Segments::bytes(Role role) const {
   return segment == segments_.end() ? 0 : segment->second.memory->bytes();
 }
 
+// Each variable draws from a stream of its own, so its values depend on seed, name and size alone.
 void Segments::initialize(uint64_t seed) {
   std::vector<float> piece;
   for (const SegmentTensor& tensor : all()) {

@@ -1,3 +1,5 @@
+// The CPU as a device: memory on huge pages, plans by the ops' own functions, and how many threads
+// the process may use.
 #include "sdk/backend/cpu/device.h"
 
 #include <dnnl.h>

@@ -1,3 +1,5 @@
+// Runs bound launches: in order on the caller's thread, or on two threads that wait for each other
+// where the schedule says so.
 #include "sdk/backend/cpu/program.h"
 
 #include <algorithm>
@@ -115,6 +117,7 @@ class TwoQueues : public OneQueue {
     if (launch < 0) return true;
     const auto index = static_cast<size_t>(launch);
     const std::atomic<size_t>& done = done_[static_cast<size_t>(launches_[index].queue)];
+    // A queue that fails or ends early publishes all its launches: nobody waits for ever.
     for (size_t seen = done; seen <= index; seen = done) done.wait(seen);
     return !failed_;
   }

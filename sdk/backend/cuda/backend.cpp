@@ -1,3 +1,5 @@
+// The CUDA backend: finds devices and says why one cannot be used; plans, memory and transfers go
+// through DeviceState, which serialises them.
 #include "sdk/backend/cuda/backend.h"
 
 #include "sdk/backend/cuda/device.h"

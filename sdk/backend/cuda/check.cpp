@@ -1,3 +1,4 @@
+// Vendors' status codes as Errors, and which of them mean that the device is lost to this process.
 #include "sdk/backend/cuda/check.h"
 
 namespace assay::cuda {

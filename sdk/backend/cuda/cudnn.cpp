@@ -51,7 +51,7 @@ std::vector<int64_t> strides_of(const Dims& d) {
   return {d[1] * d[2] * d[3], 1, d[2] * d[3], d[3]};
 }
 
-// The operands by their place in Convolution; the result has uid 0 + kResult.
+// Operands are numbered from kFirstUid in the order of Convolution; the result is kResultUid.
 constexpr int64_t kFirstUid = 1, kResultUid = 100;
 
 template <class Attributes>

@@ -1,3 +1,5 @@
+// One device: its streams and lock, pinned slots for small transfers, and what becomes of it after
+// an error that breaks its context.
 #include "sdk/backend/cuda/device.h"
 
 #include <cuda.h>
@@ -19,6 +21,7 @@ struct Health {
   std::atomic<bool> poisoned{false};
 };
 Health& health_of(int index) {
+  // Never destroyed: objects of the host may outlive static destructors.
   static std::array<Health, 64>& all = *new std::array<Health, 64>;
   return all[static_cast<size_t>(index) % all.size()];
 }
@@ -211,6 +214,7 @@ void DeviceState::write(void* device, const void* host, size_t bytes) {
           "copying to the device");
     return synchronize();
   }
+  // A slot is free again once its copy is over, which only a wait tells.
   if (used_slots_ == kSlots) synchronize();
   char* slot = slots_ + kSlotBytes * used_slots_++;
   std::memcpy(slot, host, bytes);
@@ -228,6 +232,7 @@ void DeviceState::read(std::span<const HostRead> reads) {
   size_t slot = first;
   for (const HostRead& read : reads) {
     if (read.bytes == 0) continue;
+    // Into pinned memory, so that the host does not wait after each.
     const bool small = read.bytes <= kSlotBytes && slot < kSlots;
     copy(small ? slots_ + kSlotBytes * slot++ : read.host, read);
   }

@@ -1,3 +1,5 @@
+// Two batches in turn, each in pinned and in device memory. Events order the feed's own stream and
+// that of the programs; the host waits only before it writes pinned memory again.
 #include "sdk/backend/cuda/feed.h"
 
 #include <array>
@@ -70,6 +72,7 @@ class DeviceFeed : public Feed {
     });
     --staged_;
   }
+  // Transfers under way go on; what takes their place waits for them.
   void clear() override { staged_ = 0; }
 
  private:

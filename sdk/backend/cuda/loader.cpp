@@ -1,3 +1,4 @@
+// Opens the plug-in with dlopen, once, and remembers why where that fails.
 #include "sdk/backend/cuda/loader.h"
 
 #include <dlfcn.h>

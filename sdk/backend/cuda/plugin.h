@@ -42,7 +42,8 @@ struct PluginTable {
 inline constexpr const char* kPluginSymbol = "assay_cuda_plugin";
 inline constexpr const char* kPluginFile = "libassay_cuda.so.1";
 
-// Changes with everything that crosses the border.
+// Changes with the version, the compiler, and the number and sizes of what crosses the border; not
+// with everything: virtual functions, for one, do not show.
 inline std::string fingerprint() {
   return cat(kLibraryVersion, " ", __VERSION__, " ops ", std::variant_size_v<detail::OpVariant>,
              " ", sizeof(Op), " ", sizeof(Node), " ", sizeof(Graph), " ", sizeof(NodePlan), " ",

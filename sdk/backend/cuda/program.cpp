@@ -1,3 +1,5 @@
+// A program as one CUDA graph: enqueued once to load its kernels, captured at the second run, then
+// only launched. A second queue is a stream that forks off and joins again by events.
 #include "sdk/backend/cuda/program.h"
 
 #include <array>

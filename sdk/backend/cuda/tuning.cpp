@@ -1,3 +1,4 @@
+// The file of choices, lines "machine call<TAB>name", and timing on the device.
 #include "sdk/backend/cuda/tuning.h"
 
 #include <algorithm>

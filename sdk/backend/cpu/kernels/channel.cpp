@@ -16,6 +16,7 @@ constexpr int64_t kRows = 128;    // rows per f32 accumulator
 constexpr int64_t kPivotRows = 4;
 
 // d += sum of (x - pivot), q += sum of (x - pivot)^2 over `rows` rows of `lanes` elements.
+//   x: rows `stride` elements apart; pivot, d, q [lanes]
 template <class T>
 void centered_sums(const T* __restrict x, int64_t rows, int64_t stride, int64_t lanes,
                    const float* __restrict pivot, float* __restrict d, float* __restrict q) {
@@ -44,6 +45,7 @@ void centered_sums(const T* __restrict x, int64_t rows, int64_t stride, int64_t 
   }
 }
 
+// x [n], rows of `lanes` of which the last may be short; sum, sum_squares [lanes].
 template <class T>
 void moments(const void* data, int64_t n, int64_t lanes, double* __restrict sum,
              double* __restrict sum_squares) {
@@ -83,6 +85,7 @@ void moments(const void* data, int64_t n, int64_t lanes, double* __restrict sum,
   }
 }
 
+// As moments, of x alone.
 template <class T>
 void sums(const void* data, int64_t n, int64_t lanes, double* __restrict sum) {
   const T* x = static_cast<const T*>(data);
@@ -113,6 +116,7 @@ void for_rows(int64_t n, int64_t lanes, const Row& row) {
   for (int64_t begin = 0; begin < n; begin += lanes) row(begin, least(lanes, n - begin));
 }
 
+// x, residual, y [n], rows of `lanes`; scale, shift [lanes].
 template <class T, bool kRelu, bool kResidual>
 void affine_rows(const T* x, const float* scale, const float* shift, const T* residual, T* y,
                  int64_t n, int64_t lanes) {
@@ -182,7 +186,8 @@ float row_gradient(const GradRow<T>& row, int64_t i, float x, float scale, float
   return g;
 }
 
-// Four rows per visit of the accumulators and coefficients, which halves the loads.
+// Four rows per visit of the accumulators and coefficients, which halves the loads. Rows begin at
+// `offset` and lie `stride` apart; `lane` is the first of their lanes; g_sum, gx_sum [lanes].
 template <class T, Mask kMask, bool kWrite>
 void grad_sums_block(const NormGradArgs& args, void* masked, int64_t offset, int64_t rows,
                      int64_t stride, int64_t lane, int64_t lanes, float* __restrict g_sum,
@@ -220,6 +225,7 @@ void grad_sums_block(const NormGradArgs& args, void* masked, int64_t offset, int
   }
 }
 
+// args.x, dy, y and masked [n], rows of `lanes`; args' tables, sum_g, sum_gx [lanes].
 template <class T, Mask kMask, bool kWrite>
 void grad_sums_masked(const NormGradArgs& args, void* masked, int64_t n, int64_t lanes,
                       double* __restrict sum_g, double* __restrict sum_gx) {
@@ -259,6 +265,7 @@ void grad_sums(const NormGradArgs& args, void* masked, int64_t n, int64_t lanes,
   return grad_sums_written<T, kFromX>(args, masked, n, lanes, sum_g, sum_gx);
 }
 
+// args.x, dy, y and dx [n], rows of `lanes`; b, c [lanes].
 template <class T, Mask kMask>
 void grad_apply_masked(const NormGradArgs& args, const float* b, const float* c, void* dx,
                        int64_t n, int64_t lanes) {

@@ -11,6 +11,7 @@ struct RowSums {
   float exponentials;  // sum of e^(x - largest)
 };
 
+// x [classes].
 template <class T>
 RowSums row_sums(const T* x, int64_t classes) {
   float largest = load(x[0]);
@@ -23,6 +24,7 @@ RowSums row_sums(const T* x, int64_t classes) {
   return {largest, sum};
 }
 
+// x, target [pixels, classes].
 template <class T>
 double cross_entropy(const void* x, const float* target, int64_t pixels, int64_t classes) {
   double sum = 0;
@@ -40,6 +42,7 @@ double cross_entropy(const void* x, const float* target, int64_t pixels, int64_t
   return sum;
 }
 
+// x, target, dx [pixels, classes]. A row's sums are taken before its dx is written.
 template <class T>
 void cross_entropy_grad(const void* x, const float* target, float factor, void* dx, int64_t pixels,
                         int64_t classes) {
@@ -58,6 +61,7 @@ void cross_entropy_grad(const void* x, const float* target, float factor, void* 
   }
 }
 
+// x, target [pixels, classes]; sums [3, classes].
 template <class T>
 void overlap(const void* x, const float* target, int64_t pixels, int64_t classes, double* sums) {
   double* common = sums;
@@ -78,6 +82,7 @@ void overlap(const void* x, const float* target, int64_t pixels, int64_t classes
   }
 }
 
+// x, target, dx [pixels, classes]; by_target, by_p [classes].
 template <class T>
 void overlap_grad(const void* x, const float* target, const float* by_target, const float* by_p,
                   void* dx, int64_t pixels, int64_t classes) {

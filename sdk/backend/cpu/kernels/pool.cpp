@@ -35,6 +35,7 @@ Span covering_span(const PoolShape& s, int axis, int64_t in, int64_t outputs) {
   return {begin, least((in + s.pad[axis]) / s.stride[axis] + 1, outputs), 0};
 }
 
+// x: two rows of [2 q, c], row_elems apart; y [q, c].
 template <class T>
 void max_2x2_row(const T* x, int64_t row_elems, int64_t q, int64_t c, T* y) {
   for (int64_t j = 0; j < q; ++j) {
@@ -71,6 +72,7 @@ inline Vec larger(Vec best, Vec later) {
   return later != later ? later : ordered;
 }
 
+// image [h, w, c]; y [c].
 template <class T>
 void max_window(const PoolShape& s, const T* image, const Span& rows, const Span& columns, T* y) {
   for (int64_t c = 0; c < s.c; c += kLanes) {
@@ -83,6 +85,7 @@ void max_window(const PoolShape& s, const T* image, const Span& rows, const Span
   }
 }
 
+// x [n, h, w, c]; y [n, p, q, c], of whose n * p rows [begin, end) are written.
 template <class T>
 void max(const PoolShape& s, const void* x, void* y, int64_t begin, int64_t end) {
   const int64_t row_elems = s.w * s.c;
@@ -117,7 +120,8 @@ float rest(float v, float best, float gradient) {
   return v != v ? 0.0f : if_unequal;
 }
 
-// The maximum is found again from the four inputs: that is cheaper than reading y.
+// The maximum is found again from the four inputs: that is cheaper than reading y. x, dx: two rows
+// of [2 q, c], row_elems apart; dy [q, c].
 template <class T>
 void max_grad_2x2_row(const T* x, const T* dy, int64_t row_elems, int64_t q, int64_t c, T* dx) {
   for (int64_t j = 0; j < q; ++j) {
@@ -145,6 +149,8 @@ void max_grad_2x2_row(const T* x, const T* dy, int64_t row_elems, int64_t q, int
   }
 }
 
+// x, dx [n, h, w, c]; dy [n, p, q, c]. Rows and columns that no window covers get zeros, with the
+// last rows of their image.
 template <class T>
 void max_grad_2x2(const PoolShape& s, const void* x, const void* dy, void* dx, int64_t begin,
                   int64_t end) {
@@ -161,6 +167,7 @@ void max_grad_2x2(const PoolShape& s, const void* x, const void* dy, void* dx, i
   }
 }
 
+// image [h, w, c]; which [c], the positions of one window. A later equal value does not win.
 template <class T>
 void max_position_of(const PoolShape& s, const T* image, const Span& rows, const Span& columns,
                      uint16_t* which) {
@@ -180,6 +187,7 @@ void max_position_of(const PoolShape& s, const T* image, const Span& rows, const
   }
 }
 
+// x [n, h, w, c]; which [n, p, q, c].
 template <class T>
 void max_position(const PoolShape& s, const void* x, uint16_t* which, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
@@ -208,7 +216,8 @@ void gather(const PoolShape& s, void* dx, int64_t begin, int64_t end, const Pixe
   }
 }
 
-// The gradient of one pixel: of the windows [ps] x [qs] over it, those in which it won.
+// The gradient of one pixel: of the windows [ps] x [qs] over it, those in which it won. which, dy
+// [p, q, c] of the pixel's image; dx [c].
 template <class T>
 void max_grad_pixel(const PoolShape& s, const uint16_t* which, const T* dy, const Span& ps,
                     const Span& qs, int64_t h, int64_t w, T* dx) {
@@ -228,6 +237,7 @@ void max_grad_pixel(const PoolShape& s, const uint16_t* which, const T* dy, cons
   }
 }
 
+// which, dy [n, p, q, c]; dx [n, h, w, c], of whose n * h rows [begin, end) are written.
 template <class T>
 void max_grad(const PoolShape& s, const uint16_t* which, const void* dy, void* dx, int64_t begin,
               int64_t end) {
@@ -243,6 +253,7 @@ void max_grad(const PoolShape& s, const uint16_t* which, const void* dy, void* d
 
 int64_t count(const Span& span) { return span.end - span.begin; }
 
+// x [n, h, w, c]; y [n, p, q, c], of whose n * p rows [begin, end) are written.
 template <class T>
 void avg(const PoolShape& s, const void* x, void* y, int64_t begin, int64_t end) {
   alignas(64) float sum[kBlock];
@@ -266,6 +277,7 @@ void avg(const PoolShape& s, const void* x, void* y, int64_t begin, int64_t end)
   }
 }
 
+// dy [n, p, q, c]; dx [n, h, w, c], of whose n * h rows [begin, end) are written.
 template <class T>
 void avg_grad(const PoolShape& s, const void* dy, void* dx, int64_t begin, int64_t end) {
   gather<T>(s, dx, begin, end,

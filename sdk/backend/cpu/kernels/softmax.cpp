@@ -11,6 +11,7 @@ struct RowSums {
   float exponentials;  // sum of e^(x - largest)
 };
 
+// x [classes].
 template <class T>
 RowSums row_sums(const T* x, int64_t classes) {
   float largest = -__builtin_inff();
@@ -25,6 +26,7 @@ RowSums row_sums(const T* x, int64_t classes) {
   return {largest, sum};
 }
 
+// x, y [rows, classes].
 template <class T>
 void softmax(const void* x, float* y, int64_t rows, int64_t classes) {
   for (int64_t r = 0; r < rows; ++r) {
@@ -56,6 +58,7 @@ double row_loss(const T* x, int32_t label, float smoothing, int64_t classes) {
   return at_label + static_cast<double>(smoothing) * (mean_loss - at_label);
 }
 
+// x [rows, classes], labels [rows].
 template <class T>
 double cross_entropy(const void* x, const int32_t* labels, float smoothing, int64_t rows,
                      int64_t classes) {
@@ -66,6 +69,7 @@ double cross_entropy(const void* x, const int32_t* labels, float smoothing, int6
   return sum;
 }
 
+// x, dx [rows, classes], labels [rows]. dx may be x: the logit at the label is kept for the end.
 template <class T>
 void cross_entropy_grad(const void* x, const int32_t* labels, float smoothing, float factor,
                         void* dx, int64_t rows, int64_t classes) {
@@ -95,6 +99,7 @@ void cross_entropy_grad(const void* x, const int32_t* labels, float smoothing, f
   }
 }
 
+// x [rows, classes], labels [rows].
 template <class T>
 int64_t top_k_correct(const void* x, const int32_t* labels, int64_t k, int64_t rows,
                       int64_t classes) {

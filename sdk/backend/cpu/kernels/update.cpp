@@ -1,4 +1,5 @@
-// One fused pass over parameters, gradients and moments per optimizer.
+// One fused pass over parameters, gradients and moments per optimizer. Arrays are f32 [n], element
+// i of each belonging to element i of the others; their ranges do not overlap.
 #include "sdk/backend/cpu/kernels/kernels.h"
 #include "sdk/backend/cpu/kernels/lane_math.h"
 

@@ -1,4 +1,5 @@
 // Convolution by its definition, for the shapes that cuDNN refuses. Sums are f32 in a fixed order.
+// x and dx [n, h, w, c], y and dy [n, p, q, k], w and dw [k, r, s, c / groups], dense.
 #include "sdk/backend/cuda/kernels/epilogue.h"
 
 namespace assay::cuda::kernels {
@@ -101,7 +102,8 @@ __global__ void grad_data(ConvShape s, const T* dy, const T* w, Out* dx) {
   }
 }
 
-// One block per element of dw: its threads share the output pixels and add up in f64.
+// One block per element of dw: its threads share the output pixels; each adds up its own in f32,
+// and the block adds the threads' sums in f64.
 template <class T, class Out>
 __global__ void grad_weight(ConvShape s, const T* x, const T* dy, Out* dw) {
   __shared__ double shared[kThreads];

@@ -45,7 +45,7 @@ __global__ void mix(const float* x, const float* w, int64_t rows, int64_t elems,
   }
 }
 
-// targets [rows, classes].
+// labels, weights [rows]; targets [rows, classes].
 __global__ void mix_labels(const int32_t* labels, const float* weights, float smoothing,
                            int64_t rows, int64_t classes, float* targets) {
   const float base = smoothing / static_cast<float>(classes), kept = 1 - smoothing;

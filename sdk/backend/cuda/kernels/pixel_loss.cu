@@ -9,6 +9,7 @@ struct RowSums {
   float largest;
   float inverse;  // of the sum of e^(x - largest)
 };
+// x [classes].
 template <class T>
 __device__ RowSums row_sums(const T* x, int64_t classes) {
   float largest = load(x[0]);
@@ -25,6 +26,7 @@ __device__ float probability(const RowSums& s, const T& x) {
   return expf(load(x) - s.largest) * s.inverse;
 }
 
+// logits, target [pixels, classes], of all images; partial [blocks].
 template <class T>
 __global__ void cross_entropy_pixels(const T* logits, const float* target, int64_t pixels,
                                      int64_t classes, double* partial) {
@@ -45,6 +47,7 @@ __global__ void cross_entropy_pixels(const T* logits, const float* target, int64
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
+// logits, target, dx [pixels, classes], of all images; dloss [].
 template <class T>
 __global__ void cross_entropy_grad_pixels(const T* logits, const float* target, float factor,
                                           const float* dloss, T* dx, int64_t pixels,
@@ -62,7 +65,8 @@ __global__ void cross_entropy_grad_pixels(const T* logits, const float* target, 
   }
 }
 
-// A row of blocks per image; partial[image][block][p t, p^2, t^2][class].
+// A row of blocks per image. logits, target [images, pixels, classes];
+// partial[image][block][p t, p^2, t^2][class].
 template <class T>
 __global__ void overlap_pixels(const T* logits, const float* target, int64_t pixels,
                                int64_t classes, double* partial) {
@@ -99,8 +103,8 @@ __device__ bool is_padding(const V* sums, int64_t classes) {
   return true;
 }
 
-// One block per image: adds up the blocks' sums, and losses[image] = mean of 1 - D over the
-// classes.
+// One block per image: adds up the blocks' sums in their order, sums [images, 3, classes], and
+// losses[image] = mean of 1 - D over the classes.
 __global__ void finish_overlap(double* partial, int64_t blocks, int64_t classes, double epsilon,
                                float* sums, double* losses) {
   const int64_t image = blockIdx.x, kinds = 3 * classes;
@@ -120,7 +124,7 @@ __global__ void finish_overlap(double* partial, int64_t blocks, int64_t classes,
 }
 
 // The gradient of -scale * D in p is slopes[c] * t + slopes[classes + c] * p at every pixel of the
-// image. One block per image.
+// image. One block per image. all_sums [images, 3, classes], all_slopes [images, 2, classes].
 __global__ void overlap_slopes(const float* all_sums, int64_t classes, double epsilon,
                                double factor, const float* dloss, float* all_slopes) {
   const float* sums = all_sums + blockIdx.x * 3 * classes;
@@ -137,6 +141,8 @@ __global__ void overlap_slopes(const float* all_sums, int64_t classes, double ep
   }
 }
 
+// A row of blocks per image. logits, target, dx [images, pixels, classes]; all_slopes
+// [images, 2, classes].
 template <class T>
 __global__ void overlap_grad_pixels(const T* logits, const float* target, const float* all_slopes,
                                     int64_t pixels, int64_t classes, T* dx) {

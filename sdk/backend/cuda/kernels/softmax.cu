@@ -1,5 +1,6 @@
 // Softmax and its cross-entropy loss: a row of logits belongs to 1, 32 or 256 threads, as many as
 // keep busy. Exponentials are summed in f32, losses over rows in f64.
+// logits, y and dx [rows, classes], labels [rows], dense; partial [blocks].
 #include "sdk/backend/cuda/kernels/language.h"
 
 namespace assay::cuda::kernels {
@@ -50,6 +51,7 @@ struct RowSums {
   float exponentials;  // sum of e^(x - largest); NaN if any logit is
 };
 
+// x: the row of this thread; its threads take classes in turn.
 template <class T>
 __device__ RowSums row_sums(const Rows& r, const T* x, bool has_row, float* shared) {
   float largest = -INFINITY;
@@ -67,6 +69,7 @@ __device__ RowSums row_sums(const Rows& r, const T* x, bool has_row, float* shar
   return {largest, row_reduce(r, sum, shared, Plus{})};
 }
 
+// y = e^(x - largest) / sum: neither overflows.
 template <class T>
 __global__ void softmax_rows(Rows r, const T* logits, float* y) {
   __shared__ float shared[kThreads];
