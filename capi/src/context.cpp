@@ -88,6 +88,7 @@ assay_device_info describe_cpu() {
           .name = to_str(cpu.name),
           .driver = to_str(cpu.driver),
           .mem_total = cpu.memory_total,
+          // Asked for anew at every call, of a backend without helper threads.
           .mem_free = cpu::make_backend({.threads = 1})->info().memory_free,
           .n_threads = cpu.threads};
 }
@@ -101,6 +102,8 @@ assay_device_info describe_cuda(int32_t index) {
           .mem_total = device.info.memory_total};
 }
 
+// Only what cannot be a device fails here; a GPU that is missing or cannot be used fails when its
+// backend is made, with the reason.
 assay_device_id chosen_device(const assay_device_id* devices, size_t n_devices) {
   check_array(devices, n_devices, "devices");
   if (n_devices > 1)

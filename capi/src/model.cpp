@@ -114,6 +114,7 @@ assay_status assay_model_tensor(const assay_model* m, assay_str name, int32_t ki
     const SharedUse use(state->access(), "model");
     const SegmentTensor found = state->initialized_instance().segments().tensor(
         to_text(name, "name"), static_cast<Role>(kind));
+    // The tensor owns a share of the state: it stays valid when the model's handle is freed.
     *out = new assay_tensor(found.variable->dtype, found.variable->dims, found.data, 0,
                             state->access(), state, &state->context());
   });

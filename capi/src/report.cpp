@@ -37,6 +37,7 @@ void set_inputs(google::protobuf::RepeatedPtrField<InputRow>& rows,
     if (!input.range) continue;
     row.add_range(static_cast<double>(input.range->low));
     row.add_range(static_cast<double>(input.range->high));
+    // The range ends before `high`.
     if (input.is_label && input.range->low == 0)
       row.set_classes(static_cast<double>(input.range->high));
   }

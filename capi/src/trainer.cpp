@@ -95,6 +95,7 @@ assay_status assay_trainer_prefetch(assay_trainer* t, const assay_tensor* const*
   return guard(err, [&] {
     assay_trainer& trainer = not_null(t, "t");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
+    // The trainer may read the batch later, so it shares the ownership of the caller's tensors.
     const auto held = std::make_shared<HeldBatch>(batch, n);
     trainer.trainer.prefetch(held->tensors(), held);
   });

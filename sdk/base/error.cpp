@@ -10,9 +10,9 @@ namespace assay {
 namespace detail {
 namespace {
 
-template <class T>
 // to_chars gives the shortest digits that read back as the same number, whatever the locale. 40
 // characters hold every 64-bit integer and double.
+template <class T>
 void append_number(std::string& out, T value) {
   char digits[40];
   out.append(digits, static_cast<size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr -

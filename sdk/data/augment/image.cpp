@@ -8,8 +8,8 @@
 namespace assay::data {
 namespace {
 
-template <class T>
 // Half to even, and within the byte's range.
+template <class T>
 T round_to(float value) {
   if constexpr (std::is_same_v<T, uint8_t>) {
     return static_cast<uint8_t>(std::clamp(std::nearbyint(value), 0.0f, 255.0f));
@@ -71,8 +71,8 @@ void random_crop_padded(const T* source, const ImageShape& shape, int padding, T
   translate(source, shape, dy, dx, fill, target);
 }
 
-template <class T>
 // Turning the target by `degrees` is reading from positions turned the other way.
+template <class T>
 void rotate(const T* source, const ImageShape& shape, float degrees, T fill, T* target) {
   const double angle = degrees * std::numbers::pi / 180;
   const auto cosine = static_cast<float>(std::cos(angle));

@@ -44,6 +44,7 @@ void compare_elements(std::span<const std::byte> a, std::span<const std::byte> b
   difference.set_max_abs_difference(max_abs);
 }
 
+// Tensors of one name: `out` counts those of equal bytes and describes the others.
 void compare_tensor(const CheckpointReader& a, const TensorInfo& in_a, const CheckpointReader& b,
                     const TensorInfo& in_b, report::Comparison& out) {
   if (in_a.dtype != in_b.dtype || in_a.dims != in_b.dims) {

@@ -14,6 +14,7 @@ namespace {
 
 using Captures = std::vector<std::string_view>;
 
+// Rules have as many stars on either side, so each star has its capture.
 std::string substitute(std::string_view pattern, const Captures& captures) {
   std::string name;
   size_t next = 0;
@@ -27,6 +28,7 @@ std::string substitute(std::string_view pattern, const Captures& captures) {
   return name;
 }
 
+// A map without rules keeps every name; one with rules leaves out what none of them matches.
 std::optional<MappedName> map_name(const NameMap& map, std::string_view name,
                                    const std::string& (NameRule::*from)() const,
                                    const std::string& (NameRule::*to)() const) {

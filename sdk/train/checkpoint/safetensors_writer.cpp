@@ -54,6 +54,7 @@ uint64_t checked_bytes(const Record& record) {
   return *bytes;
 }
 
+// Places count from the end of the header, in the order of `records`.
 std::string header_of(std::span<const Record* const> records,
                       const std::map<std::string, std::string>& metadata) {
   std::string json = "{";
