@@ -182,6 +182,7 @@ constinit const DatasetEntry kCifar10 = {"cifar10",
                                          "or with train and test of ten folders of JPEG files",
                                          "none stated by its authors",
                                          "",
+                                         "images",
                                          convert,
                                          make_transform};
 

@@ -37,6 +37,9 @@ struct DatasetEntry {
   std::string_view licence;
   // Where Debian or another package puts the source; "" if nowhere.
   std::string_view default_source;
+  // What its samples are, which decides what make_transform takes: "images" of one size,
+  // "photographs" or "micrographs".
+  std::string_view samples;
   // Returns at once when the folder already holds the same data set from the same files. Stopped,
   // it leaves nothing, or what the next call continues from (data::WhenStopped). kNotFound, kFormat
   // for the source; kIo, kBusy, kInvalid for the output; kCancelled.

@@ -115,6 +115,7 @@ constinit const DatasetEntry kFashionMnist = {
     "files, plain or .gz",
     "MIT (Copyright 2017 Zalando SE)",
     "/usr/share/datasets/fashion-mnist",
+    "images",
     convert,
     make_transform};
 

@@ -198,6 +198,7 @@ constinit const DatasetEntry kImagenet = {
     "name the classes",
     "ImageNet: research use only, rights stay with the photographers; other images: their own",
     "",
+    "photographs",
     convert,
     make_transform};
 

@@ -254,6 +254,7 @@ constinit const DatasetEntry kIsbi2012Em = {
     "become the split test",
     "terms of the ISBI 2012 challenge: non-commercial use, cite Cardona et al. 2010",
     "",
+    "micrographs",
     convert,
     make_transform};
 

@@ -18,6 +18,7 @@ DatasetList list_datasets() {
     row.set_summary(std::string(entry.summary));
     row.set_licence(std::string(entry.licence));
     row.set_default_source(std::string(entry.default_source));
+    row.set_samples(std::string(entry.samples));
   }
   return list;
 }

@@ -61,7 +61,13 @@ class DataTest : public testing::Test {
 };
 
 TEST_F(DataTest, ConvertReportVerify) {
-  EXPECT_GE(at(report(assay_dataset_list), "datasets").list_value().values_size(), 1);
+  const auto known = report(assay_dataset_list);
+  EXPECT_GE(at(known, "datasets").list_value().values_size(), 1);
+  for (const auto& data_set : at(known, "datasets").list_value().values()) {
+    const std::string samples = at(data_set.struct_value(), "samples").string_value();
+    EXPECT_TRUE(samples == "images" || samples == "photographs" || samples == "micrographs")
+        << samples;
+  }
   int64_t last_done = -1, total = 0;
   struct Seen {
     int64_t* done;

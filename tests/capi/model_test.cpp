@@ -67,6 +67,9 @@ TEST_F(ModelTest, ReportBeforeAnyWeight) {
   EXPECT_EQ(at(inputs[0].struct_value(), "name").string_value(), "image");
   EXPECT_FALSE(inputs[0].struct_value().fields().contains("classes"));
   EXPECT_EQ(number(inputs[1].struct_value(), "classes"), 3);
+  // The filters' standard deviation is sqrt(2 / (4 outputs x 9 places)).
+  const auto& weight = at(described, "variables").list_value().values(0).struct_value();
+  EXPECT_EQ(at(weight, "initializer").string_value(), "normal(0.23570226039551584)");
 }
 
 TEST_F(ModelTest, InitializeOnceFromTheSeed) {

@@ -502,7 +502,9 @@ ASSAY_API assay_status assay_model_named(const assay_context *c, assay_str arch,
  *           inputs [{name, dtype, sample_shape [..], classes (of class labels), label, range
  *           [low, high) of integers}] in the
  *           order of a batch; predictions take those that are not labels,
- *           variables [{name, role, dtype, shape [..], elements}]
+ *           variables [{name, role, dtype, shape [..], elements, initializer: how
+ *           assay_model_initialize draws it, "normal(0.0589)", "uniform(..)",
+ *           "truncated_normal(..)", "constant(..)"}]
  *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_model_report(const assay_model *m, assay_report **out,

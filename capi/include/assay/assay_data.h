@@ -28,7 +28,8 @@ typedef struct assay_loader assay_loader; /* assay_loader_free */
 typedef int32_t (*assay_progress)(uintptr_t user, assay_str phase, int64_t done, int64_t total);
 
 /* The data sets that assay_dataset_convert knows.
- *   report  datasets [{name, summary, licence, default_source}]
+ *   report  datasets [{name, summary, licence, default_source, samples: how its records become
+ *           samples, by which of the transforms below, "images", "photographs" or "micrographs"}]
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err);
 
