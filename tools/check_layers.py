@@ -39,7 +39,7 @@ ALLOWED = {
     "tests": None,  # may see everything
 }
 # The folders of recipe-run in their order: each may include those before it.
-RECIPE_RUN = ["base", "statistics", "recipe", "sources", "run_record", "judge", "report", "run", "engine", "cli"]
+RECIPE_RUN = ["util", "stats", "recipe", "record", "judge", "report", "run", "assay", "cli"]
 # Headers of vendors stay where their device is.
 VENDOR = re.compile(r"^(dnnl|omp|cuda|cudnn|cublas|nccl|mpi|cub/|thrust/)")
 VENDOR_ALLOWED = ("sdk/backend/", "tools/bench/", "tests/")

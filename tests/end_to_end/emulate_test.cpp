@@ -7,7 +7,7 @@
 
 #include "tests/end_to_end/data_set.h"
 #include "tests/end_to_end/process.h"
-#include "tools/recipe_run/base/sha256.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace end_to_end {
 namespace {

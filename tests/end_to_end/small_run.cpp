@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "tests/end_to_end/data_set.h"
-#include "tools/recipe_run/run_record/json_file.h"
-#include "tools/recipe_run/run_record/run_record.pb.h"
-#include "tools/recipe_run/run_record/step_log.h"
+#include "tools/recipe_run/record/logs.h"
+#include "tools/recipe_run/record/record.pb.h"
+#include "tools/recipe_run/util/json.h"
 
 namespace end_to_end {
 namespace {

@@ -8,9 +8,9 @@
 #include <cstdio>
 #include <string>
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace {
 

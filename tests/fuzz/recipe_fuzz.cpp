@@ -4,11 +4,10 @@
 #include <cstdint>
 #include <string>
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/recipe/canonical.h"
-#include "tools/recipe_run/recipe/check.h"
-#include "tools/recipe_run/recipe/override.h"
-#include "tools/recipe_run/recipe/path.h"
+#include "tools/recipe_run/recipe/digest.h"
+#include "tools/recipe_run/recipe/fields.h"
+#include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/util/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace reciperun;

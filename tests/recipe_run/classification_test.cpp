@@ -8,9 +8,9 @@
 
 #include <cmath>
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/engine/assay_driver.h"
-#include "tools/recipe_run/engine/handles.h"
+#include "tools/recipe_run/assay/driver.h"
+#include "tools/recipe_run/assay/objects.h"
+#include "tools/recipe_run/util/error.h"
 
 namespace reciperun {
 namespace {
@@ -76,57 +76,57 @@ class ClassificationTest : public ::testing::Test {
     return recipe;
   }
 
-  Evaluated evaluate(const v1::Recipe& made) {
+  record::Eval evaluate(const v1::Recipe& made) {
     const auto trial = driver_->start(made, 1);
     for (int i = 0; i < 4; ++i) trial->run_step();
     return trial->evaluate([](double) { return true; });
   }
 
   static fs::path root_;
-  std::unique_ptr<TrainerDriver> driver_ = make_assay_driver({.threads = 1});
+  std::unique_ptr<TrainerDriver> driver_ = make_assay_driver("cpu", 1);
 };
 fs::path ClassificationTest::root_;
 
 TEST_F(ClassificationTest, PartsMakeUpTheWhole) {
-  const Evaluated whole = evaluate(recipe());
-  EXPECT_TRUE(whole.shards.empty());
-  const Evaluated parts = evaluate(recipe("4"));
-  ASSERT_EQ(parts.shards.size(), 4u);
+  const record::Eval whole = evaluate(recipe());
+  EXPECT_TRUE(whole.shard().empty());
+  const record::Eval parts = evaluate(recipe("4"));
+  ASSERT_EQ(parts.shard_size(), 4);
   double right = 0, loss = 0;
   std::vector<int64_t> samples;
-  for (const Evaluated::Shard& shard : parts.shards) {
-    samples.push_back(shard.samples);
-    right += shard.metrics.at("top1") * static_cast<double>(shard.samples);
-    loss += shard.metrics.at("loss") * static_cast<double>(shard.samples);
-    EXPECT_LE(shard.metrics.at("top1"), shard.metrics.at("top5"));
+  for (const record::Shard& shard : parts.shard()) {
+    samples.push_back(shard.samples());
+    right += shard.metric().at("top1") * static_cast<double>(shard.samples());
+    loss += shard.metric().at("loss") * static_cast<double>(shard.samples());
+    EXPECT_LE(shard.metric().at("top1"), shard.metric().at("top5"));
   }
   EXPECT_EQ(samples, (std::vector<int64_t>{12, 13, 12, 13}));  // of 50, cut at 12.5, 25 and 37.5
-  EXPECT_NEAR(right, whole.metrics.at("top1") * kTest, 1e-9);
-  EXPECT_NEAR(loss, whole.metrics.at("loss") * kTest, 1e-5);
-  EXPECT_EQ(parts.metrics.at("top1"), whole.metrics.at("top1"));
-  EXPECT_EQ(parts.metrics.at("top5"), whole.metrics.at("top5"));
+  EXPECT_NEAR(right, whole.metric().at("top1") * kTest, 1e-9);
+  EXPECT_NEAR(loss, whole.metric().at("loss") * kTest, 1e-5);
+  EXPECT_EQ(parts.metric().at("top1"), whole.metric().at("top1"));
+  EXPECT_EQ(parts.metric().at("top5"), whole.metric().at("top5"));
 }
 
 // The first part is what evaluating only the first records gives.
 TEST_F(ClassificationTest, PartsAreContiguous) {
-  const Evaluated parts = evaluate(recipe("2"));
-  ASSERT_EQ(parts.shards.size(), 2u);
+  const record::Eval parts = evaluate(recipe("2"));
+  ASSERT_EQ(parts.shard_size(), 2);
   v1::Recipe first_half = recipe();
   first_half.mutable_evaluation()->set_batch(5);
   first_half.mutable_evaluation()->set_batches(5);
-  const Metrics alone = evaluate(first_half).metrics;
-  EXPECT_EQ(alone.at("top1"), parts.shards[0].metrics.at("top1"));
-  EXPECT_NEAR(alone.at("loss"), parts.shards[0].metrics.at("loss"), 1e-6);
-  EXPECT_GT(std::abs(parts.shards[0].metrics.at("loss") - parts.shards[1].metrics.at("loss")),
+  const auto alone = evaluate(first_half).metric();
+  EXPECT_EQ(alone.at("top1"), parts.shard(0).metric().at("top1"));
+  EXPECT_NEAR(alone.at("loss"), parts.shard(0).metric().at("loss"), 1e-6);
+  EXPECT_GT(std::abs(parts.shard(0).metric().at("loss") - parts.shard(1).metric().at("loss")),
             1e-6);
 }
 
 TEST_F(ClassificationTest, ShardsFollowTheDevicesAndAreChecked) {
   v1::Recipe eight = recipe();
   eight.mutable_topology()->set_devices_per_node(8);
-  EXPECT_EQ(evaluate(eight).shards.size(), 8u);
-  EXPECT_EQ(evaluate(recipe("60")).shards.size(), 50u) << "no part is empty";
-  EXPECT_TRUE(evaluate(recipe("1")).shards.empty());
+  EXPECT_EQ(evaluate(eight).shard_size(), 8);
+  EXPECT_EQ(evaluate(recipe("60")).shard_size(), 50) << "no part is empty";
+  EXPECT_TRUE(evaluate(recipe("1")).shard().empty());
   for (const char* bad : {"0", "-1", "x", "2.5", "5000", "9999999999"}) {
     try {
       evaluate(recipe(bad));
@@ -141,9 +141,9 @@ TEST_F(ClassificationTest, ShardsFollowTheDevicesAndAreChecked) {
 TEST_F(ClassificationTest, ATriedEvaluationTakesSomeOfEachPart) {
   v1::Recipe made = recipe("2");
   made.mutable_evaluation()->set_batches(1);
-  const Evaluated some = evaluate(made);
-  ASSERT_EQ(some.shards.size(), 2u);
-  EXPECT_EQ(some.shards[0].samples, 8) << "a whole batch, whatever is asked for";
+  const record::Eval some = evaluate(made);
+  ASSERT_EQ(some.shard_size(), 2);
+  EXPECT_EQ(some.shard(0).samples(), 8) << "a whole batch, whatever is asked for";
 }
 
 // As the recipes of DLPerf.
@@ -152,18 +152,18 @@ TEST_F(ClassificationTest, WhatOnlyMeasuresNeedsNoDataToEvaluate) {
   made.mutable_data(0)->set_role("bench");
   made.mutable_data()->RemoveLast();
   EXPECT_NO_THROW(driver_->check(made));
-  EXPECT_GT(driver_->bench(made, {made.bench(0), 1, 16}, "")->run_batch(), 0);
+  EXPECT_GT(driver_->bench(made, {"train", 1, 16}, "")->run_batch(), 0);
   made.mutable_trials()->set_count(1);
   EXPECT_THROW(driver_->check(made), Error);
 }
 
 TEST_F(ClassificationTest, TheHalvesOfABatchAreTimedAlone) {
   const v1::Recipe made = recipe();
-  const auto train = driver_->bench(made, {made.bench(0), 1, 16}, "");
+  const auto train = driver_->bench(made, {"train", 1, 16}, "");
   for (int i = 0; i < 3; ++i) EXPECT_GT(train->run_batch(), 0);
   for (int i = 0; i < 12; ++i) EXPECT_GT(train->load_batch(), 0);
   for (int i = 0; i < 12; ++i) EXPECT_GT(train->compute_batch(), 0);
-  const auto infer = driver_->bench(made, {made.bench(1), 1, 8}, "");
+  const auto infer = driver_->bench(made, {"infer", 1, 8}, "");
   EXPECT_GT(infer->run_batch(), 0);
   EXPECT_EQ(infer->load_batch(), 0) << "nothing is loaded in its span";
   EXPECT_EQ(infer->compute_batch(), 0);

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/recipe_run/toy_driver.h"
-#include "tools/recipe_run/base/sha256.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
 namespace {
@@ -49,8 +49,8 @@ free_override: "trials" free_override: "io"
     ::testing::internal::CaptureStdout();
     ::testing::internal::CaptureStderr();
     const int code = run_app(static_cast<int>(argv.size()), argv.data(),
-                             [&](const DriverOptions& options) {
-                               toy_.device = options.device;
+                             [&](const std::string& device, uint32_t) {
+                               toy_.device = device;
                                return std::make_unique<ToyDriver>(toy_);
                              },
                              {});
@@ -227,24 +227,6 @@ TEST_F(CliTest, SourcesAreVerified) {
   EXPECT_THAT(out_, HasSubstr("run.textproto:"));
   EXPECT_THAT(out_, HasSubstr("has digest"));
   EXPECT_THAT(out_, HasSubstr("accuracy: the source prints '0.931', the recipe says '0.930'"));
-}
-
-TEST_F(CliTest, DocumentsAreComparedWithTheCopiedTables) {
-  const std::string document = "name | Batch size\n---|---\ntoy | 0.930 |\n";
-  const auto verify = [&] {
-    return call({"sources", "verify", "--documents", (root_ / "documents").string()});
-  };
-  write_file_atomic(root_ / "documents/d.txt", document);
-  write_file_atomic(
-      root_ / "recipes/sources/d.tsv",
-      "document\td.txt\t" + sha256_hex(document) + "\n\ntable\ta\nname\tBatch size\ntoy\t0.930\n");
-  EXPECT_EQ(verify(), 0);
-  EXPECT_THAT(out_, HasSubstr("1 tables as in d.txt"));
-  write_file_atomic(
-      root_ / "recipes/sources/d.tsv",
-      "document\td.txt\t" + sha256_hex(document) + "\n\ntable\ta\nname\tBatch size\ntoy\t0.931\n");
-  EXPECT_EQ(verify(), 8);
-  EXPECT_THAT(out_, HasSubstr("the document prints 'toy | 0.930"));
 }
 
 TEST_F(CliTest, WhatTheEngineLacksIsNotRun) {

@@ -8,9 +8,9 @@
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
-#include "tools/recipe_run/base/text.h"
-#include "tools/recipe_run/recipe/canonical.h"
+#include "tools/recipe_run/recipe/digest.h"
 #include "tools/recipe_run/report/report.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {

@@ -1,6 +1,6 @@
 // The probe of an engine's device: it works in the context it is given, and what it says follows
 // from how fast that is.
-#include "tools/recipe_run/engine/device_probe.h"
+#include "tools/recipe_run/assay/bench.h"
 
 #include <gtest/gtest.h>
 

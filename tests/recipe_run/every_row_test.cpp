@@ -8,13 +8,13 @@
 #include <set>
 #include <tuple>
 
-#include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/judge/published.h"
 #include "tools/recipe_run/judge/rows.h"
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/load.h"
-#include "tools/recipe_run/statistics/distributions.h"
-#include "tools/recipe_run/statistics/sequential.h"
+#include "tools/recipe_run/stats/distributions.h"
+#include "tools/recipe_run/stats/looks.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
 namespace {

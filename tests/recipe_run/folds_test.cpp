@@ -1,5 +1,5 @@
 // Folds against the lists that the published scripts make with NumPy.
-#include "tools/recipe_run/engine/folds.h"
+#include "tools/recipe_run/assay/folds.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
@@ -9,8 +9,8 @@
 #include <map>
 #include <set>
 
-#include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/recipe/facts.h"
+#include "tools/recipe_run/util/error.h"
 
 namespace reciperun::engine {
 namespace {

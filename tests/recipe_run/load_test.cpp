@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/base/file.h"
-#include "tools/recipe_run/recipe/canonical.h"
-#include "tools/recipe_run/recipe/path.h"
+#include "tools/recipe_run/recipe/digest.h"
+#include "tools/recipe_run/recipe/fields.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
 namespace {

@@ -1,5 +1,5 @@
 // The noise gate: each disturbance is noticed by its own check and by no other.
-#include "tools/recipe_run/statistics/noise.h"
+#include "tools/recipe_run/stats/noise.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

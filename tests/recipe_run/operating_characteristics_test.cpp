@@ -11,7 +11,7 @@
 
 #include "tools/recipe_run/judge/rehearsal.h"
 #include "tools/recipe_run/judge/rows.h"
-#include "tools/recipe_run/statistics/sequential.h"
+#include "tools/recipe_run/stats/looks.h"
 
 namespace reciperun {
 namespace {

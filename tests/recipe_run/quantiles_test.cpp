@@ -1,5 +1,5 @@
-// The eight definitions of a published "latency 99 %", on lists whose answers can be done by hand.
-#include "tools/recipe_run/statistics/quantiles.h"
+// The definitions of a published "latency 99 %", on lists whose answers can be done by hand.
+#include "tools/recipe_run/stats/quantiles.h"
 
 #include <gtest/gtest.h>
 
@@ -16,52 +16,28 @@ std::vector<double> one_to(int n) {
   return values;
 }
 
-double estimate(const std::vector<double>& values, double p, v1::Quantile::Def def,
+double estimate(const std::vector<double>& values, double p, Estimator estimator,
                 QuantileOptions options = {}) {
-  v1::Quantile quantile;
-  quantile.set_p(p);
-  quantile.set_def(def);
-  return estimate_quantile(values, quantile, options).value_or(NAN);
+  return estimate_quantile(values, {p, estimator}, options).value_or(NAN);
 }
 
 TEST(Quantile, DefinitionsOnOneTo201) {
   const std::vector<double> values = one_to(201);
-  EXPECT_EQ(estimate(values, 0.99, v1::Quantile::NEAREST_RANK), 199);
-  EXPECT_DOUBLE_EQ(estimate(values, 0.99, v1::Quantile::LINEAR_TYPE7), 199);
-  EXPECT_DOUBLE_EQ(estimate(values, 0.955, v1::Quantile::LINEAR_TYPE7), 192);
-  EXPECT_EQ(estimate(values, 0.99, v1::Quantile::FLOOR_INDEX), 199);
-  EXPECT_EQ(estimate(values, 0.99, v1::Quantile::MAX_OF_LOWEST), 198);
-  EXPECT_DOUBLE_EQ(estimate(values, 0.99, v1::Quantile::MEAN_OF_LOWEST), 99.5);
-  EXPECT_DOUBLE_EQ(estimate(values, 0.99, v1::Quantile::MEAN_OF_LOWEST, {2, 2}), 99);  // 197 of 199
+  EXPECT_EQ(estimate(values, 0.99, Estimator::kNearestRank), 199);
+  EXPECT_DOUBLE_EQ(estimate(values, 0.99, Estimator::kMeanOfLowest), 99.5);
+  EXPECT_DOUBLE_EQ(estimate(values, 0.99, Estimator::kMeanOfLowest, {2, 2}), 99);  // 197 of 199
   const double s = std::sqrt((201.0 * 201 - 1) / 12);
-  EXPECT_NEAR(estimate(values, 0.99, v1::Quantile::MEAN_UPPER_CI),
-              101 + 2.576 * s / std::sqrt(201.0), 1e-9);
-  // P(Bin(201, 0.1) <= 10) = 0.0068, <= 11 gives 0.0143: ten are discarded but one.
-  EXPECT_EQ(estimate(values, 0.90, v1::Quantile::EARLY_STOP_BOUND), 192);
+  EXPECT_NEAR(estimate(values, 0.99, Estimator::kMeanUpperCi), 101 + 2.576 * s / std::sqrt(201.0),
+              1e-9);
   // In time order the halves are 1..100 and 101..201: type 7 gives 99.01 and 200.
-  EXPECT_NEAR(estimate(values, 0.99, v1::Quantile::MEAN_OF_SEGMENT_TYPE7), (99.01 + 200) / 2, 1e-9);
+  EXPECT_NEAR(estimate(values, 0.99, Estimator::kMeanOfSegmentType7), (99.01 + 200) / 2, 1e-9);
+  EXPECT_DOUBLE_EQ(estimate(values, 0.955, Estimator::kMeanOfSegmentType7, {0, 1}), 192);
 }
 
 TEST(Quantile, ExactProductsDoNotFallToTheNextRank) {
-  EXPECT_EQ(estimate(one_to(100), 0.99, v1::Quantile::NEAREST_RANK), 99);
-  EXPECT_EQ(estimate(one_to(100), 0.29, v1::Quantile::MAX_OF_LOWEST),
-            29);  // 0.29 * 100 = 28.999999999999996
-}
-
-// The fewest samples from which MLPerf's LoadGen reports a bound; the shipped constant for p99 is
-// 662.
-TEST(Quantile, EarlyStopNeedsEnoughSamples) {
-  struct Row {
-    double p;
-    int fewest;
-  };
-  for (const Row& row : {Row{0.50, 11}, Row{0.90, 64}, Row{0.95, 130}, Row{0.97, 219},
-                         Row{0.99, 662}, Row{0.999, 6636}}) {
-    EXPECT_TRUE(std::isnan(estimate(one_to(row.fewest - 1), row.p, v1::Quantile::EARLY_STOP_BOUND)))
-        << row.p;
-    EXPECT_EQ(estimate(one_to(row.fewest), row.p, v1::Quantile::EARLY_STOP_BOUND), row.fewest)
-        << row.p;
-  }
+  EXPECT_EQ(estimate(one_to(100), 0.99, Estimator::kNearestRank), 99);
+  // 0.29 * 100 = 28.999999999999996
+  EXPECT_EQ(estimate(one_to(100), 0.29, Estimator::kMeanOfLowest), 15);
 }
 
 TEST(Quantile, OneOutlierExplainsThePublishedUnetRow) {
@@ -72,30 +48,31 @@ TEST(Quantile, OneOutlierExplainsThePublishedUnetRow) {
   double rates = 0;
   for (double t : ms) rates += 8000 / t;
   EXPECT_NEAR(rates / 201, 382.4, 0.06);
-  EXPECT_NEAR(estimate(ms, 0.90, v1::Quantile::MEAN_UPPER_CI), 29.36, 0.02);
-  EXPECT_NEAR(estimate(ms, 0.95, v1::Quantile::MEAN_UPPER_CI), 30.38, 0.02);
-  EXPECT_NEAR(estimate(ms, 0.99, v1::Quantile::MEAN_UPPER_CI), 32.37, 0.02);
-  EXPECT_EQ(estimate(ms, 0.99, v1::Quantile::NEAREST_RANK),
+  EXPECT_NEAR(estimate(ms, 0.90, Estimator::kMeanUpperCi), 29.36, 0.02);
+  EXPECT_NEAR(estimate(ms, 0.95, Estimator::kMeanUpperCi), 30.38, 0.02);
+  EXPECT_NEAR(estimate(ms, 0.99, Estimator::kMeanUpperCi), 32.37, 0.02);
+  EXPECT_EQ(estimate(ms, 0.99, Estimator::kNearestRank),
             20.82);  // the true p99 does not see it at all
 }
 
 // The four steps worked out for U-Net's inference: batch 8 in 10, 11, 12 and 30 ms.
 TEST(Quantile, BothMeaningsOfThePublishedPercentages) {
   const std::vector<double> ms{10, 11, 12, 30};
-  const auto upper_end = [&](double p) { return estimate(ms, p, v1::Quantile::MEAN_UPPER_CI); };
+  const auto upper_end = [&](double p) { return estimate(ms, p, Estimator::kMeanUpperCi); };
   EXPECT_NEAR(upper_end(0.90), 22.54185, 1e-5);
   EXPECT_NEAR(upper_end(0.95), 23.84242, 1e-5);
   EXPECT_NEAR(upper_end(0.99), 26.38575, 1e-5);
-  const auto percentile = [&](double p) { return estimate(ms, p, v1::Quantile::LINEAR_TYPE7); };
+  const auto percentile = [&](double p) {
+    return estimate(ms, p, Estimator::kMeanOfSegmentType7, {0, 1});
+  };
   EXPECT_NEAR(percentile(0.90), 24.6, 1e-9);
   EXPECT_NEAR(percentile(0.95), 27.3, 1e-9);
   EXPECT_NEAR(percentile(0.99), 29.46, 1e-9);
 }
 
 TEST(Quantile, BadArguments) {
-  EXPECT_THROW(estimate(one_to(9), 1.0, v1::Quantile::NEAREST_RANK), std::domain_error);
-  EXPECT_THROW(estimate(one_to(9), 0.5, v1::Quantile::DEF_UNSET), std::domain_error);
-  EXPECT_TRUE(std::isnan(estimate({}, 0.5, v1::Quantile::NEAREST_RANK)));
+  EXPECT_THROW(estimate(one_to(9), 1.0, Estimator::kNearestRank), std::domain_error);
+  EXPECT_TRUE(std::isnan(estimate({}, 0.5, Estimator::kNearestRank)));
 }
 
 TEST(QuantileRanks, PublishedTable) {

@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <map>
 
-#include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/load.h"
-#include "tools/recipe_run/sources/verify.h"
+#include "tools/recipe_run/recipe/sources.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
 namespace {

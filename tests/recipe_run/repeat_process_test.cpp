@@ -1,12 +1,12 @@
 // One repeat in a process of its own: what it is told, and every way in which it can end.
-#include "tools/recipe_run/run/repeat_process.h"
+#include "tools/recipe_run/run/bench_runner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "tools/recipe_run/base/error.h"
+#include "tools/recipe_run/util/error.h"
 
 namespace reciperun {
 namespace {
@@ -50,7 +50,7 @@ class RepeatProcessTest : public ::testing::Test {
     }
     return {Exit::kOk, "no failure"};
   }
-  fs::path repeat_folder() const { return record_->repeat_folder("infer", 1, 4, 2); }
+  fs::path repeat_folder() const { return record_->repeat_folder({"infer", 1, 4, 2}); }
 
   fs::path root_;
   std::optional<RunRecord> record_;

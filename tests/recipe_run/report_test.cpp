@@ -9,10 +9,9 @@
 
 #include <cmath>
 
-#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/report/chart.h"
-#include "tools/recipe_run/report/junit.h"
-#include "tools/recipe_run/report/shards.h"
+#include "tools/recipe_run/report/document.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
@@ -112,7 +111,7 @@ TEST(ReportTest, JunitHasACaseForEveryRow) {
   report.rows[0].gate = true;
   report.rows[0].judgement.verdict = Verdict::kDiffersWorse;
   report.rows[1].id = "a<b>&\"c\"\x01";
-  const std::string xml = junit_xml(report);
+  const std::string xml = junit_report(report);
   EXPECT_THAT(xml, HasSubstr(" tests=\"" + std::to_string(report.rows.size()) +
                              "\" failures=\"1\" errors=\"0\""));
   EXPECT_THAT(xml, HasSubstr(R"(<failure message="DIFFERS (worse))"));
@@ -160,20 +159,26 @@ TEST(ReportTest, EveryPublishedNumberNamesItsCell) {
   EXPECT_THAT(text, HasSubstr("<details><summary>The cell of each published number"));
 }
 
+record::Shard shard(int64_t samples, double accuracy) {
+  record::Shard out;
+  out.set_samples(samples);
+  (*out.mutable_metric())["accuracy"] = accuracy;
+  return out;
+}
+
 TEST(ReportTest, PartsOfAnEvaluationStandBesideTheWhole) {
   Report report = synthetic_report();
   for (const std::string& text :
        {console_report(report), markdown_report(report), html_report(report)})
     EXPECT_THAT(text, Not(HasSubstr(kShardsTitle)));
   Trial& trial = report.measurements.trials[1];
-  trial.shards = {{3333, {{"accuracy", 0.9301}, {"loss", 0.2}}},
-                  {3334, {{"accuracy", 0.9349}, {"loss", 0.2}}}};
+  trial.shards = {shard(3333, 0.9301), shard(3334, 0.9349)};
   const std::string words = "accuracy: 93.25 % merged; 2 parts of 3,333 to 3,334: 93.01 93.49";
   EXPECT_THAT(console_report(report), HasSubstr("seed 2, " + words));
   EXPECT_THAT(markdown_report(report), HasSubstr(words));
   EXPECT_THAT(html_report(report), HasSubstr("<td data-h=\"part 2\">93.49</td>"));
   EXPECT_THAT(json_report(report), HasSubstr("\"samples\": \"3334\""));
-  trial.shards = {{4, {{"accuracy", 0.25}}}, {4, {{"accuracy", 0.5}}}};
+  trial.shards = {shard(4, 0.25), shard(4, 0.5)};
   EXPECT_THAT(console_report(report), HasSubstr("2 parts of 4: 25.00 50.00"));
 }
 

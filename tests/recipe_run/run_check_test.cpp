@@ -1,16 +1,16 @@
 // An edit anywhere in a run is found by the checksums, and where these were made anew, by the
 // verdicts.
-#include "tools/recipe_run/report/run_check.h"
+#include "tools/recipe_run/report/report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/recipe_run/toy_driver.h"
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/base/sha256.h"
+#include "tools/recipe_run/record/seal.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/run/runner.h"
-#include "tools/recipe_run/run_record/seal.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
 namespace {

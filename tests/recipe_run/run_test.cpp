@@ -9,15 +9,14 @@
 #include <set>
 
 #include "tests/recipe_run/toy_driver.h"
-#include "tools/recipe_run/base/error.h"
 #include "tools/recipe_run/judge/rows.h"
-#include "tools/recipe_run/recipe/canonical.h"
+#include "tools/recipe_run/recipe/digest.h"
+#include "tools/recipe_run/record/logs.h"
+#include "tools/recipe_run/record/seal.h"
 #include "tools/recipe_run/run/bench_runner.h"
 #include "tools/recipe_run/run/trial_runner.h"
-#include "tools/recipe_run/run_record/event_log.h"
-#include "tools/recipe_run/run_record/json_file.h"
-#include "tools/recipe_run/run_record/seal.h"
-#include "tools/recipe_run/run_record/step_log.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/json.h"
 
 namespace reciperun {
 namespace {
@@ -389,7 +388,7 @@ TEST_F(RunTest, PartsOfAnEvaluationAreKept) {
   for (const Trial& trial : m.trials) {
     ASSERT_EQ(trial.shards.size(), 4u);
     double sum = 0;
-    for (const TrialShard& shard : trial.shards) sum += shard.metrics.at("accuracy");
+    for (const record::Shard& shard : trial.shards) sum += shard.metric().at("accuracy");
     EXPECT_NEAR(sum / 4, trial.metrics.at("accuracy"), 1e-12);
   }
 }

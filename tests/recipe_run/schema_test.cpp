@@ -6,8 +6,8 @@
 #include <set>
 
 #include "recipes/recipe.pb.h"
-#include "tools/recipe_run/base/file.h"
-#include "tools/recipe_run/recipe/canonical.h"
+#include "tools/recipe_run/recipe/digest.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
 namespace {

@@ -10,13 +10,13 @@
 #include <cstring>
 
 #include "tests/harness/micrographs.h"
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/engine/assay_driver.h"
-#include "tools/recipe_run/engine/folds.h"
-#include "tools/recipe_run/engine/handles.h"
-#include "tools/recipe_run/engine/pictures.h"
+#include "tools/recipe_run/assay/driver.h"
+#include "tools/recipe_run/assay/folds.h"
+#include "tools/recipe_run/assay/objects.h"
+#include "tools/recipe_run/assay/pictures.h"
 #include "tools/recipe_run/recipe/facts.h"
-#include "tools/recipe_run/report/pictures.h"
+#include "tools/recipe_run/report/plots.h"
+#include "tools/recipe_run/util/error.h"
 
 namespace reciperun {
 namespace {
@@ -84,12 +84,12 @@ class SegmentationTest : public ::testing::Test {
     return recipe;
   }
 
-  static Metrics evaluate(TrainingTrial& trial) {
-    return trial.evaluate([](double) { return true; }).metrics;
+  static auto evaluate(TrainingTrial& trial) {
+    return trial.evaluate([](double) { return true; }).metric();
   }
 
   static fs::path root_;
-  std::unique_ptr<TrainerDriver> driver_ = make_assay_driver({.threads = 1});
+  std::unique_ptr<TrainerDriver> driver_ = make_assay_driver("cpu", 1);
 };
 fs::path SegmentationTest::root_;
 
@@ -232,12 +232,14 @@ TEST_F(SegmentationTest, LeavesPictures) {
   ASSERT_EQ(pictures.size(), 1u);
   EXPECT_EQ(pictures[0].others, 3u);  // four slices are held out
   EXPECT_EQ(pictures[0].png.substr(1, 3), "PNG");
-  const std::string section = pictures_section(pictures);
+  Report report;
+  EXPECT_EQ(plots_of(report), "");
+  report.pictures = pictures;
+  const std::string section = plots_of(report);
   EXPECT_THAT(section, HasSubstr("data:image/png;base64,iVBORw0KGgo"));
   const auto held_out = engine::fold_records(made.data(1).folds(), kSlices, 0).held_out;
   const int64_t first = *std::min_element(held_out.begin(), held_out.end());
   EXPECT_THAT(section, HasSubstr("fold 1 of 3, seed 0: slice-0" + std::to_string(first) + ".png"));
-  EXPECT_EQ(pictures_section({}), "");
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
 namespace {

@@ -7,11 +7,10 @@
 #include <map>
 #include <random>
 
-#include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/load.h"
-#include "tools/recipe_run/sources/completeness.h"
-#include "tools/recipe_run/sources/verify.h"
+#include "tools/recipe_run/recipe/sources.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/run/trainer_driver.h"
+#include "tools/recipe_run/run/trainer.h"
+#include "tools/recipe_run/util/error.h"
 
 namespace reciperun {
 
@@ -58,7 +58,7 @@ class ToyTrial : public TrainingTrial {
     return {step_, step_ * 32, 2.0 / static_cast<double>(step_) + 0.01 * std::abs(weight_), 0.1,
             0.001};
   }
-  Evaluated evaluate(const Tick& tick) override {
+  record::Eval evaluate(const Tick& tick) override {
     ++toy_.evaluations;
     for (int batch = 1; batch <= 10; ++batch) {
       ++toy_.evaluated_batches;
@@ -66,10 +66,15 @@ class ToyTrial : public TrainingTrial {
       if (!tick(batch / 10.0)) throw Error(Exit::kInterrupted, "stopped while evaluating");
     }
     const double accuracy = 0.93 + toy_.noise * std::sin(weight_);
-    Evaluated out{{{"accuracy", accuracy}, {"loss", 0.2}}, {}};
+    record::Eval out;
+    (*out.mutable_metric())["accuracy"] = accuracy;
+    (*out.mutable_metric())["loss"] = 0.2;
     for (int i = 0; i < toy_.shards; ++i) {
       const double apart = toy_.noise * (2 * i - toy_.shards + 1);  // no difference to the mean
-      out.shards.push_back({100, {{"accuracy", accuracy + apart}, {"loss", 0.2}}});
+      record::Shard& shard = *out.add_shard();
+      shard.set_samples(100);
+      (*shard.mutable_metric())["accuracy"] = accuracy + apart;
+      (*shard.mutable_metric())["loss"] = 0.2;
     }
     return out;
   }
@@ -145,11 +150,11 @@ class ToyDriver : public TrainerDriver {
     trial->load(checkpoint);
     return trial;
   }
-  std::unique_ptr<BenchSession> bench(const v1::Recipe&, const BenchPoint& point,
+  std::unique_ptr<BenchSession> bench(const v1::Recipe&, const BenchTask& task,
                                       const fs::path&) override {
-    if (point.batch == 13) throw Failed("does not fit into memory");
-    if (point.batch == 8 && toy_.disk_full) throw Error(Exit::kCrashed, "the disk is full");
-    return std::make_unique<ToyBench>(toy_, point.batch);
+    if (task.batch == 13) throw Failed("does not fit into memory");
+    if (task.batch == 8 && toy_.disk_full) throw Error(Exit::kCrashed, "the disk is full");
+    return std::make_unique<ToyBench>(toy_, task.batch);
   }
   void emulate(const v1::Recipe& recipe, uint32_t devices) override {
     if (!toy_.emulates) TrainerDriver::emulate(recipe, devices);

@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tools/recipe_run/base/file.h"
-#include "tools/recipe_run/engine/configuration.h"
-#include "tools/recipe_run/engine/folds.h"
-#include "tools/recipe_run/engine/pipeline.h"
+#include "tools/recipe_run/assay/configuration.h"
+#include "tools/recipe_run/assay/folds.h"
+#include "tools/recipe_run/assay/pipeline.h"
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
 namespace {
@@ -49,7 +49,7 @@ TEST(UnetRecipes, TrainAsTheScriptsDid) {
   for (const std::string& name : trained()) {
     SCOPED_TRACE(name);
     const v1::Recipe unet = recipe(name);
-    const uint32_t devices = engine::recipe_devices(unet);
+    const uint32_t devices = devices_of(unet);
     EXPECT_EQ(devices, name.ends_with("8gpu") ? 8u : 1u);
     const engine::Length length = engine::training_length(unet, 24 / devices, devices);
     EXPECT_EQ(length.total_steps, 6400 / devices);

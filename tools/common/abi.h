@@ -52,11 +52,24 @@ void call(assay_status (*function)(P...), A... arguments) {
   call(Exit::kUsage, function, arguments...);
 }
 
+// The handle that a function hands over through its parameter before the error:
+//   made<Model>(Exit::kUsage, assay_model_named, context, text("cnn"), text("{}"))
+template <class T, class Function, class... A>
+T made(Exit caller_fault, Function function, A... arguments) {
+  typename T::pointer handle = nullptr;
+  call(caller_fault, function, arguments..., &handle);
+  return T(handle);
+}
+
 // The JSON text of a report.
 inline std::string json(const Report& report) { return string(assay_report_text(report.get())); }
 
 // Its content. Missing keys are errors of the program, unless asked for with `has`.
 google::protobuf::Struct parse(const Report& report);
+template <class Function, class... A>
+google::protobuf::Struct report_of(Exit caller_fault, Function function, A... arguments) {
+  return parse(made<Report>(caller_fault, function, arguments...));
+}
 bool has(const google::protobuf::Struct& object, const std::string& key);
 const google::protobuf::Value& at(const google::protobuf::Struct& object, const std::string& key);
 // Strings as they are, numbers without a fraction where they have none, true and false.

@@ -1,7 +1,7 @@
 #include <filesystem>
 
+#include "tools/recipe_run/assay/driver.h"
 #include "tools/recipe_run/cli/app.h"
-#include "tools/recipe_run/engine/assay_driver.h"
 
 int main(int argc, char** argv) {
   std::error_code unknown;  // without /proc repeats are measured in this process

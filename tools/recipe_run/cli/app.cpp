@@ -5,10 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/common/program.h"
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/cli/data_commands.h"
-#include "tools/recipe_run/cli/record_commands.h"
-#include "tools/recipe_run/cli/source_commands.h"
+#include "tools/recipe_run/util/error.h"
 
 namespace reciperun {
 namespace {
@@ -37,11 +34,11 @@ class CommandLine {
  public:
   CommandLine(const DriverFactory& make_driver, const fs::path& program)
       : make_driver_(make_driver) {
-    run_.measuring_program = program;
+    run_.options.measuring_program = program;
     app_.require_subcommand(1);
     app_.footer(kFooter);
-    app_.set_version_flag("--version",
-                          [this] { return "recipe-run, " + make_driver_({})->info().engine; });
+    app_.set_version_flag(
+        "--version", [this] { return "recipe-run, " + make_driver_("cpu", 0)->info().engine; });
     app_.add_option("--recipes", recipes_,
                     "folder of the recipes; default: ./recipes, or the one above the program")
         ->type_name("DIR");
@@ -63,7 +60,7 @@ class CommandLine {
     } catch (const CLI::ParseError& error) {
       return assay::tools::explain(app_, error);
     }
-    return static_cast<Exit>(result_);
+    return result_;
   }
 
  private:
@@ -118,7 +115,7 @@ class CommandLine {
   void define_list() {
     CLI::App& list = command(app_, "list", "recipes, and how many of their rows can be judged here",
                              "  recipe-run list resnet50\n  recipe-run list --json",
-                             [this] { return list_recipes(root(), list_, make_driver_); });
+                             [this] { return list_command(root(), list_, make_driver_); });
     list.add_option("filter", list_.filter, "only recipes with this in their id");
     list.add_flag("--json", list_.json, "as JSON, for programs");
   }
@@ -128,7 +125,7 @@ class CommandLine {
         command(app_, "show", "the values of a recipe, which file set them and what they hide",
                 "  recipe-run show fashion_mnist/cnn_2conv_bn training.optimizer\n"
                 "  recipe-run show fashion_mnist/cnn_2conv_bn --set training.epochs=1",
-                [this] { return show_recipe(root(), plan_.recipe, path_, plan_.sets); });
+                [this] { return show_command(root(), plan_.recipe, path_, plan_.sets); });
     add_recipe(show, plan_.recipe);
     show.add_option("path", path_, "only this field and what is below it");
     add_sets(show, plan_.sets);
@@ -142,14 +139,14 @@ class CommandLine {
                              "  recipe-run plan unet_medical/dgx1_amp_8gpu --emulate-devices 8",
                              [this] {
                                apply_data_root(plan_.sets);
-                               return plan_recipe(root(), plan_, make_driver_);
+                               return plan_command(root(), plan_, make_driver_);
                              });
     add_recipe(plan, plan_.recipe);
     add_sets(plan, plan_.sets);
     add_data_root(plan);
     add_runs(plan, plan_.runs);
-    add_emulation(plan, plan_.emulate_devices);
-    add_device(plan, plan_.device);
+    add_emulation(plan, plan_.place.emulated_devices);
+    add_device(plan, plan_.place.device);
   }
 
   void define_run() {
@@ -171,16 +168,16 @@ class CommandLine {
     run.add_option("--seeds", run_.seeds, "number of trials; more than before adds to the run")
         ->type_name("N")
         ->check(CLI::Range(1, 1000));
-    run.add_flag("--top-up", run_.top_up,
+    run.add_flag("--top-up", run_.options.top_up,
                  "more trials, up to trials.max_count, while a row is undecided");
-    add_emulation(run, run_.emulate_devices);
-    add_device(run, run_.device);
+    add_emulation(run, run_.options.place.emulated_devices);
+    add_device(run, run_.options.place.device);
     add_data_root(run);
     run.add_option("--threads", threads_, "compute threads; 0 = every core this process may use")
         ->type_name("N")
         ->check(CLI::Range(0, 4096));
-    add_runs(run, run_.runs);
-    run.add_flag("--new", run_.fresh, "begin a new run although there is one to continue");
+    add_runs(run, run_.options.runs);
+    run.add_flag("--new", run_.options.fresh, "begin a new run although there is one to continue");
     CLI::Option* no_bench = run.add_flag("--no-bench", run_.no_bench, "train and evaluate only");
     run.add_flag("--bench-only", run_.bench_only, "measure speed only")->excludes(no_bench);
     run.add_flag("--smoke", run_.smoke,
@@ -275,36 +272,36 @@ class CommandLine {
   void define_sources() {
     CLI::App& sources = *app_.add_subcommand("sources", "recipes against the published tables")
                              ->require_subcommand(1);
-    command(sources, "verify", "compare every published value with the cell it came from (exit 8)",
-            "  recipe-run sources verify\n  recipe-run sources verify --documents DIR",
-            [this] { return verify_sources_command(root(), documents_); })
-        .add_option("--documents", documents_,
-                    "folder of the published documents, to compare the copied tables with")
-        ->type_name("DIR");
+    command(sources, "verify",
+            "compare every published value with the cell it came from, and every cell with what "
+            "claims it (exit 8)",
+            "  recipe-run sources verify\n  recipe-run --recipes DIR sources verify",
+            [this] { return sources_verify_command(root()); });
   }
 
   // What `run` starts for every repeat of a measurement; not for users, so it is not in the help.
   void define_bench_repeat() {
-    CLI::App& repeat = command(app_, "bench-repeat", "one repeat of a measurement", "",
-                               [this] { return bench_repeat_command(repeat_, make_driver_); });
+    CLI::App& repeat = command(app_, "bench-repeat", "one repeat of a measurement", "", [this] {
+      return bench_repeat_command(report_.run, repeat_, checkpoint_, make_driver_);
+    });
     repeat.group("");
-    repeat.add_option("run", repeat_.folder)->required();
-    repeat.add_option("--bench", repeat_.task.bench)->required();
-    repeat.add_option("--devices", repeat_.task.devices)->required();
-    repeat.add_option("--batch", repeat_.task.batch)->required();
-    repeat.add_option("--repeat", repeat_.task.repeat)->required();
-    repeat.add_option("--checkpoint", repeat_.checkpoint);
+    repeat.add_option("run", report_.run)->required();
+    repeat.add_option("--bench", repeat_.bench)->required();
+    repeat.add_option("--devices", repeat_.devices)->required();
+    repeat.add_option("--batch", repeat_.batch)->required();
+    repeat.add_option("--repeat", repeat_.repeat)->required();
+    repeat.add_option("--checkpoint", checkpoint_);
   }
 
   const DriverFactory& make_driver_;
   CLI::App app_{kIntroduction, "recipe-run"};
-  int result_ = 0;
-  std::string recipes_, data_root_, documents_, path_;
+  Exit result_ = Exit::kOk;
+  std::string recipes_, data_root_, path_, checkpoint_;
   int threads_ = -1;
   ListArguments list_;
   PlanArguments plan_;
   RunArguments run_;
-  RepeatArguments repeat_;
+  BenchTask repeat_;
   ReportArguments report_;
   CompareArguments compare_;
   DataArguments data_;

@@ -1,28 +1,24 @@
-#include "tools/recipe_run/cli/data_commands.h"
+#include "tools/recipe_run/cli/commands.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "tools/common/progress.h"
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/output.h"
-#include "tools/recipe_run/cli/signals.h"
 #include "tools/recipe_run/recipe/data_lock.h"
-#include "tools/recipe_run/run_record/record.h"
+#include "tools/recipe_run/record/run_folder.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
-
-using assay::tools::Progress;
 
 fs::path lock_file(const fs::path& root, const DataArguments& arguments) {
   return arguments.lock.empty() ? root / kDataLockFile : fs::path(arguments.lock);
 }
 
 fs::path folder_of(const DataArguments& arguments, const std::string& name) {
-  if (!arguments.folder.empty() && arguments.names.size() != 1)
-    throw Error(Exit::kUsage, "--folder needs exactly one data set name");
+  require(arguments.folder.empty() || arguments.names.size() == 1,
+          "--folder needs exactly one data set name");
   return arguments.folder.empty() ? fs::path(arguments.data) / name : fs::path(arguments.folder);
 }
 
@@ -56,10 +52,10 @@ std::string entry_text(const data::Entry& entry) {
 
 }  // namespace
 
-int data_lock_command(const fs::path& root, const DataArguments& arguments,
-                      const DriverFactory& make_driver) {
+Exit data_lock_command(const fs::path& root, const DataArguments& arguments,
+                       const DriverFactory& make_driver) {
   const std::atomic<bool>& stop = stop_on_signals();
-  const auto driver = make_driver({});
+  const auto driver = make_driver("cpu", 0);
   Progress progress(stderr, isatty(STDERR_FILENO) != 0, arguments.quiet);
   for (const std::string& name : arguments.names) {
     const fs::path folder = folder_of(arguments, name);
@@ -70,13 +66,13 @@ int data_lock_command(const fs::path& root, const DataArguments& arguments,
     print(entry_text(entry));
   }
   print(fmt::format("written to {}\n", lock_file(root, arguments).string()));
-  return 0;
+  return Exit::kOk;
 }
 
-int data_verify_command(const fs::path& root, const DataArguments& arguments,
-                        const DriverFactory& make_driver) {
+Exit data_verify_command(const fs::path& root, const DataArguments& arguments,
+                         const DriverFactory& make_driver) {
   const std::atomic<bool>& stop = stop_on_signals();
-  const auto driver = make_driver({});
+  const auto driver = make_driver("cpu", 0);
   const data::Lock lock = read_lock(lock_file(root, arguments));
   Progress progress(stderr, isatty(STDERR_FILENO) != 0, arguments.quiet);
   bool same = true;
@@ -96,7 +92,7 @@ int data_verify_command(const fs::path& root, const DataArguments& arguments,
                       problems.empty() ? "as locked, file by file" : "DIFFERS from the lock"));
     for (const std::string& problem : problems) print(fmt::format("  {}\n", problem));
   }
-  return static_cast<int>(same ? Exit::kOk : Exit::kDataMismatch);
+  return same ? Exit::kOk : Exit::kDataMismatch;
 }
 
 }  // namespace reciperun

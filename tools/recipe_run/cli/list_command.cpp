@@ -5,15 +5,15 @@
 #include <array>
 #include <map>
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/cli/commands.h"
 #include "tools/recipe_run/cli/list.pb.h"
 #include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/load.h"
-#include "tools/recipe_run/run_record/json_file.h"
-#include "tools/recipe_run/run_record/machine.h"
+#include "tools/recipe_run/record/machine.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/json.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
@@ -32,8 +32,7 @@ class Asker {
  public:
   Asker(const v1::Recipe& recipe, const TrainerDriver& driver, const std::string& machine)
       : recipe_(recipe), machine_(machine) {
-    const v1::Numerics::Compute compute = recipe.numerics().compute();
-    gpu_ = compute == v1::Numerics::TF32 || compute == v1::Numerics::AMP_FP16;
+    gpu_ = needs_gpu(recipe);
     missing_ = driver.missing_data(recipe);
     impossible_ = !driver.has_model(recipe) || !incomparable_as_it_stands(recipe).empty();
   }
@@ -125,9 +124,9 @@ std::string system_text(const listing::System& system) {
 
 }  // namespace
 
-int list_recipes(const fs::path& root, const ListArguments& arguments,
-                 const DriverFactory& make_driver) {
-  const auto driver = make_driver({.threads = 1});
+Exit list_command(const fs::path& root, const ListArguments& arguments,
+                  const DriverFactory& make_driver) {
+  const auto driver = make_driver("cpu", 1);
   const std::string machine = machine_title(capture_machine());
   std::map<std::string, listing::System> systems;
   listing::Listing out;
@@ -148,9 +147,9 @@ int list_recipes(const fs::path& root, const ListArguments& arguments,
     recipes += system.recipe_size();
     *out.add_system() = system;
   }
-  if (recipes == 0 && out.broken().empty())
-    throw Error(Exit::kUsage, fmt::format("no recipe has '{}' in its id", arguments.filter),
-                "'recipe-run list' shows all");
+  require(recipes > 0 || !out.broken().empty(),
+          fmt::format("no recipe has '{}' in its id", arguments.filter),
+          "'recipe-run list' shows all");
   if (arguments.json) {
     print_document(json_text(out));
   } else {
@@ -160,7 +159,7 @@ int list_recipes(const fs::path& root, const ListArguments& arguments,
     for (const std::string& error : out.broken()) text += "broken: " + error + "\n";
     print(text);
   }
-  return static_cast<int>(out.broken().empty() ? Exit::kOk : Exit::kUsage);
+  return out.broken().empty() ? Exit::kOk : Exit::kUsage;
 }
 
 }  // namespace reciperun

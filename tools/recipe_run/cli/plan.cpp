@@ -1,13 +1,23 @@
 #include "tools/recipe_run/cli/plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
-#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/cli/commands.h"
+#include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/judge/published.h"
 #include "tools/recipe_run/recipe/facts.h"
-#include "tools/recipe_run/statistics/mean_tests.h"
-#include "tools/recipe_run/statistics/sequential.h"
+#include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/recipe/sources.h"
+#include "tools/recipe_run/record/machine.h"
+#include "tools/recipe_run/record/run_folder.h"
+#include "tools/recipe_run/report/report.h"
+#include "tools/recipe_run/stats/looks.h"
+#include "tools/recipe_run/stats/means.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
@@ -70,10 +80,10 @@ std::string length_text(const v1::Recipe& recipe, const v1::Training& training,
   const double rate = training.optimizer().lr() * (scaled ? global_batch / 256 : 1);
   std::string text = training.has_steps() ? shortest(phase.steps) + " steps"
                                           : shortest(training.epochs()) + " epochs";
-  text += " of batch " + std::to_string(phase.batch_per_device);
-  if (training.accumulate() > 1) text += " × " + std::to_string(training.accumulate());
+  text += fmt::format(" of batch {}", phase.batch_per_device);
+  if (training.accumulate() > 1) text += fmt::format(" × {}", training.accumulate());
   if (devices_of(recipe) > 1) text += " on each of " + device_count(devices_of(recipe));
-  return text + ", " + training.optimizer().name() + " " + shortest(rate);
+  return fmt::format("{}, {} {}", text, training.optimizer().name(), shortest(rate));
 }
 
 std::string training_text(const v1::Recipe& recipe) {
@@ -87,40 +97,35 @@ std::string training_text(const v1::Recipe& recipe) {
     parts.push_back(phase.name() + ": " +
                     length_text(recipe, phase.training(), phases[static_cast<size_t>(i)]));
   }
-  return std::to_string(recipe.trials().count()) + " × " + recipe.trials().unit() + ", " +
-         join(parts, "; ");
+  return fmt::format("{} × {}, {}", recipe.trials().count(), recipe.trials().unit(),
+                     join(parts, "; "));
 }
 
-std::string looks_text(const v1::Trials& trials) {
-  const std::vector<uint32_t> looks = planned_looks(trials.count(), trials.max_count());
-  if (trials.count() == 0 || looks.size() < 2) return "";
+std::string looks_text(const v1::Recipe& recipe) {
+  const std::vector<uint32_t> looks = trial_looks(recipe);
+  if (looks.size() < 2) return "";
   std::vector<std::string> parts;
   for (size_t i = 0; i < looks.size(); ++i)
-    parts.push_back(std::to_string(looks[i]) + " at level " +
-                    fixed(level_of_look(static_cast<int>(i)), 3));
+    parts.push_back(
+        fmt::format("{} at level {}", looks[i], fixed(level_of_look(static_cast<int>(i)), 3)));
   return "with --top-up, while a row is undecided: " + join(parts, ", ");
 }
 
 std::string bench_text(const v1::Bench& bench) {
-  std::vector<std::string> batches;
-  for (const uint32_t batch : bench.batch()) batches.push_back(std::to_string(batch));
-  std::string text = bench.id() + ", batch " + join(batches, ", ");
-  if (bench.devices_size() > 1) {
-    std::vector<std::string> devices;
-    for (const uint32_t d : bench.devices()) devices.push_back(std::to_string(d));
-    text += ", on " + join(devices, ", ") + " devices";
-  }
-  text += ", " + std::to_string(bench.repeats()) + " repeats";
-  if (bench.max_seconds() > 0) {
+  std::string text = fmt::format("{}, batch {}", bench.id(), fmt::join(bench.batch(), ", "));
+  if (bench.devices_size() > 1)
+    text += fmt::format(", on {} devices", fmt::join(bench.devices(), ", "));
+  text += fmt::format(", {} repeats", bench.repeats());
+  if (bench.max_seconds() > 0)
     text += ", at most " +
             duration_text(bench.max_seconds() * 1.5 * bench.repeats() * bench.batch_size());
-  }
   return text;
 }
 
 std::string hours_text(const TrialCost& cost, uint32_t trials) {
-  return significant(cost.device_hours * trials, 3) + " device-hours for " +
-         std::to_string(trials) + (trials == 1 ? " trial" : " trials") + " (" + cost.from + ")";
+  return fmt::format("{} device-hours for {} trial{} ({})",
+                     significant(cost.device_hours * trials, 3), trials, trials == 1 ? "" : "s",
+                     cost.from);
 }
 
 std::string cost_text(const v1::Recipe& recipe, const PlanFacts& facts) {
@@ -133,7 +138,7 @@ std::string cost_text(const v1::Recipe& recipe, const PlanFacts& facts) {
   if (facts.earlier) here = own_cost(recipe, *facts.earlier);
   std::string unknown = "unknown until a run measured it";
   if (!recipe.bench().empty() && facts.cannot_run.empty())
-    unknown += ": 'recipe-run run " + recipe.id() + " --bench-only' does";
+    unknown += fmt::format(": 'recipe-run run {} --bench-only' does", recipe.id());
   text += line("here", here ? hours_text(*here, trials) + ", run " + facts.earlier_run : unknown);
   return text;
 }
@@ -173,9 +178,9 @@ std::string data_text(const v1::Recipe& recipe) {
 std::string row_text(const v1::Recipe& recipe, const v1::Expect& e, const RowFate& fate,
                      const PlanFacts& facts, int width) {
   const bool published = has_published_value(e);
-  std::string text = "  " + pad_right(e.id(), width) + "  " +
-                     pad_right(published ? published_text(e) + " " + e.unit() : "—", 18) +
-                     fate.word;
+  std::string text =
+      fmt::format("  {}  {}{}", pad_right(e.id(), width),
+                  pad_right(published ? published_text(e) + " " + e.unit() : "—", 18), fate.word);
   if (!fate.why.empty() && fate.why != facts.cannot_run) text += ": " + fate.why;
   if (e.gate() && fate.word == "judged") text += ", decides the exit code";
   text += "\n";
@@ -188,14 +193,14 @@ std::string summary_text(const std::vector<RowFate>& fates) {
   std::map<std::string, int> counts;
   for (const RowFate& f : fates) ++counts[f.word];
   std::vector<std::string> parts;
-  for (const auto& [word, count] : counts) parts.push_back(std::to_string(count) + " " + word);
+  for (const auto& [word, count] : counts) parts.push_back(fmt::format("{} {}", count, word));
   return join(parts, ", ");
 }
 
 // "5 seeds", and what is said if no number is enough.
 std::string seeds_for_text(const v1::Recipe& recipe, const v1::Expect& e, double spread_factor) {
   const uint32_t n = seeds_for(kLikely, recipe, e, spread_factor);
-  return n == 0 ? "more than 100 seeds" : std::to_string(n) + " seeds";
+  return n == 0 ? "more than 100 seeds" : fmt::format("{} seeds", n);
 }
 
 }  // namespace
@@ -221,16 +226,15 @@ std::string seeds_text(const v1::Recipe& recipe, const v1::Expect& e) {
                       : "no published spread: judged by the margin alone; two seeds or more show "
                         "equivalence by their own spread";
   }
-  std::string text = "if nothing is wrong, " + std::to_string(seeds) +
-                     (seeds == 1 ? " seed is" : " seeds are") + " REPRODUCED with probability " +
-                     fixed(chance->at_once, 2);
-  if (planned_looks(seeds, recipe.trials().max_count()).size() > 1)
+  std::string text = fmt::format("if nothing is wrong, {} {} REPRODUCED with probability {}", seeds,
+                                 seeds == 1 ? "seed is" : "seeds are", fixed(chance->at_once, 2));
+  if (trial_looks(recipe).size() > 1)
     text += ", " + fixed(chance->with_top_up, 2) + " with --top-up";
   const Published published = published_runs(recipe, e);
   const int runs = published.has_spread() ? published.runs.n : published.lender->n;
-  return text + "; 0.90 at once takes " + seeds_for_text(recipe, e, 1) + " (" +
-         seeds_for_text(recipe, e, sd_upper_factor(runs)) +
-         " if the published spread is underestimated)";
+  return fmt::format("{}; 0.90 at once takes {} ({} if the published spread is underestimated)",
+                     text, seeds_for_text(recipe, e, 1),
+                     seeds_for_text(recipe, e, sd_upper_factor(runs)));
 }
 
 std::optional<TrialCost> published_cost(const v1::Recipe& recipe) {
@@ -254,7 +258,7 @@ std::optional<TrialCost> own_cost(const v1::Recipe& recipe, const Measurements& 
     if (trial.failure.empty()) seconds.push_back(trial.train_seconds);
   }
   if (!seconds.empty())
-    return TrialCost{median(seconds) / kHour, std::to_string(seconds.size()) + " finished trials"};
+    return TrialCost{median(seconds) / kHour, fmt::format("{} finished trials", seconds.size())};
   const auto hours = hours_at(
       recipe, [&](const TrainingPhase& phase) { return measured_rate(recipe, phase, earlier); });
   if (!hours) return std::nullopt;
@@ -285,13 +289,70 @@ std::string plan_text(const ResolvedRecipe& resolved, const PlanFacts& facts) {
   text += line("machine", facts.stage.device);
   text += line("cannot run", facts.cannot_run);
   text += line("data", data_text(recipe));
-  text += line("trains", training_text(recipe)) + line("", looks_text(recipe.trials()));
+  text += line("trains", training_text(recipe)) + line("", looks_text(recipe));
   for (const v1::Bench& bench : recipe.bench()) text += line("measures", bench_text(bench));
   text += cost_text(recipe, facts) + line("disk", disk_text(recipe, facts));
   text += line("rows", summary_text(fates)) + "\n";
   for (size_t i = 0; i < fates.size(); ++i)
     text += row_text(recipe, recipe.expect(static_cast<int>(i)), fates[i], facts, width);
   return text;
+}
+
+// `recipe-run plan`.
+
+namespace {
+
+// What the engine says to the recipe, without starting anything.
+void add_machine(const ResolvedRecipe& resolved, const PlanArguments& arguments,
+                 const DriverFactory& make_driver, PlanFacts& facts) {
+  const v1::Recipe& recipe = resolved.recipe;
+  record::Machine machine = capture_machine();
+  facts.stage.device = machine_title(machine);
+  try {
+    const auto driver = make_driver(arguments.place.device, recipe.io().threads());
+    const EngineInfo info = driver->info();
+    machine.set_gpu(info.gpu);
+    facts.stage = {machine_title(machine), info.devices, arguments.place.emulated_devices};
+    facts.cannot_run = why_not_here(resolved, arguments.place.emulated_devices, *driver);
+    if (facts.cannot_run.empty()) driver->check(recipe);
+  } catch (const Error& error) {
+    facts.cannot_run = error.what();
+  }
+}
+
+// The newest run of the recipe, if there is one that can be read.
+void add_earlier_run(const ResolvedRecipe& resolved, const PlanArguments& arguments,
+                     PlanFacts& facts) {
+  std::vector<std::string> skipped;
+  const auto found = find_run(facts.runs, resolved, arguments.place, skipped);
+  if (!found) return;
+  try {
+    const RunRecord record = RunRecord::open(*found);
+    facts.earlier = record.measurements();
+    facts.earlier_run = record.info().id();
+  } catch (const Error&) {  // a damaged record tells nothing; `report` says what is wrong with it
+  }
+}
+
+}  // namespace
+
+Exit plan_command(const fs::path& root, const PlanArguments& arguments,
+                  const DriverFactory& make_driver) {
+  const RecipeFile file = locate_recipe(root, arguments.recipe);
+  const ResolvedRecipe resolved = load_recipe(file, arguments.sets);
+  require_concrete(resolved);
+  require_sources(resolved, file.root);
+  PlanFacts facts;
+  facts.runs = arguments.runs;
+  add_machine(resolved, arguments, make_driver, facts);
+  add_earlier_run(resolved, arguments, facts);
+  std::string text = plan_text(resolved, facts);
+  for (const std::string& deviation : deviation_lines(resolved.recipe))
+    text += "deviation  " + deviation + "\n";
+  if (!resolved.modified_reason().empty())
+    text += "\nevery published row will be NOT COMPARABLE (" + resolved.modified_reason() + ")\n";
+  print(text);
+  return Exit::kOk;
 }
 
 }  // namespace reciperun

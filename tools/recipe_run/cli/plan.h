@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/judge/rehearsal.h"
 #include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
 

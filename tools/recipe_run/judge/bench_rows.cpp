@@ -1,12 +1,14 @@
 // Rows of bench configurations, throughput and latency, and the ratios of two timed rows: weak
 // scaling, the speed-up of a precision.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <numeric>
 
-#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/judge/row_kinds.h"
-#include "tools/recipe_run/statistics/quantiles.h"
-#include "tools/recipe_run/statistics/repeats.h"
+#include "tools/recipe_run/stats/quantiles.h"
+#include "tools/recipe_run/stats/repeats.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
@@ -37,12 +39,12 @@ std::string too_few_steps(const RowContext& c, const BenchRepeat& repeat) {
   const size_t steps = repeat.step_seconds.size();
   if (steps == 0) return "no step times recorded";
   if (c.expect.metric() == "latency_mean") return "";
-  const v1::Quantile q = quantile_of(c.expect);
+  const Quantile q = quantile_of(c.expect);
   const bool is_mean =
-      q.def() == v1::Quantile::MEAN_OF_LOWEST || q.def() == v1::Quantile::MEAN_UPPER_CI;
-  const auto needed = static_cast<size_t>(is_mean ? 2 : minimum_samples(q.p()));
+      q.estimator == Estimator::kMeanOfLowest || q.estimator == Estimator::kMeanUpperCi;
+  const auto needed = static_cast<size_t>(is_mean ? 2 : minimum_samples(q.p));
   if (steps >= needed) return "";
-  return "n too small: " + std::to_string(steps) + " steps, " + std::to_string(needed) + " needed";
+  return fmt::format("n too small: {} steps, {} needed", steps, needed);
 }
 
 // One value of a repeat that has enough steps, in the row's unit.
@@ -57,21 +59,20 @@ double value_of(const RowContext& c, const BenchRepeat& repeat) {
 
 // Beside a published estimator that is no percentile stands the true one.
 std::string true_percentile(const RowContext& c, const BenchResult& bench) {
-  if (!c.expect.has_tail() || c.expect.tail().q().def() == v1::Quantile::NEAREST_RANK) return "";
+  Quantile q = quantile_of(c.expect);
+  if (!c.expect.has_tail() || q.estimator == Estimator::kNearestRank) return "";
   std::vector<double> all;
   for (const BenchRepeat& r : bench.repeats)
     all.insert(all.end(), r.step_seconds.begin(), r.step_seconds.end());
-  v1::Quantile q = c.expect.tail().q();
   const std::string estimator = quantile_title(q);
-  q.set_def(v1::Quantile::NEAREST_RANK);
+  q.estimator = Estimator::kNearestRank;
   const auto value = estimate_quantile(all, q);
   if (!value) return "";
-  std::string text = "judged by " + estimator + "; true " + quantile_title(q) + " " +
-                     significant(*value * c.factor);
-  if (const auto interval = quantile_interval(all, q.p())) {
-    text += " (" + significant(interval->interval.lower * c.factor) + " … " +
-            significant(interval->interval.upper * c.factor) + ")";
-  }
+  std::string text = fmt::format("judged by {}; true {} {}", estimator, quantile_title(q),
+                                 significant(*value * c.factor));
+  if (const auto interval = quantile_interval(all, q.p))
+    text += fmt::format(" ({} … {})", significant(interval->interval.lower * c.factor),
+                        significant(interval->interval.upper * c.factor));
   return text;
 }
 
@@ -85,11 +86,11 @@ std::string input_note(const RowContext& c, const BenchResult& bench) {
     together.push_back(r.items_per_second * c.factor);
   }
   const double load = median(loading), compute = median(computing), rate = median(together);
-  const std::string halves = "loading alone gives " + significant(load) + " " + c.expect.unit() +
-                             ", computing alone " + significant(compute);
+  const std::string halves = fmt::format("loading alone gives {} {}, computing alone {}",
+                                         significant(load), c.expect.unit(), significant(compute));
   if (load < compute) return "input-bound: " + halves;
   if (rate > kComputing * compute) return "";
-  return "loading costs " + fixed(100 * (1 - rate / compute), 0) + " %: " + halves;
+  return fmt::format("loading costs {} %: {}", fixed(100 * (1 - rate / compute), 0), halves);
 }
 
 // Said once per configuration, at its throughput. A noise that blocks is the reason of every
@@ -125,13 +126,14 @@ Term find_term(const RowContext& c, const std::string& recipe, const std::string
                ""};
     }
     if (out.recipe == nullptr)
-      out.missing = "needs a run of '" + recipe +
-                    "' too; 'recipe-run report RUN --with THAT_RUN' puts them together";
+      out.missing = fmt::format(
+          "needs a run of '{}' too; 'recipe-run report RUN --with THAT_RUN' puts them together",
+          recipe);
   }
   if (out.missing.empty() && out.row == nullptr)
-    out.missing = "'" + out.recipe->id() + "' has no row '" + id + "'";
+    out.missing = fmt::format("'{}' has no row '{}'", out.recipe->id(), id);
   if (out.missing.empty() && out.row->has_ratio())
-    out.missing = "'" + id + "' of '" + out.recipe->id() + "' is a ratio itself";
+    out.missing = fmt::format("'{}' of '{}' is a ratio itself", id, out.recipe->id());
   return out;
 }
 
@@ -139,8 +141,8 @@ std::string incomparable_term(const RowContext& c, const Term& term) {
   const Measurements& m = *term.measurements;
   if (&m == &c.measurements) return "";
   if (m.machine != c.measurements.machine || m.device != c.measurements.device)
-    return "run " + term.run + " is of another machine: " + m.device;
-  return m.not_comparable.empty() ? "" : "run " + term.run + ": " + m.not_comparable;
+    return fmt::format("run {} is of another machine: {}", term.run, m.device);
+  return m.not_comparable.empty() ? "" : fmt::format("run {}: {}", term.run, m.not_comparable);
 }
 
 // A term's value and where it may lie, in base units: what was projected, or the median.
@@ -164,8 +166,8 @@ Measured measure_bench(const RowContext& c) {
   const BenchResult* bench = result_of(c);
   if (bench == nullptr || (bench->repeats.empty() && bench->failure.empty())) {
     const uint32_t needed = devices_of(c.recipe, c.expect);
-    out.missing = "bench '" + c.expect.bench() + "' has no result" +
-                  (needed > 1 ? " on " + device_count(needed) : "");
+    out.missing = fmt::format("bench '{}' has no result{}", c.expect.bench(),
+                              needed > 1 ? " on " + device_count(needed) : "");
     return out;
   }
   out.attempted = true;
@@ -180,7 +182,8 @@ Measured measure_bench(const RowContext& c) {
   out.text = significant(m.median);
   out.count = std::to_string(out.values.size());
   if (out.values.size() >= 2)
-    out.own_interval = significant(m.interval.lower) + " … " + significant(m.interval.upper);
+    out.own_interval =
+        fmt::format("{} … {}", significant(m.interval.lower), significant(m.interval.upper));
   out.note = joined_notes(configuration_note(c, *bench), true_percentile(c, *bench));
   return out;
 }
@@ -201,7 +204,7 @@ Measured measure_ratio(const RowContext& c) {
     out.missing = sides.back().missing;
     out.attempted = sides.back().attempted;
     if (!out.missing.empty()) {
-      out.missing = "'" + term.row->id() + "' of '" + term.recipe->id() + "': " + out.missing;
+      out.missing = fmt::format("'{}' of '{}': {}", term.row->id(), term.recipe->id(), out.missing);
       return out;
     }
     out.benches.insert(out.benches.end(), sides.back().benches.begin(), sides.back().benches.end());

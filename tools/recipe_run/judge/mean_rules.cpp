@@ -1,9 +1,11 @@
 // Means and single runs.
+#include <fmt/core.h>
+
 #include <cmath>
 
-#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/judge/rules.h"
-#include "tools/recipe_run/statistics/permutation.h"
+#include "tools/recipe_run/stats/repeats.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
@@ -31,8 +33,7 @@ std::string runs_that_decide(const Summary& published, const Summary& ours, doub
   for (int k = ours.n + 1; k <= kMostRuns; ++k) {
     Summary more = ours;
     more.n = k;
-    if (welch(published, more).p < level)
-      return "about " + std::to_string(k) + " runs would decide";
+    if (welch(published, more).p < level) return fmt::format("about {} runs would decide", k);
   }
   return "no number of our runs can decide: the published runs are too few";
 }
@@ -42,8 +43,8 @@ Judgement looked_at_too_often(const MeanComparison& c, const Tolerance& t) {
   const bool outside = is_outside(c.delta, t);
   Judgement out;
   out.verdict = outside ? Verdict::kInconclusive : Verdict::kWithinTolerance;
-  out.reason = (outside ? by(c.delta, t) + ", outside the margin" : "inside the margin") +
-               std::string(", but the runs were looked at too often to claim more");
+  out.reason = fmt::format("{}, but the runs were looked at too often to claim more",
+                           outside ? by(c.delta, t) + ", outside the margin" : "inside the margin");
   return out;
 }
 
@@ -52,8 +53,8 @@ Judgement reproduced(const MeanComparison& c, const Tolerance& t) {
   out.verdict = Verdict::kReproduced;
   const bool better = c.delta * good_side(t) > t.margin;
   out.reason = better ? "better, " + by(c.delta, t)
-                      : "the difference lies inside the margin with " +
-                            shortest(std::round(1000 * (1 - t.level)) / 10) + " % confidence";
+                      : fmt::format("the difference lies inside the margin with {} % confidence",
+                                    shortest(std::round(1000 * (1 - t.level)) / 10));
   return out;
 }
 
@@ -62,10 +63,9 @@ Judgement within(const MeanComparison& c, const Interval& interval, const Tolera
   out.verdict = Verdict::kWithinTolerance;
   const bool low = is_inside({interval.lower, interval.lower}, t);
   out.reason = interval.contains(0)
-                   ? "a true difference of " +
-                         signed_fixed(low ? interval.upper : interval.lower, t.decimals) +
-                         " cannot be excluded; more runs would tell"
-                   : "measurably " + by(c.delta, t) + ", inside the margin";
+                   ? fmt::format("a true difference of {} cannot be excluded; more runs would tell",
+                                 signed_fixed(low ? interval.upper : interval.lower, t.decimals))
+                   : fmt::format("measurably {}, inside the margin", by(c.delta, t));
   out.more_runs_help = true;
   return out;
 }
@@ -105,9 +105,9 @@ Judgement judge_comparison(const MeanComparison& c, const Tolerance& t,
 }
 
 std::string would_pass(const Prediction& prediction, const Tolerance& t) {
-  return t.margin > 0 ? "; a true difference of " + number(t.margin, t) + " would pass " +
-                            fixed(100 * false_comfort(prediction, t.margin), 0) + " % of the time"
-                      : "";
+  if (t.margin <= 0) return "";
+  return fmt::format("; a true difference of {} would pass {} % of the time", number(t.margin, t),
+                     fixed(100 * false_comfort(prediction, t.margin), 0));
 }
 
 // One run of ours in or out of where the published spread lets it fall.
@@ -130,14 +130,14 @@ Judgement judge_prediction(const Prediction& prediction, double ours, const Tole
                 {"margin", t.margin},
                 {"prediction95_lower", usual.lower},
                 {"prediction95_upper", usual.upper}};
-  const std::string band =
-      "the 95 % prediction interval " + number(usual.lower, t) + " … " + number(usual.upper, t);
+  const std::string band = fmt::format("the 95 % prediction interval {} … {}",
+                                       number(usual.lower, t), number(usual.upper, t));
   if (usual.contains(ours)) {
     out.verdict = Verdict::kConsistent;
     out.reason = "one run, inside " + band + would_pass(prediction, t);
   } else if (!is_outside(delta, t)) {
     const bool better = delta * good_side(t) > t.margin;
-    out.verdict = better ? Verdict::kConsistent : Verdict::kWithinTolerance;
+    out.verdict = Verdict::kWithinTolerance;  // a one-sided margin has room for all that is better
     out.reason = better ? "one run, better, " + by(delta, t)
                         : "one run, outside " + band + ", but inside the margin";
   } else {
@@ -157,8 +157,8 @@ void add_permutation_test(Judgement& out, std::span<const double> published,
   if (!exact) return;
   add_inputs(out, {{"permutation_p", *exact}});
   if ((*exact < t.level) == (*out.p < t.level)) return;
-  out.reason +=
-      "; the exact permutation test says p " + p_text(*exact) + ", Welch's p " + p_text(*out.p);
+  out.reason += fmt::format("; the exact permutation test says p {}, Welch's p {}", p_text(*exact),
+                            p_text(*out.p));
 }
 
 Judgement judge_borrowed(const Published& published, const Summary& ours, const Tolerance& t) {

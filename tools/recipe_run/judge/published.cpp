@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/recipe/facts.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
@@ -73,7 +73,7 @@ double default_margin(const v1::Recipe& recipe, const v1::Expect& expect) {
   if (expect.has_ratio()) return recipe.topology().nodes() > 1 ? 0.05 : 0.03;
   if (expect.metric() == "throughput") return 0.05;
   if (expect.metric() == "time_to_train") return 0.10;
-  if (expect.metric() == "latency") return quantile_of(expect).p() >= 0.99 ? 0.15 : 0.10;
+  if (expect.metric() == "latency") return quantile_of(expect).p >= 0.99 ? 0.15 : 0.10;
   if (!expect.bench().empty()) return 0.10;
   if (expect.unit() == "%") return 0.30;
   return expect.metric().find("loss") != std::string::npos ? 0.03

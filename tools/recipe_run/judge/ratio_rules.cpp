@@ -1,11 +1,13 @@
 // Throughput, latency, time and speed-up: ratios of ours to the published number. The difference
 // that is held against the margin is ratio - 1.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
-#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/judge/rules.h"
-#include "tools/recipe_run/statistics/repeats.h"
+#include "tools/recipe_run/stats/repeats.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
@@ -138,8 +140,8 @@ Judgement judge_projection(double published, double projected, Interval interval
   const double ratio = projected / published;
   add_numbers(out, ratio, scaled(interval, 1 / published), t);
   out.inputs.insert(out.inputs.end(), {{"published", published}, {"projected", projected}});
-  out.reason = "projected from steps, batch and measured throughput: " + fixed(ratio, 3) +
-               " times " + t.reference;
+  out.reason = fmt::format("projected from steps, batch and measured throughput: {} times {}",
+                           fixed(ratio, 3), t.reference);
   if (is_outside({out.interval->lower - 1, out.interval->upper - 1}, t)) {
     out.verdict = differs(ratio - 1, t);
     out.reason += limit_text(ratio - 1, t);

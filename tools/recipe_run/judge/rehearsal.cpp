@@ -6,7 +6,7 @@
 
 #include "tools/recipe_run/judge/published.h"
 #include "tools/recipe_run/recipe/facts.h"
-#include "tools/recipe_run/statistics/sequential.h"
+#include "tools/recipe_run/stats/looks.h"
 
 namespace reciperun {
 namespace {
@@ -40,7 +40,9 @@ class Rehearsal {
   Rehearsal(const v1::Recipe& recipe, const Stage& stage) : recipe_(recipe) {
     m_.device = stage.device;
     m_.not_comparable = incomparable_as_it_stands(recipe);
-    m_.trials.resize(recipe.trials().count());
+    const v1::Trials& trials = recipe.trials();
+    m_.level = level_at({}, trials.count(), trials.max_count() > trials.count());
+    m_.trials.resize(trials.count());
     for (size_t i = 0; i < m_.trials.size(); ++i) m_.trials[i].seed = i;
     if (stage.emulated_devices > 0) {
       m_.devices = stage.emulated_devices;
@@ -129,7 +131,7 @@ class Rehearsal {
 class Simulation {
  public:
   Simulation(const v1::Recipe& recipe, const v1::Expect& expect, double spread_factor)
-      : trials_(recipe.trials()),
+      : most_seeds_(recipe.trials().max_count() / trials_per_seed(recipe)),
         tolerance_(tolerance_of(recipe, expect)),
         published_(published_runs(recipe, expect)) {
     published_.runs.n = std::max(1, published_.runs.n);
@@ -142,7 +144,7 @@ class Simulation {
 
   Chance chance(uint32_t seeds) {
     random_.seed(2022);
-    const std::vector<uint32_t> looks = planned_looks(seeds, trials_.max_count());
+    const std::vector<uint32_t> looks = planned_looks(seeds, most_seeds_);
     Chance out;
     for (int i = 0; i < kDraws; ++i) {
       const Published theirs = draw_published();
@@ -183,7 +185,7 @@ class Simulation {
     return out;
   }
 
-  const v1::Trials& trials_;
+  uint32_t most_seeds_;
   Tolerance tolerance_;
   Published published_;
   double sd_ = 0;

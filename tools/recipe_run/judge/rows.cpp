@@ -1,10 +1,12 @@
 #include "tools/recipe_run/judge/rows.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
-#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/judge/row_kinds.h"
-#include "tools/recipe_run/statistics/repeats.h"
+#include "tools/recipe_run/stats/repeats.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
@@ -77,8 +79,8 @@ void add_head(const RowContext& c, Row& row) {
     if (n == 0 && !is_timing(e)) row.published_n = "?";
   }
   if (e.bench().empty()) return;
-  if (e.scope().batch() > 0) row.title += ", batch " + std::to_string(e.scope().batch());
-  if (e.scope().devices() > 1) row.title += ", " + std::to_string(e.scope().devices()) + " devices";
+  if (e.scope().batch() > 0) row.title += fmt::format(", batch {}", e.scope().batch());
+  if (e.scope().devices() > 1) row.title += ", " + device_count(e.scope().devices());
 }
 
 void add_measured(const Measured& measured, Row& row) {
@@ -107,8 +109,8 @@ void add_suspect(const RowContext& c, Row& row) {
     if (corrected.has_mean_std()) corrected.mutable_mean_std()->set_mean(v);
     if (corrected.has_ratio()) corrected.mutable_ratio()->set_v(v);
     const Row again = make_row(c.recipe, corrected, c.measurements);
-    text += "; against the corrected " + fixed(v, published_decimals(c.expect)) + ": " +
-            verdict_word(again.judgement.verdict);
+    text += fmt::format("; against the corrected {}: {}", fixed(v, published_decimals(c.expect)),
+                        verdict_word(again.judgement.verdict));
   }
   row.note = joined_notes(text, row.note);
 }
@@ -191,9 +193,10 @@ void add_difference(Row& row) {
   const bool extreme =
       row.statistic == Statistic::kLargest || row.statistic == Statistic::kSmallest;
   const auto text = [&](double x) { return extreme ? fixed(x, d) : signed_fixed(x, d); };
-  row.interval = j.interval_of_ratio
-                     ? fixed(j.interval->lower, 3) + " … " + fixed(j.interval->upper, 3) + " ×"
-                     : text(j.interval->lower) + " … " + text(j.interval->upper);
+  row.interval =
+      j.interval_of_ratio
+          ? fmt::format("{} … {} ×", fixed(j.interval->lower, 3), fixed(j.interval->upper, 3))
+          : fmt::format("{} … {}", text(j.interval->lower), text(j.interval->upper));
 }
 
 Row make_row(const v1::Recipe& recipe, const v1::Expect& expect, const Measurements& measurements) {

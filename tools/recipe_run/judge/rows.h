@@ -6,7 +6,7 @@
 
 #include "recipes/recipe.pb.h"
 #include "tools/recipe_run/judge/rules.h"
-#include "tools/recipe_run/run_record/measurements.h"
+#include "tools/recipe_run/record/measurements.h"
 
 namespace reciperun {
 

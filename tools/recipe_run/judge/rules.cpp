@@ -1,12 +1,66 @@
 #include "tools/recipe_run/judge/rules.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
-#include "tools/recipe_run/base/text.h"
-#include "tools/recipe_run/statistics/repeats.h"
+#include "tools/recipe_run/stats/distributions.h"
+#include "tools/recipe_run/stats/repeats.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
+
+std::string verdict_word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kReproduced:
+      return "REPRODUCED";
+    case Verdict::kWithinTolerance:
+      return "WITHIN TOLERANCE";
+    case Verdict::kConsistent:
+      return "CONSISTENT";
+    case Verdict::kDiffersWorse:
+      return "DIFFERS (worse)";
+    case Verdict::kDiffersBetter:
+      return "DIFFERS (better)";
+    case Verdict::kInconclusive:
+      return "INCONCLUSIVE";
+    case Verdict::kNotComparable:
+      return "NOT COMPARABLE";
+    case Verdict::kNotRun:
+      return "NOT RUN";
+    case Verdict::kInvalid:
+      return "INVALID";
+    case Verdict::kNoPublishedValue:
+      return "NO PUBLISHED VALUE";
+  }
+  return "?";
+}
+
+Judgement judged(Verdict verdict, std::string reason) {
+  Judgement out;
+  out.verdict = verdict;
+  out.reason = std::move(reason);
+  return out;
+}
+
+bool is_compared(Verdict verdict) { return verdict <= Verdict::kInconclusive; }
+
+Exit exit_of(Verdict verdict, bool require) {
+  switch (verdict) {
+    case Verdict::kDiffersWorse:
+      return Exit::kDiffers;
+    case Verdict::kInconclusive:
+    case Verdict::kInvalid:
+      return Exit::kUndecided;
+    case Verdict::kNotComparable:
+    case Verdict::kNotRun:
+      return require ? Exit::kNotRun : Exit::kOk;
+    default:
+      return Exit::kOk;
+  }
+}
+
 namespace {
 
 constexpr double kWholeLevel = 0.05;  // what all looks share
@@ -60,9 +114,87 @@ void correct_for_many_rows(std::span<Judgement* const> rows) {
     if (!differs || adjusted[i] <= kWholeLevel) continue;
     tested[i]->verdict = Verdict::kInconclusive;
     tested[i]->more_runs_help = true;
-    tested[i]->reason += "; not significant among the " + std::to_string(tested.size()) +
-                         " rows that were tested (Holm p " + fixed(adjusted[i], 3) + ")";
+    tested[i]->reason +=
+        fmt::format("; not significant among the {} rows that were tested (Holm p {})",
+                    tested.size(), fixed(adjusted[i], 3));
   }
+}
+
+// The largest, the smallest and the spread of several runs.
+
+namespace {
+
+// CONSISTENT inside the 95 % interval, DIFFERS outside the 99 % one, INCONCLUSIVE between.
+void decide(Judgement& out, bool usual, double p, double off, const Tolerance& t) {
+  out.p = p;
+  out.level = t.level;
+  out.inputs.emplace_back("p", p);
+  out.verdict = Verdict::kConsistent;
+  if (usual) return;
+  const bool clear = p < clear_level(t);
+  out.verdict = clear ? differs(off, t) : Verdict::kInconclusive;
+  out.more_runs_help = !clear;
+  out.reason += "; outside it, p " + p_text(p);
+}
+
+}  // namespace
+
+Judgement judge_extreme(const Summary& published, std::span<const double> ours, bool maximum,
+                        const Tolerance& t) {
+  if (published.n < 2 || !(published.sd > 0)) {
+    return judged(Verdict::kInconclusive,
+                  std::string(t.reference) + " has no spread to expect an extreme from");
+  }
+  const double value = maximum ? *std::max_element(ours.begin(), ours.end())
+                               : *std::min_element(ours.begin(), ours.end());
+  const int k = static_cast<int>(ours.size());
+  const Interval usual = extreme_interval(published, k, maximum, 0.95);
+  Judgement out;
+  out.interval = usual;
+  out.inputs = {{"published_mean", published.mean},
+                {"published_sd", published.sd},
+                {"published_n", published.n},
+                {"own_extreme", value},
+                {"own_n", k},
+                {"prediction95_lower", usual.lower},
+                {"prediction95_upper", usual.upper}};
+  out.reason = fmt::format("{} of {} expected in {} … {}", maximum ? "largest" : "smallest", k,
+                           number(usual.lower, t), number(usual.upper, t));
+  decide(out, usual.contains(value), extreme_two_sided_p(published, k, maximum, value),
+         value - (value < usual.lower ? usual.lower : usual.upper), t);
+  return out;
+}
+
+Judgement judge_spread(const Summary& published, const Summary& ours, const Tolerance& t) {
+  if (!(published.sd > 0) || !(ours.sd > 0) || ours.n < 2 || published.n < 2) {
+    Judgement out =
+        judged(Verdict::kInconclusive, "a spread needs at least two different runs on both sides");
+    out.more_runs_help = ours.n < 2;
+    return out;
+  }
+  const SdRatio ratio = sd_ratio(published, ours);
+  Judgement out;
+  out.interval = ratio.interval95;
+  out.interval_of_ratio = true;
+  out.inputs = {{"published_sd", published.sd},
+                {"published_n", published.n},
+                {"own_sd", ours.sd},
+                {"own_n", ours.n},
+                {"ratio", ratio.ratio},
+                {"interval95_lower", ratio.interval95.lower},
+                {"interval95_upper", ratio.interval95.upper}};
+  const Interval usual = unremarkable_sd_ratio(published.n, ours.n);
+  out.reason =
+      fmt::format("{} times the spread of {}; {} … {} is unremarkable", fixed(ratio.ratio, 2),
+                  t.reference, fixed(usual.lower, 2), fixed(usual.upper, 2));
+  // A smaller spread is the better one, whatever the direction of the metric.
+  Tolerance smaller_is_better = t;
+  smaller_is_better.higher_is_better = false;
+  smaller_is_better.lower_is_better = true;
+  decide(out, ratio.interval95.contains(1),
+         fisher_two_sided_p(ratio.ratio * ratio.ratio, ours.n - 1, published.n - 1),
+         ratio.ratio - 1, smaller_is_better);
+  return out;
 }
 
 }  // namespace reciperun

@@ -1,20 +1,67 @@
-// One function per kind of published row: numbers in, judgement out. No recipes, no files.
+// Verdicts, and one function per kind of published row that comes to one: numbers in, judgement
+// out. No recipes, no files.
 //
-//   rules.cpp         what all share: sides of a margin, words, Holm's correction
-//   mean_rules.cpp    means and single runs
-//   spread_rules.cpp  largest, smallest and standard deviation of several runs
-//   ratio_rules.cpp   throughput, latency, time, speed-up, projected time
+//   rules.cpp        what all share: sides of a margin, words, Holm's correction; the rules for the
+//                    largest, the smallest and the standard deviation of several runs
+//   mean_rules.cpp   means and single runs
+//   ratio_rules.cpp  throughput, latency, time, speed-up, projected time
 #pragma once
 
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "tools/recipe_run/judge/verdict.h"
-#include "tools/recipe_run/statistics/summary.h"
+#include "tools/recipe_run/stats/means.h"
+#include "tools/recipe_run/util/error.h"
 
 namespace reciperun {
+
+// --- The words of a verdict and what stands behind one row of a report. ---
+
+enum class Verdict {
+  kReproduced,       // equivalence shown
+  kWithinTolerance,  // the measured value lies inside the margin; equivalence is not shown
+  kConsistent,       // it lies where the published spread lets it fall; the margin takes no part
+  kDiffersWorse,     // outside the margin, and significantly so
+  kDiffersBetter,
+  kInconclusive,   // outside the margin, but not significantly
+  kNotComparable,  // other hardware, modified recipe, substitute data
+  kNotRun,
+  kInvalid,           // measured, but not fit to be compared: noise, resumed timing, NaN
+  kNoPublishedValue,  // a row that is only measured
+};
+
+// "REPRODUCED", "DIFFERS (worse)", ...
+std::string verdict_word(Verdict verdict);
+
+// The outcome of one test, in the unit of the row.
+struct Judgement {
+  Verdict verdict = Verdict::kNotRun;
+  std::string reason;                // one line
+  std::optional<double> delta;       // ours minus published
+  std::optional<Interval> interval;  // of delta for means; of the ratio for timing rows
+  bool interval_of_ratio = false;
+  // Two-sided p of "ours does not differ", and the level that this look at the results may spend on
+  // it. Set by every test that computes one, whatever its outcome: Holm's correction counts them.
+  std::optional<double> p;
+  double level = 0.05;
+  bool more_runs_help = false;  // undecided, and more runs of ours could decide
+  // Everything needed to compute the verdict again.
+  std::vector<std::pair<std::string, double>> inputs;
+};
+
+// A judgement that takes no test.
+Judgement judged(Verdict verdict, std::string reason);
+
+// Whether ours was held against the published value: REPRODUCED to INCONCLUSIVE.
+bool is_compared(Verdict verdict);
+
+// What the exit code of a run owes to one gate row.
+Exit exit_of(Verdict verdict, bool require);
+
+// --- The rules. ---
 
 // What is held against what: one statistic of several values on each side.
 enum class Statistic { kMean, kSpread, kLargest, kSmallest, kRatio };
@@ -27,7 +74,7 @@ struct Tolerance {
   int decimals = 3;              // for the numbers in reasons
   // What this look at the results may spend, both on claiming equivalence (one-sided) and on
   // claiming a difference (two-sided): less than 0.05 where the runs are looked at several times
-  // (statistics/sequential.h), 0 if nothing is left.
+  // (stats/looks.h), 0 if nothing is left.
   double level = 0.05;
   // What ours is held against, for reasons: another run where two runs are compared.
   const char* reference = "the published value";
@@ -49,11 +96,11 @@ struct Published {
 //     permutation test of short lists is named when it disagrees about significance;
 //   - mean without spread: the lender's, else our own (n >= 2) stands in. A number whose runs are
 //     not counted is taken as one run;
-//   - one run of ours: inside the 95 % prediction interval CONSISTENT; else inside the margin
-//     WITHIN TOLERANCE; outside both DIFFERS if outside the 99 % interval too, else INCONCLUSIVE.
-//     Never REPRODUCED: a single run cannot exclude a difference, and the reason says how often one
-//     of the margin's size would go unseen. Where nobody lends a spread, the margin alone decides,
-//     and never DIFFERS;
+//   - one run of ours: inside the 95 % prediction interval CONSISTENT; else inside the margin (or
+//     better, where that is never outside of it) WITHIN TOLERANCE; outside both DIFFERS if outside
+//     the 99 % interval too, else INCONCLUSIVE. Never REPRODUCED: a single run cannot exclude a
+//     difference, and the reason says how often one of the margin's size would go unseen. Where
+//     nobody lends a spread, the margin alone decides, and never DIFFERS;
 //   - largest and smallest: CONSISTENT where the published mean and spread let the extreme of as
 //     many runs fall;
 //   - standard deviation: CONSISTENT where the F distribution lets the ratio of both fall.

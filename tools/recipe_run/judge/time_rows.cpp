@@ -1,10 +1,12 @@
 // Time to train: as measured, or projected from measured throughput where nobody trained.
+#include <fmt/core.h>
+
 #include <map>
 #include <stdexcept>
 
-#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/judge/row_kinds.h"
-#include "tools/recipe_run/statistics/repeats.h"
+#include "tools/recipe_run/stats/repeats.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
@@ -113,10 +115,10 @@ Measured measure_time(const RowContext& c) {
   }
   out = projected(c);
   if (out.projection) return out;
-  out.missing = (as_published ? "no trial finished" : "not trained on " + device_count(needed)) +
-                std::string(
-                    ", and no training throughput to project from; 'recipe-run report RUN "
-                    "--with SPEED_RUN' takes it from another recipe's run");
+  out.missing = fmt::format(
+      "{}, and no training throughput to project from; 'recipe-run report RUN --with SPEED_RUN' "
+      "takes it from another recipe's run",
+      as_published ? "no trial finished" : "not trained on " + device_count(needed));
   return out;
 }
 

@@ -1,9 +1,11 @@
 // Rows over trials: accuracy, loss, their extremes and their spread over seeds.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 
-#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/judge/row_kinds.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
@@ -71,7 +73,7 @@ std::string nothing_measured(const RowContext& c, const std::string& metric) {
   if (c.recipe.trials().count() == 0) return "this recipe trains nothing to the end";
   if (trials.empty()) return "no trial finished";
   if (measured == 0) return "no trial measured '" + metric + "'";
-  return "no seed has finished all its " + std::to_string(trials_per_seed(c.recipe)) + " folds";
+  return fmt::format("no seed has finished all its {} folds", trials_per_seed(c.recipe));
 }
 
 }  // namespace
@@ -80,26 +82,24 @@ std::string other_devices(const RowContext& c) {
   const uint32_t needed = devices_of(c.recipe, c.expect);
   if (!c.published || needed == c.measurements.devices) return "";
   if (!c.measurements.not_comparable.empty()) return "";  // which says more
-  const std::string emulation = "; --emulate-devices " + std::to_string(needed) + " would do";
-  return "needs " + device_count(needed) + ", trains on " + device_count(c.measurements.devices) +
-         (needed > 1 ? emulation : "");
+  return fmt::format("needs {}, trains on {}{}", device_count(needed),
+                     device_count(c.measurements.devices),
+                     needed > 1 ? fmt::format("; --emulate-devices {} would do", needed) : "");
 }
 
 Measured measure_trials(const RowContext& c) {
   Measured out;
   const std::string metric = split_metric(c.expect.metric()).base;
   out.values = values_per_seed(c, metric);
-  if (const size_t lost = count_failed(c); lost > 0) {
-    out.note = std::to_string(lost) + " of " + std::to_string(c.measurements.trials.size()) +
-               " trials failed";
-  }
+  if (const size_t lost = count_failed(c); lost > 0)
+    out.note = fmt::format("{} of {} trials failed", lost, c.measurements.trials.size());
   if (out.values.empty()) {
     out.missing = nothing_measured(c, metric);
     return out;
   }
   const uint32_t parts = trials_per_seed(c.recipe);
-  out.count = std::to_string(out.values.size()) +
-              (parts > 1 ? " × " + std::to_string(parts) + " folds" : "");
+  out.count =
+      fmt::format("{}{}", out.values.size(), parts > 1 ? fmt::format(" × {} folds", parts) : "");
   out.text = measured_text(c, out.values);
   out.missing = other_devices(c);
   if (out.text.empty()) out.missing = "one run has no spread";
@@ -110,8 +110,7 @@ std::optional<Judgement> judge_divergence(const RowContext& c) {
   const Measurements& m = c.measurements;
   if (!c.published || !m.not_comparable.empty() || !other_devices(c).empty()) return std::nullopt;
   const size_t lost = count_failed(c);
-  const std::string count =
-      std::to_string(lost) + " of " + std::to_string(m.trials.size()) + " trials diverged";
+  const std::string count = fmt::format("{} of {} trials diverged", lost, m.trials.size());
   if (lost >= 2) return judged(Verdict::kDiffersWorse, "unstable: " + count);
   if (lost == 0 || m.trials.size() >= kEnoughToDropOne) return std::nullopt;
   Judgement out = judged(Verdict::kInconclusive, count + ", too many to leave out; run more seeds");

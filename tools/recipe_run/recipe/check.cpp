@@ -1,16 +1,20 @@
-#include "tools/recipe_run/recipe/check.h"
+// What a resolved recipe must satisfy beyond its syntax (load.h): known words, ranges of numbers,
+// references between its parts.
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/recipe/facts.h"
-#include "tools/recipe_run/recipe/path.h"
+#include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
+
+using Words = std::vector<std::string>;
 
 class Checker {
  public:
@@ -18,110 +22,93 @@ class Checker {
       : resolved_(resolved), recipe_(resolved.recipe) {}
 
   void run() const {
-    check_free_overrides();
+    for (const std::string& path : recipe_.free_override()) {
+      const std::string problem = path_problem(*v1::Recipe::descriptor(), path);
+      need(problem.empty(), "free_override", fmt::format("'{}': {}", path, problem));
+    }
     if (recipe_.abstract()) return;
     check_execution();
     check_data();
     check_trials();
-    check_benches();
-    for (const v1::Expect& expect : recipe_.expect()) check_expectation(expect);
-    check_gates();
+    for (const v1::Bench& bench : recipe_.bench()) check_bench(bench, "bench." + bench.id());
+    for (const v1::Expect& expect : recipe_.expect())
+      check_expectation(expect, "expect." + expect.id());
   }
 
  private:
-  // Raises unless `ok`; the message starts with the place that set `path` or, if unset, with the
-  // recipe's file.
-  void require(bool ok, const std::string& path, const std::string& what,
-               const std::string& hint = {}) const {
-    if (ok) return;
-    const Origin* origin = find_origin(resolved_.origins, path);
-    for (std::string up = path; origin == nullptr && up.find('.') != std::string::npos;) {
-      up.resize(up.rfind('.'));  // what is missing has no place; what it is missing from has one
-      origin = find_origin(resolved_.origins, up);
-    }
-    throw Error(
-        Exit::kUsage,
-        (origin != nullptr ? origin->place() : resolved_.file.string()) + ": " + path + ": " + what,
-        hint);
-  }
-
-  void check_free_overrides() const {
-    for (const std::string& path : recipe_.free_override()) {
-      require(path_problem(*v1::Recipe::descriptor(), path).empty(), "free_override",
-              "'" + path + "': " + path_problem(*v1::Recipe::descriptor(), path));
-    }
-  }
-
-  void check_execution() const {
-    require(!recipe_.model().arch().empty(), "model.arch", "not set", "name a model of the engine");
-    if (recipe_.training().phase().empty()) check_training(recipe_.training(), "training");
-    for (const v1::Phase& phase : recipe_.training().phase())
-      check_training(phase.training(), "training.phase." + phase.name() + ".training");
-    require(recipe_.numerics().compute() != v1::Numerics::COMPUTE_UNSET, "numerics.compute",
-            "not set", "FP32, TF32, AMP_FP16 or AMP_BF16");
-    require_known(recipe_.numerics().gradient_wire(), {"fp32", "fp16", "bf16"},
-                  "numerics.gradient_wire");
-    const v1::Topology& topology = recipe_.topology();
-    require_known(topology.parallel(), {"none", "data"}, "topology.parallel");
-    require(topology.parallel() != "none" ||
-                (topology.nodes() <= 1 && topology.devices_per_node() <= 1),
-            "topology.parallel", "'none' with several devices", "\"data\"");
-    require(recipe_.evaluation().first_epoch() >= 0, "evaluation.first_epoch",
-            "must not be negative");
-  }
-
-  void check_training(const v1::Training& training, const std::string& path) const {
-    const bool has_steps = training.length_case() == v1::Training::kSteps && training.steps() > 0;
-    const bool has_epochs = training.length_case() == v1::Training::kEpochs &&
-                            training.epochs() > 0 && training.epochs() < 1e6;
-    require(has_steps || has_epochs, path, "needs steps or epochs, greater than 0");
-    require(training.batch_per_device() > 0, path + ".batch_per_device", "must be at least 1");
-    require(!training.optimizer().name().empty(), path + ".optimizer.name", "not set",
-            "sgd, adam, adamw or lamb");
-    check_words(training, path);
-    require(training.optimizer().lr() > 0, path + ".optimizer.lr", "must be greater than 0");
-    check_ranges(training, path);
+  // Raises unless `ok`; the message starts with the place that set `path`.
+  void need(bool ok, const std::string& path, const std::string& what,
+            const std::string& hint = {}) const {
+    if (!ok) throw Error(Exit::kUsage, resolved_.place_of(path) + path + ": " + what, hint);
   }
 
   // `word` is one of `known`, or empty.
-  void require_known(const std::string& word, const std::vector<std::string>& known,
-                     const std::string& path) const {
+  void need_known(const std::string& word, const Words& known, const std::string& path) const {
     if (word.empty() || std::find(known.begin(), known.end(), word) != known.end()) return;
     const std::string similar = closest(word, known);
-    require(false, path, "'" + word + "' is unknown",
-            similar.empty() ? "one of: " + join(known, ", ") : "did you mean '" + similar + "'?");
+    need(false, path, "'" + word + "' is unknown",
+         similar.empty() ? "one of: " + join(known, ", ") : "did you mean '" + similar + "'?");
+  }
+
+  void check_execution() const {
+    need(!recipe_.model().arch().empty(), "model.arch", "not set", "name a model of the engine");
+    if (recipe_.training().phase().empty()) check_training(recipe_.training(), "training");
+    for (const v1::Phase& phase : recipe_.training().phase())
+      check_training(phase.training(), "training.phase." + phase.name() + ".training");
+    need(recipe_.numerics().compute() != v1::Numerics::COMPUTE_UNSET, "numerics.compute", "not set",
+         "FP32, TF32, AMP_FP16 or AMP_BF16");
+    need_known(recipe_.numerics().gradient_wire(), {"fp32", "fp16", "bf16"},
+               "numerics.gradient_wire");
+    const v1::Topology& topology = recipe_.topology();
+    need_known(topology.parallel(), {"none", "data"}, "topology.parallel");
+    need(topology.parallel() != "none" || devices_of(recipe_) == 1, "topology.parallel",
+         "'none' with several devices", "\"data\"");
+    need(recipe_.evaluation().first_epoch() >= 0, "evaluation.first_epoch", "must not be negative");
+  }
+
+  void check_training(const v1::Training& training, const std::string& path) const {
+    const bool has_steps = training.has_steps() && training.steps() > 0;
+    const bool has_epochs =
+        training.has_epochs() && training.epochs() > 0 && training.epochs() < 1e6;
+    need(has_steps || has_epochs, path, "needs steps or epochs, greater than 0");
+    need(training.batch_per_device() > 0, path + ".batch_per_device", "must be at least 1");
+    need(!training.optimizer().name().empty(), path + ".optimizer.name", "not set",
+         "sgd, adam, adamw or lamb");
+    check_words(training, path);
+    need(training.optimizer().lr() > 0, path + ".optimizer.lr", "must be greater than 0");
+    check_ranges(training, path);
   }
 
   void check_words(const v1::Training& training, const std::string& path) const {
     const v1::Optimizer& optimizer = training.optimizer();
     const std::string below = path + ".optimizer.";
-    require_known(optimizer.name(), {"sgd", "adam", "adamw", "lamb"}, below + "name");
-    require_known(optimizer.lr_rule(), {"absolute", "per_256_global_batch"}, below + "lr_rule");
-    require_known(optimizer.convention(), {"pytorch", "tensorflow"}, below + "convention");
+    const Words kinds = {"bn", "layer_norm", "bias", "scalar"};
+    need_known(optimizer.name(), {"sgd", "adam", "adamw", "lamb"}, below + "name");
+    need_known(optimizer.lr_rule(), {"absolute", "per_256_global_batch"}, below + "lr_rule");
+    need_known(optimizer.convention(), {"pytorch", "tensorflow"}, below + "convention");
     for (const std::string& kind : optimizer.no_decay())
-      require_known(kind, {"bn", "layer_norm", "bias", "scalar"}, below + "no_decay");
+      need_known(kind, kinds, below + "no_decay");
     for (const std::string& kind : optimizer.no_trust_ratio())
-      require_known(kind, {"bn", "layer_norm", "bias", "scalar"}, below + "no_trust_ratio");
-    require(optimizer.no_trust_ratio().empty() || optimizer.name() == "lamb",
-            below + "no_trust_ratio", "belongs to lamb");
+      need_known(kind, kinds, below + "no_trust_ratio");
+    need(optimizer.no_trust_ratio().empty() || optimizer.name() == "lamb", below + "no_trust_ratio",
+         "belongs to lamb");
     for (const v1::Loss& loss : training.loss()) check_loss(loss, path + ".loss");
-    require(!training.ema_warmup() || training.ema_decay() > 0, path + ".ema_warmup",
-            "needs ema_decay");
-    const v1::Schedule& schedule = training.schedule();
-    require_known(schedule.kind(),
-                  {"constant", "step", "polynomial", "linear", "cosine", "exponential"},
-                  path + ".schedule.kind");
-    require_known(schedule.warmup_unit(), {"step", "epoch", "fraction"},
-                  path + ".schedule.warmup_unit");
+    need(!training.ema_warmup() || training.ema_decay() > 0, path + ".ema_warmup",
+         "needs ema_decay");
+    need_known(training.schedule().kind(),
+               {"constant", "step", "polynomial", "linear", "cosine", "exponential"},
+               path + ".schedule.kind");
+    need_known(training.schedule().warmup_unit(), {"step", "epoch", "fraction"},
+               path + ".schedule.warmup_unit");
   }
 
   void check_loss(const v1::Loss& loss, const std::string& path) const {
-    require(!loss.kind().empty(), path + ".kind", "not set");
-    require_known(loss.kind(),
-                  {"softmax_cross_entropy", "sigmoid_cross_entropy", "focal", "huber", "l2"},
-                  path + ".kind");
-    require(!loss.of().empty(), path + ".of", "not set", "name an output of the model");
-    require(loss.weight() > 0, path + ".weight", "must be greater than 0");
+    need(!loss.kind().empty(), path + ".kind", "not set");
+    need_known(loss.kind(),
+               {"softmax_cross_entropy", "sigmoid_cross_entropy", "focal", "huber", "l2"},
+               path + ".kind");
+    need(!loss.of().empty(), path + ".of", "not set", "name an output of the model");
+    need(loss.weight() > 0, path + ".weight", "must be greater than 0");
   }
 
   void check_ranges(const v1::Training& training, const std::string& path) const {
@@ -133,7 +120,7 @@ class Checker {
         {".optimizer.beta1", optimizer.beta1()},
         {".optimizer.beta2", optimizer.beta2()}};
     for (const auto& [name, value] : fractions)
-      require(value >= 0 && value < 1, path + name, "must be at least 0 and below 1");
+      need(value >= 0 && value < 1, path + name, "must be at least 0 and below 1");
     const std::pair<const char*, double> amounts[] = {
         {".mixup_alpha", training.mixup_alpha()},
         {".clip_global_norm", training.clip_global_norm()},
@@ -144,27 +131,26 @@ class Checker {
         {".schedule.start_lr", training.schedule().start_lr()},
         {".schedule.end_lr", training.schedule().end_lr()}};
     for (const auto& [name, value] : amounts)
-      require(value >= 0 && value < 1e12, path + name, "must not be negative");
+      need(value >= 0 && value < 1e12, path + name, "must not be negative");
+  }
+
+  bool has_role(const std::set<std::string>& roles) const {
+    return std::any_of(recipe_.data().begin(), recipe_.data().end(),
+                       [&](const v1::DataRef& data) { return roles.contains(data.role()); });
   }
 
   void check_data() const {
-    const auto has_role = [&](std::initializer_list<const char*> roles) {
-      return std::any_of(recipe_.data().begin(), recipe_.data().end(),
-                         [&](const v1::DataRef& data) {
-                           return std::find(roles.begin(), roles.end(), data.role()) != roles.end();
-                         });
-    };
-    require(has_role({"train", "bench"}), "data", "no entry with role \"train\" or \"bench\"");
+    need(has_role({"train", "bench"}), "data", "no entry with role \"train\" or \"bench\"");
     static const std::set<std::string> kRoles = {"train", "validation", "eval", "test", "bench"};
     for (const v1::DataRef& data : recipe_.data()) {
-      require(kRoles.count(data.role()) == 1, "data." + data.id() + ".role",
-              "'" + data.role() + "' is unknown", "train, validation, eval, test or bench");
-      require(!data.lock().empty(), "data." + data.id() + ".lock", "not set", "name the data set");
+      need(kRoles.contains(data.role()), "data." + data.id() + ".role",
+           "'" + data.role() + "' is unknown", "train, validation, eval, test or bench");
+      need(!data.lock().empty(), "data." + data.id() + ".lock", "not set", "name the data set");
     }
     const v1::Evaluation& evaluation = recipe_.evaluation();
-    if (evaluation.metric().empty()) return;
-    require(has_role({"eval", "test", "validation"}) || !evaluation.data().empty(), "evaluation",
-            "there is no data with role \"eval\" or \"test\" to evaluate on");
+    need(evaluation.metric().empty() || !evaluation.data().empty() ||
+             has_role({"eval", "test", "validation"}),
+         "evaluation", "there is no data with role \"eval\" or \"test\" to evaluate on");
   }
 
   void check_trials() const {
@@ -172,120 +158,90 @@ class Checker {
     const bool needed =
         std::any_of(recipe_.expect().begin(), recipe_.expect().end(),
                     [](const v1::Expect& e) { return e.bench().empty() && !e.has_ratio(); });
-    require(trials.count() <= 1000, "trials.count", "must be at most 1000");
-    require(trials.count() >= 1 || !needed, "trials.count", "is 0, but there are rows over trials",
-            "1 to 1000; 0 only in a recipe whose rows are all measured by benches");
-    require(trials.max_count() == 0 || trials.max_count() >= trials.count(), "trials.max_count",
-            "is below trials.count");
+    need(trials.count() <= 1000, "trials.count", "must be at most 1000");
+    need(trials.count() >= 1 || !needed, "trials.count", "is 0, but there are rows over trials",
+         "1 to 1000; 0 only in a recipe whose rows are all measured by benches");
+    need(trials.max_count() == 0 || trials.max_count() >= trials.count(), "trials.max_count",
+         "is below trials.count");
     const std::set<uint64_t> distinct(trials.seed().begin(), trials.seed().end());
-    require(static_cast<int>(distinct.size()) == trials.seed_size(), "trials.seed",
-            "a seed is listed twice",
-            "equal seeds give equal results: they are not independent trials");
+    need(std::ssize(distinct) == trials.seed_size(), "trials.seed", "a seed is listed twice",
+         "equal seeds give equal results: they are not independent trials");
   }
 
-  void check_benches() const {
-    for (const v1::Bench& bench : recipe_.bench()) {
-      const std::string path = "bench." + bench.id();
-      require(bench.mode() != v1::Bench::MODE_UNSET, path + ".mode", "not set", "TRAIN or INFER");
-      require(!bench.batch().empty() &&
-                  *std::min_element(bench.batch().begin(), bench.batch().end()) > 0,
-              path + ".batch", "needs at least one batch size, each at least 1");
-      require(bench.measure_steps() >= 1, path + ".measure_steps", "must be at least 1");
-      require(bench.repeats() >= 1, path + ".repeats", "must be at least 1");
-      for (const v1::Quantile& q : bench.quantile()) check_quantile(q, path + ".quantile");
-    }
+  void check_bench(const v1::Bench& bench, const std::string& path) const {
+    const auto& batches = bench.batch();
+    need(bench.mode() != v1::Bench::MODE_UNSET, path + ".mode", "not set", "TRAIN or INFER");
+    need(!batches.empty() && std::count(batches.begin(), batches.end(), 0u) == 0, path + ".batch",
+         "needs at least one batch size, each at least 1");
+    need(bench.measure_steps() >= 1, path + ".measure_steps", "must be at least 1");
+    need(bench.repeats() >= 1, path + ".repeats", "must be at least 1");
+    for (const v1::Quantile& q : bench.quantile()) check_quantile(q, path + ".quantile");
   }
 
   void check_quantile(const v1::Quantile& q, const std::string& path) const {
-    require(q.def() != v1::Quantile::DEF_UNSET, path, "def is not set",
-            "name the estimator, e.g. NEAREST_RANK");
-    require(q.p() > 0 && q.p() < 1, path, "p must lie between 0 and 1");
+    need(q.def() != v1::Quantile::DEF_UNSET, path, "def is not set",
+         "name the estimator, e.g. NEAREST_RANK");
+    need(q.p() > 0 && q.p() < 1, path, "p must lie between 0 and 1");
   }
 
-  const v1::Expect* find(const std::string& id) const {
-    const auto it = std::find_if(recipe_.expect().begin(), recipe_.expect().end(),
-                                 [&](const v1::Expect& e) { return e.id() == id; });
-    return it == recipe_.expect().end() ? nullptr : &*it;
+  void need_row(const std::string& path, const std::string& id, bool needs_spread) const {
+    const v1::Expect* target = find_expectation(recipe_, id);
+    need(target != nullptr, path, "there is no expectation '" + id + "'");
+    need(!needs_spread || target->has_mean_std() || target->has_sample(), path,
+         "'" + id + "' has no standard deviation to lend",
+         "point to a row with mean_std or sample");
   }
 
-  void require_reference(const v1::Expect& from, const char* field, const std::string& id,
-                         bool needs_spread) const {
-    const std::string path = "expect." + from.id() + "." + field;
-    const v1::Expect* target = find(id);
-    require(target != nullptr, path, "there is no expectation '" + id + "'");
-    require(!needs_spread || target->has_mean_std() || target->has_sample(), path,
-            "'" + id + "' has no standard deviation to lend",
-            "point to a row with mean_std or sample");
-  }
-
-  // A term in another recipe is looked for when that one is read.
-  void check_ratio(const v1::Expect& expect) const {
-    const v1::Ratio& ratio = expect.ratio();
-    if (ratio.num_recipe().empty()) require_reference(expect, "ratio", ratio.num(), false);
-    if (ratio.den_recipe().empty()) require_reference(expect, "ratio", ratio.den(), false);
-  }
-
-  void check_expectation(const v1::Expect& expect) const {
-    const std::string path = "expect." + expect.id();
-    require(!expect.metric().empty(), path + ".metric", "not set");
-    require(!expect.unit().empty(), path + ".unit", "not set", "\"1\" for a plain fraction");
-    require(expect.direction() != v1::Expect::DIRECTION_UNSET, path + ".direction", "not set",
-            "HIGHER, LOWER or EITHER is better");
-    if (!expect.bench().empty()) {
-      require(std::any_of(recipe_.bench().begin(), recipe_.bench().end(),
-                          [&](const v1::Bench& b) { return b.id() == expect.bench(); }),
-              path + ".bench", "there is no bench '" + expect.bench() + "'");
+  void check_expectation(const v1::Expect& expect, const std::string& path) const {
+    need(!expect.metric().empty(), path + ".metric", "not set");
+    need(!expect.unit().empty(), path + ".unit", "not set", "\"1\" for a plain fraction");
+    need(expect.direction() != v1::Expect::DIRECTION_UNSET, path + ".direction", "not set",
+         "HIGHER, LOWER or EITHER is better");
+    need(expect.bench().empty() || find_bench(recipe_, expect.bench()) != nullptr, path + ".bench",
+         "there is no bench '" + expect.bench() + "'");
+    if (!expect.spread_from().empty()) need_row(path + ".spread_from", expect.spread_from(), true);
+    if (expect.has_extreme()) need_row(path + ".extreme", expect.extreme().of(), true);
+    if (expect.has_ratio()) {  // a term in another recipe is looked for when that one is read
+      const v1::Ratio& ratio = expect.ratio();
+      if (ratio.num_recipe().empty()) need_row(path + ".ratio", ratio.num(), false);
+      if (ratio.den_recipe().empty()) need_row(path + ".ratio", ratio.den(), false);
     }
-    if (!expect.spread_from().empty())
-      require_reference(expect, "spread_from", expect.spread_from(), true);
-    if (expect.has_extreme()) require_reference(expect, "extreme", expect.extreme().of(), true);
-    if (expect.has_ratio()) check_ratio(expect);
     if (expect.has_tail()) check_quantile(expect.tail().q(), path + ".tail");
     check_margin(expect, path);
-    check_locator(expect, path);
-  }
-
-  // Of the kinds that rows with a time, a rate or a ratio have; 0 where nothing is printed.
-  static double printed_value(const v1::Expect& e) {
-    return e.has_single() ? e.single().v() : e.has_tail() ? e.tail().v() : e.ratio().v();
+    const bool published = has_published_value(expect);
+    need(expect.has_at() || !published, path + ".at",
+         "a published value without the cell it was copied from",
+         "add 'at' with source, row, column and the printed characters");
+    if (expect.has_at()) need_source(expect.at(), path + ".at.source");
+    for (const v1::Locator& seen : expect.seen()) need_source(seen, path + ".seen");
+    need(!expect.gate() || published, path + ".gate",
+         "a row without a published value cannot decide the exit code",
+         "remove gate, or add the value");
   }
 
   void check_margin(const v1::Expect& expect, const std::string& path) const {
     const v1::Margin& margin = expect.margin();
-    require(margin.absolute() >= 0 && margin.relative() >= 0, path + ".margin",
-            "must not be negative");
-    require(margin.absolute() == 0 || margin.relative() == 0, path + ".margin",
-            "is both absolute and relative", "keep one");
+    need(margin.absolute() >= 0 && margin.relative() >= 0, path + ".margin",
+         "must not be negative");
+    need(margin.absolute() == 0 || margin.relative() == 0, path + ".margin",
+         "is both absolute and relative", "keep one");
     if (!is_timing(expect)) return;
-    const double value = printed_value(expect);
-    require(margin.relative() < 1 && (value <= 0 || margin.absolute() < value), path + ".margin",
-            "is as large as the published value: nothing could differ from it",
-            "a share of it below 1, or less than its " + shortest(value) + " " + expect.unit());
+    // Of the kinds that rows with a time, a rate or a ratio have; 0 where nothing is printed.
+    const double value = expect.has_single() ? expect.single().v()
+                         : expect.has_tail() ? expect.tail().v()
+                                             : expect.ratio().v();
+    need(margin.relative() < 1 && (value <= 0 || margin.absolute() < value), path + ".margin",
+         "is as large as the published value: nothing could differ from it",
+         fmt::format("a share of it below 1, or less than its {} {}", shortest(value),
+                     expect.unit()));
   }
 
-  void check_locator(const v1::Expect& expect, const std::string& path) const {
-    require(expect.has_at() || expect.value_case() == v1::Expect::VALUE_NOT_SET, path + ".at",
-            "a published value without the cell it was copied from",
-            "add 'at' with source, row, column and the printed characters");
-    if (expect.has_at()) require_source(expect.at(), path + ".at.source");
-    for (const v1::Locator& seen : expect.seen()) require_source(seen, path + ".seen");
-  }
-
-  void require_source(const v1::Locator& at, const std::string& path) const {
-    std::vector<std::string> ids;
+  void need_source(const v1::Locator& at, const std::string& path) const {
+    Words ids;
     for (const v1::Source& source : recipe_.source()) ids.push_back(source.id());
-    require(std::find(ids.begin(), ids.end(), at.source()) != ids.end(), path,
-            "there is no source '" + at.source() + "'",
-            ids.empty() ? "add a 'source'" : "there are: " + join(ids, ", "));
-  }
-
-  void check_gates() const {
-    for (const v1::Expect& expect : recipe_.expect()) {
-      require(!expect.gate() || expect.value_case() != v1::Expect::VALUE_NOT_SET,
-              "expect." + expect.id() + ".gate",
-              "a row without a published value cannot decide the exit code",
-              "remove gate, or add the value");
-    }
+    need(std::find(ids.begin(), ids.end(), at.source()) != ids.end(), path,
+         "there is no source '" + at.source() + "'",
+         ids.empty() ? "add a 'source'" : "there are: " + join(ids, ", "));
   }
 
   const ResolvedRecipe& resolved_;

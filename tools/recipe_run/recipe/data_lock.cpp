@@ -1,16 +1,15 @@
 #include "tools/recipe_run/recipe/data_lock.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/base/sha256.h"
-#include "tools/recipe_run/recipe/parser_words.h"
+#include "tools/recipe_run/recipe/parse.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
 namespace {
@@ -18,15 +17,6 @@ namespace {
 namespace pb = google::protobuf;
 
 constexpr uint32_t kDataLockSchema = 1;
-
-class FirstError : public pb::io::ErrorCollector {
- public:
-  void AddError(int line, pb::io::ColumnNumber column, const std::string& message) override {
-    if (text.empty())
-      text = fmt::format("{}:{}: {}", line + 1, column + 1, parser_words(message).what);
-  }
-  std::string text;
-};
 
 bool is_hidden(const fs::path& path) { return path.filename().string()[0] == '.'; }
 
@@ -42,46 +32,10 @@ std::vector<fs::path> files_below(const fs::path& folder) {
 }
 
 const data::Split* find_split(const data::Entry& entry, const std::string& name) {
-  const auto it = std::find_if(entry.split().begin(), entry.split().end(),
-                               [&](const data::Split& s) { return s.name() == name; });
-  return it == entry.split().end() ? nullptr : &*it;
-}
-
-void add_split_differences(const data::Entry& locked, const data::Entry& found,
-                           std::vector<std::string>& out) {
-  for (const data::Split& split : locked.split()) {
-    const data::Split* there = find_split(found, split.name());
-    if (there == nullptr) {
-      out.push_back(fmt::format("split {} is missing", split.name()));
-    } else if (there->samples() != split.samples()) {
-      out.push_back(fmt::format("split {} has {} samples, locked with {}", split.name(),
-                                there->samples(), split.samples()));
-    } else if (there->content_sha256() != split.content_sha256()) {
-      out.push_back(fmt::format("split {} has other records", split.name()));
-    }
+  for (const data::Split& split : entry.split()) {
+    if (split.name() == name) return &split;
   }
-}
-
-void add_file_differences(const data::Entry& locked, const data::Entry& found,
-                          std::vector<std::string>& out) {
-  std::map<std::string, const data::File*> there;
-  for (const data::File& file : found.file()) there[file.path()] = &file;
-  for (const data::File& file : locked.file()) {
-    const auto it = there.find(file.path());
-    if (it == there.end()) {
-      out.push_back(fmt::format("file {} is missing", file.path()));
-      continue;
-    }
-    if (it->second->bytes() != file.bytes()) {
-      out.push_back(fmt::format("file {} has {} bytes, locked with {}", file.path(),
-                                it->second->bytes(), file.bytes()));
-    } else if (it->second->sha256() != file.sha256()) {
-      out.push_back(fmt::format("file {} has another SHA-256", file.path()));
-    }
-    there.erase(it);
-  }
-  for (const auto& [path, file] : there)
-    out.push_back(fmt::format("file {} is not in the lock", path));
+  return nullptr;
 }
 
 }  // namespace
@@ -90,14 +44,12 @@ data::Lock read_lock(const fs::path& file) {
   data::Lock lock;
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return lock;
-  pb::TextFormat::Parser parser;
-  FirstError error;
-  parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(read_file(file), &lock) || !error.text.empty())
-    throw Error(Exit::kUsage, file.string() + ":" + error.text,
+  if (const auto problem = read_text(read_file(file), lock))
+    throw Error(Exit::kUsage,
+                fmt::format("{}:{}: {}", file.string(), problem->place(), problem->what),
                 "'recipe-run data lock NAME' writes it anew");
-  if (lock.schema() > kDataLockSchema)
-    throw Error(Exit::kUsage, file.string() + ": of a newer version", "use a newer recipe-run");
+  require(lock.schema() <= kDataLockSchema, file.string() + ": of a newer version",
+          "use a newer recipe-run");
   return lock;
 }
 
@@ -108,9 +60,10 @@ std::string lock_text(const data::Lock& lock) {
 }
 
 const data::Entry* find_entry(const data::Lock& lock, const std::string& id) {
-  const auto it = std::find_if(lock.entry().begin(), lock.entry().end(),
-                               [&](const data::Entry& e) { return e.id() == id; });
-  return it == lock.entry().end() ? nullptr : &*it;
+  for (const data::Entry& entry : lock.entry()) {
+    if (entry.id() == id) return &entry;
+  }
+  return nullptr;
 }
 
 void write_entry(const fs::path& file, const data::Entry& entry) {
@@ -165,8 +118,33 @@ data::Entry entry_of(const std::string& id, const fs::path& folder, data::Entry 
 
 std::vector<std::string> lock_differences(const data::Entry& locked, const data::Entry& found) {
   std::vector<std::string> out;
-  add_split_differences(locked, found, out);
-  add_file_differences(locked, found, out);
+  for (const data::Split& split : locked.split()) {
+    const data::Split* there = find_split(found, split.name());
+    if (there == nullptr) {
+      out.push_back(fmt::format("split {} is missing", split.name()));
+    } else if (there->samples() != split.samples()) {
+      out.push_back(fmt::format("split {} has {} samples, locked with {}", split.name(),
+                                there->samples(), split.samples()));
+    } else if (there->content_sha256() != split.content_sha256()) {
+      out.push_back(fmt::format("split {} has other records", split.name()));
+    }
+  }
+  std::map<std::string, const data::File*> files;
+  for (const data::File& file : found.file()) files[file.path()] = &file;
+  for (const data::File& file : locked.file()) {
+    const data::File* there = files.contains(file.path()) ? files[file.path()] : nullptr;
+    files.erase(file.path());
+    if (there == nullptr) {
+      out.push_back(fmt::format("file {} is missing", file.path()));
+    } else if (there->bytes() != file.bytes()) {
+      out.push_back(fmt::format("file {} has {} bytes, locked with {}", file.path(), there->bytes(),
+                                file.bytes()));
+    } else if (there->sha256() != file.sha256()) {
+      out.push_back(fmt::format("file {} has another SHA-256", file.path()));
+    }
+  }
+  for (const auto& [path, file] : files)
+    out.push_back(fmt::format("file {} is not in the lock", path));
   return out;
 }
 

@@ -9,8 +9,8 @@
 
 #include "recipes/recipe.pb.h"
 #include "tools/common/progress.h"
-#include "tools/recipe_run/base/file.h"
 #include "tools/recipe_run/recipe/data_lock.pb.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
 

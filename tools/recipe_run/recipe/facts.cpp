@@ -1,10 +1,13 @@
 #include "tools/recipe_run/recipe/facts.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/stats/looks.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
@@ -93,8 +96,27 @@ const v1::Expect* find_expectation(const v1::Recipe& recipe, const std::string& 
   return find_id(recipe.expect(), id);
 }
 
-v1::Quantile quantile_of(const v1::Expect& expect) {
-  return expect.has_tail() ? expect.tail().q() : expect.quantile();
+Quantile quantile_of(const v1::Expect& expect) {
+  const v1::Quantile& quantile = expect.has_tail() ? expect.tail().q() : expect.quantile();
+  switch (quantile.def()) {
+    case v1::Quantile::MEAN_OF_LOWEST:
+      return {quantile.p(), Estimator::kMeanOfLowest};
+    case v1::Quantile::MEAN_UPPER_CI:
+      return {quantile.p(), Estimator::kMeanUpperCi};
+    case v1::Quantile::MEAN_OF_SEGMENT_TYPE7:
+      return {quantile.p(), Estimator::kMeanOfSegmentType7};
+    default:
+      return {quantile.p(), Estimator::kNearestRank};
+  }
+}
+
+std::vector<uint32_t> trial_looks(const v1::Recipe& recipe) {
+  const uint32_t parts = trials_per_seed(recipe);
+  const v1::Trials& trials = recipe.trials();
+  if (trials.count() % parts != 0) return {trials.count()};  // an unfinished seed tells nothing
+  std::vector<uint32_t> looks = planned_looks(trials.count() / parts, trials.max_count() / parts);
+  for (uint32_t& look : looks) look *= parts;
+  return looks;
 }
 
 uint32_t devices_of(const v1::Recipe& recipe) {
@@ -107,17 +129,19 @@ uint32_t devices_of(const v1::Recipe& recipe, const v1::Expect& expect) {
   return kind_of(expect) == RowKind::kBench ? 1 : devices_of(recipe);
 }
 
+bool needs_gpu(const v1::Recipe& recipe) {
+  const v1::Numerics::Compute compute = recipe.numerics().compute();
+  return compute == v1::Numerics::TF32 || compute == v1::Numerics::AMP_FP16;
+}
+
 std::string device_count(uint32_t devices) {
-  return std::to_string(devices) + (devices == 1 ? " device" : " devices");
+  return fmt::format("{} device{}", devices, devices == 1 ? "" : "s");
 }
 
 TrialPart trial_part(const v1::Recipe& recipe, uint64_t trial) {
   if (recipe.trials().unit() != "fold") return {0, trial};
   const uint32_t k = fold_count(recipe);
-  if (k == 0) {
-    throw Error(Exit::kUsage, "trials.unit is fold, but no data have folds",
-                "give data.train.folds");
-  }
+  require(k > 0, "trials.unit is fold, but no data have folds", "give data.train.folds");
   return {trial % k, trial / k};
 }
 
@@ -127,10 +151,9 @@ uint32_t trials_per_seed(const v1::Recipe& recipe) {
 
 std::string trial_title(const v1::Recipe& recipe, uint64_t trial) {
   const uint32_t k = trials_per_seed(recipe);
-  if (k == 1) return "seed " + std::to_string(trial);
+  if (k == 1) return fmt::format("seed {}", trial);
   const TrialPart part = trial_part(recipe, trial);
-  return "fold " + std::to_string(part.fold + 1) + " of " + std::to_string(k) + ", seed " +
-         std::to_string(part.seed);
+  return fmt::format("fold {} of {}, seed {}", part.fold + 1, k, part.seed);
 }
 
 std::vector<TrainingPhase> training_phases(const v1::Recipe& recipe, uint32_t devices) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "recipes/recipe.pb.h"
+#include "tools/recipe_run/stats/quantiles.h"
 
 namespace reciperun {
 
@@ -40,13 +41,19 @@ MetricName split_metric(const std::string& metric);
 const v1::Bench* find_bench(const v1::Recipe& recipe, const std::string& id);
 const v1::Expect* find_expectation(const v1::Recipe& recipe, const std::string& id);
 
-// The estimator of a latency row.
-v1::Quantile quantile_of(const v1::Expect& expect);
+// The quantile of a latency row and how it is estimated.
+Quantile quantile_of(const v1::Expect& expect);
+
+// Numbers of trials at which the results are looked at (stats/looks.h); all folds of a seed count
+// together.
+std::vector<uint32_t> trial_looks(const v1::Recipe& recipe);
 
 // Devices that the recipe trains on, and those that a row was published for: its scope's, one for a
 // bench, or all of the recipe's topology. At least 1.
 uint32_t devices_of(const v1::Recipe& recipe);
 uint32_t devices_of(const v1::Recipe& recipe, const v1::Expect& expect);
+// Whether its precision is one that only GPUs compute in.
+bool needs_gpu(const v1::Recipe& recipe);
 // "1 device", "8 devices".
 std::string device_count(uint32_t devices);
 

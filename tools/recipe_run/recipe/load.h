@@ -6,19 +6,11 @@
 #include <vector>
 
 #include "tools/recipe_run/recipe/data_lock.pb.h"
-#include "tools/recipe_run/recipe/merge.h"
+#include "tools/recipe_run/recipe/fields.h"
 
 namespace reciperun {
 
 constexpr uint32_t kSchema = 1;
-
-// One value changed by --set.
-struct Modification {
-  std::string path;
-  std::string from;  // recipe text; "" if it was not set
-  std::string to;
-  bool free = false;  // inside free_override: rows stay comparable
-};
 
 // A file that went into the recipe.
 struct BaseUsed {
@@ -31,14 +23,17 @@ struct ResolvedRecipe {
   v1::Recipe recipe;
   std::filesystem::path file;
   Origins origins;
-  std::vector<BaseUsed> bases;  // in the order they were applied, this recipe's own file last
-  std::vector<Modification> modifications;  // values that --set really changed
+  std::vector<BaseUsed> bases;        // in the order they were applied, this recipe's own file last
+  std::vector<Change> modifications;  // values that --set really changed
   std::string exec_digest;
   std::string expect_digest;
   data::Lock data_lock;  // of its data, from data.lock beside the recipes
 
   // "" if comparable, else "modified: training.epochs 90 → 5".
   std::string modified_reason() const;
+  // "file:line:column: " of what set `path`, something below it or, failing that, what it belongs
+  // to; the recipe's file if nothing did.
+  std::string place_of(std::string path) const;
 };
 
 // A recipe's id and where it lies: `name` is an id below `root` ("fashion_mnist/cnn_2conv_bn"), or
@@ -52,9 +47,15 @@ RecipeFile locate_recipe(const std::filesystem::path& root, const std::string& n
 // Every id below `root`, sorted.
 std::vector<std::string> recipe_ids(const std::filesystem::path& root);
 
-// Reads, composes, applies `sets` ("path=value", in order) and checks. Fails (Exit::kUsage) with
-// the place and what to do.
+// Reads, composes, applies `sets` ("path=value", in order) and checks. Values of `sets` are recipe
+// text; quotes around strings may be left out, and one that changes nothing is no modification.
+// Fails (Exit::kUsage) with the place and what to do.
 ResolvedRecipe load_recipe(const RecipeFile& file, const std::vector<std::string>& sets = {});
+
+// What a resolved recipe must satisfy beyond its syntax before anything is run with it. Fails on
+// the first problem, naming the file and line that set the value. An abstract recipe is only
+// checked for what its heirs cannot repair.
+void check_recipe(const ResolvedRecipe& resolved);
 
 // Fails if the recipe is abstract: there is nothing to plan or to run.
 void require_concrete(const ResolvedRecipe& resolved);

@@ -1,10 +1,12 @@
 #include "tools/recipe_run/report/chart.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
-#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/report/document.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
@@ -17,12 +19,6 @@ constexpr double kLeft = 58;
 constexpr double kRight = 14;
 constexpr double kTop = 12;
 constexpr double kBottom = 42;
-
-std::string number(double v) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", v);
-  return text;
-}
 
 std::vector<double> linear_ticks(double low, double high) {
   const double raw = (high - low) / 5;
@@ -64,39 +60,16 @@ std::string tick_text(double v, double step) {
 
 std::string tag_text(double x, double y, const std::string& anchor, const std::string& words,
                      const std::string& style = "") {
-  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + anchor + "\"" +
-         (style.empty() ? "" : " class=\"" + style + "\"") + ">" + html_escaped(words) + "</text>";
+  return fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}"{}>{}</text>)", x, y, anchor,
+                     style.empty() ? "" : " class=\"" + style + "\"", html_escaped(words));
 }
 
 std::string tag_line(double x1, double y1, double x2, double y2, const std::string& style) {
-  return "<line x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) +
-         "\" y2=\"" + number(y2) + "\" class=\"" + style + "\"/>";
+  return fmt::format(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="{}"/>)", x1,
+                     y1, x2, y2, style);
 }
 
 }  // namespace
-
-std::string html_escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 Axis axis_around(std::string label, std::span<const double> values, bool logarithmic) {
   Axis axis{std::move(label), 0, 1, logarithmic};
@@ -139,28 +112,30 @@ Chart& Chart::line(std::span<const CurvePoint> points, const std::string& style)
   std::string path;
   for (const CurvePoint& p : points) {
     if (!std::isfinite(p.y) || (y_.logarithmic && p.y <= 0)) continue;
-    path += (path.empty() ? "" : " ") + number(px(p.x)) + "," + number(py(p.y));
+    path += fmt::format("{}{:.1f},{:.1f}", path.empty() ? "" : " ", px(p.x), py(p.y));
   }
-  body_ += "<polyline points=\"" + path + "\" class=\"line " + style + "\"/>";
+  body_ += fmt::format(R"(<polyline points="{}" class="line {}"/>)", path, style);
   return *this;
 }
 
 Chart& Chart::band(std::span<const CurvePoint> lower, std::span<const CurvePoint> upper,
                    const std::string& style) {
   std::string path;
-  for (const CurvePoint& p : upper) path += number(px(p.x)) + "," + number(py(p.y)) + " ";
-  for (auto it = lower.rbegin(); it != lower.rend(); ++it)
-    path += number(px(it->x)) + "," + number(py(it->y)) + " ";
-  body_ += "<polygon points=\"" + path + "\" class=\"area " + style + "\"/>";
+  const auto add = [&](const CurvePoint& p) {
+    path += fmt::format("{:.1f},{:.1f} ", px(p.x), py(p.y));
+  };
+  std::for_each(upper.begin(), upper.end(), add);
+  std::for_each(lower.rbegin(), lower.rend(), add);
+  body_ += fmt::format(R"(<polygon points="{}" class="area {}"/>)", path, style);
   return *this;
 }
 
 Chart& Chart::vertical_band(double from, double to, const std::string& style) {
   const double left = std::clamp(px(from), kLeft, kWidth - kRight);
   const double right = std::clamp(px(to), kLeft, kWidth - kRight);
-  body_ += "<rect x=\"" + number(left) + "\" y=\"" + number(kTop) + "\" width=\"" +
-           number(right - left) + "\" height=\"" + number(kHeight - kBottom - kTop) +
-           "\" class=\"area " + style + "\"/>";
+  body_ +=
+      fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" class="area {}"/>)",
+                  left, kTop, right - left, kHeight - kBottom - kTop, style);
   return *this;
 }
 
@@ -177,9 +152,9 @@ Chart& Chart::horizontal_line(double y, const std::string& style, const std::str
 }
 
 Chart& Chart::dot(double x, double y, const std::string& style, const std::string& tooltip) {
-  body_ += "<circle cx=\"" + number(px(x)) + "\" cy=\"" + number(py(y)) +
-           "\" r=\"4.5\" class=\"dot " + style + "\"><title>" + html_escaped(tooltip) +
-           "</title></circle>";
+  body_ += fmt::format(
+      R"(<circle cx="{:.1f}" cy="{:.1f}" r="4.5" class="dot {}"><title>{}</title></circle>)", px(x),
+      py(y), style, html_escaped(tooltip));
   return *this;
 }
 
@@ -227,28 +202,31 @@ std::string Chart::frame() const {
   out += tag_line(kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom, "axis");
   out += tag_text((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", x_.label, "label");
   if (!y_.label.empty()) {
-    out += "<text transform=\"translate(12," + number((kTop + kHeight - kBottom) / 2) +
-           ") rotate(-90)\" text-anchor=\"middle\" class=\"label\">" + html_escaped(y_.label) +
-           "</text>";
+    out += fmt::format(
+        "<text transform=\"translate(12,{:.1f}) rotate(-90)\" text-anchor=\"middle\" "
+        "class=\"label\">{}</text>",
+        (kTop + kHeight - kBottom) / 2, html_escaped(y_.label));
   }
   return out;
 }
 
 std::string Chart::svg() const {
-  std::string out = "<figure><figcaption>" + html_escaped(title_) +
-                    "</figcaption><svg viewBox=\"0 0 " + number(kWidth) + " " + number(kHeight) +
-                    "\" role=\"img\" aria-label=\"" + html_escaped(title_) + "\">" + frame() +
-                    body_ + "</svg>";
-  if (!legend_.empty()) out += "<p class=\"legend\">";
+  const std::string title = html_escaped(title_);
+  std::string legend;
   for (const auto& [style, words] : legend_) {
-    const bool is_area = style.rfind("area", 0) == 0;
-    out += "<span><svg viewBox=\"0 0 28 12\" class=\"key\" aria-hidden=\"true\">" +
-           (is_area ? "<rect x=\"0\" y=\"1\" width=\"28\" height=\"10\" class=\"" + style + "\"/>"
-                    : "<line x1=\"0\" y1=\"6\" x2=\"28\" y2=\"6\" class=\"line " + style + "\"/>") +
-           "</svg> " + html_escaped(words) + "</span> ";
+    const std::string key =
+        style.starts_with("area")
+            ? fmt::format(R"(<rect x="0" y="1" width="28" height="10" class="{}"/>)", style)
+            : fmt::format(R"(<line x1="0" y1="6" x2="28" y2="6" class="line {}"/>)", style);
+    legend += fmt::format(
+        R"(<span><svg viewBox="0 0 28 12" class="key" aria-hidden="true">{}</svg> {}</span> )", key,
+        html_escaped(words));
   }
-  if (!legend_.empty()) out += "</p>";
-  return out + "</figure>\n";
+  if (!legend.empty()) legend = "<p class=\"legend\">" + legend + "</p>";
+  return fmt::format(
+      "<figure><figcaption>{0}</figcaption><svg viewBox=\"0 0 {1} {2}\" role=\"img\" "
+      "aria-label=\"{0}\">{3}{4}</svg>{5}</figure>\n",
+      title, kWidth, kHeight, frame(), body_, legend);
 }
 
 }  // namespace reciperun

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/recipe_run/run_record/measurements.h"
+#include "tools/recipe_run/record/measurements.h"
 
 namespace reciperun {
 
@@ -19,8 +19,6 @@ struct Axis {
 
 // An axis that contains all values with a little room. Nothing to show gives 0..1.
 Axis axis_around(std::string label, std::span<const double> values, bool logarithmic = false);
-
-std::string html_escaped(const std::string& text);
 
 class Chart {
  public:

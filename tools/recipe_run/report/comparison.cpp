@@ -1,11 +1,65 @@
 #include "tools/recipe_run/report/comparison.h"
 
-#include <algorithm>
+#include <fmt/core.h>
 
-#include "tools/recipe_run/base/text.h"
+#include <algorithm>
+#include <map>
+
 #include "tools/recipe_run/judge/published.h"
+#include "tools/recipe_run/report/document.h"
+#include "tools/recipe_run/report/report.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/json.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
+namespace {
+
+Side read_report(const json::Report& report) {
+  if (report.run().empty() || report.exec_digest().empty())
+    throw Error(Exit::kUsage, "it names no run or no digest of what was executed");
+  Side out;
+  out.run = report.run();
+  out.recipe = report.recipe();
+  out.recipe_version = report.recipe_version();
+  out.exec_digest = report.exec_digest();
+  out.device = report.device();
+  out.machine = report.machine();
+  out.engine = report.engine();
+  out.emulated_devices = report.emulated_devices();
+  for (const json::Row& row : report.row()) out.rows.push_back(row_of_json(row));
+  return out;
+}
+
+}  // namespace
+
+Side side_of(const RunRecord& run) {
+  const record::Run& info = run.info();
+  return {info.id(),
+          info.recipe(),
+          info.recipe_version(),
+          info.exec_digest(),
+          info.device(),
+          info.machine(),
+          info.engine(),
+          info.emulated_devices(),
+          run.recipe(),
+          make_rows(run.recipe(), run.measurements())};
+}
+
+Side side_of_report(const fs::path& file) {
+  json::Report report;
+  std::string problem = parse_json(read_file(file), report);
+  try {
+    if (problem.empty()) return read_report(report);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  throw Error(Exit::kUsage, "'" + file.string() + "' is no report that can be compared: " + problem,
+              "name a run's folder, or its report/report.json; 'recipe-run report RUN' writes that "
+              "anew");
+}
+
 namespace {
 
 Judgement compare_values(const Row& first, const Row& second) {
@@ -58,8 +112,8 @@ Row compared(const Row& first, const Row& second, const Obstacles& obstacles) {
   return row;
 }
 
-std::vector<FieldDifference> differences_of(const Side& first, const Side& second) {
-  std::vector<FieldDifference> out;
+std::vector<Change> differences_of(const Side& first, const Side& second) {
+  std::vector<Change> out;
   const auto add = [&](const char* what, const std::string& a, const std::string& b) {
     if (a != b) out.push_back({what, a, b});
   };
@@ -67,7 +121,7 @@ std::vector<FieldDifference> differences_of(const Side& first, const Side& secon
   add("emulated devices", std::to_string(first.emulated_devices),
       std::to_string(second.emulated_devices));
   if (first.exec_digest != second.exec_digest && first.resolved && second.resolved) {
-    for (FieldDifference& field : executed_differences(*first.resolved, *second.resolved))
+    for (Change& field : executed_differences(*first.resolved, *second.resolved))
       out.push_back(std::move(field));
   } else {
     add("executed digest", first.exec_digest.substr(0, 16), second.exec_digest.substr(0, 16));
@@ -94,6 +148,49 @@ const Row* find_row(const std::vector<Row>& rows, const std::string& id) {
   return it == rows.end() ? nullptr : &*it;
 }
 
+const TableWords kWords = {"first", "second"};
+
+std::string summary_of(const Comparison& c) {
+  std::map<Verdict, int> counts;
+  for (const Row& row : c.rows) ++counts[row.judgement.verdict];
+  std::vector<std::string> parts;
+  for (const auto& [verdict, count] : counts)
+    parts.push_back(fmt::format("{} × {}", count, verdict_word(verdict)));
+  return parts.empty() ? "the recipes have no row in common" : join(parts, " · ");
+}
+
+Document document_of(const Comparison& c) {
+  Document out;
+  out.title = c.first.recipe == c.second.recipe
+                  ? c.first.recipe + ": two runs compared"
+                  : fmt::format("Two runs compared: {}, {}", c.first.recipe, c.second.recipe);
+  for (const auto& [name, side] : {std::pair("first", &c.first), std::pair("second", &c.second)})
+    out.about.push_back(fmt::format("{:<6}  {} · {} {} · {} · {}", name, side->run, side->recipe,
+                                    side->recipe_version, side->device, side->engine));
+  if (c.differences.empty()) out.about.push_back("Same recipe, machine and engine.");
+  out.summary = summary_of(c);
+  Section differences{"these differ", {}};
+  const auto text = [](const std::string& value) { return value.empty() ? "unset" : value; };
+  for (const Change& d : c.differences)
+    differences.lines.push_back(fmt::format("{}: {} → {}", d.path, text(d.from), text(d.to)));
+  out.before = {differences};
+  out.rows = c.rows;
+  out.words = kWords;
+  out.after = {{"rows that are not compared", c.unmatched}};
+  return out;
+}
+
+json::Side json_side(const Side& side) {
+  json::Side out;
+  out.set_run(side.run);
+  out.set_recipe(side.recipe);
+  out.set_recipe_version(side.recipe_version);
+  out.set_exec_digest(side.exec_digest);
+  out.set_device(side.device);
+  out.set_engine(side.engine);
+  return out;
+}
+
 }  // namespace
 
 Comparison compare_runs(Side first, Side second, const CompareOptions& options) {
@@ -118,9 +215,9 @@ Comparison compare_runs(Side first, Side second, const CompareOptions& options) 
       out.unmatched.push_back("'" + row.id + "' stands only in the second run's recipe");
   }
   if (unmeasured > 0)
-    out.unmatched.push_back(std::to_string(unmeasured) +
-                            (unmeasured == 1 ? " row was" : " rows were") +
-                            " measured in neither run");
+    out.unmatched.push_back(
+        fmt::format("{} measured in neither run",
+                    unmeasured == 1 ? "1 row was" : fmt::format("{} rows were", unmeasured)));
   std::vector<Judgement*> judgements;
   for (Row& row : out.rows) {
     row.gate = row.gate || options.all_rows;
@@ -129,6 +226,38 @@ Comparison compare_runs(Side first, Side second, const CompareOptions& options) 
   correct_for_many_rows(judgements);
   out.exit = exit_of_rows(out.rows, false);
   return out;
+}
+
+std::string console_comparison(const Comparison& comparison, int columns) {
+  return console_text(document_of(comparison), columns);
+}
+std::string markdown_comparison(const Comparison& comparison) {
+  return markdown_text(document_of(comparison));
+}
+std::string html_comparison(const Comparison& comparison) {
+  return html_text(document_of(comparison));
+}
+
+std::string json_comparison(const Comparison& c) {
+  json::Comparison out;
+  out.set_schema(2);
+  *out.mutable_first() = json_side(c.first);
+  *out.mutable_second() = json_side(c.second);
+  for (const Change& d : c.differences) {
+    json::Difference& added = *out.add_difference();
+    added.set_path(d.path);
+    added.set_first(d.from);
+    added.set_second(d.to);
+  }
+  out.set_exit(static_cast<int>(c.exit));
+  out.set_summary(summary_of(c));
+  for (const Row& row : c.rows) *out.add_row() = json_row(row);
+  out.mutable_unmatched()->Add(c.unmatched.begin(), c.unmatched.end());
+  return json_text(out);
+}
+
+std::string junit_comparison(const Comparison& c) {
+  return junit_text({c.first.run + " against " + c.second.run, c.first.recipe}, c.rows, kWords);
 }
 
 }  // namespace reciperun

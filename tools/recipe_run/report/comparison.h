@@ -11,14 +11,31 @@
 // are NOT COMPARABLE unless asked for: then the verdict is about what the difference does.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/recipe/difference.h"
-#include "tools/recipe_run/report/side.h"
+#include "tools/recipe_run/judge/rows.h"
+#include "tools/recipe_run/record/run_folder.h"
 
 namespace reciperun {
+
+// One side: a run, or the report.json of a run that lies elsewhere.
+struct Side {
+  std::string run;  // id
+  std::string recipe;
+  std::string recipe_version;
+  std::string exec_digest;
+  std::string device;
+  std::string machine;  // digest of what makes timings comparable
+  std::string engine;
+  uint32_t emulated_devices = 0;
+  std::optional<v1::Recipe> resolved;  // absent for a report, which names it by digest only
+  std::vector<Row> rows;
+};
+Side side_of(const RunRecord& run);
+// Error kUsage, naming the file, for one that is no report.json of a version that can be compared.
+Side side_of_report(const fs::path& file);
 
 struct CompareOptions {
   bool despite_differences = false;  // judge although recipe or machine differ
@@ -28,10 +45,10 @@ struct CompareOptions {
 struct Comparison {
   Side first;
   Side second;
-  std::vector<FieldDifference> differences;  // of recipe, device, engine; empty: the same
-  std::vector<Row> rows;                     // in the first run's order
-  std::vector<std::string> unmatched;        // one line per row on one side only; how many on none
-  Exit exit = Exit::kOk;                     // of the rows that count
+  std::vector<Change> differences;     // of recipe, device, engine; empty: the same
+  std::vector<Row> rows;               // in the first run's order
+  std::vector<std::string> unmatched;  // one line per row on one side only; how many on none
+  Exit exit = Exit::kOk;               // of the rows that count
 };
 
 Comparison compare_runs(Side first, Side second, const CompareOptions& options = {});

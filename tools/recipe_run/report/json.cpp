@@ -1,8 +1,7 @@
-#include "tools/recipe_run/report/json.h"
-
-#include "tools/recipe_run/base/error.h"
+// Reports as JSON (report.proto), written and read.
+#include "tools/recipe_run/util/json.h"
 #include "tools/recipe_run/report/report.h"
-#include "tools/recipe_run/run_record/json_file.h"
+#include "tools/recipe_run/util/error.h"
 
 namespace reciperun {
 namespace {
@@ -17,11 +16,7 @@ json::Trial json_trial(const Trial& trial) {
   out.set_train_seconds(trial.train_seconds);
   out.set_segments(static_cast<uint32_t>(trial.segments));
   out.mutable_metric()->insert(trial.metrics.begin(), trial.metrics.end());
-  for (const TrialShard& shard : trial.shards) {
-    record::Shard& added = *out.add_shard();
-    added.set_samples(shard.samples);
-    added.mutable_metric()->insert(shard.metrics.begin(), shard.metrics.end());
-  }
+  out.mutable_shard()->Add(trial.shards.begin(), trial.shards.end());
   return out;
 }
 
@@ -95,8 +90,8 @@ json::Row json_row(const Row& row) {
 }
 
 Row row_of_json(const json::Row& json) {
-  if (json.id().empty() || json.tolerance().statistic() == json::Tolerance::UNSET)
-    throw Error(Exit::kUsage, "a row without its id or its statistic");
+  require(!json.id().empty() && json.tolerance().statistic() != json::Tolerance::UNSET,
+          "a row without its id or its statistic");
   Row row;
   row.id = json.id();
   row.group = json.group();

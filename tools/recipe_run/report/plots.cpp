@@ -1,14 +1,19 @@
 #include "tools/recipe_run/report/plots.h"
 
+#include <fmt/core.h>
+#include <openssl/evp.h>
+
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
-#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/judge/published.h"
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/report/chart.h"
-#include "tools/recipe_run/statistics/distributions.h"
-#include "tools/recipe_run/statistics/quantiles.h"
+#include "tools/recipe_run/report/document.h"
+#include "tools/recipe_run/stats/distributions.h"
+#include "tools/recipe_run/stats/quantiles.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
@@ -16,7 +21,12 @@ namespace {
 constexpr size_t kCurvePoints = 120;
 constexpr size_t kStyles = 6;
 
-std::string series_style(size_t index) { return "s" + std::to_string(index % kStyles); }
+std::string series_style(size_t index) { return fmt::format("s{}", index % kStyles); }
+
+// "top1 (%)".
+std::string metric_label(const v1::Expect& expect) {
+  return expect.metric() + (expect.unit() == "1" ? "" : " (" + expect.unit() + ")");
+}
 
 // Means of equal blocks of a curve, so that curves of equal length stay comparable point by point.
 std::vector<CurvePoint> block_means(const std::vector<CurvePoint>& curve) {
@@ -61,8 +71,6 @@ const v1::Expect* headline(const v1::Recipe& recipe) {
   }
   return found;
 }
-
-}  // namespace
 
 std::string loss_plot(const Measurements& measurements) {
   std::vector<std::vector<CurvePoint>> curves;
@@ -112,9 +120,8 @@ std::string metric_plot(const Report& report) {
   std::vector<double> values = ys_of(curves);
   const std::optional<double> published = published_value(*expect);
   if (published) values.push_back(*published);
-  const std::string unit = expect->unit() == "1" ? "" : " (" + expect->unit() + ")";
   Chart chart("Test " + expect->metric() + " while training", epochs_axis(curves),
-              axis_around(expect->metric() + unit, values));
+              axis_around(metric_label(*expect), values));
   if (published) chart.horizontal_line(*published, "ref", "published " + published_text(*expect));
   for (size_t i = 0; i < curves.size(); ++i) {
     chart.line(curves[i], series_style(i)).legend(series_style(i), names[i]);
@@ -148,12 +155,9 @@ std::string trials_plot(const Report& report) {
   const std::string unit_word =
       folds || report.recipe.trials().unit().empty() ? "seed" : report.recipe.trials().unit();
   const double rows = static_cast<double>(names.size());
-  Chart chart(
-      "Test " + expect->metric() + ", each " + unit_word +
-          (published ? " against the published value" : ""),
-      axis_around(expect->metric() + (expect->unit() == "1" ? "" : " (" + expect->unit() + ")"),
-                  extent),
-      {"", -(rows - 0.5), 0.5, false});
+  Chart chart("Test " + expect->metric() + ", each " + unit_word +
+                  (published ? " against the published value" : ""),
+              axis_around(metric_label(*expect), extent), {"", -(rows - 0.5), 0.5, false});
   std::vector<std::string> row_names;
   for (const std::string& name : names) row_names.push_back(name.substr(0, name.find(" of ")));
   chart.row_names(row_names);
@@ -213,9 +217,7 @@ std::string latency_plot(const BenchResult& bench, const v1::Bench& definition) 
     chart.vertical_line(mean, "s3", "").legend("s3", "mean " + significant(mean, 3) + " ms");
   static constexpr double kLevels[] = {0.5, 0.9, 0.99};
   for (size_t i = 0; i < 3; ++i) {
-    v1::Quantile q;
-    q.set_p(kLevels[i]);
-    q.set_def(v1::Quantile::NEAREST_RANK);
+    const Quantile q{kLevels[i]};
     const double value = *estimate_quantile(all, q);
     chart.dot(value, 100 * kLevels[i], series_style(i),
               quantile_title(q) + " " + significant(value, 4) + " ms");
@@ -228,6 +230,51 @@ std::string latency_plot(const BenchResult& bench, const v1::Bench& definition) 
                  "percentiles of all repeats together; the table has the median of repeats");
   if (all.back() > end) chart.legend("none", "slowest " + significant(all.back(), 3) + " ms");
   return chart.svg();
+}
+
+std::string base64(const std::string& bytes) {
+  std::vector<unsigned char> out(4 * (bytes.size() / 3 + 1) + 1);
+  const int length =
+      EVP_EncodeBlock(out.data(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                      static_cast<int>(bytes.size()));
+  return {out.begin(), out.begin() + length};
+}
+
+std::string pictures_section(const std::vector<TrialPicture>& pictures) {
+  if (pictures.empty()) return "";
+  std::string out =
+      "<h2>Pictures</h2>\n<p class=\"dim\">Held-out images after the last step, from left to "
+      "right: image, label, prediction, errors (orange: black where the label is white, blue: "
+      "white where it is black).</p>\n";
+  for (const TrialPicture& picture : pictures) {
+    // Four images side by side: on a narrow screen they keep their size and scroll.
+    out += fmt::format(
+        "<figure style=\"margin-bottom:.8rem\"><figcaption>{}: {}</figcaption><div "
+        "style=\"overflow-x:auto\"><img alt=\"image, label, prediction and errors of {}\" "
+        "style=\"width:100%;min-width:44rem;height:auto\" "
+        "src=\"data:image/png;base64,{}\"></div><small>{} more in "
+        "<code>trials/{}/pictures</code></small></figure>\n",
+        html_escaped(picture.trial), html_escaped(picture.name), html_escaped(picture.name),
+        base64(picture.png), picture.others, html_escaped(picture.folder));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string plots_of(const Report& report) {
+  std::string out = trials_plot(report) + loss_plot(report.measurements) + metric_plot(report);
+  std::vector<BenchResult> benches = report.measurements.benches;
+  std::stable_sort(benches.begin(), benches.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.devices, a.batch) < std::tie(b.devices, b.batch);
+  });
+  for (const v1::Bench& definition : report.recipe.bench()) {
+    for (const BenchResult& bench : benches) {
+      if (definition.id() == bench.bench) out += latency_plot(bench, definition);
+    }
+  }
+  if (!out.empty()) out = "<h2>Plots</h2>\n<div class=\"plots\">\n" + out + "</div>\n";
+  return out + pictures_section(report.pictures);
 }
 
 }  // namespace reciperun

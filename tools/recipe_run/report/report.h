@@ -5,11 +5,21 @@
 #include <vector>
 
 #include "tools/recipe_run/judge/rows.h"
-#include "tools/recipe_run/report/pictures.h"
-#include "tools/recipe_run/report/tables.h"
-#include "tools/recipe_run/run_record/record.h"
+#include "tools/recipe_run/record/run_folder.h"
+#include "tools/recipe_run/report/report.pb.h"
 
 namespace reciperun {
+
+// The first picture that a trial left behind.
+struct TrialPicture {
+  std::string folder;  // of the trial: "seed-0001"
+  std::string trial;   // for people: "seed 1", "fold 1 of 5, seed 0"
+  std::string name;    // of the file
+  std::string png;     // its bytes
+  size_t others = 0;   // further pictures in the same folder
+};
+// Of each of the trials of the run in `folder`, as far as it left any.
+std::vector<TrialPicture> trial_pictures(const fs::path& folder, const std::vector<Trial>& trials);
 
 struct Report {
   v1::Recipe recipe;
@@ -34,29 +44,36 @@ OtherRun other_run(const RunRecord& run);
 std::string summary_line(const Report& report);
 // The answer of a smoke run: "It trains: 4 steps, loss 2.302 to 2.295, and it was evaluated.".
 std::string smoke_line(const Report& report);
-
-// One line per value of the recipe that was changed for this run, other than the free ones.
-std::vector<std::string> change_lines(const record::Run& run);
-
 // One line per deviation from the source.
 std::vector<std::string> deviation_lines(const v1::Recipe& recipe);
+
+inline constexpr char kShardsTitle[] = "evaluation by part, as the devices share the data";
 
 // `columns` of the terminal; 0: lines of any length.
 std::string console_report(const Report& report, int columns = 0);
 std::string markdown_report(const Report& report);
 std::string json_report(const Report& report);
 std::string html_report(const Report& report);
+std::string junit_report(const Report& report);
 
 // The verdicts, for run.json: a closed run has them if its report/ is that of its measurements.
 std::vector<record::Result> result_index(const Report& report);
 
-struct ReportFile {
-  const char* name;
-  std::string (*render)(const Report&);
-};
-std::vector<ReportFile> report_files();
-
 // Writes report/report.{txt,md,json,html} below the run's folder; returns the folder.
 fs::path write_reports(const RunRecord& run, const Report& report);
+
+// Is a run what it says it is? Its files are held against their checksums, and the recorded
+// verdicts against those that the measurements give.
+struct RunCheck {
+  std::vector<std::string> problems;  // one sentence each, beginning with the file
+  int files = 0;                      // under the seal
+  int rows = 0;                       // verdicts computed again
+};
+RunCheck check_run(const RunRecord& run);
+
+json::Row json_row(const Row& row);
+// The row of a report.json as far as another run's is held against it: names, values, statistic and
+// tolerance. Fails (Exit::kUsage) if it lacks one of them.
+Row row_of_json(const json::Row& row);
 
 }  // namespace reciperun

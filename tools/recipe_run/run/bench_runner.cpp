@@ -1,54 +1,145 @@
 #include "tools/recipe_run/run/bench_runner.h"
 
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <thread>
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/base/text.h"
 #include "tools/recipe_run/recipe/facts.h"
+#include "tools/recipe_run/record/logs.h"
+#include "tools/recipe_run/record/machine.h"
 #include "tools/recipe_run/run/gpu_watch.h"
-#include "tools/recipe_run/run_record/json_file.h"
-#include "tools/recipe_run/run_record/machine.h"
-#include "tools/recipe_run/run_record/step_log.h"
-#include "tools/recipe_run/statistics/noise.h"
+#include "tools/recipe_run/stats/noise.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/json.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr auto kPoll = std::chrono::milliseconds(20);
+
+// Starts `words` with its stderr in `errors`.
+pid_t start(const std::vector<std::string>& words, const fs::path& errors) {
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, errors.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  pid_t pid = 0;
+  const int failed = posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0)
+    throw Error(Exit::kCrashed,
+                fmt::format("cannot start '{}' to measure: {}", words[0], std::strerror(failed)));
+  return pid;
+}
+
+// Waits, calling `tick` with the share of the expected time; ends the process when `stop` is set.
+int wait_for(pid_t pid, double expected_seconds, const std::atomic<bool>& stop, const Tick& tick) {
+  const Stopwatch watch;
+  int status = 0;
+  bool told = false;
+  while (waitpid(pid, &status, WNOHANG) == 0) {
+    if (stop.load() && !told) {
+      kill(pid, SIGTERM);
+      told = true;
+    }
+    tick(std::min(0.98, watch.seconds() / expected_seconds));
+    std::this_thread::sleep_for(kPoll);
+  }
+  return status;
+}
+
+// What a process said last: its first line is the error, a second one the hint.
+Error error_of(int status, const fs::path& errors) {
+  if (WIFSIGNALED(status)) {
+    return {Exit::kCrashed,
+            fmt::format("the measuring process was ended by signal {}", WTERMSIG(status)),
+            "signal 9 is often the system running out of memory; the same command measures what is "
+            "missing"};
+  }
+  std::string said = read_file(errors);
+  if (const size_t end = said.find('\n'); end != std::string::npos) said.resize(end);
+  const std::string prefix = "recipe-run: ";
+  if (said.starts_with(prefix)) said.erase(0, prefix.size());
+  return {static_cast<Exit>(WEXITSTATUS(status)),
+          said.empty() ? "the measuring process failed without a word" : said};
+}
+
+}  // namespace
+
+MeasureRepeat in_own_process(const fs::path& program, const RunRecord& record,
+                             const fs::path& checkpoint, const std::atomic<bool>& stop) {
+  // Of the last repeat of each configuration: how long the next one will take.
+  auto seconds = std::make_shared<std::map<std::string, double>>();
+  return [=, &stop](const BenchTask& task, const Tick& tick) {
+    const fs::path folder = record.repeat_folder(task);
+    create_folders(folder);
+    const fs::path errors = folder / "stderr.log";
+    std::vector<std::string> words = {program.string(),
+                                      "bench-repeat",
+                                      record.folder().string(),
+                                      "--bench",
+                                      task.bench,
+                                      "--devices",
+                                      std::to_string(task.devices),
+                                      "--batch",
+                                      std::to_string(task.batch),
+                                      "--repeat",
+                                      std::to_string(task.repeat)};
+    if (!checkpoint.empty()) words.insert(words.end(), {"--checkpoint", checkpoint.string()});
+    const std::string configuration = folder.parent_path().filename().string();
+    const auto known = seconds->find(configuration);
+    const Stopwatch watch;
+    const int status =
+        wait_for(start(words, errors), known == seconds->end() ? 10 : known->second, stop, tick);
+    if (stop.load()) throw Error(Exit::kInterrupted, "stopped while measuring");
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw error_of(status, errors);
+    (*seconds)[configuration] = watch.seconds();
+    std::error_code ignored;
+    fs::remove(errors, ignored);
+  };
+}
+
+namespace {
+
 constexpr size_t kFewestSteps = 8;    // fewer carry no noise statistics
 constexpr size_t kSettledSteps = 20;  // that show whether the warm-up is over
 constexpr size_t kStepsAlone = 24;    // most of loading alone, and of computing alone
 
-fs::path folder_of(const RunRecord& record, const BenchTask& t) {
-  return record.repeat_folder(t.bench, t.devices, t.batch, t.repeat);
-}
-
 std::string configuration_of(const BenchTask& t) {
-  std::string text = "bench " + t.bench + ", batch " + std::to_string(t.batch);
-  return t.devices > 1 ? text + ", " + std::to_string(t.devices) + " devices" : text;
+  return fmt::format("bench {}, batch {}{}", t.bench, t.batch,
+                     t.devices > 1 ? fmt::format(", {} devices", t.devices) : "");
 }
 
 std::string title_of(const BenchTask& t) {
-  return configuration_of(t) + ", repeat " + std::to_string(t.repeat);
+  return fmt::format("{}, repeat {}", configuration_of(t), t.repeat);
 }
 
 void check_stop(const std::atomic<bool>& stop) {
   if (stop.load()) throw Error(Exit::kInterrupted, "stopped while measuring");
 }
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 // Seconds of the warm-up steps: as many as the bench says, and up to as many again while the last
 // twenty become faster or slower.
 double warm_up(BenchSession& session, const v1::Bench& bench, const std::atomic<bool>& stop) {
-  const auto start = Clock::now();
+  const Stopwatch watch;
   std::vector<double> steps;
   const auto still_moves = [&] {
     return steps.size() >= kSettledSteps && steps.size() < 2 * size_t{bench.warmup_steps()} &&
@@ -58,21 +149,20 @@ double warm_up(BenchSession& session, const v1::Bench& bench, const std::atomic<
     check_stop(stop);
     steps.push_back(session.run_batch());
     // A slow configuration must not spend longer warming up than measuring.
-    if (bench.max_seconds() > 0 && steps.size() > 2 &&
-        seconds_since(start) > bench.max_seconds() / 2)
+    if (bench.max_seconds() > 0 && steps.size() > 2 && watch.seconds() > bench.max_seconds() / 2)
       break;
   }
-  return seconds_since(start);
+  return watch.seconds();
 }
 
 std::vector<double> time_steps(BenchSession& session, const v1::Bench& bench,
                                const std::atomic<bool>& stop, const Tick& tick) {
-  const auto start = Clock::now();
+  const Stopwatch watch;
   std::vector<double> seconds;
   while (seconds.size() < bench.measure_steps()) {
     check_stop(stop);
     seconds.push_back(session.run_batch());
-    if (bench.max_seconds() > 0 && seconds_since(start) > bench.max_seconds() &&
+    if (bench.max_seconds() > 0 && watch.seconds() > bench.max_seconds() &&
         seconds.size() >= kFewestSteps)
       break;
     tick(static_cast<double>(seconds.size()) / bench.measure_steps());
@@ -86,13 +176,13 @@ std::vector<double> time_steps(BenchSession& session, const v1::Bench& bench,
 double rate_alone(BenchSession& session, double (BenchSession::*half)(), const v1::Bench& bench,
                   const std::atomic<bool>& stop) {
   const size_t most = std::clamp<size_t>(bench.measure_steps(), kFewestSteps, kStepsAlone);
-  const auto start = Clock::now();
+  const Stopwatch watch;
   std::vector<double> seconds;
   while (seconds.size() < most) {
     check_stop(stop);
     seconds.push_back((session.*half)());
     if (seconds.back() == 0) return 0;
-    const bool late = bench.max_seconds() > 0 && seconds_since(start) > bench.max_seconds();
+    const bool late = bench.max_seconds() > 0 && watch.seconds() > bench.max_seconds();
     if (late && seconds.size() >= kFewestSteps) break;
   }
   const std::span<const double> counted = std::span(seconds).subspan(seconds.size() / 2);
@@ -156,8 +246,7 @@ std::vector<BenchTask> open_bench_tasks(const RunRecord& record, uint32_t device
         if (devices > devices_available) continue;
         for (const uint32_t batch : bench.batch()) {
           const BenchTask task{bench.id(), devices, batch, repeat};
-          std::error_code ignored;
-          if (!fs::exists(folder_of(record, task) / "result.json", ignored)) tasks.push_back(task);
+          if (!record.has_result(task)) tasks.push_back(task);
         }
       }
     }
@@ -168,14 +257,12 @@ std::vector<BenchTask> open_bench_tasks(const RunRecord& record, uint32_t device
 void measure_repeat(const RunRecord& record, const BenchTask& task, const fs::path& checkpoint,
                     TrainerDriver& driver, const std::atomic<bool>& stop, const Tick& tick) {
   const v1::Bench* bench = find_bench(record.recipe(), task.bench);
-  if (bench == nullptr)
-    throw Error(Exit::kUsage, "the recipe of this run has no bench '" + task.bench + "'");
-  const fs::path folder = folder_of(record, task);
+  require(bench != nullptr, "the recipe of this run has no bench '" + task.bench + "'");
+  const fs::path folder = record.repeat_folder(task);
   create_folders(folder);
   record::BenchRepeat result;
   try {
-    const auto session =
-        driver.bench(record.recipe(), {*bench, task.devices, task.batch}, checkpoint);
+    const auto session = driver.bench(record.recipe(), task, checkpoint);
     measure(*bench, driver, *session, record.place().device, folder, stop, tick, result);
   } catch (const Failed& error) {
     result.Clear();
@@ -235,9 +322,8 @@ void run_benches(const std::vector<BenchTask>& tasks, const MeasureRepeat& measu
       if (!first_failure) first_failure = error;
     }
   }
-  progress.end(left.empty()
-                   ? std::to_string(tasks.size()) + " measurements done"
-                   : std::to_string(left.size()) + " configurations could not be measured");
+  progress.end(left.empty() ? fmt::format("{} measurements done", tasks.size())
+                            : fmt::format("{} configurations could not be measured", left.size()));
   if (first_failure) throw *first_failure;
 }
 

@@ -8,20 +8,10 @@
 #include <vector>
 
 #include "tools/common/progress.h"
-#include "tools/recipe_run/run/trainer_driver.h"
-#include "tools/recipe_run/run_record/record.h"
+#include "tools/recipe_run/record/run_folder.h"
+#include "tools/recipe_run/run/trainer.h"
 
 namespace reciperun {
-
-using assay::tools::Progress;
-
-// One repeat of one configuration.
-struct BenchTask {
-  std::string bench;  // id
-  uint32_t devices = 1;
-  uint32_t batch = 1;
-  uint32_t repeat = 1;
-};
 
 // The repeats that have no result yet, in the order in which they are to be measured; without those
 // that need more devices than there are.
@@ -44,5 +34,15 @@ void run_benches(const std::vector<BenchTask>& tasks, const MeasureRepeat& measu
 
 // Throughput of one repeat by the bench's rate definition.
 double rate_of(v1::Bench::Rate rate, std::span<const double> step_seconds, double items_per_batch);
+
+// Every repeat of a measurement in a process of its own: memory layout, thread placement and warmed
+// caches are drawn anew, so that repeats differ as much as runs of different users do.
+
+// A MeasureRepeat that starts `program` as
+//   program bench-repeat RUN --bench ID --devices D --batch B --repeat R --checkpoint FILE
+// and waits for it. Fails as the process did (its exit code, its last words), or with kCrashed if
+// it was ended by a signal; kInterrupted, after ending it, once `stop` is set.
+MeasureRepeat in_own_process(const fs::path& program, const RunRecord& record,
+                             const fs::path& checkpoint, const std::atomic<bool>& stop);
 
 }  // namespace reciperun

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/base/text.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {

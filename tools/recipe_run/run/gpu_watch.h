@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/recipe_run/statistics/noise.h"
+#include "tools/recipe_run/stats/noise.h"
 
 namespace reciperun {
 

@@ -1,15 +1,18 @@
 #include "tools/recipe_run/run/runner.h"
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/base/text.h"
+#include <fmt/core.h>
+
+#include <algorithm>
+
 #include "tools/recipe_run/judge/rows.h"
 #include "tools/recipe_run/recipe/facts.h"
+#include "tools/recipe_run/record/machine.h"
 #include "tools/recipe_run/run/bench_runner.h"
-#include "tools/recipe_run/run/repeat_process.h"
 #include "tools/recipe_run/run/trial_runner.h"
-#include "tools/recipe_run/run_record/json_file.h"
-#include "tools/recipe_run/run_record/machine.h"
-#include "tools/recipe_run/statistics/sequential.h"
+#include "tools/recipe_run/stats/looks.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/json.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
@@ -49,9 +52,8 @@ void run_trials(const RunRecord& run, const ResolvedRecipe& resolved, uint32_t c
   for (size_t i = 0; i < seeds.size(); ++i) {
     if (stop.load())
       throw Error(Exit::kInterrupted, "stopped before " + trial_title(resolved.recipe, seeds[i]));
-    const std::string title = "trial " + std::to_string(i + 1) + " of " +
-                              std::to_string(seeds.size()) + " (" +
-                              trial_title(resolved.recipe, seeds[i]) + ")";
+    const std::string title = fmt::format("trial {} of {} ({})", i + 1, seeds.size(),
+                                          trial_title(resolved.recipe, seeds[i]));
     const TrialJob job{resolved.recipe,
                        resolved.exec_digest,
                        seeds[i],
@@ -80,36 +82,33 @@ std::string undecided_row(const RunRecord& run) {
 void run_looks(RunRecord& run, const ResolvedRecipe& resolved, const RunOptions& options,
                TrainerDriver& driver, Progress& progress, std::atomic<bool>& stop) {
   const v1::Trials& trials = resolved.recipe.trials();
-  for (const uint32_t count : planned_looks(trials.count(), trials.max_count())) {
+  for (const uint32_t count : trial_looks(resolved.recipe)) {
     run_trials(run, resolved, count, options, driver, progress, stop);
     if (finished_trials(run) == count) run.add_look(count);  // else a later look was made already
     const std::string undecided = options.top_up ? undecided_row(run) : "";
     if (undecided.empty()) return;
     if (count < trials.max_count())
-      progress.note("row '" + undecided + "' is undecided after " + std::to_string(count) +
-                    " trials: topping up");
+      progress.note(
+          fmt::format("row '{}' is undecided after {} trials: topping up", undecided, count));
   }
 }
 
 // Whether any trial or bench has still to be run, so that nothing slow is checked or built for a
 // mere report.
-bool has_work(const RunRecord& run, const ResolvedRecipe& resolved, const RunOptions& options,
-              uint32_t devices) {
-  const v1::Trials& trials = resolved.recipe.trials();
-  std::error_code ignored;
-  for (const uint64_t seed : trial_seeds(trials, trials.count())) {
-    if (options.trials && !fs::exists(run.trial_folder(seed) / "metrics.json", ignored))
-      return true;
-  }
+bool has_work(const RunRecord& run, const RunOptions& options, uint32_t devices) {
+  const v1::Trials& trials = run.recipe().trials();
+  const std::vector<uint64_t> seeds = trial_seeds(trials, trials.count());
+  const bool trained =
+      std::all_of(seeds.begin(), seeds.end(), [&](uint64_t seed) { return run.has_result(seed); });
   if (options.benches && !open_bench_tasks(run, devices).empty()) return true;
-  return options.trials && options.top_up && finished_trials(run) < trials.max_count() &&
-         !undecided_row(run).empty();
+  if (!options.trials) return false;
+  return !trained || (options.top_up && finished_trials(run) < trials.max_count() &&
+                      !undecided_row(run).empty());
 }
 
 // The last checkpoint of some trial, "" if there is none.
-fs::path any_checkpoint(const RunRecord& run, const ResolvedRecipe& resolved) {
-  for (const uint64_t seed :
-       trial_seeds(resolved.recipe.trials(), resolved.recipe.trials().count())) {
+fs::path any_checkpoint(const RunRecord& run) {
+  for (const uint64_t seed : trial_seeds(run.recipe().trials(), run.recipe().trials().count())) {
     const fs::path checkpoint = run.checkpoint_of(seed);
     if (!checkpoint.empty()) return checkpoint;
   }
@@ -124,9 +123,9 @@ std::vector<std::string> recorded_failures(const RunRecord& run) {
     if (!trial.failure.empty()) out.push_back(trial.title + " failed: " + trial.failure);
   }
   for (const BenchResult& bench : measured.benches) {
-    if (bench.failure.empty()) continue;
-    out.push_back("bench " + bench.bench + ", batch " + std::to_string(bench.batch) +
-                  " failed: " + bench.failure);
+    if (!bench.failure.empty())
+      out.push_back(
+          fmt::format("bench {}, batch {} failed: {}", bench.bench, bench.batch, bench.failure));
   }
   return out;
 }
@@ -138,21 +137,21 @@ RunOutcome closed(RunRecord& run, const std::vector<std::string>& failures) {
 
 }  // namespace
 
-RunOutcome run_recipe(const ResolvedRecipe& resolved, const RunOptions& options,
+RunOutcome run_recipe(const ResolvedRecipe& resolved, const RunOptions& asked,
                       TrainerDriver& driver, Progress& progress, std::atomic<bool>& stop) {
   require_concrete(resolved);
-  create_folders(options.runs);
-  const FileLock lock(options.runs / ".lock", "'" + options.runs.string() + "'");
-  // What one device plays is not timed as if it were several.
-  const bool benches = options.benches && options.place.emulated_devices == 0;
-  if (options.place.emulated_devices > 0)
+  const fs::path runs = asked.runs;
+  create_folders(runs);
+  const FileLock lock(runs / ".lock", "'" + runs.string() + "'");
+  RunOptions options = asked;
+  if (options.place.emulated_devices > 0) {
+    options.benches = false;  // what one device plays is not timed as if it were several
     driver.emulate(resolved.recipe, options.place.emulated_devices);
+  }
   const uint32_t devices = driver.info().devices;
   bool checked = false;
   RunRecord run = open_or_create(resolved, options, driver, progress, checked);
-  RunOptions todo = options;
-  todo.benches = benches;
-  if (!has_work(run, resolved, todo, devices)) {
+  if (!has_work(run, options, devices)) {
     const std::vector<std::string> failures = recorded_failures(run);
     for (const std::string& failure : failures) progress.note(failure);
     return closed(run, failures);
@@ -161,8 +160,8 @@ RunOutcome run_recipe(const ResolvedRecipe& resolved, const RunOptions& options,
     if (!checked) driver.check(resolved.recipe);
     progress.note("run " + run.info().id());
     if (options.trials) run_looks(run, resolved, options, driver, progress, stop);
-    if (benches) {
-      const fs::path checkpoint = any_checkpoint(run, resolved);
+    if (options.benches) {
+      const fs::path checkpoint = any_checkpoint(run);
       const MeasureRepeat here = [&](const BenchTask& task, const Tick& tick) {
         measure_repeat(run, task, checkpoint, driver, stop, tick);
       };

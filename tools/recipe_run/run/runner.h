@@ -4,26 +4,22 @@
 
 #include <atomic>
 
-#include "tools/common/progress.h"
+#include "tools/recipe_run/record/run_folder.h"
 #include "tools/recipe_run/run/bench_runner.h"
-#include "tools/recipe_run/run/trainer_driver.h"
-#include "tools/recipe_run/run_record/record.h"
+#include "tools/recipe_run/run/trainer.h"
 
 namespace reciperun {
 
-using assay::tools::Progress;
-
 struct RunOptions {
-  fs::path runs = "runs";
-  bool fresh = false;  // begin a new run even if there is one to continue
+  std::string runs = "runs";  // folder
+  bool fresh = false;         // begin a new run even if there is one to continue
   bool benches = true;
   bool trials = true;
   double checkpoint_seconds = 30;
   // More trials, up to the recipe's max_count, while a row over trials is undecided.
   bool top_up = false;
   RunPlace place;
-  // Program that measures every repeat in a process of its own (repeat_process.h); "" = measure
-  // here.
+  // Program that measures every repeat in a process of its own (bench_runner.h); "" = measure here.
   fs::path measuring_program;
 };
 

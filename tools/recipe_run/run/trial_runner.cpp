@@ -1,26 +1,21 @@
 #include "tools/recipe_run/run/trial_runner.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <cmath>
+#include <map>
 
-#include "tools/recipe_run/base/error.h"
-#include "tools/recipe_run/base/text.h"
-#include "tools/recipe_run/run_record/event_log.h"
-#include "tools/recipe_run/run_record/json_file.h"
-#include "tools/recipe_run/run_record/step_log.h"
+#include "tools/recipe_run/record/logs.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/json.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int64_t kStepsPerEvent = 50;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // One trial being trained.
 class TrialRunner {
@@ -33,7 +28,7 @@ class TrialRunner {
     const EvaluationTimes times(job_.recipe.evaluation().when(), trial_->steps_per_epoch(),
                                 trial_->total_steps(), job_.recipe.evaluation().first_epoch());
     StepLog steps(job_.folder / "steps.bin", kTrialColumns, static_cast<double>(state_.step()));
-    last_checkpoint_ = Clock::now();
+    last_checkpoint_ = Stopwatch();
     evaluate_if_due(times, steps);  // an evaluation that was stopped is made up for
     while (trial_->step() < trial_->total_steps()) {
       const StepResult result = trial_->run_step();
@@ -43,11 +38,11 @@ class TrialRunner {
       const bool epoch_end = job_.recipe.training().checkpoint_every_steps() > 0 &&
                              result.step % job_.recipe.training().checkpoint_every_steps() == 0;
       const bool stop = job_.stop.load();
-      if (stop || epoch_end || seconds_since(last_checkpoint_) > job_.checkpoint_seconds)
+      if (stop || epoch_end || last_checkpoint_.seconds() > job_.checkpoint_seconds)
         checkpoint(steps);
       if (stop)
         throw Error(Exit::kInterrupted,
-                    "stopped in " + job_.title + " at step " + std::to_string(result.step));
+                    fmt::format("stopped in {} at step {}", job_.title, result.step));
     }
     checkpoint(steps);
     trial_->illustrate(job_.folder / "pictures");
@@ -64,19 +59,19 @@ class TrialRunner {
         throw Error(Exit::kTampered,
                     "'" + state_file.string() + "' belongs to another recipe or seed");
       }
-      trial_ = driver_.resume(job_.recipe, job_.seed, job_.folder / state_.checkpoint());
-      if (trial_->step() != state_.step()) {
-        throw Error(Exit::kTampered, "checkpoint '" + (job_.folder / state_.checkpoint()).string() +
-                                         "' stands at step " + std::to_string(trial_->step()) +
-                                         ", state.json at " + std::to_string(state_.step()));
-      }
+      const fs::path checkpoint = job_.folder / state_.checkpoint();
+      trial_ = driver_.resume(job_.recipe, job_.seed, checkpoint);
+      if (trial_->step() != state_.step())
+        throw Error(Exit::kTampered,
+                    fmt::format("checkpoint '{}' stands at step {}, state.json at {}",
+                                checkpoint.string(), trial_->step(), state_.step()));
     } else {
       state_.set_seed(job_.seed);
       state_.set_exec_digest(job_.exec_digest);
       trial_ = driver_.start(job_.recipe, job_.seed);
     }
     state_.set_segments(state_.segments() + 1);
-    segment_start_ = Clock::now();
+    segment_ = Stopwatch();
     before_ = state_.active_seconds();
     events_.write_durably(
         event(state_.segments() > 1 ? "resume" : "trial", "seed", static_cast<double>(job_.seed)));
@@ -105,10 +100,9 @@ class TrialRunner {
     smooth_loss_ = smooth_loss_ < 0 ? result.loss : 0.98 * smooth_loss_ + 0.02 * result.loss;
     if (result.step % kStepsPerEvent == 0)
       events_.write(event("step_block", "loss", smooth_loss_, "nats"));
-    std::string detail = "epoch " + fixed(epoch(), 1) + ", loss " + fixed(smooth_loss_, 3);
-    if (!headline_.empty()) detail += ", " + headline_;
-    progress_.update(static_cast<double>(result.step) / static_cast<double>(trial_->total_steps()),
-                     detail);
+    progress_.update(
+        static_cast<double>(result.step) / static_cast<double>(trial_->total_steps()),
+        fmt::format("epoch {}, loss {}{}", fixed(epoch(), 1), fixed(smooth_loss_, 3), headline_));
   }
 
   bool evaluated() const {
@@ -117,28 +111,21 @@ class TrialRunner {
 
   void evaluate_if_due(const EvaluationTimes& times, StepLog& steps) {
     if (trial_->step() == 0 || !times.due(trial_->step()) || evaluated()) return;
-    const Evaluated found = evaluate(steps);
-    record::Eval& eval = *state_.add_eval();
+    record::Eval& eval = *state_.add_eval() = evaluate(steps);
     eval.set_step(trial_->step());
     eval.set_epoch(epoch());
-    eval.mutable_metric()->insert(found.metrics.begin(), found.metrics.end());
-    for (const auto& [name, value] : found.metrics) events_.write(event("eval", name, value));
-    for (const Evaluated::Shard& shard : found.shards) {
-      record::Shard& kept = *eval.add_shard();
-      kept.set_samples(shard.samples);
-      kept.mutable_metric()->insert(shard.metrics.begin(), shard.metrics.end());
-    }
+    const std::map<std::string, double> found(eval.metric().begin(), eval.metric().end());
+    for (const auto& [name, value] : found) events_.write(event("eval", name, value));
     if (job_.recipe.evaluation().metric().empty()) return;
     const std::string& name = job_.recipe.evaluation().metric(0);
-    const auto it = found.metrics.find(name);
-    if (it != found.metrics.end()) headline_ = name + " " + fixed(it->second, 4);
+    if (found.contains(name)) headline_ = fmt::format(", {} {}", name, fixed(found.at(name), 4));
   }
 
   // A stop ends it after the batch under way; the steps trained so far are kept.
-  Evaluated evaluate(StepLog& steps) {
-    progress_.phase(job_.title + ", evaluating after step " + std::to_string(trial_->step()));
+  record::Eval evaluate(StepLog& steps) {
+    progress_.phase(fmt::format("{}, evaluating after step {}", job_.title, trial_->step()));
     try {
-      Evaluated found = trial_->evaluate([&](double fraction) {
+      record::Eval found = trial_->evaluate([&](double fraction) {
         progress_.update(fraction, "");
         return !job_.stop.load();
       });
@@ -159,11 +146,11 @@ class TrialRunner {
     trial_->save(job_.folder / name);
     state_.set_step(trial_->step());
     state_.set_checkpoint(name);
-    state_.set_active_seconds(before_ + seconds_since(segment_start_));
+    state_.set_active_seconds(before_ + segment_.seconds());
     write_json(job_.folder / "state.json", state_);
     remove_other_checkpoints(name);
     events_.write_durably(event("ckpt", "step", static_cast<double>(trial_->step())));
-    last_checkpoint_ = Clock::now();
+    last_checkpoint_ = Stopwatch();
   }
 
   void remove_other_checkpoints(const std::string& keep) const {
@@ -233,13 +220,27 @@ class TrialRunner {
   EventLog events_;
   record::TrialState state_;
   std::unique_ptr<TrainingTrial> trial_;
-  Clock::time_point segment_start_;
-  Clock::time_point last_checkpoint_;
+  Stopwatch segment_, last_checkpoint_;
   double before_ = 0;
   double smooth_loss_ = -1;
   int64_t samples_ = 0;  // seen in this segment's last step
   std::string headline_;
 };
+
+// "3 min 20 s, top1 0.9339 (best 0.9351, last 0.9339)".
+std::string result_text(const v1::Recipe& recipe, const record::TrialMetrics& metrics) {
+  const auto& values = metrics.metric();
+  std::string text = metrics.failure().empty() ? duration_text(metrics.train_seconds())
+                                               : "failed: " + metrics.failure();
+  for (const std::string& name : recipe.evaluation().metric()) {
+    if (!values.contains(name)) continue;
+    text += fmt::format(", {} {}", name, fixed(values.at(name), 4));
+    if (!values.contains(name + ".best")) continue;
+    const double best = values.at(name + ".best"), last = values.at(name + ".last");
+    if (best != last) text += fmt::format(" (best {}, last {})", fixed(best, 4), fixed(last, 4));
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -253,10 +254,8 @@ EvaluationTimes::EvaluationTimes(const std::string& when, double steps_per_epoch
   const bool prefixed = when.rfind("every:", 0) == 0;
   const char* rest = prefixed ? std::from_chars(begin, end, number).ptr : begin;
   const std::string unit = prefixed ? std::string(rest, end) : "";
-  if (!(number > 0) || (unit != "epoch" && unit != "step")) {
-    throw Error(Exit::kUsage, "evaluation.when '" + when + "' is not understood",
-                "end, every:2epoch or every:500step");
-  }
+  require(number > 0 && (unit == "epoch" || unit == "step"),
+          "evaluation.when '" + when + "' is not understood", "end, every:2epoch or every:500step");
   every_ = unit == "epoch" ? number * steps_per_epoch : number;
 }
 
@@ -269,14 +268,11 @@ bool EvaluationTimes::due(int64_t step) const {
          std::floor(static_cast<double>(step - 1) / every_ + tolerance);
 }
 
-record::TrialMetrics run_trial(const TrialJob& job, TrainerDriver& driver, Progress& progress) {
-  record::TrialMetrics metrics;
+void run_trial(const TrialJob& job, TrainerDriver& driver, Progress& progress) {
   const fs::path result = job.folder / "metrics.json";
   std::error_code ignored;
-  if (fs::exists(result, ignored)) {
-    read_json(result, metrics);
-    return metrics;
-  }
+  if (fs::exists(result, ignored)) return;
+  record::TrialMetrics metrics;
   create_folders(job.folder);
   progress.begin(job.title);
   try {
@@ -286,18 +282,7 @@ record::TrialMetrics run_trial(const TrialJob& job, TrainerDriver& driver, Progr
     metrics.set_failure(error.what());
   }
   write_json(result, metrics);
-  std::string text = metrics.failure().empty() ? duration_text(metrics.train_seconds())
-                                               : "failed: " + metrics.failure();
-  for (const std::string& name : job.recipe.evaluation().metric()) {
-    if (metrics.metric().count(name) == 0) continue;
-    text += ", " + name + " " + fixed(metrics.metric().at(name), 4);
-    const auto best = metrics.metric().find(name + ".best");
-    const auto last = metrics.metric().find(name + ".last");
-    if (best != metrics.metric().end() && best->second != last->second)
-      text += " (best " + fixed(best->second, 4) + ", last " + fixed(last->second, 4) + ")";
-  }
-  progress.end(text);
-  return metrics;
+  progress.end(result_text(job.recipe, metrics));
 }
 
 }  // namespace reciperun

@@ -5,12 +5,10 @@
 #include <atomic>
 
 #include "tools/common/progress.h"
-#include "tools/recipe_run/run/trainer_driver.h"
-#include "tools/recipe_run/run_record/run_record.pb.h"
+#include "tools/recipe_run/record/record.pb.h"
+#include "tools/recipe_run/run/trainer.h"
 
 namespace reciperun {
-
-using assay::tools::Progress;
 
 struct TrialJob {
   const v1::Recipe& recipe;
@@ -23,8 +21,8 @@ struct TrialJob {
 };
 
 // Nothing to do if the trial has its metrics.json already. A failure of the training itself (NaN,
-// ...) is recorded there and returned; interruption and failures to record are raised.
-record::TrialMetrics run_trial(const TrialJob& job, TrainerDriver& driver, Progress& progress);
+// ...) is recorded there; interruption and failures to record are raised.
+void run_trial(const TrialJob& job, TrainerDriver& driver, Progress& progress);
 
 // The steps after which Evaluation.when ("end", "every:2epoch", "every:500step") asks for an
 // evaluation, none before the end of Evaluation.first_epoch; the last step always. Fails

@@ -1,0 +1,379 @@
+#include "tools/recipe_run/assay/configuration.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "tools/recipe_run/assay/pipeline.h"
+#include "tools/recipe_run/recipe/facts.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/json.h"
+#include "tools/recipe_run/util/text.h"
+
+namespace reciperun::engine {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// hparam values are JSON if they are numbers, booleans or lists, else text.
+bool is_json_value(const std::string& value) {
+  if (value == "true" || value == "false") return true;
+  return !value.empty() &&
+         (value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9'));
+}
+
+void require_no(bool asked_for, const std::string& field, const std::string& instead = {}) {
+  require(!asked_for, field + " is not offered by this engine", instead);
+}
+
+double learning_rate(const v1::Training& training, uint32_t devices) {
+  const v1::Optimizer& optimizer = training.optimizer();
+  if (optimizer.lr_rule() != "per_256_global_batch") return optimizer.lr();
+  return optimizer.lr() * training.batch_per_device() *
+         std::max<uint32_t>(training.accumulate(), 1) * devices / 256.0;
+}
+
+// Whether a variable is of one of these kinds ("bn", "layer_norm", "bias", "scalar").
+bool is_one_of(const google::protobuf::RepeatedPtrField<std::string>& kinds,
+               const Variable& variable) {
+  return std::any_of(kinds.begin(), kinds.end(), [&](const std::string& kind) {
+    return kind == "bias"     ? variable.name.ends_with(".bias")
+           : kind == "scalar" ? variable.scalar
+                              : variable.normalisation;
+  });
+}
+
+// One group for each way in which variables are exempt: from weight decay, LAMB's trust ratio,
+// both. "" if none is.
+std::string groups_of(const v1::Optimizer& optimizer, const std::vector<Variable>& variables) {
+  std::map<std::pair<bool, bool>, Words> groups;
+  for (const Variable& variable : variables) {
+    const bool no_decay = is_one_of(optimizer.no_decay(), variable) && optimizer.weight_decay() > 0;
+    const bool no_trust_ratio = is_one_of(optimizer.no_trust_ratio(), variable);
+    if (no_decay || no_trust_ratio) groups[{no_decay, no_trust_ratio}].push_back(variable.name);
+  }
+  std::string out;
+  for (const auto& [exempt, names] : groups) {
+    JsonObject group;
+    group.field("match", names);
+    if (exempt.first) group.field("weight_decay", 0.0);
+    if (exempt.second) group.field("no_trust_ratio", true);
+    out += (out.empty() ? "[" : ",") + group.text();
+  }
+  return out.empty() ? "" : out + "]";
+}
+
+// A value that the kind of optimizer or schedule has no use for would be dropped in silence.
+void require_of(bool is_set, const std::string& path, const std::string& kind, const Words& kinds) {
+  require(!is_set || std::find(kinds.begin(), kinds.end(), kind) != kinds.end(),
+          path + " means nothing to '" + kind + "'", "it belongs to " + join(kinds, ", "));
+}
+
+void require_meaning(const v1::Optimizer& o) {
+  const std::string path = "training.optimizer.";
+  const Words adam = {"adam", "adamw", "lamb"};
+  require_of(o.momentum() > 0, path + "momentum", o.name(), {"sgd"});
+  require_of(o.nesterov(), path + "nesterov", o.name(), {"sgd"});
+  require(!o.nesterov() || o.momentum() > 0, path + "nesterov needs momentum");
+  require_of(o.beta1() > 0, path + "beta1", o.name(), adam);
+  require_of(o.beta2() > 0, path + "beta2", o.name(), adam);
+  require_of(o.epsilon() > 0, path + "epsilon", o.name(), adam);
+  require_of(o.no_bias_correction(), path + "no_bias_correction", o.name(), adam);
+  require_of(!o.no_trust_ratio().empty(), path + "no_trust_ratio", o.name(), {"lamb"});
+  require_no(o.layerwise_lr_decay() != 0, path + "layerwise_lr_decay");
+}
+
+void require_meaning(const v1::Schedule& s) {
+  const std::string path = "training.schedule.";
+  const std::string kind = s.kind().empty() ? "constant" : s.kind();
+  const Words with_length = {"cosine", "linear", "polynomial"};
+  require_of(s.end_lr() > 0, path + "end_lr", kind, with_length);
+  require_of(s.span() > 0, path + "span", kind, with_length);
+  require_of(s.power() > 0, path + "power", kind, {"polynomial"});
+  require_of(s.factor() > 0, path + "factor", kind, {"step", "exponential"});
+  require_of(!s.milestone().empty(), path + "milestone", kind, {"step"});
+  require(s.start_lr() == 0 || s.warmup() > 0, path + "start_lr needs warmup");
+  require(s.warmup() == 0 || !s.warmup_unit().empty(), path + "warmup needs warmup_unit",
+          "step, epoch or fraction");
+}
+
+std::string optimizer_config(const v1::Training& training, const std::vector<Variable>& variables,
+                             uint32_t devices) {
+  const v1::Optimizer& o = training.optimizer();
+  require_meaning(o);
+  JsonObject json;
+  json.field("name", o.name()).field("learning_rate", learning_rate(training, devices));
+  const bool tensorflow = o.convention() == "tensorflow";
+  if (o.name() == "sgd") {
+    if (o.momentum() > 0) {
+      json.field("momentum", o.momentum()).field("nesterov", o.nesterov());
+      json.field("momentum_convention", tensorflow ? "sutskever" : "pytorch");
+    }
+  } else {
+    if (o.beta1() > 0) json.field("beta1", o.beta1());
+    if (o.beta2() > 0) json.field("beta2", o.beta2());
+    if (o.epsilon() > 0) json.field("epsilon", o.epsilon());
+    if (o.no_bias_correction()) json.field("bias_correction", false);
+    if (o.name() != "lamb") json.field("epsilon_form", tensorflow ? "tensorflow" : "pytorch");
+  }
+  json.field("weight_decay", o.weight_decay()).field("clip_norm", training.clip_global_norm());
+  json.field("ema_decay", training.ema_decay());
+  if (const std::string groups = groups_of(o, variables); !groups.empty())
+    json.raw("group", groups);
+  return json.text();
+}
+
+std::string schedule_config(const v1::Training& training, const Length& length, uint32_t devices) {
+  const v1::Schedule& s = training.schedule();
+  require_meaning(s);
+  const auto steps_of = [&](double epochs) {
+    return std::llround(epochs * static_cast<double>(length.steps_per_epoch));
+  };
+  const int64_t warmup = s.warmup_unit() == "epoch" ? steps_of(s.warmup())
+                         : s.warmup_unit() == "fraction"
+                             ? std::llround(s.warmup() * static_cast<double>(length.total_steps))
+                             : std::llround(s.warmup());
+  const bool linear = s.kind() == "linear";
+  JsonObject json;
+  json.field("name", s.kind().empty() ? "constant" : linear ? "polynomial" : s.kind());
+  json.field("warmup_steps", warmup);
+  const bool from_start = s.start_lr() > 0 || training.optimizer().convention() == "tensorflow";
+  if (warmup > 0 && from_start)
+    json.field("warmup_start", s.start_lr() / learning_rate(training, devices));
+  if (linear || s.kind() == "polynomial" || s.kind() == "cosine") {
+    // Laid out over `span` epochs, though training may end before.
+    json.field("total_steps", s.span() == 0 ? length.total_steps : steps_of(s.span()));
+    json.field("end_factor", s.end_lr() / learning_rate(training, devices));
+  }
+  if (s.power() > 0 && !linear) json.field("power", s.power());
+  if (s.factor() > 0) json.field("gamma", s.factor());
+  if (s.kind() == "step") {
+    std::vector<int64_t> boundaries;
+    for (const double epoch : s.milestone()) boundaries.push_back(steps_of(epoch));
+    json.field("boundaries", boundaries);
+  }
+  if (s.kind() == "exponential")
+    json.field("decay_steps", static_cast<double>(length.steps_per_epoch));
+  return json.text();
+}
+
+// Of "static:128", "dynamic:32768/2000".
+std::string loss_scale_config(const std::string& text) {
+  const size_t colon = text.find(':');
+  const std::string mode = text.substr(0, colon);
+  require(mode == "static" || mode == "dynamic",
+          "numerics.loss_scale '" + text + "' is not understood",
+          "none, static:128 or dynamic:32768/2000");
+  JsonObject json;
+  json.field("mode", mode);
+  if (colon != std::string::npos) {
+    const Words numbers = split(text.substr(colon + 1), '/');
+    json.raw("initial", numbers[0]);
+    if (numbers.size() > 1) json.raw("interval", numbers[1]);
+  }
+  return json.text();
+}
+
+LoaderConfig loader_config(const v1::Recipe& recipe, const v1::DataRef& data, JsonObject loader,
+                           const Share& share) {
+  require(!data.has_range() && data.nominal_epoch_samples() == 0,
+          "data '" + data.id() +
+              "': ranges and nominal epoch lengths are not offered by this engine yet");
+  if (!share.records.empty()) loader.field("record", share.records);
+  if (share.world_size > 1) loader.field("rank", share.rank).field("world_size", share.world_size);
+  if (recipe.io().workers() > 0) loader.field("workers", recipe.io().workers());
+  if (recipe.io().prefetch() > 0) loader.field("prefetch", recipe.io().prefetch());
+  return {loader.text(), transform_config(data)};
+}
+
+const v1::DataRef* data_of_role(const v1::Recipe& recipe,
+                                std::initializer_list<const char*> roles) {
+  for (const char* role : roles) {
+    for (const v1::DataRef& data : recipe.data()) {
+      if (data.role() == role) return &data;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string precision_name(v1::Numerics::Compute compute) {
+  switch (compute) {
+    case v1::Numerics::TF32:
+      return "tf32";
+    case v1::Numerics::AMP_FP16:
+      return "amp-fp16";
+    case v1::Numerics::AMP_BF16:
+      return "amp-bf16";
+    default:
+      return "fp32";
+  }
+}
+
+Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devices) {
+  const v1::Training& t = recipe.training();
+  require(t.batch_per_device() > 0, "training.batch_per_device must be at least 1");
+  require_no(!t.phase().empty(), "training.phase");
+  const int64_t samples_per_step =
+      int64_t{t.batch_per_device()} * std::max<int64_t>(t.accumulate(), 1) * devices;
+  Length length;
+  length.steps_per_epoch = t.drop_last() ? samples / samples_per_step
+                                         : (samples + samples_per_step - 1) / samples_per_step;
+  // A stream has no epochs; fewer samples than a step takes make one.
+  const v1::DataRef* data = data_of_role(recipe, {"train", "bench"});
+  if (data != nullptr && streamed(*data))
+    length.steps_per_epoch = std::max<int64_t>(1, length.steps_per_epoch);
+  require(length.steps_per_epoch > 0, fmt::format("a step needs {} samples, the training data have "
+                                                  "{}",
+                                                  samples_per_step, samples));
+  length.total_steps = t.has_steps()
+                           ? static_cast<int64_t>(t.steps())
+                           : std::llround(t.epochs() * static_cast<double>(length.steps_per_epoch));
+  if (t.steps_divided_by_devices()) length.total_steps /= devices;
+  require(length.total_steps > 0, "training.steps or training.epochs must be positive");
+  return length;
+}
+
+void require_offered(const v1::Recipe& recipe, uint32_t devices) {
+  const v1::Evaluation& evaluation = recipe.evaluation();
+  const Words scorers = {"", "top1", "top1_center_crop_224", "soft_dice_mean_over_classes"};
+  const bool known =
+      std::find(scorers.begin(), scorers.end(), evaluation.evaluator()) != scorers.end() &&
+      (evaluation.evaluator().empty() || evaluation.evaluator_version() == "1");
+  require_no(!known,
+             fmt::format("evaluation.evaluator '{}', version '{}',", evaluation.evaluator(),
+                         evaluation.evaluator_version()),
+             "version 1 of top1, top1_center_crop_224 or soft_dice_mean_over_classes");
+  for (const auto& [key, value] : evaluation.arg())
+    require_no(key != "shards", "evaluation.arg." + key, "shards");
+  const std::string& wire = recipe.numerics().gradient_wire();
+  require_no(devices > 1 && !wire.empty() && wire != "fp32",
+             "numerics.gradient_wire '" + wire + "'", "\"fp32\"");
+}
+
+void require_offered(const v1::Bench& bench) {
+  const std::string name = "bench '" + bench.id() + "': ";
+  require_no(bench.allow_partial_batch(), name + "allow_partial_batch",
+             "it fills up the last batch");
+  require_no(!bench.arg().empty(), name + "arg", "it times the network alone");
+}
+
+std::string model_config(const v1::Model& model) {
+  require_no(!model.pretrained().empty(), "model.pretrained");
+  JsonObject json;
+  for (const auto& [key, value] : model.hparam())
+    json.raw(key, is_json_value(value) ? value : json_of(value));
+  return json.text();
+}
+
+std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>& variables,
+                           const Length& length, uint64_t seed, int64_t batch, uint32_t devices,
+                           const std::string& raw_images) {
+  const v1::Training& t = recipe.training();
+  require_no(t.clip_variable_norm() != 0, "training.clip_variable_norm");
+  require_no(!t.loss().empty(), "training.loss", "its models bring their own");
+  require_no(t.ema_warmup(), "training.ema_warmup");
+  JsonObject json;
+  json.raw("optimizer", optimizer_config(t, variables, devices));
+  json.raw("schedule", schedule_config(t, length, devices));
+  const std::string& loss_scale = recipe.numerics().loss_scale();
+  if (!loss_scale.empty() && loss_scale != "none")
+    json.raw("loss_scale", loss_scale_config(loss_scale));
+  json.field("batch_size", batch > 0 ? batch : int64_t{t.batch_per_device()});
+  if (recipe.evaluation().batch() > 0) json.field("eval_batch_size", recipe.evaluation().batch());
+  json.field("accumulate", batch > 0 ? 1 : std::max<int64_t>(t.accumulate(), 1) * devices);
+  json.field("precision", precision_name(recipe.numerics().compute())).field("seed", seed);
+  json.field("label_smoothing", t.label_smoothing());
+  if (t.mixup_alpha() > 0) json.field("mixup_alpha", t.mixup_alpha());
+  if (!raw_images.empty()) json.raw("raw_images", raw_images);
+  return json.text();
+}
+
+std::string predictor_config(const v1::Recipe& recipe, int64_t batch) {
+  // Never the averaged weights: a model loaded for timing has none, and the time is the same.
+  JsonObject json;
+  json.field("precision", precision_name(recipe.numerics().compute())).field("max_batch", batch);
+  return json.text();
+}
+
+LoaderConfig training_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
+                                    uint64_t seed, int64_t batch, const Share& share) {
+  JsonObject json;
+  json.field("batch_size", batch).field("seed", seed);
+  if (streamed(data)) {
+    json.field("order", "stream");
+    json.field("buffer", std::llround(stream_buffer_batches(data) * static_cast<double>(batch)));
+  } else {
+    json.field("order", "shuffled");
+    json.field("last_batch", recipe.training().drop_last() ? "drop" : "wrap");
+    json.field("accumulate", std::max<int64_t>(recipe.training().accumulate(), 1));
+  }
+  return loader_config(recipe, data, json, share);
+}
+
+LoaderConfig bench_loader_config(const v1::Recipe& recipe, const v1::DataRef& data, int64_t batch) {
+  JsonObject json;
+  json.field("batch_size", batch).field("order", "sequential").field("last_batch", "wrap");
+  return loader_config(recipe, data, json, {});
+}
+
+LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
+                                      const Share& share) {
+  JsonObject json;
+  json.field("batch_size", evaluation_batch(recipe)).field("order", "sequential");
+  json.field("last_batch", "pad").field("epochs", 1);
+  return loader_config(recipe, data, json, share);
+}
+
+int64_t evaluation_batch(const v1::Recipe& recipe) {
+  const uint32_t batch = recipe.evaluation().batch();
+  return batch > 0 ? batch : recipe.training().batch_per_device();
+}
+
+uint32_t evaluation_shards(const v1::Recipe& recipe) {
+  const auto asked = recipe.evaluation().arg().find("shards");
+  if (asked == recipe.evaluation().arg().end()) return devices_of(recipe);
+  constexpr uint32_t kMost = 4096;
+  const std::string& text = asked->second;
+  uint32_t shards = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), shards);
+  require(
+      error == std::errc() && end == text.data() + text.size() && shards >= 1 && shards <= kMost,
+      "evaluation.arg.shards '" + text + "' is not a number of shards",
+      fmt::format("1 to {}", kMost));
+  return shards;
+}
+
+const v1::DataRef& training_data(const v1::Recipe& recipe) {
+  const v1::DataRef* data = data_of_role(recipe, {"train", "bench"});
+  require(data != nullptr, "the recipe has no data of role train or bench");
+  return *data;
+}
+
+bool has_evaluation_data(const v1::Recipe& recipe) {
+  return !recipe.evaluation().data().empty() ||
+         data_of_role(recipe, {"eval", "test", "validation"}) != nullptr;
+}
+
+const v1::DataRef& evaluation_data(const v1::Recipe& recipe) {
+  const std::string& id = recipe.evaluation().data();
+  for (const v1::DataRef& data : recipe.data()) {
+    if (!id.empty() && data.id() == id) return data;
+  }
+  require(id.empty(), "evaluation.data names '" + id + "', which the recipe does not have");
+  const v1::DataRef* data = data_of_role(recipe, {"eval", "test", "validation"});
+  require(data != nullptr, "the recipe has no data of role eval or test");
+  return *data;
+}
+
+const v1::DataRef& bench_data(const v1::Recipe& recipe) {
+  const v1::DataRef* data = data_of_role(recipe, {"bench"});
+  return data != nullptr ? *data : evaluation_data(recipe);
+}
+
+}  // namespace reciperun::engine

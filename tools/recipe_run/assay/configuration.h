@@ -1,0 +1,76 @@
+// A recipe in the words of the engine: the JSON texts that the C ABI takes.
+//
+// Nothing is dropped: what a recipe asks and this engine does not offer is an Error (kUsage) that
+// names the field.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "recipes/recipe.pb.h"
+
+namespace reciperun::engine {
+
+// Where a training stands in the recipe's own units.
+struct Length {
+  int64_t steps_per_epoch = 0;
+  int64_t total_steps = 0;
+};
+
+// Steps of a training over `samples` training samples on `devices` devices.
+Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devices = 1);
+
+// What the engine calls a precision: "fp32", "tf32", "amp-fp16", "amp-bf16".
+std::string precision_name(v1::Numerics::Compute compute);
+
+std::string model_config(const v1::Model& model);
+
+// What no configuration carries and this engine does not offer: scorers it does not know, another
+// number format for what `devices` send each other.
+void require_offered(const v1::Recipe& recipe, uint32_t devices);
+// The same of a measurement.
+void require_offered(const v1::Bench& bench);
+
+// A trained variable of the model, as its report names it.
+struct Variable {
+  std::string name;
+  bool normalisation = false;  // scale or shift of a normalisation
+  bool scalar = false;         // of one number
+};
+
+// batch 0: the recipe's own; another one is for benches. `devices` are emulated: their batches
+// accumulate into one update. `raw_images`: of a loader that gives bytes, "" of one that does not.
+std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>& variables,
+                           const Length& length, uint64_t seed, int64_t batch, uint32_t devices = 1,
+                           const std::string& raw_images = "");
+std::string predictor_config(const v1::Recipe& recipe, int64_t batch);
+
+struct LoaderConfig {
+  std::string loader, transform;
+};
+// Which part of the data a loader gives.
+struct Share {
+  std::vector<int64_t> records;  // of the split, in order; empty = all
+  uint32_t rank = 0, world_size = 1;
+};
+LoaderConfig training_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
+                                    uint64_t seed, int64_t batch, const Share& share = {});
+int64_t evaluation_batch(const v1::Recipe& recipe);
+// Parts that the evaluation data fall into: evaluation.arg "shards", else the recipe's devices,
+// each of which evaluates its own. At least 1.
+uint32_t evaluation_shards(const v1::Recipe& recipe);
+LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
+                                      const Share& share = {});
+// Full batches of the data in order, over and over, for timing predictions.
+LoaderConfig bench_loader_config(const v1::Recipe& recipe, const v1::DataRef& data, int64_t batch);
+
+// The data of that role or id; Error kUsage if the recipe has none. A recipe that only measures may
+// train on data of role bench.
+const v1::DataRef& training_data(const v1::Recipe& recipe);
+bool has_evaluation_data(const v1::Recipe& recipe);
+const v1::DataRef& evaluation_data(const v1::Recipe& recipe);
+// What predictions are timed on: of role bench, else what is evaluated on.
+const v1::DataRef& bench_data(const v1::Recipe& recipe);
+
+}  // namespace reciperun::engine

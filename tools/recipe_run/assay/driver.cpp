@@ -1,0 +1,214 @@
+#include "tools/recipe_run/assay/driver.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tools/common/picture_reader.h"
+#include "tools/recipe_run/assay/bench.h"
+#include "tools/recipe_run/assay/trial.h"
+#include "tools/recipe_run/recipe/facts.h"
+#include "tools/recipe_run/util/text.h"
+
+namespace reciperun {
+namespace {
+
+using namespace engine;  // NOLINT: this file is the engine's side
+
+// "cpu", "cuda:0".
+assay_device_id device_of(const std::string& name) {
+  if (name == "cpu") return {ASSAY_DEVICE_CPU, 0};
+  const std::string kind = "cuda:";
+  const std::string number = name.starts_with(kind) ? name.substr(kind.size()) : "";
+  require(!number.empty() && number.size() <= 4 &&
+              number.find_first_not_of("0123456789") == std::string::npos,
+          "there is no device '" + name + "'", "cpu, or cuda:0");
+  return {ASSAY_DEVICE_CUDA, std::stoi(number)};
+}
+
+Context new_context(uint32_t threads, const assay_device_id& device) {
+  assay_context_options options{};
+  options.struct_size = sizeof options;
+  options.n_threads = static_cast<int32_t>(threads);
+  assay_host host{};
+  host.struct_size = sizeof host;
+#ifdef ASSAY_OPENCV
+  host.read_image = assay::tools::read_pictures;
+#endif
+  return made<Context>(Exit::kNotRun, assay_context_create, &options, &host, &device, size_t{1});
+}
+
+class AssayDriver : public TrainerDriver {
+ public:
+  AssayDriver(const std::string& device, uint32_t threads)
+      : device_(device_of(device)), context_(new_context(threads, device_)) {}
+
+  EngineInfo info() const override {
+    EngineInfo info{"assay " + string(assay_version_string())};
+    if (on_cpu()) return info;
+    assay_device_info device{};
+    device.struct_size = sizeof device;
+    call(Exit::kCrashed, assay_device_enum, static_cast<size_t>(device_.index) + 1, &device);
+    info.gpu = string(device.name);
+    info.libraries = string(device.driver);
+    return info;
+  }
+
+  std::string why_not(const v1::Recipe& recipe) const override {
+    if (!has_model(recipe)) return "no model '" + recipe.model().arch() + "' in the engine";
+    if (on_cpu() && needs_gpu(recipe))
+      return precision_name(recipe.numerics().compute()) + " needs a GPU: --device cuda:0";
+    const uint32_t devices = devices_of(recipe);
+    return lacks_devices(recipe)
+               ? fmt::format("needs {0} devices, or --emulate-devices {0}", devices)
+               : "";
+  }
+
+  // Under its defaults or as the recipe configures it.
+  bool has_model(const v1::Recipe& recipe) const override {
+    for (const bool defaults : {true, false}) {
+      try {
+        const std::string config = defaults ? "" : model_config(recipe.model());
+        made<Model>(Exit::kUsage, assay_model_named, context_.get(), text(recipe.model().arch()),
+                    text(config));
+        return true;
+      } catch (const Error&) {
+      }
+    }
+    return false;
+  }
+
+  void check_model(const v1::Recipe& recipe) const override {
+    if (has_model(recipe)) new_model(context_.get(), recipe);
+  }
+
+  std::string missing_data(const v1::Recipe& recipe) const override {
+    for (const v1::DataRef& data : recipe.data()) {
+      std::error_code ignored;
+      const std::string folder = folder_of(recipe, data).string();
+      if (fs::is_directory(folder, ignored)) continue;
+      const std::string missing =
+          fmt::format("there is no folder {} with the data set '{}'; ", folder, data.lock());
+      return missing + (prepared_as(data.lock()).empty()
+                            ? "this engine has no conversion that makes it"
+                            : fmt::format("make it with: dataset-convert {} --to {} "
+                                          "('dataset-convert --help' says where its source comes "
+                                          "from)",
+                                          data.lock(), folder));
+    }
+    return "";
+  }
+
+  data::Entry describe_data(const fs::path& folder) const override {
+    const std::string path = folder.string();
+    const Struct manifest = report_of(Exit::kDataMismatch, assay_dataset_report, text(path));
+    data::Entry out;
+    out.set_dataset(name_of(manifest, "dataset"));
+    out.set_licence(name_of(manifest, "licence"));
+    for (const Struct& split : objects_of(manifest, "splits")) {
+      data::Split& added = *out.add_split();
+      added.set_name(name_of(split));
+      added.set_samples(static_cast<uint64_t>(integer_of(split, "records")));
+      added.set_content_sha256(name_of(split, "content_sha256"));
+    }
+    return out;
+  }
+
+  void check(const v1::Recipe& recipe) override {
+    require(!lacks_devices(recipe),
+            fmt::format("'{}' trains on {} devices, here is one", recipe.id(), devices_of(recipe)),
+            fmt::format("--emulate-devices {} plays them one after another", devices_of(recipe)));
+    require_offered(recipe, devices_);
+    if (const std::string missing = missing_data(recipe); !missing.empty())
+      throw Error(Exit::kDataMismatch, missing);
+    check_data(recipe);
+    check_init(recipe.model(), model_report(new_model(context_.get(), recipe).get()));
+    const auto trial = start(recipe, 0);
+    const uint64_t expected = recipe.model().expect_parameters();
+    require(expected == 0 || expected == trial->parameters(),
+            fmt::format("the model has {} parameters, the recipe expects {}", trial->parameters(),
+                        expected));
+    check_metrics(recipe, trial->metrics());
+  }
+
+  std::unique_ptr<TrainingTrial> start(const v1::Recipe& recipe, uint64_t seed) override {
+    return make_training_trial(context_.get(), recipe, seed, devices_, !on_cpu());
+  }
+
+  std::unique_ptr<TrainingTrial> resume(const v1::Recipe& recipe, uint64_t seed,
+                                        const fs::path& checkpoint) override {
+    return make_training_trial(context_.get(), recipe, seed, devices_, !on_cpu(), checkpoint);
+  }
+
+  std::unique_ptr<BenchSession> bench(const v1::Recipe& recipe, const BenchTask& task,
+                                      const fs::path& checkpoint) override {
+    require(task.devices == 1, "this engine runs on one device");
+    const v1::Bench& bench = *find_bench(recipe, task.bench);
+    require_offered(bench);
+    return make_bench(context_.get(), recipe, bench, task.batch, checkpoint, !on_cpu());
+  }
+
+  // Statistics of batch norm would follow the devices' batches one after another, where each device
+  // keeps its own: such models are refused.
+  void emulate(const v1::Recipe& recipe, uint32_t devices) override {
+    require(devices == devices_of(recipe),
+            fmt::format("'{}' trains on {} devices, not on {}", recipe.id(), devices_of(recipe),
+                        devices),
+            fmt::format("--emulate-devices {}", devices_of(recipe)));
+    if (has_model(recipe)) {  // else why_not says that there is none
+      const Struct report = model_report(new_model(context_.get(), recipe).get());
+      for (const Struct& variable : objects_of(report, "variables"))
+        require(name_of(variable, "role") != "statistic",
+                "models with batch norm cannot be trained on emulated devices");
+    }
+    devices_ = devices;
+  }
+
+  double probe() override {
+    if (on_cpu()) return TrainerDriver::probe();
+    if (!probe_) probe_ = std::make_unique<DeviceProbe>(context_.get());
+    return probe_->seconds();
+  }
+
+  void cancel() override { assay_context_interrupt(context_.get()); }
+
+ private:
+  bool on_cpu() const { return device_.kind == ASSAY_DEVICE_CPU; }
+
+  // What the recipe evaluates, and what its rows over trials are about, must be measured: said
+  // before the training, not after it.
+  static void check_metrics(const v1::Recipe& recipe, const std::vector<std::string>& measured) {
+    if (measured.empty()) return;
+    const auto need = [&](const std::string& metric, const std::string& path) {
+      const std::string name = metric.substr(0, metric.find_first_of(".:"));
+      require(std::find(measured.begin(), measured.end(), name) != measured.end(),
+              fmt::format("{}: this engine does not measure '{}' of such a model", path, metric),
+              "it measures " + join(measured, ", "));
+    };
+    for (const std::string& metric : recipe.evaluation().metric())
+      need(metric, "evaluation.metric");
+    for (const v1::Expect& expect : recipe.expect()) {
+      if (kind_of(expect) == RowKind::kTrials)
+        need(expect.metric(), "expect." + expect.id() + ".metric");
+    }
+  }
+
+  // Benches take the devices they name.
+  bool lacks_devices(const v1::Recipe& recipe) const {
+    return devices_of(recipe) != devices_ && recipe.trials().count() != 0;
+  }
+
+  assay_device_id device_;
+  Context context_;
+  uint32_t devices_ = 1;  // emulated
+  std::unique_ptr<DeviceProbe> probe_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainerDriver> make_assay_driver(const std::string& device, uint32_t threads) {
+  return std::make_unique<AssayDriver>(device, threads);
+}
+
+}  // namespace reciperun

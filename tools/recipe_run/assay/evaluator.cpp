@@ -1,0 +1,167 @@
+#include "tools/recipe_run/assay/evaluator.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <numeric>
+
+namespace reciperun::engine {
+namespace {
+
+// By name, in base units: fractions, nats.
+using Metrics = std::map<std::string, double>;
+
+void set_metrics(const Metrics& metrics, google::protobuf::Map<std::string, double>& out) {
+  out.insert(metrics.begin(), metrics.end());
+}
+
+}  // namespace
+
+struct Evaluator::Sums {
+  int64_t samples = 0, batches = 0;
+  double loss = 0, top1 = 0, top5 = 0;
+  double dice_loss = 0, cross_entropy = 0;  // of the batches' means
+
+  // Of a batch, or of another part of the data.
+  void add(const Sums& part) {
+    samples += part.samples;
+    loss += part.loss, top1 += part.top1, top5 += part.top5;
+  }
+  void add_segmented(int64_t n, double dice_loss_sum, double cross_entropy_sum) {
+    ++batches;
+    dice_loss += dice_loss_sum / static_cast<double>(n);
+    cross_entropy += cross_entropy_sum / static_cast<double>(n);
+  }
+  Metrics classification() const {
+    const auto n = static_cast<double>(samples);
+    return {{"accuracy", top1 / n}, {"top1", top1 / n}, {"top5", top5 / n}, {"loss", loss / n}};
+  }
+  // As the published scripts score: a mean over the images of each batch, then over the batches
+  // with equal weight, an incomplete last one included.
+  Metrics segmentation() const {
+    const auto n = static_cast<double>(batches);
+    return {{"dice", 1 - dice_loss / n},
+            {"cross_entropy", cross_entropy / n},
+            {"loss", (cross_entropy + dice_loss) / n}};
+  }
+};
+
+Evaluator::Evaluator(const assay_context* context, const v1::Recipe& recipe, assay_trainer* trainer,
+                     Share held_out)
+    : context_(context),
+      recipe_(recipe),
+      trainer_(trainer),
+      held_out_(std::move(held_out)),
+      shards_(evaluation_shards(recipe)) {
+  const auto& metrics = recipe_.evaluation().metric();
+  segments_images_ = std::find(metrics.begin(), metrics.end(), "dice") != metrics.end();
+  loader_ = new_loader_of(held_out_);
+}
+
+std::vector<std::string> Evaluator::metrics() const {
+  const Sums one{.samples = 1, .batches = 1};
+  std::vector<std::string> names;
+  for (const auto& [name, value] : segments_images_ ? one.segmentation() : one.classification())
+    names.push_back(name);
+  return names;
+}
+
+record::Eval Evaluator::evaluate(const Tick& tick) {
+  const std::vector<std::vector<int64_t>> parts = shards();
+  if (parts.empty()) {
+    call(Exit::kCrashed, assay_loader_seek, loader_.get(), int64_t{0});
+    const Sums sums = evaluate_part(loader_.get(), evaluated_samples(1), tick);
+    record::Eval whole;
+    set_metrics(segments_images_ ? sums.segmentation() : sums.classification(),
+                *whole.mutable_metric());
+    return whole;
+  }
+  const auto count = static_cast<int64_t>(parts.size());
+  record::Eval out;
+  Sums all;
+  for (const std::vector<int64_t>& records : parts) {
+    const auto done = static_cast<double>(out.shard_size());
+    const Tick part_of_all = [&](double fraction) {
+      return tick((done + fraction) / static_cast<double>(count));
+    };
+    const Loader loader = new_loader_of({.records = records});
+    const int64_t samples =
+        std::min(static_cast<int64_t>(records.size()), evaluated_samples(count));
+    const Sums sums = evaluate_part(loader.get(), samples, part_of_all);
+    record::Shard& shard = *out.add_shard();
+    shard.set_samples(sums.samples);
+    set_metrics(sums.classification(), *shard.mutable_metric());
+    all.add(sums);
+  }
+  set_metrics(all.classification(), *out.mutable_metric());
+  return out;
+}
+
+// `loader` stands at the beginning of the part.
+Evaluator::Sums Evaluator::evaluate_part(assay_loader* loader, int64_t samples,
+                                         const Tick& tick) const {
+  const uint32_t flags =
+      recipe_.evaluation().select() == v1::Evaluation::EMA_LAST ? ASSAY_EVAL_EMA : 0;
+  Sums sums;
+  while (sums.samples < samples) {
+    const assay_tensor* batch[kBatchTensors] = {};
+    call(Exit::kCrashed, assay_loader_next, loader, batch, kBatchTensors, nullptr);
+    assay_eval_info info{};
+    info.struct_size = sizeof info;
+    call(Exit::kCrashed, assay_trainer_eval, trainer_, batch, kBatchTensors, flags, &info);
+    require_labels(info.samples);
+    sums.add({info.samples, 0, info.loss_sum, static_cast<double>(info.top1),
+              static_cast<double>(info.top5)});
+    if (segments_images_)
+      sums.add_segmented(info.samples, scalar("dice_loss"), scalar("cross_entropy"));
+    if (!tick(static_cast<double>(sums.samples) / static_cast<double>(samples)))
+      throw Error(Exit::kInterrupted, "stopped while evaluating");
+  }
+  return sums;
+}
+
+void Evaluator::require_labels(int64_t samples) const {
+  if (samples > 0) return;
+  throw Error(Exit::kDataMismatch, "data '" + evaluation_data(recipe_).id() +
+                                       "': a batch without labels cannot be evaluated on");
+}
+
+Loader Evaluator::new_loader_of(const Share& share) const {
+  const v1::DataRef& data = evaluation_data(recipe_);
+  return new_loader(context_, recipe_, data, evaluation_loader_config(recipe_, data, share));
+}
+
+// The records of each part, none of them empty; no parts where one device evaluates everything.
+std::vector<std::vector<int64_t>> Evaluator::shards() const {
+  std::vector<int64_t> records = held_out_.records;
+  if (records.empty()) {
+    records.resize(static_cast<size_t>(loader_samples(loader_.get())));
+    std::iota(records.begin(), records.end(), int64_t{0});
+  }
+  const size_t count = std::min<size_t>(shards_, records.size());
+  if (segments_images_ || count < 2) return {};
+  const auto place = [&](size_t k) {
+    return records.begin() + static_cast<std::ptrdiff_t>(records.size() * k / count);
+  };
+  std::vector<std::vector<int64_t>> out;
+  for (size_t k = 0; k < count; ++k) out.emplace_back(place(k), place(k + 1));
+  return out;
+}
+
+// At most so many of each part, where the recipe only tries something.
+int64_t Evaluator::evaluated_samples(int64_t parts) const {
+  const int64_t all = loader_samples(loader_.get());
+  const v1::Evaluation& evaluation = recipe_.evaluation();
+  if (evaluation.batches() == 0) return all;
+  const int64_t most = int64_t{evaluation.batches()} * evaluation_batch(recipe_);
+  return std::min(all, (most + parts - 1) / parts);
+}
+
+// Of the last evaluation batch.
+double Evaluator::scalar(std::string_view name) const {
+  double value = 0;
+  call(Exit::kUsage, assay_trainer_scalar, trainer_, text(name), &value);
+  return value;
+}
+
+}  // namespace reciperun::engine

@@ -1,0 +1,50 @@
+// What a trainer trained, evaluated over the recipe's held-out data through the C interface.
+#pragma once
+
+#include <vector>
+
+#include "tools/recipe_run/assay/objects.h"
+#include "tools/recipe_run/run/trainer.h"
+
+namespace reciperun::engine {
+
+class Evaluator {
+ public:
+  // `context` and `trainer` outlive it. Error kUsage if the recipe asks for no number of parts.
+  Evaluator(const assay_context* context, const v1::Recipe& recipe, assay_trainer* trainer,
+            Share held_out);
+
+  // In as many contiguous parts as devices share the data (evaluation_shards), one after another;
+  // models that label pixels evaluate everything as one.
+  record::Eval evaluate(const Tick& tick);
+  // Names of the metrics that evaluate() tells.
+  std::vector<std::string> metrics() const;
+
+  // Models of images to images are measured by the overlap of their classes.
+  bool segments_images() const { return segments_images_; }
+
+  // Of everything that is held out, in order.
+  assay_loader* loader() const { return loader_.get(); }
+  // Numbers of these records in their split; none: all of them.
+  const std::vector<int64_t>& records() const { return held_out_.records; }
+
+ private:
+  struct Sums;  // what an evaluation adds up, batch after batch
+
+  Sums evaluate_part(assay_loader* loader, int64_t samples, const Tick& tick) const;
+  Loader new_loader_of(const Share& share) const;
+  std::vector<std::vector<int64_t>> shards() const;
+  void require_labels(int64_t samples) const;
+  int64_t evaluated_samples(int64_t parts) const;
+  double scalar(std::string_view name) const;
+
+  const assay_context* context_;
+  v1::Recipe recipe_;
+  assay_trainer* trainer_;
+  Share held_out_;
+  uint32_t shards_;
+  bool segments_images_;
+  Loader loader_;
+};
+
+}  // namespace reciperun::engine

@@ -1,0 +1,93 @@
+// What the C interface makes of a recipe: models, loaders, forward passes, and what its reports say
+// of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/common/abi.h"
+#include "tools/recipe_run/assay/configuration.h"
+#include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/file.h"
+
+namespace reciperun::engine {
+
+// The handles and calls that all tools share, under this folder's own names.
+using assay::tools::call;
+using assay::tools::Context;
+using assay::tools::Loader;
+using assay::tools::made;
+using assay::tools::Model;
+using assay::tools::Predictor;
+using assay::tools::report_of;
+using assay::tools::Slot;
+using assay::tools::string;
+using assay::tools::Tensor;
+using assay::tools::text;
+using assay::tools::Trainer;
+using google::protobuf::Struct;
+
+inline constexpr size_t kBatchTensors = 2;  // image and label
+inline constexpr size_t kRawTensors = 3;    // bytes, label and placement
+
+// Of a report: the objects of a list, a text, an integer and a list of them (which reports print as
+// text where they have 64 bits).
+std::vector<Struct> objects_of(const Struct& report, const std::string& list);
+const std::string& name_of(const Struct& object, const std::string& key = "name");
+int64_t integer_of(const Struct& object, const std::string& key);
+std::vector<int64_t> integers_of(const Struct& object, const std::string& key);
+
+Model new_model(const assay_context* context, const v1::Recipe& recipe);
+Struct model_report(const assay_model* model);
+
+// The trained variables of a model's report; those beside a running mean belong to a normalisation.
+std::vector<Variable> variables_of(const Struct& report);
+
+// Fails (kUsage) if the first weights that the report tells of are not drawn as model.init says.
+void check_init(const v1::Model& model, const Struct& report);
+
+// How the engine prepares the records of a data set: "images", "photographs", "micrographs"; "" of
+// one it does not know.
+std::string prepared_as(const std::string& data_set);
+
+fs::path folder_of(const v1::Recipe& recipe, const v1::DataRef& data);
+
+Loader new_loader(const assay_context* context, const v1::Recipe& recipe, const v1::DataRef& data,
+                  const LoaderConfig& config);
+int64_t loader_samples(const assay_loader* loader);
+
+// Fails if a split of the recipe is not there or does not hold as many samples as the recipe
+// expects, and for a pipeline that this engine does not offer.
+void check_data(const v1::Recipe& recipe);
+
+// The records of a trial's fold; none, which means all, without folds. Fails if the split does not
+// hold as many samples as the recipe expects.
+Share share_of(const v1::Recipe& recipe, const v1::DataRef& data, uint64_t fold);
+
+// Where batches of training come from: a GPU takes images as bytes, where the pipeline allows it,
+// and makes numbers of them itself.
+struct Feeding {
+  size_t tensors = kBatchTensors;  // of a batch
+  std::string transform;           // "": the recipe's whole pipeline
+  std::string raw_images;
+};
+Feeding feeding_for(const v1::DataRef& data, bool on_gpu);
+Loader new_training_loader(const assay_context* context, const v1::Recipe& recipe,
+                           const Feeding& feeding, LoaderConfig config);
+
+// Forward passes of a model with its present weights. The context must outlive them.
+class Forward {
+ public:
+  Forward(const assay_model* model, const std::string& predictor_config);
+
+  // Of one batch of inputs.
+  Tensor run(const assay_tensor* input);
+
+ private:
+  Predictor predictor_;
+  Slot slot_;
+};
+Tensor new_tensor(const assay_context* context, const std::vector<int64_t>& shape);  // f32, host
+
+}  // namespace reciperun::engine

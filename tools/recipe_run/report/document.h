@@ -1,0 +1,56 @@
+// A report of one run, or the comparison of two, before it has a format: what it says and in which
+// order. Every format shows the same tables of rows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/recipe_run/judge/rows.h"
+
+namespace reciperun {
+
+// Headings of the two sides of a table.
+struct TableWords {
+  std::string reference = "published";
+  std::string own = "measured";
+};
+
+// A list below its title; none without lines.
+struct Section {
+  std::string title;
+  std::vector<std::string> lines;
+  bool in_html = true;  // false where HTML has a table of its own instead
+};
+
+struct Document {
+  std::string title;
+  std::vector<std::string> about;  // what ran where, a line each
+  std::string summary;
+  std::vector<Section> before, after;  // the tables
+  std::vector<Row> rows;
+  TableWords words = {};
+  std::string figures = {}, sources = {};  // HTML alone: below the tables, and below everything
+};
+
+// `columns` of the terminal; 0: lines of any length. Where they do not hold a table, every row is a
+// block of lines.
+std::string console_text(const Document& document, int columns = 0);
+std::string markdown_text(const Document& document);
+// A self-contained page: no script, no network, readable on paper, phone and dark screens.
+std::string html_text(const Document& document);
+
+// Rows as test cases in JUnit's XML, as continuous-integration servers read it. Only gate rows can
+// fail or err, so that the file says what the exit code says: DIFFERS (worse) is a failure;
+// INCONCLUSIVE and INVALID are errors. All other rows without agreement are skipped, with the
+// reason.
+struct JunitSuite {
+  std::string name;
+  std::string class_name;
+  std::string created = {};  // UTC; "" = unknown
+};
+std::string junit_text(const JunitSuite& suite, const std::vector<Row>& rows,
+                       const TableWords& words = {});
+
+std::string html_escaped(const std::string& text);
+
+}  // namespace reciperun
