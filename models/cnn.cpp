@@ -34,17 +34,18 @@ struct CnnConfig {
         .not_empty();
     f("dropout", dropout, "after the hidden layers").in({0, 1});
     f("activation", activation, "of blocks and hidden layers")
-        .one_of({"relu", "elu", "tanh", "sigmoid", "gelu", "swish"});
+        .one_of({"relu", "elu", "tanh", "sigmoid", "gelu", "gelu_tanh", "swish"});
   }
 };
 
 ActivationKind parse_activation(const std::string& name) {
-  constexpr std::array<std::pair<std::string_view, ActivationKind>, 6> kKinds{
+  constexpr std::array<std::pair<std::string_view, ActivationKind>, 7> kKinds{
       {{"relu", ActivationKind::kRelu},
        {"elu", ActivationKind::kElu},
        {"tanh", ActivationKind::kTanh},
        {"sigmoid", ActivationKind::kSigmoid},
        {"gelu", ActivationKind::kGelu},
+       {"gelu_tanh", ActivationKind::kGeluTanh},
        {"swish", ActivationKind::kSwish}}};
   for (const auto& [known, kind] : kKinds) {
     if (known == name) return kind;

@@ -2,6 +2,7 @@
 // first at half the size and twice the channels.
 #include "models/image_config.h"
 #include "models/models.h"
+#include "sdk/graph/elementwise.h"
 #include "sdk/nn/classifier.h"
 #include "sdk/nn/layers.h"
 
@@ -84,7 +85,7 @@ class ResNet18 : public nn::ImageNetwork {
           {.channels = channels, .kernel = {1, 1}, .stride = {stride, stride}, .bias = false});
       shortcut = nn::batch_norm(b, "1", shortcut);
     }
-    return relu(b, b.graph().emit1(Add{}, {y, shortcut}));
+    return relu(b, add(b.graph(), y, shortcut));
   }
 
   ResNetConfig config_;

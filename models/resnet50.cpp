@@ -1,6 +1,7 @@
 // ResNet-50 v1.5: four stages of 3, 4, 6 and 3 bottleneck blocks.
 #include "models/image_config.h"
 #include "models/models.h"
+#include "sdk/graph/elementwise.h"
 #include "sdk/nn/classifier.h"
 #include "sdk/nn/layers.h"
 
@@ -96,7 +97,7 @@ class ResNet50 : public nn::ImageNetwork {
       const auto inner = b.scope("downsample");
       x = norm(b, "1", conv(b, "0", x, outputs, 1, stride));
     }
-    return relu(b, b.graph().emit1(Add{}, {y, x}));
+    return relu(b, add(b.graph(), y, x));
   }
 
   ResNet50Config config_;

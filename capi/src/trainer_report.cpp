@@ -92,6 +92,7 @@ void add_ops(CheckReport& report, const Program& program) {
     const NodeId id{static_cast<int32_t>(i)};
     const Node& node = graph.node(id);
     const NodePlan& plan = program.plan(id);
+    const NodeFacts& facts = program.facts(id);
     if (plan.kernel == "none") continue;  // inputs and parameters run nothing
     OpRow& op = *report.add_ops();
     op.set_op(std::string(op_name(node.op)));
@@ -99,11 +100,11 @@ void add_ops(CheckReport& report, const Program& program) {
     op.set_direction(std::string(assay::to_text(node.phase)));
     if (!node.outputs.empty()) op.set_output(assay::to_text(graph.type(node.outputs[0])));
     op.set_kernel(plan.kernel);
-    op.set_flops(plan.flops);
-    op.set_bytes(plan.bytes);
+    op.set_flops(facts.flops);
+    op.set_bytes(facts.bytes);
     op.set_scratch(static_cast<double>(plan.scratch_bytes));
-    report.set_flops(report.flops() + plan.flops);
-    report.set_bytes(report.bytes() + plan.bytes);
+    report.set_flops(report.flops() + facts.flops);
+    report.set_bytes(report.bytes() + facts.bytes);
   }
 }
 

@@ -2,9 +2,9 @@
 // virtual interface of the engine, called per program, never per element.
 //
 // Life of a node: `plan` sees types only. It chooses a kernel, does everything slow (library
-// descriptors, timed search), and reports scratch memory and which outputs may overwrite which
-// inputs. When memory has been planned, the plan is bound to addresses and gives a Launch; running
-// a program calls its launches in order and decides nothing any more.
+// descriptors, timed search), and reports scratch memory. What holds on every backend, as costs,
+// stands at the op (NodeFacts). When memory has been planned, the plan is bound to addresses and
+// gives a Launch; running a program calls its launches in order and decides nothing any more.
 //
 // Backends are thread-safe. A Launch may be called by one thread at a time; launches of different
 // programs may run at once.
@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "sdk/backend/feed.h"
-#include "sdk/graph/graph.h"
+#include "sdk/graph/node_view.h"
 #include "sdk/graph/target.h"
 
 namespace assay {
@@ -70,12 +70,7 @@ struct NodePlan {
   // The implementation chosen, for dumps and profiles: "dnnl:brgconv:avx512", "own:two_pass".
   std::string kernel;
   size_t scratch_bytes = 0;  // lives for this node only
-  double flops = 0;          // multiplications and additions of the algorithm, 2 per multiply-add
-  double bytes = 0;          // least memory traffic: every input and output once
-  struct InPlace {
-    int output, input;
-  };
-  // These outputs may use the memory of these inputs, if nobody reads the input later.
+  // What this kernel allows beyond NodeFacts::in_place.
   std::vector<InPlace> in_place;
   std::function<Launch(const Binding&)> bind;
 
@@ -92,6 +87,14 @@ struct NodePlan {
   };
   Prepare prepare;
 };
+
+// Of leaves and aliases.
+inline NodePlan nothing_to_do() {
+  NodePlan plan;
+  plan.kernel = "none";
+  plan.bind = [](const Binding&) -> Launch { return nullptr; };
+  return plan;
+}
 
 // A block of device memory, freed with the object. Aligned to at least 64 bytes; contents start as
 // zero.

@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <numbers>
 
+#include "sdk/base/kernel_constants.h"
+
 namespace assay {
 
 using PhiloxCounter = std::array<uint32_t, 4>;
@@ -22,16 +24,14 @@ using PhiloxKey = std::array<uint32_t, 2>;
 
 // Ten rounds; 128 random bits for each counter.
 constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
-  constexpr uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
-  constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = kMultiplier0 * counter[0];
-    const uint64_t product1 = kMultiplier1 * counter[2];
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const uint64_t product0 = uint64_t{kPhiloxMultiplier0} * counter[0];
+    const uint64_t product1 = uint64_t{kPhiloxMultiplier1} * counter[2];
     counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
                static_cast<uint32_t>(product1),
                static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
                static_cast<uint32_t>(product0)};
-    key = {key[0] + kWeyl0, key[1] + kWeyl1};
+    key = {key[0] + kPhiloxWeyl0, key[1] + kPhiloxWeyl1};
   }
   return counter;
 }

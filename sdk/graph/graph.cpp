@@ -4,6 +4,9 @@
 #include <queue>
 #include <utility>
 
+#include "sdk/graph/elementwise.h"
+#include "sdk/graph/node_view.h"
+
 namespace assay {
 
 std::string to_text(const ValueType& type) { return cat(type.dtype, type.dims); }
@@ -257,10 +260,14 @@ bool reads_in_place(const Graph& graph, NodeId id, int i) {
 }
 
 bool is_update(const Op& op) {
-  return std::holds_alternative<Store>(op) || std::holds_alternative<RunningStatistics>(op) ||
-         std::holds_alternative<CountStep>(op) || std::holds_alternative<LossScaleUpdate>(op) ||
-         std::holds_alternative<SgdUpdate>(op) || std::holds_alternative<AdamUpdate>(op) ||
-         std::holds_alternative<LambUpdate>(op) || std::holds_alternative<EmaUpdate>(op);
+#define ASSAY_IS(Name) || std::holds_alternative<Name>(op)
+  return false ASSAY_UPDATE_OPS(ASSAY_IS);
+#undef ASSAY_IS
+}
+
+NodeFacts facts_of(const Graph& graph, NodeId node) {
+  const NodeView view(graph, node);
+  return std::visit([&](const auto& op) { return facts(op, view); }, graph.node(node).op);
 }
 
 // ---- InferCtx ----
@@ -387,7 +394,7 @@ ValueId sum_contributions(Graph& graph, std::vector<ValueId>& list) {
   ValueId sum = concatenated(graph, list);
   if (!sum.valid()) {
     sum = list[0];
-    for (size_t i = 1; i < list.size(); ++i) sum = graph.emit1(Add{}, {sum, list[i]});
+    for (size_t i = 1; i < list.size(); ++i) sum = add(graph, sum, list[i]);
   }
   list = {sum};
   return sum;

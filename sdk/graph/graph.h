@@ -225,6 +225,9 @@ class GradCtx {
   bool wants(int i) const { return wanted_[x(i).index]; }
   // Adds a contribution to the gradient of input i.
   void dx(int i, ValueId gradient);
+  std::vector<ValueId> emit(Op op, std::span<const ValueId> inputs) {
+    return graph_.emit(std::move(op), inputs);
+  }
   std::vector<ValueId> emit(Op op, std::initializer_list<ValueId> inputs) {
     return graph_.emit(std::move(op), inputs);
   }

@@ -1,9 +1,9 @@
 // The vocabulary of the graph, on one page: every op as plain data.
 //
 // An op is a struct of its attributes. The list ASSAY_OPS at the end makes the variant `Op`; each
-// layer declares one overload per op from that list (`infer` and `grad` in sdk/ops/, `cpu::plan`
-// and `cuda::plan` in sdk/backend/{cpu,cuda}/ops/), and a missing one is a link error that names
-// the op. Printing and parsing go through `fields`.
+// layer declares one overload per op from that list (`infer`, `grad` and `facts` in sdk/ops/,
+// `cpu::plan` and `cuda::plan` in sdk/backend/{cpu,cuda}/ops/), and a missing one is a link error
+// that names the op. Printing and parsing go through `fields`.
 //
 // Conventions: images are NHWC and convolution weights are KRSC ([out, rows, columns, in/groups]),
 // both dense; x, w, y are data, weights and output, dx, dw, dy their gradients; N batch, H W rows
@@ -11,17 +11,23 @@
 // losses, parameters' masters and optimizer state are f32. All sums accumulate in f32 at least.
 // Shapes in brackets; [] is a scalar. Operands are dense; `reads` and `kWrites` say where an op can
 // also work on views (see layout.h).
+//
+// An op that a lower precision makes faster says how many of its first inputs are to be given in
+// it: kMatrixOperands.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 
 #include "sdk/base/dims.h"
 #include "sdk/base/dtype.h"
+#include "sdk/base/kernel_constants.h"
 #include "sdk/graph/layout.h"
+#include "sdk/graph/pointwise.h"
 #include "sdk/graph/variable.h"
 
 namespace assay {
@@ -126,14 +132,6 @@ struct CountTargets {
 
 // ---- Shape and type -----------------------------------------------------------------------------
 
-/// y = x in another float type, rounded to nearest even.   gradient  Cast back
-struct Cast {
-  DType dtype = DType::kF32;
-  static constexpr std::string_view kName = "cast";
-  static void fields(auto& self, auto&& f) { f("dtype", self.dtype); }
-  bool operator==(const Cast&) const = default;
-};
-
 // The first four are views of x where it is: they cost nothing.
 
 /// y = x with other dims of the same element count.   gradient  Reshape back
@@ -197,40 +195,31 @@ struct Concat {
 
 // ---- Elementwise --------------------------------------------------------------------------------
 
-enum class ActivationKind : int32_t {
-  kNone = 0,
-  kRelu = 1,
-  kElu = 2,
-  kTanh = 3,
-  kSigmoid = 4,
-  kGelu = 5,
-  kSwish = 6
+/// y = the last step of `code`, computed in f32 element by element and rounded to its type: sums,
+/// casts, activations and their gradients (elementwise.h), masks, weighted sums.
+///   inputs    x0, x1, ... of any data types. Their dims are aligned at the last axis; an axis of
+///             size 1, or one that is missing, is repeated: [C], [N,1], [N,1,1,C] and [] with
+///             [N,H,W,C]
+///   output    y with the larger size of every axis, in `dtype`; without one in that of the inputs
+///             that have the dims of y, which must agree
+///   gradient  per input a Pointwise of all of them and dy, and SumTo where the input is repeated;
+///             of an activation see elementwise.h
+struct Pointwise {
+  PointwiseCode code;
+  std::optional<DType> dtype;
+  static constexpr Access reads(int) { return kAnyStrides; }
+  static constexpr std::string_view kName = "pointwise";
+  static void fields(auto& self, auto&& f) { f("code", self.code), f("dtype", self.dtype); }
+  bool operator==(const Pointwise&) const = default;
 };
 
-/// y = f(x); x, y any dims, one data type. Elu has alpha 1, Gelu is the exact x*Phi(x), Swish is
-/// x*sigmoid(x).
-///   gradient  ActivationGrad from y (Relu, Elu, Tanh, Sigmoid) or from x (Gelu, Swish)
-struct Activation {
-  ActivationKind kind = ActivationKind::kRelu;
-  static constexpr std::string_view kName = "activation";
-  static void fields(auto& self, auto&& f) { f("kind", self.kind); }
-  bool operator==(const Activation&) const = default;
-};
-
-/// dx = dy * f'(x), from the one saved tensor the kind needs (see Activation): inputs (saved, dy).
-struct ActivationGrad {
-  ActivationKind kind = ActivationKind::kRelu;
-  static constexpr Access reads(int) { return kRows; }
-  static constexpr std::string_view kName = "activation_grad";
-  static void fields(auto& self, auto&& f) { f("kind", self.kind); }
-  bool operator==(const ActivationGrad&) const = default;
-};
-
-/// y = a + b, equal dims and data types.   gradient  dy to both
-struct Add {
-  static constexpr std::string_view kName = "add";
-  static void fields(auto&, auto&&) {}
-  bool operator==(const Add&) const = default;
+/// y [dims] f32 = sum of x over the axes that `dims`, aligned at the last one, has with size 1 or
+/// not at all; no other may stand between those. Summed in f64, in a fixed order.
+struct SumTo {
+  Dims dims;
+  static constexpr std::string_view kName = "sum_to";
+  static void fields(auto& self, auto&& f) { f("dims", self.dims); }
+  bool operator==(const SumTo&) const = default;
 };
 
 /// y = x * keep / (1 - rate), keep ~ Bernoulli(1 - rate) of Philox(seed, stream; step, element).
@@ -267,25 +256,29 @@ struct ConvGeometry {
 ///                  + bias[k] + residual[n,p,q,k]): cross-correlation, zero padding.
 ///   inputs    x [N,H,W,C], w [K,R,S,C/groups] of one data type; bias [K] f32 if has_bias; residual
 ///             like y if has_residual
-///   output    y [N,P,Q,K], P = (H + pads - dilation*(R-1) - 1) / stride + 1
-///   gradient  ActivationGrad, Conv2dGradData, Conv2dGradWeight; training graphs use only kinds
-///             that read y
+///   outputs   y [N,P,Q,K], P = (H + pads - dilation*(R-1) - 1) / stride + 1; if keep_pre what act
+///             was applied to, like y: gradients of some kinds read it
+///   gradient  of the activation from y, Conv2dGradData, Conv2dGradWeight; keep_pre comes after
 struct Conv2d {
   ConvGeometry geometry;
   bool has_bias = false;
   bool has_residual = false;
   ActivationKind activation = ActivationKind::kNone;
+  bool keep_pre = false;
+  static constexpr int kMatrixOperands = 2;
+  int residual_input() const { return 2 + has_bias; }
+  int n_inputs() const { return residual_input() + has_residual; }
   static constexpr std::string_view kName = "conv2d";
   static void fields(auto& self, auto&& f) {
     ConvGeometry::fields(self.geometry, f);
     f("has_bias", self.has_bias), f("has_residual", self.has_residual),
-        f("activation", self.activation);
+        f("activation", self.activation), f("keep_pre", self.keep_pre);
   }
   bool operator==(const Conv2d&) const = default;
 };
 
 /// dx [x_dims] from (dy [N,P,Q,K], w [K,R,S,C/groups]), one data type; with an activation times
-/// its f', from `saved` like dx (see ActivationGrad), the last input.
+/// its f', from `saved` like dx (see elementwise.h), the last input.
 struct Conv2dGradData {
   ConvGeometry geometry;
   Dims x_dims;
@@ -318,12 +311,13 @@ struct Conv2dGradWeight {
 ///   inputs    x [N,P,Q,C], w [C,R,S,K/groups] of one data type; bias [K] f32 if has_bias
 ///   output    y [y_dims] = [N,H,W,K], where conv2d {geometry} of it gives [N,P,Q,C]
 ///   TensorFlow's SAME with window 3 and stride 2 is H = 2P, pad_begin 0, pad_end 1.
-///   gradient  ActivationGrad, Conv2d, Conv2dGradWeight, SumRows
+///   gradient  of the activation from y, Conv2d, Conv2dGradWeight, SumTo
 struct Conv2dTranspose {
   ConvGeometry geometry;
   Dims y_dims;
   bool has_bias = false;
   ActivationKind activation = ActivationKind::kNone;
+  static constexpr int kMatrixOperands = 2;
   static constexpr Access kWrites = kRows;
   static constexpr std::string_view kName = "conv2d_transpose";
   static void fields(auto& self, auto&& f) {
@@ -336,28 +330,24 @@ struct Conv2dTranspose {
 /// y = act(op(a) * op(b) + bias), op transposing its matrix if told to; y in `dtype`.
 ///   inputs    a [M,K] ([K,M] if transpose_a), b [K,N] ([N,K] if transpose_b) of one data type,
 ///             bias [N] f32 if has_bias. Linear layers keep w as [out, in].
-///   gradient  two Matmuls and SumRows; a weight's gradient is emitted in f32
+///   outputs   y [M,N]; if keep_pre what act was applied to, like y (see Conv2d)
+///   gradient  two Matmuls and SumTo; a weight's gradient is emitted in f32
 struct Matmul {
   bool transpose_a = false;
   bool transpose_b = false;
   bool has_bias = false;
   ActivationKind activation = ActivationKind::kNone;
   DType dtype = DType::kF32;
+  bool keep_pre = false;
+  static constexpr int kMatrixOperands = 2;
   static constexpr Access reads(int input) { return input < 2 ? kAlignedRows : Access{}; }
   static constexpr std::string_view kName = "matmul";
   static void fields(auto& self, auto&& f) {
     f("transpose_a", self.transpose_a), f("transpose_b", self.transpose_b),
         f("has_bias", self.has_bias);
-    f("activation", self.activation), f("dtype", self.dtype);
+    f("activation", self.activation), f("dtype", self.dtype), f("keep_pre", self.keep_pre);
   }
   bool operator==(const Matmul&) const = default;
-};
-
-/// y [C] f32 = sum of x [..., C] over all but the last axis: the gradient of a bias.
-struct SumRows {
-  static constexpr std::string_view kName = "sum_rows";
-  static void fields(auto&, auto&&) {}
-  bool operator==(const SumRows&) const = default;
 };
 
 // ---- Pooling ------------------------------------------------------------------------------------
@@ -723,17 +713,20 @@ struct EmaUpdate {
 // ---- The list -----------------------------------------------------------------------------------
 
 // clang-format off
-#define ASSAY_OPS(X)                                                                               \
-  X(Input) X(Parameter) X(StepScalar) X(Fill)                                                      \
-  X(ImageFromBytes) X(MixRows) X(MixTargets) X(CountTargets) X(Cast) X(Reshape) X(Slice)           \
-  X(SliceGrad) X(Transpose) X(Copy) X(Concat)                                                      \
-  X(Activation) X(ActivationGrad) X(Add) X(Dropout) X(Conv2d) X(Conv2dGradData)                    \
-  X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(SumRows)                                      \
-  X(MaxPool) X(MaxPoolGrad) X(AvgPool) X(AvgPoolGrad) X(BatchNorm) X(BatchNormGrad)                \
-  X(BatchNormInference) X(FoldBatchNorm) X(RunningStatistics) X(Softmax) X(SoftmaxCrossEntropy)    \
-  X(SoftmaxCrossEntropyGrad) X(PixelCrossEntropy) X(PixelCrossEntropyGrad) X(SoftDiceLoss)         \
-  X(SoftDiceLossGrad) X(TopKCorrect) X(Store) X(GradientNorm) X(CountStep) X(LossScaleUpdate)      \
-  X(SgdUpdate) X(AdamUpdate) X(LambUpdate) X(EmaUpdate)
+// What computes values: not run if nobody reads them.
+#define ASSAY_VALUE_OPS(X)                                                                         \
+  X(Input) X(Parameter) X(StepScalar) X(Fill) X(ImageFromBytes) X(MixRows) X(MixTargets)           \
+  X(CountTargets) X(Reshape) X(Slice) X(SliceGrad) X(Transpose) X(Copy) X(Concat) X(Pointwise)     \
+  X(SumTo) X(Dropout) X(Conv2d)                                                                    \
+  X(Conv2dGradData) X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(MaxPool) X(MaxPoolGrad)     \
+  X(AvgPool) X(AvgPoolGrad) X(BatchNorm) X(BatchNormGrad) X(BatchNormInference) X(FoldBatchNorm)   \
+  X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad) X(PixelCrossEntropy)                \
+  X(PixelCrossEntropyGrad) X(SoftDiceLoss) X(SoftDiceLossGrad) X(TopKCorrect) X(GradientNorm)
+// What changes memory that outlives the run, in place: run even if nobody reads its outputs.
+#define ASSAY_UPDATE_OPS(X)                                                                        \
+  X(RunningStatistics) X(Store) X(CountStep) X(LossScaleUpdate) X(SgdUpdate) X(AdamUpdate)         \
+  X(LambUpdate) X(EmaUpdate)
+#define ASSAY_OPS(X) ASSAY_VALUE_OPS(X) ASSAY_UPDATE_OPS(X)
 // clang-format on
 
 namespace detail {

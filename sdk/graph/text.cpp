@@ -7,6 +7,8 @@
 #include <optional>
 #include <type_traits>
 
+#include "sdk/graph/elementwise.h"
+
 namespace assay {
 
 namespace {
@@ -24,13 +26,17 @@ std::string_view name_of(T value, std::initializer_list<std::string_view> names)
 }  // namespace
 
 std::string_view to_text(ActivationKind kind) {
-  return name_of(kind, {"none", "relu", "elu", "tanh", "sigmoid", "gelu", "swish"});
+  return name_of(kind, {"none", "relu", "elu", "tanh", "sigmoid", "gelu", "swish", "gelu_tanh"});
 }
 std::string_view to_text(ScalarKind kind) {
   return name_of(kind, {"learning_rate", "random_step"});
 }
 std::string_view to_text(MomentumConvention convention) {
   return name_of(convention, {"pytorch", "sutskever"});
+}
+std::string_view to_text(PointwiseFn fn) {
+  return name_of(fn, {"add", "sub", "mul", "div", "max", "min", "mul_add", "select", "exp", "expm1",
+                      "tanh", "sigmoid", "erf", "bf16", "f16"});
 }
 std::string_view to_text(QueueId queue) { return name_of(queue, {"compute", "communication"}); }
 std::string_view to_text(EpsilonForm form) { return name_of(form, {"pytorch", "tensorflow"}); }
@@ -47,6 +53,9 @@ struct FieldPrinter {
     if (!out.empty()) out += ", ";
     out += cat(name, "=");
     print(value);
+  }
+  void print(const std::optional<DType>& value) {
+    out += value ? to_text(*value) : std::string_view("none");
   }
   void print(const std::string& value) { out += cat("\"", value, "\""); }
   template <class T, size_t N>
@@ -150,6 +159,37 @@ T parse_enumerator(Cursor& in, std::string_view what) {
 
 DType parse_dtype(Cursor& in) { return parse_enumerator<DType>(in, "element type"); }
 
+PointwiseOperand parse_operand(Cursor& in) {
+  for (const bool is_input : {true, false}) {
+    if (!in.accept(is_input ? "x" : "s")) continue;
+    const int index = in.number<int>();
+    return is_input ? PointwiseOperand::input(index) : PointwiseOperand::step(index);
+  }
+  return in.number<float>();
+}
+
+PointwiseCode parse_code(Cursor& in) {
+  PointwiseCode code;
+  if (!in.accept("[")) {
+    const std::string_view name = in.word();
+    for (const NamedCode& named : named_codes()) {
+      if (named.name == name) return named.code;
+    }
+    in.check(false, cat("unknown function '", name, "'"));
+  }
+  while (!in.accept("]")) {
+    if (!code.steps.empty()) in.expect(",");
+    PointwiseStep& step = code.steps.emplace_back();
+    step.fn = parse_enumerator<PointwiseFn>(in, "function");
+    for (int i = 0; i < pointwise_operands(step.fn); ++i) {
+      in.expect(i == 0 ? "(" : ",");
+      step.operands[static_cast<size_t>(i)] = parse_operand(in);
+    }
+    in.expect(")");
+  }
+  return code;
+}
+
 struct FieldParser {
   Cursor& in;
   bool first = true;
@@ -176,6 +216,11 @@ struct FieldParser {
   }
   void parse(Dims& value) { value = parse_dims(in); }
   void parse(DType& value) { value = parse_dtype(in); }
+  void parse(std::optional<DType>& value) {
+    value.reset();
+    if (!in.accept("none")) value = parse_dtype(in);
+  }
+  void parse(PointwiseCode& value) { value = parse_code(in); }
   template <class T>
   requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) void parse(T& value) {
     value = in.number<T>();

@@ -27,5 +27,6 @@ std::string_view to_text(ScalarKind kind);
 std::string_view to_text(MomentumConvention convention);
 std::string_view to_text(EpsilonForm form);
 std::string_view to_text(QueueId queue);
+std::string_view to_text(PointwiseFn fn);
 
 }  // namespace assay

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "sdk/graph/elementwise.h"
+
 namespace assay::nn {
 namespace {
 
@@ -78,7 +80,7 @@ ValueId linear(Builder& b, std::string_view name, ValueId x, int64_t features,
 }
 
 ValueId activation(Builder& b, ActivationKind kind, ValueId x) {
-  return kind == ActivationKind::kNone ? x : b.graph().emit1(Activation{kind}, {x});
+  return kind == ActivationKind::kNone ? x : assay::activation(b.graph(), x, kind);
 }
 
 ValueId dropout(Builder& b, std::string_view name, ValueId x, float rate) {

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "sdk/graph/elementwise.h"
+
 namespace assay::nn {
 
 // fan_in + fan_out = window * (K + C), the same for both layouts of weights.
@@ -52,7 +54,7 @@ Outputs segmentation_outputs(Builder& b, ValueId logits) {
       b.input({.name = "target", .sample = {dims[1], dims[2], dims[3]}, .is_label = true});
   const ValueId cross_entropy = g.emit1(PixelCrossEntropy{b.training()}, {logits, target});
   const ValueId dice = g.emit1(SoftDiceLoss{.mean = b.training()}, {logits, target});
-  const ValueId loss = g.emit1(Add{}, {cross_entropy, dice});
+  const ValueId loss = add(g, cross_entropy, dice);
   const ValueId images = b.training() ? ValueId{} : g.emit1(CountTargets{}, {target});
   return {{std::string(kLoss), loss, Reduction::kMean, images},
           {"cross_entropy", cross_entropy, Reduction::kMean, images},

@@ -1,5 +1,6 @@
 // ImageFromBytes, MixRows, MixTargets, CountTargets: between a batch as it is given and what a
 // network reads.
+#include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 
 namespace assay {
@@ -17,6 +18,7 @@ void infer(const ImageFromBytes& p, InferCtx& c) {
   c.y({DType::kF32, {x[0], x[1], x[2], p.channels}});
 }
 void grad(const ImageFromBytes& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const ImageFromBytes&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 namespace {
 
@@ -35,6 +37,9 @@ void infer(const MixRows&, InferCtx& c) {
   c.y(c.x(0));
 }
 void grad(const MixRows& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const MixRows&, const NodeView& c) {
+  return {.flops = 3 * count_of(c.x(0)), .bytes = traffic_of(c)};
+}
 
 void infer(const MixTargets& p, InferCtx& c) {
   c.require_inputs(2);
@@ -48,6 +53,9 @@ void infer(const MixTargets& p, InferCtx& c) {
   c.y({DType::kF32, {labels[0], p.classes}});
 }
 void grad(const MixTargets& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const MixTargets&, const NodeView& c) {
+  return {.flops = 4 * count_of(c.x(0)), .bytes = traffic_of(c)};
+}
 
 void infer(const CountTargets&, InferCtx& c) {
   c.require_inputs(1);
@@ -57,5 +65,8 @@ void infer(const CountTargets&, InferCtx& c) {
   c.y({DType::kF32, {}});
 }
 void grad(const CountTargets& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const CountTargets&, const NodeView& c) {
+  return {.flops = count_of(c.x(0)), .bytes = traffic_of(c)};
+}
 
 }  // namespace assay

@@ -1,3 +1,4 @@
+#include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 
 namespace assay {
@@ -44,6 +45,11 @@ void grad(const BatchNorm& p, GradCtx& c) {
   for (int i = 0; i < 3; ++i) c.dx(i, d[i]);
   if (p.has_residual) c.dx(3, d[3]);
 }
+NodeFacts facts(const BatchNorm& p, const NodeView& c) {
+  NodeFacts facts{(6.0 + p.relu + p.has_residual) * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
+  if (p.has_residual) facts.in_place.push_back({0, 3});
+  return facts;
+}
 
 void infer(const BatchNormGrad& p, InferCtx& c) {
   c.require_inputs(6 + (p.has_residual && p.relu));
@@ -57,6 +63,11 @@ void infer(const BatchNormGrad& p, InferCtx& c) {
   if (p.has_residual) c.y(c.x(0));
 }
 void grad(const BatchNormGrad& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const BatchNormGrad& p, const NodeView& c) {
+  NodeFacts facts{(9.0 + 2.0 * p.relu) * count_of(c.x(0)), traffic_of(c), {{0, 0}, {0, 5}}};
+  if (p.has_residual) facts.in_place.push_back({3, 5});
+  return facts;
+}
 
 void infer(const BatchNormInference& p, InferCtx& c) {
   c.require_inputs(5 + p.has_residual);
@@ -65,6 +76,11 @@ void infer(const BatchNormInference& p, InferCtx& c) {
   c.y(c.x(0));
 }
 void grad(const BatchNormInference& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const BatchNormInference& p, const NodeView& c) {
+  NodeFacts facts{(2.0 + p.relu + p.has_residual) * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
+  if (p.has_residual) facts.in_place.push_back({0, 5});
+  return facts;
+}
 
 void infer(const FoldBatchNorm&, InferCtx& c) {
   c.require_inputs(5);
@@ -75,6 +91,9 @@ void infer(const FoldBatchNorm&, InferCtx& c) {
   c.y({DType::kF32, {c.x(0).dims[0]}});
 }
 void grad(const FoldBatchNorm& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const FoldBatchNorm&, const NodeView& c) {
+  return {count_of(c.x(0)), traffic_of(c), {{0, 0}}};
+}
 
 void infer(const RunningStatistics& p, InferCtx& c) {
   c.require_inputs(5);
@@ -87,5 +106,8 @@ void infer(const RunningStatistics& p, InferCtx& c) {
   c.y(c.x(1), 1);
 }
 void grad(const RunningStatistics& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const RunningStatistics&, const NodeView& c) {
+  return {.flops = 6 * count_of(c.x(0)), .bytes = traffic_of(c)};
+}
 
 }  // namespace assay

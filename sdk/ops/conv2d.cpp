@@ -1,3 +1,5 @@
+#include "sdk/ops/cost.h"
+#include "sdk/ops/joined_activation.h"
 #include "sdk/ops/no_gradient.h"
 
 namespace assay {
@@ -32,7 +34,7 @@ Dims output_dims(const ConvGeometry& g, const Dims& x, const Dims& w) {
 }  // namespace
 
 void infer(const Conv2d& p, InferCtx& c) {
-  c.require_inputs(2 + p.has_bias + p.has_residual);
+  c.require_inputs(p.n_inputs());
   c.require_data_type(0);
   c.require_dtype(1, c.x(0).dtype);
   require_geometry(c, p.geometry, c.x(0).dims, c.x(1).dims);
@@ -42,23 +44,26 @@ void infer(const Conv2d& p, InferCtx& c) {
     c.require_dtype(2, DType::kF32);
   }
   if (p.has_residual) {
-    const int residual = 2 + p.has_bias;
+    const int residual = p.residual_input();
     c.require(c.x(residual) == y, "residual is ", c.x(residual), ", output is ", y);
   }
+  c.require(!p.keep_pre || p.activation != ActivationKind::kNone, "keep_pre needs an activation");
   c.y(y);
+  if (p.keep_pre) c.y(y);
 }
 
 void grad(const Conv2d& p, GradCtx& c) {
-  ValueId dy = c.dy();
-  if (p.activation != ActivationKind::kNone)
-    dy = c.emit1(ActivationGrad{p.activation}, {c.y(), dy});
-  if (p.has_residual) c.dx(2 + p.has_bias, dy);
+  const ValueId dy = gradient_before(c, p.activation, p.keep_pre);
+  if (p.has_residual) c.dx(p.residual_input(), dy);
   if (c.wants(0)) c.dx(0, c.emit1(Conv2dGradData{p.geometry, c.type(c.x(0)).dims}, {dy, c.x(1)}));
   const auto dw =
       c.emit(Conv2dGradWeight{p.geometry, c.type(c.x(1)).dims, c.type(c.x(1)).dtype, p.has_bias},
              {c.x(0), dy});
   c.dx(1, dw[0]);
   if (p.has_bias) c.dx(2, dw[1]);
+}
+NodeFacts facts(const Conv2d&, const NodeView& c) {
+  return {.flops = conv2d_flops(c.y().dims, c.x(1).dims), .bytes = traffic_of(c)};
 }
 
 void infer(const Conv2dGradData& p, InferCtx& c) {
@@ -73,6 +78,9 @@ void infer(const Conv2dGradData& p, InferCtx& c) {
   c.y(dx);
 }
 void grad(const Conv2dGradData& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const Conv2dGradData&, const NodeView& c) {
+  return {.flops = conv2d_flops(c.x(0).dims, c.x(1).dims), .bytes = traffic_of(c)};
+}
 
 void infer(const Conv2dGradWeight& p, InferCtx& c) {
   c.require_inputs(2);
@@ -86,5 +94,8 @@ void infer(const Conv2dGradWeight& p, InferCtx& c) {
   if (p.has_bias) c.y({DType::kF32, {p.w_dims[0]}});
 }
 void grad(const Conv2dGradWeight& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const Conv2dGradWeight& p, const NodeView& c) {
+  return {.flops = conv2d_flops(c.x(1).dims, p.w_dims), .bytes = traffic_of(c)};
+}
 
 }  // namespace assay

@@ -1,4 +1,5 @@
-#include "sdk/graph/graph.h"
+#include "sdk/ops/cost.h"
+#include "sdk/ops/joined_activation.h"
 
 namespace assay {
 void infer(const Conv2dTranspose& p, InferCtx& c) {
@@ -30,13 +31,14 @@ void infer(const Conv2dTranspose& p, InferCtx& c) {
 }
 
 void grad(const Conv2dTranspose& p, GradCtx& c) {
-  ValueId dy = c.dy();
-  if (p.activation != ActivationKind::kNone)
-    dy = c.emit1(ActivationGrad{p.activation}, {c.y(), dy});
+  const ValueId dy = gradient_before(c, p.activation);
   if (c.wants(0)) c.dx(0, c.emit1(Conv2d{.geometry = p.geometry}, {dy, c.x(1)}));
   const ValueType w = c.type(c.x(1));
   c.dx(1, c.emit1(Conv2dGradWeight{p.geometry, w.dims, w.dtype}, {dy, c.x(0)}));
-  if (p.has_bias) c.dx(2, c.emit1(SumRows{}, {dy}));
+  if (p.has_bias) c.dx(2, c.emit1(SumTo{c.type(c.x(2)).dims}, {dy}));
+}
+NodeFacts facts(const Conv2dTranspose&, const NodeView& c) {
+  return {.flops = conv2d_flops(c.x(0).dims, c.x(1).dims), .bytes = traffic_of(c)};
 }
 
 }  // namespace assay

@@ -1,4 +1,6 @@
-#include "sdk/graph/graph.h"
+#include "sdk/graph/elementwise.h"
+#include "sdk/ops/cost.h"
+#include "sdk/ops/joined_activation.h"
 
 namespace assay {
 
@@ -20,16 +22,16 @@ void infer(const Matmul& p, InferCtx& c) {
     c.require_dims(2, {y.dims[1]});
     c.require_dtype(2, DType::kF32);
   }
+  c.require(!p.keep_pre || p.activation != ActivationKind::kNone, "keep_pre needs an activation");
   c.y(y);
+  if (p.keep_pre) c.y(y);
 }
 
 void grad(const Matmul& p, GradCtx& c) {
-  ValueId dy = c.dy();
-  if (p.activation != ActivationKind::kNone)
-    dy = c.emit1(ActivationGrad{p.activation}, {c.y(), dy});
-  if (p.has_bias && c.wants(2)) c.dx(2, c.emit1(SumRows{}, {dy}));
+  ValueId dy = gradient_before(c, p.activation, p.keep_pre);
+  if (p.has_bias && c.wants(2)) c.dx(2, c.emit1(SumTo{c.type(c.x(2)).dims}, {dy}));
   const DType dtype = c.type(c.x(0)).dtype;
-  if (c.type(dy).dtype != dtype) dy = c.emit1(Cast{dtype}, {dy});
+  if (c.type(dy).dtype != dtype) dy = cast(c, dy, dtype);
   const auto product = [&](bool ta, bool tb, ValueId a, ValueId b) {
     return c.emit1(Matmul{.transpose_a = ta, .transpose_b = tb, .dtype = dtype}, {a, b});
   };
@@ -43,6 +45,10 @@ void grad(const Matmul& p, GradCtx& c) {
     c.dx(1, p.transpose_b ? product(true, p.transpose_a, dy, c.x(0))
                           : product(!p.transpose_a, false, c.x(0), dy));
   }
+}
+NodeFacts facts(const Matmul& p, const NodeView& c) {
+  const double inner = static_cast<double>(c.x(0).dims[p.transpose_a ? 0 : 1]);
+  return {.flops = 2 * count_of(c.y()) * inner, .bytes = traffic_of(c)};
 }
 
 }  // namespace assay

@@ -1,4 +1,5 @@
 // PixelCrossEntropy, SoftDiceLoss and their gradients: losses of segmentation.
+#include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 
 namespace assay {
@@ -28,6 +29,9 @@ void infer(const PixelCrossEntropy&, InferCtx& c) {
 void grad(const PixelCrossEntropy& p, GradCtx& c) {
   c.dx(0, c.emit1(PixelCrossEntropyGrad{p.mean}, {c.x(0), c.x(1), c.dy()}));
 }
+NodeFacts facts(const PixelCrossEntropy&, const NodeView& c) {
+  return {.flops = kFlopsPerExponential * count_of(c.x(0)), .bytes = traffic_of(c)};
+}
 
 void infer(const PixelCrossEntropyGrad&, InferCtx& c) {
   c.require_inputs(3);
@@ -36,6 +40,9 @@ void infer(const PixelCrossEntropyGrad&, InferCtx& c) {
   c.y(c.x(0));
 }
 void grad(const PixelCrossEntropyGrad& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const PixelCrossEntropyGrad&, const NodeView& c) {
+  return {2 * kFlopsPerExponential * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
+}
 
 void infer(const SoftDiceLoss& p, InferCtx& c) {
   c.require_inputs(2);
@@ -47,6 +54,9 @@ void infer(const SoftDiceLoss& p, InferCtx& c) {
 void grad(const SoftDiceLoss& p, GradCtx& c) {
   c.dx(0, c.emit1(SoftDiceLossGrad{p.epsilon, p.mean}, {c.x(0), c.x(1), c.y(1), c.dy()}));
 }
+NodeFacts facts(const SoftDiceLoss&, const NodeView& c) {
+  return {.flops = kFlopsPerExponential * count_of(c.x(0)), .bytes = traffic_of(c)};
+}
 
 void infer(const SoftDiceLossGrad&, InferCtx& c) {
   c.require_inputs(4);
@@ -57,5 +67,8 @@ void infer(const SoftDiceLossGrad&, InferCtx& c) {
   c.y(c.x(0));
 }
 void grad(const SoftDiceLossGrad& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const SoftDiceLossGrad&, const NodeView& c) {
+  return {3 * kFlopsPerExponential * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
+}
 
 }  // namespace assay

@@ -1,4 +1,5 @@
 // MaxPool, AvgPool and their gradients: one geometry, one shape rule.
+#include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 
 namespace assay {
@@ -20,6 +21,10 @@ Dims output_dims(const InferCtx& c, const PoolGeometry& g, const Dims& x) {
   return y;
 }
 
+double window_elems(const PoolGeometry& g) {
+  return static_cast<double>(g.window[0] * g.window[1]);
+}
+
 }  // namespace
 
 void infer(const MaxPool& p, InferCtx& c) {
@@ -29,6 +34,9 @@ void infer(const MaxPool& p, InferCtx& c) {
 }
 void grad(const MaxPool& p, GradCtx& c) {
   c.dx(0, c.emit1(MaxPoolGrad{p.geometry}, {c.x(0), c.y(), c.dy()}));
+}
+NodeFacts facts(const MaxPool& p, const NodeView& c) {
+  return {.flops = window_elems(p.geometry) * count_of(c.y()), .bytes = traffic_of(c)};
 }
 
 void infer(const MaxPoolGrad& p, InferCtx& c) {
@@ -40,6 +48,10 @@ void infer(const MaxPoolGrad& p, InferCtx& c) {
   c.y(c.x(0));
 }
 void grad(const MaxPoolGrad& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const MaxPoolGrad& p, const NodeView& c) {
+  return {.flops = 2 * window_elems(p.geometry) * count_of(c.x(1)),
+          .bytes = traffic_of(c) - bytes_of(c.x(1))};  // y is not read
+}
 
 void infer(const AvgPool& p, InferCtx& c) {
   c.require_inputs(1);
@@ -49,6 +61,9 @@ void infer(const AvgPool& p, InferCtx& c) {
 void grad(const AvgPool& p, GradCtx& c) {
   c.dx(0, c.emit1(AvgPoolGrad{p.geometry, c.type(c.x(0)).dims}, {c.dy()}));
 }
+NodeFacts facts(const AvgPool& p, const NodeView& c) {
+  return {.flops = window_elems(p.geometry) * count_of(c.y()), .bytes = traffic_of(c)};
+}
 
 void infer(const AvgPoolGrad& p, InferCtx& c) {
   c.require_inputs(1);
@@ -57,5 +72,8 @@ void infer(const AvgPoolGrad& p, InferCtx& c) {
   c.y({c.x(0).dtype, p.x_dims});
 }
 void grad(const AvgPoolGrad& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const AvgPoolGrad& p, const NodeView& c) {
+  return {.flops = 2 * window_elems(p.geometry) * count_of(c.x(0)), .bytes = traffic_of(c)};
+}
 
 }  // namespace assay

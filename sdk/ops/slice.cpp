@@ -1,5 +1,6 @@
 // Slice, its gradient and Concat: boxes of tensors. Transpose: their axes. Copy: out of such a
 // view.
+#include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 
 namespace assay {
@@ -24,6 +25,7 @@ void infer(const Slice& p, InferCtx& c) {
 void grad(const Slice& p, GradCtx& c) {
   c.dx(0, c.emit1(SliceGrad{p.begin, c.type(c.x(0)).dims}, {c.dy()}));
 }
+NodeFacts facts(const Slice&, const NodeView&) { return {}; }
 
 void infer(const SliceGrad& p, InferCtx& c) {
   c.require_inputs(1);
@@ -32,6 +34,7 @@ void infer(const SliceGrad& p, InferCtx& c) {
   c.view({c.x(0).dtype, p.x_dims}, border_layout(c.layout(0), c.x(0).dims, p.begin));
 }
 void grad(const SliceGrad& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const SliceGrad&, const NodeView&) { return {}; }
 
 void infer(const Transpose& p, InferCtx& c) {
   c.require_inputs(1);
@@ -55,6 +58,7 @@ void grad(const Transpose& p, GradCtx& c) {
   for (int k = 0; k < p.axes.rank(); ++k) back[static_cast<int>(p.axes[k])] = k;
   c.dx(0, c.emit1(Transpose{back}, {c.dy()}));
 }
+NodeFacts facts(const Transpose&, const NodeView&) { return {}; }
 
 void infer(const Copy&, InferCtx& c) {
   c.require_inputs(1);
@@ -62,6 +66,7 @@ void infer(const Copy&, InferCtx& c) {
   c.y(c.x(0));
 }
 void grad(const Copy&, GradCtx& c) { c.dx(0, c.dy()); }
+NodeFacts facts(const Copy&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 void infer(const Concat& p, InferCtx& c) {
   c.require(c.n() >= 1, "needs at least one input");
@@ -91,5 +96,6 @@ void grad(const Concat& p, GradCtx& c) {
     begin[axis] += part[axis];
   }
 }
+NodeFacts facts(const Concat&, const NodeView&) { return {}; }  // its parts stand in it
 
 }  // namespace assay

@@ -1,3 +1,4 @@
+#include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 
 namespace assay {
@@ -23,6 +24,9 @@ void infer(const SoftmaxCrossEntropy& p, InferCtx& c) {
 void grad(const SoftmaxCrossEntropy& p, GradCtx& c) {
   c.dx(0, c.emit1(SoftmaxCrossEntropyGrad{p.label_smoothing, p.mean}, {c.x(0), c.x(1), c.dy()}));
 }
+NodeFacts facts(const SoftmaxCrossEntropy&, const NodeView& c) {
+  return {.flops = kFlopsPerExponential * count_of(c.x(0)), .bytes = traffic_of(c)};
+}
 
 void infer(const SoftmaxCrossEntropyGrad&, InferCtx& c) {
   c.require_inputs(3);
@@ -32,6 +36,9 @@ void infer(const SoftmaxCrossEntropyGrad&, InferCtx& c) {
   c.y(c.x(0));
 }
 void grad(const SoftmaxCrossEntropyGrad& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const SoftmaxCrossEntropyGrad&, const NodeView& c) {
+  return {2 * kFlopsPerExponential * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
+}
 
 void infer(const Softmax&, InferCtx& c) {
   c.require_inputs(1);
@@ -40,6 +47,9 @@ void infer(const Softmax&, InferCtx& c) {
   c.y({DType::kF32, c.x(0).dims});
 }
 void grad(const Softmax& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const Softmax&, const NodeView& c) {
+  return {.flops = kFlopsPerExponential * count_of(c.x(0)), .bytes = traffic_of(c)};
+}
 
 void infer(const TopKCorrect& p, InferCtx& c) {
   c.require_inputs(2);
@@ -48,5 +58,8 @@ void infer(const TopKCorrect& p, InferCtx& c) {
   c.y({DType::kF32, {}});
 }
 void grad(const TopKCorrect& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const TopKCorrect&, const NodeView& c) {
+  return {.flops = 2 * count_of(c.x(0)), .bytes = traffic_of(c)};
+}
 
 }  // namespace assay

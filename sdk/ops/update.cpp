@@ -1,4 +1,5 @@
 // Store, GradientNorm, the optimizers and what they count: the tail of a training step.
+#include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 
 namespace assay {
@@ -29,6 +30,13 @@ void infer_lists(InferCtx& c, int first, int roles, std::initializer_list<int> u
   }
 }
 
+// An update of lists of n tensors each that begin at input `first`.
+NodeFacts list_facts(const NodeView& c, int first, int roles, double flops_per_element) {
+  double elements = 0;
+  for (int i = 0; i < (c.n_inputs() - first) / roles; ++i) elements += count_of(c.x(first + i));
+  return {.flops = flops_per_element * elements, .bytes = traffic_of(c)};
+}
+
 void require_optimizer_scalars(const InferCtx& c) {
   for (int i = 0; i < 3; ++i) require_scalar(c, i, DType::kF32);
 }
@@ -42,6 +50,10 @@ void infer(const Store&, InferCtx& c) {
   c.y(c.x(0), 0);
 }
 void grad(const Store& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const Store& p, const NodeView& c) {
+  if (p.accumulate) return {.flops = count_of(c.y()), .bytes = traffic_of(c)};
+  return {.bytes = 2 * bytes_of(c.y())};
+}
 
 void infer(const GradientNorm& p, InferCtx& c) {
   c.require(c.n() >= 2, "needs the loss scale and at least one gradient");
@@ -52,6 +64,11 @@ void infer(const GradientNorm& p, InferCtx& c) {
   for (int i = 0; i < 3; ++i) c.y({DType::kF32, {}});
 }
 void grad(const GradientNorm& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const GradientNorm&, const NodeView& c) {
+  double elements = 0;
+  for (int i = 1; i < c.n_inputs(); ++i) elements += count_of(c.x(i));
+  return {.flops = 2 * elements, .bytes = traffic_of(c)};
+}
 
 void infer(const CountStep&, InferCtx& c) {
   c.require_inputs(2);
@@ -60,6 +77,7 @@ void infer(const CountStep&, InferCtx& c) {
   c.y(c.x(0), 0);
 }
 void grad(const CountStep& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const CountStep&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 void infer(const LossScaleUpdate& p, InferCtx& c) {
   c.require_inputs(3);
@@ -73,6 +91,7 @@ void infer(const LossScaleUpdate& p, InferCtx& c) {
   c.y(c.x(1), 1);
 }
 void grad(const LossScaleUpdate& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const LossScaleUpdate&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 void infer(const SgdUpdate& p, InferCtx& c) {
   require_optimizer_scalars(c);
@@ -81,6 +100,9 @@ void infer(const SgdUpdate& p, InferCtx& c) {
   infer_lists(c, 3, 3, {0, 2});
 }
 void grad(const SgdUpdate& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const SgdUpdate& p, const NodeView& c) {
+  return list_facts(c, 3, p.momentum == 0 ? 2 : 3, 6);
+}
 
 void infer(const AdamUpdate&, InferCtx& c) {
   require_optimizer_scalars(c);
@@ -88,6 +110,7 @@ void infer(const AdamUpdate&, InferCtx& c) {
   infer_lists(c, 4, 4, {0, 2, 3});
 }
 void grad(const AdamUpdate& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const AdamUpdate&, const NodeView& c) { return list_facts(c, 4, 4, 14); }
 
 void infer(const LambUpdate&, InferCtx& c) {
   require_optimizer_scalars(c);
@@ -95,6 +118,7 @@ void infer(const LambUpdate&, InferCtx& c) {
   infer_lists(c, 4, 4, {0, 2, 3});
 }
 void grad(const LambUpdate& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const LambUpdate&, const NodeView& c) { return list_facts(c, 4, 4, 26); }
 
 void infer(const EmaUpdate& p, InferCtx& c) {
   require_scalar(c, 0, DType::kF32);
@@ -102,5 +126,6 @@ void infer(const EmaUpdate& p, InferCtx& c) {
   infer_lists(c, 1, 2, {0});
 }
 void grad(const EmaUpdate& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const EmaUpdate&, const NodeView& c) { return list_facts(c, 1, 2, 3); }
 
 }  // namespace assay

@@ -1,9 +1,7 @@
 // What the passes that join an addition to the node before it have in common.
 #pragma once
 
-#include <variant>
-
-#include "sdk/graph/graph.h"
+#include "sdk/graph/elementwise.h"
 
 namespace assay {
 
@@ -14,9 +12,10 @@ bool fuse_additions(Graph& graph, const Fuse& fuse) {
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const NodeId add{i};
-    if (!std::holds_alternative<Add>(graph.node(add).op)) continue;
-    const Uses uses(graph);  // anew, for the last rewrite changed them
+    if (!is_add(graph.node(add).op)) continue;
     const ValueId a = graph.node(add).inputs[0], b = graph.node(add).inputs[1];
+    if (graph.type(a) != graph.type(b)) continue;  // one is repeated
+    const Uses uses(graph);                        // anew, for the last rewrite changed them
     changed = fuse(uses, add, a, b) || fuse(uses, add, b, a) || changed;
   }
   return changed;

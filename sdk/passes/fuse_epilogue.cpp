@@ -5,17 +5,17 @@
 namespace assay {
 namespace {
 
-// Kinds whose gradient reads y, so that nothing but the fused output must be kept for the backward.
-bool gradient_reads_output(ActivationKind kind) {
-  return kind == ActivationKind::kRelu || kind == ActivationKind::kElu ||
-         kind == ActivationKind::kTanh || kind == ActivationKind::kSigmoid;
-}
-
-ActivationKind* activation_of(Op& op) {
-  if (auto* conv = std::get_if<Conv2d>(&op)) return &conv->activation;
-  if (auto* conv = std::get_if<Conv2dTranspose>(&op)) return &conv->activation;
-  if (auto* matmul = std::get_if<Matmul>(&op)) return &matmul->activation;
-  return nullptr;
+// Of what an activation can be joined to: where its kind is said, and whether what it is applied to
+// can be kept beside its result.
+struct Joint {
+  ActivationKind* activation;
+  bool* keep_pre;
+};
+Joint joint_of(Op& op) {
+  if (auto* conv = std::get_if<Conv2d>(&op)) return {&conv->activation, &conv->keep_pre};
+  if (auto* conv = std::get_if<Conv2dTranspose>(&op)) return {&conv->activation, nullptr};
+  if (auto* matmul = std::get_if<Matmul>(&op)) return {&matmul->activation, &matmul->keep_pre};
+  return {nullptr, nullptr};
 }
 
 // Joins the gradient of an activation to the node that makes what it multiplies, if that can.
@@ -34,27 +34,43 @@ bool join(Op& op, std::vector<ValueId>& inputs, ActivationKind kind, ValueId sav
   return true;
 }
 
-}  // namespace
-
-// conv2d | matmul ─▶ activation   ⇒   conv2d | matmul {activation}
-// Saves a read and a write of the output.
-bool fuse_activation(Graph& graph) {
-  const Uses uses(graph);
+// Fuses the kinds that `may_fuse` allows; with `keep`, what others read as well as the activation
+// becomes a second output.
+bool fuse_activations(Graph& graph, bool (*may_fuse)(ActivationKind), bool keep) {
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const NodeId id{i};
-    const auto* activation = std::get_if<Activation>(&graph.node(id).op);
-    if (activation == nullptr || !gradient_reads_output(activation->kind)) continue;
-    const ValueId y = graph.node(id).inputs[0];
-    const NodeId anchor = graph.value(y).producer;
+    const ActivationKind activation = activation_of(graph.node(id).op);
+    if (activation == ActivationKind::kNone || !may_fuse(activation)) continue;
+    const ValueId pre = graph.node(id).inputs[0];
+    const NodeId anchor = graph.value(pre).producer;
     Op op = graph.node(anchor).op;
-    ActivationKind* kind = activation_of(op);
-    if (kind == nullptr || *kind != ActivationKind::kNone || !uses.only_reader(y, id)) continue;
-    *kind = activation->kind;
-    graph.rewrite(id, op, graph.node(anchor).inputs);
+    const Joint joint = joint_of(op);
+    if (joint.activation == nullptr || *joint.activation != ActivationKind::kNone) continue;
+    const bool is_kept = !Uses(graph).only_reader(pre, id);
+    if (is_kept && (!keep || joint.keep_pre == nullptr)) continue;
+    *joint.activation = activation;
+    if (is_kept) *joint.keep_pre = true;
+    const std::vector<ValueId> adopted(is_kept ? 1 : 0, pre);
+    graph.rewrite(id, op, graph.node(anchor).inputs, adopted);
     changed = true;
   }
   return changed;
+}
+
+}  // namespace
+
+// conv2d | conv2d_transpose | matmul ─▶ activation   ⇒   the first {activation}
+// Saves a read and a write of the output. Before differentiation: leaves alone the kinds whose
+// gradient reads what they are applied to.
+bool fuse_activation(Graph& graph) { return fuse_activations(graph, gradient_reads_output, false); }
+
+// conv2d | matmul ─▶ pre ─▶ activation   ⇒   conv2d | matmul {activation, keep_pre} ─▶ y, pre
+// After differentiation, for those kinds: saves a read of what is kept. Where nobody but the
+// activation reads it, as in predictors, it is not kept.
+bool fuse_kept_activation(Graph& graph) {
+  return fuse_activations(
+      graph, [](ActivationKind kind) { return !gradient_reads_output(kind); }, true);
 }
 
 // max_pool_grad ─▶ add   ⇒   max_pool_grad {has_addend}
@@ -82,13 +98,13 @@ bool fuse_activation_grad(Graph& graph) {
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const NodeId id{i};
-    const auto* gradient = std::get_if<ActivationGrad>(&graph.node(id).op);
-    if (gradient == nullptr) continue;
+    const ActivationKind kind = activation_grad_of(graph.node(id).op);
+    if (kind == ActivationKind::kNone) continue;
     const ValueId saved = graph.node(id).inputs[0], dy = graph.node(id).inputs[1];
-    if (!uses.only_reader(dy, id)) continue;
+    if (!uses.only_reader(dy, id) || graph.type(saved) != graph.type(dy)) continue;
     Op op = graph.producer(dy).op;
     std::vector<ValueId> inputs = graph.producer(dy).inputs;
-    if (!join(op, inputs, gradient->kind, saved)) continue;
+    if (!join(op, inputs, kind, saved)) continue;
     graph.rewrite(id, op, std::move(inputs));
     changed = true;
   }
@@ -97,12 +113,17 @@ bool fuse_activation_grad(Graph& graph) {
 
 namespace {
 
+bool is_cast_to_f32(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  return is_cast(node.op) && graph.type(node.outputs[0]).dtype == DType::kF32;
+}
+
 // Whether `value`, read by nobody but `reader`, is a sum of products: conv2d_grad_weight | matmul.
 bool is_sum_of_products(const Graph& graph, const Uses& uses, ValueId value, NodeId reader) {
   if (!uses.only_reader(value, reader) || graph.value(value).output != 0) return false;
   const NodeId id = graph.value(value).producer;
   const Node& node = graph.node(id);
-  if (std::holds_alternative<Add>(node.op)) {
+  if (is_add(node.op)) {
     return is_sum_of_products(graph, uses, node.inputs[0], id) &&
            is_sum_of_products(graph, uses, node.inputs[1], id);
   }
@@ -112,10 +133,10 @@ bool is_sum_of_products(const Graph& graph, const Uses& uses, ValueId value, Nod
 
 // The same sum with every term cast first.
 ValueId sum_of_casts(Graph& graph, ValueId sum) {
-  if (!std::holds_alternative<Add>(graph.producer(sum).op))
-    return graph.emit1(Cast{DType::kF32}, {sum});
+  if (!is_add(graph.producer(sum).op)) return cast(graph, sum, DType::kF32);
   const std::vector<ValueId> terms = graph.producer(sum).inputs;
-  return graph.emit1(Add{}, {sum_of_casts(graph, terms[0]), sum_of_casts(graph, terms[1])});
+  const ValueId a = sum_of_casts(graph, terms[0]);
+  return add(graph, a, sum_of_casts(graph, terms[1]));
 }
 
 }  // namespace
@@ -129,16 +150,13 @@ bool sum_gradients_in_f32(Graph& graph) {
   bool changed = false;
   for (int32_t i = 0; i < n_nodes; ++i) {
     const NodeId id{i};
-    const auto* cast = std::get_if<Cast>(&graph.node(id).op);
-    if (cast == nullptr || cast->dtype != DType::kF32) continue;
+    if (!is_cast_to_f32(graph, id)) continue;
     const ValueId sum = graph.node(id).inputs[0];
-    if (!std::holds_alternative<Add>(graph.producer(sum).op) ||
-        !is_sum_of_products(graph, uses, sum, id))
-      continue;
+    if (!is_add(graph.producer(sum).op) || !is_sum_of_products(graph, uses, sum, id)) continue;
     graph.set_scope(graph.node(id).scope);
     const std::vector<ValueId> terms = graph.producer(sum).inputs;
     const ValueId a = sum_of_casts(graph, terms[0]), b = sum_of_casts(graph, terms[1]);
-    graph.rewrite(id, Add{}, {a, b});
+    graph.rewrite(id, Pointwise{add_code(), {}}, {a, b});
     changed = true;
   }
   graph.set_scope("");
@@ -152,8 +170,7 @@ bool fuse_gradient_cast(Graph& graph) {
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const NodeId id{i};
-    const auto* cast = std::get_if<Cast>(&graph.node(id).op);
-    if (cast == nullptr || cast->dtype != DType::kF32) continue;
+    if (!is_cast_to_f32(graph, id)) continue;
     const ValueId y = graph.node(id).inputs[0];
     if (graph.value(y).output != 0 || !uses.only_reader(y, id)) continue;
     const NodeId anchor = graph.value(y).producer;

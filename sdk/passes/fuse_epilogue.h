@@ -7,6 +7,7 @@
 namespace assay {
 
 bool fuse_activation(Graph& graph);
+bool fuse_kept_activation(Graph& graph);
 bool fuse_gradient_addition(Graph& graph);
 bool fuse_activation_grad(Graph& graph);
 bool sum_gradients_in_f32(Graph& graph);

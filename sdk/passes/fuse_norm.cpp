@@ -5,11 +5,6 @@
 namespace assay {
 namespace {
 
-bool is_relu(const Op& op) {
-  const auto* activation = std::get_if<Activation>(&op);
-  return activation != nullptr && activation->kind == ActivationKind::kRelu;
-}
-
 // The node's normalisation, as either form, through a common view of its two flags.
 struct NormFlags {
   bool* relu;
@@ -36,7 +31,7 @@ bool fuse_batch_norm_relu(Graph& graph) {
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const NodeId relu{i};
-    if (!is_relu(graph.node(relu).op)) continue;
+    if (activation_of(graph.node(relu).op) != ActivationKind::kRelu) continue;
     const ValueId y = graph.node(relu).inputs[0];
     const NodeId norm = graph.value(y).producer;
     Op op = graph.node(norm).op;
@@ -86,8 +81,7 @@ bool fold_batch_norm(Graph& graph) {
     const ValueId x = graph.node(conv).inputs[0];
     ValueId w = graph.node(conv).inputs[1];
     const DType dtype = graph.type(w).dtype;
-    if (std::holds_alternative<Cast>(graph.producer(w).op))
-      w = graph.producer(w).inputs[0];  // fold the f32 master
+    if (is_cast(graph.producer(w).op)) w = graph.producer(w).inputs[0];  // fold the f32 master
     Conv2d fused = *c;
     fused.has_bias = true;
     fused.has_residual = flags.has_residual;
@@ -96,8 +90,7 @@ bool fold_batch_norm(Graph& graph) {
     const auto folded = graph.emit(
         FoldBatchNorm{flags.epsilon},
         {w, norm_node.inputs[1], norm_node.inputs[2], norm_node.inputs[3], norm_node.inputs[4]});
-    const ValueId weights =
-        dtype == DType::kF32 ? folded[0] : graph.emit1(Cast{dtype}, {folded[0]});
+    const ValueId weights = dtype == DType::kF32 ? folded[0] : cast(graph, folded[0], dtype);
     std::vector<ValueId> inputs{x, weights, folded[1]};
     if (flags.has_residual) inputs.push_back(norm_node.inputs[5]);
     graph.rewrite(norm, fused, std::move(inputs));

@@ -9,6 +9,7 @@
 #include "sdk/graph/verify.h"
 #include "sdk/passes/fuse_epilogue.h"
 #include "sdk/passes/fuse_norm.h"
+#include "sdk/passes/fuse_pointwise.h"
 
 namespace assay {
 namespace {
@@ -28,10 +29,15 @@ constexpr std::array kInference{
     Pass{"fold_batch_norm", fold_batch_norm},
     Pass{"fuse_activation", fuse_activation},
 };
+constexpr std::array kFinishing{
+    Pass{"fuse_kept_activation", fuse_kept_activation},
+    Pass{"fuse_pointwise", fuse_pointwise},
+};
 
 void check_names(std::span<const std::string> names) {
   std::set<std::string_view> all;
-  for (const auto passes : {forward_passes(), training_passes(), inference_passes()})
+  for (const auto passes :
+       {forward_passes(), training_passes(), inference_passes(), finishing_passes()})
     for (const Pass& pass : passes) all.insert(pass.name);
   const std::vector<std::string_view> known(all.begin(), all.end());
   for (const std::string& name : names) {
@@ -46,6 +52,7 @@ void check_names(std::span<const std::string> names) {
 std::span<const Pass> forward_passes() { return kForward; }
 std::span<const Pass> training_passes() { return kTraining; }
 std::span<const Pass> inference_passes() { return kInference; }
+std::span<const Pass> finishing_passes() { return kFinishing; }
 
 std::vector<PassRecord> run_passes(Graph& graph, std::span<const Pass> passes,
                                    std::span<const std::string> disabled) {

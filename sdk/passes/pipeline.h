@@ -1,9 +1,9 @@
 // The ordered passes over a graph.
 //
 // Forward passes run before differentiation, so that the gradient of a fused op is the fused
-// gradient; training passes run on the finished step; inference passes on a predictor's forward.
-// Every pass is timed and can be switched off by name, and is followed by a sort, dead-code removal
-// and verify().
+// gradient; training passes run on the finished step; inference passes on a predictor's forward;
+// finishing passes last, on every graph. Every pass is timed and can be switched off by name, and
+// is followed by a sort, dead-code removal and verify().
 #pragma once
 
 #include <span>
@@ -23,6 +23,7 @@ struct Pass {
 std::span<const Pass> forward_passes();
 std::span<const Pass> training_passes();
 std::span<const Pass> inference_passes();
+std::span<const Pass> finishing_passes();
 
 struct PassRecord {
   std::string name;

@@ -1,9 +1,11 @@
 #include "sdk/passes/precision.h"
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
 #include "sdk/base/expect.h"
+#include "sdk/graph/elementwise.h"
 
 namespace assay {
 namespace {
@@ -25,17 +27,37 @@ class PrecisionRewriter {
   }
 
  private:
-  static bool is_matrix_op(const Op& op) {
-    return std::holds_alternative<Conv2d>(op) || std::holds_alternative<Conv2dTranspose>(op) ||
-           std::holds_alternative<Matmul>(op);
+  // How many of the first inputs the lower precision is for.
+  static int matrix_operands(const Op& op) {
+    return std::visit(
+        []<class T>(const T&) {
+          if constexpr (requires { T::kMatrixOperands; }) {
+            return T::kMatrixOperands;
+          } else {
+            return 0;
+          }
+        },
+        op);
   }
 
   // `value` in type `dtype`, through a shared cast.
   ValueId as(ValueId value, DType dtype) {
     if (target_.type(value).dtype == dtype || !is_float(target_.type(value).dtype)) return value;
     auto& cast = casts_[{value, dtype}];
-    if (!cast.valid()) cast = target_.emit1(Cast{dtype}, {value});
+    if (!cast.valid()) cast = assay::cast(target_, value, dtype);
     return cast;
+  }
+
+  // Gives the inputs of these dims one type: the lower one if any has it.
+  void agree(std::vector<ValueId>& inputs, const Dims& dims) {
+    const auto has = [&](ValueId input, DType dtype) {
+      return target_.type(input) == ValueType{dtype, dims};
+    };
+    if (std::none_of(inputs.begin(), inputs.end(), [&](ValueId x) { return has(x, dtype_); }))
+      return;
+    for (ValueId& input : inputs) {
+      if (has(input, DType::kF32)) input = as(input, dtype_);
+    }
   }
 
   void rewrite_node(const Node& node) {
@@ -43,13 +65,11 @@ class PrecisionRewriter {
     Op op = node.op;
     std::vector<ValueId> inputs;
     for (const ValueId input : node.inputs) inputs.push_back(map_[input.index]);
-    if (is_matrix_op(op)) {
-      inputs[0] = as(inputs[0], dtype_);
-      inputs[1] = as(inputs[1], dtype_);
+    if (const int operands = matrix_operands(op); operands > 0) {
+      for (int i = 0; i < operands; ++i) inputs[static_cast<size_t>(i)] = as(inputs[i], dtype_);
       if (auto* matmul = std::get_if<Matmul>(&op)) matmul->dtype = dtype_;
-    } else if (std::holds_alternative<Add>(op) &&
-               target_.type(inputs[0]).dtype != target_.type(inputs[1]).dtype) {
-      for (ValueId& input : inputs) input = as(input, dtype_);
+    } else if (const auto* p = std::get_if<Pointwise>(&op); p != nullptr && !p->dtype) {
+      agree(inputs, source_.type(node.outputs[0]).dims);
     }
     const auto outputs = target_.emit(std::move(op), inputs);
     for (size_t i = 0; i < outputs.size(); ++i) map_[node.outputs[i].index] = outputs[i];

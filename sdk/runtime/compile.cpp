@@ -46,7 +46,10 @@ class Compiler {
   int n_nodes() const { return static_cast<int>(graph().nodes().size()); }
 
   void plan_nodes() {
-    for (int i = 0; i < n_nodes(); ++i) program_->plans_.push_back(backend().plan(graph(), {i}));
+    for (int i = 0; i < n_nodes(); ++i) {
+      program_->plans_.push_back(backend().plan(graph(), {i}));
+      program_->facts_.push_back(facts_of(graph(), {i}));
+    }
   }
 
   // Values that share memory share a root.
@@ -240,7 +243,10 @@ class Compiler {
     const std::vector<bool> beside = touched_beside();
     for (int i = 0; i < n_nodes(); ++i) {
       const Node& node = graph().nodes()[i];
-      for (const NodePlan::InPlace& pair : program_->plans_[i].in_place) {
+      std::vector<InPlace> pairs = program_->facts_[i].in_place;
+      const std::vector<InPlace>& also = program_->plans_[i].in_place;
+      pairs.insert(pairs.end(), also.begin(), also.end());
+      for (const InPlace& pair : pairs) {
         const ValueId output = node.outputs[pair.output];
         const ValueId input = root_[node.inputs[pair.input].index];
         const int from = buffer[output.index];

@@ -96,10 +96,11 @@ std::vector<ProfileRow> Program::profile(int repeats) {
   for (size_t i = 0; i < launched_.size(); ++i) {
     const Node& node = graph_.node(launched_[i]);
     const NodePlan& plan = plans_[launched_[i].index];
+    const NodeFacts& facts = facts_[launched_[i].index];
     std::nth_element(seconds[i].begin(), seconds[i].begin() + repeats / 2, seconds[i].end());
     rows.push_back({launched_[i], std::string(op_name(node.op)), node.scope, plan.kernel,
                     node.outputs.empty() ? "" : to_text(graph_.type(node.outputs[0])),
-                    seconds[i][repeats / 2], plan.flops, plan.bytes});
+                    seconds[i][repeats / 2], facts.flops, facts.bytes});
   }
   return rows;
 }

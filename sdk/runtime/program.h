@@ -66,6 +66,7 @@ class Program {
   const MemoryReport& memory() const { return memory_; }
   // The graph after all passes.
   const Graph& graph() const { return graph_; }
+  const NodeFacts& facts(NodeId node) const { return facts_[static_cast<size_t>(node.index)]; }
   const NodePlan& plan(NodeId node) const { return plans_[static_cast<size_t>(node.index)]; }
   // Graph text with the kernel chosen for each node and the offset of each output: "... @ 4096
   // [dnnl:jit:avx512]".
@@ -89,6 +90,7 @@ class Program {
   Backend* backend_ = nullptr;
   Graph graph_;
   std::vector<NodePlan> plans_;          // by node
+  std::vector<NodeFacts> facts_;         // by node
   std::vector<ValueId> root_;            // by value: the one whose memory it shares, mostly itself
   std::vector<void*> fixed_;             // by root: its address outside of the arena, or null
   std::vector<int64_t> arena_offset_;    // by root, -1 if not in the arena

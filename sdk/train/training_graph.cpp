@@ -59,6 +59,7 @@ class TrainingGraphBuilder {
     if (backward)
       append_statistics(apply ? graph().output("grad_norm") : graph().output(nn::kLoss));
     append_records(built_.passes, run_passes(graph(), training_passes(), config_.disabled_pass));
+    append_records(built_.passes, run_passes(graph(), finishing_passes(), config_.disabled_pass));
     return std::move(built_);
   }
 
@@ -199,6 +200,7 @@ BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
   }
   apply_precision(built.graph, parse_precision(*config.precision), target);
   built.passes = run_passes(built.graph, forward_passes(), config.disabled_pass);
+  append_records(built.passes, run_passes(built.graph, finishing_passes(), config.disabled_pass));
   return built;
 }
 
@@ -211,6 +213,7 @@ BuiltGraph build_predict_graph(const nn::Model& model, VariableTable& variables,
   apply_precision(built.graph, precision, target);
   built.passes = run_passes(built.graph, forward_passes(), disabled);
   append_records(built.passes, run_passes(built.graph, inference_passes(), disabled));
+  append_records(built.passes, run_passes(built.graph, finishing_passes(), disabled));
   return built;
 }
 

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "sdk/backend/cuda/loader.h"
+#include "sdk/graph/elementwise.h"
 #include "tests/gpu/device_hooks.h"
 #include "tests/harness/backend_under_test.h"
 
@@ -47,7 +48,7 @@ bool libraries_need_alignment() { return true; }
 void break_device(Backend& backend) {
   Graph graph;
   const ValueId x = graph.emit1(Input{"x", DType::kF32, {1024}}, {});
-  const ValueId y = graph.emit1(Activation{}, {x});
+  const ValueId y = activation(graph, x, ActivationKind::kRelu);
   const NodePlan plan = backend.plan(graph, graph.value(y).producer);
   const auto good = backend.allocate(4096);
   void* const inputs[] = {reinterpret_cast<void*>(uintptr_t{0x1000})};

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sdk/graph/elementwise.h"
 #include "tests/gpu/device_hooks.h"
 #include "tests/harness/backend_under_test.h"
 #include "tests/harness/error_of.h"
@@ -108,7 +109,7 @@ TEST(Device, CancellingStopsBeforeTheFirstLaunch) {
   const auto backend = make_backend_under_test(1);
   Graph graph;
   const ValueId x = graph.emit1(Input{"x", DType::kF32, {16}}, {});
-  const ValueId y = graph.emit1(Activation{}, {x});
+  const ValueId y = activation(graph, x, ActivationKind::kRelu);
   const NodePlan plan = backend->plan(graph, graph.value(y).producer);
   const auto in = backend->allocate(64), out = backend->allocate(64);
   void* const inputs[] = {in->data()};

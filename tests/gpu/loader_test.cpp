@@ -4,6 +4,7 @@
 
 #include "sdk/backend/cuda/loader.h"
 #include "sdk/base/error.h"
+#include "sdk/graph/elementwise.h"
 
 namespace assay::cuda {
 namespace {
@@ -51,8 +52,8 @@ TEST(Planner, NeedsNoDevice) {
   EXPECT_TRUE(backend->target().has_f16);
   Graph graph;
   const ValueId x = graph.emit1(Input{"x", DType::kF16, {8, 4, 4, 16}}, {});
-  graph.emit1(Activation{}, {x});
-  EXPECT_EQ(backend->plan(graph, {1}).kernel, "own:activation");
+  activation(graph, x, ActivationKind::kRelu);
+  EXPECT_EQ(backend->plan(graph, {1}).kernel, "own:pointwise");
 }
 
 // Errors are recognised on this side of the border.

@@ -69,5 +69,30 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+std::string kernel_of(const Matmul& p) {
+  const DType data = p.dtype;
+  Graph graph;
+  std::vector<ValueId> inputs{graph.emit1(Input{"a", data, {64, 128}}, {}),
+                              graph.emit1(Input{"b", data, {128, 256}}, {})};
+  if (p.has_bias) inputs.push_back(graph.emit1(Input{"bias", DType::kF32, {256}}, {}));
+  const auto outputs = graph.emit(p, inputs);
+  const auto backend = cuda::make_plan_only_backend(Target::h200());
+  return backend->plan(graph, graph.value(outputs[0]).producer).kernel;
+}
+
+// By bytes: sdk/decisions/0013.
+TEST(H200Plan, ActivationsOfProductsThatAreKept) {
+  Matmul p{.activation = ActivationKind::kGeluTanh, .dtype = DType::kBf16, .keep_pre = true};
+  EXPECT_EQ(kernel_of(p), "cublaslt:bf16+gelu_tanh");
+  p.activation = ActivationKind::kGelu;
+  EXPECT_EQ(kernel_of(p), "cublaslt:bf16 own:pointwise");
+  p.has_bias = true;
+  EXPECT_EQ(kernel_of(p), "cublaslt:bf16 own:epilogue");
+  p.dtype = DType::kF32, p.activation = ActivationKind::kGeluTanh;
+  EXPECT_EQ(kernel_of(p), "cublaslt:f32+bias+gelu_tanh");
+  p.activation = ActivationKind::kSwish;
+  EXPECT_EQ(kernel_of(p), "cublaslt:f32+bias own:pointwise");
+}
+
 }  // namespace
 }  // namespace assay::train

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sdk/graph/elementwise.h"
 #include "sdk/graph/text.h"
 #include "sdk/graph/verify.h"
 
@@ -16,8 +17,8 @@ Graph small_graph() {
       "%0 = input() {name=\"x\", dtype=f32, dims=[4,3]} : f32[4,3]\n"
       "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[2,3]} : f32[2,3]\n"
       "%2 = matmul(%0, %1) {transpose_a=false, transpose_b=true, has_bias=false, activation=none, "
-      "dtype=f32} : f32[4,2]\n"
-      "%3 = activation(%2) {kind=relu} : f32[4,2]\n"
+      "dtype=f32, keep_pre=false} : f32[4,2]\n"
+      "%3 = pointwise(%2) {code=relu, dtype=none} : f32[4,2]\n"
       "return y=%3\n");
 }
 
@@ -61,7 +62,7 @@ TEST(Graph, SizesThatOverflowAreRefused) {
 
 TEST(Graph, DeadNodesGoAndUpdatesStay) {
   Graph g = small_graph();
-  g.emit1(Activation{ActivationKind::kTanh}, {g.output("y")});  // nobody reads it
+  activation(g, g.output("y"), ActivationKind::kTanh);  // nobody reads it
   const ValueId gradient = g.emit1(Parameter{"w", Role::kGradient, DType::kF32, {2, 3}}, {});
   const ValueId w = g.node({1}).outputs[0];
   g.emit1(Store{}, {gradient, w});
@@ -75,7 +76,8 @@ TEST(Graph, DeadNodesGoAndUpdatesStay) {
 TEST(Graph, SortRestoresTheOrderAfterARewrite) {
   Graph g = small_graph();
   const ValueId late = g.emit1(Input{"late", DType::kF32, {4, 2}}, {});
-  g.rewrite({3}, Add{}, {g.node({2}).outputs[0], late});  // reads a value produced after it
+  g.rewrite({3}, Pointwise{add_code(), {}},
+            {g.node({2}).outputs[0], late});  // reads a value produced after it
   EXPECT_THAT(message_of([&] { verify(g); }), HasSubstr("before it is produced"));
   g.sort();
   verify(g);
@@ -96,7 +98,7 @@ TEST(Graph, VerifyRefusesASecondLeafOfAVariable) {
     Graph g;
     const ValueId a = g.emit1(Parameter{"w", first, DType::kF32, {2}}, {});
     const ValueId b = g.emit1(Parameter{"w", second, DType::kF32, {2}}, {});
-    g.outputs().push_back({"sum", g.emit1(Add{}, {a, b})});
+    g.outputs().push_back({"sum", add(g, a, b)});
     return g;
   };
   EXPECT_THAT(message_of([&] { verify(graph_with(Role::kValue, Role::kValue)); }),

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sdk/graph/elementwise.h"
+
 namespace assay {
 namespace {
 
@@ -20,7 +22,7 @@ TEST(Text, RoundTripsEveryAttributeKind) {
   const ValueId rate = g.emit1(StepScalar{ScalarKind::kRandomStep}, {});
   g.set_scope("");
   const ValueId z = g.emit1(Dropout{0.1f, 18446744073709551615u, 3}, {y, rate});
-  g.emit1(Cast{DType::kF32}, {z});
+  cast(g, z, DType::kF32);
   g.outputs() = {{"z", z}};
   const std::string text = graph_text(g);
   EXPECT_EQ(graph_text(parse_graph(text)), text);
@@ -75,11 +77,11 @@ TEST(Text, ErrorsNameTheLine) {
   const std::string input = "%0 = input() {name=\"x\", dtype=f32, dims=[4,3]} : f32[4,3]\n";
   EXPECT_THAT(parse_error(input + "%1 = flip(%0) {} : f32[4,3]\n"),
               HasSubstr("line 2: unknown op 'flip'"));
-  EXPECT_THAT(parse_error(input + "%1 = add(%0, %7) {} : f32[4,3]\n"),
+  EXPECT_THAT(parse_error(input + "%1 = pointwise(%0, %7) {code=add, dtype=none} : f32[4,3]\n"),
               HasSubstr("line 2: %7 is not defined above"));
-  EXPECT_THAT(parse_error(input + "%1 = activation(%0) {kind=soft} : f32[4,3]\n"),
-              HasSubstr("unknown name 'soft'"));
-  EXPECT_THAT(parse_error(input + "%1 = add(%0, %0) {} : f32[4,4]\n"),
+  EXPECT_THAT(parse_error(input + "%1 = pointwise(%0) {code=soft, dtype=none} : f32[4,3]\n"),
+              HasSubstr("unknown function 'soft'"));
+  EXPECT_THAT(parse_error(input + "%1 = pointwise(%0, %0) {code=add, dtype=none} : f32[4,4]\n"),
               HasSubstr("inferred as f32[4,3]"));
   EXPECT_THAT(parse_error("%0 = input("), HasSubstr("line 1"));
   EXPECT_THAT(parse_error("return y=%0"), HasSubstr("not defined"));

@@ -20,6 +20,8 @@ double activation_reference(ActivationKind kind, double x) {
       return x / 2 * std::erfc(-x * std::sqrt(0.5));
     case ActivationKind::kSwish:
       return x / (1 + std::exp(-x));
+    case ActivationKind::kGeluTanh:
+      return x / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
   }
   return 0;
 }
@@ -41,7 +43,7 @@ double derivative_reference(ActivationKind kind, double y) {
 
 std::vector<ActivationKind> all_activations() {
   using enum ActivationKind;
-  return {kNone, kRelu, kElu, kTanh, kSigmoid, kGelu, kSwish};
+  return {kNone, kRelu, kElu, kTanh, kSigmoid, kGelu, kSwish, kGeluTanh};
 }
 
 double activation_ulps(ActivationKind kind) {

@@ -9,7 +9,7 @@ namespace assay::test {
 
 double activation_reference(ActivationKind kind, double x);
 
-// f' from the tensor that ActivationGrad reads, of the kinds that read y; 1 for kNone.
+// f' from y, of the kinds that read y; 1 for kNone.
 double derivative_reference(ActivationKind kind, double y);
 
 // kNone and every function.

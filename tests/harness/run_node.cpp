@@ -166,8 +166,11 @@ class Runner {
     const Node& node = graph_.node(id);
     const NodePlan plan = backend_->plan(graph_, id);
     result_.kernels.push_back(plan.kernel);
-    result_.n_in_place = plan.in_place.size();
-    for (size_t i = 0; i < node.outputs.size(); ++i) place_output(node, static_cast<int>(i), plan);
+    std::vector<InPlace> in_place = facts_of(graph_, id).in_place;
+    in_place.insert(in_place.end(), plan.in_place.begin(), plan.in_place.end());
+    result_.n_in_place = in_place.size();
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      place_output(node, static_cast<int>(i), in_place);
 
     std::vector<void*> inputs, outputs;
     for (const ValueId value : node.inputs) inputs.push_back(address(value));
@@ -225,13 +228,13 @@ class Runner {
     return bytes;
   }
 
-  void place_output(const Node& node, int output, const NodePlan& plan) {
+  void place_output(const Node& node, int output, const std::vector<InPlace>& in_place) {
     const ValueId value = node.outputs[output];
     ValueId shared = is_update(node.op) ? graph_.value(value).alias_of : ValueId{};
-    if (options_.in_place >= 0 && options_.in_place < std::ssize(plan.in_place)) {
-      const NodePlan::InPlace entry = plan.in_place[options_.in_place];
+    if (options_.in_place >= 0 && options_.in_place < std::ssize(in_place)) {
+      const InPlace entry = in_place[static_cast<size_t>(options_.in_place)];
       if (entry.output == output) {
-        shared = node.inputs[entry.input];
+        shared = node.inputs[static_cast<size_t>(entry.input)];
         buffers_[value.index] = buffer(shared);
       }
     }

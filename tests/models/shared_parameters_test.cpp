@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "sdk/graph/elementwise.h"
 #include "sdk/nn/classifier.h"
 #include "sdk/nn/layers.h"
 #include "sdk/train/trainer.h"
@@ -189,10 +190,9 @@ TEST(SharedParameters, AreCastOnceAndSummedInF32) {
   const Graph& graph = trainer->step_program().graph();
   int casts = 0;
   for (const Node& node : graph.nodes()) {
-    if (std::holds_alternative<Cast>(node.op) &&
-        std::holds_alternative<Parameter>(graph.producer(node.inputs[0]).op))
+    if (is_cast(node.op) && std::holds_alternative<Parameter>(graph.producer(node.inputs[0]).op))
       ++casts;
-    if (std::holds_alternative<Add>(node.op)) {
+    if (is_add(node.op)) {
       EXPECT_EQ(graph.type(node.outputs[0]).dtype, DType::kF32);
     }
   }

@@ -58,8 +58,10 @@ std::vector<Tensor> conv_reference(const Op& op, const std::vector<Tensor>& x) {
   for (size_t o = 0; o < y.values.size(); ++o) {
     if (p.has_bias) y.values[o] += x[2].values[o % x[2].values.size()];
     if (p.has_residual) y.values[o] += x[2 + p.has_bias].values[o];
-    y.values[o] = activation_reference(p.activation, y.values[o]);
   }
+  const Tensor pre = y;
+  for (double& v : y.values) v = activation_reference(p.activation, v);
+  if (p.keep_pre) return {y, pre};
   return {y};
 }
 
@@ -150,23 +152,27 @@ TEST(Conv2d, EveryShape) {
 
 // Every epilogue, with and without each addend; gradients where training graphs have them. Small
 // weights, because where tanh or sigmoid saturate, 1 - y^2 of a y kept in bf16 says little.
+void check_epilogue(const Shape& s, ActivationKind kind, bool bias, bool residual, bool keep_pre) {
+  OpCase c{
+      cat(s.name, " ", static_cast<int>(kind), bias ? " bias" : "", residual ? " residual" : "",
+          keep_pre ? " kept" : ""),
+      Conv2d{s.g, bias, residual, kind, keep_pre},
+      {{s.x}, {s.w, {}, Recipe::uniform(-0.2, 0.2)}},
+      {.terms = s.w[1] * s.w[2] * s.w[3], .ulps = activation_ulps(kind), .roundings = keep_pre}};
+  if (bias) c.inputs.push_back({{s.w[0]}, DType::kF32});
+  if (residual) c.inputs.push_back({output_of(s.g, s.x, s.w), {}, Recipe::uniform(-0.2, 0.2)});
+  if (keep_pre || gradient_reads_output(kind))
+    for (size_t i = 0; i < c.inputs.size(); ++i) c.gradients.push_back(static_cast<int>(i));
+  c.thread_invariant = false;
+  check_op(c, conv_reference);
+}
+
 void check_every_epilogue(const Shape& s) {
-  const int64_t filters = s.w[0];
   for (const ActivationKind kind : all_activations()) {
     for (const bool bias : {false, true}) {
       for (const bool residual : {false, true}) {
-        OpCase c{cat(s.name, " ", static_cast<int>(kind), bias ? " bias" : "",
-                     residual ? " residual" : ""),
-                 Conv2d{s.g, bias, residual, kind},
-                 {{s.x}, {s.w, {}, Recipe::uniform(-0.2, 0.2)}},
-                 {.terms = s.w[1] * s.w[2] * s.w[3], .ulps = activation_ulps(kind)}};
-        if (bias) c.inputs.push_back({{filters}, DType::kF32});
-        if (residual)
-          c.inputs.push_back({output_of(s.g, s.x, s.w), {}, Recipe::uniform(-0.2, 0.2)});
-        if (kind != ActivationKind::kGelu && kind != ActivationKind::kSwish)
-          for (size_t i = 0; i < c.inputs.size(); ++i) c.gradients.push_back(static_cast<int>(i));
-        c.thread_invariant = false;
-        check_op(c, conv_reference);
+        check_epilogue(s, kind, bias, residual, false);
+        if (kind != ActivationKind::kNone) check_epilogue(s, kind, bias, residual, true);
       }
     }
   }

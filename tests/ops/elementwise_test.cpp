@@ -1,8 +1,9 @@
-// Cast, Activation, ActivationGrad, Add, SumRows.
+// What is written with Pointwise by name: sums, casts, activations and their gradients.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "sdk/graph/elementwise.h"
 #include "tests/harness/activation_reference.h"
 #include "tests/harness/op_case.h"
 
@@ -25,55 +26,36 @@ std::vector<Tensor> run(const Op& op, const std::vector<Tensor>& x, DType dtype 
   return {decode(result.outputs[0], {dtype, x[0].dims})};
 }
 
-double apply(ActivationKind kind, double x) {
-  switch (kind) {
-    case ActivationKind::kNone:
-      return x;
-    case ActivationKind::kRelu:
-      return std::max(x, 0.0);
-    case ActivationKind::kElu:
-      return x > 0 ? x : std::expm1(x);
-    case ActivationKind::kTanh:
-      return std::tanh(x);
-    case ActivationKind::kSigmoid:
-      return 1 / (1 + std::exp(-x));
-    case ActivationKind::kGelu:
-      return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
-    case ActivationKind::kSwish:
-      return x / (1 + std::exp(-x));
-  }
-  return kNaN;
+std::vector<Tensor> reference(const Op& op, const std::vector<Tensor>& x) {
+  const ActivationKind kind = activation_of(op);
+  return {map(x[0], [&](double v) { return activation_reference(kind, v); })};
 }
 
-std::vector<Tensor> activation_reference(const Op& op, const std::vector<Tensor>& x) {
-  const ActivationKind kind = std::get<Activation>(op).kind;
-  return {map(x[0], [&](double v) { return apply(kind, v); })};
-}
-
-const std::vector<ActivationKind> kKinds{ActivationKind::kRelu, ActivationKind::kElu,
-                                         ActivationKind::kTanh, ActivationKind::kSigmoid,
-                                         ActivationKind::kGelu, ActivationKind::kSwish};
+const std::vector<ActivationKind> kKinds{ActivationKind::kRelu,    ActivationKind::kElu,
+                                         ActivationKind::kTanh,    ActivationKind::kSigmoid,
+                                         ActivationKind::kGelu,    ActivationKind::kSwish,
+                                         ActivationKind::kGeluTanh};
 
 TEST(Activation, ValuesAndGradientsOfEveryKind) {
   for (const ActivationKind kind : kKinds) {
-    const Activation op{kind};
+    const Pointwise op{activation_code(kind), {}};
     // The gradient reads a saved tensor of magnitude 1, rounded to the data type.
     const Accuracy accuracy{.magnitude = 1, .ulps = 4};
     check_op({{"one", op, {{{1}}}, accuracy, {0}},
               {"odd", op, {{{3, 17}, {}, Recipe::uniform(-4, 4)}}, accuracy, {0}},
               {"wide", op, {{{33, 5, 7}, {}, Recipe::uniform(-30, 30)}}, accuracy, {0}},
               {"parallel", op, {{{20011}, {}, Recipe::uniform(-6, 6)}}, accuracy, {0}}},
-             activation_reference);
+             reference);
   }
 }
 
 TEST(Activation, KeepsNaNAndTheLimits) {
   for (const ActivationKind kind : kKinds) {
     const Tensor x{{4}, {kNaN, -200, 200, 0}};
-    const std::vector<double> y = run(Activation{kind}, {x})[0].values;
+    const std::vector<double> y = run(Pointwise{activation_code(kind), {}}, {x})[0].values;
     EXPECT_TRUE(std::isnan(y[0])) << static_cast<int>(kind);
     for (int i = 1; i < 4; ++i) {
-      const auto expected = static_cast<float>(apply(kind, x.values[i]));
+      const auto expected = static_cast<float>(activation_reference(kind, x.values[i]));
       EXPECT_EQ(static_cast<float>(y[i]), expected) << static_cast<int>(kind);
     }
   }
@@ -97,10 +79,10 @@ TEST(Activation, IsAccurateToAFewUlps) {
   for (const auto kind : {ActivationKind::kElu, ActivationKind::kTanh, ActivationKind::kSigmoid,
                           ActivationKind::kSwish}) {
     const Tensor x = all_magnitudes(1e-30, 87);  // beyond, e^-x overflows and results become 0
-    const Tensor y = run(Activation{kind}, {x})[0];
+    const Tensor y = run(Pointwise{activation_code(kind), {}}, {x})[0];
     double worst = 0, where = 0;
     for (size_t i = 0; i < x.values.size(); ++i) {
-      const double expected = apply(kind, x.values[i]);
+      const double expected = activation_reference(kind, x.values[i]);
       const double error = std::abs(y.values[i] - expected) / ulp_of(expected);
       if (error > worst) worst = error, where = x.values[i];
     }
@@ -111,15 +93,15 @@ TEST(Activation, IsAccurateToAFewUlps) {
 // 1 + erf cancels for negative x, so Gelu is accurate relative to x there, not to its tiny value.
 TEST(Activation, GeluIsAccurateRelativeToItsInput) {
   const Tensor x = all_magnitudes(1e-30, 100);
-  const Tensor y = run(Activation{ActivationKind::kGelu}, {x})[0];
+  const Tensor y = run(Pointwise{activation_code(ActivationKind::kGelu), {}}, {x})[0];
   for (size_t i = 0; i < x.values.size(); ++i) {
-    const double expected = apply(ActivationKind::kGelu, x.values[i]);
+    const double expected = activation_reference(ActivationKind::kGelu, x.values[i]);
     EXPECT_LE(std::abs(y.values[i] - expected), 2.5 * ulp_of(x.values[i])) << x.values[i];
   }
 }
 
 TEST(ActivationGrad, OfReluIsZeroAtZeroAndPassesNaN) {
-  const std::vector<double> dx = run(ActivationGrad{ActivationKind::kRelu},
+  const std::vector<double> dx = run(Pointwise{activation_grad_code(ActivationKind::kRelu), {}},
                                      {{{4}, {0, 1, kNaN, 0}}, {{4}, {5, 6, 7, kNaN}}})[0]
                                      .values;
   EXPECT_EQ(dx[0], 0);
@@ -135,21 +117,22 @@ std::vector<Tensor> add_reference(const Op&, const std::vector<Tensor>& x) {
 }
 
 TEST(Add, ValuesAndGradients) {
-  check_op({{"scalar", Add{}, {{{}}, {{}}}, {}, {0, 1}},
-            {"odd", Add{}, {{{3, 5}}, {{3, 5}}}, {}, {0, 1}},
-            {"parallel", Add{}, {{{5, 20, 331}}, {{5, 20, 331}}}, {}, {0, 1}}},
+  check_op({{"scalar", Pointwise{add_code(), {}}, {{{}}, {{}}}, {}, {0, 1}},
+            {"odd", Pointwise{add_code(), {}}, {{{3, 5}}, {{3, 5}}}, {}, {0, 1}},
+            {"parallel", Pointwise{add_code(), {}}, {{{5, 20, 331}}, {{5, 20, 331}}}, {}, {0, 1}}},
            add_reference);
 }
 
 std::vector<Tensor> cast_reference(const Op& op, const std::vector<Tensor>& x) {
-  return {rounded(x[0], std::get<Cast>(op).dtype)};
+  return {rounded(x[0], *std::get<Pointwise>(op).dtype)};
 }
 
 TEST(Cast, RoundsToNearestEven) {
   for (const DType to : {DType::kF32, DType::kBf16}) {
-    check_op({{"odd", Cast{to}, {{{7, 3}, {}, Recipe::uniform(-1e4, 1e4)}}},
-              {"parallel", Cast{to}, {{{40007}, {}, Recipe::uniform(-1e-3, 1e-3)}}}},
-             cast_reference);
+    check_op(
+        {{"odd", Pointwise{cast_code(), to}, {{{7, 3}, {}, Recipe::uniform(-1e4, 1e4)}}},
+         {"parallel", Pointwise{cast_code(), to}, {{{40007}, {}, Recipe::uniform(-1e-3, 1e-3)}}}},
+        cast_reference);
   }
 }
 
@@ -158,7 +141,7 @@ TEST(Cast, HandlesEverySortOfNumber) {
   const Tensor x{{11},
                  {1 + 0x1p-8, 1 + 3 * 0x1p-8, -1 - 0x1p-8 - 0x1p-20, 3.4028234e38, kInfinity,
                   -kInfinity, kNaN, 0x1p-133, 0x1p-134, 0x1.8p-134, -0.0}};
-  const RunResult result = run_node(Cast{DType::kBf16}, {x}, {DType::kF32});
+  const RunResult result = run_node(Pointwise{cast_code(), DType::kBf16}, {x}, {DType::kF32});
   const std::vector<double> y = decode(result.outputs[0], {DType::kBf16, x.dims}).values;
   const std::vector<double> expected{1,         1 + 0x1p-6, -1 - 0x1p-7, kInfinity,
                                      kInfinity, -kInfinity, kNaN,        0x1p-133,
@@ -171,23 +154,6 @@ TEST(Cast, HandlesEverySortOfNumber) {
       EXPECT_EQ(std::signbit(y[i]), std::signbit(expected[i])) << i;
     }
   }
-}
-
-std::vector<Tensor> sum_rows_reference(const Op&, const std::vector<Tensor>& x) {
-  const int64_t channels = x[0].dims.back();
-  Tensor y{{channels}, std::vector<double>(static_cast<size_t>(channels))};
-  for (size_t i = 0; i < x[0].values.size(); ++i) y.values[i % channels] += x[0].values[i];
-  return {y};
-}
-
-TEST(SumRows, SumsAnyNumberOfChannels) {
-  std::vector<OpCase> cases;
-  for (const int64_t channels : {1, 3, 5, 10, 17, 33, 64, 127, 128, 129, 1025}) {
-    const int64_t rows = 20 + 30000 / channels;
-    cases.push_back({cat(channels, " channels"), SumRows{}, {{{rows, channels}}}, {rows}});
-    cases.push_back({cat(channels, " channels, 1 row"), SumRows{}, {{{channels}}}});
-  }
-  check_op(cases, sum_rows_reference);
 }
 
 }  // namespace

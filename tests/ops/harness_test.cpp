@@ -2,6 +2,7 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include "sdk/graph/elementwise.h"
 #include "tests/harness/op_case.h"
 
 namespace assay::test {
@@ -35,7 +36,7 @@ TEST(Harness, ConvertsEveryType) {
 }
 
 TEST(Harness, FeedsAnyValueAndRunsOnlyWhatIsNeeded) {
-  OneNode one = make_node(Add{}, {{DType::kF32, {2}}, {DType::kF32, {2}}});
+  OneNode one = make_node(Pointwise{add_code(), {}}, {{DType::kF32, {2}}, {DType::kF32, {2}}});
   const ValueId y = one.outputs[0];
   const ValueId z = one.graph.emit1(Reshape{{2, 1}}, {y});
   const Bytes data = encode({{2}, {3, 4}}, DType::kF32);

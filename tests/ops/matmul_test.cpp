@@ -15,7 +15,7 @@ std::vector<Tensor> matmul_reference(const Op& op, const std::vector<Tensor>& x)
   const Dims &a = x[0].dims, &b = x[1].dims;
   const int64_t m = a[p.transpose_a ? 1 : 0], n = b[p.transpose_b ? 0 : 1];
   const int64_t inner = a[p.transpose_a ? 0 : 1];
-  Tensor y{{m, n}, {}};
+  Tensor y{{m, n}, {}}, pre = y;
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j) {
       double sum = p.has_bias ? x[2].values[static_cast<size_t>(j)] : 0;
@@ -23,7 +23,9 @@ std::vector<Tensor> matmul_reference(const Op& op, const std::vector<Tensor>& x)
         sum += x[0].values[static_cast<size_t>(p.transpose_a ? k * m + i : i * inner + k)] *
                x[1].values[static_cast<size_t>(p.transpose_b ? j * inner + k : k * n + j)];
       y.values.push_back(activation_reference(p.activation, sum));
+      pre.values.push_back(sum);
     }
+  if (p.keep_pre) return {y, pre};
   return {y};
 }
 
@@ -62,19 +64,25 @@ TEST(Matmul, EverySizeAndTransposition) {
   }
 }
 
+// What is kept is rounded before the activation is applied, or beside it.
+void check_epilogue(ActivationKind kind, bool bias, bool keep_pre) {
+  OpCase c{.name = cat(static_cast<int>(kind), bias ? " bias" : "", keep_pre ? " kept" : ""),
+           .op = {},
+           .inputs = {{{6, 33}}, {{10, 33}, {}, Recipe::uniform(-0.2, 0.2)}},
+           .accuracy = {.terms = 33, .ulps = activation_ulps(kind), .roundings = keep_pre}};
+  if (bias) c.inputs.push_back({{10}, DType::kF32});
+  if (keep_pre || gradient_reads_output(kind)) {
+    c.gradients = {0, 1};
+    if (bias) c.gradients.push_back(2);
+  }
+  check(c, {.transpose_b = true, .has_bias = bias, .activation = kind, .keep_pre = keep_pre});
+}
+
 TEST(Matmul, EveryEpilogue) {
   for (const ActivationKind kind : all_activations()) {
     for (const bool bias : {false, true}) {
-      OpCase c{.name = cat(static_cast<int>(kind), bias ? " bias" : ""),
-               .op = {},
-               .inputs = {{{6, 33}}, {{10, 33}, {}, Recipe::uniform(-0.2, 0.2)}},
-               .accuracy = {.terms = 33, .ulps = activation_ulps(kind)}};
-      if (bias) c.inputs.push_back({{10}, DType::kF32});
-      if (kind != ActivationKind::kGelu && kind != ActivationKind::kSwish) {
-        c.gradients = {0, 1};
-        if (bias) c.gradients.push_back(2);
-      }
-      check(c, {.transpose_b = true, .has_bias = bias, .activation = kind});
+      check_epilogue(kind, bias, false);
+      if (kind != ActivationKind::kNone) check_epilogue(kind, bias, true);
     }
   }
 }

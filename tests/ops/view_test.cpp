@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "sdk/graph/elementwise.h"
 #include "tests/harness/backend_under_test.h"
 #include "tests/harness/op_case.h"
 
@@ -89,14 +90,49 @@ View channels(const Dims& dims, int64_t first, int64_t more) {
   };
 }
 
-TEST(Views, ActivationGradReadsRowsAtADistance) {
+// The middle of a tensor that is larger by one element on each side of every axis.
+View middle(const Dims& dims) {
+  return [=](Case& c, DType dtype) {
+    Dims whole = dims, begin = dims;
+    for (int axis = 0; axis < dims.rank(); ++axis) whole[axis] += 2, begin[axis] = 1;
+    return c.graph.emit1(Slice{begin, dims}, {c.input(numbers(whole, 7), dtype)});
+  };
+}
+
+// `dims` of a tensor whose axes stand the other way round.
+View turned(const Dims& dims) {
+  return [=](Case& c, DType dtype) {
+    Dims stored = dims, axes = dims;
+    for (int axis = 0; axis < dims.rank(); ++axis) {
+      axes[axis] = dims.rank() - 1 - axis;
+      stored[axis] = dims[dims.rank() - 1 - axis];
+    }
+    return c.graph.emit1(Transpose{axes}, {c.input(numbers(stored, 3), dtype)});
+  };
+}
+
+TEST(Views, PointwiseReadsAnyStrides) {
+  const Pointwise tanh_grad{activation_grad_code(ActivationKind::kTanh), {}};
+  const Pointwise relu_grad{activation_grad_code(ActivationKind::kRelu), {}};
   for (const Dims& dims : {Dims{1}, Dims{3, 7}, Dims{2, 3, 5, 32}, Dims{700, 96}, Dims{701, 33}}) {
     for (const size_t operand : {size_t{0}, size_t{1}}) {
-      expect_read_in_place(ActivationGrad{ActivationKind::kTanh}, {dims, dims}, operand,
-                           channels(dims, 2, 5));
-      expect_read_in_place(ActivationGrad{ActivationKind::kRelu}, {dims, dims}, operand,
-                           channels(dims, 0, 64));
+      expect_read_in_place(tanh_grad, {dims, dims}, operand, channels(dims, 2, 5));
+      expect_read_in_place(relu_grad, {dims, dims}, operand, channels(dims, 0, 64));
+      expect_read_in_place(relu_grad, {dims, dims}, operand, middle(dims));
+      expect_read_in_place(tanh_grad, {dims, dims}, operand, turned(dims));
     }
+  }
+}
+
+TEST(Views, PointwiseRepeatsViews) {
+  const Pointwise scale{
+      {PointwiseFn::kMul, {PointwiseOperand::input(0), PointwiseOperand::input(1)}}, {}};
+  const Dims x{2, 19, 5, 6};
+  for (const Dims& part :
+       {Dims{6}, Dims{5, 6}, Dims{19, 1, 6}, Dims{2, 1, 5, 1}, Dims{2, 1, 1, 6}}) {
+    expect_read_in_place(scale, {x, part}, 1, channels(part, 2, 5));
+    expect_read_in_place(scale, {x, part}, 1, middle(part));
+    expect_read_in_place(scale, {x, part}, 1, turned(part));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <random>
 
+#include "sdk/graph/elementwise.h"
 #include "sdk/graph/verify.h"
 #include "sdk/runtime/program.h"
 #include "tests/harness/backend_under_test.h"
@@ -136,18 +137,19 @@ class RandomGraph {
   void add_sum(const Known& a, const Known& b) {
     std::vector<float> y = a.values;
     for (size_t i = 0; i < y.size(); ++i) y[i] += b.values[i];
-    keep(Add{}, {a.id, b.id}, std::move(y));
+    keep(Pointwise{add_code(), {}}, {a.id, b.id}, std::move(y));
   }
   void add_relu(const Known& x) {
     std::vector<float> y;
     for (const float v : x.values) y.push_back(std::max(v, 0.0f));
-    keep(Activation{ActivationKind::kRelu}, {x.id}, std::move(y));
+    keep(Pointwise{activation_code(ActivationKind::kRelu), {}}, {x.id}, std::move(y));
   }
   void add_relu_grad(const Known& saved, const Known& dy) {
     std::vector<float> dx;
     for (size_t i = 0; i < dy.values.size(); ++i)
       dx.push_back(saved.values[i] > 0 ? dy.values[i] : 0);
-    keep(ActivationGrad{ActivationKind::kRelu}, {saved.id, dy.id}, std::move(dx));
+    keep(Pointwise{activation_grad_code(ActivationKind::kRelu), {}}, {saved.id, dy.id},
+         std::move(dx));
   }
   void add_slice(const Known& x) {
     Dims begin = x.dims, dims = x.dims;

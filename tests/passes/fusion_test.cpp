@@ -7,6 +7,7 @@
 #include "sdk/graph/verify.h"
 #include "sdk/passes/fuse_epilogue.h"
 #include "sdk/passes/fuse_norm.h"
+#include "sdk/passes/fuse_pointwise.h"
 #include "sdk/passes/pipeline.h"
 #include "sdk/passes/precision.h"
 
@@ -22,7 +23,7 @@ const char* const kConvNorm =
     "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[3,1,1,3]} : f32[3,1,1,3]\n"
     "%2 = conv2d(%0, %1) {stride=[1,1], pad_begin=[0,0], pad_end=[0,0], dilation=[1,1], groups=1, "
     "has_bias=false, "
-    "has_residual=false, activation=none} : f32[2,4,4,3]\n"
+    "has_residual=false, activation=none, keep_pre=false} : f32[2,4,4,3]\n"
     "%3 = parameter() {name=\"g\", role=value, dtype=f32, dims=[3]} : f32[3]\n"
     "%4 = parameter() {name=\"b\", role=value, dtype=f32, dims=[3]} : f32[3]\n";
 const char* const kTrainNorm =
@@ -41,37 +42,39 @@ std::string run(bool (*pass)(Graph&), const std::string& text, bool expect_chang
 TEST(FuseBatchNormRelu, MovesTheReluAndTheStatistics) {
   const std::string out =
       run(fuse_batch_norm_relu, std::string(kConvNorm) + kTrainNorm +
-                                    "%8 = activation(%5) {kind=relu} : f32[2,4,4,3]\n"
+                                    "%8 = pointwise(%5) {code=relu, dtype=none} : f32[2,4,4,3]\n"
                                     "return y=%8, mean=%6, var=%7\n");
   EXPECT_THAT(out,
               HasSubstr("batch_norm(%2, %3, %4) {epsilon=1e-05, relu=true, has_residual=false}"));
-  EXPECT_THAT(out, Not(HasSubstr("activation(")));
+  EXPECT_THAT(out, Not(HasSubstr("code=relu")));
 }
 
 TEST(FuseBatchNormRelu, LeavesAnotherActivationAndASecondReaderAlone) {
   run(fuse_batch_norm_relu,
       std::string(kConvNorm) + kTrainNorm +
-          "%8 = activation(%5) {kind=tanh} : f32[2,4,4,3]\nreturn y=%8\n",
+          "%8 = pointwise(%5) {code=tanh, dtype=none} : f32[2,4,4,3]\nreturn y=%8\n",
       false);
   run(fuse_batch_norm_relu,
       std::string(kConvNorm) + kTrainNorm +
-          "%8 = activation(%5) {kind=relu} : f32[2,4,4,3]\n%9 = add(%8, %5) {} : "
+          "%8 = pointwise(%5) {code=relu, dtype=none} : f32[2,4,4,3]\n%9 = pointwise(%8, %5) "
+          "{code=add, dtype=none} : "
           "f32[2,4,4,3]\nreturn y=%9\n",
       false);
   run(fuse_batch_norm_relu,
       std::string(kConvNorm) + kTrainNorm +
-          "%8 = activation(%5) {kind=relu} : f32[2,4,4,3]\nreturn y=%8, pre=%5\n",
+          "%8 = pointwise(%5) {code=relu, dtype=none} : f32[2,4,4,3]\nreturn y=%8, pre=%5\n",
       false);
 }
 
 TEST(FuseBatchNormAdd, TakesTheResidualWhicheverSideItIsOn) {
-  for (const char* add : {"%8 = add(%5, %0) {}", "%8 = add(%0, %5) {}"}) {
+  for (const char* add : {"%8 = pointwise(%5, %0) {code=add, dtype=none}",
+                          "%8 = pointwise(%0, %5) {code=add, dtype=none}"}) {
     const std::string out = run(fuse_batch_norm_add, std::string(kConvNorm) + kTrainNorm + add +
                                                          " : f32[2,4,4,3]\nreturn y=%8\n");
     EXPECT_THAT(
         out,
         HasSubstr("batch_norm(%2, %3, %4, %0) {epsilon=1e-05, relu=false, has_residual=true}"));
-    EXPECT_THAT(out, Not(HasSubstr("add(")));
+    EXPECT_THAT(out, Not(HasSubstr("code=add")));
   }
 }
 
@@ -80,10 +83,11 @@ TEST(FuseBatchNormAdd, LeavesAReluBetweenAndASumWithItselfAlone) {
       std::string(kConvNorm) +
           "%5, %6, %7 = batch_norm(%2, %3, %4) {epsilon=1e-05, relu=true, has_residual=false} : "
           "f32[2,4,4,3], f32[3], f32[3]\n"
-          "%8 = add(%5, %0) {} : f32[2,4,4,3]\nreturn y=%8\n",
+          "%8 = pointwise(%5, %0) {code=add, dtype=none} : f32[2,4,4,3]\nreturn y=%8\n",
       false);
   run(fuse_batch_norm_add,
-      std::string(kConvNorm) + kTrainNorm + "%8 = add(%5, %5) {} : f32[2,4,4,3]\nreturn y=%8\n",
+      std::string(kConvNorm) + kTrainNorm +
+          "%8 = pointwise(%5, %5) {code=add, dtype=none} : f32[2,4,4,3]\nreturn y=%8\n",
       false);
 }
 
@@ -105,10 +109,32 @@ TEST(FoldBatchNorm, MovesIntoTheWeights) {
 TEST(FuseActivation, OnlyKindsWhoseGradientReadsTheOutput) {
   const std::string relu =
       run(fuse_activation,
-          std::string(kConvNorm) + "%5 = activation(%2) {kind=relu} : f32[2,4,4,3]\nreturn y=%5\n");
+          std::string(kConvNorm) +
+              "%5 = pointwise(%2) {code=relu, dtype=none} : f32[2,4,4,3]\nreturn y=%5\n");
   EXPECT_THAT(relu, HasSubstr("activation=relu"));
   run(fuse_activation,
-      std::string(kConvNorm) + "%5 = activation(%2) {kind=gelu} : f32[2,4,4,3]\nreturn y=%5\n",
+      std::string(kConvNorm) +
+          "%5 = pointwise(%2) {code=gelu, dtype=none} : f32[2,4,4,3]\nreturn y=%5\n",
+      false);
+}
+
+// What it is applied to is kept beside the result for those who read it too, and only for them.
+TEST(FuseKeptActivation, KeepsWhatOthersRead) {
+  for (const char* kind : {"gelu", "gelu_tanh", "swish"}) {
+    const std::string text =
+        cat(kConvNorm, "%5 = pointwise(%2) {code=", kind, ", dtype=none} : f32[2,4,4,3]\n");
+    const std::string alone = run(fuse_kept_activation, text + "return y=%5\n");
+    EXPECT_THAT(alone, HasSubstr(cat("activation=", kind, ", keep_pre=false")));
+    const std::string kept =
+        run(fuse_kept_activation, cat(text, "%6 = pointwise(%2, %0) {code=", kind,
+                                      "_grad, dtype=none} : f32[2,4,4,3]\nreturn y=%5, dx=%6\n"));
+    EXPECT_THAT(kept, HasSubstr(cat("activation=", kind, ", keep_pre=true")));
+    EXPECT_THAT(kept, HasSubstr(": f32[2,4,4,3], f32[2,4,4,3]"));
+    EXPECT_THAT(kept, HasSubstr("return y=%2, dx=%4"));
+  }
+  run(fuse_kept_activation,
+      std::string(kConvNorm) +
+          "%5 = pointwise(%2) {code=relu, dtype=none} : f32[2,4,4,3]\nreturn y=%5\n",
       false);
 }
 
@@ -117,11 +143,11 @@ TEST(FuseGradientCast, KeepsTheAccumulatorsBits) {
       "%0 = input() {name=\"x\", dtype=bf16, dims=[4,3]} : bf16[4,3]\n"
       "%1 = input() {name=\"dy\", dtype=bf16, dims=[4,2]} : bf16[4,2]\n"
       "%2 = matmul(%1, %0) {transpose_a=true, transpose_b=false, has_bias=false, activation=none, "
-      "dtype=bf16} : bf16[2,3]\n"
-      "%3 = cast(%2) {dtype=f32} : f32[2,3]\n";
+      "dtype=bf16, keep_pre=false} : bf16[2,3]\n"
+      "%3 = pointwise(%2) {code=cast, dtype=f32} : f32[2,3]\n";
   const std::string out = run(fuse_gradient_cast, text + "return dw=%3\n");
-  EXPECT_THAT(out, HasSubstr("dtype=f32} : f32[2,3]"));
-  EXPECT_THAT(out, Not(HasSubstr("cast(")));
+  EXPECT_THAT(out, HasSubstr("dtype=f32, keep_pre=false} : f32[2,3]"));
+  EXPECT_THAT(out, Not(HasSubstr("code=cast")));
   run(fuse_gradient_cast, text + "return dw=%3, raw=%2\n", false);
 }
 
@@ -132,14 +158,15 @@ TEST(SumGradientsInF32, CastsTheTermsOfASharedWeight) {
   for (const char* id : {"%2", "%3", "%4"})
     text += cat(id,
                 " = matmul(%1, %0) {transpose_a=true, transpose_b=false, has_bias=false, "
-                "activation=none, dtype=bf16} : bf16[2,3]\n");
+                "activation=none, dtype=bf16, keep_pre=false} : bf16[2,3]\n");
   text +=
-      "%5 = add(%2, %3) {} : bf16[2,3]\n%6 = add(%5, %4) {} : bf16[2,3]\n"
-      "%7 = cast(%6) {dtype=f32} : f32[2,3]\n";
+      "%5 = pointwise(%2, %3) {code=add, dtype=none} : bf16[2,3]\n%6 = "
+      "pointwise(%5, %4) {code=add, dtype=none} : bf16[2,3]\n"
+      "%7 = pointwise(%6) {code=cast, dtype=f32} : f32[2,3]\n";
   const std::string out = run(sum_gradients_in_f32, text + "return dw=%7\n");
-  EXPECT_THAT(out, Not(ContainsRegex("add[^\n]*bf16")));
-  EXPECT_THAT(out, ContainsRegex("add[^\n]*f32"));
-  EXPECT_THAT(run(fuse_gradient_cast, out), Not(HasSubstr("cast(")));
+  EXPECT_THAT(out, Not(ContainsRegex("code=add[^\n]*bf16")));
+  EXPECT_THAT(out, ContainsRegex("code=add[^\n]*f32"));
+  EXPECT_THAT(run(fuse_gradient_cast, out), Not(HasSubstr("code=cast")));
   run(sum_gradients_in_f32, text + "return dw=%7, raw=%5\n", false);
 }
 
@@ -152,12 +179,12 @@ const char* const kConvGradient =
 
 TEST(FuseActivationGrad, JoinsTheMaskToADataGradient) {
   const std::string mask = std::string(kConvGradient) +
-                           "%4 = activation_grad(%2, %3) {kind=relu} : "
+                           "%4 = pointwise(%2, %3) {code=relu_grad, dtype=none} : "
                            "f32[2,4,4,5]\n";
   const std::string out = run(fuse_activation_grad, mask + "return dx=%4\n");
   EXPECT_THAT(out, HasSubstr("conv2d_grad_data(%0, %1, %2)"));
   EXPECT_THAT(out, HasSubstr("activation=relu"));
-  EXPECT_THAT(out, Not(HasSubstr("activation_grad(")));
+  EXPECT_THAT(out, Not(HasSubstr("pointwise(")));
   run(fuse_activation_grad, mask + "return dx=%4, unmasked=%3\n", false);
 }
 
@@ -175,45 +202,48 @@ const char* const kPoolGradient =
 TEST(FuseActivationGrad, JoinsTheMaskToAPoolsGradientIfItReadsThePoolsInput) {
   const std::string pool = kPoolGradient;
   const std::string out =
-      run(fuse_activation_grad, pool +
-                                    "%7 = activation_grad(%0, %4) {kind=relu} : f32[2,8,8,3]\n"
-                                    "return dx=%7\n");
+      run(fuse_activation_grad,
+          pool +
+              "%7 = pointwise(%0, %4) {code=relu_grad, dtype=none} : f32[2,8,8,3]\n"
+              "return dx=%7\n");
   EXPECT_THAT(out, HasSubstr("has_addend=false, activation=relu"));
-  EXPECT_THAT(out, Not(HasSubstr("activation_grad(")));
+  EXPECT_THAT(out, Not(HasSubstr("pointwise(")));
   run(fuse_activation_grad,
       pool +
-          "%7 = activation_grad(%6, %4) {kind=relu} : f32[2,8,8,3]\n"
+          "%7 = pointwise(%6, %4) {code=relu_grad, dtype=none} : f32[2,8,8,3]\n"
           "return dx=%7\n",
       false);
   run(fuse_activation_grad,
       pool +
-          "%7 = activation_grad(%0, %4) {kind=gelu} : f32[2,8,8,3]\n"
+          "%7 = pointwise(%0, %4) {code=gelu_grad, dtype=none} : f32[2,8,8,3]\n"
           "return dx=%7\n",
       false);
 }
 
 TEST(FuseGradientAddition, JoinsAnyOtherGradientAndLeavesWhatIsReadTwice) {
   const std::string pool = kPoolGradient;
-  for (const char* add : {"%7 = add(%6, %4) {}", "%7 = add(%4, %6) {}"}) {
+  for (const char* add : {"%7 = pointwise(%6, %4) {code=add, dtype=none}",
+                          "%7 = pointwise(%4, %6) {code=add, dtype=none}"}) {
     const std::string out =
         run(fuse_gradient_addition, pool + add + " : f32[2,8,8,3]\nreturn dx=%7\n");
     EXPECT_THAT(out, HasSubstr("has_addend=true, activation=none"));
     EXPECT_THAT(out, HasSubstr("slice_grad("));
-    EXPECT_THAT(out, Not(HasSubstr("add(%")));
+    EXPECT_THAT(out, Not(HasSubstr("code=add")));
   }
-  const std::string sum = "%7 = add(%4, %0) {} : f32[2,8,8,3]\n";
+  const std::string sum = "%7 = pointwise(%4, %0) {code=add, dtype=none} : f32[2,8,8,3]\n";
   const std::string dense = run(fuse_gradient_addition, pool + sum + "return dx=%7\n");
   EXPECT_THAT(dense, HasSubstr("max_pool_grad(%0, %1, %2, %0)"));
   run(fuse_gradient_addition, pool + sum + "return dx=%7, alone=%4\n", false);
 }
 
 TEST(Precision, CastsOperandsOnceAndKeepsOutputs) {
-  Graph g = parse_graph(std::string(kConvNorm) + kTrainNorm +
-                        "%8 = add(%5, %0) {} : f32[2,4,4,3]\nreturn y=%8, mean=%6\n");
+  Graph g = parse_graph(
+      std::string(kConvNorm) + kTrainNorm +
+      "%8 = pointwise(%5, %0) {code=add, dtype=none} : f32[2,4,4,3]\nreturn y=%8, mean=%6\n");
   apply_precision(g, Precision::kAmpBf16);
   verify(g);
   const std::string text = graph_text(g);
-  EXPECT_THAT(text, HasSubstr("cast(%0) {dtype=bf16} : bf16[2,4,4,3]"));
+  EXPECT_THAT(text, HasSubstr("pointwise(%0) {code=cast, dtype=bf16} : bf16[2,4,4,3]"));
   EXPECT_THAT(text, HasSubstr(": bf16[2,4,4,3], f32[3], f32[3]"));  // statistics stay f32
   EXPECT_EQ(g.type(g.output("y")).dtype, DType::kF32);
   EXPECT_EQ(g.type(g.output("mean")).dtype, DType::kF32);
@@ -234,17 +264,18 @@ TEST(Precision, NeedsATargetThatOffersIt) {
   apply_precision(f16, Precision::kAmpF16, Target::h200());
   verify(f16);
   EXPECT_FALSE(f16.tf32());
-  EXPECT_THAT(graph_text(f16), HasSubstr("cast(%0) {dtype=f16} : f16[2,4,4,3]"));
+  EXPECT_THAT(graph_text(f16), HasSubstr("pointwise(%0) {code=cast, dtype=f16} : f16[2,4,4,3]"));
 }
 
 TEST(Pipeline, PassesCanBeSwitchedOffByName) {
-  const std::string text = std::string(kConvNorm) + kTrainNorm +
-                           "%8 = activation(%5) {kind=relu} : f32[2,4,4,3]\nreturn y=%8\n";
+  const std::string text =
+      std::string(kConvNorm) + kTrainNorm +
+      "%8 = pointwise(%5) {code=relu, dtype=none} : f32[2,4,4,3]\nreturn y=%8\n";
   Graph g = parse_graph(text);
   const auto records =
       run_passes(g, forward_passes(), std::vector<std::string>{"fuse_batch_norm_relu"});
   EXPECT_EQ(records.size(), forward_passes().size() - 1);
-  EXPECT_THAT(graph_text(g), HasSubstr("activation("));
+  EXPECT_THAT(graph_text(g), HasSubstr("code=relu"));
   try {
     run_passes(g, forward_passes(), std::vector<std::string>{"fuse_everything"});
     FAIL();
@@ -252,6 +283,59 @@ TEST(Pipeline, PassesCanBeSwitchedOffByName) {
     EXPECT_THAT(error.what(),
                 HasSubstr("disabled_pass is \"fuse_everything\", expected \"fold_batch_norm\""));
   }
+}
+
+const char* const kTwoNarrow =
+    "%0 = input() {name=\"a\", dtype=bf16, dims=[2,3]} : bf16[2,3]\n"
+    "%1 = input() {name=\"b\", dtype=bf16, dims=[2,3]} : bf16[2,3]\n";
+
+TEST(FusePointwise, AChainBecomesOneNodeThatRoundsWhereTheChainDid) {
+  const std::string out =
+      run(fuse_pointwise, std::string(kTwoNarrow) +
+                              "%2 = pointwise(%0, %1) {code=add, dtype=none} : bf16[2,3]\n"
+                              "%3 = pointwise(%2) {code=relu, dtype=none} : bf16[2,3]\n"
+                              "%4 = pointwise(%3) {code=cast, dtype=f32} : f32[2,3]\n"
+                              "return y=%4\n");
+  EXPECT_THAT(out, HasSubstr("pointwise(%0, %1) {code=[add(x0, x1), bf16(s0), max(0, s1), "
+                             "bf16(s2)], dtype=f32}"));
+  EXPECT_THAT(out, Not(HasSubstr("code=cast")));
+}
+
+TEST(FusePointwise, AValueReadTwiceByOneNodeIsComputedOnce) {
+  run(fuse_pointwise,
+      std::string(kTwoNarrow) +
+          "%2 = pointwise(%0, %1) {code=add, dtype=none} : bf16[2,3]\n%3 = pointwise(%2, %2) "
+          "{code=add, dtype=none} : bf16[2,3]\nreturn y=%3\n",
+      false);
+}
+
+TEST(FusePointwise, LeavesWhatOthersReadWhatIsRepeatedAndTheOtherQueueAlone) {
+  const std::string sum =
+      std::string(kTwoNarrow) + "%2 = pointwise(%0, %1) {code=add, dtype=none} : bf16[2,3]";
+  const std::string relu = "%3 = pointwise(%2) {code=relu, dtype=none} : bf16[2,3]\n";
+  run(fuse_pointwise, sum + "\n" + relu + "return y=%3, sum=%2\n", false);
+  run(fuse_pointwise,
+      sum + "\n" + relu +
+          "%4 = pointwise(%3, %2) {code=add, dtype=none} : bf16[2,3]\nreturn y=%4, z=%3\n",
+      false);
+  run(fuse_pointwise, sum + " on communication\n" + relu + "return y=%3\n", false);
+  run(fuse_pointwise,
+      "%0 = input() {name=\"a\", dtype=f32, dims=[3]} : f32[3]\n"
+      "%1 = input() {name=\"b\", dtype=f32, dims=[2,3]} : f32[2,3]\n"
+      "%2 = pointwise(%0) {code=tanh, dtype=none} : f32[3]\n"
+      "%3 = pointwise(%1, %2) {code=[mul(x0, x1)], dtype=f32} : f32[2,3]\nreturn y=%3\n",
+      false);
+}
+
+TEST(FusePointwise, JoinsBothSidesAndSharesTheirInputs) {
+  const std::string out =
+      run(fuse_pointwise, std::string(kTwoNarrow) +
+                              "%2 = pointwise(%0) {code=cast, dtype=f32} : f32[2,3]\n"
+                              "%3 = pointwise(%1) {code=cast, dtype=f32} : f32[2,3]\n"
+                              "%4 = pointwise(%2, %3) {code=add, dtype=none} : f32[2,3]\n"
+                              "%5 = pointwise(%4) {code=tanh, dtype=none} : f32[2,3]\n"
+                              "return y=%5\n");
+  EXPECT_THAT(out, HasSubstr("pointwise(%0, %1) {code=[add(x0, x1), tanh(s0)], dtype=f32}"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sdk/graph/elementwise.h"
 #include "sdk/graph/text.h"
 #include "sdk/graph/verify.h"
 
@@ -63,9 +64,8 @@ TEST(LowerViews, KeepsPartsThatOthersReadDense) {
     Upsampled u;
     const ValueId dy = u.graph.emit1(Input{"dy", DType::kF32, {2, 8, 8, 5}}, {});
     const ValueId both = u.graph.emit1(Concat{3}, {dy, u.y});
-    const ValueId reader = reads_rows
-                               ? u.graph.emit1(ActivationGrad{ActivationKind::kRelu}, {u.y, dy})
-                               : u.graph.emit1(Activation{ActivationKind::kRelu}, {u.y});
+    const ValueId reader = reads_rows ? activation_grad(u.graph, u.y, dy, ActivationKind::kRelu)
+                                      : u.graph.emit1(MaxPool{}, {u.y});
     const std::string text = lowered(u.graph, {{"both", both}, {"reader", reader}});
     EXPECT_EQ(copies(text), reads_rows ? 1 : 2);  // dy is written from outside
     const char* const y = reads_rows ? "f32[2,8,8,5] in %5 +5 [640,80,10,1]\n" : "f32[2,8,8,5]\n";
@@ -93,7 +93,7 @@ TEST(LowerViews, KeepsScopesQueuesAndPhases) {
   const ValueId turned = g.emit1(Transpose{{1, 0}}, {x});
   g.set_scope("late");
   g.set_phase(Phase::kBackward);
-  const ValueId y = g.emit1(Activation{ActivationKind::kRelu}, {turned});
+  const ValueId y = g.emit1(Softmax{}, {turned});
   g.node(g.value(y).producer).queue = QueueId::kCommunication;
   g.outputs() = {{"y", y}};
   const Graph out = lower_views(g).graph;
@@ -114,7 +114,7 @@ TEST(LowerViews, PlacesOnlyWhatIsMadeLast) {
       u.graph.emit1(Conv2dTranspose{{.stride = {2, 2}}, {2, 8, 8, 5}}, {u.x, u.w});
   const ValueId next = u.graph.emit1(Concat{3}, {u.y, other});
   EXPECT_EQ(copies(lowered(u.graph, "next", next)), 0);
-  const ValueId between = u.graph.emit1(Activation{ActivationKind::kRelu}, {u.x});
+  const ValueId between = activation(u.graph, u.x, ActivationKind::kRelu);
   const ValueId late =
       u.graph.emit1(Conv2dTranspose{{.stride = {2, 2}}, {2, 8, 8, 5}}, {between, u.w});
   const ValueId far = u.graph.emit1(Concat{3}, {other, late});
@@ -125,9 +125,9 @@ TEST(LowerViews, CopiesOnceForAllWhoCannotReadAView) {
   Graph g;
   const ValueId x = g.emit1(Input{"x", DType::kF32, {4, 6}}, {});
   const ValueId turned = g.emit1(Transpose{{1, 0}}, {x});
-  const ValueId a = g.emit1(Activation{ActivationKind::kRelu}, {turned});
-  const ValueId b = g.emit1(Activation{ActivationKind::kTanh}, {turned});
-  const std::string text = lowered(g, "sum", g.emit1(Add{}, {a, b}));
+  const ValueId a = g.emit1(Softmax{}, {turned});
+  const ValueId b = g.emit1(SumTo{{4}}, {turned});
+  const std::string text = lowered(g, "sum", add(g, a, b));
   EXPECT_EQ(copies(text), 1);
   EXPECT_EQ(copies(lowered(g, "turned", turned)), 1);
   const ValueId rows = g.emit1(Slice{{2, 0}, {1, 6}}, {x});

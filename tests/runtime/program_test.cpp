@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sdk/backend/cpu/device.h"
+#include "sdk/graph/elementwise.h"
 #include "sdk/graph/text.h"
 
 namespace assay {
@@ -39,7 +40,8 @@ const char* const kTwoInputs =
 
 TEST_F(ProgramTest, RunsOnWhatTheInputsHold) {
   const auto program =
-      compile_text(std::string(kTwoInputs) + "%2 = add(%0, %1) {} : f32[3]\nreturn sum=%2\n");
+      compile_text(std::string(kTwoInputs) +
+                   "%2 = pointwise(%0, %1) {code=add, dtype=none} : f32[3]\nreturn sum=%2\n");
   write(*program, "a", {1, 2, 3});
   write(*program, "b", {10, 20, 30});
   for (int repeat = 0; repeat < 2; ++repeat) {
@@ -53,7 +55,8 @@ TEST_F(ProgramTest, ProgramsShareAnArenaThatGrows) {
   const auto arena = std::make_shared<Arena>(*backend);
   const auto text = [](int n) {
     return cat("%0 = input() {name=\"a\", dtype=f32, dims=[", n, "]} : f32[", n,
-               "]\n%1 = add(%0, %0) {} : f32[", n, "]\n%2 = add(%1, %0) {} : f32[", n,
+               "]\n%1 = pointwise(%0, %0) {code=add, dtype=none} : f32[", n,
+               "]\n%2 = pointwise(%1, %0) {code=add, dtype=none} : f32[", n,
                "]\nreturn thrice=%2\n");
   };
   const auto small = compile_text(text(3), {.arena = arena});
@@ -77,7 +80,8 @@ TEST_F(ProgramTest, ProgramsShareAnArenaThatGrows) {
 
 TEST_F(ProgramTest, UnknownSlotsNameWhatExists) {
   const auto program =
-      compile_text(std::string(kTwoInputs) + "%2 = add(%0, %1) {} : f32[3]\nreturn sum=%2\n");
+      compile_text(std::string(kTwoInputs) +
+                   "%2 = pointwise(%0, %1) {code=add, dtype=none} : f32[3]\nreturn sum=%2\n");
   try {
     program->input("c");
     FAIL();
@@ -91,9 +95,9 @@ TEST_F(ProgramTest, UnknownSlotsNameWhatExists) {
 // overwritten.
 TEST_F(ProgramTest, TakesOverOnlyDyingBuffers) {
   const auto program = compile_text(std::string(kTwoInputs) +
-                                    "%2 = add(%0, %1) {} : f32[3]\n"
-                                    "%3 = activation(%2) {kind=relu} : f32[3]\n"
-                                    "%4 = add(%3, %2) {} : f32[3]\n"
+                                    "%2 = pointwise(%0, %1) {code=add, dtype=none} : f32[3]\n"
+                                    "%3 = pointwise(%2) {code=relu, dtype=none} : f32[3]\n"
+                                    "%4 = pointwise(%3, %2) {code=add, dtype=none} : f32[3]\n"
                                     "return y=%4\n");
   write(*program, "a", {1, -2, 3});
   write(*program, "b", {1, 1, 1});
@@ -113,11 +117,11 @@ TEST_F(ProgramTest, AnInputReadTwiceKeepsItsMemory) {
   const std::string leaves =
       "%0 = input() {name=\"a\", dtype=f32, dims=[1,6,6,2]} : f32[1,6,6,2]\n"
       "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[2,3,3,2]} : f32[2,3,3,2]\n"
-      "%2 = add(%0, %0) {} : f32[1,6,6,2]\n"
-      "%3 = add(%0, %0) {} : f32[1,6,6,2]\n";
+      "%2 = pointwise(%0, %0) {code=add, dtype=none} : f32[1,6,6,2]\n"
+      "%3 = pointwise(%0, %0) {code=add, dtype=none} : f32[1,6,6,2]\n";
   const std::string attributes =
       "{stride=[1,1], pad_begin=[1,1], pad_end=[1,1], dilation=[1,1], groups=1, has_bias=false, "
-      "has_residual=true, activation=none} : f32[1,6,6,2]\nreturn y=%4\n";
+      "has_residual=true, activation=none, keep_pre=false} : f32[1,6,6,2]\nreturn y=%4\n";
   const auto once = compile_text(leaves + "%4 = conv2d(%2, %1, %2) " + attributes);
   const auto apart = compile_text(leaves + "%4 = conv2d(%2, %1, %3) " + attributes);
   std::vector<float> a(72);
@@ -133,13 +137,13 @@ TEST_F(ProgramTest, AnInputReadTwiceKeepsItsMemory) {
 TEST_F(ProgramTest, ViewsAreNotOverwritten) {
   const auto program = compile_text(
       "%0 = input() {name=\"a\", dtype=f32, dims=[32]} : f32[32]\n"
-      "%1 = add(%0, %0) {} : f32[32]\n"
+      "%1 = pointwise(%0, %0) {code=add, dtype=none} : f32[32]\n"
       "%2 = slice(%1) {begin=[0], dims=[16]} : f32[16] in %1 +0 [1]\n"
       "%3 = slice(%1) {begin=[16], dims=[16]} : f32[16] in %1 +16 [1]\n"
-      "%4 = activation(%3) {kind=relu} : f32[16]\n"
-      "%5 = add(%4, %2) {} : f32[16]\n"
-      "%6 = activation(%2) {kind=relu} : f32[16]\n"
-      "%7 = add(%5, %6) {} : f32[16]\n"
+      "%4 = pointwise(%3) {code=relu, dtype=none} : f32[16]\n"
+      "%5 = pointwise(%4, %2) {code=add, dtype=none} : f32[16]\n"
+      "%6 = pointwise(%2) {code=relu, dtype=none} : f32[16]\n"
+      "%7 = pointwise(%5, %6) {code=add, dtype=none} : f32[16]\n"
       "return y=%7\n");
   EXPECT_EQ(program->plan_text().find("copy("), std::string::npos);
   std::vector<float> a(32);
@@ -157,16 +161,16 @@ TEST_F(ProgramTest, ViewsAreNotOverwritten) {
 TEST_F(ProgramTest, WholeViewsAreTakenOverAndPartsAreNot) {
   const std::string input =
       "%0 = input() {name=\"a\", dtype=f32, dims=[4096]} : f32[4096]\n"
-      "%1 = add(%0, %0) {} : f32[4096]\n";
+      "%1 = pointwise(%0, %0) {code=add, dtype=none} : f32[4096]\n";
   const auto whole = compile_text(input +
                                   "%2 = reshape(%1) {dims=[64,64]} : f32[64,64] in %1 +0 [64,1]\n"
-                                  "%3 = activation(%2) {kind=relu} : f32[64,64]\n"
+                                  "%3 = pointwise(%2) {code=relu, dtype=none} : f32[64,64]\n"
                                   "return y=%3\n");
   EXPECT_EQ(whole->memory().arena_bytes, 4096u * 4);
   const auto part =
       compile_text(input +
                    "%2 = slice(%1) {begin=[0], dims=[4080]} : f32[4080] in %1 +0 [1]\n"
-                   "%3 = activation(%2) {kind=relu} : f32[4080]\n"
+                   "%3 = pointwise(%2) {code=relu, dtype=none} : f32[4080]\n"
                    "return y=%3\n");
   EXPECT_EQ(part->memory().arena_bytes, 4096u * 4 + 4080 * 4);
   for (Program* const program : {whole.get(), part.get()}) {
@@ -209,10 +213,11 @@ TEST_F(ProgramTest, ConstantPartsOfWhatChangesAreNoConstants) {
       "%0 = input() {name=\"a\", dtype=f32, dims=[4]} : f32[4]\n"
       "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[4]} : f32[4]\n";
   const auto store = std::make_shared<ConstantStore>();
-  const auto changing = compile_text(leaves +
-                                         "%2 = concat(%1, %0) {axis=0} : f32[8]\n"
-                                         "%3 = add(%2, %2) {} : f32[8]\nreturn y=%3\n",
-                                     {store});
+  const auto changing =
+      compile_text(leaves +
+                       "%2 = concat(%1, %0) {axis=0} : f32[8]\n"
+                       "%3 = pointwise(%2, %2) {code=add, dtype=none} : f32[8]\nreturn y=%3\n",
+                   {store});
   for (const float value : {1.0f, 2.0f}) {
     write(*changing, "a", {value, value, value, value});
     changing->run();
@@ -220,11 +225,12 @@ TEST_F(ProgramTest, ConstantPartsOfWhatChangesAreNoConstants) {
                 ElementsAre(6, 6, 6, 6, 2 * value, 2 * value, 2 * value, 2 * value));
   }
   for (int program = 0; program < 2; ++program) {
-    const auto constant = compile_text(leaves +
-                                           "%2 = concat(%1, %1) {axis=0} : f32[8]\n"
-                                           "%3 = concat(%0, %0) {axis=0} : f32[8]\n"
-                                           "%4 = add(%2, %3) {} : f32[8]\nreturn y=%4\n",
-                                       {store});
+    const auto constant =
+        compile_text(leaves +
+                         "%2 = concat(%1, %1) {axis=0} : f32[8]\n"
+                         "%3 = concat(%0, %0) {axis=0} : f32[8]\n"
+                         "%4 = pointwise(%2, %3) {code=add, dtype=none} : f32[8]\nreturn y=%4\n",
+                     {store});
     write(*constant, "a", {1, 2, 3, 4});
     constant->run();
     EXPECT_THAT(read(constant->output("y").data, 8), ElementsAre(4, 5, 6, 7, 4, 5, 6, 7));
@@ -238,7 +244,7 @@ TEST_F(ProgramTest, PreparesConstantWeightsOnce) {
       "%0 = input() {name=\"x\", dtype=f32, dims=[1,64]} : f32[1,64]\n"
       "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[64,64]} : f32[64,64]\n"
       "%2 = matmul(%0, %1) {transpose_a=false, transpose_b=true, has_bias=false, "
-      "activation=none, dtype=f32} : f32[1,64]\n"
+      "activation=none, dtype=f32, keep_pre=false} : f32[1,64]\n"
       "return y=%2\n";
   segments.ensure(Role::kValue);
   auto* w = static_cast<float*>(segments.tensor("w", Role::kValue).data);
@@ -262,9 +268,9 @@ std::string folded_convolution(int batch) {
   return cat("%0 = input() {name=\"x\", dtype=f32, dims=", image, "} : f32", image, "\n",
              "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[64,3,3,64]} : "
              "f32[64,3,3,64]\n"
-             "%2 = add(%1, %1) {} : f32[64,3,3,64]\n"
+             "%2 = pointwise(%1, %1) {code=add, dtype=none} : f32[64,3,3,64]\n"
              "%3 = conv2d(%0, %2) {stride=[1,1], pad_begin=[1,1], pad_end=[1,1], dilation=[1,1], "
-             "groups=1, has_bias=false, has_residual=false, activation=none} : f32",
+             "groups=1, has_bias=false, has_residual=false, activation=none, keep_pre=false} : f32",
              image, "\nreturn y=%3\n");
 }
 
@@ -314,7 +320,7 @@ TEST_F(ProgramTest, StoresComputeInPlaceAtTheirDestination) {
   variables.add({"w", {3}, DType::kF32, Role::kValue, {}});
   const std::string text =
       std::string(kTwoInputs) +
-      "%2 = add(%0, %1) {} : f32[3]\n"
+      "%2 = pointwise(%0, %1) {code=add, dtype=none} : f32[3]\n"
       "%3 = parameter() {name=\"w\", role=gradient, dtype=f32, dims=[3]} : f32[3]\n"
       "%4 = store(%3, %2) {accumulate=";
   const auto first = compile_text(text + "false} : f32[3]\n");
@@ -336,9 +342,9 @@ TEST_F(ProgramTest, ConstantsAreComputedOnce) {
   variables.add({"w", {3}, DType::kF32, Role::kValue, {}});
   const auto program = compile_text(
       "%0 = parameter() {name=\"w\", role=value, dtype=f32, dims=[3]} : f32[3]\n"
-      "%1 = add(%0, %0) {} : f32[3]\n"
+      "%1 = pointwise(%0, %0) {code=add, dtype=none} : f32[3]\n"
       "%2 = input() {name=\"x\", dtype=f32, dims=[3]} : f32[3]\n"
-      "%3 = add(%1, %2) {} : f32[3]\nreturn y=%3\n",
+      "%3 = pointwise(%1, %2) {code=add, dtype=none} : f32[3]\nreturn y=%3\n",
       {.constants = std::make_shared<ConstantStore>()});
   EXPECT_GT(program->memory().constant_bytes, 0u);
   // Changing the weight afterwards changes nothing: 2w was taken when w was 0.
@@ -351,7 +357,8 @@ TEST_F(ProgramTest, ConstantsAreComputedOnce) {
 
 TEST_F(ProgramTest, CancelStopsBeforeAnyUpdate) {
   const auto program =
-      compile_text(std::string(kTwoInputs) + "%2 = add(%0, %1) {} : f32[3]\nreturn sum=%2\n");
+      compile_text(std::string(kTwoInputs) +
+                   "%2 = pointwise(%0, %1) {code=add, dtype=none} : f32[3]\nreturn sum=%2\n");
   const std::atomic<bool> cancel{true};
   try {
     program->run(&cancel);
@@ -362,15 +369,17 @@ TEST_F(ProgramTest, CancelStopsBeforeAnyUpdate) {
 }
 
 TEST_F(ProgramTest, ProfileAndPlanTextNameEveryLaunch) {
-  const auto program = compile_text(std::string(kTwoInputs) +
-                                    "%2 = add(%0, %1) {} : f32[3]  # block.sum\nreturn sum=%2\n");
+  const auto program = compile_text(
+      std::string(kTwoInputs) +
+      "%2 = pointwise(%0, %1) {code=add, dtype=none} : f32[3]  # block.sum\nreturn sum=%2\n");
   const auto rows = program->profile(3);
   ASSERT_EQ(rows.size(), 1u);
-  EXPECT_EQ(rows[0].op, "add");
+  EXPECT_EQ(rows[0].op, "pointwise");
   EXPECT_EQ(rows[0].scope, "block.sum");
   EXPECT_GT(rows[0].bytes, 0);
   EXPECT_THAT(program->plan_text(),
-              testing::HasSubstr("add(%0, %1) {} : f32[3]  # block.sum @0  [own:"));
+              testing::HasSubstr(
+                  "pointwise(%0, %1) {code=add, dtype=none} : f32[3]  # block.sum @0  [own:"));
 }
 
 }  // namespace

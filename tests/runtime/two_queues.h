@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "sdk/graph/elementwise.h"
 #include "sdk/runtime/program.h"
 
 namespace assay::test {
@@ -39,9 +40,9 @@ inline Graph random_graph(uint32_t seed) {
       ValueId& gradient = values[gradients[below(gradients.size())]];
       if (gradient != a) gradient = graph.emit1(Store{.accumulate = true}, {gradient, a});
     } else if (choice < 4) {
-      values.push_back(graph.emit1(Activation{ActivationKind::kTanh}, {a}));
+      values.push_back(activation(graph, a, ActivationKind::kTanh));
     } else {
-      values.push_back(graph.emit1(Add{}, {a, b}));
+      values.push_back(add(graph, a, b));
     }
     if (below(3) == 0) {
       const auto last = static_cast<int32_t>(graph.nodes().size()) - 1;

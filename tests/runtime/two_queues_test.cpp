@@ -37,11 +37,11 @@ QueueOrder order_of(const Graph& graph) {
 TEST(QueueOrder, ReadersWaitAndOverlapsReachFromOneWaitToTheNext) {
   const Graph graph = parse_graph(
       "%0 = input() {name=\"x\", dtype=f32, dims=[3]} : f32[3]\n"
-      "%1 = activation(%0) {kind=relu} : f32[3]\n"
-      "%2 = activation(%1) {kind=tanh} : f32[3]\n"
-      "%3 = activation(%1) {kind=tanh} : f32[3] on communication  # beside\n"
-      "%4 = activation(%2) {kind=tanh} : f32[3]\n"
-      "%5 = add(%4, %3) {} : f32[3]\n"
+      "%1 = pointwise(%0) {code=relu, dtype=none} : f32[3]\n"
+      "%2 = pointwise(%1) {code=tanh, dtype=none} : f32[3]\n"
+      "%3 = pointwise(%1) {code=tanh, dtype=none} : f32[3] on communication  # beside\n"
+      "%4 = pointwise(%2) {code=tanh, dtype=none} : f32[3]\n"
+      "%5 = pointwise(%4, %3) {code=add, dtype=none} : f32[3]\n"
       "return y=%5\n");
   EXPECT_EQ(graph_text(parse_graph(graph_text(graph))), graph_text(graph));
   const QueueOrder order = order_of(graph);
@@ -56,9 +56,9 @@ TEST(QueueOrder, AnUpdateWaitsForWhoReadTheOldValue) {
   const Graph graph = parse_graph(
       "%0 = parameter() {name=\"w\", role=gradient, dtype=f32, dims=[3]} : f32[3]\n"
       "%1 = input() {name=\"x\", dtype=f32, dims=[3]} : f32[3]\n"
-      "%2 = activation(%0) {kind=tanh} : f32[3] on communication\n"
+      "%2 = pointwise(%0) {code=tanh, dtype=none} : f32[3] on communication\n"
       "%3 = store(%0, %1) {accumulate=true} : f32[3]\n"
-      "%4 = activation(%3) {kind=tanh} : f32[3] on communication\n"
+      "%4 = pointwise(%3) {code=tanh, dtype=none} : f32[3] on communication\n"
       "return a=%2, b=%4\n");
   std::vector<size_t> memory{0, 1, 2, 0, 3};  // the store's result is the parameter's memory
   const QueueOrder order(graph, memory);
@@ -69,10 +69,10 @@ TEST(QueueOrder, AnUpdateWaitsForWhoReadTheOldValue) {
 TEST(Schedule, WaitsOnceAndForANodeWithoutALaunchToo) {
   const Graph graph = parse_graph(
       "%0 = input() {name=\"x\", dtype=f32, dims=[3]} : f32[3]\n"
-      "%1 = activation(%0) {kind=relu} : f32[3] on communication\n"
-      "%2 = add(%1, %0) {} : f32[3]\n"
-      "%3 = add(%1, %0) {} : f32[3]\n"
-      "%4 = add(%1, %0) {} : f32[3]\n"
+      "%1 = pointwise(%0) {code=relu, dtype=none} : f32[3] on communication\n"
+      "%2 = pointwise(%1, %0) {code=add, dtype=none} : f32[3]\n"
+      "%3 = pointwise(%1, %0) {code=add, dtype=none} : f32[3]\n"
+      "%4 = pointwise(%1, %0) {code=add, dtype=none} : f32[3]\n"
       "return y=%4\n");
   const QueueOrder order = order_of(graph);
   Schedule schedule(order);

@@ -477,9 +477,9 @@ TEST(Trainer, TheLossScaleChangesBetweenUpdatesOnly) {
 TEST(Trainer, FusedEqualsUnfused) {
   Trainer fused(new_instance(), config_of(kSgd));
   TrainerConfig config = config_of(kSgd);
-  for (const char* pass :
-       {"fuse_batch_norm_add", "fuse_batch_norm_relu", "fuse_activation", "fuse_gradient_addition",
-        "fuse_activation_grad", "sum_gradients_in_f32", "fuse_gradient_cast"}) {
+  for (const char* pass : {"fuse_batch_norm_add", "fuse_batch_norm_relu", "fuse_activation",
+                           "fuse_gradient_addition", "fuse_activation_grad", "sum_gradients_in_f32",
+                           "fuse_gradient_cast", "fuse_kept_activation", "fuse_pointwise"}) {
     config.disabled_pass.push_back(pass);
   }
   Trainer unfused(new_instance(), config);
@@ -490,6 +490,29 @@ TEST(Trainer, FusedEqualsUnfused) {
     const StepInfo b = unfused.step(Batch(i).tensors());
     EXPECT_NEAR(a.loss, b.loss, 1e-5 * a.loss);
     EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-4 * a.grad_norm);
+  }
+}
+
+// What is kept beside an activation, and chains, are rounded as if nothing had been joined.
+TEST(Trainer, KeptActivationsAndChainsChangeNoBit) {
+  for (const char* kind : {"gelu", "gelu_tanh", "swish"}) {
+    const std::string model = cat(R"({"image": [12, 12, 1], "conv": [4, 6], "hidden": [16], )",
+                                  R"("batch_norm": false, "activation": ")", kind, R"("})");
+    for (const char* precision : {"fp32", "amp-bf16"}) {
+      TrainerConfig config = config_of(kSgd);
+      config.precision = precision;
+      Trainer joined(new_instance(2, model), config);
+      config.disabled_pass = {"fuse_kept_activation", "fuse_pointwise"};
+      Trainer apart(new_instance(2, model), config);
+      EXPECT_LT(joined.step_program().graph().nodes().size(),
+                apart.step_program().graph().nodes().size());
+      for (int i = 0; i < 3; ++i) {
+        const StepInfo a = joined.step(Batch(i).tensors());
+        const StepInfo b = apart.step(Batch(i).tensors());
+        EXPECT_EQ(a.loss, b.loss) << kind << " " << precision;
+        EXPECT_EQ(a.grad_norm, b.grad_norm) << kind << " " << precision;
+      }
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sdk/backend/cpu/device.h"
+#include "sdk/graph/elementwise.h"
 #include "sdk/runtime/program.h"
 
 namespace assay::bench {
@@ -102,7 +103,7 @@ void add_others(std::vector<OpBench>& list, DType dtype) {
   const std::string suffix = cat("/", dtype);
   list.push_back({"max_pool" + suffix, MaxPool{}, {image}});
   list.push_back({"max_pool_grad" + suffix, MaxPoolGrad{}, {image, pooled, pooled}});
-  list.push_back({"add" + suffix, Add{}, {image, image}});
+  list.push_back({"add" + suffix, Pointwise{add_code(), {}}, {image, image}});
   list.push_back({"matmul/128x3136x256" + suffix,
                   Matmul{.transpose_b = true, .dtype = dtype},
                   {{dtype, {128, 3136}}, {dtype, {256, 3136}}}});

@@ -14,6 +14,7 @@
 #include "sdk/backend/cuda/loader.h"
 #include "sdk/base/philox.h"
 #include "sdk/base/version.h"
+#include "sdk/graph/elementwise.h"
 #include "sdk/train/predictor.h"
 #include "sdk/train/trainer.h"
 
@@ -135,7 +136,7 @@ Roof measure_roof(Backend& backend, DType dtype) {
   const ValueType vector{DType::kF32, {kElements}};
   return {
       2.0 * kSide * kSide * kSide / median_seconds(backend, Matmul{.dtype = dtype}, matrix, matrix),
-      12.0 * kElements / median_seconds(backend, Add{}, vector, vector)};
+      12.0 * kElements / median_seconds(backend, Pointwise{add_code(), {}}, vector, vector)};
 }
 
 void print_profile(Program& program, const Roof& roof, int repeats) {

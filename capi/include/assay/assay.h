@@ -462,7 +462,8 @@ ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
  *   "batch_norm"  true. After convolutions and hidden layers
  *   "hidden"      sizes of the hidden layers, each [1, 2^20], [256]; [0] is none
  *   "dropout"     [0, 1), 0. After the hidden layers
- *   "activation"  "relu" (default), "elu", "tanh", "sigmoid", "gelu", "swish"
+ *   "activation"  "relu" (default), "elu", "tanh", "sigmoid", "gelu", "gelu_tanh" (its
+ *                 approximation by tanh), "swish"
  *
  * "resnet18": residual network of basic blocks (arXiv:1512.03385), torchvision's names
  *   "image"       as above, [32, 32, 3]

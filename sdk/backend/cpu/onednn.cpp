@@ -88,16 +88,15 @@ void append_activation(dnnl::post_ops& ops, ActivationKind kind) {
       return ops.append_eltwise(1, algorithm::eltwise_gelu_erf, 0, 0);
     case ActivationKind::kSwish:
       return ops.append_eltwise(1, algorithm::eltwise_swish, 1, 0);
+    case ActivationKind::kGeluTanh:
+      return ops.append_eltwise(1, algorithm::eltwise_gelu_tanh, 0, 0);
   }
 }
 
 // ---- Building ----
 
 DnnlChain::DnnlChain(const Planner& c, std::string_view op)
-    : what_(describe(c, op)),
-      scope_(c.scope()),
-      threads_(c.threads()),
-      traffic_bytes_(c.traffic_bytes()) {}
+    : what_(describe(c, op)), scope_(c.scope()), threads_(c.threads()) {}
 
 DnnlChain::Slot DnnlChain::add_slot(Tensor tensor) {
   tensors_.push_back(tensor);
@@ -302,12 +301,10 @@ std::string DnnlChain::prepared_form() const {
   return forms;
 }
 
-NodePlan DnnlChain::finish(const std::string& implementation, double flops) const {
+NodePlan DnnlChain::finish(const std::string& implementation) const {
   NodePlan plan;
   plan.kernel = cat("dnnl:", implementation);
   plan.scratch_bytes = scratch_bytes_ + scratchpad_bytes_ + prepared_bytes_;
-  plan.flops = flops;
-  plan.bytes = traffic_bytes_;
   const auto chain = std::make_shared<const DnnlChain>(*this);
   const auto bind = [chain](Phase phase) {
     return [chain, phase](const Binding& binding) -> Launch {

@@ -56,8 +56,8 @@ class DnnlChain {
     add(Primitive(desc), desc.scratchpad_desc(), arguments);
   }
 
-  // The plan: kernel name "dnnl:<implementation>", scratch, traffic and the bind function.
-  NodePlan finish(const std::string& implementation, double flops) const;
+  // The plan: kernel name "dnnl:<implementation>", scratch and the bind function.
+  NodePlan finish(const std::string& implementation) const;
 
  private:
   enum class Place { kInput, kOutput, kScratch, kPrepared };
@@ -85,7 +85,6 @@ class DnnlChain {
 
   std::string what_, scope_;  // for messages
   int threads_;
-  double traffic_bytes_;
   std::vector<Tensor> tensors_;
   std::vector<Step> steps_;
   int prepared_input_ = -1;

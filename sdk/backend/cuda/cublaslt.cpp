@@ -51,6 +51,12 @@ class Layout {
   cublasLtMatrixLayout_t layout_ = nullptr;
 };
 
+cublasLtEpilogue_t epilogue_of(const MatrixProduct& p) {
+  if (p.gelu_tanh) return p.has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+  if (p.relu) return p.has_bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+  return p.has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 // y = op(a) op(b), row-major, is y' = op(b)' op(a)' column-major: b is cuBLAS's first operand.
 class Product {
  public:
@@ -62,11 +68,11 @@ class Product {
     check(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F), "describing a product");
     set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    const cublasLtEpilogue_t epilogue =
-        p.has_bias ? p.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS
-        : p.relu   ? CUBLASLT_EPILOGUE_RELU
-                   : CUBLASLT_EPILOGUE_DEFAULT;
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p));
+    if (p.gelu_tanh) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
+      set_pre(reinterpret_cast<void*>(uintptr_t{256}));  // until one is bound
+    }
     // Of y's columns, which are the rows that cuBLAS sees: what its bias runs along.
     if (p.has_bias) set_bias(reinterpret_cast<const void*>(uintptr_t{256}));  // until one is bound
   }
@@ -75,6 +81,8 @@ class Product {
   Product& operator=(const Product&) = delete;
 
   void set_bias(const void* bias) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+  // Of y's type, which is the default.
+  void set_pre(void* pre) { set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pre); }
 
   Layout a, b, y;
   cublasLtMatmulDesc_t description = nullptr;
@@ -150,7 +158,7 @@ std::string text_of(const MatrixProduct& p) {
   return cat("matmul m", p.m, " n", p.n, " k", p.k, p.transpose_a ? " ta" : "",
              p.transpose_b ? " tb" : "", dense ? "" : cat(" pitches ", p.a_pitch, " ", p.b_pitch),
              " ", p.in, "->", p.out, p.has_bias ? " bias" : "", p.relu ? " relu" : "",
-             p.tf32 ? " tf32" : "");
+             p.gelu_tanh ? " gelu_tanh" : "", p.tf32 ? " tf32" : "");
 }
 
 size_t bytes_of(int64_t rows, int64_t columns, DType dtype) {
@@ -188,7 +196,9 @@ std::optional<int64_t> fastest(const MatrixHandle& handle, const MatrixProduct& 
   const TimingBuffer b(bytes_of(p.transpose_b ? p.n : p.k, p.b_pitch, p.in), stream);
   const TimingBuffer y(bytes_of(p.m, p.n, p.out), stream), workspace(kWorkspaceBytes, stream);
   const TimingBuffer bias(bytes_of(1, p.n, DType::kF32), stream);
+  const TimingBuffer pre(p.gelu_tanh ? bytes_of(p.m, p.n, p.out) : 0, stream);
   if (p.has_bias) product.set_bias(bias.data());
+  if (p.gelu_tanh) product.set_pre(pre.data());
   return fastest_of(
       static_cast<int64_t>(proposals.size()), stream, [](int64_t) { return true; },
       [&](int64_t i) {
@@ -225,13 +235,15 @@ LibraryAnswer MatrixLibrary::plan(const MatrixProduct& p) {
     }
   }
   const Proposal& chosen = proposals[choice];
-  return LibraryCall{name_of(chosen), with_room_to_align(chosen.workspaceSize),
-                     [handle = handle_, product, chosen, has_bias = p.has_bias](
-                         Stream stream, std::span<void* const> operands, void* scratch) {
-                       if (has_bias) product->set_bias(operands[2]);
-                       multiply(*handle, *product, chosen, stream, operands[0], operands[1],
-                                operands.back(), aligned_workspace(scratch));
-                     }};
+  return LibraryCall{
+      name_of(chosen), with_room_to_align(chosen.workspaceSize),
+      [handle = handle_, product, chosen, has_bias = p.has_bias, keeps_pre = p.gelu_tanh](
+          Stream stream, std::span<void* const> operands, void* scratch) {
+        if (has_bias) product->set_bias(operands[2]);
+        if (keeps_pre) product->set_pre(operands[operands.size() - 2]);
+        multiply(*handle, *product, chosen, stream, operands[0], operands[1], operands.back(),
+                 aligned_workspace(scratch));
+      }};
 }
 
 }  // namespace assay::cuda

@@ -22,7 +22,8 @@ struct MatrixProduct {
   DType in = DType::kF32, out = DType::kF32;
   bool has_bias = false;  // [N] f32
   bool relu = false;
-  bool tf32 = false;  // f32 operands may be rounded
+  bool gelu_tanh = false;  // and what it is applied to is kept: an output `pre` like y, before y
+  bool tf32 = false;       // f32 operands may be rounded
   bool operator==(const MatrixProduct&) const = default;
 };
 

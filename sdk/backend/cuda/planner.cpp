@@ -21,7 +21,7 @@ class PlanningLibraries : public Libraries {
  public:
   LibraryAnswer matrix_product(const MatrixProduct& p) override {
     return named(cat("cublaslt:", p.tf32 ? "tf32" : to_text(p.in), p.has_bias ? "+bias" : "",
-                     p.relu ? "+relu" : ""));
+                     p.relu ? "+relu" : "", p.gelu_tanh ? "+gelu_tanh" : ""));
   }
   LibraryAnswer convolution(const Convolution& c) override {
     if (!has_engine(c)) return {};

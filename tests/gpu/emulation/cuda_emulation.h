@@ -16,6 +16,7 @@
 #define __device__
 #define __host__
 #define __shared__ static
+#define __launch_bounds__(...)
 
 struct uint4 {
   unsigned x, y, z, w;

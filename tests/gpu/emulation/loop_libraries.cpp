@@ -1,5 +1,6 @@
 // Matrix products and convolutions by their definition, in place of cuBLASLt and cuDNN. Some shapes
 // are refused, as cuDNN refuses some, so that what stands in for it is tested as well.
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -38,6 +39,10 @@ void store(void* data, DType dtype, int64_t i, double value) {
 
 double relu(bool wanted, double v) { return wanted && v < 0 ? 0 : v; }
 
+double gelu_tanh(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
 void multiply(const MatrixProduct& p, std::span<void* const> operands) {
   const void *a = operands[0], *b = operands[1];
   for (int64_t i = 0; i < p.m; ++i) {
@@ -47,7 +52,8 @@ void multiply(const MatrixProduct& p, std::span<void* const> operands) {
         sum += load(a, p.in, p.transpose_a ? k * p.a_pitch + i : i * p.a_pitch + k) *
                load(b, p.in, p.transpose_b ? j * p.b_pitch + k : k * p.b_pitch + j);
       }
-      store(operands.back(), p.out, i * p.n + j, relu(p.relu, sum));
+      if (p.gelu_tanh) store(operands[operands.size() - 2], p.out, i * p.n + j, sum);
+      store(operands.back(), p.out, i * p.n + j, p.gelu_tanh ? gelu_tanh(sum) : relu(p.relu, sum));
     }
   }
 }

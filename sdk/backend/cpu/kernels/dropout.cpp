@@ -19,17 +19,17 @@ void draw(const DropoutRange& range, uint64_t first_counter, uint32_t* __restric
     c3[i] = static_cast<uint32_t>(range.step >> 32);
   }
   uint32_t key0 = range.key[0], key1 = range.key[1];
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < kPhiloxRounds; ++round) {
     for (int i = 0; i < kLanes; ++i) {
-      const uint64_t a = static_cast<uint64_t>(0xD2511F53u) * c0[i];
-      const uint64_t b = static_cast<uint64_t>(0xCD9E8D57u) * c2[i];
+      const uint64_t a = static_cast<uint64_t>(kPhiloxMultiplier0) * c0[i];
+      const uint64_t b = static_cast<uint64_t>(kPhiloxMultiplier1) * c2[i];
       c0[i] = static_cast<uint32_t>(b >> 32) ^ c1[i] ^ key0;
       c1[i] = static_cast<uint32_t>(b);
       c2[i] = static_cast<uint32_t>(a >> 32) ^ c3[i] ^ key1;
       c3[i] = static_cast<uint32_t>(a);
     }
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
+    key0 += kPhiloxWeyl0;
+    key1 += kPhiloxWeyl1;
   }
   for (int i = 0; i < kLanes; ++i) {
     words[4 * i] = c0[i];

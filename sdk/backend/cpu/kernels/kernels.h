@@ -6,16 +6,18 @@
 // chosen once at run time. So the library starts on any x86-64 (or another architecture, then with
 // the baseline only) and still uses AVX2 or AVX-512 where present.
 //
-// Rule for all files of this folder but select.cpp: include nothing but <stdint.h> and this
-// folder's headers. An inline function or template of the standard library, compiled here for
-// AVX-512 and merged by the linker with its twin from an ordinary file, would bring AVX-512 code
-// into functions that must run everywhere.
+// Rule for all files of this folder but select.cpp: include nothing but <stdint.h>, this folder's
+// headers and sdk/base/kernel_constants.h. An inline function or template of the standard library,
+// compiled here for AVX-512 and merged by the linker with its twin from an ordinary file, would
+// bring AVX-512 code into functions that must run everywhere.
 //
 // Tensors are dense; `[2]` is indexed by Element. Data of either type is computed in f32 and stored
 // rounded to nearest even. No kernel reads or writes outside its range; alignment is not required.
 #pragma once
 
 #include <stdint.h>
+
+#include "sdk/base/kernel_constants.h"
 
 namespace assay::cpu {
 
@@ -26,10 +28,17 @@ enum Element : int { kElementF32 = 0, kElementBf16 = 1 };
 
 struct ElementwiseKernels {
   void (*cast[2][2])(const void* x, void* y, int64_t n);  // [type of x][type of y]
-  // `kind` is an ActivationKind other than kNone.
-  void (*activation[2])(int kind, const void* x, void* y, int64_t n);
-  void (*activation_grad[2])(int kind, const void* saved, const void* dy, void* dx, int64_t n);
-  void (*add[2])(const void* a, const void* b, void* y, int64_t n);
+};
+
+// An operand of a pointwise step, or its result: n elements.
+struct PointwiseRange {
+  void* data;
+  Element element;
+};
+struct PointwiseKernels {
+  // y = fn of as many operands as fn takes. Those of kMulAdd, and b and c of kSelect, are f32; a
+  // and d of kSelect are of the type of y. y may be any operand of its type.
+  void (*step)(PointwiseFn fn, const PointwiseRange* operands, PointwiseRange y, int64_t n);
 };
 
 // y = drawn >= drop_below ? x * scale : 0, where element e draws word e of the Philox sequence of
@@ -219,6 +228,7 @@ struct UpdateKernels {
 struct Kernels {
   const char* isa;  // "avx512", "avx2", "baseline"
   const ElementwiseKernels* elementwise;
+  const PointwiseKernels* pointwise;
   const DropoutKernels* dropout;
   const ChannelKernels* channel;
   const PoolKernels* pool;

@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "sdk/base/kernel_constants.h"
+
 #ifndef ASSAY_ISA
 #error "kernels are compiled once per instruction set, with -DASSAY_ISA=<namespace>"
 #endif
@@ -128,9 +130,5 @@ inline float error_function(float x) {
   q = fma(q, a, 0.0003537193115334958f);
   return with_sign(a < 1.0f ? small * a : 1.0f - exponential(-q), x);
 }
-
-// The normal distribution's Phi and phi.
-inline float normal_cdf(float x) { return 0.5f * (1.0f + error_function(x * 0.70710678f)); }
-inline float normal_pdf(float x) { return 0.39894228f * exponential(-0.5f * x * x); }
 
 }  // namespace assay::cpu::ASSAY_ISA

@@ -7,6 +7,7 @@
 namespace assay::cpu::ASSAY_ISA {
 
 extern const ElementwiseKernels kElementwise;
+extern const PointwiseKernels kPointwise;
 extern const DropoutKernels kDropout;
 extern const ChannelKernels kChannel;
 extern const PoolKernels kPool;
@@ -16,8 +17,15 @@ extern const PixelLossKernels kPixelLoss;
 extern const UpdateKernels kUpdate;
 
 extern const Kernels kTable;
-const Kernels kTable = {
-    ASSAY_TEXT(ASSAY_ISA), &kElementwise, &kDropout, &kChannel, &kPool, &kWinograd, &kSoftmax,
-    &kPixelLoss,           &kUpdate};
+const Kernels kTable = {ASSAY_TEXT(ASSAY_ISA),
+                        &kElementwise,
+                        &kPointwise,
+                        &kDropout,
+                        &kChannel,
+                        &kPool,
+                        &kWinograd,
+                        &kSoftmax,
+                        &kPixelLoss,
+                        &kUpdate};
 
 }  // namespace assay::cpu::ASSAY_ISA

@@ -72,7 +72,7 @@ struct ImageRows {
 
 // x [N,H,W,C] u8, placement [N,4], y [N,H,W,channels] f32.
 NodePlan plan(const ImageFromBytes& p, const Planner& c) {
-  NodePlan plan = own_plan(c, "image_from_bytes", 0);
+  NodePlan plan = own_plan("image_from_bytes");
   const Dims& dims = c.x(0).dims;
   const auto rows =
       std::make_shared<const ImageRows>(levels_of(p), dims[1], dims[2], dims[3], p.channels);
@@ -93,7 +93,7 @@ NodePlan plan(const ImageFromBytes& p, const Planner& c) {
 NodePlan plan(const MixRows&, const Planner& c) {
   const Dims& dims = c.x(0).dims;
   const int64_t rows = dims[0], elems = rows == 0 ? 0 : dims.numel() / rows;
-  NodePlan plan = own_plan(c, "mix_rows", 3 * static_cast<double>(dims.numel()));
+  NodePlan plan = own_plan("mix_rows");
   plan.bind = [=, pieces = chunks_of(elems), threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<float>(0), w = b.x<float>(1), y = b.y<float>()](Queue&) {
       parallel_for(threads, rows * pieces.count(), [&](int64_t at) {
@@ -112,7 +112,7 @@ NodePlan plan(const MixRows&, const Planner& c) {
 // labels, w [N], y [N,classes].
 NodePlan plan(const MixTargets& p, const Planner& c) {
   const int64_t rows = c.x(0).dims[0];
-  NodePlan plan = own_plan(c, "mix_targets", 4 * static_cast<double>(rows));
+  NodePlan plan = own_plan("mix_targets");
   plan.bind = [=, classes = p.classes, smoothing = p.label_smoothing,
                threads = c.threads()](const Binding& b) -> Launch {
     return [=, labels = b.x<int32_t>(0), w = b.x<float>(1), y = b.y<float>()](Queue&) {
@@ -134,7 +134,7 @@ NodePlan plan(const CountTargets&, const Planner& c) {
   const bool is_label = type.dtype == DType::kI32;
   const int64_t rows = is_label ? type.numel() : type.dims[0];
   const int64_t elems = rows == 0 ? 0 : type.numel() / rows;
-  NodePlan plan = own_plan(c, "count_targets", static_cast<double>(type.numel()));
+  NodePlan plan = own_plan("count_targets");
   const Chunks pieces = chunks_of(rows, elems);
   plan.scratch_bytes = static_cast<size_t>(pieces.count()) * sizeof(int64_t);
   plan.bind = [=, threads = c.threads()](const Binding& b) -> Launch {

@@ -110,11 +110,8 @@ std::string_view suffix(bool relu, bool residual) {
 
 NodePlan plan(const BatchNorm& p, const Planner& c) {
   const Lanes l = lanes_of(c.x(0).dims);
-  NodePlan plan = own_plan(c, cat("norm", suffix(p.relu, p.has_residual)),
-                           (6.0 + p.relu + p.has_residual) * static_cast<double>(l.n));
+  NodePlan plan = own_plan(cat("norm", suffix(p.relu, p.has_residual)));
   plan.scratch_bytes = forward_scratch(l, nullptr).bytes;
-  plan.in_place = {{0, 0}};
-  if (p.has_residual) plan.in_place.push_back({0, 3});
   const int element = element_of(c.x(0));
   const auto moments = kernels().channel->moments[element];
   const auto affine = kernels().channel->affine[element];
@@ -144,8 +141,7 @@ NodePlan plan(const BatchNorm& p, const Planner& c) {
 
 NodePlan plan(const BatchNormInference& p, const Planner& c) {
   const Lanes l = lanes_of(c.x(0).dims);
-  NodePlan plan = own_plan(c, cat("norm_given", suffix(p.relu, p.has_residual)),
-                           (2.0 + p.relu + p.has_residual) * static_cast<double>(l.n));
+  NodePlan plan = own_plan(cat("norm_given", suffix(p.relu, p.has_residual)));
   const auto tables = [l](void* base) {
     ScratchLayout scratch(base);
     float* scale = scratch.take<float>(static_cast<size_t>(l.lanes));
@@ -153,8 +149,6 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
     return std::tuple(scale, shift, scratch.bytes());
   };
   plan.scratch_bytes = std::get<2>(tables(nullptr));
-  plan.in_place = {{0, 0}};
-  if (p.has_residual) plan.in_place.push_back({0, 5});
   const auto affine = kernels().channel->affine[element_of(c.x(0))];
   plan.bind = [=, size = dtype_size(c.x(0).dtype),
                threads = c.threads()](const Binding& b) -> Launch {
@@ -176,11 +170,8 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
 
 NodePlan plan(const BatchNormGrad& p, const Planner& c) {
   const Lanes l = lanes_of(c.x(0).dims);
-  NodePlan plan = own_plan(c, cat("norm_grad", suffix(p.relu, p.has_residual)),
-                           (9.0 + 2.0 * p.relu) * static_cast<double>(l.n));
+  NodePlan plan = own_plan(cat("norm_grad", suffix(p.relu, p.has_residual)));
   plan.scratch_bytes = backward_scratch(l, nullptr).bytes;
-  plan.in_place = {{0, 0}, {0, 5}};
-  if (p.has_residual) plan.in_place.push_back({3, 5});
   const int element = element_of(c.x(0));
   const auto sums = kernels().channel->grad_sums[element];
   const auto apply = kernels().channel->grad_apply[element];

@@ -8,9 +8,6 @@ namespace assay::cpu {
 NodePlan plan(const FoldBatchNorm& p, const Planner& c) {
   NodePlan plan;
   plan.kernel = "own:fold";
-  plan.flops = static_cast<double>(c.x(0).numel());
-  plan.bytes = c.traffic_bytes();
-  plan.in_place = {{0, 0}};
   const int64_t filters = c.x(0).dims[0];
   plan.bind = [filters, size = c.x(0).numel() / filters,
                epsilon = p.epsilon](const Binding& b) -> Launch {
@@ -32,8 +29,6 @@ NodePlan plan(const RunningStatistics& p, const Planner& c) {
   NodePlan plan;
   plan.kernel = "own:running_statistics";
   const int64_t channels = c.x(0).numel();
-  plan.flops = 6 * static_cast<double>(channels);
-  plan.bytes = c.traffic_bytes();
   const double count = static_cast<double>(p.count);
   const double unbias = p.count > 1 ? count / (count - 1) : 1.0;
   plan.bind = [=, momentum = static_cast<double>(p.momentum)](const Binding& b) -> Launch {

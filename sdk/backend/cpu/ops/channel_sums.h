@@ -14,7 +14,6 @@ class ChannelSums {
         threads_(threads) {}
 
   size_t scratch_bytes() const { return parts(nullptr).bytes; }
-  double flops() const { return static_cast<double>(lanes_.n); }
 
   void run(const void* x, float* y, void* scratch) const {
     const Parts s = parts(scratch);

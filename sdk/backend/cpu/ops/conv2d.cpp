@@ -1,9 +1,9 @@
 // Conv2d and its gradients on oneDNN: activations pinned to NHWC, weights in oneDNN's own layout.
 #include "sdk/backend/cpu/onednn.h"
-#include "sdk/backend/cpu/ops/own_kernel.h"
+#include "sdk/backend/cpu/ops/conv1x1.h"
 #include "sdk/backend/cpu/ops/pointwise.h"
 #include "sdk/backend/cpu/ops/winograd.h"
-#include "sdk/backend/flops.h"
+#include "sdk/graph/elementwise.h"
 
 namespace assay::cpu {
 namespace {
@@ -124,7 +124,7 @@ NodePlan plan_forward(const Conv2d& p, const Planner& c, DType compute) {
     chain.copy(chain.input(2 + p.has_bias, image_desc(c.y().dims, c.y().dtype)), work);
   chain.add<convolution_forward>(desc, arguments);
   chain.copy(work, result);
-  NodePlan plan = chain.finish(desc.impl_info_str(), conv2d_flops(c.y().dims, c.x(1).dims));
+  NodePlan plan = chain.finish(desc.impl_info_str());
   if (p.has_residual) plan.in_place = {{0, 2 + p.has_bias}};
   return plan;
 }
@@ -151,7 +151,7 @@ NodePlan plan_grad_data(const Conv2dGradData& p, const Planner& c, DType compute
       desc,
       {{DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, work}});
   chain.copy(work, result);
-  return chain.finish(desc.impl_info_str(), conv2d_flops(c.x(0).dims, c.x(1).dims));
+  return chain.finish(desc.impl_info_str());
 }
 
 NodePlan plan_grad_weight(const Conv2dGradWeight& p, const Planner& c, DType compute) {
@@ -184,12 +184,17 @@ NodePlan plan_grad_weight(const Conv2dGradWeight& p, const Planner& c, DType com
   chain.add<convolution_backward_weights>(desc, arguments);
   chain.copy(work, plain);
   chain.copy(plain, result);
-  return chain.finish(desc.impl_info_str(), conv2d_flops(c.x(1).dims, p.w_dims));
+  return chain.finish(desc.impl_info_str());
 }
 
 }  // namespace
 
 NodePlan plan(const Conv2d& p, const Planner& c) {
+  if (p.keep_pre) {
+    Conv2d product = p;
+    product.keep_pre = false, product.activation = ActivationKind::kNone;
+    return with_activation_behind(plan(product, c), p.activation, c);
+  }
   if (prefers_winograd(p, c)) return plan_winograd(p, c);
   return plan_with_dnnl(c, Conv2d::kName,
                         [&](DType compute) { return plan_forward(p, c, compute); });
@@ -210,17 +215,14 @@ NodePlan plan_grad_data(const Conv2dGradData& p, const Planner& c) {
 NodePlan plan(const Conv2dGradData& p, const Planner& c) {
   NodePlan plan = plan_grad_data(p, c);
   if (p.activation == ActivationKind::kNone) return plan;
-  plan.kernel += " own:activation_grad";
-  const auto differentiate = kernels().elementwise->activation_grad[element_of(c.y())];
-  plan.bind = [=, bind = std::move(plan.bind), kind = static_cast<int>(p.activation),
-               size = dtype_size(c.y().dtype), chunks = chunks_of(c.y().numel()),
-               threads = c.threads()](const Binding& b) -> Launch {
+  plan.kernel += " own:pointwise";
+  const PointwiseFunction differentiate(activation_grad_code(p.activation), {c.x(2), c.y()}, c.y(),
+                                        c.scope());
+  plan.bind = [=, bind = std::move(plan.bind), threads = c.threads()](const Binding& b) -> Launch {
     return [=, convolve = bind(b), saved = b.x<void>(2), dx = b.y<void>()](Queue& q) {
       convolve(q);
-      parallel_for(threads, chunks.count(), [&](int64_t i) {
-        void* part = at(dx, chunks.begin(i), size);
-        differentiate(kind, at(saved, chunks.begin(i), size), part, part, chunks.length(i));
-      });
+      const void* const x[] = {saved, dx};
+      differentiate.run(threads, x, dx);
     };
   };
   return plan;

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "sdk/backend/cpu/ops/lanes.h"
+#include "sdk/backend/cpu/ops/pointwise.h"
+#include "sdk/graph/elementwise.h"
 
 namespace assay::cpu {
 namespace {
@@ -22,7 +24,7 @@ class Epilogue {
         dense_(dense_layout(p.y_dims)),
         pass_(p.y_dims, {&dense_, &c.y_layout()}),
         affine_(kernels().channel->affine[element_of(c.y())]),
-        activation_(kernels().elementwise->activation[element_of(c.y())]) {}
+        activate_(activation_code(p.activation), {c.y()}, c.y(), c.scope()) {}
 
   bool is_needed() const { return moves_ || adds_; }
   // Of the convolution's result [y_dims], if it cannot stand in y.
@@ -42,7 +44,8 @@ class Epilogue {
     const bool relu = kind_ == ActivationKind::kRelu;
     const auto finish = [&](const void* from, void* to, int64_t n) {
       affine_(from, tables.scale, tables.shift, nullptr, relu, to, n, lanes_.lanes);
-      if (!relu && kind_ != ActivationKind::kNone) activation_(static_cast<int>(kind_), to, to, n);
+      const void* const operands[] = {to};
+      if (!relu && kind_ != ActivationKind::kNone) activate_.run_part(operands, to, 0, n);
     };
     if (moves_) {
       pass_.run(threads_, [&](const auto& first, int64_t n) {
@@ -86,7 +89,7 @@ class Epilogue {
   Pass<2> pass_;
   void (*affine_)(const void*, const float*, const float*, const void*, bool, void*, int64_t,
                   int64_t);
-  void (*activation_)(int, const void*, void*, int64_t);
+  PointwiseFunction activate_;
 };
 
 size_t on_64(size_t bytes) { return (bytes + 63) / 64 * 64; }

@@ -92,7 +92,7 @@ Layout inside(const Layout& whole, const Layout::Border& border) {
 
 // y [dims] from x: both wherever they lie; zero where x has its border.
 NodePlan plan(const Copy&, const Planner& c) {
-  NodePlan plan = own_plan(c, "copy", 0);
+  NodePlan plan = own_plan("copy");
   const size_t size = dtype_size(c.y().dtype);
   const Layout &x = c.x_layout(0), &y = c.y_layout();
   const auto copy = x.border ? StridedCopy(x.border->dims, x, inside(y, *x.border), size)
@@ -100,8 +100,6 @@ NodePlan plan(const Copy&, const Planner& c) {
   std::optional<StridedCopy> clear;
   if (x.border) {
     clear.emplace(c.y().dims, y, y, size);
-    plan.bytes = static_cast<double>(c.y().bytes()) +
-                 2 * static_cast<double>(x.border->dims.numel()) * static_cast<double>(size);
   }
   const int64_t begin =
       x.border ? inside(y, *x.border).offset * static_cast<int64_t>(size) : int64_t{0};

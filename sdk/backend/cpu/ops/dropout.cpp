@@ -6,8 +6,7 @@ namespace assay::cpu {
 
 NodePlan plan(const Dropout& p, const Planner& c) {
   const int64_t n = c.y().numel();
-  NodePlan plan = own_plan(c, "philox", static_cast<double>(n));
-  plan.in_place = {{0, 0}};
+  NodePlan plan = own_plan("philox");
   const PhiloxKey key = philox_key(p.seed, p.stream);
   const double rate = p.rate;
   const DropoutRange whole{

@@ -5,16 +5,6 @@
 #include "sdk/backend/cpu/planner.h"
 
 namespace assay::cpu {
-namespace {
-
-NodePlan nothing_to_do() {
-  NodePlan plan;
-  plan.kernel = "none";
-  plan.bind = [](const Binding&) -> Launch { return nullptr; };
-  return plan;
-}
-
-}  // namespace
 
 NodePlan plan(const Input&, const Planner&) { return nothing_to_do(); }
 NodePlan plan(const Parameter&, const Planner&) { return nothing_to_do(); }
@@ -28,7 +18,6 @@ NodePlan plan(const Concat&, const Planner&) { return nothing_to_do(); }  // its
 NodePlan plan(const Fill& p, const Planner& c) {
   NodePlan plan;
   plan.kernel = "own:fill";
-  plan.bytes = c.traffic_bytes();
   plan.bind = [value = p.value, n = c.y().numel()](const Binding& b) -> Launch {
     return [y = b.y<float>(), n, value](Queue&) { std::fill_n(y, n, value); };
   };

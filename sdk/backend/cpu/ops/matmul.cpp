@@ -1,5 +1,6 @@
 // Matmul on oneDNN; transposed operands are read through their strides.
 #include "sdk/backend/cpu/onednn.h"
+#include "sdk/backend/cpu/ops/pointwise.h"
 
 namespace assay::cpu {
 namespace {
@@ -52,8 +53,7 @@ NodePlan plan_product(const Matmul& p, const Planner& c, DType compute, Operand 
   if (p.has_bias) arguments.push_back({DNNL_ARG_BIAS, chain.input(2, bias)});
   chain.add<dnnl::matmul>(desc, arguments);
   chain.copy(work, result);
-  const auto inner = static_cast<double>(a.dims()[1]);
-  return chain.finish(desc.impl_info_str(), 2 * static_cast<double>(c.y().numel()) * inner);
+  return chain.finish(desc.impl_info_str());
 }
 
 // Packing pays only if it is done once: with 2 threads and 128 rows the kernel then gains 5-10 %
@@ -73,6 +73,11 @@ NodePlan plan_matmul(const Matmul& p, const Planner& c, DType compute) {
 }  // namespace
 
 NodePlan plan(const Matmul& p, const Planner& c) {
+  if (p.keep_pre) {
+    Matmul product = p;
+    product.keep_pre = false, product.activation = ActivationKind::kNone;
+    return with_activation_behind(plan(product, c), p.activation, c);
+  }
   return plan_with_dnnl(c, Matmul::kName,
                         [&](DType compute) { return plan_matmul(p, c, compute); });
 }

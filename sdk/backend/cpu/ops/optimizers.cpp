@@ -139,7 +139,7 @@ struct Control {
 
 NodePlan plan(const SgdUpdate& p, const Planner& c) {
   const Lists lists(c, 3, p.momentum == 0 ? 2 : 3);
-  NodePlan plan = own_plan(c, "sgd", 6.0 * static_cast<double>(lists.total()));
+  NodePlan plan = own_plan("sgd");
   plan.bind = [=, threads = threads_for(c, lists),
                run = kernels().update->sgd](const Binding& b) -> Launch {
     return [=, control = Control(b), runs = merged_runs(lists, b)](Queue&) {
@@ -160,7 +160,7 @@ NodePlan plan(const SgdUpdate& p, const Planner& c) {
 NodePlan plan(const AdamUpdate& p, const Planner& c) {
   const Lists lists(c, 4, 4);
   const Betas betas{as_written(p.beta1), as_written(p.beta2), p.bias_correction};
-  NodePlan plan = own_plan(c, "adam", 14.0 * static_cast<double>(lists.total()));
+  NodePlan plan = own_plan("adam");
   plan.bind = [=, threads = threads_for(c, lists),
                run = kernels().update->adam](const Binding& b) -> Launch {
     return [=, control = Control(b), t = b.x<int64_t>(3), runs = merged_runs(lists, b)](Queue&) {
@@ -176,7 +176,7 @@ NodePlan plan(const AdamUpdate& p, const Planner& c) {
 NodePlan plan(const LambUpdate& p, const Planner& c) {
   const Lists lists(c, 4, 4);
   const Betas betas{as_written(p.beta1), as_written(p.beta2), p.bias_correction};
-  NodePlan plan = own_plan(c, "lamb", 26.0 * static_cast<double>(lists.total()));
+  NodePlan plan = own_plan("lamb");
   size_t pieces = 0;
   for (const int64_t size : lists.sizes) {
     pieces += static_cast<size_t>(Chunks{size, kChunkElems}.count());
@@ -217,7 +217,7 @@ NodePlan plan(const LambUpdate& p, const Planner& c) {
 
 NodePlan plan(const EmaUpdate& p, const Planner& c) {
   const Lists lists(c, 1, 2);
-  NodePlan plan = own_plan(c, "ema", 3.0 * static_cast<double>(lists.total()));
+  NodePlan plan = own_plan("ema");
   plan.bind = [=, threads = threads_for(c, lists), rest = complement(as_written(p.decay)),
                run = kernels().update->ema](const Binding& b) -> Launch {
     return [=, skip = b.x<float>(0), runs = merged_runs(lists, b)](Queue&) {

@@ -14,12 +14,17 @@ inline int element_of(const ValueType& type) {
   return type.dtype == DType::kBf16 ? kElementBf16 : kElementF32;
 }
 
-// A plan called "own:<algorithm>:<isa>" that touches every input and output once.
-inline NodePlan own_plan(const Planner& c, std::string_view algorithm, double flops) {
+// y = a + b, n elements of one type; y may be either.
+inline void add(const void* a, const void* b, void* y, Element element, int64_t n) {
+  const PointwiseRange operands[] = {{const_cast<void*>(a), element},
+                                     {const_cast<void*>(b), element}};
+  kernels().pointwise->step(PointwiseFn::kAdd, operands, {y, element}, n);
+}
+
+// A plan called "own:<algorithm>:<isa>".
+inline NodePlan own_plan(std::string_view algorithm) {
   NodePlan plan;
   plan.kernel = cat("own:", algorithm, ":", kernels().isa);
-  plan.flops = flops;
-  plan.bytes = c.traffic_bytes();
   return plan;
 }
 

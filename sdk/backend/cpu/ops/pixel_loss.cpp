@@ -4,8 +4,6 @@
 namespace assay::cpu {
 namespace {
 
-constexpr double kFlopsPerLogit = 25;  // mostly the exponential
-
 // [N, ..., C] as images of pixels, and the ranges of pixels that one thread takes at a time.
 struct Pixels {
   int64_t images, pixels, classes;
@@ -26,8 +24,6 @@ Pixels pixels_of(const ValueType& x) {
   // An exponential costs about as much as moving 8 elements.
   return {images, pixels, classes, chunks_of(pixels, 8 * classes), dtype_size(x.dtype)};
 }
-
-double flops_of(const Planner& c) { return kFlopsPerLogit * static_cast<double>(c.x(0).numel()); }
 
 // One addition per image, so that the mean over images keeps its digits.
 double loss_factor(const Pixels& p, bool mean) {
@@ -70,7 +66,7 @@ void overlap_slopes(const float* sums, int64_t classes, double epsilon, double s
 
 NodePlan plan(const PixelCrossEntropy& op, const Planner& c) {
   const Pixels p = pixels_of(c.x(0));
-  NodePlan plan = own_plan(c, "pixel_xent", flops_of(c));
+  NodePlan plan = own_plan("pixel_xent");
   plan.scratch_bytes = static_cast<size_t>(p.tasks()) * sizeof(double);
   const auto run = kernels().pixel_loss->cross_entropy[element_of(c.x(0))];
   plan.bind = [=, factor = loss_factor(p, op.mean),
@@ -91,8 +87,7 @@ NodePlan plan(const PixelCrossEntropy& op, const Planner& c) {
 
 NodePlan plan(const PixelCrossEntropyGrad& op, const Planner& c) {
   const Pixels p = pixels_of(c.x(0));
-  NodePlan plan = own_plan(c, "pixel_xent", 2 * flops_of(c));
-  plan.in_place = {{0, 0}};
+  NodePlan plan = own_plan("pixel_xent");
   const auto run = kernels().pixel_loss->cross_entropy_grad[element_of(c.x(0))];
   plan.bind = [=, factor = static_cast<float>(loss_factor(p, op.mean)),
                threads = c.threads()](const Binding& b) -> Launch {
@@ -110,7 +105,7 @@ NodePlan plan(const PixelCrossEntropyGrad& op, const Planner& c) {
 
 NodePlan plan(const SoftDiceLoss& op, const Planner& c) {
   const Pixels p = pixels_of(c.x(0));
-  NodePlan plan = own_plan(c, "soft_dice", flops_of(c));
+  NodePlan plan = own_plan("soft_dice");
   plan.scratch_bytes = static_cast<size_t>(p.tasks() * 3 * p.classes) * sizeof(double);
   const auto run = kernels().pixel_loss->overlap[element_of(c.x(0))];
   plan.bind = [=, epsilon = static_cast<double>(op.epsilon), mean = op.mean,
@@ -139,8 +134,7 @@ NodePlan plan(const SoftDiceLoss& op, const Planner& c) {
 
 NodePlan plan(const SoftDiceLossGrad& op, const Planner& c) {
   const Pixels p = pixels_of(c.x(0));
-  NodePlan plan = own_plan(c, "soft_dice", 3 * flops_of(c));
-  plan.in_place = {{0, 0}};
+  NodePlan plan = own_plan("soft_dice");
   plan.scratch_bytes = static_cast<size_t>(p.images * 2 * p.classes) * sizeof(float);
   const auto run = kernels().pixel_loss->overlap_grad[element_of(c.x(0))];
   plan.bind = [=, epsilon = static_cast<double>(op.epsilon), mean = op.mean,

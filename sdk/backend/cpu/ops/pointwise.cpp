@@ -1,81 +1,294 @@
+// A function is planned into an interpreter: where the operands of each step stand (a source in
+// memory, or a block in f32), and how sources get into blocks. Running it is a loop over blocks, in
+// each over the steps, each one call of a vectorised kernel.
 #include "sdk/backend/cpu/ops/pointwise.h"
 
-#include "sdk/backend/cpu/onednn.h"
+#include "sdk/graph/elementwise.h"
+#include "sdk/ops/broadcast.h"
 
 namespace assay::cpu {
 namespace {
 
-using Desc = dnnl::memory::desc;
+using Kind = PointwiseOperand::Kind;
 
-bool is_pointwise(const ConvGeometry& g, const Dims& w) {
-  constexpr std::array<int64_t, 2> kOne{1, 1}, kNone{0, 0};
-  return g.groups == 1 && w[1] == 1 && w[2] == 1 && g.stride == kOne && g.pad_begin == kNone &&
-         g.pad_end == kNone;
-}
+// Blocks of a task: one for each step, source and number, of at least kLeastBlock elements in f32,
+// longer if they are few. All of them stay in the first-level cache.
+constexpr int kMostNumbers = 24;
+constexpr int64_t kLeastBlock = 256, kMostBlock = 2048, kBlockElems = 8192;
+constexpr int64_t kMostElems =
+    (kMostPointwiseSteps + kMostPointwiseInputs + kMostNumbers) * kLeastBlock;
+static_assert(kMostElems >= kBlockElems);
 
-int64_t pixels(const Dims& image) { return image[0] * image[1] * image[2]; }
+// Where the elements of a source lie on the way through y.
+struct Walk {
+  std::vector<CommonAxis> axes;  // `first` is the distance in the source, 0 where it is repeated
 
-// A dense [rows][columns] as the product sees it, maybe transposed.
-struct Matrix {
-  int64_t rows, columns;
-  bool transposed = false;
+  Walk(const PointwiseSource& x, const Dims& y)
+      : axes(common_axes(y, repeated_layout(x.layout, x.type.dims, y), dense_layout(y))) {}
+  bool is_dense() const { return axes.empty() || (axes.size() == 1 && axes[0].first == 1); }
+  // After how many elements of y the input begins anew: 0 if only at the end of y.
+  int64_t period() const {
+    if (axes.empty() || axes.back().first != 0) return 0;
+    int64_t elems = 1;
+    for (size_t i = 0; i + 1 < axes.size(); ++i) elems *= axes[i].size;
+    return elems;
+  }
 
-  Desc desc(DType dtype) const {
-    if (transposed) return {{columns, rows}, dnnl_type(dtype), {1, columns}};
-    return {{rows, columns}, dnnl_type(dtype), {columns, 1}};
+  // For elements [begin, begin + n) of y, in f32.
+  void fetch(const void* x, int element, int64_t begin, int64_t n, float* to) const {
+    const auto convert = kernels().elementwise->cast[element][kElementF32];
+    const size_t size = element == kElementF32 ? 4 : 2;
+    while (n > 0) {
+      int64_t rest = begin, from = 0, run = 1;
+      for (size_t i = 0; i < axes.size(); ++i) {
+        const int64_t index = rest % axes[i].size;
+        rest /= axes[i].size;
+        from += index * axes[i].first;
+        if (i == 0) run = axes[i].size - index;
+      }
+      run = std::min(run, n);
+      const int64_t stride = axes.empty() ? 0 : axes[0].first;
+      if (stride == 1) {
+        convert(at(x, from, size), to, run);
+      } else if (stride == 0) {
+        convert(at(x, from, size), to, 1);
+        std::fill_n(to, run, *to);
+      } else {
+        for (int64_t i = 0; i < run; ++i) convert(at(x, from + i * stride, size), to + i, 1);
+      }
+      begin += run, n -= run, to += run;
+    }
   }
 };
 
-struct Factor {
-  int input;
-  Matrix matrix;
+// How a source gets into the steps.
+enum class Entry {
+  kUnread,   // only its dims count
+  kDirect,   // read where it stands
+  kConvert,  // dense bf16 that a step wants in f32
+  kOnce,     // repeated after a few elements: the same in every block
+  kWalk
 };
 
-NodePlan plan_factors(const Planner& c, std::string_view name, const Factor& a, const Factor& b,
-                      const Matrix& y, DType compute, DType product_type) {
-  const Desc x = a.matrix.desc(compute), w = b.matrix.desc(compute), out = y.desc(product_type);
-  const dnnl::matmul::primitive_desc desc({x, w, out}, dnnl_attributes(), dnnl_engine());
-  DnnlChain chain(c, name);
-  const auto result = chain.output(0, y.desc(c.y().dtype));
-  const auto work = chain.before(result, out);
-  const auto operand = [&](const Factor& f, const Desc& wanted) {
-    return chain.as(chain.input(f.input, f.matrix.desc(c.x(f.input).dtype)), wanted);
-  };
-  chain.add<dnnl::matmul>(
-      desc,
-      {{DNNL_ARG_SRC, operand(a, x)}, {DNNL_ARG_WEIGHTS, operand(b, w)}, {DNNL_ARG_DST, work}});
-  chain.copy(work, result);
-  const double products =
-      static_cast<double>(y.rows * y.columns) * static_cast<double>(x.dims()[1]);
-  return chain.finish(desc.impl_info_str(), 2 * products);
+// An operand of a step: an input, or a block of the task.
+struct Place {
+  bool is_input;
+  int index;
+};
+
+}  // namespace
+
+class PointwiseFunction::Interpreter {
+ public:
+  Interpreter(const PointwiseCode& code, const std::vector<PointwiseSource>& sources,
+              const ValueType& y, std::string_view scope)
+      : code_(code), out_(element_of(y)) {
+    for (const PointwiseSource& source : sources) walks_.emplace_back(source, y.dims);
+    for (const PointwiseSource& source : sources) elements_.push_back(element_of(source.type));
+    for (size_t i = 0; i < sources.size(); ++i) entries_.push_back(entry_of(static_cast<int>(i)));
+    for (const PointwiseStep& step : code_.steps) {
+      require(step.fn != PointwiseFn::kF16, Code::kUnsupported, "pointwise at ", scope,
+              ": the CPU has no f16; use fp32 or amp-bf16");
+      for (int k = 0; k < pointwise_operands(step.fn); ++k)
+        places_.push_back(place_of(step.operands[static_cast<size_t>(k)]));
+    }
+    require(numbers_.size() <= kMostNumbers, Code::kUnsupported, "pointwise at ", scope,
+            ": more than ", kMostNumbers, " different numbers");
+    choose_block();
+    // The step after which bf16 is stored by a pass of its own.
+    const PointwiseFn last = code_.steps.back().fn;
+    stores_apart_ = last == PointwiseFn::kSelect && out_ == kElementBf16 && !ends_in_bf16_select();
+  }
+
+  int64_t block_elems() const { return block_; }
+
+  // Elements [begin, end) of y; begin is a multiple of block_elems().
+  void run(std::span<const void* const> x, void* y, int64_t begin, int64_t end) const {
+    alignas(64) float blocks[kMostElems];
+    for (size_t i = 0; i < numbers_.size(); ++i)
+      std::fill_n(block(blocks, number_block(i)), block_, numbers_[i]);
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i] == Entry::kOnce)
+        walks_[i].fetch(x[i], elements_[i], 0, std::min(block_, end),
+                        block(blocks, input_block(i)));
+    }
+    // One step of inputs that stand there already needs no blocks.
+    const bool whole = code_.steps.size() == 1 && !stores_apart_ && reads_in_place();
+    const int64_t length = whole ? end - begin : block_;
+    for (int64_t at_elem = begin; at_elem < end; at_elem += length)
+      run_block(x, y, at_elem, std::min(length, end - at_elem), blocks);
+  }
+
+ private:
+  // Blocks of the steps come first.
+  size_t input_block(size_t i) const { return code_.steps.size() + i; }
+  size_t number_block(size_t i) const { return input_block(walks_.size()) + i; }
+  float* block(float* blocks, size_t i) const { return blocks + static_cast<int64_t>(i) * block_; }
+
+  // Whether a step takes input i in f32 only.
+  bool wants_f32(int i) const {
+    const PointwiseOperand input = PointwiseOperand::input(i);
+    for (const PointwiseStep& step : code_.steps) {
+      for (int k = 0; k < pointwise_operands(step.fn); ++k) {
+        if (step.operands[static_cast<size_t>(k)] != input) continue;
+        if (step.fn == PointwiseFn::kMulAdd) return true;
+        if (step.fn == PointwiseFn::kSelect && !(ends_in_bf16_select() && (k == 0 || k == 3)))
+          return true;
+      }
+    }
+    return false;
+  }
+  // The gradient of relu and its like: select(x, number, number, x) of dense bf16 tensors.
+  bool ends_in_bf16_select() const {
+    if (code_.steps.size() != 1 || out_ != kElementBf16) return false;
+    const PointwiseStep& step = code_.steps[0];
+    const auto is_dense_bf16 = [&](const PointwiseOperand& operand) {
+      const auto i = static_cast<size_t>(operand.index);
+      return operand.kind == Kind::kInput && elements_[i] == kElementBf16 && walks_[i].is_dense();
+    };
+    return step.fn == PointwiseFn::kSelect && is_dense_bf16(step.operands[0]) &&
+           is_dense_bf16(step.operands[3]) && step.operands[1].kind == Kind::kNumber &&
+           step.operands[2].kind == Kind::kNumber;
+  }
+
+  Entry entry_of(int i) const {
+    const auto index = static_cast<size_t>(i);
+    const Walk& walk = walks_[index];
+    if (!code_.reads(PointwiseOperand::input(i))) return Entry::kUnread;
+    if (walk.is_dense())
+      return elements_[index] == kElementBf16 && wants_f32(i) ? Entry::kConvert : Entry::kDirect;
+    const int64_t period = walk.period();
+    return period > 0 && period <= kLeastBlock ? Entry::kOnce : Entry::kWalk;
+  }
+
+  // A multiple of every period: periods are products of trailing axes, so the largest is one.
+  void choose_block() {
+    int64_t period = 1;
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i] == Entry::kOnce) period = std::max(period, walks_[i].period());
+    }
+    const auto n_blocks = static_cast<int64_t>(number_block(numbers_.size()));
+    const int64_t size = std::clamp(kBlockElems / n_blocks, kLeastBlock, kMostBlock);
+    block_ = size / period * period;
+  }
+
+  Place place_of(const PointwiseOperand& operand) {
+    if (operand.kind == Kind::kStep) return {false, operand.index};
+    if (operand.kind == Kind::kInput) {
+      const auto i = static_cast<size_t>(operand.index);
+      if (entries_[i] == Entry::kDirect) return {true, operand.index};
+      return {false, static_cast<int>(input_block(i))};
+    }
+    const auto found = std::find_if(numbers_.begin(), numbers_.end(), [&](float number) {
+      return std::bit_cast<uint32_t>(number) == std::bit_cast<uint32_t>(operand.number);
+    });
+    const auto i = static_cast<size_t>(found - numbers_.begin());
+    if (found == numbers_.end()) numbers_.push_back(operand.number);
+    return {false, static_cast<int>(number_block(i))};
+  }
+
+  bool reads_in_place() const {
+    return std::all_of(places_.begin(), places_.end(), [](const Place& p) { return p.is_input; });
+  }
+
+  void run_block(std::span<const void* const> x, void* y, int64_t begin, int64_t n,
+                 float* blocks) const {
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i] == Entry::kConvert || entries_[i] == Entry::kWalk)
+        walks_[i].fetch(x[i], elements_[i], begin, n, block(blocks, input_block(i)));
+    }
+    void* const out = at(y, begin, out_ == kElementF32 ? 4 : 2);
+    const auto run_step = kernels().pointwise->step;
+    const Place* place = places_.data();
+    for (size_t s = 0; s < code_.steps.size(); ++s) {
+      PointwiseRange operands[4];
+      const PointwiseFn fn = code_.steps[s].fn;
+      for (int k = 0; k < pointwise_operands(fn); ++k, ++place)
+        operands[k] = range_of(*place, x, begin, blocks);
+      const bool is_last = s + 1 == code_.steps.size() && !stores_apart_;
+      run_step(fn, operands,
+               is_last ? PointwiseRange{out, static_cast<Element>(out_)}
+                       : PointwiseRange{block(blocks, s), kElementF32},
+               n);
+    }
+    if (stores_apart_)
+      kernels().elementwise->cast[kElementF32][kElementBf16](block(blocks, code_.steps.size() - 1),
+                                                             out, n);
+  }
+
+  PointwiseRange range_of(const Place& place, std::span<const void* const> x, int64_t begin,
+                          float* blocks) const {
+    const auto i = static_cast<size_t>(place.index);
+    if (!place.is_input) return {block(blocks, i), kElementF32};
+    const int element = elements_[i];
+    const void* data = at(x[i], begin, element == kElementF32 ? 4 : 2);
+    return {const_cast<void*>(data), static_cast<Element>(element)};
+  }
+
+  PointwiseCode code_;
+  int out_;
+  int64_t block_ = kLeastBlock;
+  bool stores_apart_ = false;
+  std::vector<Walk> walks_;    // by source
+  std::vector<int> elements_;  // likewise
+  std::vector<Entry> entries_;
+  std::vector<float> numbers_;
+  std::vector<Place> places_;  // of all operands of all steps
+};
+
+namespace {
+
+// Tasks begin at whole blocks.
+Chunks tasks_of(int64_t n, int64_t block) {
+  if (n <= kSerialElems) return chunks_of(n);
+  return {n, round_up(kChunkElems, block)};
 }
 
 }  // namespace
 
-// Measured on ResNet-50 at batch 16, two cores of an EPYC (Zen 5): 1.05 to 1.45 times as fast in
-// f32, 0.9 to 1.13 times in bf16.
-bool prefers_product(const Conv2dGradData& p, const Planner& c) {
-  return is_pointwise(p.geometry, c.x(1).dims);
+PointwiseFunction::PointwiseFunction(const PointwiseCode& code,
+                                     const std::vector<PointwiseSource>& sources,
+                                     const ValueType& y, std::string_view scope)
+    : interpreter_(std::make_shared<Interpreter>(code, sources, y, scope)),
+      tasks_(tasks_of(y.numel(), interpreter_->block_elems())) {}
+
+void PointwiseFunction::run(int threads, std::span<const void* const> x, void* y) const {
+  parallel_for(threads, tasks_.count(),
+               [&](int64_t i) { interpreter_->run(x, y, tasks_.begin(i), tasks_.end(i)); });
 }
 
-// There also 1.4 times at 784 pixels and 0.65 to 1.1 times at 50176, where the convolution divides
-// the long sums better.
-bool prefers_product(const Conv2dGradWeight& p, const Planner& c) {
-  constexpr int64_t kMostPixels = 1024;
-  return !p.has_bias && is_pointwise(p.geometry, p.w_dims) && pixels(c.x(0).dims) <= kMostPixels;
+void PointwiseFunction::run_part(std::span<const void* const> x, void* y, int64_t begin,
+                                 int64_t end) const {
+  interpreter_->run(x, y, begin, end);
 }
 
-NodePlan plan_product(const Conv2dGradData&, const Planner& c, DType compute) {
-  const Dims &dy = c.x(0).dims, &w = c.x(1).dims;
-  return plan_factors(c, Conv2dGradData::kName, {0, {pixels(dy), w[0]}}, {1, {w[0], w[3]}},
-                      {pixels(dy), w[3]}, compute, compute);
+NodePlan with_activation_behind(NodePlan plan, ActivationKind kind, const Planner& c) {
+  plan.kernel += " own:pointwise";
+  for (InPlace& pair : plan.in_place) pair.output = 1;
+  const PointwiseFunction activate(activation_code(kind), {c.y(1)}, c.y(), c.scope());
+  plan.bind = [=, bind = std::move(plan.bind), threads = c.threads()](const Binding& b) -> Launch {
+    Binding own = b;
+    own.outputs = b.outputs.subspan(1);
+    return [=, compute = bind(own), pre = b.y<void>(1), y = b.y<void>()](Queue& q) {
+      compute(q);
+      const void* const x[] = {pre};
+      activate.run(threads, x, y);
+    };
+  };
+  return plan;
 }
 
-NodePlan plan_product(const Conv2dGradWeight& p, const Planner& c, DType compute) {
-  const Dims &x = c.x(0).dims, &dw = p.w_dims;
-  const DType product_type = compute == DType::kF32 ? DType::kF32 : p.dtype;
-  return plan_factors(c, Conv2dGradWeight::kName, {1, {pixels(x), dw[0], true}},
-                      {0, {pixels(x), dw[3]}}, {dw[0], dw[3]}, compute, product_type);
+// Sources wherever they lie.
+NodePlan plan(const Pointwise& p, const Planner& c) {
+  std::vector<PointwiseSource> sources;
+  for (int i = 0; i < c.n_inputs(); ++i) sources.emplace_back(c.x(i), c.x_layout(i));
+  NodePlan plan = own_plan("pointwise");
+  plan.bind = [=, function = PointwiseFunction(p.code, sources, c.y(), c.scope()),
+               threads = c.threads()](const Binding& b) -> Launch {
+    const std::vector<const void*> x(b.inputs.begin(), b.inputs.end());
+    return [=, y = b.y<void>()](Queue&) { function.run(threads, x, y); };
+  };
+  return plan;
 }
 
 }  // namespace assay::cpu

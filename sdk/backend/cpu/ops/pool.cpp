@@ -1,5 +1,6 @@
 // MaxPool, AvgPool and their gradients: partitions over rows of the image.
-#include "sdk/backend/cpu/ops/own_kernel.h"
+#include "sdk/backend/cpu/ops/pointwise.h"
+#include "sdk/graph/elementwise.h"
 
 namespace assay::cpu {
 namespace {
@@ -16,10 +17,6 @@ PoolShape shape_of(const PoolGeometry& g, const Dims& x, const Dims& y) {
           .pad = {g.pad_begin[0], g.pad_begin[1]}};
 }
 
-double window_elems(const PoolGeometry& g) {
-  return static_cast<double>(g.window[0] * g.window[1]);
-}
-
 // A row of output costs what it reads.
 Chunks output_rows(const PoolShape& s) {
   return chunks_of(s.n * s.p, s.q * s.c * s.window[0] * s.window[1]);
@@ -34,7 +31,7 @@ bool tiles_2x2(const PoolGeometry& g) {
 template <class Run>
 NodePlan pool_forward(const Planner& c, std::string_view name, const PoolGeometry& g, Run run) {
   const PoolShape s = shape_of(g, c.x(0).dims, c.y().dims);
-  NodePlan plan = own_plan(c, name, window_elems(g) * static_cast<double>(c.y().numel()));
+  NodePlan plan = own_plan(name);
   plan.bind = [=, rows = output_rows(s), threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), y = b.y<void>()](Queue&) {
       parallel_for(threads, rows.count(),
@@ -52,8 +49,8 @@ class Joined {
         kind_(p.activation),
         x_(c.x(0).dims),
         size_(dtype_size(c.y().dtype)),
-        add_(kernels().elementwise->add[element_of(c.y())]),
-        activation_grad_(kernels().elementwise->activation_grad[element_of(c.y())]) {
+        element_(static_cast<Element>(element_of(c.y()))),
+        differentiate_(activation_grad_code(p.activation), {c.x(0), c.y()}, c.y(), c.scope()) {
     if (!has_addend_) return;
     const Layout& addend = c.x_layout(3);
     if (addend.border) box_ = *addend.border;
@@ -63,19 +60,14 @@ class Joined {
   // x is read after dx is written.
   bool reads_input() const { return kind_ != ActivationKind::kNone; }
   const void* addend(const Binding& b) const { return has_addend_ ? b.x<void>(3) : nullptr; }
-  double bytes_of_addend() const {
-    return has_addend_ ? static_cast<double>(box_.dims.numel()) * static_cast<double>(size_) : 0;
-  }
 
   // Rows [begin, end) of all images.
   void run(const void* x, const void* addend, void* dx, int64_t begin, int64_t end) const {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t first = row * x_[2] * x_[3], n = x_[2] * x_[3];
       if (addend != nullptr) add_row(addend, row, at(dx, first, size_));
-      if (reads_input()) {
-        activation_grad_(static_cast<int>(kind_), at(x, first, size_), at(dx, first, size_),
-                         at(dx, first, size_), n);
-      }
+      const void* const operands[] = {x, dx};
+      if (reads_input()) differentiate_.run_part(operands, dx, first, first + n);
     }
   }
 
@@ -86,7 +78,7 @@ class Joined {
     const int64_t first = (image * box_.dims[1] + line) * box_.dims[2];
     for (int64_t column = 0; column < box_.dims[2]; ++column) {
       void* pixel = at(dx, (box_.begin[2] + column) * x_[3], size_);
-      add_(pixel, at(addend, (first + column) * pitch_, size_), pixel, x_[3]);
+      add(pixel, at(addend, (first + column) * pitch_, size_), pixel, element_, x_[3]);
     }
   }
 
@@ -96,20 +88,13 @@ class Joined {
   Layout::Border box_{{0, 0, 0, 0}, x_};  // of dx, to which the addend [box, C] belongs
   int64_t pitch_ = 0;                     // elements between its pixels
   size_t size_;
-  void (*add_)(const void*, const void*, void*, int64_t);
-  void (*activation_grad_)(int, const void*, const void*, void*, int64_t);
+  Element element_;
+  PointwiseFunction differentiate_;
 };
 
-// y is not read, and of an addend only what is not in its border.
-double traffic_of_max_grad(const MaxPoolGrad& p, const Planner& c, const Joined& joined) {
-  return c.traffic_bytes() - static_cast<double>(c.x(1).bytes()) + joined.bytes_of_addend() -
-         (p.has_addend ? static_cast<double>(c.x(3).bytes()) : 0);
-}
-
 NodePlan max_grad_2x2(const MaxPoolGrad& p, const Planner& c, const PoolShape& s) {
-  NodePlan plan = own_plan(c, "max_2x2", 3.0 * static_cast<double>(c.x(1).numel()));
+  NodePlan plan = own_plan("max_2x2");
   const Joined joined(p, c);
-  plan.bytes = traffic_of_max_grad(p, c, joined);
   if (!joined.reads_input()) plan.in_place = {{0, 0}};
   const auto run = kernels().pool->max_grad_2x2[element_of(c.y())];
   // The first row of dx that output row `row` of all images writes.
@@ -143,10 +128,8 @@ NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
   require(s.window[0] * s.window[1] <= 65536, Code::kUnsupported, "max_pool_grad at ", c.scope(),
           ": windows of more than 65536 elements have no kernel, got ", s.window[0], "x",
           s.window[1]);
-  NodePlan plan =
-      own_plan(c, "max_gather", 2 * window_elems(p.geometry) * static_cast<double>(c.x(1).numel()));
+  NodePlan plan = own_plan("max_gather");
   const Joined joined(p, c);
-  plan.bytes = traffic_of_max_grad(p, c, joined);
   plan.scratch_bytes = static_cast<size_t>(c.x(1).numel()) * sizeof(uint16_t);
   if (!joined.reads_input()) plan.in_place = {{0, 0}};
   const auto find = kernels().pool->max_position[element_of(c.y())];
@@ -168,8 +151,7 @@ NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
 
 NodePlan plan(const AvgPoolGrad& p, const Planner& c) {
   const PoolShape s = shape_of(p.geometry, p.x_dims, c.x(0).dims);
-  NodePlan plan =
-      own_plan(c, "avg_gather", 2 * window_elems(p.geometry) * static_cast<double>(c.x(0).numel()));
+  NodePlan plan = own_plan("avg_gather");
   const auto run = kernels().pool->avg_grad[element_of(c.y())];
   plan.bind = [=, rows = input_rows(s), threads = c.threads()](const Binding& b) -> Launch {
     return [=, dy = b.x<void>(0), dx = b.y<void>()](Queue&) {

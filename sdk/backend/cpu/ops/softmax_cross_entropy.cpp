@@ -4,7 +4,6 @@
 namespace assay::cpu {
 namespace {
 
-constexpr double kFlopsPerLogit = 25;  // mostly the exponential
 // An exponential costs about as much as moving 8 elements.
 Chunks rows_of(const Dims& x) { return chunks_of(x[0], 8 * x[1]); }
 
@@ -12,7 +11,7 @@ Chunks rows_of(const Dims& x) { return chunks_of(x[0], 8 * x[1]); }
 
 NodePlan plan(const Softmax&, const Planner& c) {
   const Dims& dims = c.x(0).dims;
-  NodePlan plan = own_plan(c, "softmax", kFlopsPerLogit * static_cast<double>(dims.numel()));
+  NodePlan plan = own_plan("softmax");
   const auto run = kernels().softmax->softmax[element_of(c.x(0))];
   plan.bind = [=, classes = dims[1], size = dtype_size(c.x(0).dtype), rows = rows_of(dims),
                threads = c.threads()](const Binding& b) -> Launch {
@@ -28,7 +27,7 @@ NodePlan plan(const Softmax&, const Planner& c) {
 
 NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
-  NodePlan plan = own_plan(c, "softmax_xent", kFlopsPerLogit * static_cast<double>(dims.numel()));
+  NodePlan plan = own_plan("softmax_xent");
   const Chunks rows = rows_of(dims);
   plan.scratch_bytes = static_cast<size_t>(rows.count()) * sizeof(double);
   const double factor = p.mean ? 1.0 / static_cast<double>(dims[0]) : 1.0;
@@ -52,9 +51,7 @@ NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
 
 NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
-  NodePlan plan =
-      own_plan(c, "softmax_xent", 2 * kFlopsPerLogit * static_cast<double>(dims.numel()));
-  plan.in_place = {{0, 0}};
+  NodePlan plan = own_plan("softmax_xent");
   const float factor = p.mean ? 1.0f / static_cast<float>(dims[0]) : 1.0f;
   const auto run = kernels().softmax->cross_entropy_grad[element_of(c.x(0))];
   plan.bind = [=, smoothing = p.label_smoothing, classes = dims[1], size = dtype_size(c.x(0).dtype),
@@ -73,7 +70,7 @@ NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
 
 NodePlan plan(const TopKCorrect& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
-  NodePlan plan = own_plan(c, "rank_of_label", 2 * static_cast<double>(dims.numel()));
+  NodePlan plan = own_plan("rank_of_label");
   const Chunks rows = chunks_of(dims[0], dims[1]);
   plan.scratch_bytes = static_cast<size_t>(rows.count()) * sizeof(int64_t);
   const auto run = kernels().softmax->top_k_correct[element_of(c.x(0))];

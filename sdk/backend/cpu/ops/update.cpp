@@ -11,7 +11,6 @@ namespace {
 NodePlan scalar_plan(const char* kernel, const Planner& c) {
   NodePlan plan;
   plan.kernel = kernel;
-  plan.bytes = c.traffic_bytes();
   return plan;
 }
 
@@ -35,9 +34,7 @@ std::vector<Part> gradient_parts(const Planner& c) {
 
 NodePlan plan(const Store& p, const Planner& c) {
   const int64_t n = c.y().numel();
-  NodePlan plan = own_plan(c, p.accumulate ? "accumulate" : "copy", p.accumulate ? n : 0);
-  if (!p.accumulate) plan.bytes = 2.0 * static_cast<double>(c.y().bytes());
-  const auto add = kernels().elementwise->add[kElementF32];
+  NodePlan plan = own_plan(p.accumulate ? "accumulate" : "copy");
   plan.bind = [=, accumulate = p.accumulate, chunks = chunks_of(n),
                threads = c.threads()](const Binding& b) -> Launch {
     const float* src = b.x<float>(1);
@@ -46,7 +43,7 @@ NodePlan plan(const Store& p, const Planner& c) {
       return [=](Queue&) {
         parallel_for(threads, chunks.count(), [&](int64_t i) {
           float* out = dst + chunks.begin(i);
-          add(out, src + chunks.begin(i), out, chunks.length(i));
+          add(out, src + chunks.begin(i), out, kElementF32, chunks.length(i));
         });
       };
     }
@@ -65,7 +62,7 @@ NodePlan plan(const GradientNorm& p, const Planner& c) {
   const std::vector<Part> parts = gradient_parts(c);
   double elements = 0;
   for (const Part& part : parts) elements += static_cast<double>(part.length);
-  NodePlan plan = own_plan(c, "sum_squares", 2 * elements);
+  NodePlan plan = own_plan("sum_squares");
   plan.scratch_bytes = parts.size() * sizeof(double);
   const int threads = elements <= kSerialElems ? 1 : c.threads();
   plan.bind = [=, sum_squares = kernels().update->sum_squares](const Binding& b) -> Launch {

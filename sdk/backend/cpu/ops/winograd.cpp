@@ -1,7 +1,6 @@
 #include "sdk/backend/cpu/ops/winograd.h"
 
 #include "sdk/backend/cpu/ops/channel_sums.h"
-#include "sdk/backend/flops.h"
 
 namespace assay::cpu {
 namespace {
@@ -149,9 +148,8 @@ struct FilterTransform {
 using Bind = std::function<SumPointers(const Binding&)>;
 
 // `pointers` gives the addresses of a binding. Constant filters are transformed once.
-NodePlan plan_sum(const Planner& c, double flops, const Sum& s, const FilterTransform& filters,
-                  const Bind& pointers) {
-  NodePlan plan = own_plan(c, "winograd_4x4", flops);
+NodePlan plan_sum(const Sum& s, const FilterTransform& filters, const Bind& pointers) {
+  NodePlan plan = own_plan("winograd_4x4");
   plan.scratch_bytes = sum_scratch(s, filters.elems(), nullptr).bytes;
   plan.prepare.input = 1;
   plan.prepare.bytes = filters.elems() * sizeof(float);
@@ -280,7 +278,7 @@ NodePlan plan_winograd(const Conv2d& p, const Planner& c) {
   const FilterTransform filters{kernel().filters[element_of(c.x(1))], false, w[0], w[3],
                                 c.threads()};
   const int residual = 2 + p.has_bias;
-  NodePlan plan = plan_sum(c, conv2d_flops(c.y().dims, w), sum, filters, [=](const Binding& b) {
+  NodePlan plan = plan_sum(sum, filters, [=](const Binding& b) {
     return SumPointers{.x = b.x<void>(0),
                        .w = b.x<void>(1),
                        .residual = p.has_residual ? b.x<void>(residual) : nullptr,
@@ -297,7 +295,7 @@ NodePlan plan_winograd(const Conv2dGradData& p, const Planner& c) {
                 2 - p.geometry.pad_begin[1], c.threads());
   const FilterTransform filters{kernel().filters_turned[element_of(c.x(1))], true, w[0], w[3],
                                 c.threads()};
-  return plan_sum(c, conv2d_flops(c.x(0).dims, w), sum, filters, [](const Binding& b) {
+  return plan_sum(sum, filters, [](const Binding& b) {
     return SumPointers{.x = b.x<void>(0), .w = b.x<void>(1), .y = b.y<void>()};
   });
 }
@@ -316,7 +314,7 @@ NodePlan plan_winograd(const Conv2dGradWeight& p, const Planner& c) {
                          .threads = c.threads()};
   const ChannelSums bias_gradient(c.x(1), c.threads());
   const size_t own_bytes = gradient_scratch(g, nullptr).bytes;
-  NodePlan plan = own_plan(c, "winograd_4x4", conv2d_flops(dy, p.w_dims));
+  NodePlan plan = own_plan("winograd_4x4");
   plan.scratch_bytes = std::max(own_bytes, p.has_bias ? bias_gradient.scratch_bytes() : 0);
   plan.bind = [=](const Binding& b) -> Launch {
     const GradientScratch s = gradient_scratch(g, b.scratch);

@@ -289,6 +289,34 @@ struct FinishGradient {
   }
 };
 
+// ---- Slabs ------------------------------------------------------------------------------------
+
+constexpr int kSlabColumns = 32, kSlabRows = 8;
+
+// A block sums kSlabColumns channels of one slab at a time: each thread every kSlabRows-th row,
+// then the rows of threads in their order.
+template <class T>
+__global__ void slab_sums(const T* x, int64_t slabs, int64_t rows, int64_t channels, float* y) {
+  __shared__ double part[kSlabRows][kSlabColumns];
+  const int64_t columns = (channels + kSlabColumns - 1) / kSlabColumns;
+  const int column = static_cast<int>(threadIdx.x), lane = static_cast<int>(threadIdx.y);
+  for (int64_t i = blockIdx.x; i < slabs * columns; i += gridDim.x) {
+    const int64_t slab = i / columns, channel = i % columns * kSlabColumns + column;
+    double sum = 0;
+    if (channel < channels) {
+      for (int64_t r = lane; r < rows; r += kSlabRows)
+        sum += static_cast<double>(load(x[(slab * rows + r) * channels + channel]));
+    }
+    part[lane][column] = sum;
+    __syncthreads();
+    if (lane == 0 && channel < channels) {
+      for (int k = 1; k < kSlabRows; ++k) sum += part[k][column];
+      y[slab * channels + channel] = static_cast<float>(sum);
+    }
+    __syncthreads();
+  }
+}
+
 // ---- Maps -------------------------------------------------------------------------------------
 
 // Calls body(offset, channel, n) for every pack of this thread.
@@ -413,6 +441,16 @@ void sum_rows(Stream stream, Element element, const void* x, int64_t rows, int64
   dispatch(element, [&]<class T>(T) {
     sum_and_finish<T>(stream, PlainSum<T>{static_cast<const T*>(x)}, rows, channels, on_16_bytes(x),
                       partial, WriteSum{y});
+  });
+}
+
+void sum_slabs(Stream stream, Element element, const void* x, int64_t slabs, int64_t rows,
+               int64_t channels, float* y) {
+  if (slabs * channels == 0) return;
+  const int64_t columns = ceil_div(channels, kSlabColumns);
+  dispatch(element, [&]<class T>(T) {
+    launch(stream, blocks_for(slabs * columns * kThreads), dim3(kSlabColumns, kSlabRows),
+           slab_sums<T>, static_cast<const T*>(x), slabs, rows, channels, y);
   });
 }
 

@@ -3,18 +3,22 @@
 #pragma once
 
 #include "sdk/backend/cuda/kernels/language.h"
+#include "sdk/base/kernel_constants.h"
 
 namespace assay::cuda::kernels {
 
-// The values of ActivationKind.
-enum Kind : int { kNone = 0, kRelu = 1, kElu = 2, kTanh = 3, kSigmoid = 4, kGelu = 5, kSwish = 6 };
+using enum ActivationKind;
 
 __device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 __device__ inline float normal_cdf(float x) { return 0.5f * (1.0f + erff(x * 0.70710678f)); }
 __device__ inline float normal_pdf(float x) { return 0.39894228f * expf(-0.5f * x * x); }
 
+__device__ inline float gelu_inner_tanh(float x) {
+  return tanhf(kGeluTanhScale * fmaf(kGeluTanhCubic * (x * x), x, x));
+}
+
 __device__ inline float activate(int kind, float x) {
-  switch (kind) {
+  switch (static_cast<ActivationKind>(kind)) {
     case kRelu:
       return 0.0f > x ? 0.0f : x;  // a NaN passes through
     case kElu:
@@ -27,13 +31,15 @@ __device__ inline float activate(int kind, float x) {
       return x * normal_cdf(x);
     case kSwish:
       return x * sigmoid(x);
+    case kGeluTanh:
+      return x * (0.5f * (1.0f + gelu_inner_tanh(x)));
     default:
       return x;
   }
 }
 
 __device__ inline float differentiate(int kind, float saved, float dy) {
-  switch (kind) {
+  switch (static_cast<ActivationKind>(kind)) {
     case kRelu:
       return saved <= 0.0f ? 0.0f : dy;
     case kElu:
@@ -47,6 +53,11 @@ __device__ inline float differentiate(int kind, float saved, float dy) {
     case kSwish: {
       const float s = sigmoid(saved);
       return dy * s * fmaf(saved, 1.0f - s, 1.0f);
+    }
+    case kGeluTanh: {
+      const float t = gelu_inner_tanh(saved);
+      const float slope = kGeluTanhScale * fmaf(saved * saved, 3.0f * kGeluTanhCubic, 1.0f);
+      return dy * fmaf(0.5f * saved * fmaf(-t, t, 1.0f), slope, 0.5f * (1.0f + t));
     }
     default:
       return dy;
@@ -67,6 +78,8 @@ __device__ inline void finish(const EpilogueArgs& args, int64_t row, int64_t fir
                  addend);
     for (int k = 0; k < N; ++k) v[k] += addend[k];
   }
+  if (args.pre != nullptr)
+    store_pack<N>(static_cast<Y*>(args.pre) + row * args.channels + first, n, whole, v);
   for (int k = 0; k < N; ++k) v[k] = activate(args.kind, v[k]);
   store_pack<N>(static_cast<Y*>(args.y) + row * args.y_pitch + first, n, whole, v);
 }
@@ -75,7 +88,8 @@ __device__ inline void finish(const EpilogueArgs& args, int64_t row, int64_t fir
 template <int N>
 bool whole_rows(const EpilogueArgs& args) {
   return args.channels % N == 0 && args.y_pitch % N == 0 && on_16_bytes(args.y) &&
-         (args.residual == nullptr || on_16_bytes(args.residual));
+         (args.residual == nullptr || on_16_bytes(args.residual)) &&
+         (args.pre == nullptr || on_16_bytes(args.pre));
 }
 
 }  // namespace assay::cuda::kernels

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sdk/base/kernel_constants.h"
+
 struct CUstream_st;
 
 namespace assay::cuda {
@@ -23,21 +25,28 @@ namespace kernels {
 // ---- Elementwise (elementwise.cu) -------------------------------------------------------------
 // y may be the same memory as an input of the same element size.
 
-void cast(Stream, Element from, Element to, const void* x, void* y, int64_t n);
-// `kind` is an ActivationKind other than kNone.
-void activation(Stream, Element, int kind, const void* x, void* y, int64_t n);
-// `saved` is y for Relu, Elu, Tanh, Sigmoid and x for Gelu, Swish.
-void activation_grad(Stream, Element, int kind, const void* saved, const void* dy, void* dx,
-                     int64_t n);
-// The same of rows that lie at a distance, in elements, in saved and dy; dx is dense.
-struct RowsAt {
-  int64_t rows, channels;
-  int64_t saved_pitch, dy_pitch;
-};
-void activation_grad_of_rows(Stream, Element, int kind, const void* saved, const void* dy, void* dx,
-                             const RowsAt&);
-void add(Stream, Element, const void* a, const void* b, void* y, int64_t n);
 void fill(Stream, float* y, float value, int64_t n);
+
+// y[i] = the last step (pointwise.cu), i < n. Values are numbered: inputs from 0 on, then steps
+// from kMostPointwiseInputs on; a negative operand is the step's number.
+struct PointwiseInput {
+  const void* data;
+  Element element;
+  int axes;  // 0: dense like y; else where element i of y stands, innermost first:
+  int64_t size[8], stride[8];
+};
+struct PointwiseArgs {
+  int64_t n;
+  int inputs, steps;
+  PointwiseInput input[kMostPointwiseInputs];
+  struct Step {
+    PointwiseFn fn;
+    int operand[4];
+    float number[4];
+    bool is_kept;  // another step than the next one reads it
+  } step[kMostPointwiseSteps];
+};
+void pointwise(Stream, Element y_element, const PointwiseArgs&, void* y);
 
 // y = drawn >= drop_below ? x * scale : 0, where element e draws word e % 4 of
 // philox4x32({low(e / 4), high(e / 4), low(*step), high(*step)}, key).
@@ -60,6 +69,7 @@ struct EpilogueArgs {
   int64_t rows, channels;
   int64_t y_pitch;  // elements from one row of y to the next
   int kind;
+  void* pre;  // what act is applied to, dense, of the element type of y; null: nobody wants it
 };
 void epilogue(Stream, Element x, Element y, const EpilogueArgs&);
 
@@ -70,6 +80,9 @@ size_t partial_sums_bytes(Element, int64_t rows, int64_t channels, int kinds);
 
 void sum_rows(Stream, Element, const void* x, int64_t rows, int64_t channels, double* partial,
               float* y);
+// y[slab, channels] of x[slabs, rows, channels], in f64: for many slabs of few elements.
+void sum_slabs(Stream, Element, const void* x, int64_t slabs, int64_t rows, int64_t channels,
+               float* y);
 
 // scale and shift of y = x * scale + shift; [channels]. Gradients recompute the forward's relu mask
 // from them, to the bit.

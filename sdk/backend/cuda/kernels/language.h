@@ -21,6 +21,13 @@
 
 #include "sdk/backend/cuda/kernels/kernels.h"
 
+// Before a loop: one copy of its body, where the compiler would make as many as there are turns.
+#if defined(__CUDACC__)
+#define ASSAY_ROLLED _Pragma("unroll 1")
+#else
+#define ASSAY_ROLLED
+#endif
+
 namespace assay::cuda {
 
 // Raises the error of the launch before, if any; defined in check.cpp.

@@ -181,7 +181,8 @@ __global__ void max_backward(PoolShape s, const T* x, const uint16_t* which, con
         }
       }
     }
-    if (joined.kind != kNone) load_pack<N>(x + place.at, place.n, whole.pooled, v);
+    if (joined.kind != static_cast<int>(kNone))
+      load_pack<N>(x + place.at, place.n, whole.pooled, v);
     join<T>(joined, place, place.row, place.column, v, whole.addend, sum);
     store_pack<N>(dx + place.at, place.n, whole.pooled, sum);
   });

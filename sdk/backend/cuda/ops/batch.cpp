@@ -8,7 +8,7 @@ namespace assay::cuda {
 
 // x [N,H,W,C] u8, placement [N,4], y [N,H,W,channels] f32.
 NodePlan plan(const ImageFromBytes& p, const Planner& c) {
-  NodePlan plan = own_plan(c, "image_from_bytes", 0);
+  NodePlan plan = own_plan("image_from_bytes");
   const Dims& dims = c.x(0).dims;
   kernels::PlacedImages args{};
   args.rows = dims[0], args.height = dims[1], args.width = dims[2];
@@ -28,7 +28,7 @@ NodePlan plan(const ImageFromBytes& p, const Planner& c) {
 // x, y [N, elems] f32, w [N].
 NodePlan plan(const MixRows&, const Planner& c) {
   const Dims& dims = c.x(0).dims;
-  NodePlan plan = own_plan(c, "mix_rows", 3 * count_of(c.x(0)));
+  NodePlan plan = own_plan("mix_rows");
   plan.bind = [rows = dims[0],
                elems = dims[0] == 0 ? 0 : dims.numel() / dims[0]](const Binding& b) -> Launch {
     return [=, x = b.x<float>(0), w = b.x<float>(1), y = b.y<float>()](Queue& q) {
@@ -40,7 +40,7 @@ NodePlan plan(const MixRows&, const Planner& c) {
 
 // labels, w [N], y [N,classes].
 NodePlan plan(const MixTargets& p, const Planner& c) {
-  NodePlan plan = own_plan(c, "mix_targets", 4 * count_of(c.x(0)));
+  NodePlan plan = own_plan("mix_targets");
   plan.bind = [rows = c.x(0).dims[0], classes = p.classes,
                smoothing = p.label_smoothing](const Binding& b) -> Launch {
     return [=, labels = b.x<int32_t>(0), w = b.x<float>(1), y = b.y<float>()](Queue& q) {
@@ -52,7 +52,7 @@ NodePlan plan(const MixTargets& p, const Planner& c) {
 
 NodePlan plan(const CountTargets&, const Planner& c) {
   const ValueType& type = c.x(0);
-  NodePlan plan = own_plan(c, "count_targets", count_of(type));
+  NodePlan plan = own_plan("count_targets");
   const bool is_label = type.dtype == DType::kI32;
   const int64_t rows = is_label ? type.numel() : type.dims[0];
   plan.scratch_bytes = static_cast<size_t>(rows) * sizeof(double);

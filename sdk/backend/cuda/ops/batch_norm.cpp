@@ -62,11 +62,8 @@ kernels::NormInputs inputs_of(const Binding& b, float epsilon) {
 NodePlan plan(const BatchNorm& p, const Planner& c) {
   const Rows r(c.x(0).dims);
   const Element element = element_of(c.x(0));
-  NodePlan plan = own_plan(c, cat("norm", suffix(p.relu, p.has_residual)),
-                           (6.0 + p.relu + p.has_residual) * count_of(c.x(0)));
+  NodePlan plan = own_plan(cat("norm", suffix(p.relu, p.has_residual)));
   plan.scratch_bytes = forward_scratch(element, r, true, nullptr).bytes;
-  plan.in_place = {{0, 0}};
-  if (p.has_residual) plan.in_place.push_back({0, 3});
   plan.bind = [=](const Binding& b) -> Launch {
     const ForwardScratch s = forward_scratch(element, r, true, b.scratch);
     const kernels::NormInputs in{b.x<float>(1), b.x<float>(2), nullptr, nullptr, p.epsilon};
@@ -84,11 +81,8 @@ NodePlan plan(const BatchNorm& p, const Planner& c) {
 NodePlan plan(const BatchNormInference& p, const Planner& c) {
   const Rows r(c.x(0).dims);
   const Element element = element_of(c.x(0));
-  NodePlan plan = own_plan(c, cat("norm_given", suffix(p.relu, p.has_residual)),
-                           (2.0 + p.relu + p.has_residual) * count_of(c.x(0)));
+  NodePlan plan = own_plan(cat("norm_given", suffix(p.relu, p.has_residual)));
   plan.scratch_bytes = forward_scratch(element, r, false, nullptr).bytes;
-  plan.in_place = {{0, 0}};
-  if (p.has_residual) plan.in_place.push_back({0, 5});
   plan.bind = [=](const Binding& b) -> Launch {
     const ForwardScratch s = forward_scratch(element, r, false, b.scratch);
     return [=, in = inputs_of(b, p.epsilon), x = b.x<void>(0),
@@ -104,11 +98,8 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
 NodePlan plan(const BatchNormGrad& p, const Planner& c) {
   const Rows r(c.x(0).dims);
   const Element element = element_of(c.x(0));
-  NodePlan plan = own_plan(c, cat("norm_grad", suffix(p.relu, p.has_residual)),
-                           (9.0 + 2.0 * p.relu) * count_of(c.x(0)));
+  NodePlan plan = own_plan(cat("norm_grad", suffix(p.relu, p.has_residual)));
   plan.scratch_bytes = backward_scratch(element, r, nullptr).bytes;
-  plan.in_place = {{0, 0}, {0, 5}};
-  if (p.has_residual) plan.in_place.push_back({3, 5});
   plan.bind = [=](const Binding& b) -> Launch {
     const BackwardScratch s = backward_scratch(element, r, b.scratch);
     const void* dy = b.x<void>(5);
@@ -135,8 +126,7 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
 }
 
 NodePlan plan(const FoldBatchNorm& p, const Planner& c) {
-  NodePlan plan = own_plan(c, "fold", count_of(c.x(0)));
-  plan.in_place = {{0, 0}};
+  NodePlan plan = own_plan("fold");
   const int64_t filters = c.x(0).dims[0];
   plan.bind = [filters, size = c.x(0).numel() / filters,
                epsilon = p.epsilon](const Binding& b) -> Launch {
@@ -150,27 +140,13 @@ NodePlan plan(const FoldBatchNorm& p, const Planner& c) {
 
 NodePlan plan(const RunningStatistics& p, const Planner& c) {
   const int64_t channels = c.x(0).numel();
-  NodePlan plan = own_plan(c, "running_statistics", 6 * static_cast<double>(channels));
+  NodePlan plan = own_plan("running_statistics");
   const double count = static_cast<double>(p.count);
   const double unbias = p.count > 1 ? count / (count - 1) : 1.0;
   plan.bind = [=, momentum = static_cast<double>(p.momentum)](const Binding& b) -> Launch {
     const kernels::RunningArgs args{b.x<float>(2), b.x<float>(3), b.x<float>(4), b.y<float>(0),
                                     b.y<float>(1), momentum,      unbias};
     return [=](Queue& q) { kernels::running_statistics(stream_of(q), args, channels); };
-  };
-  return plan;
-}
-
-NodePlan plan(const SumRows&, const Planner& c) {
-  const Rows r(c.x(0).dims);
-  const Element element = element_of(c.x(0));
-  NodePlan plan = own_plan(c, "channel_sums", count_of(c.x(0)));
-  plan.scratch_bytes = kernels::partial_sums_bytes(element, r.rows, r.channels, 1);
-  plan.bind = [=](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), y = b.y<float>(),
-            partial = static_cast<double*>(b.scratch)](Queue& q) {
-      kernels::sum_rows(stream_of(q), element, x, r.rows, r.channels, partial, y);
-    };
   };
   return plan;
 }

@@ -1,6 +1,7 @@
 // Conv2d and its gradients: cuDNN where it has an engine, the definition where it has none.
 #include "sdk/backend/cuda/ops/epilogue.h"
-#include "sdk/backend/flops.h"
+#include "sdk/backend/cuda/ops/pointwise.h"
+#include "sdk/graph/elementwise.h"
 
 namespace assay::cuda {
 namespace {
@@ -32,13 +33,6 @@ Convolution convolution_of(ConvolutionKind kind, const ConvGeometry& g, const Di
   return convolution;
 }
 
-NodePlan plan_of(const Planner& c, const Convolution& convolution) {
-  NodePlan plan;
-  plan.flops = conv2d_flops(convolution.y, convolution.w);
-  plan.bytes = c.traffic_bytes();
-  return plan;
-}
-
 // A slow stand-in says what it stands in for.
 std::string kernel_of(const LibraryAnswer& answer) {
   if (answer) return answer->kernel;
@@ -61,6 +55,7 @@ struct Epilogue {
   bool has_bias = false, has_residual = false;
   ActivationKind activation = ActivationKind::kNone;
   bool moves = false;
+  bool keeps_pre = false;
   bool any() const {
     return has_bias || has_residual || activation != ActivationKind::kNone || moves;
   }
@@ -73,7 +68,8 @@ struct Epilogue {
             .rows = rows,
             .channels = channels,
             .y_pitch = channels,
-            .kind = static_cast<int>(activation)};
+            .kind = static_cast<int>(activation),
+            .pre = keeps_pre ? b.outputs[1] : nullptr};
   }
 };
 
@@ -125,21 +121,23 @@ void plan_few_taps(NodePlan& plan, const Planner& c, const kernels::ConvShape& s
 NodePlan plan(const Conv2d& p, const Planner& c) {
   Convolution whole = convolution_of(ConvolutionKind::kForward, p.geometry, c.x(0).dims,
                                      c.x(1).dims, c.y().dims, c.y().dtype, c);
-  NodePlan plan = plan_of(c, whole);
+  NodePlan plan;
   const Convolution plain = whole;
   whole.has_bias = p.has_bias;
   whole.has_residual = p.has_residual;
-  whole.relu = p.activation == ActivationKind::kRelu;
-  const bool fits = whole.relu || p.activation == ActivationKind::kNone;
+  whole.relu = p.activation == ActivationKind::kRelu && !p.keep_pre;
+  const bool fits = whole.relu || p.keep_pre || p.activation == ActivationKind::kNone;
   if (fits) {
     if (auto call = c.libraries().convolution(whole)) {
       take_call(plan, *call);
-      return plan;
+      return p.keep_pre ? with_activation_behind(plan, p.activation, c) : plan;
     }
   }
   const kernels::ConvShape shape = shape_of(p.geometry, plain.x, plain.w, plain.y);
-  const Epilogue epilogue{
-      .has_bias = p.has_bias, .has_residual = p.has_residual, .activation = p.activation};
+  const Epilogue epilogue{.has_bias = p.has_bias,
+                          .has_residual = p.has_residual,
+                          .activation = p.activation,
+                          .keeps_pre = p.keep_pre};
   if (epilogue.any() && kernels::has_few_taps(shape)) {
     plan_few_taps(plan, c, shape, epilogue);
     return plan;
@@ -160,7 +158,7 @@ NodePlan plan(const Conv2d& p, const Planner& c) {
 NodePlan plan(const Conv2dTranspose& p, const Planner& c) {
   const Convolution convolution = convolution_of(ConvolutionKind::kGradData, p.geometry, p.y_dims,
                                                  c.x(1).dims, c.x(0).dims, c.y().dtype, c);
-  NodePlan plan = plan_of(c, convolution);
+  NodePlan plan;
   const Epilogue epilogue{.has_bias = p.has_bias,
                           .activation = p.activation,
                           .moves = !is_dense(c.y_layout(), c.y().dims)};
@@ -181,7 +179,7 @@ NodePlan plan(const Conv2dTranspose& p, const Planner& c) {
 NodePlan plan(const Conv2dGradData& p, const Planner& c) {
   Convolution convolution = convolution_of(ConvolutionKind::kGradData, p.geometry, p.x_dims,
                                            c.x(1).dims, c.x(0).dims, c.y().dtype, c);
-  NodePlan plan = plan_of(c, convolution);
+  NodePlan plan;
   convolution.has_mask = p.activation == ActivationKind::kRelu;
   auto call = c.libraries().convolution(convolution);
   if (call && (convolution.has_mask || p.activation == ActivationKind::kNone)) {
@@ -191,10 +189,12 @@ NodePlan plan(const Conv2dGradData& p, const Planner& c) {
   convolution.has_mask = false;
   if (!call) call = c.libraries().convolution(convolution);
   const bool activates = p.activation != ActivationKind::kNone;
-  plan.kernel = cat(kernel_of(call), activates ? " own:activation_grad" : "");
+  plan.kernel = cat(kernel_of(call), activates ? " own:pointwise" : "");
   if (call) plan.scratch_bytes = call->scratch_bytes;
   plan.bind = [=, shape = shape_of(p.geometry, p.x_dims, convolution.w, convolution.y),
-               kind = static_cast<int>(p.activation), n = c.y().numel(),
+               differentiate =
+                   pointwise_args(activation_grad_code(p.activation),
+                                  {element_of(c.y()), element_of(c.y())}, c.y().numel()),
                element = element_of(c.y())](const Binding& b) -> Launch {
     const std::vector<void*> operands{b.inputs[0], b.inputs[1], b.outputs[0]};
     return [=, run = call ? call->run : nullptr, scratch = b.scratch,
@@ -206,7 +206,7 @@ NodePlan plan(const Conv2dGradData& p, const Planner& c) {
       } else {
         kernels::conv_grad_data(stream, element, element, shape, operands[0], operands[1], dx);
       }
-      if (activates) kernels::activation_grad(stream, element, kind, saved, dx, dx, n);
+      if (activates) run_pointwise(stream, differentiate, element, {saved, dx}, dx);
     };
   };
   return plan;
@@ -242,7 +242,7 @@ NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
   Convolution convolution = convolution_of(ConvolutionKind::kGradWeight, p.geometry, c.x(0).dims,
                                            p.w_dims, c.x(1).dims, c.x(0).dtype, c);
   convolution.out = p.dtype;
-  NodePlan plan = plan_of(c, convolution);
+  NodePlan plan;
   LibraryAnswer call = c.libraries().convolution(convolution);
   bool widens = false;
   if (!call && p.dtype == DType::kF32 && convolution.data != DType::kF32) {
@@ -262,10 +262,12 @@ NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
                               static_cast<size_t>(dy_elems) * width, partial_bytes, base);
       };
   plan.kernel =
-      cat(widens ? "own:cast " : "", kernel_of(call), p.has_bias ? " own:channel_sums" : "");
+      cat(widens ? "own:pointwise " : "", kernel_of(call), p.has_bias ? " own:channel_sums" : "");
   plan.scratch_bytes = scratch(nullptr).bytes;
   plan.bind = [=, has_bias = p.has_bias,
                shape = shape_of(p.geometry, convolution.x, p.w_dims, convolution.y),
+               widen_x = pointwise_args(cast_code(), {element}, x_elems),
+               widen_dy = pointwise_args(cast_code(), {element}, dy_elems),
                run = call ? call->run : nullptr](const Binding& b) -> Launch {
     const WeightScratch s = scratch(b.scratch);
     void *const x = b.inputs[0], *const dy = b.inputs[1], *const dw = b.outputs[0];
@@ -273,8 +275,8 @@ NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
     return [=, dbias = has_bias ? b.y<float>(1) : nullptr](Queue& q) {
       const Stream stream = stream_of(q);
       if (widens) {
-        kernels::cast(stream, element, Element::kF32, x, s.x, x_elems);
-        kernels::cast(stream, element, Element::kF32, dy, s.dy, dy_elems);
+        run_pointwise(stream, widen_x, Element::kF32, {x}, s.x);
+        run_pointwise(stream, widen_dy, Element::kF32, {dy}, s.dy);
       }
       if (run) {
         run(stream, operands, s.call);

@@ -31,7 +31,7 @@ kernels::StridedCopy copy_of(const Dims& dims, const Layout& source, const Layou
 
 // y [dims] from x: both wherever they lie; zero where x has its border.
 NodePlan plan(const Copy&, const Planner& c) {
-  NodePlan plan = own_plan(c, "copy", 0);
+  NodePlan plan = own_plan("copy");
   const size_t size = dtype_size(c.y().dtype);
   const Layout &x = c.x_layout(0), &y = c.y_layout();
   const Dims stored = x.border ? x.border->dims : c.y().dims;
@@ -40,8 +40,6 @@ NodePlan plan(const Copy&, const Planner& c) {
   if (x.border) {
     clear = copy_of(c.y().dims, y, y, size);
     begin = (slice_layout(y, x.border->begin).offset - y.offset) * static_cast<int64_t>(size);
-    plan.bytes = static_cast<double>(c.y().bytes()) +
-                 2 * static_cast<double>(stored.numel()) * static_cast<double>(size);
   }
   plan.bind = [=, copy = copy_of(stored, x, y, size)](const Binding& b) -> Launch {
     return [=, from = b.x<void>(0), to = b.y<char>()](Queue& q) {

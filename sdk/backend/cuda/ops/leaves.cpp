@@ -3,16 +3,6 @@
 #include "sdk/backend/cuda/ops/own_kernel.h"
 
 namespace assay::cuda {
-namespace {
-
-NodePlan nothing_to_do() {
-  NodePlan plan;
-  plan.kernel = "none";
-  plan.bind = [](const Binding&) -> Launch { return nullptr; };
-  return plan;
-}
-
-}  // namespace
 
 NodePlan plan(const Input&, const Planner&) { return nothing_to_do(); }
 NodePlan plan(const Parameter&, const Planner&) { return nothing_to_do(); }
@@ -24,7 +14,7 @@ NodePlan plan(const Transpose&, const Planner&) { return nothing_to_do(); }
 NodePlan plan(const Concat&, const Planner&) { return nothing_to_do(); }  // its parts stand in it
 
 NodePlan plan(const Fill& p, const Planner& c) {
-  NodePlan plan = own_plan(c, "fill", 0);
+  NodePlan plan = own_plan("fill");
   plan.bind = [value = p.value, n = c.y().numel()](const Binding& b) -> Launch {
     return [=, y = b.y<float>()](Queue& q) { kernels::fill(stream_of(q), y, value, n); };
   };

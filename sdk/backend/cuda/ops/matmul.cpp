@@ -1,5 +1,6 @@
 // Matmul on a library. What its epilogue cannot take along, a second pass adds.
 #include "sdk/backend/cuda/ops/epilogue.h"
+#include "sdk/backend/cuda/ops/pointwise.h"
 
 namespace assay::cuda {
 namespace {
@@ -20,59 +21,86 @@ MatrixProduct product_of(const Matmul& p, const Planner& c) {
   return product;
 }
 
+// What a pass of our own does behind the product.
+struct Rest {
+  bool bias = false;
+  ActivationKind activation = ActivationKind::kNone;
+  bool any() const { return bias || activation != ActivationKind::kNone; }
+};
+
 NodePlan plan_of(const Planner& c, const MatrixProduct& product, const LibraryCall& call,
-                 bool adds_bias, bool has_epilogue, ActivationKind kind) {
+                 const Rest& rest, bool keeps_pre) {
   const size_t product_bytes = product_bytes_of(c.y(), product.out);
   NodePlan plan;
-  plan.kernel = cat(call.kernel, has_epilogue ? " own:epilogue" : "");
+  plan.kernel = cat(call.kernel, rest.any() ? " own:epilogue" : "");
   plan.scratch_bytes = product_scratch(call, product_bytes, nullptr).bytes;
-  plan.flops = 2 * count_of(c.y()) * static_cast<double>(product.k);
-  plan.bytes = c.traffic_bytes();
   plan.bind = [=, element = element_of(c.y()),
                wide = element_of(product.out)](const Binding& b) -> Launch {
     const ProductScratch s = product_scratch(call, product_bytes, b.scratch);
     void* const y = product_bytes > 0 ? s.product : b.outputs[0];
     std::vector<void*> operands{b.inputs[0], b.inputs[1]};
     if (product.has_bias) operands.push_back(b.inputs[2]);
+    if (product.gelu_tanh) operands.push_back(b.outputs[1]);
     operands.push_back(y);
     const kernels::EpilogueArgs epilogue{.x = y,
-                                         .bias = adds_bias ? b.x<float>(2) : nullptr,
+                                         .bias = rest.bias ? b.x<float>(2) : nullptr,
                                          .residual = nullptr,
                                          .y = b.outputs[0],
                                          .rows = product.m,
                                          .channels = product.n,
                                          .y_pitch = product.n,
-                                         .kind = static_cast<int>(kind)};
+                                         .kind = static_cast<int>(rest.activation),
+                                         .pre = keeps_pre ? b.outputs[1] : nullptr};
     return [=, run = call.run](Queue& q) {
       run(stream_of(q), operands, s.call);
-      if (has_epilogue) kernels::epilogue(stream_of(q), wide, element, epilogue);
+      if (rest.any()) kernels::epilogue(stream_of(q), wide, element, epilogue);
     };
   };
   return plan;
+}
+
+// cuBLASLt adds biases of the result's type only, and ours are f32. Its only other exact
+// activations are relu and, where what it is applied to is kept, the tanh form of GELU.
+void take_along(MatrixProduct& product, const Matmul& p) {
+  product.has_bias = p.has_bias && p.dtype == DType::kF32;
+  const bool all = product.has_bias == p.has_bias;
+  product.relu = all && p.activation == ActivationKind::kRelu && !p.keep_pre;
+  product.gelu_tanh = all && p.activation == ActivationKind::kGeluTanh && p.keep_pre;
+}
+
+// The product with what it takes along, and the rest behind it; nothing if the library has none.
+std::optional<NodePlan> plan_product(const Matmul& p, const Planner& c, MatrixProduct product) {
+  const bool activates = product.relu || product.gelu_tanh;
+  const Rest rest{.bias = p.has_bias && !product.has_bias,
+                  .activation = activates ? ActivationKind::kNone : p.activation};
+  const auto call = wide_call(rest.any(), p.dtype, product.out, [&](DType out) {
+    MatrixProduct wanted = product;
+    wanted.out = out;
+    return c.libraries().matrix_product(wanted);
+  });
+  if (!call) return std::nullopt;
+  return plan_of(c, product, *call, rest, p.keep_pre && rest.any());
 }
 
 }  // namespace
 
 NodePlan plan(const Matmul& p, const Planner& c) {
   MatrixProduct product = product_of(p, c);
-  const bool is_relu = p.activation == ActivationKind::kRelu;
-  // cuBLASLt adds biases of the result's type only, and ours are f32. Its only other exact
-  // activation is relu (its GELU is the tanh approximation).
-  product.has_bias = p.has_bias && p.dtype == DType::kF32;
-  product.relu = is_relu && product.has_bias == p.has_bias;
-  // Without what it takes along, in case it has no kernel with it.
-  for (const bool fused : {true, false}) {
-    if (!fused) product.has_bias = product.relu = false;
-    const bool adds_bias = p.has_bias && !product.has_bias;
-    const auto kind = product.relu ? ActivationKind::kNone : p.activation;
-    const bool has_epilogue = adds_bias || kind != ActivationKind::kNone;
-    const auto call = wide_call(has_epilogue, p.dtype, product.out, [&](DType out) {
-      MatrixProduct wanted = product;
-      wanted.out = out;
-      return c.libraries().matrix_product(wanted);
-    });
-    if (call) return plan_of(c, product, *call, adds_bias, has_epilogue, kind);
+  take_along(product, p);
+  if (product.gelu_tanh) {
+    if (auto plan = plan_product(p, c, product)) return *plan;
+    product.gelu_tanh = false;
   }
+  // All that is left is an activation of what is kept: it reads that (see decisions/0013).
+  if (p.keep_pre && product.has_bias == p.has_bias) {
+    Matmul before = p;
+    before.keep_pre = false, before.activation = ActivationKind::kNone;
+    return with_activation_behind(plan(before, c), p.activation, c);
+  }
+  if (auto plan = plan_product(p, c, product)) return *plan;
+  // Without what it takes along, in case it has no kernel with it.
+  product.has_bias = product.relu = false;
+  if (auto plan = plan_product(p, c, product)) return *plan;
   fail(Code::kUnsupported, cat("matmul at ", c.scope(), ": cuBLASLt has no kernel for ", c.x(0),
                                " by ", c.x(1), " to ", c.y()));
 }

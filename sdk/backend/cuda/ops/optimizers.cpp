@@ -30,7 +30,7 @@ kernels::AdamConstants constants_of(const Update& p) {
 NodePlan plan(const SgdUpdate& p, const Planner& c) {
   const bool has_moment = p.momentum != 0;
   const Variables variables(c, 3, has_moment ? 3 : 2);
-  NodePlan plan = own_plan(c, "sgd", 6.0 * variables.total());
+  NodePlan plan = own_plan("sgd");
   const kernels::SgdConstants constants{.momentum = p.momentum,
                                         .weight_decay = p.weight_decay,
                                         .lr_scale = p.lr_scale,
@@ -47,7 +47,7 @@ NodePlan plan(const SgdUpdate& p, const Planner& c) {
 
 NodePlan plan(const AdamUpdate& p, const Planner& c) {
   const Variables variables(c, 4, 4);
-  NodePlan plan = own_plan(c, "adam", 14.0 * variables.total());
+  NodePlan plan = own_plan("adam");
   kernels::AdamConstants constants = constants_of(p);
   constants.hat = p.epsilon_form == EpsilonForm::kTensorFlow;
   constants.decoupled = p.decoupled;
@@ -62,7 +62,7 @@ NodePlan plan(const AdamUpdate& p, const Planner& c) {
 
 NodePlan plan(const LambUpdate& p, const Planner& c) {
   const Variables variables(c, 4, 4);
-  NodePlan plan = own_plan(c, "lamb", 26.0 * variables.total());
+  NodePlan plan = own_plan("lamb");
   const auto scratch = [pieces = static_cast<size_t>(variables.pieces()),
                         count = static_cast<size_t>(variables.count)](void* base) {
     ScratchLayout layout(base);
@@ -88,7 +88,7 @@ NodePlan plan(const LambUpdate& p, const Planner& c) {
 
 NodePlan plan(const EmaUpdate& p, const Planner& c) {
   const Variables variables(c, 1, 2);
-  NodePlan plan = own_plan(c, "ema", 3.0 * variables.total());
+  NodePlan plan = own_plan("ema");
   plan.bind = [=, rest = complement(as_written(p.decay))](const Binding& b) -> Launch {
     return [=, skip = b.x<float>(0), lists = variables.merged_lists(b)](Queue& q) {
       for (const auto& list : lists) kernels::ema(stream_of(q), list, skip, p.decay, rest);

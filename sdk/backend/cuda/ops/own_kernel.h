@@ -20,16 +20,12 @@ inline Element element_of(DType dtype) {
 }
 inline Element element_of(const ValueType& type) { return element_of(type.dtype); }
 
-// A plan called "own:<algorithm>" that touches every input and output once.
-inline NodePlan own_plan(const Planner& c, std::string_view algorithm, double flops) {
+// A plan called "own:<algorithm>".
+inline NodePlan own_plan(std::string_view algorithm) {
   NodePlan plan;
   plan.kernel = cat("own:", algorithm);
-  plan.flops = flops;
-  plan.bytes = c.traffic_bytes();
   return plan;
 }
-
-inline double count_of(const ValueType& type) { return static_cast<double>(type.numel()); }
 
 // Hands out parts of a node's scratch memory in steps of 256 bytes, aligned as its beginning is, to
 // 64; with a null base it only adds up the size.

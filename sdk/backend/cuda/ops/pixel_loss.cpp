@@ -4,8 +4,6 @@
 namespace assay::cuda {
 namespace {
 
-constexpr double kFlopsPerLogit = 25;  // mostly the exponential
-
 kernels::PixelShape shape_of(const Planner& c) {
   const ValueType& x = c.x(0);
   const int64_t images = x.dims[0], classes = x.dims.back();
@@ -13,8 +11,6 @@ kernels::PixelShape shape_of(const Planner& c) {
           ": batches of more than 65535 images have no kernel, got ", images);
   return {images, x.numel() / images / classes, classes};
 }
-
-double flops_of(const Planner& c) { return kFlopsPerLogit * count_of(c.x(0)); }
 
 double pixel_factor(const kernels::PixelShape& s, bool mean) {
   return 1.0 / static_cast<double>(s.pixels) / (mean ? static_cast<double>(s.images) : 1.0);
@@ -24,7 +20,7 @@ double pixel_factor(const kernels::PixelShape& s, bool mean) {
 
 NodePlan plan(const PixelCrossEntropy& p, const Planner& c) {
   const kernels::PixelShape s = shape_of(c);
-  NodePlan plan = own_plan(c, "pixel_xent", flops_of(c));
+  NodePlan plan = own_plan("pixel_xent");
   plan.scratch_bytes = kernels::pixel_sums_bytes(s);
   plan.bind = [s, factor = pixel_factor(s, p.mean),
                element = element_of(c.x(0))](const Binding& b) -> Launch {
@@ -38,8 +34,7 @@ NodePlan plan(const PixelCrossEntropy& p, const Planner& c) {
 
 NodePlan plan(const PixelCrossEntropyGrad& p, const Planner& c) {
   const kernels::PixelShape s = shape_of(c);
-  NodePlan plan = own_plan(c, "pixel_xent", 2 * flops_of(c));
-  plan.in_place = {{0, 0}};
+  NodePlan plan = own_plan("pixel_xent");
   plan.bind = [s, factor = static_cast<float>(pixel_factor(s, p.mean)),
                element = element_of(c.x(0))](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), target = b.x<float>(1), dloss = b.x<float>(2),
@@ -52,7 +47,7 @@ NodePlan plan(const PixelCrossEntropyGrad& p, const Planner& c) {
 
 NodePlan plan(const SoftDiceLoss& p, const Planner& c) {
   const kernels::PixelShape s = shape_of(c);
-  NodePlan plan = own_plan(c, "soft_dice", flops_of(c));
+  NodePlan plan = own_plan("soft_dice");
   plan.scratch_bytes = kernels::overlap_sums_bytes(s);
   const double factor = p.mean ? 1.0 / static_cast<double>(s.images) : 1.0;
   plan.bind = [=, epsilon = static_cast<double>(p.epsilon),
@@ -67,8 +62,7 @@ NodePlan plan(const SoftDiceLoss& p, const Planner& c) {
 
 NodePlan plan(const SoftDiceLossGrad& p, const Planner& c) {
   const kernels::PixelShape s = shape_of(c);
-  NodePlan plan = own_plan(c, "soft_dice", 3 * flops_of(c));
-  plan.in_place = {{0, 0}};
+  NodePlan plan = own_plan("soft_dice");
   plan.scratch_bytes = static_cast<size_t>(s.images * 2 * s.classes) * sizeof(float);
   const double factor =
       1.0 / static_cast<double>(s.classes) / (p.mean ? static_cast<double>(s.images) : 1.0);

@@ -30,21 +30,10 @@ kernels::JoinedGradient joined_of(const MaxPoolGrad& p, const Planner& c) {
   return joined;
 }
 
-// What of an addend lies in its border.
-double bytes_of_border(const kernels::JoinedGradient& joined, const ValueType& addend) {
-  const int64_t stored = joined.size[0] * joined.size[1] * joined.size[2] * addend.dims.back();
-  return static_cast<double>(addend.bytes()) -
-         static_cast<double>(stored) * static_cast<double>(dtype_size(addend.dtype));
-}
-
-double window_elems(const PoolGeometry& g) {
-  return static_cast<double>(g.window[0] * g.window[1]);
-}
-
 }  // namespace
 
 NodePlan plan(const MaxPool& p, const Planner& c) {
-  NodePlan plan = own_plan(c, "max_window", window_elems(p.geometry) * count_of(c.y()));
+  NodePlan plan = own_plan("max_window");
   plan.bind = [s = shape_of(p.geometry, c.x(0).dims, c.y().dims),
                element = element_of(c.y())](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), y = b.y<void>()](Queue& q) {
@@ -55,7 +44,7 @@ NodePlan plan(const MaxPool& p, const Planner& c) {
 }
 
 NodePlan plan(const AvgPool& p, const Planner& c) {
-  NodePlan plan = own_plan(c, "avg_window", window_elems(p.geometry) * count_of(c.y()));
+  NodePlan plan = own_plan("avg_window");
   plan.bind = [s = shape_of(p.geometry, c.x(0).dims, c.y().dims),
                element = element_of(c.y())](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), y = b.y<void>()](Queue& q) {
@@ -71,11 +60,8 @@ NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
           ": windows of more than 65536 elements have no kernel, got ", s.window[0], "x",
           s.window[1]);
   const bool tiles = kernels::tiles_2x2(s);
-  NodePlan plan = own_plan(c, tiles ? "max_2x2" : "max_gather",
-                           2 * window_elems(p.geometry) * count_of(c.x(1)));
-  plan.bytes -= static_cast<double>(c.x(1).bytes());  // y is not read
+  NodePlan plan = own_plan(tiles ? "max_2x2" : "max_gather");
   const kernels::JoinedGradient planned = joined_of(p, c);
-  if (p.has_addend) plan.bytes -= bytes_of_border(planned, c.x(3));
   if (!tiles) plan.scratch_bytes = static_cast<size_t>(c.x(1).numel()) * sizeof(uint16_t);
   plan.in_place = {{0, 0}};  // an element of x is not read any more when it is written
   plan.bind = [=, has_addend = p.has_addend,
@@ -91,7 +77,7 @@ NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
 }
 
 NodePlan plan(const AvgPoolGrad& p, const Planner& c) {
-  NodePlan plan = own_plan(c, "avg_gather", 2 * window_elems(p.geometry) * count_of(c.x(0)));
+  NodePlan plan = own_plan("avg_gather");
   plan.bind = [s = shape_of(p.geometry, p.x_dims, c.x(0).dims),
                element = element_of(c.y())](const Binding& b) -> Launch {
     return [=, dy = b.x<void>(0), dx = b.y<void>()](Queue& q) {

@@ -2,15 +2,11 @@
 #include "sdk/backend/cuda/ops/own_kernel.h"
 
 namespace assay::cuda {
-namespace {
-
-constexpr double kFlopsPerLogit = 25;  // mostly the exponential
-
-}  // namespace
+namespace {}  // namespace
 
 NodePlan plan(const Softmax&, const Planner& c) {
   const Dims& dims = c.x(0).dims;
-  NodePlan plan = own_plan(c, "softmax", kFlopsPerLogit * count_of(c.x(0)));
+  NodePlan plan = own_plan("softmax");
   plan.bind = [element = element_of(c.x(0)), rows = dims[0],
                classes = dims[1]](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), y = b.y<float>()](Queue& q) {
@@ -22,7 +18,7 @@ NodePlan plan(const Softmax&, const Planner& c) {
 
 NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
-  NodePlan plan = own_plan(c, "softmax_xent", kFlopsPerLogit * count_of(c.x(0)));
+  NodePlan plan = own_plan("softmax_xent");
   plan.scratch_bytes = kernels::row_sums_bytes(dims[0], dims[1]);
   const double factor = p.mean ? 1.0 / static_cast<double>(dims[0]) : 1.0;
   plan.bind = [=, element = element_of(c.x(0)), smoothing = p.label_smoothing, rows = dims[0],
@@ -38,8 +34,7 @@ NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
 
 NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
-  NodePlan plan = own_plan(c, "softmax_xent", 2 * kFlopsPerLogit * count_of(c.x(0)));
-  plan.in_place = {{0, 0}};
+  NodePlan plan = own_plan("softmax_xent");
   const float factor = p.mean ? 1.0f / static_cast<float>(dims[0]) : 1.0f;
   plan.bind = [=, element = element_of(c.x(0)), smoothing = p.label_smoothing, rows = dims[0],
                classes = dims[1]](const Binding& b) -> Launch {
@@ -54,7 +49,7 @@ NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
 
 NodePlan plan(const TopKCorrect& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
-  NodePlan plan = own_plan(c, "rank_of_label", 2 * count_of(c.x(0)));
+  NodePlan plan = own_plan("rank_of_label");
   plan.scratch_bytes = kernels::row_sums_bytes(dims[0], dims[1]);
   plan.bind = [=, element = element_of(c.x(0)), k = p.k, rows = dims[0],
                classes = dims[1]](const Binding& b) -> Launch {

@@ -5,9 +5,7 @@ namespace assay::cuda {
 
 NodePlan plan(const Store& p, const Planner& c) {
   const int64_t n = c.y().numel();
-  NodePlan plan =
-      own_plan(c, p.accumulate ? "accumulate" : "copy", p.accumulate ? static_cast<double>(n) : 0);
-  if (!p.accumulate) plan.bytes = 2.0 * static_cast<double>(c.y().bytes());
+  NodePlan plan = own_plan(p.accumulate ? "accumulate" : "copy");
   plan.bind = [n, bytes = c.y().bytes(), accumulate = p.accumulate](const Binding& b) -> Launch {
     const float* src = b.x<float>(1);
     float* dst = b.y<float>();
@@ -20,7 +18,7 @@ NodePlan plan(const Store& p, const Planner& c) {
 
 NodePlan plan(const GradientNorm& p, const Planner& c) {
   const Variables gradients(c, 1, 1);
-  NodePlan plan = own_plan(c, "sum_squares", 2 * gradients.total());
+  NodePlan plan = own_plan("sum_squares");
   plan.scratch_bytes = static_cast<size_t>(gradients.pieces()) * sizeof(double);
   plan.bind = [=](const Binding& b) -> Launch {
     auto* partial = static_cast<double*>(b.scratch);
@@ -42,7 +40,7 @@ NodePlan plan(const GradientNorm& p, const Planner& c) {
 }
 
 NodePlan plan(const CountStep&, const Planner& c) {
-  NodePlan plan = own_plan(c, "count", 1);
+  NodePlan plan = own_plan("count");
   plan.bind = [](const Binding& b) -> Launch {
     return [step = b.y<int64_t>(), skip = b.x<float>(1)](Queue& q) {
       kernels::count_step(stream_of(q), step, skip);
@@ -52,7 +50,7 @@ NodePlan plan(const CountStep&, const Planner& c) {
 }
 
 NodePlan plan(const LossScaleUpdate& p, const Planner& c) {
-  NodePlan plan = own_plan(c, "loss_scale", 1);
+  NodePlan plan = own_plan("loss_scale");
   plan.bind = [p](const Binding& b) -> Launch {
     const kernels::LossScaleArgs args{.growth = p.growth,
                                       .backoff = p.backoff,

@@ -1,0 +1,30 @@
+// SumTo: x as slabs [repeats][after], each summed to [after].
+#include "sdk/backend/cuda/ops/own_kernel.h"
+#include "sdk/ops/broadcast.h"
+
+namespace assay::cuda {
+
+NodePlan plan(const SumTo& p, const Planner& c) {
+  const Repetition r = repetition_of(p.dims, c.x(0).dims);
+  const Element element = element_of(c.x(0));
+  if (r.before > 1) {
+    NodePlan plan = own_plan("slab_sums");
+    plan.bind = [=](const Binding& b) -> Launch {
+      return [=, x = b.x<void>(0), y = b.y<float>()](Queue& q) {
+        kernels::sum_slabs(stream_of(q), element, x, r.before, r.repeats, r.after, y);
+      };
+    };
+    return plan;
+  }
+  NodePlan plan = own_plan("channel_sums");
+  plan.scratch_bytes = kernels::partial_sums_bytes(element, r.repeats, r.after, 1);
+  plan.bind = [=](const Binding& b) -> Launch {
+    return [=, x = b.x<void>(0), y = b.y<float>(),
+            partial = static_cast<double*>(b.scratch)](Queue& q) {
+      kernels::sum_rows(stream_of(q), element, x, r.repeats, r.after, partial, y);
+    };
+  };
+  return plan;
+}
+
+}  // namespace assay::cuda

@@ -1,0 +1,27 @@
+// SumTo: types and cost.
+#include "sdk/ops/broadcast.h"
+#include "sdk/ops/cost.h"
+#include "sdk/ops/no_gradient.h"
+
+namespace assay {
+
+void infer(const SumTo& p, InferCtx& c) {
+  c.require_inputs(1);
+  c.require_data_type(0);
+  const Dims& x = c.x(0).dims;
+  bool fits = p.dims.rank() <= x.rank();
+  for (int axis = 0; fits && axis < x.rank(); ++axis) {
+    const int64_t size = aligned_size(p.dims, x.rank(), axis);
+    fits = size == 1 || size == x[axis];
+  }
+  c.require(fits, "cannot sum ", x, " to ", p.dims);
+  c.require(repetition_of(p.dims, x).is_one_block, "axes that are summed must stand side by side, ",
+            x, " to ", p.dims, " keeps one between them");
+  c.y({DType::kF32, p.dims});
+}
+void grad(const SumTo& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const SumTo&, const NodeView& c) {
+  return {.flops = count_of(c.x(0)), .bytes = traffic_of(c)};
+}
+
+}  // namespace assay

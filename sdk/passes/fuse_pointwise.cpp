@@ -1,0 +1,103 @@
+// Joins the code of Pointwise nodes that follow one another.
+#include "sdk/passes/fuse_pointwise.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "sdk/graph/elementwise.h"
+
+namespace assay {
+namespace {
+
+using Kind = PointwiseOperand::Kind;
+
+// Longer ones keep more values alive than registers hold.
+constexpr size_t kMostSteps = 12;
+
+// A node's code, with the values that it reads.
+struct Chain {
+  PointwiseCode code;
+  std::vector<ValueId> inputs;
+
+  PointwiseOperand input(ValueId value) {
+    const auto found = std::find(inputs.begin(), inputs.end(), value);
+    const auto i = static_cast<int>(found - inputs.begin());
+    if (found == inputs.end()) inputs.push_back(value);
+    return PointwiseOperand::input(i);
+  }
+
+  // Appends `more`, whose input i is operands[i]; gives its result.
+  PointwiseOperand append(const PointwiseCode& more,
+                          const std::vector<PointwiseOperand>& operands) {
+    if (more == cast_code()) return operands[0];
+    const auto first = static_cast<int>(code.steps.size());
+    for (PointwiseStep step : more.steps) {
+      for (PointwiseOperand& operand : step.operands) {
+        if (operand.kind == Kind::kStep) {
+          operand.index += first;
+        } else if (operand.kind == Kind::kInput) {
+          operand = operands[static_cast<size_t>(operand.index)];
+        }
+      }
+      code.steps.push_back(step);
+    }
+    return PointwiseOperand::step(static_cast<int>(code.steps.size()) - 1);
+  }
+
+  // As if the value had been stored in this type and read again.
+  PointwiseOperand round(PointwiseOperand value, DType dtype) {
+    if (dtype == DType::kF32) return value;
+    return code.append(dtype == DType::kBf16 ? PointwiseFn::kBf16 : PointwiseFn::kF16, {value});
+  }
+};
+
+// The code of `node` with that of the producers of its inputs in front, as far as nobody else reads
+// them and they have its dims: a smaller one would be computed many times.
+std::optional<Chain> joined(const Graph& graph, const Uses& uses, NodeId id,
+                            const PointwiseCode& last) {
+  const Node& node = graph.node(id);
+  Chain chain;
+  std::vector<PointwiseOperand> operands;
+  bool any = false;
+  for (const ValueId value : node.inputs) {
+    const NodeId producer = graph.value(value).producer;
+    const auto* first = std::get_if<Pointwise>(&graph.node(producer).op);
+    if (first == nullptr || !uses.only_reader(value, id) ||
+        graph.node(producer).queue != node.queue ||
+        graph.type(value).dims != graph.type(node.outputs[0]).dims) {
+      operands.push_back(chain.input(value));
+      continue;
+    }
+    std::vector<PointwiseOperand> inputs;
+    for (const ValueId input : graph.node(producer).inputs) inputs.push_back(chain.input(input));
+    operands.push_back(chain.round(chain.append(first->code, inputs), graph.type(value).dtype));
+    any = true;
+  }
+  const PointwiseOperand result = chain.append(last, operands);
+  if (result.kind != Kind::kStep) chain.code = cast_code();
+  if (!any || chain.code.steps.size() > kMostSteps || chain.inputs.size() > kMostPointwiseInputs)
+    return std::nullopt;
+  return chain;
+}
+
+}  // namespace
+
+// pointwise ─▶ pointwise   ⇒   pointwise
+// Saves a write and a read of what stood between, and rounds it as if it had been stored.
+bool fuse_pointwise(Graph& graph) {
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId id{i};
+    const auto* last = std::get_if<Pointwise>(&graph.node(id).op);
+    if (last == nullptr) continue;
+    const Uses uses(graph);  // anew, for rewrites change them
+    auto chain = joined(graph, uses, id, last->code);
+    if (!chain) continue;
+    const DType dtype = graph.type(graph.node(id).outputs[0]).dtype;
+    graph.rewrite(id, Pointwise{std::move(chain->code), dtype}, std::move(chain->inputs));
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace assay
