@@ -101,6 +101,7 @@ PointwiseCode activation_code(ActivationKind kind) {
     case ActivationKind::kSigmoid:
       code.append(Fn::kSigmoid, {x(0)});
       break;
+    // x Phi(x), Phi(x) = (1 + erf(x / sqrt(2))) / 2
     case ActivationKind::kGelu: {
       const Operand erf = code.append(Fn::kErf, {code.append(Fn::kMul, {x(0), 0.70710678f})});
       const Operand cdf = code.append(Fn::kMul, {0.5f, code.append(Fn::kAdd, {1.0f, erf})});
@@ -135,6 +136,7 @@ PointwiseCode activation_grad_code(ActivationKind kind) {
       append(Fn::kSelect, {saved, 0.0f, 0.0f, dy});
       break;
     case ActivationKind::kElu:
+      // Where y <= 0 it is e^x - 1, whose derivative is y + 1.
       append(Fn::kSelect,
              {saved, 0.0f, append(Fn::kMul, {dy, append(Fn::kAdd, {saved, 1.0f})}), dy});
       break;
@@ -146,6 +148,7 @@ PointwiseCode activation_grad_code(ActivationKind kind) {
     case ActivationKind::kSigmoid:
       append(Fn::kMul, {append(Fn::kMul, {dy, saved}), append(Fn::kSub, {1.0f, saved})});
       break;
+    // Phi(x) + x phi(x), phi(x) = exp(-x^2 / 2) / sqrt(2 pi)
     case ActivationKind::kGelu: {
       const Operand erf = append(Fn::kErf, {append(Fn::kMul, {saved, 0.70710678f})});
       const Operand cdf = append(Fn::kMul, {0.5f, append(Fn::kAdd, {1.0f, erf})});
@@ -154,6 +157,7 @@ PointwiseCode activation_grad_code(ActivationKind kind) {
       append(Fn::kMul, {dy, append(Fn::kMulAdd, {saved, pdf, cdf})});
       break;
     }
+    // s (1 + x (1 - s)), s = sigmoid(x)
     case ActivationKind::kSwish: {
       const Operand s = append(Fn::kSigmoid, {saved});
       const Operand slope = append(Fn::kMulAdd, {saved, append(Fn::kSub, {1.0f, s}), 1.0f});

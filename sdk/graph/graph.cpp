@@ -1,3 +1,5 @@
+// The graph's storage and what changes it, where values lie, and what an op sees while its types
+// and its gradient are made.
 #include "sdk/graph/graph.h"
 
 #include <algorithm>
@@ -73,6 +75,7 @@ void Graph::rewrite(NodeId id, Op op, std::vector<ValueId> inputs, std::span<con
     target.outputs.push_back({static_cast<int32_t>(values_.size())});
     values_.push_back({types[target.outputs.size() - 1].type, id, 0, {}, {}, {}});
   }
+  // Readers know values by id, so the values stay; only what is said of them is new.
   bool moved = false;
   for (size_t i = 0; i < types.size(); ++i) {
     Value& value = values_[target.outputs[i].index];
@@ -184,6 +187,7 @@ void Graph::sort() {
       ++missing[i];
     }
   }
+  // Of the nodes that are ready always the one that stood first: only those that must move do.
   std::priority_queue<int, std::vector<int>, std::greater<>> ready;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (missing[i] == 0) ready.push(static_cast<int>(i));

@@ -38,6 +38,7 @@ void PointwiseCode::keep_only(PointwiseOperand result) {
   place[static_cast<size_t>(result.index)] = 0;
   for (size_t i = steps.size(); i-- > 0;) {
     if (place[i] < 0) continue;
+    // Operands that the function does not take are numbers: all four may be looked at.
     for (const PointwiseOperand& operand : steps[i].operands) {
       if (operand.kind == Kind::kStep) place[static_cast<size_t>(operand.index)] = 0;
     }

@@ -1,3 +1,5 @@
+// Printing and parsing of graphs. The fields() of an op drives both, so they cannot differ in names
+// or order.
 #include "sdk/graph/text.h"
 
 #include <array>
@@ -168,6 +170,7 @@ PointwiseOperand parse_operand(Cursor& in) {
   return in.number<float>();
 }
 
+// A name of elementwise.h, or the steps: "[mul(x0, x1), add(s0, 0.5)]".
 PointwiseCode parse_code(Cursor& in) {
   PointwiseCode code;
   if (!in.accept("[")) {

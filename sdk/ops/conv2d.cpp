@@ -1,3 +1,4 @@
+// Conv2d and its two gradients: types, gradient and cost by one rule of geometry.
 #include "sdk/ops/cost.h"
 #include "sdk/ops/joined_activation.h"
 #include "sdk/ops/no_gradient.h"
@@ -5,6 +6,7 @@
 namespace assay {
 namespace {
 
+// How many windows lie inside the padded size.
 int64_t output_size(const ConvGeometry& g, int axis, int64_t size, int64_t window) {
   const int64_t reach = g.dilation[axis] * (window - 1) + 1;
   return (size + g.pad_begin[axis] + g.pad_end[axis] - reach) / g.stride[axis] + 1;

@@ -1,3 +1,5 @@
+// Conv2dTranspose, whose result has the size that it is told: several give x when they are
+// convolved with a stride.
 #include "sdk/ops/cost.h"
 #include "sdk/ops/joined_activation.h"
 
@@ -32,6 +34,7 @@ void infer(const Conv2dTranspose& p, InferCtx& c) {
 
 void grad(const Conv2dTranspose& p, GradCtx& c) {
   const ValueId dy = gradient_before(c, p.activation);
+  // The adjoint of an adjoint is the convolution itself.
   if (c.wants(0)) c.dx(0, c.emit1(Conv2d{.geometry = p.geometry}, {dy, c.x(1)}));
   const ValueType w = c.type(c.x(1));
   c.dx(1, c.emit1(Conv2dGradWeight{p.geometry, w.dims, w.dtype}, {dy, c.x(0)}));

@@ -1,3 +1,4 @@
+// SoftmaxCrossEntropy, Softmax and TopKCorrect: rows of logits, mostly against labels.
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 

@@ -1,3 +1,5 @@
+// Each pass rewrites the last node of its pattern, whose outputs keep their ids; the nodes before
+// it are then read by nobody and go as dead code.
 #include "sdk/passes/fuse_epilogue.h"
 
 #include "sdk/passes/additions.h"

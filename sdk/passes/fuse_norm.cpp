@@ -1,3 +1,4 @@
+// Each pass rewrites the last node of its pattern; the nodes before it go as dead code.
 #include "sdk/passes/fuse_norm.h"
 
 #include "sdk/passes/additions.h"

@@ -1,4 +1,5 @@
-// Joins the code of Pointwise nodes that follow one another.
+// Joins the code of Pointwise nodes that follow one another, in their order: a chain grows by one
+// node at a time.
 #include "sdk/passes/fuse_pointwise.h"
 
 #include <algorithm>

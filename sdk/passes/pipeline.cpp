@@ -1,3 +1,4 @@
+// The tables of passes, whose order matters, and their runner.
 #include "sdk/passes/pipeline.h"
 
 #include <algorithm>
@@ -14,11 +15,14 @@
 namespace assay {
 namespace {
 
+// The sum of a residual block stands between its normalisation and its relu: it is joined first.
 constexpr std::array kForward{
     Pass{"fuse_batch_norm_add", fuse_batch_norm_add},
     Pass{"fuse_batch_norm_relu", fuse_batch_norm_relu},
     Pass{"fuse_activation", fuse_activation},
 };
+// A pool's gradient takes its addend before f' multiplies both; sums are cast by their terms before
+// the casts are joined.
 constexpr std::array kTraining{
     Pass{"fuse_gradient_addition", fuse_gradient_addition},
     Pass{"fuse_activation_grad", fuse_activation_grad},
@@ -29,6 +33,7 @@ constexpr std::array kInference{
     Pass{"fold_batch_norm", fold_batch_norm},
     Pass{"fuse_activation", fuse_activation},
 };
+// fuse_pointwise comes last: its chains would take in activations that a product can join.
 constexpr std::array kFinishing{
     Pass{"fuse_kept_activation", fuse_kept_activation},
     Pass{"fuse_pointwise", fuse_pointwise},

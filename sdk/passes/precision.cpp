@@ -1,3 +1,5 @@
+// Lower precision by writing the graph anew: casts stand before the operands of convolutions and
+// matrix products, and the types of all that follows are inferred.
 #include "sdk/passes/precision.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Addresses of a program's values, binding its plans to them, profiles and the text of plans.
 #include "sdk/runtime/program.h"
 
 #include <algorithm>
@@ -56,6 +57,7 @@ Launch Program::bind_node(int i, const std::function<Launch(const Binding&)>& fo
 void Program::bind_to(void* block) {
   Schedule launches(order_);
   launched_.clear();
+  // A run may be cancelled before the first launch that changes memory which outlives it.
   size_t cancellable = 0;
   for (int i = 0; i < static_cast<int>(graph_.nodes().size()); ++i) {
     const Node& node = graph_.nodes()[static_cast<size_t>(i)];
@@ -97,6 +99,7 @@ std::vector<ProfileRow> Program::profile(int repeats) {
     const Node& node = graph_.node(launched_[i]);
     const NodePlan& plan = plans_[launched_[i].index];
     const NodeFacts& facts = facts_[launched_[i].index];
+    // The median: what else runs on the machine disturbs single runs.
     std::nth_element(seconds[i].begin(), seconds[i].begin() + repeats / 2, seconds[i].end());
     rows.push_back({launched_[i], std::string(op_name(node.op)), node.scope, plan.kernel,
                     node.outputs.empty() ? "" : to_text(graph_.type(node.outputs[0])),

@@ -1,3 +1,5 @@
+// Chains of oneDNN primitives: slots and steps while a node is planned, memories and arguments once
+// addresses are known. What is made of a constant input alone may be prepared, that is run once.
 #include "sdk/backend/cpu/onednn.h"
 
 #include <algorithm>
@@ -173,6 +175,7 @@ class DnnlChain::Bound {
     for (const Tensor& tensor : chain.tensors_)
       memories_.emplace_back(tensor.desc, dnnl_engine(), address(chain, tensor, binding));
     for (const Step& step : chain.steps_) {
+      // Steps that end in prepared memory run once if there is any, else at every launch.
       const bool prepares = step.to >= 0 && chain.tensors_[step.to].place == Place::kPrepared;
       if (phase == Phase::kPrepare && !prepares) continue;
       if (phase == Phase::kRun && prepares && binding.prepared != nullptr) continue;

@@ -1,3 +1,5 @@
+// Matrix products by cuBLASLt: descriptions, the library's proposals, and the choice among them by
+// its own order or by timing.
 #include "sdk/backend/cuda/cublaslt.h"
 
 #include <algorithm>

@@ -39,6 +39,7 @@ void draw(const DropoutRange& range, uint64_t first_counter, uint32_t* __restric
   }
 }
 
+// x, y [n]; y may be x.
 template <class T>
 void apply(const DropoutRange& range, const void* x, void* y, int64_t n) {
   constexpr int64_t kBlock = 4 * kLanes;

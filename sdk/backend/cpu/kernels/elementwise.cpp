@@ -5,6 +5,7 @@
 namespace assay::cpu::ASSAY_ISA {
 namespace {
 
+// x, y [n]
 template <class From, class To>
 void cast(const void* x, void* y, int64_t n) {
   const From* in = static_cast<const From*>(x);

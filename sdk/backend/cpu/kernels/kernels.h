@@ -24,7 +24,8 @@ namespace assay::cpu {
 enum Element : int { kElementF32 = 0, kElementBf16 = 1 };
 
 // ---- Elementwise ------------------------------------------------------------------------------
-// y may be the same memory as an input, element for element, unless the sizes of the types differ.
+// x and y [n]. y may be the same memory as an input, element for element, unless the sizes of the
+// types differ.
 
 struct ElementwiseKernels {
   void (*cast[2][2])(const void* x, void* y, int64_t n);  // [type of x][type of y]
@@ -51,12 +52,14 @@ struct DropoutRange {
   float scale;
 };
 struct DropoutKernels {
+  // x, y [n]; y may be x.
   void (*apply[2])(const DropoutRange& range, const void* x, void* y, int64_t n);
 };
 
 // ---- Per-channel sums and affine maps ---------------------------------------------------------
-// Element i belongs to lane i % lanes. The caller folds rows together so that lanes is a multiple
-// of the vector width for any number of channels; tables are expanded to `lanes`.
+// Data is n elements, of which element i belongs to lane i % lanes; scale, shift, mean, b, c and
+// sums are [lanes]. The caller folds rows together so that lanes is a multiple of the vector width
+// for any number of channels, and expands its tables to `lanes`.
 
 // Sums of g and of g * (x - mean), and the input gradient from them; see ops/batch_norm.cpp.
 struct NormGradArgs {
@@ -91,7 +94,8 @@ struct PoolShape {
   int64_t window[2], stride[2], pad[2];
 };
 
-// Output rows [begin, end) of the n*p rows of y; input rows of the n*h rows of x or dx.
+// x and dx are [n, h, w, c], y, dy and `which` [n, p, q, c]. Output rows [begin, end) are of the
+// n*p rows of y, input rows of the n*h rows of x or dx.
 struct PoolKernels {
   void (*max[2])(const PoolShape& s, const void* x, void* y, int64_t begin, int64_t end);
   // For 2x2 windows, stride 2, no padding: dx of the inputs of output rows [begin, end), the
@@ -158,7 +162,7 @@ struct WinogradKernels {
 // ---- Softmax ----------------------------------------------------------------------------------
 
 struct SoftmaxKernels {
-  // y f32; rows [rows, classes].
+  // x, y and dx [rows, classes], labels [rows]; -1 is padding, which adds nothing.
   void (*softmax[2])(const void* x, float* y, int64_t rows, int64_t classes);
   // Sum over the rows of their losses, f64.
   double (*cross_entropy[2])(const void* x, const int32_t* labels, float smoothing, int64_t rows,
@@ -212,6 +216,7 @@ struct LambStep {
 
 struct UpdateKernels {
   double (*sum_squares)(const float* x, int64_t n);
+  // p, g, m, v and ema [n]; p, m, v and ema are changed in place.
   void (*sgd)(const SgdStep& s, float* p, const float* g, float* m, int64_t n);  // m may be null
   void (*adam)(const AdamStep& s, float* p, const float* g, float* m, float* v, int64_t n);
   // Updates m and v; returns sum p^2 and sum u^2 of the direction u.

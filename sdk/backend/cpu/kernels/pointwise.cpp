@@ -6,6 +6,7 @@
 namespace assay::cpu::ASSAY_ISA {
 namespace {
 
+// Operands and y [n], in f32 between load and store.
 template <class X, class Y, class F>
 void map(const PointwiseRange* x, PointwiseRange y, int64_t n, F f) {
   const X* a = static_cast<const X*>(x[0].data);

@@ -160,6 +160,7 @@ void evaluate(const WinogradImage& s, const void* x, const WinogradPlanes& plane
   }
 }
 
+// planes[point][tile][channel] to y [n][h][w][c], as far as tiles reach into the image.
 template <class T>
 void result(const WinogradImage& s, const WinogradPlanes& planes, const WinogradEpilogue& e,
             void* y, int64_t begin, int64_t end) {
@@ -245,6 +246,7 @@ void filters_turned(const void* weights, int64_t k_count, int64_t c_count, float
   }
 }
 
+// planes[point][filter][channel] to dw [k][3][3][c].
 template <class T>
 void filter_gradient(const WinogradPlanes& planes, void* dw, int64_t c_count, int64_t begin,
                      int64_t end) {
@@ -320,6 +322,7 @@ void for_blocks(int64_t rows, const Visit& visit) {
   }
 }
 
+// v [rows][steps] of pitch ldv, u [steps][kPanel], m [rows][kPanel] of pitch ldm.
 void product(const float* v, int64_t ldv, int64_t rows, const float* u, int64_t steps, float* m,
              int64_t ldm) {
   for_blocks(rows, [&](int64_t first, int64_t count) {
@@ -327,6 +330,7 @@ void product(const float* v, int64_t ldv, int64_t rows, const float* u, int64_t 
   });
 }
 
+// d [steps][rows], v [steps][kPanel], out [rows][kPanel], each with its pitch.
 void outer_product(const float* d, int64_t ldd, int64_t rows, const float* v, int64_t ldv,
                    int64_t steps, bool add, float* out, int64_t ldo) {
   for_blocks(rows, [&](int64_t first, int64_t count) {

@@ -21,6 +21,7 @@ ChannelAffine channel_affine(float gamma, float beta, float mean, float var, flo
   return {scale, static_cast<float>(beta - static_cast<double>(mean) * scale)};
 }
 
+// partial [task][2][lanes], total [2][channels], tables [lanes].
 struct ForwardScratch {
   double *partial, *total;
   float *scale, *shift;
@@ -49,6 +50,7 @@ void finish_statistics(const Lanes& l, const double* total, float* mean, float* 
   }
 }
 
+// [channels] each.
 struct ChannelInputs {
   const float *gamma, *beta, *mean, *var;
 };
@@ -64,6 +66,7 @@ void fill_affine(const Lanes& l, const ChannelInputs& in, float epsilon, float* 
   repeat_over_lanes(l, shift);
 }
 
+// As above; mean, b and c [lanes] of dx = scale * g + b * x + c.
 struct BackwardScratch {
   double *partial, *total;
   float *scale, *shift, *mean, *b, *c;
@@ -108,6 +111,7 @@ std::string_view suffix(bool relu, bool residual) {
 
 }  // namespace
 
+// x, residual, y [..., C]; gamma, beta, mean, var [C].
 NodePlan plan(const BatchNorm& p, const Planner& c) {
   const Lanes l = lanes_of(c.x(0).dims);
   NodePlan plan = own_plan(cat("norm", suffix(p.relu, p.has_residual)));
@@ -139,6 +143,7 @@ NodePlan plan(const BatchNorm& p, const Planner& c) {
   return plan;
 }
 
+// As BatchNorm, with mean and var given.
 NodePlan plan(const BatchNormInference& p, const Planner& c) {
   const Lanes l = lanes_of(c.x(0).dims);
   NodePlan plan = own_plan(cat("norm_given", suffix(p.relu, p.has_residual)));
@@ -168,6 +173,7 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
   return plan;
 }
 
+// x, dy, y, dx, dresidual [..., C]; gamma, beta, mean, var, dgamma, dbeta [C].
 NodePlan plan(const BatchNormGrad& p, const Planner& c) {
   const Lanes l = lanes_of(c.x(0).dims);
   NodePlan plan = own_plan(cat("norm_grad", suffix(p.relu, p.has_residual)));

@@ -5,6 +5,7 @@
 
 namespace assay::cpu {
 
+// w, folded [K,R,S,C]; the other inputs and bias [K].
 NodePlan plan(const FoldBatchNorm& p, const Planner& c) {
   NodePlan plan;
   plan.kernel = "own:fold";
@@ -25,6 +26,7 @@ NodePlan plan(const FoldBatchNorm& p, const Planner& c) {
   return plan;
 }
 
+// All [C] but loss [], which gates the update.
 NodePlan plan(const RunningStatistics& p, const Planner& c) {
   NodePlan plan;
   plan.kernel = "own:running_statistics";

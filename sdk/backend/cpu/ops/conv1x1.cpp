@@ -32,6 +32,7 @@ struct Factor {
   Matrix matrix;
 };
 
+// y = a b in type `compute`, stored as product_type and converted to the type of the output.
 NodePlan plan_factors(const Planner& c, std::string_view name, const Factor& a, const Factor& b,
                       const Matrix& y, DType compute, DType product_type) {
   const Desc x = a.matrix.desc(compute), w = b.matrix.desc(compute), out = y.desc(product_type);
@@ -65,12 +66,14 @@ bool prefers_product(const Conv2dGradWeight& p, const Planner& c) {
 }
 
 NodePlan plan_product(const Conv2dGradData&, const Planner& c, DType compute) {
+  // dx [pixels, C] = dy [pixels, K] w [K, C]
   const Dims &dy = c.x(0).dims, &w = c.x(1).dims;
   return plan_factors(c, Conv2dGradData::kName, {0, {pixels(dy), w[0]}}, {1, {w[0], w[3]}},
                       {pixels(dy), w[3]}, compute, compute);
 }
 
 NodePlan plan_product(const Conv2dGradWeight& p, const Planner& c, DType compute) {
+  // dw [K, C] = dy' [K, pixels] x [pixels, C]
   const Dims &x = c.x(0).dims, &dw = p.w_dims;
   const DType product_type = compute == DType::kF32 ? DType::kF32 : p.dtype;
   return plan_factors(c, Conv2dGradWeight::kName, {1, {pixels(x), dw[0], true}},

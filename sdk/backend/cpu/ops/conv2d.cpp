@@ -103,6 +103,7 @@ convolution_forward::primitive_desc fused_forward_desc(const Conv2d& p, const De
   return forward_desc(p.geometry, x, w, y, p.has_bias, prop_kind::forward_inference, attributes);
 }
 
+// x [N,H,W,C], w [K,R,S,C/groups], y and residual [N,P,Q,K], bias [K].
 NodePlan plan_forward(const Conv2d& p, const Planner& c, DType compute) {
   const Desc x = image_desc(c.x(0).dims, compute);
   const Desc w = weight_desc(c.x(1).dims, p.geometry.groups, compute);
@@ -129,6 +130,7 @@ NodePlan plan_forward(const Conv2d& p, const Planner& c, DType compute) {
   return plan;
 }
 
+// dy [N,P,Q,K], w [K,R,S,C/groups], dx [N,H,W,C].
 NodePlan plan_grad_data(const Conv2dGradData& p, const Planner& c, DType compute) {
   const Desc dx = image_desc(p.x_dims, compute);
   const Desc w = weight_desc(c.x(1).dims, p.geometry.groups, compute);
@@ -154,6 +156,7 @@ NodePlan plan_grad_data(const Conv2dGradData& p, const Planner& c, DType compute
   return chain.finish(desc.impl_info_str());
 }
 
+// x [N,H,W,C], dy [N,P,Q,K], dw [K,R,S,C/groups], dbias [K].
 NodePlan plan_grad_weight(const Conv2dGradWeight& p, const Planner& c, DType compute) {
   const DType out_type = compute == DType::kF32 ? DType::kF32 : p.dtype;
   const Desc x = image_desc(c.x(0).dims, compute);

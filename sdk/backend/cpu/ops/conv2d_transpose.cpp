@@ -31,6 +31,7 @@ class Epilogue {
   size_t result_bytes() const { return moves_ ? static_cast<size_t>(lanes_.n) * size_ : 0; }
   size_t table_bytes() const { return adds_ ? tables_of(nullptr).bytes : 0; }
 
+  // result [N,H,W,K] dense, bias [K], y [N,H,W,K] where it lies.
   void run(const void* result, const float* bias, void* y, void* scratch) const {
     if (!adds_) {
       pass_.run(threads_, [&](const auto& first, int64_t n) {

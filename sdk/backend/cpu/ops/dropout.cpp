@@ -1,9 +1,10 @@
-
+// Dropout: the mask follows from seed, stream, step and element number, so nothing is kept of it.
 #include "sdk/backend/cpu/ops/own_kernel.h"
 #include "sdk/base/philox.h"
 
 namespace assay::cpu {
 
+// x, y any dims, dense; step [].
 NodePlan plan(const Dropout& p, const Planner& c) {
   const int64_t n = c.y().numel();
   NodePlan plan = own_plan("philox");
@@ -13,6 +14,7 @@ NodePlan plan(const Dropout& p, const Planner& c) {
       .key = {key[0], key[1]},
       .step = 0,
       .first = 0,
+      // Words below rate * 2^32 are dropped.
       .drop_below = static_cast<uint32_t>(std::min(std::nearbyint(rate * 0x1p32), 0x1p32 - 1)),
       .scale = static_cast<float>(1.0 / (1.0 - rate))};
   const auto run = kernels().dropout->apply[element_of(c.y())];

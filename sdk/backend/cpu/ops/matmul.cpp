@@ -19,6 +19,7 @@ Desc matrix_desc(const Dims& d, int64_t pitch, bool transpose, DType dtype) {
 // layout.
 enum class Operand { kAsIs, kPacked };
 
+// op(a) [M,K], op(b) [K,N], bias [N], y [M,N].
 NodePlan plan_product(const Matmul& p, const Planner& c, DType compute, Operand layout) {
   const DType out_type = compute == DType::kF32 ? DType::kF32 : p.dtype;
   const auto operand_desc = [&](int i, bool transpose, DType dtype) {

@@ -137,6 +137,7 @@ struct Control {
 
 }  // namespace
 
+// Roles: value, gradient, momentum, which is null without one.
 NodePlan plan(const SgdUpdate& p, const Planner& c) {
   const Lists lists(c, 3, p.momentum == 0 ? 2 : 3);
   NodePlan plan = own_plan("sgd");
@@ -157,6 +158,7 @@ NodePlan plan(const SgdUpdate& p, const Planner& c) {
   return plan;
 }
 
+// Roles: value, gradient, both moments; step [].
 NodePlan plan(const AdamUpdate& p, const Planner& c) {
   const Lists lists(c, 4, 4);
   const Betas betas{as_written(p.beta1), as_written(p.beta2), p.bias_correction};
@@ -173,6 +175,7 @@ NodePlan plan(const AdamUpdate& p, const Planner& c) {
   return plan;
 }
 
+// Roles as Adam's. Three passes: moments and norms by piece, a rate by variable, the update.
 NodePlan plan(const LambUpdate& p, const Planner& c) {
   const Lists lists(c, 4, 4);
   const Betas betas{as_written(p.beta1), as_written(p.beta2), p.bias_correction};
@@ -215,6 +218,7 @@ NodePlan plan(const LambUpdate& p, const Planner& c) {
   return plan;
 }
 
+// Roles: average, value.
 NodePlan plan(const EmaUpdate& p, const Planner& c) {
   const Lists lists(c, 1, 2);
   NodePlan plan = own_plan("ema");

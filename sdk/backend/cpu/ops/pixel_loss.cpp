@@ -25,7 +25,7 @@ Pixels pixels_of(const ValueType& x) {
   return {images, pixels, classes, chunks_of(pixels, 8 * classes), dtype_size(x.dtype)};
 }
 
-// One addition per image, so that the mean over images keeps its digits.
+// Of the sum over all pixels: each image counts with the mean over its pixels.
 double loss_factor(const Pixels& p, bool mean) {
   return 1.0 / static_cast<double>(p.pixels) / (mean ? static_cast<double>(p.images) : 1.0);
 }
@@ -64,6 +64,7 @@ void overlap_slopes(const float* sums, int64_t classes, double epsilon, double s
 
 }  // namespace
 
+// x, target [N,...,C], loss []; scratch [tasks].
 NodePlan plan(const PixelCrossEntropy& op, const Planner& c) {
   const Pixels p = pixels_of(c.x(0));
   NodePlan plan = own_plan("pixel_xent");
@@ -85,6 +86,7 @@ NodePlan plan(const PixelCrossEntropy& op, const Planner& c) {
   return plan;
 }
 
+// x, target, dx [N,...,C], dloss [].
 NodePlan plan(const PixelCrossEntropyGrad& op, const Planner& c) {
   const Pixels p = pixels_of(c.x(0));
   NodePlan plan = own_plan("pixel_xent");
@@ -103,6 +105,8 @@ NodePlan plan(const PixelCrossEntropyGrad& op, const Planner& c) {
   return plan;
 }
 
+// x, target [N,...,C], loss [], sums [N,3,C]; scratch [tasks][3][C]. Tasks of an image are added in
+// their order.
 NodePlan plan(const SoftDiceLoss& op, const Planner& c) {
   const Pixels p = pixels_of(c.x(0));
   NodePlan plan = own_plan("soft_dice");
@@ -132,6 +136,7 @@ NodePlan plan(const SoftDiceLoss& op, const Planner& c) {
   return plan;
 }
 
+// x, target, dx [N,...,C], sums [N,3,C], dloss []; scratch [N][2][C].
 NodePlan plan(const SoftDiceLossGrad& op, const Planner& c) {
   const Pixels p = pixels_of(c.x(0));
   NodePlan plan = own_plan("soft_dice");

@@ -12,7 +12,7 @@ namespace {
 using Kind = PointwiseOperand::Kind;
 
 // Blocks of a task: one for each step, source and number, of at least kLeastBlock elements in f32,
-// longer if they are few. All of them stay in the first-level cache.
+// longer if they are few. Up to kBlockElems in all they stay in the first-level cache.
 constexpr int kMostNumbers = 24;
 constexpr int64_t kLeastBlock = 256, kMostBlock = 2048, kBlockElems = 8192;
 constexpr int64_t kMostElems =
@@ -95,14 +95,16 @@ class PointwiseFunction::Interpreter {
     require(numbers_.size() <= kMostNumbers, Code::kUnsupported, "pointwise at ", scope,
             ": more than ", kMostNumbers, " different numbers");
     choose_block();
-    // The step after which bf16 is stored by a pass of its own.
+    // The kernel of kSelect stores the type of its operands, which are f32 here: a pass of its own
+    // rounds the result.
     const PointwiseFn last = code_.steps.back().fn;
     stores_apart_ = last == PointwiseFn::kSelect && out_ == kElementBf16 && !ends_in_bf16_select();
   }
 
   int64_t block_elems() const { return block_; }
 
-  // Elements [begin, end) of y; begin is a multiple of block_elems().
+  // Elements [begin, end) of y from x, by source; begin is a multiple of block_elems() where a
+  // source is repeated.
   void run(std::span<const void* const> x, void* y, int64_t begin, int64_t end) const {
     alignas(64) float blocks[kMostElems];
     for (size_t i = 0; i < numbers_.size(); ++i)

@@ -28,6 +28,7 @@ bool tiles_2x2(const PoolGeometry& g) {
   return g.window == kTwo && g.stride == kTwo && g.pad_begin == kZero && g.pad_end == kZero;
 }
 
+// x [N,H,W,C], y [N,P,Q,C].
 template <class Run>
 NodePlan pool_forward(const Planner& c, std::string_view name, const PoolGeometry& g, Run run) {
   const PoolShape s = shape_of(g, c.x(0).dims, c.y().dims);
@@ -92,6 +93,7 @@ class Joined {
   PointwiseFunction differentiate_;
 };
 
+// One pass: a window's rows of dx are written by the thread that has the window.
 NodePlan max_grad_2x2(const MaxPoolGrad& p, const Planner& c, const PoolShape& s) {
   NodePlan plan = own_plan("max_2x2");
   const Joined joined(p, c);
@@ -122,6 +124,8 @@ NodePlan plan(const AvgPool& p, const Planner& c) {
   return pool_forward(c, "avg_window", p.geometry, kernels().pool->avg[element_of(c.y())]);
 }
 
+// x, dx, addend [N,H,W,C], dy [N,P,Q,C]; scratch [N,P,Q,C] u16. Input 1, y, is not read: where the
+// maximum stands is looked up in x.
 NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
   const PoolShape s = shape_of(p.geometry, c.x(0).dims, c.x(1).dims);
   if (tiles_2x2(p.geometry)) return max_grad_2x2(p, c, s);
@@ -149,6 +153,7 @@ NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
   return plan;
 }
 
+// dy [N,P,Q,C], dx [N,H,W,C].
 NodePlan plan(const AvgPoolGrad& p, const Planner& c) {
   const PoolShape s = shape_of(p.geometry, p.x_dims, c.x(0).dims);
   NodePlan plan = own_plan("avg_gather");

@@ -9,6 +9,7 @@ Chunks rows_of(const Dims& x) { return chunks_of(x[0], 8 * x[1]); }
 
 }  // namespace
 
+// x, y [N,C].
 NodePlan plan(const Softmax&, const Planner& c) {
   const Dims& dims = c.x(0).dims;
   NodePlan plan = own_plan("softmax");
@@ -25,6 +26,7 @@ NodePlan plan(const Softmax&, const Planner& c) {
   return plan;
 }
 
+// x [N,C], labels [N], loss []; partial sums of ranges of rows are added in their order.
 NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
   NodePlan plan = own_plan("softmax_xent");
@@ -49,6 +51,7 @@ NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
   return plan;
 }
 
+// x, dx [N,C], labels [N], dloss [].
 NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
   NodePlan plan = own_plan("softmax_xent");
@@ -68,6 +71,7 @@ NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
   return plan;
 }
 
+// x [N,C], labels [N], count [].
 NodePlan plan(const TopKCorrect& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
   NodePlan plan = own_plan("rank_of_label");

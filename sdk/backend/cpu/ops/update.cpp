@@ -32,6 +32,7 @@ std::vector<Part> gradient_parts(const Planner& c) {
 
 }  // namespace
 
+// src, dst any dims, dense; the same memory where the source is computed in its place.
 NodePlan plan(const Store& p, const Planner& c) {
   const int64_t n = c.y().numel();
   NodePlan plan = own_plan(p.accumulate ? "accumulate" : "copy");
@@ -58,6 +59,7 @@ NodePlan plan(const Store& p, const Planner& c) {
   return plan;
 }
 
+// Gradients any dims, dense; scratch [parts]; scale, norm, multiplier, skip [].
 NodePlan plan(const GradientNorm& p, const Planner& c) {
   const std::vector<Part> parts = gradient_parts(c);
   double elements = 0;

@@ -1,3 +1,5 @@
+// Winograd's convolutions: how tiles are shared out, what stands in scratch, and where it pays.
+// kernels/winograd.cpp has the arithmetic and the layout of planes and filters.
 #include "sdk/backend/cpu/ops/winograd.h"
 
 #include "sdk/backend/cpu/ops/channel_sums.h"
@@ -76,6 +78,7 @@ struct Sum {
   int64_t slots() const { return side_by_side() ? threads : 1; }
 };
 
+// x [N,H,W,C], w [K,3,3,C], bias [K], residual and y [N,P,Q,K]; of a gradient dy, w and dx.
 struct SumPointers {
   const void *x = nullptr, *w = nullptr, *residual = nullptr;
   const float* bias = nullptr;
@@ -96,6 +99,7 @@ SumScratch sum_scratch(const Sum& s, size_t filter_elems, void* base) {
   return r;
 }
 
+// Tiles of one block: v [36][tiles][C] times u [36][C][K], in panels, is m [36][tiles][K].
 void run_block(const Sum& s, const SumPointers& p, const float* u, float* v, float* m,
                int64_t block, int threads) {
   const int64_t first = s.blocks.begin(block), count = s.blocks.length(block);
@@ -289,6 +293,8 @@ NodePlan plan_winograd(const Conv2d& p, const Planner& c) {
   return plan;
 }
 
+// The gradient is the convolution of dy with the window turned round, whose padding is the rest of
+// its reach, 2 - pad.
 NodePlan plan_winograd(const Conv2dGradData& p, const Planner& c) {
   const Dims& w = c.x(1).dims;
   const Sum sum(c.x(0), {c.y().dtype, p.x_dims}, 2 - p.geometry.pad_begin[0],

@@ -250,6 +250,7 @@ __device__ void write_affine(const NormInputs& in, float mean, float var, int64_
                          static_cast<double>(mean) * static_cast<double>(scale));
 }
 
+// Everything [channels].
 __global__ void affine_of_given(NormInputs in, int64_t channels, Affine affine) {
   const int64_t channel = global_thread();
   if (channel < channels) write_affine(in, in.mean[channel], in.var[channel], channel, affine);
@@ -295,6 +296,7 @@ constexpr int kSlabColumns = 32, kSlabRows = 8;
 
 // A block sums kSlabColumns channels of one slab at a time: each thread every kSlabRows-th row,
 // then the rows of threads in their order.
+// x [slabs, rows, channels], y [slabs, channels].
 template <class T>
 __global__ void slab_sums(const T* x, int64_t slabs, int64_t rows, int64_t channels, float* y) {
   __shared__ double part[kSlabRows][kSlabColumns];
@@ -333,6 +335,7 @@ __device__ void for_packs(const Cut& cut, const Body& body) {
   }
 }
 
+// x, residual, y [rows, channels].
 template <class T, bool kRelu, bool kResidual>
 __global__ void apply_affine(const T* x, Affine affine, const T* residual, T* y, Cut cut) {
   constexpr int N = kPack<T>;
@@ -354,6 +357,7 @@ __global__ void apply_affine(const T* x, Affine affine, const T* residual, T* y,
   });
 }
 
+// dx [rows, channels].
 template <class T, Mask kMask>
 __global__ void apply_gradient(NormGradArgs args, T* dx, Cut cut) {
   constexpr int N = kPack<T>;
@@ -400,6 +404,7 @@ __device__ float blend(double momentum, float old, double fresh) {
   return static_cast<float>((1 - momentum) * static_cast<double>(old) + momentum * fresh);
 }
 
+// Everything [channels] but the gate [].
 __global__ void update_running(RunningArgs args, int64_t channels) {
   const int64_t k = global_thread();
   if (k >= channels || !isfinite(*args.gate)) return;

@@ -29,6 +29,7 @@ __device__ void philox(uint32_t (&c)[4], uint32_t key0, uint32_t key1) {
   }
 }
 
+// x, y [n]
 template <class T>
 __global__ void drop(DropoutArgs args, const int64_t* step, const T* x, T* y, int64_t n,
                      bool whole) {
@@ -53,6 +54,7 @@ __global__ void drop(DropoutArgs args, const int64_t* step, const T* x, T* y, in
 }
 
 // A row's packs go to neighbouring threads; the last pack of a row may be short.
+// x, residual, pre [rows, channels]; y likewise, with a pitch; bias [channels].
 template <class X, class Y>
 __global__ void add_epilogue(EpilogueArgs args, bool whole) {
   constexpr int N = kPack<X> < kPack<Y> ? kPack<Y> : kPack<X>;

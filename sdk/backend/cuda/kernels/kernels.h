@@ -23,7 +23,7 @@ enum class Element : int { kF32 = 0, kBf16 = 1, kF16 = 2 };
 namespace kernels {
 
 // ---- Elementwise (elementwise.cu) -------------------------------------------------------------
-// y may be the same memory as an input of the same element size.
+// x and y [n]. y may be the same memory as an input of the same element size.
 
 void fill(Stream, float* y, float value, int64_t n);
 
@@ -74,7 +74,9 @@ struct EpilogueArgs {
 void epilogue(Stream, Element x, Element y, const EpilogueArgs&);
 
 // ---- Per-channel sums (channel.cu) ------------------------------------------------------------
-// x is [rows, channels]. `partial` is scratch of partial_sums_bytes.
+// x, residual, dy, dx, masked and the y of normalisations are [rows, channels]; every other pointer
+// is [channels] unless it says more, the gate one number. `partial` is scratch of
+// partial_sums_bytes.
 
 size_t partial_sums_bytes(Element, int64_t rows, int64_t channels, int kinds);
 
@@ -135,6 +137,7 @@ struct PoolShape {
   int64_t p, q;        // y is [n, p, q, c]
   int64_t window[2], stride[2], pad[2];
 };
+// x, dx [n, h, w, c], y, dy [n, p, q, c].
 void max_pool(Stream, Element, const PoolShape&, const void* x, void* y);
 // What is joined to the gradient of a maximum; see MaxPoolGrad.
 struct JoinedGradient {
@@ -207,6 +210,7 @@ void count_labels(Stream, const int32_t* x, int64_t n, double* partial, float* c
 
 // ---- Softmax (softmax.cu) ---------------------------------------------------------------------
 
+// x, y and dx are [rows, classes], labels [rows]; a label of -1 is padding.
 void softmax(Stream, Element, const void* x, float* y, int64_t rows, int64_t classes);
 // *y = factor * sum of partial[0, n), in a fixed order.
 void sum_partials(Stream, const double* partial, int64_t n, double factor, float* y);

@@ -108,6 +108,7 @@ __device__ void apply(PointwiseFn fn, const float (&a)[N], const float (&b)[N], 
 
 // Three blocks to a multiprocessor: without the limit the transcendental functions, eight at a
 // time, take registers that cost the simple ones the threads to hide memory behind.
+// y [n] in order; inputs like it, or wherever their axes say.
 template <class Y>
 __global__ void __launch_bounds__(kThreads, 3) run_steps(PointwiseArgs args, Y* y, bool whole) {
   ASSAY_ROLLED

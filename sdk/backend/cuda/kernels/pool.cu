@@ -58,6 +58,7 @@ __device__ int64_t pixel_at(const PoolShape& s, const Place& p, int64_t h, int64
   return ((p.image * s.h + h) * s.w + w) * s.c + p.channel;
 }
 
+// x [n, h, w, c], y [n, p, q, c]; likewise below.
 template <class T>
 __global__ void max_forward(PoolShape s, const T* x, T* y, bool whole) {
   constexpr int N = kPack<T>;
@@ -161,6 +162,7 @@ __global__ void max_backward_2x2(PoolShape s, const T* x, const T* dy, JoinedGra
   });
 }
 
+// which, dy [n, p, q, c], x, dx [n, h, w, c]; x is read only for the activation.
 template <class T>
 __global__ void max_backward(PoolShape s, const T* x, const uint16_t* which, const T* dy,
                              JoinedGradient joined, T* dx, Whole whole) {
@@ -209,6 +211,7 @@ __global__ void avg_forward(PoolShape s, const T* x, T* y, bool whole) {
   });
 }
 
+// A window's share is by the elements of it that lie inside the image.
 template <class T>
 __global__ void avg_backward(PoolShape s, const T* dy, T* dx, bool whole) {
   constexpr int N = kPack<T>;

@@ -34,6 +34,7 @@ __device__ void for_elements(const Part& part, const Body& body) {
   for (int64_t i = part.begin + threadIdx.x; i < part.end; i += blockDim.x) body(i);
 }
 
+// x, y [n]
 __global__ void accumulate(float* y, const float* x, int64_t n) {
   for (int64_t i = global_thread(); i < n; i += total_threads()) y[i] += x[i];
 }
@@ -84,6 +85,7 @@ __global__ void update_scale(LossScaleArgs args) {
   }
 }
 
+// Roles: value, gradient, momentum.
 __global__ void sgd_parts(RunList list, Control control, SgdConstants c) {
   if (*control.skip != 0.0f) return;
   const Part part = part_of_block(list);
@@ -140,6 +142,7 @@ __device__ Moments move_moments(const Run& run, const AdamConstants& c, int64_t 
   return {m, v};
 }
 
+// Roles: value, gradient, both moments.
 __global__ void adam_parts(RunList list, Control control, AdamConstants c) {
   __shared__ AdamStep shared[1];
   if (*control.skip != 0.0f) return;  // all threads or none
@@ -210,6 +213,7 @@ __global__ void lamb_rates_of_variables(RunList list, Control control, AdamConst
   rates[run.variable] = (trusted ? sqrt(pp / uu) : 1.0) * lr;
 }
 
+// rates [variables]; u is computed again from the moments that lamb_moments left.
 __global__ void lamb_apply_parts(RunList list, Control control, AdamConstants c,
                                  const double* rates) {
   __shared__ AdamStep shared[1];
@@ -224,6 +228,7 @@ __global__ void lamb_apply_parts(RunList list, Control control, AdamConstants c,
   });
 }
 
+// Roles: average, value.
 __global__ void ema_parts(RunList list, const float* skip, float decay, float rest) {
   if (*skip != 0.0f) return;
   const Part part = part_of_block(list);

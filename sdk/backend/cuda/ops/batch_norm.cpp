@@ -59,6 +59,7 @@ kernels::NormInputs inputs_of(const Binding& b, float epsilon) {
 
 }  // namespace
 
+// x, residual, y [..., C]; gamma, beta, mean, var [C].
 NodePlan plan(const BatchNorm& p, const Planner& c) {
   const Rows r(c.x(0).dims);
   const Element element = element_of(c.x(0));
@@ -78,6 +79,7 @@ NodePlan plan(const BatchNorm& p, const Planner& c) {
   return plan;
 }
 
+// As BatchNorm, with mean and var given.
 NodePlan plan(const BatchNormInference& p, const Planner& c) {
   const Rows r(c.x(0).dims);
   const Element element = element_of(c.x(0));
@@ -95,6 +97,7 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
   return plan;
 }
 
+// x, dy, y, dx, dresidual [..., C]; gamma, beta, mean, var, dgamma, dbeta [C].
 NodePlan plan(const BatchNormGrad& p, const Planner& c) {
   const Rows r(c.x(0).dims);
   const Element element = element_of(c.x(0));
@@ -125,6 +128,7 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
   return plan;
 }
 
+// w, folded [K,R,S,C]; the other inputs and bias [K].
 NodePlan plan(const FoldBatchNorm& p, const Planner& c) {
   NodePlan plan = own_plan("fold");
   const int64_t filters = c.x(0).dims[0];
@@ -138,6 +142,7 @@ NodePlan plan(const FoldBatchNorm& p, const Planner& c) {
   return plan;
 }
 
+// All [C] but loss [], which gates the update.
 NodePlan plan(const RunningStatistics& p, const Planner& c) {
   const int64_t channels = c.x(0).numel();
   NodePlan plan = own_plan("running_statistics");

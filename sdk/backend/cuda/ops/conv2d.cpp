@@ -118,6 +118,7 @@ void plan_few_taps(NodePlan& plan, const Planner& c, const kernels::ConvShape& s
 
 }  // namespace
 
+// x [N,H,W,C], w [K,R,S,C/groups], y, residual and pre [N,P,Q,K], bias [K].
 NodePlan plan(const Conv2d& p, const Planner& c) {
   Convolution whole = convolution_of(ConvolutionKind::kForward, p.geometry, c.x(0).dims,
                                      c.x(1).dims, c.y().dims, c.y().dtype, c);

@@ -1,3 +1,4 @@
+// Dropout: the mask follows from seed, stream, step and element number, so nothing is kept of it.
 #include <algorithm>
 #include <cmath>
 
@@ -6,6 +7,7 @@
 
 namespace assay::cuda {
 
+// x, y any dims, dense; step [].
 NodePlan plan(const Dropout& p, const Planner& c) {
   NodePlan plan = own_plan("philox");
   const PhiloxKey key = philox_key(p.seed, p.stream);

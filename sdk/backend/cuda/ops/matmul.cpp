@@ -84,6 +84,7 @@ std::optional<NodePlan> plan_product(const Matmul& p, const Planner& c, MatrixPr
 
 }  // namespace
 
+// op(a) [M,K], op(b) [K,N], bias [N], y and pre [M,N].
 NodePlan plan(const Matmul& p, const Planner& c) {
   MatrixProduct product = product_of(p, c);
   take_along(product, p);

@@ -27,6 +27,7 @@ kernels::AdamConstants constants_of(const Update& p) {
 
 }  // namespace
 
+// Roles: value, gradient, momentum.
 NodePlan plan(const SgdUpdate& p, const Planner& c) {
   const bool has_moment = p.momentum != 0;
   const Variables variables(c, 3, has_moment ? 3 : 2);
@@ -45,6 +46,7 @@ NodePlan plan(const SgdUpdate& p, const Planner& c) {
   return plan;
 }
 
+// Roles: value, gradient, both moments; step [].
 NodePlan plan(const AdamUpdate& p, const Planner& c) {
   const Variables variables(c, 4, 4);
   NodePlan plan = own_plan("adam");
@@ -60,6 +62,8 @@ NodePlan plan(const AdamUpdate& p, const Planner& c) {
   return plan;
 }
 
+// Roles as Adam's. Norms by piece, a rate by variable, the update: lists are not merged, for each
+// variable has its own norms.
 NodePlan plan(const LambUpdate& p, const Planner& c) {
   const Variables variables(c, 4, 4);
   NodePlan plan = own_plan("lamb");
@@ -86,6 +90,7 @@ NodePlan plan(const LambUpdate& p, const Planner& c) {
   return plan;
 }
 
+// Roles: average, value.
 NodePlan plan(const EmaUpdate& p, const Planner& c) {
   const Variables variables(c, 1, 2);
   NodePlan plan = own_plan("ema");

@@ -12,12 +12,14 @@ kernels::PixelShape shape_of(const Planner& c) {
   return {images, x.numel() / images / classes, classes};
 }
 
+// Of the sum over all pixels: each image counts with the mean over its pixels.
 double pixel_factor(const kernels::PixelShape& s, bool mean) {
   return 1.0 / static_cast<double>(s.pixels) / (mean ? static_cast<double>(s.images) : 1.0);
 }
 
 }  // namespace
 
+// x, target [N,...,C], loss [].
 NodePlan plan(const PixelCrossEntropy& p, const Planner& c) {
   const kernels::PixelShape s = shape_of(c);
   NodePlan plan = own_plan("pixel_xent");
@@ -32,6 +34,7 @@ NodePlan plan(const PixelCrossEntropy& p, const Planner& c) {
   return plan;
 }
 
+// x, target, dx [N,...,C], dloss [].
 NodePlan plan(const PixelCrossEntropyGrad& p, const Planner& c) {
   const kernels::PixelShape s = shape_of(c);
   NodePlan plan = own_plan("pixel_xent");
@@ -45,6 +48,7 @@ NodePlan plan(const PixelCrossEntropyGrad& p, const Planner& c) {
   return plan;
 }
 
+// x, target [N,...,C], loss [], sums [N,3,C].
 NodePlan plan(const SoftDiceLoss& p, const Planner& c) {
   const kernels::PixelShape s = shape_of(c);
   NodePlan plan = own_plan("soft_dice");
@@ -60,6 +64,7 @@ NodePlan plan(const SoftDiceLoss& p, const Planner& c) {
   return plan;
 }
 
+// x, target, dx [N,...,C], sums [N,3,C], dloss []; scratch [N][2][C].
 NodePlan plan(const SoftDiceLossGrad& p, const Planner& c) {
   const kernels::PixelShape s = shape_of(c);
   NodePlan plan = own_plan("soft_dice");

@@ -25,6 +25,7 @@ kernels::PointwiseInput input_of(const ValueType& x, const Layout& layout, const
   return input;
 }
 
+// Numbers of values as PointwiseArgs has them.
 kernels::PointwiseArgs::Step step_of(const PointwiseStep& step) {
   kernels::PointwiseArgs::Step s{};
   s.fn = step.fn;
@@ -43,6 +44,7 @@ bool reads(const PointwiseStep& step, int earlier) {
          step.operands.end();
 }
 
+// What only the next step reads stays in registers; the others are kept.
 void set_steps(kernels::PointwiseArgs& args, const PointwiseCode& code) {
   args.steps = static_cast<int>(code.steps.size());
   for (int s = 0; s < args.steps; ++s) {

@@ -32,6 +32,7 @@ kernels::JoinedGradient joined_of(const MaxPoolGrad& p, const Planner& c) {
 
 }  // namespace
 
+// x [N,H,W,C], y [N,P,Q,C].
 NodePlan plan(const MaxPool& p, const Planner& c) {
   NodePlan plan = own_plan("max_window");
   plan.bind = [s = shape_of(p.geometry, c.x(0).dims, c.y().dims),
@@ -43,6 +44,7 @@ NodePlan plan(const MaxPool& p, const Planner& c) {
   return plan;
 }
 
+// x [N,H,W,C], y [N,P,Q,C].
 NodePlan plan(const AvgPool& p, const Planner& c) {
   NodePlan plan = own_plan("avg_window");
   plan.bind = [s = shape_of(p.geometry, c.x(0).dims, c.y().dims),
@@ -54,6 +56,8 @@ NodePlan plan(const AvgPool& p, const Planner& c) {
   return plan;
 }
 
+// x, dx, addend [N,H,W,C], dy [N,P,Q,C]; scratch [N,P,Q,C] u16. Input 1, y, is not read: where the
+// maximum stands is looked up in x.
 NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
   const kernels::PoolShape s = shape_of(p.geometry, c.x(0).dims, c.x(1).dims);
   require(s.window[0] * s.window[1] <= 65536, Code::kUnsupported, "max_pool_grad at ", c.scope(),
@@ -76,6 +80,7 @@ NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
   return plan;
 }
 
+// dy [N,P,Q,C], dx [N,H,W,C].
 NodePlan plan(const AvgPoolGrad& p, const Planner& c) {
   NodePlan plan = own_plan("avg_gather");
   plan.bind = [s = shape_of(p.geometry, p.x_dims, c.x(0).dims),

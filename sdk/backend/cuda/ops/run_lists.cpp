@@ -7,6 +7,7 @@ using kernels::Run;
 using kernels::RunList;
 
 // Lists are as long as the arguments of one launch may be; pieces are numbered through all of them.
+// Blocks of a list are numbered on from those of the lists before.
 void append(std::vector<RunList>& lists, const Run& run) {
   if (run.length == 0) return;
   if (lists.empty()) lists.emplace_back();

@@ -4,6 +4,7 @@
 namespace assay::cuda {
 namespace {}  // namespace
 
+// x, y [N,C].
 NodePlan plan(const Softmax&, const Planner& c) {
   const Dims& dims = c.x(0).dims;
   NodePlan plan = own_plan("softmax");
@@ -16,6 +17,7 @@ NodePlan plan(const Softmax&, const Planner& c) {
   return plan;
 }
 
+// x [N,C], labels [N], loss [].
 NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
   NodePlan plan = own_plan("softmax_xent");
@@ -32,6 +34,7 @@ NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
   return plan;
 }
 
+// x, dx [N,C], labels [N], dloss [].
 NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
   NodePlan plan = own_plan("softmax_xent");
@@ -47,6 +50,7 @@ NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
   return plan;
 }
 
+// x [N,C], labels [N], count [].
 NodePlan plan(const TopKCorrect& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
   NodePlan plan = own_plan("rank_of_label");

@@ -3,6 +3,7 @@
 
 namespace assay::cuda {
 
+// src, dst any dims, dense; the same memory where the source is computed in its place.
 NodePlan plan(const Store& p, const Planner& c) {
   const int64_t n = c.y().numel();
   NodePlan plan = own_plan(p.accumulate ? "accumulate" : "copy");
@@ -16,6 +17,7 @@ NodePlan plan(const Store& p, const Planner& c) {
   return plan;
 }
 
+// Gradients any dims, dense; scratch [pieces]; scale, norm, multiplier, skip [].
 NodePlan plan(const GradientNorm& p, const Planner& c) {
   const Variables gradients(c, 1, 1);
   NodePlan plan = own_plan("sum_squares");
