@@ -11,6 +11,7 @@
 namespace assay::cuda {
 namespace {
 
+// The first GPUs with units for bf16 and TF32.
 constexpr int kLeastCapability = 80;
 
 std::string version_text(int version) { return cat(version / 1000, ".", version % 1000 / 10); }

@@ -47,6 +47,7 @@ void Tuning::keep(const std::string& call, const std::string& name) {
 TimingBuffer::TimingBuffer(size_t bytes, cudaStream_t stream) {
   check(cudaMalloc(&data_, bytes == 0 ? 1 : bytes),
         cat("allocating ", bytes, " bytes for timing kernels"));
+  // Bytes that make a finite number of ordinary size in f32, bf16 and f16.
   check(cudaMemsetAsync(data_, 0x3c, bytes, stream), "filling memory for timing");
 }
 TimingBuffer::~TimingBuffer() { ignore(cudaFree(data_)); }
@@ -55,6 +56,7 @@ double time_on_stream(cudaStream_t stream, const std::function<void()>& enqueue)
   constexpr int kRuns = 5;
   const Event begin, end;
   std::array<float, kRuns> milliseconds{};
+  // The first run, which may load the kernel, is not counted.
   enqueue();
   for (float& time : milliseconds) {
     check(cudaEventRecord(begin.event, stream), "recording an event");
@@ -79,6 +81,7 @@ std::optional<int64_t> fastest_of(int64_t count, cudaStream_t stream,
       ++timed;
       if (!best || seconds < best_seconds) best = i, best_seconds = seconds;
     } catch (const Error&) {
+      // A choice that fails is left out, unless its error stays with the device.
       const cudaError_t state = cudaStreamSynchronize(stream);
       ignore(state);
       if (is_sticky(state)) throw;
