@@ -105,6 +105,12 @@ assay_status assay_model_initialize(assay_model* m, uint64_t seed, assay_error**
   });
 }
 
+// Averages of statistics have a role of their own.
+static Role role_of(int32_t kind, const Variable* variable) {
+  return kind == ASSAY_KIND_EMA && variable != nullptr ? average_of(variable->role)
+                                                       : static_cast<Role>(kind);
+}
+
 assay_status assay_model_tensor(const assay_model* m, assay_str name, int32_t kind,
                                 assay_tensor** out, assay_error** err) {
   return guard(err, [&] {
@@ -113,8 +119,10 @@ assay_status assay_model_tensor(const assay_model* m, assay_str name, int32_t ki
     expect(kind >= ASSAY_KIND_VALUE && kind <= ASSAY_KIND_STATISTIC, {"", "kind"}, kind,
            "ASSAY_KIND_VALUE to ASSAY_KIND_STATISTIC");
     const SharedUse use(state->access(), "model");
-    const SegmentTensor found = state->initialized_instance().segments().tensor(
-        to_text(name, "name"), static_cast<Role>(kind));
+    const Segments& segments = state->initialized_instance().segments();
+    const std::string_view variable = to_text(name, "name");
+    const SegmentTensor found =
+        segments.tensor(variable, role_of(kind, segments.variables().find(variable)));
     // The tensor owns a share of the state: it stays valid when the model's handle is freed.
     *out = new assay_tensor(found.variable->dtype, found.variable->dims, found.data, 0,
                             state->access(), state, &state->context());

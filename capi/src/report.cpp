@@ -70,7 +70,8 @@ void set_memory(MemoryPlan& target, const Segments& segments, const MemoryReport
   target.set_weights(of(Role::kValue));
   target.set_statistics(of(Role::kStatistic));
   target.set_gradients(of(Role::kGradient));
-  target.set_optimizer(of(Role::kMoment1) + of(Role::kMoment2) + of(Role::kEma) + of(Role::kState));
+  target.set_optimizer(of(Role::kMoment1) + of(Role::kMoment2) + of(Role::kEma) +
+                       of(Role::kStatisticEma) + of(Role::kState));
   set_program_memory(target, program);
 }
 

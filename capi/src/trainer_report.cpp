@@ -128,7 +128,7 @@ void check_training(CheckReport& report, const std::shared_ptr<train::ModelInsta
 void check_prediction(CheckReport& report, train::ModelInstance& instance, std::string_view json) {
   const train::PredictorOptions options = read_predictor_config(json);
   if (options.use_ema) instance.segments().ensure(Role::kEma);
-  instance.set_has_averages(options.use_ema);
+  instance.set_averaged(options.use_ema ? std::set{Role::kValue} : std::set<Role>{});
   const train::Predictor predictor(instance, options);
   train::PredictorSlot slot(predictor);
   const Program& program = *slot.prepare(options.max_batch);

@@ -585,6 +585,21 @@ struct Store {
   bool operator==(const Store&) const = default;
 };
 
+/// g_i <- g_i min(1, clip_norm / n_i) for n gradients, each multiplied by loss_scale and summed
+/// over `accumulate` batches: n_i = |g_i| / (loss_scale * accumulate), summed as by GradientNorm. A
+/// gradient that is not finite stays as it is, for GradientNorm to find.
+///   inputs    loss_scale [] f32, g_0 ... g_{n-1} f32
+///   outputs   g'_0.. aliasing them
+struct ClipGradients {
+  float clip_norm = 1;
+  int64_t accumulate = 1;
+  static constexpr std::string_view kName = "clip_gradients";
+  static void fields(auto& self, auto&& f) {
+    f("clip_norm", self.clip_norm), f("accumulate", self.accumulate);
+  }
+  bool operator==(const ClipGradients&) const = default;
+};
+
 /// Looks at all gradients g_i, each multiplied by loss_scale and summed over `accumulate` batches.
 ///   inputs    loss_scale [] f32, g_0 ... g_{n-1} f32
 ///   outputs   norm [] f32 = sqrt(sum |g_i|^2) / (loss_scale * accumulate), summed in f64 in a
@@ -700,13 +715,16 @@ struct LambUpdate {
   bool operator==(const LambUpdate&) const = default;
 };
 
-/// ema <- decay * ema + (1 - decay) * p for n variables.
-///   inputs    skip, ema_0.., p_0..
+/// ema <- d * ema + (1 - d) * p for n variables; d = decay, or with warmup
+/// min(decay, (1 + t) / (10 + t)), t = step (already counted, from 1).
+///   inputs    skip, step [] i64 (with warmup only), then ema_0.., p_0..
 ///   outputs   ema'_0.. aliasing them
+///   source    of warmup: num_updates of TensorFlow's tf.train.ExponentialMovingAverage
 struct EmaUpdate {
   float decay = 0.9999f;
+  bool warmup = false;
   static constexpr std::string_view kName = "ema_update";
-  static void fields(auto& self, auto&& f) { f("decay", self.decay); }
+  static void fields(auto& self, auto&& f) { f("decay", self.decay), f("warmup", self.warmup); }
   bool operator==(const EmaUpdate&) const = default;
 };
 
@@ -724,7 +742,7 @@ struct EmaUpdate {
   X(PixelCrossEntropyGrad) X(SoftDiceLoss) X(SoftDiceLossGrad) X(TopKCorrect) X(GradientNorm)
 // What changes memory that outlives the run, in place: run even if nobody reads its outputs.
 #define ASSAY_UPDATE_OPS(X)                                                                        \
-  X(RunningStatistics) X(Store) X(CountStep) X(LossScaleUpdate) X(SgdUpdate) X(AdamUpdate)         \
+  X(RunningStatistics) X(Store) X(ClipGradients) X(CountStep) X(LossScaleUpdate) X(SgdUpdate) X(AdamUpdate)         \
   X(LambUpdate) X(EmaUpdate)
 #define ASSAY_OPS(X) ASSAY_VALUE_OPS(X) ASSAY_UPDATE_OPS(X)
 // clang-format on

@@ -13,14 +13,20 @@ namespace assay {
 // One variable owns up to one tensor per role, all of its dims. Written into checkpoints: frozen,
 // never renumbered.
 enum class Role : int32_t {
-  kValue = 1,      // the parameter, f32 (the master, under mixed precision)
-  kGradient = 2,   // f32, of the last backward
-  kMoment1 = 3,    // momentum, its sign as in SgdUpdate, or Adam's m
-  kMoment2 = 4,    // Adam's v
-  kEma = 5,        // moving average of the value
-  kStatistic = 6,  // batch-norm running mean or variance: not trained
-  kState = 7,      // the trainer's own scalars: step count, loss scale
+  kValue = 1,         // the parameter, f32 (the master, under mixed precision)
+  kGradient = 2,      // f32, of the last backward
+  kMoment1 = 3,       // momentum, its sign as in SgdUpdate, or Adam's m
+  kMoment2 = 4,       // Adam's v
+  kEma = 5,           // moving average of the value
+  kStatistic = 6,     // batch-norm running mean or variance: not trained
+  kState = 7,         // the trainer's own scalars: step count, loss scale
+  kStatisticEma = 8,  // moving average of the statistic
 };
+
+// The moving average of what is declared with that role.
+constexpr Role average_of(Role declared) {
+  return declared == Role::kStatistic ? Role::kStatisticEma : Role::kEma;
+}
 
 constexpr std::string_view to_text(Role role) {
   switch (role) {
@@ -38,6 +44,8 @@ constexpr std::string_view to_text(Role role) {
       return "statistic";
     case Role::kState:
       return "state";
+    case Role::kStatisticEma:
+      return "statistic_ema";
   }
   return "unknown";
 }

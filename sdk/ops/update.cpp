@@ -1,4 +1,5 @@
-// Store, GradientNorm, the optimizers and what they count: the tail of a training step.
+// Store, ClipGradients, GradientNorm, the optimizers and what they count: the tail of a training
+// step.
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 
@@ -54,6 +55,15 @@ NodeFacts facts(const Store& p, const NodeView& c) {
   if (p.accumulate) return {.flops = count_of(c.y()), .bytes = traffic_of(c)};
   return {.bytes = 2 * bytes_of(c.y())};
 }
+
+void infer(const ClipGradients& p, InferCtx& c) {
+  require_scalar(c, 0, DType::kF32);
+  c.require(p.clip_norm > 0 && p.accumulate >= 1,
+            "clip_norm must be positive and accumulate at least 1");
+  infer_lists(c, 1, 1, {0});
+}
+void grad(const ClipGradients& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const ClipGradients&, const NodeView& c) { return list_facts(c, 1, 1, 2); }
 
 void infer(const GradientNorm& p, InferCtx& c) {
   c.require(c.n() >= 2, "needs the loss scale and at least one gradient");
@@ -123,9 +133,12 @@ NodeFacts facts(const LambUpdate&, const NodeView& c) { return list_facts(c, 4, 
 void infer(const EmaUpdate& p, InferCtx& c) {
   require_scalar(c, 0, DType::kF32);
   c.require(p.decay > 0 && p.decay < 1, "decay must be in (0, 1), got ", p.decay);
-  infer_lists(c, 1, 2, {0});
+  if (p.warmup) require_scalar(c, 1, DType::kI64);
+  infer_lists(c, p.warmup ? 2 : 1, 2, {0});
 }
 void grad(const EmaUpdate& p, GradCtx&) { no_gradient(p); }
-NodeFacts facts(const EmaUpdate&, const NodeView& c) { return list_facts(c, 1, 2, 3); }
+NodeFacts facts(const EmaUpdate& p, const NodeView& c) {
+  return list_facts(c, p.warmup ? 2 : 1, 2, 3);
+}
 
 }  // namespace assay

@@ -104,6 +104,13 @@ std::vector<std::vector<GroupedParameter>> by_settings(std::vector<GroupedParame
   return sets;
 }
 
+std::vector<Role> moment_roles(const OptimizerConfig& config) {
+  std::vector<Role> roles;
+  if (config.name != "sgd" || *config.momentum > 0) roles.push_back(Role::kMoment1);
+  if (config.name != "sgd") roles.push_back(Role::kMoment2);
+  return roles;
+}
+
 // "group0+2" of a parameter that groups 0 and 2 touch.
 std::string set_name(const GroupedParameter& parameter) {
   if (parameter.groups.empty()) return "default";
@@ -137,11 +144,23 @@ std::vector<GroupedParameter> resolve_groups(const OptimizerConfig& config,
 }
 
 std::vector<Role> state_roles(const OptimizerConfig& config) {
-  std::vector<Role> roles;
-  if (config.name != "sgd" || *config.momentum > 0) roles.push_back(Role::kMoment1);
-  if (config.name != "sgd") roles.push_back(Role::kMoment2);
-  if (config.ema_decay > 0) roles.push_back(Role::kEma);
+  std::vector<Role> roles = moment_roles(config);
+  for (const Role averaged : averaged_roles(config)) roles.push_back(average_of(averaged));
   return roles;
+}
+
+std::set<Role> averaged_roles(const OptimizerConfig& config) {
+  if (config.ema_decay == 0) return {};
+  return config.ema_statistics ? std::set{Role::kValue, Role::kStatistic} : std::set{Role::kValue};
+}
+
+void append_average(Graph& graph, const OptimizerConfig& config, const UpdateInputs& inputs,
+                    std::span<const ValueId> averages, std::span<const ValueId> values) {
+  std::vector<ValueId> operands{inputs.skip};
+  if (config.ema_warmup) operands.push_back(inputs.step);
+  operands.insert(operands.end(), averages.begin(), averages.end());
+  operands.insert(operands.end(), values.begin(), values.end());
+  graph.emit(EmaUpdate{static_cast<float>(config.ema_decay), config.ema_warmup}, operands);
 }
 
 void append_update(Graph& graph, const OptimizerConfig& config, const VariableTable& variables,
@@ -157,9 +176,8 @@ void append_update(Graph& graph, const OptimizerConfig& config, const VariableTa
     push_parameters(leaves, variables, parameters, Role::kValue, operands);
     for (const GroupedParameter& parameter : parameters)
       operands.push_back(gradients[parameter.index]);
-    for (const Role role : state_roles(config)) {
-      if (role != Role::kEma) push_parameters(leaves, variables, parameters, role, operands);
-    }
+    for (const Role role : moment_roles(config))
+      push_parameters(leaves, variables, parameters, role, operands);
     const auto outputs = graph.emit(update_op(config, parameters.front()), operands);
     updated_values.insert(updated_values.end(), outputs.begin(),
                           outputs.begin() + static_cast<int64_t>(parameters.size()));
@@ -171,10 +189,9 @@ void append_update(Graph& graph, const OptimizerConfig& config, const VariableTa
   for (const auto& parameters : sets) {
     in_update_order.insert(in_update_order.end(), parameters.begin(), parameters.end());
   }
-  std::vector<ValueId> operands{inputs.skip};
-  push_parameters(leaves, variables, in_update_order, Role::kEma, operands);
-  operands.insert(operands.end(), updated_values.begin(), updated_values.end());
-  graph.emit(EmaUpdate{static_cast<float>(config.ema_decay)}, operands);
+  std::vector<ValueId> averages;
+  push_parameters(leaves, variables, in_update_order, Role::kEma, averages);
+  append_average(graph, config, inputs, averages, updated_values);
 }
 
 }  // namespace assay::optim

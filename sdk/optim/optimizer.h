@@ -1,6 +1,8 @@
 // Turns an optimizer's configuration into update nodes at the end of a training graph.
 #pragma once
 
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,17 +28,24 @@ struct GroupedParameter {
 std::vector<GroupedParameter> resolve_groups(const OptimizerConfig& config,
                                              const VariableTable& variables);
 
-// The roles, besides the value, that the optimizer keeps for each parameter: moments, EMA.
+// The roles, besides the value, that the optimizer keeps: moments, moving averages.
 std::vector<Role> state_roles(const OptimizerConfig& config);
+
+// The declared roles (kValue, kStatistic) of which it keeps moving averages.
+std::set<Role> averaged_roles(const OptimizerConfig& config);
 
 // The scalars that updates read; all [] values of the graph.
 struct UpdateInputs {
   ValueId learning_rate, multiplier, skip, step;  // step: i64, already counted
 };
 
-// Appends the updates of all groups, then the EMA. `gradients` holds one value per trained
-// variable, in table order.
+// Appends the updates of all groups, then the moving averages of the parameters. `gradients` holds
+// one value per trained variable, in table order.
 void append_update(Graph& graph, const OptimizerConfig& config, const VariableTable& variables,
                    const UpdateInputs& inputs, std::span<const ValueId> gradients);
+
+// Appends the step of the moving averages of `values`, one average for each.
+void append_average(Graph& graph, const OptimizerConfig& config, const UpdateInputs& inputs,
+                    std::span<const ValueId> averages, std::span<const ValueId> values);
 
 }  // namespace assay::optim

@@ -52,7 +52,12 @@ void OptimizerConfig::fields(ConfigFields& f) {
   f("group", group, "parameters with other settings; where several match, the last that gives one");
   f("clip_norm", clip_norm, "most norm of the gradient of all parameters; 0 is off")
       .in({0, kMaxF32, true});
+  f("clip_each_norm", clip_each_norm,
+    "most norm of the gradient of each parameter, before clip_norm; 0 is off")
+      .in({0, kMaxF32, true});
   f("ema_decay", ema_decay, "moving average of the parameters; 0 is off").in({0, 1});
+  f("ema_warmup", ema_warmup, "decay min(ema_decay, (1 + t) / (10 + t)) after t updates");
+  f("ema_statistics", ema_statistics, "average running means and variances too");
 }
 
 void ScheduleConfig::fields(ConfigFields& f) {
@@ -124,6 +129,9 @@ void check_together(const OptimizerConfig& config) {
   expect(!config.nesterov.value_or(false) || *config.momentum > 0,
          {"trainer", "optimizer.momentum"}, config.momentum.value_or(0),
          "more than 0 with nesterov");
+  expect(config.ema_decay > 0 || !(config.ema_warmup || config.ema_statistics),
+         {"trainer", "optimizer.ema_decay"}, config.ema_decay,
+         "more than 0 with ema_warmup or ema_statistics");
   for (size_t i = 0; i < config.group.size(); ++i) {
     const std::string path = cat("optimizer.group[", i, "].");
     expect(!config.group[i].match.empty(), {"trainer", path + "match"}, "empty",

@@ -35,7 +35,10 @@ struct OptimizerConfig {
   double weight_decay = 0;
   std::vector<Group> group;
   double clip_norm = 0;
+  double clip_each_norm = 0;
   double ema_decay = 0;
+  bool ema_warmup = false;
+  bool ema_statistics = false;
   void fields(ConfigFields& f);
 };
 

@@ -16,8 +16,9 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kPieceBytes = size_t{1} << 20;  // that pass through host memory at once
 
 // The role under which a variable is declared: moments, gradients and averages belong to trained
-// values.
+// values, but for the averages of statistics.
 Role declared_role(Role role) {
+  if (role == Role::kStatisticEma) return Role::kStatistic;
   return role == Role::kStatistic || role == Role::kState ? role : Role::kValue;
 }
 

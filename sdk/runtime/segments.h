@@ -40,7 +40,7 @@ class Segments {
 
   // Allocates the segment of `role` if it does not exist yet, zero-filled. kValue, kGradient,
   // kMoment1/2 and kEma hold the trained variables; kStatistic and kState hold the variables of
-  // that role. No variable may be added afterwards.
+  // that role, kStatisticEma those of kStatistic. No variable may be added afterwards.
   void ensure(Role role);
   bool has(Role role) const { return segments_.contains(role); }
 

@@ -25,7 +25,9 @@ void ModelInstance::initialize_once(uint64_t seed) {
 }
 
 void ModelInstance::restart_averages() {
-  if (segments_.has(Role::kEma)) segments_.copy_from(segments_, Role::kEma, Role::kValue);
+  for (const Role role : {Role::kValue, Role::kStatistic}) {
+    if (segments_.has(average_of(role))) segments_.copy_from(segments_, average_of(role), role);
+  }
   initialized_ = true;
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <set>
+#include <utility>
 
 #include "sdk/nn/model.h"
 #include "sdk/runtime/segments.h"
@@ -37,9 +39,14 @@ class ModelInstance {
   // After weights were loaded from somewhere: averages of others mean nothing now, so they start
   // again from these. Also marks the model as initialized.
   void restart_averages();
-  // Whether the last trainer kept moving averages, so that they belong to the present weights.
-  bool has_averages() const { return has_averages_; }
-  void set_has_averages(bool value) { has_averages_ = value; }
+  // The declared roles (kValue, kStatistic) of which the last trainer kept moving averages, so that
+  // these belong to the present weights.
+  const std::set<Role>& averaged() const { return averaged_; }
+  void set_averaged(std::set<Role> roles) { averaged_ = std::move(roles); }
+  // Where predictions with moving averages read what is declared with that role.
+  Role averaged_role(Role declared) const {
+    return averaged_.contains(declared) ? average_of(declared) : declared;
+  }
   bool initialized() const { return initialized_; }
 
  private:
@@ -48,7 +55,7 @@ class ModelInstance {
   VariableTable variables_;
   Segments segments_;
   bool initialized_ = false;
-  bool has_averages_ = false;
+  std::set<Role> averaged_;
 };
 
 }  // namespace assay::train

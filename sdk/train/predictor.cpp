@@ -17,13 +17,13 @@ Predictor::Predictor(const ModelInstance& instance, PredictorOptions options)
           "the model has no weights yet: train it, or load weights or a checkpoint");
   expect(options_.max_batch >= 1, {"predictor", "max_batch"}, options_.max_batch, "at least 1");
   expect(
-      !options_.use_ema || instance.has_averages(), {"predictor", "use_ema"}, "true",
+      !options_.use_ema || !instance.averaged().empty(), {"predictor", "use_ema"}, "true",
       "false: this model has no moving averages, which a trainer with optimizer.ema_decay keeps");
   // The model object lives as long as the snapshot: both are shared.
   snapshot_ = std::make_shared<ModelInstance>(instance.shared_model(), instance.backend());
-  snapshot_->segments().copy_from(instance.segments(), Role::kValue,
-                                  options_.use_ema ? Role::kEma : Role::kValue);
-  snapshot_->segments().copy_from(instance.segments(), Role::kStatistic, Role::kStatistic);
+  for (const Role role : {Role::kValue, Role::kStatistic})
+    snapshot_->segments().copy_from(instance.segments(), role,
+                                    options_.use_ema ? instance.averaged_role(role) : role);
   snapshot_->mark_initialized();
   inputs_ = instance.model().inputs(nn::Mode::kPredict);
 }

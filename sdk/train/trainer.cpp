@@ -72,7 +72,7 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
   instance_->initialize_once(config_.seed);  // once nothing can fail: fresh weights stay fresh
   forget_training(segments);
   instance_->restart_averages();
-  instance_->set_has_averages(config_.optimizer.ema_decay > 0);
+  instance_->set_averaged(optim::averaged_roles(config_.optimizer));
   write_state(segments, kLossScaleVariable, initial_loss_scale(config_));
   write_state(segments, kStepVariable, int64_t{0});
   write_state(segments, kGoodStepsVariable, int32_t{0});
@@ -276,7 +276,7 @@ StepInfo Trainer::run_apply(const std::atomic<bool>* cancel) {
 }
 
 const EvalOutputs& Trainer::eval(std::span<const HostTensor> batch, bool use_ema) {
-  expect(!use_ema || instance_->has_averages(), {"trainer", "optimizer.ema_decay"}, 0,
+  expect(!use_ema || !instance_->averaged().empty(), {"trainer", "optimizer.ema_decay"}, 0,
          "more than 0 for evaluation with moving averages");
   eval_arrays_.check(model_->architecture(), batch);
   TrainerProgram& eval = programs_.get(use_ema ? GraphKind::kEvalEma : GraphKind::kEval);

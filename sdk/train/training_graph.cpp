@@ -58,6 +58,7 @@ class TrainingGraphBuilder {
     if (apply) append_apply();
     if (backward)
       append_statistics(apply ? graph().output("grad_norm") : graph().output(nn::kLoss));
+    if (apply && config_.optimizer.ema_statistics) append_averages_of_statistics();
     append_records(built_.passes, run_passes(graph(), training_passes(), config_.disabled_pass));
     append_records(built_.passes, run_passes(graph(), finishing_passes(), config_.disabled_pass));
     return std::move(built_);
@@ -112,17 +113,23 @@ class TrainingGraphBuilder {
     }
     graph().set_scope("optimizer");
     const ValueId scale = state(kLossScaleVariable);
-    std::vector<ValueId> operands{scale};
-    operands.insert(operands.end(), stored_.begin(), stored_.end());
-    const GradientNorm norm{static_cast<float>(config_.optimizer.clip_norm), *config_.accumulate};
-    const auto outputs = graph().emit(norm, operands);
+    const auto with_gradients = [&] {
+      std::vector<ValueId> operands{scale};
+      operands.insert(operands.end(), stored_.begin(), stored_.end());
+      return operands;
+    };
+    const int64_t accumulate = *config_.accumulate;
+    if (const auto each = static_cast<float>(config_.optimizer.clip_each_norm); each > 0)
+      stored_ = graph().emit(ClipGradients{each, accumulate}, with_gradients());
+    const GradientNorm norm{static_cast<float>(config_.optimizer.clip_norm), accumulate};
+    const auto outputs = graph().emit(norm, with_gradients());
     const ValueId length = outputs[0], multiplier = outputs[1], skip = outputs[2];
     graph().outputs().push_back({"grad_norm", length});
     graph().outputs().push_back({"skip", skip});
     const ValueId step = graph().emit1(CountStep{}, {state(kStepVariable), skip});
     const ValueId rate = graph().emit1(StepScalar{ScalarKind::kLearningRate}, {});
-    optim::append_update(graph(), config_.optimizer, variables_, {rate, multiplier, skip, step},
-                         stored_);
+    update_inputs_ = {rate, multiplier, skip, step};
+    optim::append_update(graph(), config_.optimizer, variables_, update_inputs_, stored_);
     append_loss_scale(scale, skip);
     graph().set_scope("");
   }
@@ -161,6 +168,20 @@ class TrainingGraphBuilder {
                   [](const GraphOutput& output) { return output.name.starts_with("statistics."); });
   }
 
+  void append_averages_of_statistics() {
+    graph().set_phase(Phase::kUpdate);
+    graph().set_scope("optimizer.ema");
+    std::vector<ValueId> averages, values;
+    for (const Variable& variable : variables_.all()) {
+      if (variable.role != Role::kStatistic) continue;
+      averages.push_back(leaves_->leaf(variable, Role::kStatisticEma));
+      values.push_back(leaves_->leaf(variable, Role::kStatistic));
+    }
+    if (!values.empty())
+      optim::append_average(graph(), config_.optimizer, update_inputs_, averages, values);
+    graph().set_scope("");
+  }
+
   const nn::Model& model_;
   VariableTable& variables_;
   const TrainerConfig& config_;
@@ -170,6 +191,7 @@ class TrainingGraphBuilder {
   std::optional<Leaves> leaves_;  // from the forward passes on
   std::vector<nn::Builder::StatisticsUpdate> updates_;
   std::vector<ValueId> stored_;  // gradients in their segment, by trained variable
+  optim::UpdateInputs update_inputs_;
 };
 
 }  // namespace
@@ -193,9 +215,11 @@ BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
   append_forward(built, model, builder);
   // The same graph with another role behind each parameter's leaf.
   if (use_ema) {
+    const std::set<Role> averaged = optim::averaged_roles(config.optimizer);
     for (size_t i = 0; i < built.graph.nodes().size(); ++i) {
       auto* parameter = std::get_if<Parameter>(&built.graph.node({static_cast<int32_t>(i)}).op);
-      if (parameter != nullptr && parameter->role == Role::kValue) parameter->role = Role::kEma;
+      if (parameter != nullptr && averaged.contains(parameter->role))
+        parameter->role = average_of(parameter->role);
     }
   }
   apply_precision(built.graph, parse_precision(*config.precision), target);

@@ -44,8 +44,8 @@ BuiltGraph build_training_graph(const nn::Model& model, VariableTable& variables
                                 const TrainerConfig& config, GraphKind kind,
                                 const Target& target = {});
 
-// Outputs: those of the model in evaluation. With `use_ema` every parameter is read from its moving
-// average.
+// Outputs: those of the model in evaluation. With `use_ema` parameters, and statistics if they are
+// averaged, are read from their moving averages.
 BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
                             const TrainerConfig& config, bool use_ema, const Target& target = {});
 

@@ -183,6 +183,9 @@ TEST_F(Checkpoints, ResumeWithTheBitsOfTheUninterruptedRun) {
   for (const char* precision : {"fp32", "amp-fp16"}) {
     TrainerConfig config = config_for(precision);
     config.optimizer.ema_decay = 0.9;
+    config.optimizer.ema_warmup = true;
+    config.optimizer.ema_statistics = true;
+    config.optimizer.clip_each_norm = 0.5;
     Trainer whole(instance_under_test(), config);
     for (uint64_t i = 0; i < 6; ++i) whole.step(Batch(i).tensors());
     {

@@ -257,6 +257,28 @@ TEST(EmaUpdate, MovesTowardsTheValue) {
   }
 }
 
+// The numbers of a zero average of a constant 1 (TensorFlow's num_updates), then the limit.
+TEST(EmaUpdate, WarmsUp) {
+  const EmaUpdate op{0.9f, true};
+  Tensor average{{3}, {0, 0, 0}};
+  const Tensor ones{{3}, {1, 1, 1}};
+  const double expected[] = {0.818182, 0.954545, 0.986014, 0.995005, 0.998002};
+  const std::vector<DType> types{DType::kF32, DType::kI64, DType::kF32, DType::kF32};
+  const auto move = [&](double skip, double step) {
+    const RunResult result = run_node(op, {{{}, {skip}}, {{}, {step}}, average, ones}, types);
+    average = decode(result.outputs[0], {DType::kF32, {3}});
+  };
+  for (int t = 1; t <= 5; ++t) {
+    move(0, t);
+    for (const double v : average.values) EXPECT_NEAR(v, expected[t - 1], 1e-6) << t;
+  }
+  move(1, 6);
+  EXPECT_NEAR(average.values[0], expected[4], 1e-6);
+  average.values.assign(3, 0);
+  move(0, 1000);
+  EXPECT_NEAR(average.values[0], 0.1, 1e-7);
+}
+
 // In a segment the variables of a role follow each other; updated as one run they must get the bits
 // they get apart.
 TEST(AdamUpdate, AdjacentVariablesGetTheSameBits) {

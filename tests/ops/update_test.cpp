@@ -1,4 +1,4 @@
-// Store, GradientNorm, CountStep, LossScaleUpdate.
+// Store, ClipGradients, GradientNorm, CountStep, LossScaleUpdate.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -50,6 +50,36 @@ TEST(GradientNorm, NormMultiplierAndSkip) {
          {"many", op, {scale, {{17}}, {{1}}, {{33, 1001}}, {{20000}}, {{7}}}, {}, {}, kF32Only}},
         norm_reference);
   }
+}
+
+std::vector<Tensor> clip_reference(const Op& op, const std::vector<Tensor>& x) {
+  const auto& p = std::get<ClipGradients>(op);
+  std::vector<Tensor> clipped(x.begin() + 1, x.end());
+  for (Tensor& g : clipped) {
+    double sum = 0;
+    for (const double v : g.values) sum += v * v;
+    const double norm = std::sqrt(sum) / (x[0].values[0] * static_cast<double>(p.accumulate));
+    for (double& v : g.values) v *= std::min(1.0, p.clip_norm / norm);
+  }
+  return clipped;
+}
+
+// Of the gradients some are longer than the norm and some are not.
+TEST(ClipGradients, EachToItsNorm) {
+  for (const ClipGradients& op :
+       {ClipGradients{0.05f, 1}, ClipGradients{0.02f, 3}, ClipGradients{1e6f, 1}}) {
+    const Argument scale{{}, {}, Recipe::listed({128})};
+    check_op({"many", op, {scale, {{17}}, {{1}}, {{33, 1001}}, {{20000}}, {{7}}}, {}, {}, kF32Only},
+             clip_reference);
+  }
+}
+
+TEST(ClipGradients, LeavesWhatIsNotFinite) {
+  const RunResult got =
+      run_node(ClipGradients{1, 1}, {{{}, {1}}, {{2}, {3, kInfinity}}, {{2}, {3, 4}}},
+               {DType::kF32, DType::kF32, DType::kF32});
+  EXPECT_EQ(decode(got.outputs[0], {DType::kF32, {2}}).values[0], 3);
+  EXPECT_FLOAT_EQ(decode(got.outputs[1], {DType::kF32, {2}}).values[1], 0.8f);
 }
 
 TEST(GradientNorm, DoesNotOverflowNorUnderflow) {

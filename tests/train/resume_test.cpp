@@ -59,6 +59,8 @@ INSTANTIATE_TEST_SUITE_P(
         R"({"optimizer": {"name": "sgd", "learning_rate": 0.05, "momentum": 0.9},
                         "schedule": {"name": "cosine", "total_steps": 6}})",
         R"({"optimizer": {"name": "adam", "learning_rate": 0.001, "ema_decay": 0.9}})",
+        R"({"optimizer": {"name": "sgd", "learning_rate": 0.05, "clip_each_norm": 0.1, "ema_decay": 0.9,
+                          "ema_warmup": true, "ema_statistics": true}})",
         R"({"optimizer": {"name": "lamb", "learning_rate": 0.01, "weight_decay": 0.01}, "precision": "amp-bf16"})",
         R"({"optimizer": {"name": "sgd", "learning_rate": 0.05}, "loss_scale": {"mode": "dynamic", "interval": 2}})",
         R"({"optimizer": {"name": "lamb", "learning_rate": 0.01, "weight_decay": 0.01, "group": [

@@ -530,6 +530,84 @@ TEST(Trainer, AveragedWeightsAreEvaluatedOnRequest) {
   error_of([&] { test::evaluate(without, Batch(0).tensors(), true); }, Code::kInvalid);
 }
 
+std::vector<float> values_of(const ModelInstance& instance, std::string_view name, Role role) {
+  const SegmentTensor tensor = instance.segments().tensor(name, role);
+  std::vector<float> values(tensor.bytes() / sizeof(float));
+  instance.backend()->read(values.data(), tensor.data, tensor.bytes());
+  return values;
+}
+
+// Averages of weights and of statistics against the formula; an accumulated update moves them once.
+TEST(Trainer, AveragesOfStatisticsWarmUpToo) {
+  constexpr const char* kNormalised = R"({"image": [12, 12, 1], "conv": [4], "hidden": [16],
+      "batch_norm": true})";
+  for (const int64_t accumulate : {1, 2}) {
+    TrainerConfig config = config_of(R"({"optimizer": {"name": "sgd", "learning_rate": 0.05,
+        "ema_decay": 0.9, "ema_warmup": true, "ema_statistics": true}})");
+    config.accumulate = accumulate;
+    const auto instance = new_instance(2, kNormalised);
+    Trainer trainer(instance, config);
+    const struct {
+      std::string name;
+      Role role;
+    } kAveraged[] = {{"block1.conv.weight", Role::kValue},
+                     {"block1.bn.running_mean", Role::kStatistic},
+                     {"block1.bn.running_var", Role::kStatistic}};
+    for (const auto& [name, role] : kAveraged)
+      EXPECT_EQ(values_of(*instance, name, average_of(role)), values_of(*instance, name, role));
+    for (int t = 1; t <= 4; ++t) {
+      std::vector<std::vector<float>> before;
+      for (const auto& [name, role] : kAveraged)
+        before.push_back(values_of(*instance, name, average_of(role)));
+      for (int i = 0; i < accumulate; ++i) trainer.step(Batch(t * 2 + i).tensors());
+      const double d = std::min(0.9, (1.0 + t) / (10.0 + t));
+      for (size_t i = 0; i < before.size(); ++i) {
+        const auto now = values_of(*instance, kAveraged[i].name, kAveraged[i].role);
+        const auto average = values_of(*instance, kAveraged[i].name, average_of(kAveraged[i].role));
+        for (size_t k = 0; k < now.size(); ++k)
+          EXPECT_NEAR(average[k], d * before[i][k] + (1 - d) * now[k],
+                      1e-6 + 1e-6 * std::abs(now[k]));
+      }
+    }
+    // Evaluation reads both: with the averages put in their place it gives the same.
+    const double averaged = test::evaluate(trainer, Batch(9).tensors(), true).loss;
+    EXPECT_NE(averaged, test::evaluate(trainer, Batch(9).tensors()).loss);
+    Segments& segments = instance->segments();
+    for (const Role role : {Role::kValue, Role::kStatistic})
+      segments.copy_from(segments, role, average_of(role));
+    EXPECT_EQ(averaged, test::evaluate(trainer, Batch(9).tensors()).loss);
+  }
+}
+
+// One long gradient among many is cut before the norm of all is taken.
+TEST(Trainer, ClipsEachGradientBeforeAllTogether) {
+  for (const int64_t accumulate : {1, 2}) {
+    TrainerConfig config = config_of(kSgd);
+    config.accumulate = accumulate;
+    Trainer free(new_instance(), config);
+    config.optimizer.clip_each_norm = 0.01;
+    Trainer clipped(new_instance(), config);
+    StepInfo info;
+    for (int i = 0; i < accumulate; ++i) {
+      free.step(Batch(i).tensors());
+      info = clipped.step(Batch(i).tensors());
+    }
+    double sum = 0;
+    for (const SegmentTensor& gradient : clipped.instance().segments().all(Role::kGradient)) {
+      const auto mine = values_of(clipped.instance(), gradient.variable->name, Role::kGradient);
+      const auto theirs = values_of(free.instance(), gradient.variable->name, Role::kGradient);
+      const auto norm = [&](const std::vector<float>& g) {
+        return std::sqrt(std::inner_product(g.begin(), g.end(), g.begin(), 0.0)) /
+               static_cast<double>(accumulate);
+      };
+      const double most = std::min(0.01, norm(theirs));
+      EXPECT_NEAR(norm(mine), most, 1e-5) << gradient.variable->name;
+      sum += most * most;
+    }
+    EXPECT_NEAR(info.grad_norm, std::sqrt(sum), 1e-5);
+  }
+}
+
 TEST(Predictor, IsASnapshot) {
   Trainer trainer(new_instance(), config_of(kSgd));
   trainer.step(Batch(0).tensors());

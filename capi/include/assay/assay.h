@@ -553,7 +553,7 @@ enum {
   ASSAY_KIND_GRADIENT = 2, /* of the last assay_trainer_backward or step */
   ASSAY_KIND_MOMENT1 = 3,  /* v of sgd ("momentum_convention" says how), or Adam's m */
   ASSAY_KIND_MOMENT2 = 4,  /* Adam's v */
-  ASSAY_KIND_EMA = 5,      /* moving average of the weight */
+  ASSAY_KIND_EMA = 5,      /* moving average of the weight, or of a running mean or variance */
   ASSAY_KIND_STATISTIC = 6 /* running mean or variance of a normalisation */
 };
 
@@ -659,8 +659,12 @@ typedef struct assay_trainer_options {
  *     "weight_decay"    [0, 1e6), 0. Added to the gradient (sgd, adam) or decoupled (adamw, lamb)
  *     "clip_norm"       >= 0, 0 is none. Largest L2 norm of all gradients together; larger ones
  *                       are scaled down to it
+ *     "clip_each_norm"  >= 0, 0 is none. Largest L2 norm of the gradient of each parameter, before
+ *                       clip_norm
  *     "ema_decay"       [0, 1), 0 is none. d of the moving average a of a weight w, after each
  *                       update: a = d a + (1 - d) w
+ *     "ema_warmup"      false. After t updates d is min(ema_decay, (1 + t) / (10 + t))
+ *     "ema_statistics"  false. Running means and variances are averaged like weights
  *     "momentum"        sgd: [0, 1), 0
  *     "nesterov"        sgd: false; needs momentum
  *     "momentum_convention"  sgd: how the update moves a weight w along its gradient g. They differ

@@ -30,9 +30,17 @@ std::set<std::string> statistics_of(const safetensors::Reader& reader) {
   return names;
 }
 
+bool belongs_to_statistic(Role role) {
+  return role == Role::kStatistic || role == Role::kStatisticEma;
+}
+
+// The value or statistic of each variable, or its average where averages are wanted and there is
+// one.
 bool wanted(const CheckpointReader& reader, const TensorInfo& info, Role weights) {
-  if (info.role == Role::kStatistic || info.role == weights) return true;
-  return info.role == Role::kValue && reader.find(info.name, weights) == nullptr;
+  const bool averages = weights == Role::kEma;
+  if (info.role == Role::kEma || info.role == Role::kStatisticEma) return averages;
+  if (info.role != Role::kValue && info.role != Role::kStatistic) return false;
+  return !averages || reader.find(info.name, average_of(info.role)) == nullptr;
 }
 
 }  // namespace
@@ -50,7 +58,7 @@ report::Conversion to_safetensors(const std::string& checkpoint, const std::stri
   std::string statistics;
   for (const TensorInfo& info : reader.tensors()) {
     if (!wanted(reader, info, weights)) continue;
-    if (info.role == Role::kStatistic) statistics += info.name + "\n";
+    if (belongs_to_statistic(info.role)) statistics += info.name + "\n";
     std::vector<std::byte>& data = storage.emplace_back(info.bytes);
     reader.read(info, data);
     sources.push_back({info.name, info.dtype, info.dims, data});

@@ -164,7 +164,7 @@ std::string find_fault(const TensorInfo& tensor, uint32_t parts) {
   if (!is_tensor_name(tensor.name)) {
     return "its name is not 1 to 1024 bytes of UTF-8 without control characters";
   }
-  if (tensor.role < Role::kValue || tensor.role > Role::kState) {
+  if (tensor.role < Role::kValue || tensor.role > Role::kStatisticEma) {
     return cat("role ", static_cast<int32_t>(tensor.role), " is unknown");
   }
   if ((part_of(tensor.role) & parts) == 0) {

@@ -10,6 +10,7 @@ Part part_of(Role role) {
     case Role::kMoment2:
       return kMoments;
     case Role::kEma:
+    case Role::kStatisticEma:
       return kEmaPart;
     case Role::kStatistic:
       return kStatistics;

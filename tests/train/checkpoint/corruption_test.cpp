@@ -133,8 +133,8 @@ TEST(CheckpointCorruption, ForgedManifestsAreRefused) {
   });
   expect("element type 12 is unknown",
          [](M& m) { m.mutable_tensors(0)->set_dtype(static_cast<pb::DataType>(12)); });
-  expect("role 8 is unknown",
-         [](M& m) { m.mutable_tensors(0)->set_role(static_cast<pb::Role>(8)); });
+  expect("role 9 is unknown",
+         [](M& m) { m.mutable_tensors(0)->set_role(static_cast<pb::Role>(9)); });
   expect("belongs to none of the parts", [](M& m) { m.set_parts(kMoments); });
   expect("parts 32 are unknown", [](M& m) { m.set_parts(32); });
   expect("no multiple of 64", [](M& m) { m.mutable_tensors(0)->set_offset(1); });

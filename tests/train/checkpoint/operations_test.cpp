@@ -208,12 +208,16 @@ TEST_F(Operations, ExportsTheAverageWhereThereIsOne) {
   const std::array<float, 4> average = {5, 6, 7, 8};
   const std::string file =
       save("ema.ckpt", {},
-           std::array{floats(value), floats(average, "w", Role::kEma), floats(value, "plain")});
+           std::array{floats(value), floats(average, "w", Role::kEma), floats(value, "plain"),
+                      floats(value, "mean", Role::kStatistic),
+                      floats(average, "mean", Role::kStatisticEma)});
   const std::string exported = path("ema.safetensors");
-  EXPECT_EQ(to_safetensors(file, exported, {}, Role::kEma).tensors(), 2);
+  EXPECT_EQ(to_safetensors(file, exported, {}, Role::kEma).tensors(), 3);
   const safetensors::Reader reader = safetensors::Reader::open(exported);
   std::array<float, 4> read{};
   reader.read(*reader.find("w"), std::as_writable_bytes(std::span(read)));
+  EXPECT_EQ(read, average);
+  reader.read(*reader.find("mean"), std::as_writable_bytes(std::span(read)));
   EXPECT_EQ(read, average);
   reader.read(*reader.find("plain"), std::as_writable_bytes(std::span(read)));
   EXPECT_EQ(read, value);

@@ -121,7 +121,11 @@ std::string optimizer_config(const v1::Training& training, const std::vector<Var
     if (o.name() != "lamb") json.field("epsilon_form", tensorflow ? "tensorflow" : "pytorch");
   }
   json.field("weight_decay", o.weight_decay()).field("clip_norm", training.clip_global_norm());
+  if (training.clip_variable_norm() > 0)
+    json.field("clip_each_norm", training.clip_variable_norm());
   json.field("ema_decay", training.ema_decay());
+  if (training.ema_warmup()) json.field("ema_warmup", true);
+  if (training.ema_decay() > 0) json.field("ema_statistics", true);
   if (const std::string groups = groups_of(o, variables); !groups.empty())
     json.raw("group", groups);
   return json.text();
@@ -275,9 +279,7 @@ std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>
                            const Length& length, uint64_t seed, int64_t batch, uint32_t devices,
                            const std::string& raw_images) {
   const v1::Training& t = recipe.training();
-  require_no(t.clip_variable_norm() != 0, "training.clip_variable_norm");
   require_no(!t.loss().empty(), "training.loss", "its models bring their own");
-  require_no(t.ema_warmup(), "training.ema_warmup");
   JsonObject json;
   json.raw("optimizer", optimizer_config(t, variables, devices));
   json.raw("schedule", schedule_config(t, length, devices));

@@ -1,4 +1,5 @@
 // SgdUpdate, AdamUpdate, LambUpdate, EmaUpdate: one pass over all variables of a group.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
@@ -220,14 +221,17 @@ NodePlan plan(const LambUpdate& p, const Planner& c) {
 
 // Roles: average, value.
 NodePlan plan(const EmaUpdate& p, const Planner& c) {
-  const Lists lists(c, 1, 2);
+  const Lists lists(c, p.warmup ? 2 : 1, 2);
   NodePlan plan = own_plan("ema");
-  plan.bind = [=, threads = threads_for(c, lists), rest = complement(as_written(p.decay)),
+  plan.bind = [=, threads = threads_for(c, lists), most = as_written(p.decay),
                run = kernels().update->ema](const Binding& b) -> Launch {
+    const int64_t* step = p.warmup ? b.x<int64_t>(1) : nullptr;
     return [=, skip = b.x<float>(0), runs = merged_runs(lists, b)](Queue&) {
       if (*skip != 0.0f) return;
-      for_runs(threads, runs,
-               [&](const Run& r) { run(p.decay, rest, r.at[0], r.at[1], r.length); });
+      const double decay = step == nullptr ? most : std::min(most, (1.0 + *step) / (10.0 + *step));
+      for_runs(threads, runs, [&](const Run& r) {
+        run(static_cast<float>(decay), complement(decay), r.at[0], r.at[1], r.length);
+      });
     };
   };
   return plan;

@@ -1,4 +1,5 @@
-// Store, GradientNorm, CountStep, LossScaleUpdate: between the gradients and the optimizer.
+// Store, ClipGradients, GradientNorm, CountStep, LossScaleUpdate: between the gradients and the
+// optimizer.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -30,6 +31,12 @@ std::vector<Part> gradient_parts(const Planner& c) {
   return parts;
 }
 
+double elements_of(const std::vector<Part>& parts) {
+  double sum = 0;
+  for (const Part& part : parts) sum += static_cast<double>(part.length);
+  return sum;
+}
+
 }  // namespace
 
 // src, dst any dims, dense; the same memory where the source is computed in its place.
@@ -59,11 +66,42 @@ NodePlan plan(const Store& p, const Planner& c) {
   return plan;
 }
 
+// Gradients any dims, dense, in place; scratch [parts]; scale []. Rarely does a gradient exceed its
+// norm, so that all but the sums is done by one thread.
+NodePlan plan(const ClipGradients& p, const Planner& c) {
+  const std::vector<Part> parts = gradient_parts(c);
+  const double elements = elements_of(parts);
+  NodePlan plan = own_plan("clip_gradients");
+  plan.scratch_bytes = parts.size() * sizeof(double);
+  const int threads = elements <= kSerialElems ? 1 : c.threads();
+  plan.bind = [=, sum_squares = kernels().update->sum_squares](const Binding& b) -> Launch {
+    std::vector<float*> starts;
+    for (const Part& part : parts)
+      starts.push_back(static_cast<float*>(b.inputs[part.tensor]) + part.begin);
+    return [=, scale = b.x<float>(0), squares = static_cast<double*>(b.scratch)](Queue&) {
+      parallel_for(threads, static_cast<int64_t>(parts.size()),
+                   [&](int64_t i) { squares[i] = sum_squares(starts[i], parts[i].length); });
+      const double most = static_cast<double>(p.clip_norm) * static_cast<double>(*scale) *
+                          static_cast<double>(p.accumulate);
+      for (size_t first = 0, end = 0; first < parts.size(); first = end) {
+        double sum = 0;
+        for (; end < parts.size() && parts[end].tensor == parts[first].tensor; ++end)
+          sum += squares[end];
+        const double factor = most / std::sqrt(sum);
+        if (!std::isfinite(sum) || !(factor < 1)) continue;
+        for (size_t i = first; i < end; ++i) {
+          for (int64_t k = 0; k < parts[i].length; ++k) starts[i][k] *= static_cast<float>(factor);
+        }
+      }
+    };
+  };
+  return plan;
+}
+
 // Gradients any dims, dense; scratch [parts]; scale, norm, multiplier, skip [].
 NodePlan plan(const GradientNorm& p, const Planner& c) {
   const std::vector<Part> parts = gradient_parts(c);
-  double elements = 0;
-  for (const Part& part : parts) elements += static_cast<double>(part.length);
+  const double elements = elements_of(parts);
   NodePlan plan = own_plan("sum_squares");
   plan.scratch_bytes = parts.size() * sizeof(double);
   const int threads = elements <= kSerialElems ? 1 : c.threads();

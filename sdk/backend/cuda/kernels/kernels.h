@@ -250,6 +250,15 @@ void add_to(Stream, float* y, const float* x, int64_t n);  // y += x
 
 // partial[first_piece + block] = sum of squares of at[0] over the block.
 void sum_squares(Stream, const RunList&, double* partial);
+// Scales each run's at[0], one whole variable, down to the norm clip_norm * loss_scale * accumulate
+// by the `partial` sums of squares; one that is not finite stays. `factors` [variables] is scratch.
+struct ClipArgs {
+  const double* partial;
+  double* factors;
+  const float* loss_scale;
+  double clip_norm, accumulate;
+};
+void clip(Stream, const RunList&, const ClipArgs&);
 struct GradientNormArgs {
   const double* partial;
   int64_t pieces;
@@ -297,8 +306,9 @@ void lamb_rates(Stream, const RunList&, const Control&, const AdamConstants&, bo
                 const double* squares, double* rates);
 void lamb_apply(Stream, const RunList&, const Control&, const AdamConstants&, const double* rates);
 
-// at[0] = decay * at[0] + rest * at[1]
-void ema(Stream, const RunList&, const float* skip, float decay, float rest);
+// at[0] = d * at[0] + (1 - d) * at[1]; d = decay, or min(decay, (1 + t) / (10 + t)) if there is a
+// step t.
+void ema(Stream, const RunList&, const float* skip, const int64_t* step, double decay);
 
 // ---- Convolution without a library (convolution.cu) -------------------------------------------
 // For shapes that cuDNN refuses: right, not fast, but for the first of them.

@@ -53,6 +53,29 @@ __global__ void squares_of_parts(RunList list, double* partial) {
   if (threadIdx.x == 0) partial[list.first_piece + blockIdx.x] = sum;
 }
 
+// One block per variable.
+__global__ void clip_factors(RunList list, ClipArgs args) {
+  __shared__ double shared[kThreads];
+  const Run& run = list.runs[blockIdx.x];
+  const double* partial = args.partial + list.first_piece + run.first_block;
+  const int64_t pieces = (run.length + kRunElems - 1) / kRunElems;
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < pieces; i += blockDim.x) sum += partial[i];
+  sum = block_sum(sum, shared);
+  if (threadIdx.x != 0) return;
+  const double most = args.clip_norm * static_cast<double>(*args.loss_scale) * args.accumulate;
+  const double factor = most / sqrt(sum);
+  args.factors[run.variable] = isfinite(sum) && factor < 1 ? factor : 1.0;
+}
+
+__global__ void scale_parts(RunList list, const double* factors) {
+  const Part part = part_of_block(list);
+  const Run& run = list.runs[part.run];
+  const auto factor = static_cast<float>(factors[run.variable]);
+  if (factor == 1.0f) return;
+  for_elements(part, [&](int64_t i) { run.at[0][i] *= factor; });
+}
+
 __global__ void finish_norm(GradientNormArgs args) {
   __shared__ double shared[kThreads];
   double sum = 0;
@@ -229,12 +252,19 @@ __global__ void lamb_apply_parts(RunList list, Control control, AdamConstants c,
 }
 
 // Roles: average, value.
-__global__ void ema_parts(RunList list, const float* skip, float decay, float rest) {
+__global__ void ema_parts(RunList list, const float* skip, const int64_t* step, double most) {
   if (*skip != 0.0f) return;
+  double decay = most;
+  if (step != nullptr) {
+    const double t = static_cast<double>(*step);
+    const double early = (1.0 + t) / (10.0 + t);
+    decay = early < most ? early : most;
+  }
+  const auto keep = static_cast<float>(decay), rest = static_cast<float>(1.0 - decay);
   const Part part = part_of_block(list);
   const Run& run = list.runs[part.run];
   for_elements(part,
-               [&](int64_t i) { run.at[0][i] = fmaf(decay, run.at[0][i], rest * run.at[1][i]); });
+               [&](int64_t i) { run.at[0][i] = fmaf(keep, run.at[0][i], rest * run.at[1][i]); });
 }
 
 template <class... P, class... A>
@@ -252,6 +282,12 @@ void add_to(Stream stream, float* y, const float* x, int64_t n) {
 
 void sum_squares(Stream stream, const RunList& list, double* partial) {
   launch_parts(stream, list, squares_of_parts, partial);
+}
+
+void clip(Stream stream, const RunList& list, const ClipArgs& args) {
+  if (list.count == 0) return;
+  launch(stream, static_cast<unsigned>(list.count), kThreads, clip_factors, list, args);
+  launch_parts(stream, list, scale_parts, static_cast<const double*>(args.factors));
 }
 
 void gradient_norm(Stream stream, const GradientNormArgs& args) {
@@ -294,8 +330,8 @@ void lamb_apply(Stream stream, const RunList& list, const Control& control,
   launch_parts(stream, list, lamb_apply_parts, control, constants, rates);
 }
 
-void ema(Stream stream, const RunList& list, const float* skip, float decay, float rest) {
-  launch_parts(stream, list, ema_parts, skip, decay, rest);
+void ema(Stream stream, const RunList& list, const float* skip, const int64_t* step, double decay) {
+  launch_parts(stream, list, ema_parts, skip, step, decay);
 }
 
 }  // namespace assay::cuda::kernels

@@ -92,11 +92,12 @@ NodePlan plan(const LambUpdate& p, const Planner& c) {
 
 // Roles: average, value.
 NodePlan plan(const EmaUpdate& p, const Planner& c) {
-  const Variables variables(c, 1, 2);
+  const Variables variables(c, p.warmup ? 2 : 1, 2);
   NodePlan plan = own_plan("ema");
-  plan.bind = [=, rest = complement(as_written(p.decay))](const Binding& b) -> Launch {
+  plan.bind = [=, decay = as_written(p.decay)](const Binding& b) -> Launch {
+    const int64_t* step = p.warmup ? b.x<int64_t>(1) : nullptr;
     return [=, skip = b.x<float>(0), lists = variables.merged_lists(b)](Queue& q) {
-      for (const auto& list : lists) kernels::ema(stream_of(q), list, skip, p.decay, rest);
+      for (const auto& list : lists) kernels::ema(stream_of(q), list, skip, step, decay);
     };
   };
   return plan;

@@ -1,4 +1,5 @@
-// Store, GradientNorm, CountStep, LossScaleUpdate: between the gradients and the optimizer.
+// Store, ClipGradients, GradientNorm, CountStep, LossScaleUpdate: between the gradients and the
+// optimizer.
 #include "sdk/backend/cuda/ops/run_lists.h"
 
 namespace assay::cuda {
@@ -13,6 +14,29 @@ NodePlan plan(const Store& p, const Planner& c) {
     if (accumulate) return [=](Queue& q) { kernels::add_to(stream_of(q), dst, src, n); };
     if (src == dst) return nullptr;
     return [=](Queue& q) { copy_on_device(stream_of(q), dst, src, bytes); };
+  };
+  return plan;
+}
+
+// Gradients any dims, dense, in place; scratch [pieces + gradients]; scale [].
+NodePlan plan(const ClipGradients& p, const Planner& c) {
+  const Variables gradients(c, 1, 1);
+  NodePlan plan = own_plan("clip_gradients");
+  plan.scratch_bytes = static_cast<size_t>(gradients.pieces() + gradients.count) * sizeof(double);
+  plan.bind = [=](const Binding& b) -> Launch {
+    auto* partial = static_cast<double*>(b.scratch);
+    const kernels::ClipArgs args{.partial = partial,
+                                 .factors = partial + gradients.pieces(),
+                                 .loss_scale = b.x<float>(0),
+                                 .clip_norm = static_cast<double>(p.clip_norm),
+                                 .accumulate = static_cast<double>(p.accumulate)};
+    return [=, lists = gradients.lists(b)](Queue& q) {
+      const Stream stream = stream_of(q);
+      for (const kernels::RunList& list : lists) {
+        kernels::sum_squares(stream, list, partial);
+        kernels::clip(stream, list, args);
+      }
+    };
   };
   return plan;
 }
