@@ -21,8 +21,8 @@ constexpr std::array kKinds{ActivationKind::kRelu,    ActivationKind::kElu,  Act
 using CodeOf = PointwiseCode (*)(ActivationKind);
 
 std::vector<PointwiseCode> codes_of_kinds(CodeOf code_of) {
-  std::vector<PointwiseCode> codes;
-  for (const ActivationKind kind : kKinds) codes.push_back(code_of(kind));
+  std::vector<PointwiseCode> codes(kKinds.size());
+  std::transform(kKinds.begin(), kKinds.end(), codes.begin(), code_of);
   return codes;
 }
 
@@ -46,7 +46,7 @@ PointwiseCode add_code() { return {Fn::kAdd, {x(0), x(1)}}; }
 PointwiseCode cast_code() { return {Fn::kMul, {x(0), 1.0f}}; }
 
 const std::vector<NamedCode>& named_codes() {
-  static const std::vector<NamedCode> all = [] {
+  static const std::vector<NamedCode> kAll = [] {
     std::vector<NamedCode> codes{{"add", add_code()}, {"cast", cast_code()}};
     for (const ActivationKind kind : kKinds) {
       codes.push_back({std::string(to_text(kind)), activation_code(kind)});
@@ -54,19 +54,19 @@ const std::vector<NamedCode>& named_codes() {
     }
     return codes;
   }();
-  return all;
+  return kAll;
 }
 
 bool is_add(const Op& op) { return has_code(op, add_code()) && !std::get<Pointwise>(op).dtype; }
 bool is_cast(const Op& op) { return has_code(op, cast_code()); }
 
 ActivationKind activation_of(const Op& op) {
-  static const auto codes = codes_of_kinds(activation_code);
-  return kind_with(op, codes);
+  static const auto kCodes = codes_of_kinds(activation_code);
+  return kind_with(op, kCodes);
 }
 ActivationKind activation_grad_of(const Op& op) {
-  static const auto codes = codes_of_kinds(activation_grad_code);
-  return kind_with(op, codes);
+  static const auto kCodes = codes_of_kinds(activation_grad_code);
+  return kind_with(op, kCodes);
 }
 
 namespace {

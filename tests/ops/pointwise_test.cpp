@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -275,8 +276,10 @@ TEST(Pointwise, KeepsNaNAsItSays) {
 TEST(Pointwise, SaysWhatDoesNotFit) {
   const auto infer = [](const PointwiseCode& code, const std::vector<Dims>& dims) {
     return std::string(error_of([&] {
-                         std::vector<ValueType> types;
-                         for (const Dims& d : dims) types.push_back({DType::kF32, d});
+                         std::vector<ValueType> types(dims.size());
+                         std::transform(dims.begin(), dims.end(), types.begin(), [](const Dims& d) {
+                           return ValueType{DType::kF32, d};
+                         });
                          make_node(wide(code), types);
                        }).what());
   };

@@ -59,7 +59,7 @@ void expect_read_in_place(const Op& op, const std::vector<Dims>& dims, size_t vi
     Case direct, dense;
     std::vector<ValueId> on_view, on_dense;
     for (size_t i = 0; i < dims.size(); ++i) {
-      const Tensor own = numbers(dims[i], static_cast<int64_t>(97 * i));
+      Tensor own = numbers(dims[i], static_cast<int64_t>(97 * i));
       const Tensor values = [&] {
         if (i != viewed) return own;
         Case alone;

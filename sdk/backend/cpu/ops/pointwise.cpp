@@ -283,6 +283,7 @@ NodePlan with_activation_behind(NodePlan plan, ActivationKind kind, const Planne
 // Sources wherever they lie.
 NodePlan plan(const Pointwise& p, const Planner& c) {
   std::vector<PointwiseSource> sources;
+  sources.reserve(static_cast<size_t>(c.n_inputs()));
   for (int i = 0; i < c.n_inputs(); ++i) sources.emplace_back(c.x(i), c.x_layout(i));
   NodePlan plan = own_plan("pointwise");
   plan.bind = [=, function = PointwiseFunction(p.code, sources, c.y(), c.scope()),
