@@ -52,12 +52,13 @@ Side side(const std::string& run, const std::vector<double>& em, const std::vect
   for (const double rate : rates) bench.repeats.push_back({rate, {}});
   if (!rates.empty()) measured.benches.push_back(bench);
   Side out;
-  out.run = run;
-  out.recipe = recipe.id();
-  out.exec_digest = exec_digest(recipe);
-  out.device = out.machine = "a machine";
-  out.engine = "toy 1.0";
-  out.resolved = recipe;
+  out.run.set_id(run);
+  out.run.set_recipe(recipe.id());
+  out.run.set_exec_digest(exec_digest(recipe));
+  out.run.set_device("a machine");
+  out.run.set_machine("a machine");
+  out.run.set_engine("toy 1.0");
+  out.recipe = recipe;
   out.rows = make_rows(recipe, measured);
   return out;
 }
@@ -150,7 +151,8 @@ TEST(CompareTest, DifferentRecipesAreSaidAndNotJudgedUnasked) {
 TEST(CompareTest, TimingsOnAnotherMachineAreNotCompared) {
   const std::vector<double> rates = {392.24, 393.53, 391.77, 390.09, 392.63, 392.85, 391.58};
   Side other = side("b", kPublished, rates);
-  other.machine = other.device = "another machine";
+  other.run.set_machine("another machine");
+  other.run.set_device("another machine");
   const Comparison c = compare_runs(side("a", kPublished, rates), other);
   EXPECT_EQ(row(c, "rate").judgement.verdict, Verdict::kNotComparable);
   EXPECT_EQ(row(c, "em").judgement.verdict, Verdict::kReproduced);

@@ -1,3 +1,5 @@
+// Two kinds of timed batches, and the probe: each makes its objects once and times calls of the C
+// interface.
 #include "tools/recipe_run/assay/bench.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,5 @@
+// Optimizers, schedules, precisions and loaders of a recipe as JSON texts, with refusals of what
+// the engine does not offer; and which data of a recipe serve what.
 #include "tools/recipe_run/assay/configuration.h"
 
 #include <fmt/core.h>

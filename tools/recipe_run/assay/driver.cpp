@@ -1,3 +1,4 @@
+// AssayDriver answers the questions of TrainerDriver by calls of the C interface and their reports.
 #include "tools/recipe_run/assay/driver.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,5 @@
+// Sums over the batches of an evaluation, and what the metrics make of them, part by part where
+// devices share the data.
 #include "tools/recipe_run/assay/evaluator.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// NumPy's legacy shuffle, so that a published seed gives the published folds, and the cuts.
 #include "tools/recipe_run/assay/folds.h"
 
 #include <fmt/core.h>

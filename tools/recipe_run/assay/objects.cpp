@@ -1,3 +1,4 @@
+// Calls that make the C interface's objects from a recipe, and readers of its reports.
 #include "tools/recipe_run/assay/objects.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// Segmented images from a model's scores, and their drawing with OpenCV.
 #include "tools/recipe_run/assay/pictures.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Reads the steps of a recipe's pipeline, checks their order, and writes the engine's keys for
+// each.
 #include "tools/recipe_run/assay/pipeline.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,5 @@
+// AssayTrial trains one seed or fold: loaders, trainer, evaluation, checkpoints with the place in
+// the data.
 #include "tools/recipe_run/assay/trial.h"
 
 #include <fmt/core.h>

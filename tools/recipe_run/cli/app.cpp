@@ -1,3 +1,4 @@
+// Every command's options and examples, and which function does its work.
 #include "tools/recipe_run/cli/app.h"
 
 #include <fmt/core.h>

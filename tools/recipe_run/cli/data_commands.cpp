@@ -1,3 +1,4 @@
+// `recipe-run data lock` and `recipe-run data verify`.
 #include "tools/recipe_run/cli/commands.h"
 
 #include <fmt/format.h>

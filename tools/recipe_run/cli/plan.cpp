@@ -1,3 +1,4 @@
+// What a plan says of training, cost, disk and rows, and the command that prints it.
 #include "tools/recipe_run/cli/plan.h"
 
 #include <fmt/format.h>

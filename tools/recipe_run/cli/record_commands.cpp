@@ -88,7 +88,7 @@ Exit report_command(const ReportArguments& arguments) {
 Exit compare_command(const CompareArguments& arguments) {
   Side first = read_side(arguments.runs, arguments.first);
   Side second = read_side(arguments.runs, arguments.second);
-  require(first.run != second.run, "both sides are the run " + first.run,
+  require(first.run.id() != second.run.id(), "both sides are the run " + first.run.id(),
           "name two different runs");
   const Comparison comparison = compare_runs(std::move(first), std::move(second),
                                              {arguments.despite_differences, arguments.all_rows});

@@ -1,3 +1,4 @@
+// Reads the published side of a row out of its expectation, with the defaults of margins.
 #include "tools/recipe_run/judge/published.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// An imagined run that finds what was published, and a simulation of many for the probabilities.
 #include "tools/recipe_run/judge/rehearsal.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Puts a row together: what was measured, the gates before a rule, the rule, what is said beside
+// it.
 #include "tools/recipe_run/judge/rows.h"
 
 #include <fmt/core.h>

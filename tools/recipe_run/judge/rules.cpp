@@ -1,3 +1,4 @@
+// What all rules share, and the rules for the largest, the smallest and the spread of several runs.
 #include "tools/recipe_run/judge/rules.h"
 
 #include <fmt/core.h>

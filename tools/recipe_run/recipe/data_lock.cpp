@@ -1,3 +1,4 @@
+// Reads and writes data.lock, computes an entry from a folder, and compares two entries.
 #include "tools/recipe_run/recipe/data_lock.h"
 
 #include <fmt/format.h>

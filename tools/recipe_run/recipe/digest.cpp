@@ -1,3 +1,4 @@
+// The canonical text of a message by reflection, and which parts of a recipe each digest is over.
 #include "tools/recipe_run/recipe/digest.h"
 
 #include <google/protobuf/descriptor.h>

@@ -1,3 +1,4 @@
+// Each fact is worked out here once, from the recipe alone.
 #include "tools/recipe_run/recipe/facts.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// Walks messages by reflection: to a path, over two files at once, and over all values.
 #include "tools/recipe_run/recipe/fields.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// Composes a recipe from its files, depth first, then applies --set and takes the digests.
 #include "tools/recipe_run/recipe/load.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,5 @@
+// Runs protobuf's text parser, says its complaints in the words of recipes, and checks the keys of
+// repeated elements, which protobuf does not know.
 #include "tools/recipe_run/recipe/parse.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,5 @@
+// Holds expectations against the characters of their cells, and all cells against the expectations
+// that claim them. What a cell was measured under is read in attribution.cpp.
 #include "tools/recipe_run/recipe/sources.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// Reads files of tables line by line, the numbers in a cell, and where a locator points.
 #include "tools/recipe_run/recipe/tables.h"
 
 #include <fmt/core.h>

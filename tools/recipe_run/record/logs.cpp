@@ -1,3 +1,4 @@
+// Both logs are only appended to; what a crash left torn is cut off when they are opened again.
 #include "tools/recipe_run/record/logs.h"
 
 #include <bit>

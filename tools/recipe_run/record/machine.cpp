@@ -1,5 +1,7 @@
+// Reads /proc, /sys and the cgroup; what is not there stays empty.
 #include "tools/recipe_run/record/machine.h"
 
+#include <fmt/core.h>
 #include <gnu/libc-version.h>
 #include <sched.h>
 #include <sys/utsname.h>
@@ -79,8 +81,7 @@ void read_cpu(const fs::path& root, record::Machine& out) {
 
 void read_caches(const fs::path& root, record::Machine& out) {
   for (int i = 0; i < 8; ++i) {
-    const fs::path folder =
-        root / "sys/devices/system/cpu/cpu0/cache" / ("index" + std::to_string(i));
+    const fs::path folder = root / "sys/devices/system/cpu/cpu0/cache" / fmt::format("index{}", i);
     const std::string size = slurp(folder / "size");
     if (size.empty()) break;
     record::Cache& cache = *out.add_cache();
@@ -169,30 +170,24 @@ record::Machine capture_machine(const fs::path& root) {
 }
 
 std::string machine_digest(const record::Machine& machine) {
-  std::vector<std::string> parts = {machine.cpu(),
-                                    std::to_string(machine.threads()),
-                                    std::to_string(machine.threads_allowed()),
-                                    shortest(machine.cgroup_cpus()),
-                                    std::to_string(machine.memory_bytes()),
-                                    machine.governor(),
-                                    machine.turbo(),
-                                    machine.microcode(),
-                                    machine.kernel()};
-  if (!machine.gpu().empty()) {
-    parts.push_back(machine.gpu());
-    parts.push_back(machine.gpu_libraries());
-  }
-  return sha256_hex(join(parts, "\n")).substr(0, 16);
+  std::string facts = fmt::format(
+      "{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", machine.cpu(), machine.threads(),
+      machine.threads_allowed(), shortest(machine.cgroup_cpus()), machine.memory_bytes(),
+      machine.governor(), machine.turbo(), machine.microcode(), machine.kernel());
+  if (!machine.gpu().empty())
+    facts += fmt::format("\n{}\n{}", machine.gpu(), machine.gpu_libraries());
+  return sha256_hex(facts).substr(0, 16);
 }
 
 std::string machine_title(const record::Machine& machine) {
-  std::string text = machine.gpu().empty() ? "" : machine.gpu() + ", ";
-  text += machine.cpu().empty() ? "unknown CPU" : machine.cpu();
-  text += ", " + std::to_string(machine.threads_allowed()) + " of " +
-          std::to_string(machine.threads()) + " threads";
-  if (machine.cgroup_cpus() > 0) text += " (limited to " + shortest(machine.cgroup_cpus()) + ")";
   const double gib = static_cast<double>(machine.memory_bytes()) / (1u << 30);
-  return text + ", " + fixed(gib, 0) + " GiB";
+  return fmt::format(
+      "{}{}, {} of {} threads{}, {} GiB", machine.gpu().empty() ? "" : machine.gpu() + ", ",
+      machine.cpu().empty() ? "unknown CPU" : machine.cpu(), machine.threads_allowed(),
+      machine.threads(),
+      machine.cgroup_cpus() > 0 ? fmt::format(" (limited to {})", shortest(machine.cgroup_cpus()))
+                                : "",
+      fixed(gib, 0));
 }
 
 HostWatch::HostWatch(fs::path root) : root_(std::move(root)), start_(read()) {}

@@ -1,3 +1,4 @@
+// Writes the files of a run, finds them again, and reads what was measured back out of them.
 #include "tools/recipe_run/record/run_folder.h"
 
 #include <fmt/core.h>

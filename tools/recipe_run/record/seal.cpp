@@ -1,3 +1,4 @@
+// Which files a seal covers, their digests, and what does not fit them.
 #include "tools/recipe_run/record/seal.h"
 
 #include <optional>

@@ -1,3 +1,4 @@
+// Axes, ticks and marks as SVG elements.
 #include "tools/recipe_run/report/chart.h"
 
 #include <fmt/core.h>

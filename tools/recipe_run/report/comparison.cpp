@@ -1,3 +1,4 @@
+// Judges the rows of two runs, says what differs between the runs, and makes a document of both.
 #include "tools/recipe_run/report/comparison.h"
 
 #include <fmt/core.h>
@@ -16,17 +17,17 @@ namespace reciperun {
 namespace {
 
 Side read_report(const json::Report& report) {
-  if (report.run().empty() || report.exec_digest().empty())
-    throw Error(Exit::kUsage, "it names no run or no digest of what was executed");
+  require(!report.run().empty() && !report.exec_digest().empty(),
+          "it names no run or no digest of what was executed");
   Side out;
-  out.run = report.run();
-  out.recipe = report.recipe();
-  out.recipe_version = report.recipe_version();
-  out.exec_digest = report.exec_digest();
-  out.device = report.device();
-  out.machine = report.machine();
-  out.engine = report.engine();
-  out.emulated_devices = report.emulated_devices();
+  out.run.set_id(report.run());
+  out.run.set_recipe(report.recipe());
+  out.run.set_recipe_version(report.recipe_version());
+  out.run.set_exec_digest(report.exec_digest());
+  out.run.set_device(report.device());
+  out.run.set_machine(report.machine());
+  out.run.set_engine(report.engine());
+  out.run.set_emulated_devices(report.emulated_devices());
   for (const json::Row& row : report.row()) out.rows.push_back(row_of_json(row));
   return out;
 }
@@ -34,17 +35,7 @@ Side read_report(const json::Report& report) {
 }  // namespace
 
 Side side_of(const RunRecord& run) {
-  const record::Run& info = run.info();
-  return {info.id(),
-          info.recipe(),
-          info.recipe_version(),
-          info.exec_digest(),
-          info.device(),
-          info.machine(),
-          info.engine(),
-          info.emulated_devices(),
-          run.recipe(),
-          make_rows(run.recipe(), run.measurements())};
+  return {run.info(), make_rows(run.recipe(), run.measurements()), run.recipe()};
 }
 
 Side side_of_report(const fs::path& file) {
@@ -114,31 +105,32 @@ Row compared(const Row& first, const Row& second, const Obstacles& obstacles) {
 
 std::vector<Change> differences_of(const Side& first, const Side& second) {
   std::vector<Change> out;
-  const auto add = [&](const char* what, const std::string& a, const std::string& b) {
-    if (a != b) out.push_back({what, a, b});
+  const record::Run &a = first.run, &b = second.run;
+  const auto add = [&](const char* what, const std::string& one, const std::string& other) {
+    if (one != other) out.push_back({what, one, other});
   };
-  add("recipe", first.recipe, second.recipe);
-  add("emulated devices", std::to_string(first.emulated_devices),
-      std::to_string(second.emulated_devices));
-  if (first.exec_digest != second.exec_digest && first.resolved && second.resolved) {
-    for (Change& field : executed_differences(*first.resolved, *second.resolved))
-      out.push_back(std::move(field));
+  add("recipe", a.recipe(), b.recipe());
+  add("emulated devices", fmt::format("{}", a.emulated_devices()),
+      fmt::format("{}", b.emulated_devices()));
+  if (a.exec_digest() != b.exec_digest() && first.recipe && second.recipe) {
+    const std::vector<Change> fields = executed_differences(*first.recipe, *second.recipe);
+    out.insert(out.end(), fields.begin(), fields.end());
   } else {
-    add("executed digest", first.exec_digest.substr(0, 16), second.exec_digest.substr(0, 16));
+    add("executed digest", a.exec_digest().substr(0, 16), b.exec_digest().substr(0, 16));
   }
-  add("device", first.device, second.device);
-  add("machine", first.machine.substr(0, 16), second.machine.substr(0, 16));
-  add("engine", first.engine, second.engine);
+  add("device", a.device(), b.device());
+  add("machine", a.machine().substr(0, 16), b.machine().substr(0, 16));
+  add("engine", a.engine(), b.engine());
   return out;
 }
 
 Obstacles obstacles_of(const Comparison& c, const CompareOptions& options) {
   Obstacles out;
   if (options.despite_differences) return out;
-  if (c.first.exec_digest != c.second.exec_digest ||
-      c.first.emulated_devices != c.second.emulated_devices)
+  const record::Run &a = c.first.run, &b = c.second.run;
+  if (a.exec_digest() != b.exec_digest() || a.emulated_devices() != b.emulated_devices())
     out.recipe = "the runs did not execute the same; --despite-differences judges all the same";
-  if (c.first.machine != c.second.machine || c.first.device != c.second.device)
+  if (a.machine() != b.machine() || a.device() != b.device())
     out.machine = "measured on different machines; --despite-differences judges all the same";
   return out;
 }
@@ -161,12 +153,13 @@ std::string summary_of(const Comparison& c) {
 
 Document document_of(const Comparison& c) {
   Document out;
-  out.title = c.first.recipe == c.second.recipe
-                  ? c.first.recipe + ": two runs compared"
-                  : fmt::format("Two runs compared: {}, {}", c.first.recipe, c.second.recipe);
-  for (const auto& [name, side] : {std::pair("first", &c.first), std::pair("second", &c.second)})
-    out.about.push_back(fmt::format("{:<6}  {} · {} {} · {} · {}", name, side->run, side->recipe,
-                                    side->recipe_version, side->device, side->engine));
+  const record::Run &a = c.first.run, &b = c.second.run;
+  out.title = a.recipe() == b.recipe()
+                  ? a.recipe() + ": two runs compared"
+                  : fmt::format("Two runs compared: {}, {}", a.recipe(), b.recipe());
+  for (const auto& [name, run] : {std::pair("first", &a), std::pair("second", &b)})
+    out.about.push_back(fmt::format("{:<6}  {} · {} {} · {} · {}", name, run->id(), run->recipe(),
+                                    run->recipe_version(), run->device(), run->engine()));
   if (c.differences.empty()) out.about.push_back("Same recipe, machine and engine.");
   out.summary = summary_of(c);
   Section differences{"these differ", {}};
@@ -180,14 +173,14 @@ Document document_of(const Comparison& c) {
   return out;
 }
 
-json::Side json_side(const Side& side) {
+json::Side json_side(const record::Run& run) {
   json::Side out;
-  out.set_run(side.run);
-  out.set_recipe(side.recipe);
-  out.set_recipe_version(side.recipe_version);
-  out.set_exec_digest(side.exec_digest);
-  out.set_device(side.device);
-  out.set_engine(side.engine);
+  out.set_run(run.id());
+  out.set_recipe(run.recipe());
+  out.set_recipe_version(run.recipe_version());
+  out.set_exec_digest(run.exec_digest());
+  out.set_device(run.device());
+  out.set_engine(run.engine());
   return out;
 }
 
@@ -241,8 +234,8 @@ std::string html_comparison(const Comparison& comparison) {
 std::string json_comparison(const Comparison& c) {
   json::Comparison out;
   out.set_schema(2);
-  *out.mutable_first() = json_side(c.first);
-  *out.mutable_second() = json_side(c.second);
+  *out.mutable_first() = json_side(c.first.run);
+  *out.mutable_second() = json_side(c.second.run);
   for (const Change& d : c.differences) {
     json::Difference& added = *out.add_difference();
     added.set_path(d.path);
@@ -257,7 +250,9 @@ std::string json_comparison(const Comparison& c) {
 }
 
 std::string junit_comparison(const Comparison& c) {
-  return junit_text({c.first.run + " against " + c.second.run, c.first.recipe}, c.rows, kWords);
+  return junit_text(
+      {fmt::format("{} against {}", c.first.run.id(), c.second.run.id()), c.first.run.recipe()},
+      c.rows, kWords);
 }
 
 }  // namespace reciperun

@@ -22,16 +22,9 @@ namespace reciperun {
 
 // One side: a run, or the report.json of a run that lies elsewhere.
 struct Side {
-  std::string run;  // id
-  std::string recipe;
-  std::string recipe_version;
-  std::string exec_digest;
-  std::string device;
-  std::string machine;  // digest of what makes timings comparable
-  std::string engine;
-  uint32_t emulated_devices = 0;
-  std::optional<v1::Recipe> resolved;  // absent for a report, which names it by digest only
+  record::Run run;  // of a report, what that says of it
   std::vector<Row> rows;
+  std::optional<v1::Recipe> recipe;  // absent for a report, which names it by digest only
 };
 Side side_of(const RunRecord& run);
 // Error kUsage, naming the file, for one that is no report.json of a version that can be compared.

@@ -1,3 +1,4 @@
+// Which curves, dots and pictures a report shows.
 #include "tools/recipe_run/report/plots.h"
 
 #include <fmt/core.h>
@@ -43,21 +44,34 @@ std::vector<CurvePoint> block_means(const std::vector<CurvePoint>& curve) {
   return out;
 }
 
-std::vector<double> ys_of(const std::vector<std::vector<CurvePoint>>& curves) {
-  std::vector<double> out;
-  for (const auto& curve : curves) {
-    for (const CurvePoint& p : curve) out.push_back(p.y);
-  }
-  return out;
-}
+// Curves of trials over epochs, each with its trial's title.
+struct Curves {
+  std::vector<std::vector<CurvePoint>> points;
+  std::vector<std::string> names;
 
-Axis epochs_axis(const std::vector<std::vector<CurvePoint>>& curves) {
-  double end = 0;
-  for (const auto& curve : curves) {
-    for (const CurvePoint& p : curve) end = std::max(end, p.x);
+  void add(std::vector<CurvePoint> curve, const std::string& name) {
+    points.push_back(std::move(curve));
+    names.push_back(name);
   }
-  return {"epoch", 0, end > 0 ? end * 1.02 : 1, false};
-}
+  std::vector<double> ys() const {
+    std::vector<double> out;
+    for (const auto& curve : points) {
+      for (const CurvePoint& p : curve) out.push_back(p.y);
+    }
+    return out;
+  }
+  Axis epochs() const {
+    double end = 0;
+    for (const auto& curve : points) {
+      for (const CurvePoint& p : curve) end = std::max(end, p.x);
+    }
+    return {"epoch", 0, end > 0 ? end * 1.02 : 1, false};
+  }
+  void draw(Chart& chart) const {
+    for (size_t i = 0; i < points.size(); ++i)
+      chart.line(points[i], series_style(i)).legend(series_style(i), names[i]);
+  }
+};
 
 // The row that holds the headline metric against a published value, or else without one; nullptr if
 // there is none.
@@ -72,63 +86,54 @@ const v1::Expect* headline(const v1::Recipe& recipe) {
   return found;
 }
 
+// Training loss of every trial, smoothed, with the range over the trials as a band.
 std::string loss_plot(const Measurements& measurements) {
-  std::vector<std::vector<CurvePoint>> curves;
-  std::vector<std::string> names;
+  Curves curves;
   for (const Trial& trial : measurements.trials) {
-    if (trial.loss_curve.empty()) continue;
-    curves.push_back(block_means(trial.loss_curve));
-    names.push_back(trial.title);
+    if (!trial.loss_curve.empty()) curves.add(block_means(trial.loss_curve), trial.title);
   }
-  if (curves.empty()) return "";
-  Chart chart("Training loss", epochs_axis(curves),
-              axis_around("loss (nats)", ys_of(curves), true));
-  std::vector<CurvePoint> lower;
-  std::vector<CurvePoint> upper;
-  const bool same_length = std::all_of(curves.begin(), curves.end(),
-                                       [&](const auto& c) { return c.size() == curves[0].size(); });
-  for (size_t i = 0; same_length && curves.size() > 1 && i < curves[0].size(); ++i) {
-    CurvePoint low = curves[0][i];
-    CurvePoint high = low;
-    for (const auto& curve : curves) {
-      low.y = std::min(low.y, curve[i].y);
-      high.y = std::max(high.y, curve[i].y);
+  if (curves.points.empty()) return "";
+  Chart chart("Training loss", curves.epochs(), axis_around("loss (nats)", curves.ys(), true));
+  const auto& all = curves.points;
+  const bool same_length =
+      std::all_of(all.begin(), all.end(), [&](const auto& c) { return c.size() == all[0].size(); });
+  if (same_length && all.size() > 1) {
+    std::vector<CurvePoint> lower = all[0], upper = all[0];
+    for (const auto& curve : all) {
+      for (size_t i = 0; i < curve.size(); ++i) {
+        lower[i].y = std::min(lower[i].y, curve[i].y);
+        upper[i].y = std::max(upper[i].y, curve[i].y);
+      }
     }
-    lower.push_back(low);
-    upper.push_back(high);
+    chart.band(lower, upper, "soft").legend("area soft", "range over seeds");
   }
-  if (!lower.empty()) chart.band(lower, upper, "soft").legend("area soft", "range over seeds");
-  for (size_t i = 0; i < curves.size(); ++i)
-    chart.line(curves[i], series_style(i)).legend(series_style(i), names[i]);
+  curves.draw(chart);
   return chart.svg();
 }
 
+// Headline metric at each evaluation, with the published value.
 std::string metric_plot(const Report& report) {
-  std::vector<std::vector<CurvePoint>> curves;
-  std::vector<std::string> names;
+  const v1::Expect* expect = headline(report.recipe);
+  if (expect == nullptr) return "";
+  Curves curves;
   for (const Trial& trial : report.measurements.trials) {
     if (trial.metric_curve.size() < 2) continue;
-    curves.push_back(trial.metric_curve);
-    names.push_back(trial.title);
+    std::vector<CurvePoint> curve = trial.metric_curve;
+    for (CurvePoint& p : curve) p.y *= unit_factor(expect->unit());
+    curves.add(std::move(curve), trial.title);
   }
-  const v1::Expect* expect = headline(report.recipe);
-  if (curves.empty() || expect == nullptr) return "";
-  const double factor = unit_factor(expect->unit());
-  for (auto& curve : curves) {
-    for (CurvePoint& p : curve) p.y *= factor;
-  }
-  std::vector<double> values = ys_of(curves);
+  if (curves.points.empty()) return "";
+  std::vector<double> values = curves.ys();
   const std::optional<double> published = published_value(*expect);
   if (published) values.push_back(*published);
-  Chart chart("Test " + expect->metric() + " while training", epochs_axis(curves),
+  Chart chart("Test " + expect->metric() + " while training", curves.epochs(),
               axis_around(metric_label(*expect), values));
   if (published) chart.horizontal_line(*published, "ref", "published " + published_text(*expect));
-  for (size_t i = 0; i < curves.size(); ++i) {
-    chart.line(curves[i], series_style(i)).legend(series_style(i), names[i]);
-  }
+  curves.draw(chart);
   return chart.svg();
 }
 
+// One dot per trial against the published value and its margin, and their mean with its interval.
 std::string trials_plot(const Report& report) {
   const v1::Expect* expect = headline(report.recipe);
   if (expect == nullptr) return "";
@@ -184,6 +189,8 @@ std::string trials_plot(const Report& report) {
   return chart.svg();
 }
 
+// Distribution of the step times of one bench configuration, one curve per repeat, with the
+// estimators marked.
 std::string latency_plot(const BenchResult& bench, const v1::Bench& definition) {
   std::vector<double> all;
   for (const BenchRepeat& repeat : bench.repeats) {

@@ -1,3 +1,4 @@
+// Makes a report from a run's measurements, and a document from a report.
 #include "tools/recipe_run/report/report.h"
 
 #include <fmt/core.h>

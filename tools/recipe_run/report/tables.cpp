@@ -1,3 +1,4 @@
+// Sorts rows into groups and gives each group its columns.
 #include "tools/recipe_run/report/tables.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// Warm-up, timed steps and the two halves of a batch, each repeat here or in a process of its own.
 #include "tools/recipe_run/run/bench_runner.h"
 
 #include <fcntl.h>

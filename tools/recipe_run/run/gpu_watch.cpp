@@ -1,3 +1,4 @@
+// Asks NVML ten times a second on a thread of its own; the library is opened when it is needed.
 #include "tools/recipe_run/run/gpu_watch.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// One call of `run`: which record it continues, what is left to do, in which order it is done.
 #include "tools/recipe_run/run/runner.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// The --set changes that leave a few small steps of a recipe.
 #include "tools/recipe_run/run/smoke.h"
 
 #include <fmt/core.h>

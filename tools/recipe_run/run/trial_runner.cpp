@@ -1,3 +1,4 @@
+// The loop of a trial: steps, evaluations and checkpoints, in an order that survives being killed.
 #include "tools/recipe_run/run/trial_runner.h"
 
 #include <fmt/core.h>

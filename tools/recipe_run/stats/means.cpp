@@ -1,3 +1,4 @@
+// Formulas of the tests of means, predictions and standard deviations.
 #include "tools/recipe_run/stats/means.h"
 
 #include <algorithm>

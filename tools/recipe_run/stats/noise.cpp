@@ -1,3 +1,4 @@
+// The measures of noise and their limits, for steps, repeats, host and GPU.
 #include "tools/recipe_run/stats/noise.h"
 
 #include <fmt/core.h>

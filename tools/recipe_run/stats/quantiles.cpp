@@ -1,3 +1,4 @@
+// The estimators of a quantile, and intervals by ranks or by a moving-block bootstrap.
 #include "tools/recipe_run/stats/quantiles.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Intervals of order statistics, exact by counting arrangements.
 #include "tools/recipe_run/stats/repeats.h"
 
 #include <algorithm>

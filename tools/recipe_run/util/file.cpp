@@ -1,3 +1,4 @@
+// System calls behind files, with an Error for each that fails; SHA-256 by OpenSSL.
 #include "tools/recipe_run/util/file.h"
 
 #include <fcntl.h>

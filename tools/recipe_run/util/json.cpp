@@ -1,3 +1,4 @@
+// protobuf's JSON both ways, a strict reading before it, and values written by hand.
 #include "tools/recipe_run/util/json.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// Numbers as text, independent of locale and library.
 #include "tools/recipe_run/util/text.h"
 
 #include <algorithm>
