@@ -25,13 +25,14 @@ void set_groups(TrainerReport& report, const train::TrainerConfig& config,
   }
 }
 
-// What the trainer takes: its segments, one arena for all programs, and with accumulation the copy
-// of the statistics that a skipped update puts back.
+// What the trainer takes: its segments, one arena for all programs, and with accumulation copies of
+// the statistics.
 void set_memory(MemoryPlan& target, train::Trainer& trainer) {
   const Segments& segments = trainer.instance().segments();
   set_memory(target, segments, trainer.programs().memory());
   if (*trainer.config().accumulate == 1) return;
-  const auto copy = static_cast<double>(segments.bytes(Role::kStatistic));
+  const auto copy = static_cast<double>(train::DeviceStatistics::bytes(
+      segments.bytes(Role::kStatistic), *trainer.config().emulated_devices));
   target.set_statistics(target.statistics() + copy);
   target.set_total(target.total() + copy);
 }

@@ -62,7 +62,7 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
       prefetched_(*instance_->backend(), training_arrays_),
       programs_(*instance_, *model_, config_),
       learning_rate_(config_.optimizer.learning_rate),
-      statistics_before_(instance_->segments()) {
+      statistics_(instance_->segments(), *config_.emulated_devices) {
   optim::resolve_groups(config_.optimizer, instance_->variables());
   programs_.build_update();  // all errors surface now
   Segments& segments = instance_->segments();
@@ -179,7 +179,7 @@ void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
 
 // When the update is not done, what its batches left behind goes too.
 void Trainer::finish_accumulation(bool skipped, bool refused) {
-  if (skipped) statistics_before_.put_back();
+  if (skipped) statistics_.put_back();
   if (refused) {
     batches_ -= micro_step_;
     samples_ -= micro_step_ * config_.batch_size;
@@ -246,7 +246,8 @@ StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
   set_scalars(half.program());
   StepInfo info = begin_info();
   // They follow each backward, before it is known whether its update will be done.
-  if (micro_step_ == 0) statistics_before_.take();
+  if (micro_step_ == 0) statistics_.take();
+  statistics_.select(micro_step_ % *config_.emulated_devices);
   half.program().run(&cancel_);
   last_programs_ = {&half};
   prefetched_.read_noted();
@@ -267,6 +268,7 @@ StepInfo Trainer::run_apply(const std::atomic<bool>* cancel) {
   const auto start = Clock::now();
   TrainerProgram& half = programs_.get(GraphKind::kApply);
   set_scalars(half.program());
+  statistics_.select(0);
   StepInfo info = begin_info();
   info.loss = last_loss_;
   half.program().run(cancel);
@@ -282,7 +284,7 @@ const EvalOutputs& Trainer::eval(std::span<const HostTensor> batch, bool use_ema
   TrainerProgram& eval = programs_.get(use_ema ? GraphKind::kEvalEma : GraphKind::kEval);
   // Nothing is drawn in evaluation: the number of the batch does not matter.
   eval_arrays_.write(eval.program(), batch, 0);
-  eval.program().run(&cancel_);
+  statistics_.with(evaluated_device_, [&] { eval.program().run(&cancel_); });
   last_programs_ = {&eval};
   eval.read_scalars();
   evaluated_.clear();
@@ -319,9 +321,16 @@ void Trainer::fail_no_scalar(std::string_view name) const {
 }
 
 void Trainer::set(std::string_view key, double value) {
-  constexpr std::string_view kKeys[] = {"learning_rate", "loss_scale"};
-  if (key != kKeys[0] && key != kKeys[1])
+  constexpr std::string_view kKeys[] = {"learning_rate", "loss_scale", "evaluated_device"};
+  if (std::ranges::find(kKeys, key) == std::end(kKeys))
     fail_unknown("trainer: nothing to set is called", "key", key, kKeys);
+  if (key == "evaluated_device") {
+    const auto last = static_cast<double>(*config_.emulated_devices - 1);
+    expect_number({"trainer", key}, value, {0, last, true, true});
+    expect(value == std::floor(value), {"trainer", key}, value, "a whole number");
+    evaluated_device_ = static_cast<int64_t>(value);
+    return;
+  }
   if (key == "learning_rate") {
     expect_number({"trainer", key}, value, {0, kMaxF32, true, false});
     learning_rate_ = value;

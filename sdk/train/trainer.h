@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "sdk/train/batch_queue.h"
+#include "sdk/train/device_statistics.h"
 #include "sdk/train/host_tensor.h"
 #include "sdk/train/model_instance.h"
 #include "sdk/train/programs.h"
-#include "sdk/train/statistics_snapshot.h"
 
 namespace assay::train {
 
@@ -86,8 +86,9 @@ class Trainer {
   // mean over the batch in training, a sum in evaluation. kNotFound, listing the names.
   double scalar(std::string_view output);
 
-  // "learning_rate" (the rate at schedule factor 1), "loss_scale". Unknown keys fail with
-  // kNotFound. The configuration stays what it was; checkpoints hold both.
+  // "learning_rate" (the rate at schedule factor 1), "loss_scale"; checkpoints hold both.
+  // "evaluated_device": the emulated device whose statistics evaluations read. Unknown keys fail
+  // with kNotFound. The configuration stays what it was.
   void set(std::string_view key, double value);
 
   // Another thread may set this to stop the running call with kCancelled; the state is then as
@@ -108,6 +109,8 @@ class Trainer {
   int64_t good_steps() const;                        // updates since the loss scale last changed
   // For checkpoints. Fails in the middle of an accumulation.
   void restore(const Progress& progress);
+  const DeviceStatistics& device_statistics() const { return statistics_; }
+  DeviceStatistics& device_statistics() { return statistics_; }
   void require_between_updates() const;
 
   // The compiled programs, for reports. Plans what was not used yet.
@@ -156,7 +159,8 @@ class Trainer {
   // Those of the last batch trained or evaluated; the second is the apply half of an update.
   std::array<const TrainerProgram*, 2> last_programs_{};
   double learning_rate_;  // at schedule factor 1: that of the configuration until it is set
-  StatisticsSnapshot statistics_before_;  // as they were before the present accumulation
+  DeviceStatistics statistics_;
+  int64_t evaluated_device_ = 0;  // of the emulated ones
 };
 
 }  // namespace assay::train

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "sdk/base/expect.h"
 #include "sdk/base/version.h"
@@ -188,6 +189,37 @@ std::vector<HostSegment> read_segments(const Segments& segments, const Checkpoin
   return loaded;
 }
 
+// The running statistics of an emulated device other than the first, as one tensor.
+std::string device_statistics_name(int64_t device) {
+  return cat("trainer.statistics.device", device);
+}
+
+std::vector<std::vector<std::byte>> save_device_statistics(const Trainer& trainer) {
+  std::vector<std::vector<std::byte>> saved;
+  for (int64_t device = 1; device < trainer.device_statistics().devices(); ++device)
+    saved.push_back(trainer.device_statistics().save(device));
+  return saved;
+}
+
+// None in files that were written before the first update.
+std::map<int64_t, std::vector<std::byte>> read_device_statistics(const Trainer& trainer,
+                                                                 const CheckpointReader& reader,
+                                                                 uint32_t parts) {
+  std::map<int64_t, std::vector<std::byte>> found;
+  if ((parts & Part::kTrainerState) == 0) return found;
+  const DeviceStatistics& statistics = trainer.device_statistics();
+  for (int64_t device = 1; device < statistics.devices(); ++device) {
+    const std::string name = device_statistics_name(device);
+    const checkpoint::TensorInfo* info = reader.find(name, Role::kState);
+    if (info == nullptr) continue;
+    require(info->bytes == statistics.size(), Code::kFormat, reader.name(), ": ", name, " has ",
+            info->bytes, " bytes, expected ", statistics.size());
+    found[device].resize(info->bytes);
+    reader.read(*info, found[device]);
+  }
+  return found;
+}
+
 void restore(Segments& segments, std::span<const HostSegment> loaded) {
   for (const HostSegment& segment : loaded) segments.restore(segment);
 }
@@ -198,7 +230,17 @@ void save_checkpoint(const Trainer& trainer, const std::string& path, uint32_t p
                      const HostState& host) {
   trainer.require_between_updates();
   const HostTensors tensors(trainer.instance().segments(), roles_of(trainer, parts));
-  checkpoint::write_checkpoint(path, state_of(trainer, parts, host), tensors.records());
+  std::vector<checkpoint::TensorRecord> records(tensors.records().begin(), tensors.records().end());
+  const auto of_devices = save_device_statistics(trainer);
+  for (size_t i = 0; i < of_devices.size() && (parts & Part::kTrainerState) != 0; ++i) {
+    if (of_devices[i].empty()) continue;
+    records.push_back({device_statistics_name(static_cast<int64_t>(i) + 1),
+                       Role::kState,
+                       DType::kU8,
+                       {static_cast<int64_t>(of_devices[i].size())},
+                       of_devices[i]});
+  }
+  checkpoint::write_checkpoint(path, state_of(trainer, parts, host), records);
 }
 
 CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader, uint32_t parts) {
@@ -209,7 +251,10 @@ CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader
   Segments& segments = trainer.instance().segments();
   const std::vector<Role> roles = roles_of(trainer, parts);
   // The first line that changes anything; nothing that lies in the file can fail from here on.
+  const auto of_devices = read_device_statistics(trainer, reader, parts);
   restore(segments, read_segments(segments, reader, roles));
+  if (holds(roles, Role::kStatistic)) trainer.device_statistics().restart();
+  for (const auto& [device, bytes] : of_devices) trainer.device_statistics().restore(device, bytes);
   if (holds(roles, Role::kValue) && !holds(roles, Role::kEma))
     trainer.instance().restart_averages();
   if ((parts & Part::kTrainerState) == 0) return state;

@@ -102,6 +102,10 @@ void TrainerConfig::fields(ConfigFields& f) {
   f("accumulate", accumulate, "batches whose gradients are averaged into one update")
       .in(kCounts)
       .otherwise(1.0);
+  f("emulated_devices", emulated_devices,
+    "whose batches follow each other in an update, each with running statistics of its own")
+      .in(kCounts)
+      .otherwise(1.0);
   f("precision", precision, "what is computed with")
       .one_of({"fp32", "tf32", "amp-fp16", "amp-bf16"})
       .otherwise("fp32");
@@ -125,6 +129,8 @@ void check(const TrainerConfig& config) {
   check_config("trainer", "", config);
   optim::check_together(config.optimizer);
   optim::check_together(config.schedule);
+  expect(*config.accumulate % *config.emulated_devices == 0, {"trainer", "accumulate"},
+         *config.accumulate, "a multiple of emulated_devices (", *config.emulated_devices, ")");
 }
 
 nn::TrainingOptions training_options(const TrainerConfig& config) {

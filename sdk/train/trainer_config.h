@@ -27,6 +27,7 @@ struct TrainerConfig {
   int64_t batch_size = 0;
   std::optional<int64_t> eval_batch_size;
   std::optional<int64_t> accumulate;
+  std::optional<int64_t> emulated_devices;
   std::optional<std::string> precision;
   uint64_t seed = 0;
   double label_smoothing = 0;

@@ -73,6 +73,7 @@ TEST_P(Memory, IsWhatCheckSaid) {
       R"("optimizer": {"name": "adam", "learning_rate": 1e-4, "ema_decay": 0.9})";
   std::vector<std::string> configurations{sgd, ema + R"(, "precision": "amp-bf16")",
                                           sgd + R"(, "accumulate": 3)",
+                                          sgd + R"(, "accumulate": 3, "emulated_devices": 3)",
                                           ema + R"(, "accumulate": 2, "eval_batch_size": 9)"};
   if (GetParam().name != "unet_medical") {
     configurations.push_back(sgd + R"(, "mixup_alpha": 0.2, "label_smoothing": 0.1)");

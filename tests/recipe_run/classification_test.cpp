@@ -121,6 +121,26 @@ TEST_F(ClassificationTest, PartsAreContiguous) {
             1e-6);
 }
 
+// Each device evaluates its part with its own running statistics; the first device's alone give the
+// same for the first part only.
+TEST_F(ClassificationTest, EmulatedDevicesEvaluateWithTheirOwnStatistics) {
+  v1::Recipe two = recipe();
+  two.mutable_topology()->set_devices_per_node(2);
+  v1::Recipe asked = two;
+  (*asked.mutable_evaluation()->mutable_arg())["shards"] = "3";
+  driver_->emulate(two, 2);
+  const record::Eval own = evaluate(two);
+  const record::Eval first = evaluate(asked);
+  ASSERT_EQ(own.shard_size(), 2);
+  ASSERT_EQ(first.shard_size(), 3);
+  EXPECT_GT(std::abs(own.metric().at("loss") - first.metric().at("loss")), 1e-6);
+  v1::Recipe alone = two;
+  alone.mutable_evaluation()->set_batch(5);
+  alone.mutable_evaluation()->set_batches(5);
+  (*alone.mutable_evaluation()->mutable_arg())["shards"] = "1";
+  EXPECT_NEAR(own.shard(0).metric().at("loss"), evaluate(alone).metric().at("loss"), 1e-6);
+}
+
 TEST_F(ClassificationTest, ShardsFollowTheDevicesAndAreChecked) {
   v1::Recipe eight = recipe();
   eight.mutable_topology()->set_devices_per_node(8);

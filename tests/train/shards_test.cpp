@@ -3,12 +3,16 @@
 // itself; and evaluations of shards merge to the whole.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <limits>
+
 #include "models/models.h"
 #include "sdk/backend/cpu/device.h"
 #include "sdk/base/philox.h"
 #include "sdk/base/proto_json.h"
 #include "sdk/data/loader.h"
 #include "sdk/train/trainer.h"
+#include "sdk/train/trainer_checkpoint.h"
 #include "tests/train/training_setup.h"
 
 namespace assay::train {
@@ -131,6 +135,98 @@ void expect_accumulation_is_mean(double dropout) {
 TEST(Shards, OneAccumulationIsTheMeanOverTheDevices) { expect_accumulation_is_mean(0); }
 
 TEST(Shards, EveryDeviceDrawsItsOwnDropout) { expect_accumulation_is_mean(0.5); }
+
+TrainerConfig normalised_config(int64_t accumulate, int64_t devices) {
+  TrainerConfig config = test::config_of(R"({"optimizer": {"name": "sgd", "learning_rate": 0.1},
+      "loss_scale": {"mode": "dynamic", "initial": 8}})");
+  config.accumulate = accumulate;
+  config.emulated_devices = devices;
+  return config;
+}
+
+std::shared_ptr<ModelInstance> normalised_model() {
+  return test::new_instance(
+      1, R"({"image": [12, 12, 1], "conv": [4], "hidden": [16], "batch_norm": true})");
+}
+
+void copy_role(const ModelInstance& from, ModelInstance& to, Role role) {
+  to.segments().restore(from.segments().save(role));
+}
+
+// Beside one trainer that plays two devices, each of two batches an update, stand two that see the
+// batches of one device only and are given the weights of the first.
+TEST(Shards, EveryDeviceKeepsItsRunningStatistics) {
+  Trainer together(normalised_model(), normalised_config(4, 2));
+  Trainer first(normalised_model(), normalised_config(2, 1));
+  Trainer second(normalised_model(), normalised_config(2, 1));
+  Trainer* const apart[] = {&first, &second};
+  const test::Batch held_out(99);
+  for (int update = 0; update < 3; ++update) {
+    for (Trainer* device : apart) copy_role(together.instance(), device->instance(), Role::kValue);
+    for (int i = 0; i < 4; ++i) {
+      const test::Batch batch(static_cast<uint64_t>(update * 4 + i));
+      together.step(batch.tensors());
+      apart[i % 2]->backward(batch.tensors());
+    }
+    for (Trainer* device : apart) device->apply();
+    double losses[2];
+    for (int device = 0; device < 2; ++device) {
+      copy_role(together.instance(), apart[device]->instance(), Role::kValue);
+      together.set("evaluated_device", device);
+      losses[device] = test::evaluate(together, held_out.tensors()).loss;
+      EXPECT_EQ(losses[device], test::evaluate(*apart[device], held_out.tensors()).loss);
+    }
+    EXPECT_NE(losses[0], losses[1]);
+    const Segments& mine = together.instance().segments();
+    EXPECT_EQ(mine.save(Role::kStatistic).bytes,
+              first.instance().segments().save(Role::kStatistic).bytes);
+  }
+}
+
+// A skipped update leaves the statistics of all devices as they were, a checkpoint brings them
+// back, and those of a model alone become everyone's.
+TEST(Shards, StatisticsOfDevicesFollowUpdatesAndCheckpoints) {
+  Trainer trainer(normalised_model(), normalised_config(2, 2));
+  const test::Batch held_out(99);
+  const auto losses = [&] {
+    std::vector<double> found;
+    for (int device = 0; device < 2; ++device) {
+      trainer.set("evaluated_device", device);
+      found.push_back(test::evaluate(trainer, held_out.tensors()).loss);
+    }
+    return found;
+  };
+  for (uint64_t i = 0; i < 2; ++i) trainer.step(test::Batch(i).tensors());
+  const std::vector<double> before = losses();
+  EXPECT_NE(before[0], before[1]);
+  test::Batch broken(5);
+  broken.images[0] = std::numeric_limits<float>::infinity();
+  trainer.step(test::Batch(4).tensors());
+  EXPECT_TRUE(trainer.step(broken.tensors()).skipped);
+  EXPECT_EQ(losses(), before);
+  const std::string path = testing::TempDir() + "shards_test.ckpt";
+  save_checkpoint(trainer, path, checkpoint::kAllParts, {});
+  const auto reader = checkpoint::CheckpointReader::open(path);
+  for (uint64_t i = 6; i < 8; ++i) trainer.step(test::Batch(i).tensors());
+  EXPECT_NE(losses(), before);
+  load_checkpoint(trainer, reader, checkpoint::kAllParts);
+  EXPECT_EQ(losses(), before);
+  load_checkpoint(trainer, reader, checkpoint::kWeights | checkpoint::kStatistics);
+  EXPECT_EQ(losses(), (std::vector<double>{before[0], before[0]}));
+  std::filesystem::remove(path);
+}
+
+TEST(Shards, DevicesDivideTheBatchesOfAnUpdate) {
+  try {
+    Trainer(normalised_model(), normalised_config(4, 3));
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kInvalid);
+    EXPECT_NE(std::string(error.what()).find("a multiple of emulated_devices (3)"),
+              std::string::npos)
+        << error.what();
+  }
+}
 
 // Images of 12 x 12 with a label, made of the sample's number.
 class DigitMaker : public data::SampleMaker {

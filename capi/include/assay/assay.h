@@ -636,6 +636,11 @@ typedef struct assay_trainer_options {
  *   "batch_size"        [1, 2^30]; needed here or in the options. Samples of a training batch
  *   "eval_batch_size"   [1, 2^30], batch_size. Samples of an evaluation batch
  *   "accumulate"        [1, 2^30], 1. Batches whose gradients are averaged into one update
+ *   "emulated_devices"  [1, 2^30], 1; a divisor of "accumulate". The batches of an update are those
+ *                       of so many devices in turn: batch i is device i % emulated_devices's. Each
+ *                       keeps running statistics of its own, which start as the model's; between
+ *                       updates the first device's are the model's, which predictions and averages
+ *                       take. Those of the others are saved with ASSAY_PART_TRAINER_STATE
  *   "precision"         "fp32" (default), "amp-bf16"; on GPUs also "tf32", "amp-fp16"
  *   "seed"              64 bits, 0. Of first weights and dropout
  *   "label_smoothing"   [0, 1), 0. Mass of the target moved to all classes alike
@@ -831,7 +836,8 @@ ASSAY_API assay_status assay_trainer_scalar(assay_trainer *t, assay_str name, do
 /* Changes a setting between steps.
  *   key     "learning_rate" (the rate at schedule factor 1), or "loss_scale", which changes
  *           between updates only. Both are saved with checkpoints and come back with
- *           ASSAY_PART_TRAINER_STATE
+ *           ASSAY_PART_TRAINER_STATE. "evaluated_device": the emulated device whose statistics
+ *           evaluations read from now on, 0 at first
  *   errors  ASSAY_E_NOT_FOUND: no such key; ASSAY_E_INVALID: bad value; ASSAY_E_BUSY
  *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_set(assay_trainer *t, assay_str key, double value,

@@ -291,6 +291,7 @@ std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>
   json.field("batch_size", batch > 0 ? batch : int64_t{t.batch_per_device()});
   if (recipe.evaluation().batch() > 0) json.field("eval_batch_size", recipe.evaluation().batch());
   json.field("accumulate", batch > 0 ? 1 : std::max<int64_t>(t.accumulate(), 1) * devices);
+  if (batch == 0 && devices > 1) json.field("emulated_devices", devices);
   json.field("precision", precision_name(recipe.numerics().compute())).field("seed", seed);
   json.field("label_smoothing", t.label_smoothing());
   if (t.mixup_alpha() > 0) json.field("mixup_alpha", t.mixup_alpha());

@@ -150,19 +150,11 @@ class AssayDriver : public TrainerDriver {
     return make_bench(context_.get(), recipe, bench, task.batch, checkpoint, !on_cpu());
   }
 
-  // Statistics of batch norm would follow the devices' batches one after another, where each device
-  // keeps its own: such models are refused.
   void emulate(const v1::Recipe& recipe, uint32_t devices) override {
     require(devices == devices_of(recipe),
             fmt::format("'{}' trains on {} devices, not on {}", recipe.id(), devices_of(recipe),
                         devices),
             fmt::format("--emulate-devices {}", devices_of(recipe)));
-    if (has_model(recipe)) {  // else why_not says that there is none
-      const Struct report = model_report(new_model(context_.get(), recipe).get());
-      for (const Struct& variable : objects_of(report, "variables"))
-        require(name_of(variable, "role") != "statistic",
-                "models with batch norm cannot be trained on emulated devices");
-    }
     devices_ = devices;
   }
 

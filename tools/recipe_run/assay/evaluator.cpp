@@ -49,10 +49,11 @@ struct Evaluator::Sums {
 };
 
 Evaluator::Evaluator(const assay_context* context, const v1::Recipe& recipe, assay_trainer* trainer,
-                     Share held_out)
+                     uint32_t devices, Share held_out)
     : context_(context),
       recipe_(recipe),
       trainer_(trainer),
+      devices_(devices),
       held_out_(std::move(held_out)),
       shards_(evaluation_shards(recipe)) {
   const auto& metrics = recipe_.evaluation().metric();
@@ -81,7 +82,14 @@ record::Eval Evaluator::evaluate(const Tick& tick) {
   const auto count = static_cast<int64_t>(parts.size());
   record::Eval out;
   Sums all;
+  const auto take_statistics = [&](int64_t device) {
+    if (devices_ > 1)
+      call(Exit::kCrashed, assay_trainer_set, trainer_, text("evaluated_device"),
+           static_cast<double>(device));
+  };
   for (const std::vector<int64_t>& records : parts) {
+    // A recipe that cuts the data for others than its devices has them all evaluated by the first.
+    take_statistics(shards_ == devices_ ? out.shard_size() : 0);
     const auto done = static_cast<double>(out.shard_size());
     const Tick part_of_all = [&](double fraction) {
       return tick((done + fraction) / static_cast<double>(count));
@@ -95,6 +103,7 @@ record::Eval Evaluator::evaluate(const Tick& tick) {
     set_metrics(sums.classification(), *shard.mutable_metric());
     all.add(sums);
   }
+  take_statistics(0);
   set_metrics(all.classification(), *out.mutable_metric());
   return out;
 }

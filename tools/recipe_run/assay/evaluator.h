@@ -10,12 +10,14 @@ namespace reciperun::engine {
 
 class Evaluator {
  public:
-  // `context` and `trainer` outlive it. Error kUsage if the recipe asks for no number of parts.
+  // `context` and `trainer` outlive it; the trainer plays so many `devices`. Error kUsage if the
+  // recipe asks for no number of parts.
   Evaluator(const assay_context* context, const v1::Recipe& recipe, assay_trainer* trainer,
-            Share held_out);
+            uint32_t devices, Share held_out);
 
-  // In as many contiguous parts as devices share the data (evaluation_shards), one after another;
-  // models that label pixels evaluate everything as one.
+  // In as many contiguous parts as devices share the data (evaluation_shards), one after another,
+  // each with the running statistics of its device; models that label pixels evaluate everything as
+  // one.
   record::Eval evaluate(const Tick& tick);
   // Names of the metrics that evaluate() tells.
   std::vector<std::string> metrics() const;
@@ -41,6 +43,7 @@ class Evaluator {
   const assay_context* context_;
   v1::Recipe recipe_;
   assay_trainer* trainer_;
+  uint32_t devices_;
   Share held_out_;
   uint32_t shards_;
   bool segments_images_;

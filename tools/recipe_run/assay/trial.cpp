@@ -47,7 +47,7 @@ class AssayTrial : public TrainingTrial {
     trainer_ =
         made<Trainer>(Exit::kUsage, assay_trainer_create, model_.get(), nullptr, text(config));
     if (recipe.trials().count() > 0 || has_evaluation_data(recipe))
-      evaluator_.emplace(context, recipe, trainer_.get(),
+      evaluator_.emplace(context, recipe, trainer_.get(), devices,
                          share_of(recipe, evaluation_data(recipe), fold));
   }
 
