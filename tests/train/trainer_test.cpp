@@ -455,7 +455,7 @@ TEST(Trainer, SetChecksKeyAndValue) {
   trainer.set("learning_rate", 0.01);
   EXPECT_DOUBLE_EQ(trainer.step(Batch(0).tensors()).learning_rate, 0.01);
   EXPECT_THAT(error_of([&] { trainer.set("momentum", 0.5); }, Code::kNotFound),
-              HasSubstr("there are learning_rate and loss_scale"));
+              HasSubstr("there are learning_rate, loss_scale and evaluated_device"));
   error_of([&] { trainer.set("learning_rate", -1); }, Code::kInvalid);
   error_of([&] { trainer.set("loss_scale", 8); }, Code::kInvalid);
 }

@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kLocalHeaderBytes = 30;
 constexpr uint64_t kExtraHeadBytes = 4;
 constexpr uint64_t kZip64ExtraBytes = 20;
-constexpr uint64_t kZip64FromBytes = uint64_t{1} << 32;
+constexpr uint64_t kZip64FromBytes = 0xFFFFFFFF;  // the mark of a size that stands elsewhere
 // "Data stream alignment": two bytes that state the alignment, then zeros.
 constexpr uint16_t kAlignmentExtraId = 0xA11E;
 constexpr uint64_t kAlignmentExtraMinBytes = 2;

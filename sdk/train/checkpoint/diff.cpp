@@ -99,7 +99,7 @@ void compare_states(const CheckpointState& a, const CheckpointState& b, report::
   keys.insert(b.metadata.begin(), b.metadata.end());
   const auto value = [](const CheckpointState& s, const std::string& key) {
     const auto found = s.metadata.find(key);
-    return found == s.metadata.end() ? std::string() : found->second;
+    return found == s.metadata.end() ? std::string("absent") : cat('"', found->second, '"');
   };
   for (const auto& [key, unused] : keys) compare("metadata " + key, value(a, key), value(b, key));
 }
