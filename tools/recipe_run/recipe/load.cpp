@@ -188,7 +188,8 @@ void assign(const Place& place, const std::string& path, const std::string& valu
   place.parent->MergeFrom(*fresh);
 }
 
-// --set path=value.
+}  // namespace
+
 void apply_set(const std::string& text, ResolvedRecipe& resolved) {
   const size_t equals = text.find('=');
   require(equals != std::string::npos && equals > 0, "--set '" + text + "' has no '='",
@@ -207,8 +208,6 @@ void apply_set(const std::string& text, ResolvedRecipe& resolved) {
       free.begin(), free.end(), [&](const std::string& prefix) { return is_under(path, prefix); });
   resolved.modifications.push_back({path, before, after, is_free});
 }
-
-}  // namespace
 
 std::string ResolvedRecipe::modified_reason() const {
   std::vector<std::string> changes;

@@ -52,6 +52,9 @@ std::vector<std::string> recipe_ids(const std::filesystem::path& root);
 // Fails (Exit::kUsage) with the place and what to do.
 ResolvedRecipe load_recipe(const RecipeFile& file, const std::vector<std::string>& sets = {});
 
+// One --set, "path=value", as load_recipe applies it.
+void apply_set(const std::string& text, ResolvedRecipe& resolved);
+
 // What a resolved recipe must satisfy beyond its syntax before anything is run with it. Fails on
 // the first problem, naming the file and line that set the value. An abstract recipe is only
 // checked for what its heirs cannot repair.
