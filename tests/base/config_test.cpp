@@ -51,7 +51,7 @@ TEST(ParseJson, KnowsWhereAMisplacedKeyBelongs) {
   EXPECT_EQ(error_of(R"({"learning_rate": 1})").detail().hint,
             "did you mean \"optimizer.learning_rate\"?");
   EXPECT_THAT(error_of(R"({"lr": 1})").detail().hint, HasSubstr("\"optimizer.learning_rate\""));
-  EXPECT_EQ(error_of(R"({"warmup": 1})").detail().hint, "");
+  EXPECT_EQ(error_of(R"({"cooldown": 1})").detail().hint, "");
   EXPECT_EQ(error_of(R"({"schedule": {"beta1": 1}})").detail().hint,
             "did you mean \"optimizer.beta1\"?");
   EXPECT_EQ(error_of(R"({"name": "sgd"})").detail().hint,
@@ -125,7 +125,9 @@ TEST(ToJson, KeepsTheOrderOfTheSchema) {
   config.group.emplace_back().match.push_back("a");
   config.name = "sgd";
   EXPECT_EQ(to_json(config), R"({"name":"sgd","learning_rate":0,"momentum":0.1,"weight_decay":0,)"
-                             R"("group":[{"match":["a"]}],"clip_norm":0,"ema_decay":0.5})");
+                             R"("group":[{"match":["a"]}],"clip_norm":0,)"
+                             R"("clip_each_norm":0,"ema_decay":0.5,"ema_warmup":false,)"
+                             R"("ema_statistics":false})");
   optim::ScheduleConfig schedule;
   schedule.boundaries.push_back(INT64_MAX);
   schedule.boundaries.push_back(-1);
