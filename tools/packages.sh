@@ -4,7 +4,7 @@
 build_packages=(
   build-essential ca-certificates ccache cmake git ninja-build pkg-config
   libcli11-dev libdnnl-dev libfmt-dev libjpeg62-turbo-dev libboost-math-dev libprotobuf-dev protobuf-compiler libssl-dev
-  libzip-dev rapidjson-dev zlib1g-dev
+  libutf8proc-dev libzip-dev rapidjson-dev zlib1g-dev
 )
 # With them dataset-convert reads PNG and TIFF files; not needed for the quickstart's data.
 picture_packages=(libopencv-imgcodecs-dev libtiff-dev)

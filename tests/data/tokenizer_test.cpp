@@ -1,0 +1,170 @@
+// The tokenizer against an implementation on Python's Unicode tables and against `tokenizers`
+// (tests/fixtures/text/make_text.py); with the whole vocabulary and corpus where they lie in
+// ../shared/data.
+#include "sdk/data/text/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "sdk/base/error.h"
+#include "sdk/base/sha256.h"
+#include "tests/data/support.h"
+
+namespace assay::data {
+namespace {
+
+using test::error_of;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kFixtures = ASSAY_SOURCE_DIR "/tests/fixtures/text/";
+const std::string kVocabulary =
+    ASSAY_SOURCE_DIR "/../shared/data/bert-vocab/bert-base-uncased-vocab.txt";
+const std::string kCorpus = ASSAY_SOURCE_DIR "/../shared/data/text-corpus/";
+
+std::vector<std::string> split(const std::string& line, char separator) {
+  std::vector<std::string> parts;
+  std::stringstream stream(line + separator);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+// The rows of a file of tests/fixtures/text; the first column, a JSON string, decoded.
+std::vector<std::vector<std::string>> rows(const std::string& name) {
+  std::vector<std::vector<std::string>> rows;
+  std::ifstream file(kFixtures + name);
+  for (std::string line; std::getline(file, line);) {
+    auto columns = split(line, '\t');
+    rapidjson::Document text;
+    text.Parse(columns[0].c_str());
+    columns[0].assign(text.GetString(), text.GetStringLength());
+    rows.push_back(columns);
+  }
+  EXPECT_FALSE(rows.empty()) << name;
+  return rows;
+}
+
+std::string pieces_of(const Tokenizer& tokenizer, const std::string& text) {
+  std::string pieces;
+  for (const int32_t id : tokenizer.ids(text)) {
+    if (!pieces.empty()) pieces += ' ';
+    pieces += tokenizer.vocabulary().piece(id);
+  }
+  return pieces;
+}
+
+std::string words_of(const Tokenizer& tokenizer, const std::string& text) {
+  std::string words;
+  tokenizer.append_words(text, words);
+  if (!words.empty()) words.pop_back();
+  return words;
+}
+
+TEST(Tokenizer, PiecesOfTheWorkedExamples) {
+  const Tokenizer tokenizer(Vocabulary::read(kFixtures + "vocabulary.txt"));
+  for (const auto& row : rows("pieces.tsv"))
+    EXPECT_EQ(pieces_of(tokenizer, row[0]), row[1]) << row[0];
+}
+
+TEST(Tokenizer, IdsOfTheWorkedExamples) {
+  if (!std::filesystem::exists(kVocabulary)) GTEST_SKIP() << kVocabulary << " is not here";
+  const Tokenizer tokenizer(Vocabulary::read(kVocabulary));
+  EXPECT_EQ(tokenizer.vocabulary().size(), 30522);
+  EXPECT_EQ(tokenizer.vocabulary().special().mask, 103);
+  for (const auto& row : rows("pieces.tsv")) {
+    std::string ids;
+    for (const int32_t id : tokenizer.ids(row[0]))
+      ids += (ids.empty() ? "" : " ") + std::to_string(id);
+    EXPECT_EQ(ids, row[2]) << row[0];
+  }
+}
+
+TEST(Tokenizer, WordsOfAnyText) {
+  const auto vocabulary = Vocabulary::read(kFixtures + "vocabulary.txt");
+  const Tokenizer protecting(vocabulary), splitting(vocabulary, {.protect_special = false});
+  for (const auto& row : rows("words.tsv")) {
+    EXPECT_EQ(words_of(protecting, row[0]), row[1]) << row[0];
+    EXPECT_EQ(words_of(splitting, row[0]), row[2]) << row[0];
+  }
+}
+
+TEST(Tokenizer, TheLongestWordIsAnOption) {
+  const Tokenizer google(Vocabulary::read(kFixtures + "vocabulary.txt"), {.longest_word = 200});
+  EXPECT_EQ(google.ids(std::string(101, 'a')).size(), 50u);
+  EXPECT_THAT(google.ids(std::string(201, 'a')),
+              ElementsAre(google.vocabulary().special().unknown));
+}
+
+TEST(Tokenizer, TextThatIsNotUtf8IsRefused) {
+  const Tokenizer tokenizer(Vocabulary::read(kFixtures + "vocabulary.txt"));
+  std::vector<int32_t> ids{7};
+  const Error error = error_of([&] { tokenizer.append("hello w\xFFrld", ids); });
+  EXPECT_EQ(error.code(), Code::kFormat);
+  EXPECT_THAT(error.message(), HasSubstr("at byte 7"));
+  EXPECT_THAT(ids, ElementsAre(7));
+}
+
+TEST(Tokenizer, ALineOfAHundredMegabytes) {
+  const Tokenizer tokenizer(Vocabulary::read(kFixtures + "vocabulary.txt"));
+  EXPECT_THAT(tokenizer.ids(std::string(100'000'000, 'a')),
+              ElementsAre(tokenizer.vocabulary().special().unknown));
+}
+
+// The counts and the digest are those of `tokenizers` 0.23.3.
+TEST(Tokenizer, TheWholeCorpus) {
+  if (!std::filesystem::exists(kVocabulary)) GTEST_SKIP() << kVocabulary << " is not here";
+  const Tokenizer tokenizer(Vocabulary::read(kVocabulary));
+  std::string bytes, line;
+  size_t pieces = 0, unknown = 0;
+  Sha256 digest;
+  for (const char* name : {"books.txt.xz", "wikipedia_paragraphs.txt.xz"}) {
+    std::FILE* text = ::popen(("xz -dc '" + kCorpus + name + "'").c_str(), "r");
+    ASSERT_NE(text, nullptr);
+    std::vector<char> block(1 << 20);
+    for (size_t n; (n = std::fread(block.data(), 1, block.size(), text)) > 0;)
+      bytes.append(block.data(), n);
+    ASSERT_EQ(::pclose(text), 0);
+  }
+  const auto ids = tokenizer.ids(bytes);
+  for (const int32_t id : ids) unknown += id == tokenizer.vocabulary().special().unknown;
+  pieces = ids.size();
+  digest.update({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)});
+  EXPECT_EQ(pieces, 11'070'301u);
+  EXPECT_EQ(unknown, 522u);
+  EXPECT_EQ(digest.hex(), "7f1eb436c2f35005074f28444ee6cc10a44c6c996a360b00e0996fc4bfb56969");
+}
+
+std::string problem_of(std::string_view text) {
+  return error_of([&] { Vocabulary::parse(std::string(text)); }).message();
+}
+
+constexpr std::string_view kSpecials = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+
+TEST(Vocabulary, IsItsLines) {
+  const auto vocabulary = Vocabulary::parse(cat(kSpecials, "a\n##a\n##"));
+  EXPECT_EQ(vocabulary->size(), 8);
+  EXPECT_EQ(vocabulary->find("a"), 5);
+  EXPECT_EQ(vocabulary->find("##a"), 6);
+  EXPECT_EQ(vocabulary->find("##"), 7);
+  EXPECT_EQ(vocabulary->find("b"), std::nullopt);
+  EXPECT_EQ(vocabulary->piece(6), "##a");
+  EXPECT_EQ(vocabulary->special().separator, 3);
+}
+
+TEST(Vocabulary, SaysWhichLineIsWrong) {
+  EXPECT_THAT(problem_of(cat(kSpecials, "a\n\nb\n")), HasSubstr("line 7: it is empty"));
+  EXPECT_THAT(problem_of(cat(kSpecials, "a\nb\na\n")), HasSubstr("line 8: \"a\" stands in line 6"));
+  EXPECT_THAT(problem_of("[PAD]\r\n[UNK]\r\n"), HasSubstr("line 1: it ends in CR LF"));
+  EXPECT_THAT(problem_of(cat(kSpecials, "a b\n")), HasSubstr("line 6: \"a b\" holds a blank"));
+  EXPECT_THAT(problem_of(cat(kSpecials, "\xC3\n")), HasSubstr("line 6: "));
+  EXPECT_THAT(problem_of("[PAD]\n[UNK]\n[CLS]\n[SEP]\n"), HasSubstr("no [MASK] among its 4"));
+  EXPECT_THAT(problem_of(""), HasSubstr("no [PAD] among its 0"));
+}
+
+}  // namespace
+}  // namespace assay::data
