@@ -40,14 +40,13 @@ class WordWriter {
 
  private:
   void write_folded() {
-    characters_.clear(), folded_.clear();
+    characters_.clear();
     for (std::string_view rest = word_; !rest.empty();) {
       const size_t length = utf8_length(rest);
       characters_.push_back(decode_utf8(rest, length));
       rest.remove_prefix(length);
     }
-    fold_case_and_accents(characters_, folded_);
-    for (const char32_t c : folded_) write(c);
+    for (const char32_t c : without_case_and_accents(characters_)) write(c);
   }
 
   void write(char32_t character) {
@@ -69,7 +68,7 @@ class WordWriter {
   std::string& words_;
   std::string word_;
   bool is_ascii_ = true;
-  std::vector<char32_t> characters_, folded_;
+  std::vector<char32_t> characters_;
 };
 
 int64_t characters_of(std::string_view utf8) {

@@ -108,21 +108,14 @@ bool ends_word(const std::vector<char32_t>& word, size_t at) {
   return after == word.end() || !is_cased(*after);
 }
 
-char32_t lower_case(const std::vector<char32_t>& word, size_t at) {
-  if (word[at] == kCapitalSigma) return ends_word(word, at) ? kFinalSigma : kSmallSigma;
-  // U+0130 has two small characters, "i" and a mark of category Mn, which goes anyway.
-  if (word[at] == 0x0130) return 'i';
-  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(word[at])));
-}
-
 int combining_class(char32_t character) {
   return utf8proc_get_property(static_cast<utf8proc_int32_t>(character))->combining_class;
 }
 
 // The canonical order of marks behind one letter: by class, equal ones as they stood.
-void sort_marks(std::vector<char32_t>& text, size_t begin) {
+void sort_marks(std::vector<char32_t>& text) {
   const auto is_mark = [](char32_t c) { return combining_class(c) != 0; };
-  for (auto i = text.begin() + begin; i != text.end();) {
+  for (auto i = text.begin(); i != text.end();) {
     const auto first = std::find_if(i, text.end(), is_mark);
     i = std::find_if_not(first, text.end(), is_mark);
     std::ranges::stable_sort(first, i, {}, combining_class);
@@ -154,23 +147,52 @@ void append_utf8(std::string& text, char32_t character) {
   text.append(bytes.begin(), bytes.begin() + length);
 }
 
-void fold_case_and_accents(const std::vector<char32_t>& word, std::vector<char32_t>& folded) {
+std::vector<char32_t> lower_case(const std::vector<char32_t>& text) {
+  std::vector<char32_t> lower;
+  lower.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == kCapitalSigma) {
+      lower.push_back(ends_word(text, i) ? kFinalSigma : kSmallSigma);
+    } else if (text[i] == 0x0130) {  // I with a dot above: the only one with two small characters
+      lower.insert(lower.end(), {U'i', 0x0307});
+    } else {
+      lower.push_back(
+          static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(text[i]))));
+    }
+  }
+  return lower;
+}
+
+std::vector<char32_t> without_case_and_accents(const std::vector<char32_t>& text) {
+  std::vector<char32_t> decomposed;
   std::array<utf8proc_int32_t, 8> parts;
-  const size_t begin = folded.size();
-  for (size_t i = 0; i < word.size(); ++i) {
+  for (const char32_t c : lower_case(text)) {
     int boundary = 0;  // of grapheme clusters, which nobody asks for
-    const auto count =
-        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(lower_case(word, i)), parts.data(),
-                                parts.size(), UTF8PROC_DECOMPOSE, &boundary);
+    const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(),
+                                               parts.size(), UTF8PROC_DECOMPOSE, &boundary);
     if (count < 0 || static_cast<size_t>(count) > parts.size())
       fail(Code::kInternal, cat("utf8proc: ", utf8proc_errmsg(count)));
-    folded.insert(folded.end(), parts.begin(), parts.begin() + count);
+    decomposed.insert(decomposed.end(), parts.begin(), parts.begin() + count);
   }
-  sort_marks(folded, begin);
-  const auto is_accent = [](char32_t c) {
+  sort_marks(decomposed);
+  std::erase_if(decomposed, [](char32_t c) {
     return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_MN;
-  };
-  folded.erase(std::remove_if(folded.begin() + begin, folded.end(), is_accent), folded.end());
+  });
+  return decomposed;
+}
+
+bool is_word_character(char32_t character) {
+  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(character));
+  const bool letter = category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+  const bool number = category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
+  return letter || number || character == U'_';
+}
+
+bool is_white_space(char32_t character) {
+  if (character < 128)
+    return character == ' ' || (character >= 0x09 && character <= 0x0D) ||
+           (character >= 0x1C && character <= 0x1F);
+  return character == 0x85 || kind_of_category(character) == CharacterKind::kBlank;
 }
 
 std::string_view unicode_version() { return utf8proc_unicode_version(); }

@@ -23,9 +23,14 @@ CharacterKind character_kind(char32_t character);
 char32_t decode_utf8(std::string_view text, size_t length);
 void append_utf8(std::string& text, char32_t character);
 
-// Lower case as Python's str.lower gives it, with the final sigma, then NFD without marks of
-// category Mn: "É" gives "e". Appends to `folded`.
-void fold_case_and_accents(const std::vector<char32_t>& word, std::vector<char32_t>& folded);
+// As Python's str.lower gives it, with the final sigma.
+std::vector<char32_t> lower_case(const std::vector<char32_t>& text);
+// Lower case, then NFD without marks of category Mn: "É" gives "e".
+std::vector<char32_t> without_case_and_accents(const std::vector<char32_t>& text);
+
+// As Python's regular expressions see words (\w), and str.split blanks.
+bool is_word_character(char32_t character);
+bool is_white_space(char32_t character);
 
 // The version of Unicode that utf8proc knows: "15.0.0".
 std::string_view unicode_version();
