@@ -5,11 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <filesystem>
-
 #include "sdk/base/error.h"
 #include "sdk/data/text/answer_score.h"
+#include "tests/data/squad_files.h"
 #include "tests/data/support.h"
 
 namespace assay::data {
@@ -18,18 +16,6 @@ namespace {
 using test::error_of;
 using testing::AllOf;
 using testing::HasSubstr;
-
-const std::string kSquad = ASSAY_SOURCE_DIR "/../shared/data/squad/";
-
-std::string unpacked(const std::string& name) {
-  std::FILE* file = ::popen(("gzip -dc '" + kSquad + name + ".json.gz'").c_str(), "r");
-  std::string text;
-  std::vector<char> block(1 << 20);
-  for (size_t n; (n = std::fread(block.data(), 1, block.size(), file)) > 0;)
-    text.append(block.data(), n);
-  EXPECT_EQ(::pclose(file), 0) << name;
-  return text;
-}
 
 TEST(AnswerScore, WorkedExamples) {
   const struct {
@@ -71,10 +57,11 @@ struct Published {
 class PublishedScores : public testing::TestWithParam<Published> {};
 
 TEST_P(PublishedScores, ToTheLastDigit) {
-  if (!std::filesystem::exists(kSquad)) GTEST_SKIP() << kSquad << " is not here";
+  if (!test::has_squad()) GTEST_SKIP() << "../shared/data is not here";
   const Published& published = GetParam();
-  const auto file = parse_squad(unpacked(published.file), published.file);
-  const auto predictions = parse_predictions(unpacked(published.predictions), "predictions");
+  const auto file = parse_squad(test::unpacked_squad(published.file), published.file);
+  const auto predictions =
+      parse_predictions(test::unpacked_squad(published.predictions), "predictions");
   const SquadScores scores = score_predictions(file, predictions);
   EXPECT_EQ(scores.all.exact, published.exact);
   EXPECT_EQ(scores.all.f1, published.f1);
@@ -100,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Squad, PublishedScores,
                          [](const auto& test) { return "Case" + std::to_string(test.index); });
 
 TEST(Squad, EveryFileAtHandIsRead) {
-  if (!std::filesystem::exists(kSquad)) GTEST_SKIP() << kSquad << " is not here";
+  if (!test::has_squad()) GTEST_SKIP() << "../shared/data is not here";
   const std::pair<const char*, size_t> kQuestions[] = {{"dev-v1.1", 10'570},
                                                        {"dev-v2.0", 11'873},
                                                        {"train-v1.1-part", 7'858},
@@ -110,7 +97,7 @@ TEST(Squad, EveryFileAtHandIsRead) {
                                                        {"squadshifts-amazon_reviews-v1.0", 9'885}};
   for (const auto& [name, questions] : kQuestions) {
     size_t count = 0;
-    const auto file = parse_squad(unpacked(name), name);
+    const auto file = parse_squad(test::unpacked_squad(name), name);
     for (const auto& paragraph : file.paragraphs) count += paragraph.questions.size();
     EXPECT_EQ(count, questions) << name;
     EXPECT_EQ(file.version_2, std::string(name).find("v2.0") != std::string::npos) << name;

@@ -7,12 +7,12 @@
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
 
-#include <cstdio>
-#include <filesystem>
+#include <algorithm>
 #include <fstream>
 
 #include "sdk/base/error.h"
 #include "sdk/base/sha256.h"
+#include "tests/data/squad_files.h"
 #include "tests/data/support.h"
 
 namespace assay::data {
@@ -23,8 +23,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 const std::string kFixtures = ASSAY_SOURCE_DIR "/tests/fixtures/text/";
-const std::string kVocabulary =
-    ASSAY_SOURCE_DIR "/../shared/data/bert-vocab/bert-base-uncased-vocab.txt";
 const std::string kCorpus = ASSAY_SOURCE_DIR "/../shared/data/text-corpus/";
 
 std::vector<std::string> split(const std::string& line, char separator) {
@@ -72,8 +70,8 @@ TEST(Tokenizer, PiecesOfTheWorkedExamples) {
 }
 
 TEST(Tokenizer, IdsOfTheWorkedExamples) {
-  if (!std::filesystem::exists(kVocabulary)) GTEST_SKIP() << kVocabulary << " is not here";
-  const Tokenizer tokenizer(Vocabulary::read(kVocabulary));
+  if (!test::has_squad()) GTEST_SKIP() << "../shared/data is not here";
+  const Tokenizer tokenizer(Vocabulary::read(test::kVocabulary));
   EXPECT_EQ(tokenizer.vocabulary().size(), 30522);
   EXPECT_EQ(tokenizer.vocabulary().special().mask, 103);
   for (const auto& row : rows("pieces.tsv")) {
@@ -117,25 +115,16 @@ TEST(Tokenizer, ALineOfAHundredMegabytes) {
 
 // The counts and the digest are those of `tokenizers` 0.23.3.
 TEST(Tokenizer, TheWholeCorpus) {
-  if (!std::filesystem::exists(kVocabulary)) GTEST_SKIP() << kVocabulary << " is not here";
-  const Tokenizer tokenizer(Vocabulary::read(kVocabulary));
-  std::string bytes, line;
-  size_t pieces = 0, unknown = 0;
+  if (!test::has_squad()) GTEST_SKIP() << "../shared/data is not here";
+  const Tokenizer tokenizer(Vocabulary::read(test::kVocabulary));
+  std::string text;
+  for (const char* name : {"books.txt.xz", "wikipedia_paragraphs.txt.xz"})
+    text += test::output_of("xz -dc '" + kCorpus + name + "'");
+  const auto ids = tokenizer.ids(text);
   Sha256 digest;
-  for (const char* name : {"books.txt.xz", "wikipedia_paragraphs.txt.xz"}) {
-    std::FILE* text = ::popen(("xz -dc '" + kCorpus + name + "'").c_str(), "r");
-    ASSERT_NE(text, nullptr);
-    std::vector<char> block(1 << 20);
-    for (size_t n; (n = std::fread(block.data(), 1, block.size(), text)) > 0;)
-      bytes.append(block.data(), n);
-    ASSERT_EQ(::pclose(text), 0);
-  }
-  const auto ids = tokenizer.ids(bytes);
-  for (const int32_t id : ids) unknown += id == tokenizer.vocabulary().special().unknown;
-  pieces = ids.size();
-  digest.update({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)});
-  EXPECT_EQ(pieces, 11'070'301u);
-  EXPECT_EQ(unknown, 522u);
+  digest.update(ids.data(), ids.size() * sizeof(int32_t));
+  EXPECT_EQ(ids.size(), 11'070'301u);
+  EXPECT_EQ(std::ranges::count(ids, tokenizer.vocabulary().special().unknown), 522);
   EXPECT_EQ(digest.hex(), "7f1eb436c2f35005074f28444ee6cc10a44c6c996a360b00e0996fc4bfb56969");
 }
 
