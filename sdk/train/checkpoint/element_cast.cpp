@@ -2,6 +2,8 @@
 // every other floating type exactly and is what conversions go through.
 #include "sdk/train/checkpoint/element_cast.h"
 
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "sdk/base/bfloat16.h"
@@ -23,14 +25,25 @@ void store(std::span<std::byte> data, size_t index, T value) {
   std::memcpy(data.data() + index * sizeof(T), &value, sizeof(T));
 }
 
+// Of the two f32 numbers around a value that lies between them, the one with an odd last bit. What
+// this is rounded to afterwards, with two bits less or fewer, is what the value itself would be
+// rounded to: the last bit keeps that it was no tie.
+float rounded_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  const double found = static_cast<double>(nearest);
+  const auto bits = std::bit_cast<uint32_t>(nearest);
+  if (found == value || std::isnan(value) || bits % 2 == 1) return nearest;
+  return std::bit_cast<float>(std::abs(found) > std::abs(value) ? bits - 1 : bits + 1);
+}
+
 void store_float(std::span<std::byte> data, DType dtype, size_t index, double value) {
   switch (dtype) {
     case DType::kF64:
       return store(data, index, value);
     case DType::kBf16:
-      return store(data, index, Bfloat16(static_cast<float>(value)));
+      return store(data, index, Bfloat16(rounded_to_odd(value)));
     case DType::kF16:
-      return store(data, index, Float16(static_cast<float>(value)));
+      return store(data, index, Float16(rounded_to_odd(value)));
     default:
       return store(data, index, static_cast<float>(value));
   }

@@ -14,8 +14,8 @@ namespace assay::checkpoint {
 std::vector<std::byte> permute(std::span<const std::byte> source, size_t element_bytes,
                                std::span<const int64_t> dims, std::span<const int> order);
 
-// Converts between floating types, rounding to nearest even; equal types are copied. Element counts
-// must agree.
+// Converts between floating types, rounding once to nearest even; equal types are copied. Element
+// counts must agree.
 void cast_elements(std::span<const std::byte> source, DType from, std::span<std::byte> target,
                    DType to);
 

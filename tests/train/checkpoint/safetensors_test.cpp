@@ -9,6 +9,7 @@
 #include <fstream>
 #include <limits>
 #include <sstream>
+#include <tuple>
 
 #include "sdk/train/checkpoint/element_cast.h"
 #include "sdk/train/checkpoint/weights.h"
@@ -362,6 +363,37 @@ TEST(ElementCast, Permutes) {
   const auto result = checkpoint::permute(std::as_bytes(std::span(source)), 1, dims, order);
   const std::vector<uint8_t> expected = {0, 3, 1, 4, 2, 5};
   EXPECT_TRUE(std::ranges::equal(result, std::as_bytes(std::span(expected))));
+}
+
+uint16_t narrow_bits(double value, DType dtype) {
+  uint16_t bits = 0;
+  checkpoint::cast_elements(std::as_bytes(std::span(&value, 1)), DType::kF64,
+                            std::as_writable_bytes(std::span(&bits, 1)), dtype);
+  return bits;
+}
+
+// A little beside a tie of the narrow type, and nearer to it than f32 tells apart.
+TEST(ElementCast, RoundsF64Once) {
+  for (const auto& [dtype, one, half_unit] :
+       {std::tuple{DType::kBf16, 0x3F80, 0x1p-8}, std::tuple{DType::kF16, 0x3C00, 0x1p-11}}) {
+    const auto bits = [dtype = dtype](double value) { return narrow_bits(value, dtype); };
+    for (const double sign : {1.0, -1.0}) {
+      const int is = one + (sign < 0 ? 0x8000 : 0);
+      EXPECT_EQ(bits(sign * (1 + half_unit)), is);
+      EXPECT_EQ(bits(sign * (1 + half_unit + 0x1p-40)), is + 1);
+      EXPECT_EQ(bits(sign * (1 + half_unit - 0x1p-40)), is);
+      EXPECT_EQ(bits(sign * (1 + 3 * half_unit)), is + 2);
+      EXPECT_EQ(bits(sign * (1 + 3 * half_unit - 0x1p-40)), is + 1);
+      EXPECT_EQ(bits(sign * (1 + 3 * half_unit + 0x1p-40)), is + 2);
+    }
+  }
+  EXPECT_EQ(narrow_bits(0x1p-25 + 0x1p-70, DType::kF16), 0x0001);  // above half the smallest
+  EXPECT_EQ(narrow_bits(0x1p-25, DType::kF16), 0x0000);
+  EXPECT_EQ(narrow_bits(65520 - 0x1p-20, DType::kF16), 0x7BFF);
+  EXPECT_EQ(narrow_bits(1e300, DType::kF16), 0x7C00);
+  EXPECT_EQ(narrow_bits(-1e300, DType::kBf16), 0xFF80);
+  EXPECT_EQ(narrow_bits(1e-300, DType::kBf16), 0x0000);
+  EXPECT_EQ(narrow_bits(std::numeric_limits<double>::quiet_NaN(), DType::kF16) & 0x7E00, 0x7E00);
 }
 
 }  // namespace
