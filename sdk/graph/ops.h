@@ -606,7 +606,8 @@ struct ClipGradients {
 ///             fixed order
 ///             multiplier [] f32 = clip / (loss_scale * accumulate), clip = 1 if clip_norm is 0,
 ///             else min(1, clip_norm / norm)
-///             skip [] f32 = 1 if a gradient or the multiplier is NaN or infinite, else 0
+///             skip [] f32 = 1 if a gradient, the norm or the multiplier is NaN or infinite in
+///             f32, else 0
 struct GradientNorm {
   float clip_norm = 0;
   int64_t accumulate = 1;

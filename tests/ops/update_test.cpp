@@ -92,6 +92,17 @@ TEST(GradientNorm, DoesNotOverflowNorUnderflow) {
   }
 }
 
+// Gradients that are finite one by one: what reads the norm must see the same as what reads skip.
+TEST(GradientNorm, SkipsWhenTheNormIsBeyondF32) {
+  for (const float clip_norm : {0.0f, 1.0f}) {
+    const RunResult got = run_node(GradientNorm{clip_norm, 1}, {{{}, {1}}, {{2}, {3e38, 3e38}}},
+                                   {DType::kF32, DType::kF32});
+    EXPECT_EQ(decode(got.outputs[0], {DType::kF32, {}}).values[0], kInfinity);
+    EXPECT_EQ(decode(got.outputs[1], {DType::kF32, {}}).values[0], 0);
+    EXPECT_EQ(decode(got.outputs[2], {DType::kF32, {}}).values[0], 1);
+  }
+}
+
 TEST(GradientNorm, SkipsOnAnyNonFiniteElement) {
   for (const double bad : {kNaN, kInfinity, -kInfinity}) {
     for (const size_t at : {size_t{0}, size_t{20000}, size_t{40000}}) {

@@ -120,10 +120,10 @@ NodePlan plan(const GradientNorm& p, const Planner& c) {
       const double length = std::sqrt(sum) * unscale;
       const bool clipped = p.clip_norm > 0 && length > p.clip_norm;
       const auto factor = static_cast<float>(unscale * (clipped ? p.clip_norm / length : 1.0));
-      // Squares of finite f32 numbers cannot overflow an f64 sum, so it finds every NaN and
-      // infinity among the gradients and nothing else.
-      const bool finite = std::isfinite(sum) && std::isfinite(factor);
+      // Squares of finite f32 numbers cannot overflow an f64 sum: the length finds every NaN and
+      // infinity among the gradients, and what f32 cannot hold.
       *norm = static_cast<float>(length);
+      const bool finite = std::isfinite(*norm) && std::isfinite(factor);
       *multiplier = finite ? factor : 0.0f;
       *skip = finite ? 0.0f : 1.0f;
     };

@@ -83,11 +83,12 @@ __global__ void finish_norm(GradientNormArgs args) {
   sum = block_sum(sum, shared);
   if (threadIdx.x != 0) return;
   const double unscale = 1.0 / (static_cast<double>(*args.loss_scale) * args.accumulate);
-  const double norm = sqrt(sum) * unscale;
-  const bool clipped = args.clip_norm > 0 && norm > args.clip_norm;
-  const auto multiplier = static_cast<float>(unscale * (clipped ? args.clip_norm / norm : 1.0));
-  const bool finite = isfinite(sum) && isfinite(multiplier);
-  *args.norm = static_cast<float>(norm);
+  const double length = sqrt(sum) * unscale;
+  const bool clipped = args.clip_norm > 0 && length > args.clip_norm;
+  const auto multiplier = static_cast<float>(unscale * (clipped ? args.clip_norm / length : 1.0));
+  const auto norm = static_cast<float>(length);
+  const bool finite = isfinite(norm) && isfinite(multiplier);
+  *args.norm = norm;
   *args.multiplier = finite ? multiplier : 0.0f;
   *args.skip = finite ? 0.0f : 1.0f;
 }
