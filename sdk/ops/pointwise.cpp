@@ -191,6 +191,29 @@ ValueId sum_to(GradCtx& c, ValueId value, const Dims& dims) {
   return value;
 }
 
+// A node for each step, of code that is too much for one: fuse_pointwise joins what it can.
+ValueId emit_step_by_step(GradCtx& c, const PointwiseCode& code, const std::vector<ValueId>& inputs,
+                          DType dtype) {
+  std::vector<ValueId> values;  // of the steps
+  for (PointwiseStep step : code.steps) {
+    std::vector<ValueId> read;
+    for (Operand& operand : step.operands) {
+      if (operand.kind == Kind::kNumber) continue;
+      const auto& from = operand.kind == Kind::kInput ? inputs : values;
+      const ValueId value = from[static_cast<size_t>(operand.index)];
+      const auto known = std::find(read.begin(), read.end(), value);
+      operand = x(static_cast<int>(known - read.begin()));
+      if (known == read.end()) read.push_back(value);
+    }
+    if (read.empty()) read.push_back(inputs.back());  // numbers only; a node has an input
+    PointwiseCode one;
+    one.steps = {step};
+    const bool is_last = values.size() + 1 == code.steps.size();
+    values.push_back(c.emit(Pointwise{std::move(one), is_last ? dtype : DType::kF32}, read)[0]);
+  }
+  return values.back();
+}
+
 // `result`, of the inputs that it reads and of dy, which has the dims of y.
 ValueId emit_gradient(GradCtx& c, PointwiseCode code, Operand result, DType dtype) {
   code.keep_only(result.kind == Kind::kStep ? result : code.append(Fn::kMul, {result, 1.0f}));
@@ -202,6 +225,8 @@ ValueId emit_gradient(GradCtx& c, PointwiseCode code, Operand result, DType dtyp
     inputs.push_back(i < c.n() ? c.x(i) : c.dy());
   }
   code.rename_inputs(place);
+  if (code.steps.size() > kMostPointwiseSteps || inputs.size() > kMostPointwiseInputs)
+    return emit_step_by_step(c, code, inputs, dtype);
   return c.emit(Pointwise{std::move(code), dtype}, inputs)[0];
 }
 

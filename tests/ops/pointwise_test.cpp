@@ -237,6 +237,28 @@ TEST(Pointwise, ChainsOfManySteps) {
   check_op({"longest", wide(longest), {{{777}}}, {.magnitude = 8, .ulps = 100}}, reference);
 }
 
+// Forward and backward are then more than a node holds.
+TEST(Pointwise, TheLargestCodesHaveGradients) {
+  PointwiseCode longest;
+  longest.append(Fn::kMul, {x(0), 0.5f});
+  for (int i = 1; i < kMostPointwiseSteps; ++i)
+    longest.append(i % 2 == 0 ? Fn::kTanh : Fn::kMulAdd, {s(i - 1), 0.5f, x(1)});
+  const Argument any{{5, 31}, {}, Recipe::uniform(-1, 1)}, row{{31}, {}, Recipe::uniform(-1, 1)};
+  check_op({"longest", wide(longest), {any, row}, {.terms = 60, .magnitude = 8}, {0, 1}},
+           reference);
+  PointwiseCode widest;
+  Operand product = widest.append(Fn::kMul, {x(0), x(1)});
+  for (int i = 2; i < kMostPointwiseInputs; ++i) product = widest.append(Fn::kMul, {product, x(i)});
+  widest.append(Fn::kTanh, {product});
+  const Argument factor{{5, 31}, {}, Recipe::uniform(0.5, 1.25)};
+  check_op({"widest",
+            wide(widest),
+            std::vector<Argument>(kMostPointwiseInputs, factor),
+            {.terms = 8, .magnitude = 8},
+            {0, 3, 7}},
+           reference);
+}
+
 TEST(Pointwise, MixesTypesAndRoundsOnce) {
   const Argument narrow{{9, 31}}, full{{9, 31}, DType::kF32}, row{{31}, DType::kF32};
   for (const DType dtype : {DType::kF32, DType::kBf16}) {
