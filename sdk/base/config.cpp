@@ -127,10 +127,13 @@ class ConfigVisitor {
     }
   }
 
-  // Integers are printed with all their digits (`text`), and the ends of their range belong to it.
+  // Integers are printed with all their digits (`text`), and the ends of a range in words are those
+  // that belong to it.
   static void expect_count(const Key& key, double value, const std::string& text,
                            const Interval& range) {
-    expect(value >= range.low && value <= range.high, key, text, in_words(range));
+    const Interval whole{range.with_low ? range.low : range.low + 1,
+                         range.with_high ? range.high : range.high - 1};
+    expect(value >= whole.low && value <= whole.high, key, text, in_words(whole));
   }
 
   static std::string in_words(const Interval& range) {

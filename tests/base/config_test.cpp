@@ -180,6 +180,7 @@ struct WholeConfig {
   std::optional<bool> fast;
   std::optional<std::string> form;
   std::vector<float> level;
+  std::optional<int64_t> inside;
   std::vector<PartConfig> part;
   std::optional<PartConfig> extra;
   void fields(ConfigFields& f) {
@@ -190,6 +191,7 @@ struct WholeConfig {
     f("fast", fast, "or slow").otherwise(true);
     f("form", form, "of a stepped one").of({"stepped"}).one_of({"a", "b"}).otherwise("a");
     f("level", level, "numbers").in({0, 1, true});
+    f("inside", inside, "without the ends").in({.low = 0, .high = 4, .with_low = false});
     f("part", part, "parts");
     f("extra", extra, "one more part");
   }
@@ -225,6 +227,12 @@ TEST(Config, RefusesWhatIsOutOfRange) {
             "whole: count is 0, expected 1 to 2^30");
   EXPECT_EQ(whole_error(R"({"kind": "plain", "small": -1})"),
             "whole: small is -1, expected 0 or more");
+  EXPECT_EQ(whole_error(R"({"kind": "plain", "inside": 3})"), "no error");
+  EXPECT_EQ(whole_error(R"({"kind": "plain", "inside": 1})"), "no error");
+  EXPECT_EQ(whole_error(R"({"kind": "plain", "inside": 4})"),
+            "whole: inside is 4, expected 1 to 3");
+  EXPECT_EQ(whole_error(R"({"kind": "plain", "inside": 0})"),
+            "whole: inside is 0, expected 1 to 3");
   EXPECT_EQ(whole_error(R"({"kind": "plain", "level": [0, 2]})"),
             "whole: level[1] is 2, expected a number in [0, 1]");
   EXPECT_EQ(whole_error(R"({"kind": "plain", "part": [{"match": ["a"]}, {"factor": 2}]})"),
