@@ -2,6 +2,7 @@
 // or order.
 #include "sdk/graph/text.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <initializer_list>
@@ -45,6 +46,33 @@ std::string_view to_text(EpsilonForm form) { return name_of(form, {"pytorch", "t
 
 namespace {
 
+// Names are given by models and hosts: mostly words, but they may hold anything.
+bool is_word_char(char c) {
+  return isalnum(static_cast<unsigned char>(c)) ||
+         std::string_view("_.+-").find(c) != std::string_view::npos;
+}
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
+  }
+  return out + "\"";
+}
+std::string word_text(std::string_view name) {
+  const bool is_word = !name.empty() && std::all_of(name.begin(), name.end(), is_word_char);
+  return is_word ? std::string(name) : quoted(name);
+}
+// As it is, to the end of the line.
+std::string scope_text(std::string_view scope) {
+  const bool as_it_is =
+      scope[0] != ' ' && scope[0] != '"' && scope.find('\n') == std::string_view::npos;
+  return as_it_is ? std::string(scope) : quoted(scope);
+}
+
 // ---- Printing ----
 
 struct FieldPrinter {
@@ -59,7 +87,7 @@ struct FieldPrinter {
   void print(const std::optional<DType>& value) {
     out += value ? to_text(*value) : std::string_view("none");
   }
-  void print(const std::string& value) { out += cat("\"", value, "\""); }
+  void print(const std::string& value) { out += quoted(value); }
   template <class T, size_t N>
   void print(const std::array<T, N>& values) {
     for (size_t i = 0; i < N; ++i) out += cat(i == 0 ? "[" : ",", values[i]);
@@ -92,20 +120,21 @@ class Cursor {
   std::string_view word() {  // letters, digits, and _ . + -
     skip_blank(false);
     const size_t start = pos_;
-    while (pos_ < text_.size() &&
-           (isalnum(static_cast<unsigned char>(text_[pos_])) ||
-            std::string_view("_.+-").find(text_[pos_]) != std::string_view::npos))
-      ++pos_;
+    while (pos_ < text_.size() && is_word_char(text_[pos_])) ++pos_;
     check(pos_ > start, "expected a word");
     return text_.substr(start, pos_ - start);
   }
-  std::string_view until(char end) {
-    const size_t stop = text_.find(end, pos_);
-    check(stop != std::string_view::npos, cat("expected '", end, "'"));
-    const auto piece = text_.substr(pos_, stop - pos_);
-    pos_ = stop + 1;
-    return piece;
+  std::string quoted() {
+    expect("\"");
+    std::string text;
+    for (char c; (c = next()) != '"';) {
+      if (c == '\\') c = next() == 'n' ? '\n' : text_[pos_ - 1];
+      text += c;
+    }
+    return text;
   }
+  // A word, or what is quoted.
+  std::string name() { return at('"') ? quoted() : std::string(word()); }
   template <class T>
   T number() {
     const std::string_view digits = word();
@@ -115,8 +144,8 @@ class Cursor {
           cat("'", digits, "' is not a number"));
     return value;
   }
+  std::string scope() { return at('"') ? quoted() : std::string(rest_of_line()); }
   std::string_view rest_of_line() {
-    skip_blank(false);
     const size_t stop = std::min(text_.find('\n', pos_), text_.size());
     const auto piece = text_.substr(pos_, stop - pos_);
     pos_ = stop;
@@ -127,6 +156,14 @@ class Cursor {
   }
 
  private:
+  bool at(char c) {
+    skip_blank(false);
+    return pos_ < text_.size() && text_[pos_] == c;
+  }
+  char next() {
+    check(pos_ < text_.size() && text_[pos_] != '\n', "a text in quotation marks has no end");
+    return text_[pos_++];
+  }
   void skip_blank(bool newlines) {
     while (pos_ < text_.size() && (text_[pos_] == ' ' || (newlines && text_[pos_] == '\n')))
       line_ += text_[pos_++] == '\n';
@@ -204,7 +241,7 @@ struct FieldParser {
     in.expect(cat(name, "="));
     parse(value);
   }
-  void parse(std::string& value) { in.expect("\""), value = in.until('"'); }
+  void parse(std::string& value) { value = in.quoted(); }
   void parse(bool& value) {
     value = in.accept("true");
     if (!value) in.expect("false");
@@ -335,7 +372,7 @@ class GraphParser {
       places.push_back(parse_place());
     } while (in_.accept(","));
     const QueueId queue = in_.accept("on ") ? parse_enumerator<QueueId>(in_, "queue") : QueueId{};
-    graph_.set_scope(in_.accept("#") ? std::string(in_.rest_of_line()) : "");
+    graph_.set_scope(in_.accept("#") ? in_.scope() : "");
     const auto outputs = graph_.emit(parsed, inputs);
     graph_.node(graph_.value(outputs[0]).producer).queue = queue;
     in_.check(outputs.size() == names.size() && types.size() == names.size(),
@@ -350,9 +387,9 @@ class GraphParser {
   }
   void parse_return() {
     do {
-      const std::string name(in_.word());
+      std::string name = in_.name();
       in_.expect("=");
-      graph_.outputs().push_back({name, parse_value()});
+      graph_.outputs().push_back({std::move(name), parse_value()});
     } while (in_.accept(","));
   }
 
@@ -390,7 +427,7 @@ std::string node_text(const Graph& graph, NodeId id) {
     line +=
         cat(i == 0 ? " " : ", ", graph.type(node.outputs[i]), place_text(graph, node.outputs[i]));
   if (node.queue != QueueId::kCompute) line += cat(" on ", to_text(node.queue));
-  if (!node.scope.empty()) line += cat("  # ", node.scope);
+  if (!node.scope.empty()) line += cat("  # ", scope_text(node.scope));
   return line;
 }
 
@@ -399,7 +436,7 @@ std::string graph_text(const Graph& graph) {
   for (size_t i = 0; i < graph.nodes().size(); ++i)
     text += node_text(graph, {static_cast<int32_t>(i)}) + "\n";
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
-    text += cat(i == 0 ? "return " : ", ", graph.outputs()[i].name, "=%",
+    text += cat(i == 0 ? "return " : ", ", word_text(graph.outputs()[i].name), "=%",
                 graph.outputs()[i].value.index);
   }
   return text + (graph.outputs().empty() ? "" : "\n");

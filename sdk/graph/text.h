@@ -4,7 +4,8 @@
 //   return loss=%17, logits=%12
 //
 // A first line "tf32" stands for Graph::tf32. What is a view of other memory, or is placed in it,
-// says where it lies, in elements: "f32[8,4] in %3 +4 [12,1]" (see layout.h).
+// says where it lies, in elements: "f32[8,4] in %3 +4 [12,1]" (see layout.h). A name that is no
+// word stands in quotation marks, as every text does, with a backslash before those and itself.
 #pragma once
 
 #include <string>

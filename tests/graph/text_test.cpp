@@ -31,6 +31,25 @@ TEST(Text, RoundTripsEveryAttributeKind) {
   EXPECT_THAT(text, HasSubstr("# stem"));
 }
 
+TEST(Text, RoundTripsAnyName) {
+  for (const std::string name : {"a \"quoted\" one", "back\\slash\\", "two\nlines", " blank ", "\"",
+                                 "a, b=%0", "caf\xC3\xA9", "n\\n", "# 1"}) {
+    Graph g;
+    g.set_scope(name);
+    g.outputs() = {{name, g.emit1(Input{name, DType::kF32, {2}}, {})}};
+    g.set_scope(name + name);
+    g.outputs().push_back({"x", g.emit1(Parameter{name, Role::kValue, DType::kF32, {2}}, {})});
+    const std::string text = graph_text(g);
+    const Graph again = parse_graph(text);
+    EXPECT_EQ(graph_text(again), text);
+    EXPECT_EQ(again.outputs()[0].name, name);
+    EXPECT_EQ(std::get<Input>(again.node({0}).op).name, name) << text;
+    EXPECT_EQ(std::get<Parameter>(again.node({1}).op).name, name) << text;
+    EXPECT_EQ(again.node({0}).scope, name) << text;
+    EXPECT_EQ(again.node({1}).scope, name + name) << text;
+  }
+}
+
 std::string parse_error(const std::string& text) {
   try {
     parse_graph(text);
@@ -83,6 +102,8 @@ TEST(Text, ErrorsNameTheLine) {
               HasSubstr("unknown function 'soft'"));
   EXPECT_THAT(parse_error(input + "%1 = pointwise(%0, %0) {code=add, dtype=none} : f32[4,4]\n"),
               HasSubstr("inferred as f32[4,3]"));
+  EXPECT_THAT(parse_error("%0 = input() {name=\"x, dtype"),
+              HasSubstr("line 1: a text in quotation"));
   EXPECT_THAT(parse_error("%0 = input("), HasSubstr("line 1"));
   EXPECT_THAT(parse_error("return y=%0"), HasSubstr("not defined"));
   EXPECT_THAT(parse_error("%0 = fill() {dims=[99999999999999999999], value=0} : f32[1]\n"),
