@@ -9,6 +9,7 @@
 #include "sdk/backend/cuda/backend.h"
 #include "sdk/backend/cuda/check.h"
 #include "sdk/backend/cuda/device.h"
+#include "sdk/backend/cuda/tuning.h"
 #include "tests/gpu/device_hooks.h"
 #include "tests/gpu/emulation/runtime.h"
 #include "tests/harness/error_of.h"
@@ -334,6 +335,52 @@ TEST_F(EmulatedRuntime, AFailedCaptureLeavesNoErrorBehind) {
 }
 
 // Running out of memory, or an argument that a call refuses, leaves the device as it was.
+// A life of everything that is made on a device, in which one call fails, for each of the calls.
+TEST_F(EmulatedRuntime, AFailingCallLeaksNothing) {
+  const auto live = [] {
+    const auto backend = make_device_backend({});
+    const auto memory = backend->allocate(256);
+    const auto feed = backend->make_feed({.array_bytes = {64}}, *backend);
+    const std::vector<float> batch(16, 1.0f);
+    const void* const arrays[] = {batch.data()};
+    void* const targets[] = {memory->data()};
+    feed->stage(arrays);
+    feed->deliver(targets);
+    std::vector<ScheduledLaunch> launches;
+    for (const QueueId queue : {QueueId::kCompute, QueueId::kCommunication}) {
+      const auto nothing = [](Queue&) {};
+      launches.emplace_back(nothing, queue, queue == QueueId::kCompute ? -1 : 0);
+    }
+    const auto program = backend->make_executable(std::move(launches), 0);
+    for (int run = 0; run < 3; ++run) program->run(nullptr);  // enqueued, captured, replayed
+    program->run_timed();
+    std::vector<float> got(16);
+    backend->read(got.data(), memory->data(), 64);
+    EXPECT_EQ(got, batch);
+    DeviceState device{Options{}};
+    device.use([&] {
+      const TimingBuffer buffer(1000, device.stream());
+      time_on_stream(device.stream(), [] {});
+    });
+  };
+  live();
+  const emulation::Held before = emulation::held();
+  emulation::fail_call(0);
+  live();
+  const int64_t calls = emulation::fail_call(0);
+  EXPECT_GT(calls, 40);
+  for (int64_t n = 1; n <= calls; ++n) {
+    emulation::fail_call(n);
+    EXPECT_EQ(error_of(live).code(), Code::kDevice) << "call " << n;
+    emulation::fail_call(0);
+    const emulation::Held after = emulation::held();
+    EXPECT_EQ(after.blocks, before.blocks) << "call " << n;
+    EXPECT_EQ(after.streams, before.streams) << "call " << n;
+    EXPECT_EQ(after.events, before.events) << "call " << n;
+    EXPECT_EQ(after.graphs, before.graphs) << "call " << n;
+  }
+}
+
 TEST_F(EmulatedRuntime, OtherErrorsDoNotPoison) {
   const auto backend = make_device_backend({});
   int value = 1;

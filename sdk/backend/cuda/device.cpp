@@ -111,7 +111,8 @@ void DeviceLife::poison() const {
 }
 
 DeviceState::DeviceState(const Options& options)
-    : options_(options), life_(DeviceLife::begin(options.index)) {
+    : DeviceState(options, DeviceLife::begin(options.index)) {
+  // There is an object now: its destructor frees what has been made when something fails.
   const DeviceScope scope(options_.index);
   for (cudaStream_t* stream : {&stream_, &capture_stream_, &communication_stream_})
     check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "making a CUDA stream");
@@ -119,10 +120,10 @@ DeviceState::DeviceState(const Options& options)
 }
 
 DeviceState::~DeviceState() {
-  release_host(slots_);
+  if (slots_ != nullptr) release_host(slots_);
   release_with([&] {
     for (cudaStream_t stream : {stream_, capture_stream_, communication_stream_})
-      ignore(cudaStreamDestroy(stream));
+      if (stream != nullptr) ignore(cudaStreamDestroy(stream));
   });
 }
 
@@ -164,8 +165,10 @@ void* DeviceState::allocate(size_t bytes) {
            std::move(detail));
     }
     check(result, cat("allocating ", bytes, " bytes on the device"));
+    const cudaError_t cleared = cudaMemsetAsync(data, 0, bytes, stream_);
+    if (cleared != cudaSuccess) ignore(cudaFree(data));
+    check(cleared, "clearing device memory");
     in_use_ += bytes;
-    check(cudaMemsetAsync(data, 0, bytes, stream_), "clearing device memory");
   });
   return data;
 }

@@ -113,6 +113,8 @@ class DeviceState {
   void synchronize();
 
  private:
+  DeviceState(const Options& options, DeviceLife life) : options_(options), life_(life) {}
+
   static constexpr size_t kSlotBytes = 4096;  // scalars, and the labels and weights of a batch
   static constexpr size_t kSlots = 64;
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "sdk/backend/cuda/planner.h"
+#include "sdk/backend/cuda/timed_event.h"
 
 namespace assay::cuda {
 namespace {
@@ -76,46 +77,23 @@ class Program : public Executable {
   std::vector<NodeTime> run_timed() override {
     std::vector<NodeTime> times(launches_.size());
     device_->use([&] {
-      const Events events(launches_.size() + 1);
+      const std::vector<TimedEvent> events(launches_.size() + 1);
       StreamQueue queue(device_->stream());
       for (size_t i = 0; i < launches_.size(); ++i) {
-        events.record(i, device_->stream());
+        events[i].record(device_->stream());
         launches_[i].launch(queue);
       }
-      events.record(launches_.size(), device_->stream());
+      events.back().record(device_->stream());
       check(cudaStreamSynchronize(device_->stream()), "waiting for a program");
-      for (size_t i = 0; i < launches_.size(); ++i) times[i].seconds = events.seconds(i);
+      for (size_t i = 0; i < launches_.size(); ++i) {
+        const auto milliseconds = static_cast<double>(events[i + 1].milliseconds_since(events[i]));
+        times[i].seconds = milliseconds * 1e-3;
+      }
     });
     return times;
   }
 
  private:
-  class Events {
-   public:
-    explicit Events(size_t n) : events_(n) {
-      for (cudaEvent_t& event : events_) check(cudaEventCreate(&event), "making an event");
-    }
-    ~Events() {
-      for (cudaEvent_t event : events_) {
-        if (event != nullptr) ignore(cudaEventDestroy(event));
-      }
-    }
-    Events(const Events&) = delete;
-    Events& operator=(const Events&) = delete;
-    void record(size_t i, cudaStream_t stream) const {
-      check(cudaEventRecord(events_[i], stream), "recording an event");
-    }
-    // Between event i and the next.
-    double seconds(size_t i) const {
-      float milliseconds = 0;
-      check(cudaEventElapsedTime(&milliseconds, events_[i], events_[i + 1]), "reading an event");
-      return static_cast<double>(milliseconds) * 1e-3;
-    }
-
-   private:
-    std::vector<cudaEvent_t> events_;
-  };
-
   // Marks of launches are numbered as these; behind them stand those of the beginning of a run and
   // of the end of its second queue.
   size_t begin_mark() const { return launches_.size(); }

@@ -6,18 +6,9 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "sdk/backend/cuda/timed_event.h"
+
 namespace assay::cuda {
-namespace {
-
-struct Event {
-  cudaEvent_t event = nullptr;
-  Event() { check(cudaEventCreate(&event), "making an event"); }
-  ~Event() { ignore(cudaEventDestroy(event)); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-};
-
-}  // namespace
 
 Tuning::Tuning(std::string machine) : machine_(std::move(machine)) {
   const char* path = std::getenv("ASSAY_CUDA_PLAN_CACHE");
@@ -44,7 +35,8 @@ void Tuning::keep(const std::string& call, const std::string& name) {
   std::ofstream(path_, std::ios::app) << cat(key, "\t", name, "\n");
 }
 
-TimingBuffer::TimingBuffer(size_t bytes, cudaStream_t stream) {
+TimingBuffer::TimingBuffer(size_t bytes, cudaStream_t stream)
+    : TimingBuffer() {  // so that it is freed whatever fails from here on
   check(cudaMalloc(&data_, bytes == 0 ? 1 : bytes),
         cat("allocating ", bytes, " bytes for timing kernels"));
   // Bytes that make a finite number of ordinary size in f32, bf16 and f16.
@@ -54,16 +46,16 @@ TimingBuffer::~TimingBuffer() { ignore(cudaFree(data_)); }
 
 double time_on_stream(cudaStream_t stream, const std::function<void()>& enqueue) {
   constexpr int kRuns = 5;
-  const Event begin, end;
+  const TimedEvent begin, end;
   std::array<float, kRuns> milliseconds{};
   // The first run, which may load the kernel, is not counted.
   enqueue();
   for (float& time : milliseconds) {
-    check(cudaEventRecord(begin.event, stream), "recording an event");
+    begin.record(stream);
     enqueue();
-    check(cudaEventRecord(end.event, stream), "recording an event");
-    check(cudaEventSynchronize(end.event), "waiting for an event");
-    check(cudaEventElapsedTime(&time, begin.event, end.event), "reading an event");
+    end.record(stream);
+    end.wait();
+    time = end.milliseconds_since(begin);
   }
   std::nth_element(milliseconds.begin(), milliseconds.begin() + kRuns / 2, milliseconds.end());
   return static_cast<double>(milliseconds[kRuns / 2]) * 1e-3;

@@ -45,6 +45,7 @@ class TimingBuffer {
   void* data() const { return data_; }
 
  private:
+  TimingBuffer() = default;
   void* data_ = nullptr;
 };
 

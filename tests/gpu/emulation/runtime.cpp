@@ -65,12 +65,20 @@ class Runtime {
   std::set<int> contexts;      // devices
   std::set<cudaGraph_t> open;  // that are being captured into
   std::minstd_rand random;
+  int64_t calls = 0, failing_call = 0;
+  size_t graphs = 0;
   int captures = 0;
   bool captures_are_valid = true;
 
   cudaError_t report(cudaError_t error) {
     if (error != cudaSuccess) last = error;
     return error;
+  }
+
+  // What a call gives before it does anything.
+  cudaError_t begin_call() {
+    const bool fails = ++calls == failing_call;
+    return report(fails ? cudaErrorInvalidValue : sticky);
   }
 
   void enqueue(cudaStream_t stream, Work work) {
@@ -168,7 +176,7 @@ class Runtime {
   }
 
   cudaError_t allocate(std::map<uintptr_t, size_t>& blocks, void** data, size_t bytes) {
-    if (sticky != cudaSuccess) return report(sticky);
+    if (const cudaError_t error = begin_call(); error != cudaSuccess) return error;
     if (captures > 0) return refuse_in_capture();
     if (bytes > machine.memory) return report(cudaErrorMemoryAllocation);
     ++counts.allocations;
@@ -216,6 +224,7 @@ class Runtime {
     for (cudaStream_t stream : streams) delete stream;
     for (cudaEvent_t event : events) delete event;
     for (cudaGraph_t graph : open) delete graph;
+    graphs = 0;  // what is left is lost with the device
     streams.clear();
     events.clear();
     open.clear();
@@ -244,6 +253,16 @@ Machine& machine() { return runtime().machine; }
 Counts counts() { return Locked()->counts; }
 void fail_next_work(cudaError_t error) { Locked()->planned = error; }
 void fail_unseen(cudaError_t error) { Locked()->sticky = error; }
+Held held() {
+  const Locked the;
+  return {the->device.size() + the->pinned.size(), the->streams.size(), the->events.size(),
+          the->graphs};
+}
+int64_t fail_call(int64_t n) {
+  const Locked the;
+  the->failing_call = n;
+  return std::exchange(the->calls, 0);
+}
 bool has_context(int device) { return Locked()->contexts.contains(device); }
 void enqueue(cudaStream_t stream, Work work) { Locked()->enqueue(stream, std::move(work)); }
 
@@ -341,7 +360,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   const Locked the;
-  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  if (const cudaError_t error = the->begin_call(); error != cudaSuccess) return error;
   const bool to_device = kind != cudaMemcpyDeviceToHost;
   const bool from_device = kind != cudaMemcpyHostToDevice;
   if ((to_device && !Runtime::inside(the->device, to, bytes)) ||
@@ -362,7 +381,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 }
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
   const Locked the;
-  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  if (const cudaError_t error = the->begin_call(); error != cudaSuccess) return error;
   if (!Runtime::inside(the->device, data, bytes)) return the->report(cudaErrorInvalidValue);
   the->enqueue(stream, [=] { std::memset(data, value, bytes); });
   return cudaSuccess;
@@ -370,7 +389,7 @@ cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t st
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   const Locked the;
-  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  if (const cudaError_t error = the->begin_call(); error != cudaSuccess) return error;
   the->contexts.insert(current_device);
   *stream = new CUstream_st;
   the->streams.insert(*stream);
@@ -394,7 +413,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const Locked the;
-  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  if (const cudaError_t error = the->begin_call(); error != cudaSuccess) return error;
   if (event->graph != nullptr) return the->wait_in_capture(stream, *event);
   if (stream->captured != nullptr) return the->refuse_in_capture(cudaErrorStreamCaptureIsolation);
   the->enqueue(stream, [event, generation = event->recorded] {
@@ -404,8 +423,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   const Locked the;
-  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  if (const cudaError_t error = the->begin_call(); error != cudaSuccess) return error;
   stream->captured = new CUgraph_st{{}, {stream}};
+  ++the->graphs;
   stream->behind.clear();
   the->open.insert(stream->captured);
   ++the->captures;
@@ -420,13 +440,14 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   for (cudaStream_t member : (*graph)->streams) member->captured = nullptr;
   const bool valid = std::exchange(the->captures_are_valid, true);
   if (valid && joined) return cudaSuccess;
+  --the->graphs;
   delete std::exchange(*graph, nullptr);
   return the->report(valid ? cudaErrorStreamCaptureUnjoined : cudaErrorStreamCaptureInvalidated);
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
   const Locked the;
-  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  if (const cudaError_t error = the->begin_call(); error != cudaSuccess) return error;
   *event = new CUevent_st;
   the->events.insert(*event);
   return cudaSuccess;
@@ -443,7 +464,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const Locked the;
-  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  if (const cudaError_t error = the->begin_call(); error != cudaSuccess) return error;
   event->graph = stream->captured;
   event->behind = stream->behind;
   if (stream->captured != nullptr) return cudaSuccess;
@@ -466,13 +487,16 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned) {
+  const Locked the;
+  if (const cudaError_t error = the->begin_call(); error != cudaSuccess) return error;
   *executable = new CUgraphExec_st{graph->pieces};
+  ++the->graphs;
   return cudaSuccess;
 }
-cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return Locked()->begin_call(); }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   const Locked the;
-  if (the->sticky != cudaSuccess) return the->report(the->sticky);
+  if (const cudaError_t error = the->begin_call(); error != cudaSuccess) return error;
   ++the->counts.graph_launches;
   the->enqueue(stream,
                [executable] { assay::cuda::emulation::runtime().run_pieces(executable->pieces); });
@@ -480,12 +504,14 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  --Locked()->graphs;
   delete graph;
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   const Locked the;
   the->run_everything();
+  --the->graphs;
   delete executable;
   return cudaSuccess;
 }

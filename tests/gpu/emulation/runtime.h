@@ -45,6 +45,19 @@ struct Counts {
 };
 Counts counts();
 
+// What the device holds.
+struct Held {
+  size_t blocks = 0;  // of device and pinned memory
+  size_t streams = 0;
+  size_t events = 0;
+  size_t graphs = 0;  // captured ones, and what was made of them
+};
+Held held();
+
+// The n-th call from now on that makes, copies, records or launches fails, and leaves the device as
+// it is; with 0, none. Returns how many such calls there were since the last time.
+int64_t fail_call(int64_t n);
+
 // The next piece of work fails with this error; if it is a sticky one, so does every later call,
 // until the device is reset.
 void fail_next_work(cudaError_t error);
