@@ -19,6 +19,7 @@ inline constexpr std::string_view kCursorKey = "assay.cursor";
 class HeldBatch {
  public:
   HeldBatch(const assay_tensor* const* tensors, size_t n) : use_(tensors, n, "batch") {
+    kept_.reserve(n);  // so that none is retained that cannot be kept
     for (size_t i = 0; i < n; ++i) kept_.emplace_back(assay_tensor_retain(tensors[i]));
   }
   std::span<const train::HostTensor> tensors() const { return use_.tensors(); }

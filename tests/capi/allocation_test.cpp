@@ -132,5 +132,37 @@ TEST_F(OutOfMemoryTest, AnyAllocationMayFail) {
   EXPECT_EQ(live(&error), ASSAY_OK);
 }
 
+// Its release is called when its last owner is gone.
+Owned<assay_tensor> borrowed(const assay_context* context, std::vector<float>& data,
+                             int& released) {
+  const int64_t shape[] = {kBatch, 8, 8, 1};
+  return make<assay_tensor>(
+      assay_tensor_borrow, context, static_cast<void*>(data.data()), data.size() * sizeof(float),
+      ASSAY_F32, shape, 4, [](uintptr_t count) { ++*reinterpret_cast<int*>(count); },
+      reinterpret_cast<uintptr_t>(&released));
+}
+
+TEST_F(OutOfMemoryTest, APrefetchThatFailsKeepsNoTensor) {
+  const auto model = make_model();
+  std::vector<float> images(kBatch * 64, 0.5f);
+  int64_t calls = 0, failed = 0;
+  for (int64_t n = 0; n <= calls; ++n) {
+    int released = 0;
+    auto trainer = make_trainer(model.get());
+    auto image = borrowed(context.get(), images, released);
+    const assay_tensor* const tensors[] = {image.get(), batch.tensors()[1]};
+    assay_error* error = nullptr;
+    fail_allocation(n);
+    failed += assay_trainer_prefetch(trainer.get(), tensors, 2, &error) != ASSAY_OK;
+    const int64_t made = fail_allocation(0);
+    if (n == 0) calls = made;
+    assay_error_free(error);
+    trainer.reset();
+    image.reset();
+    EXPECT_EQ(released, 1) << "allocation " << n;
+  }
+  EXPECT_GT(failed, 2);
+}
+
 }  // namespace
 }  // namespace assay::test
