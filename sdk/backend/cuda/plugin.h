@@ -7,11 +7,9 @@
 
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "sdk/backend/backend.h"
-#include "sdk/base/version.h"
 
 namespace assay::cuda {
 
@@ -42,12 +40,8 @@ struct PluginTable {
 inline constexpr const char* kPluginSymbol = "assay_cuda_plugin";
 inline constexpr const char* kPluginFile = "libassay_cuda.so.1";
 
-// Changes with the version, the compiler, and the number and sizes of what crosses the border; not
-// with everything: virtual functions, for one, do not show.
-inline std::string fingerprint() {
-  return cat(kLibraryVersion, " ", __VERSION__, " ops ", std::variant_size_v<detail::OpVariant>,
-             " ", sizeof(Op), " ", sizeof(Node), " ", sizeof(Graph), " ", sizeof(NodePlan), " ",
-             sizeof(Target), " ", sizeof(DeviceInfo), " ", sizeof(ErrorDetail), " ", sizeof(Error));
-}
+// Differs between builds that do not fit together: other releases, compilers, or headers of what
+// crosses the border.
+std::string fingerprint();
 
 }  // namespace assay::cuda
