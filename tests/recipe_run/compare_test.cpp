@@ -141,7 +141,7 @@ TEST(CompareTest, DifferentRecipesAreSaidAndNotJudgedUnasked) {
   };
   const Comparison c = compared(false);
   EXPECT_EQ(row(c, "em").judgement.verdict, Verdict::kNotComparable);
-  const std::string text = console_comparison(c);
+  const std::string text = console_text(document_of(c));
   EXPECT_THAT(text, HasSubstr("training.epochs: 4 → 8"));
   EXPECT_THAT(text, HasSubstr("numerics.compute: unset → AMP_BF16"));
   EXPECT_THAT(text, HasSubstr("model.hparam.depth: unset → \"2\""));
@@ -195,7 +195,7 @@ TEST(CompareTest, AReportSaysAllThatAComparisonNeeds) {
       compare_runs(side("a", kPublished, {}), side("b", {86.80, 86.95, 86.71}, {}));
   const Comparison read = compare_runs(side("a", kPublished, {}), side_of_report(file));
   EXPECT_TRUE(read.differences.empty());
-  EXPECT_EQ(console_comparison(direct), console_comparison(read));
+  EXPECT_EQ(console_text(document_of(direct)), console_text(document_of(read)));
   write_file_atomic(file, R"({"run": "b", "recipe": 3})");
   EXPECT_THROW(side_of_report(file), Error);
   write_file_atomic(file, "{");
@@ -210,13 +210,13 @@ TEST(CompareTest, EveryFormatSaysTheSame) {
   const auto& first = json.fields().at("row").list_value().values(0).struct_value().fields();
   EXPECT_EQ(first.at("published").string_value(), "87.02 ± 0.17");
   EXPECT_EQ(first.at("measured").string_value(), "86.82 ± 0.12");
-  for (const std::string& text :
-       {console_comparison(c), markdown_comparison(c), html_comparison(c), junit_comparison(c)}) {
+  for (const std::string& text : {console_text(document_of(c)), markdown_text(document_of(c)),
+                                  html_text(document_of(c)), junit_text(document_of(c))}) {
     EXPECT_THAT(text, HasSubstr("86.82 ± 0.12"));
     EXPECT_THAT(text, HasSubstr("87.02 ± 0.17"));
     EXPECT_THAT(text, Not(HasSubstr("published")));
   }
-  EXPECT_THAT(html_comparison(c), Not(HasSubstr("<script")));
+  EXPECT_THAT(html_text(document_of(c)), Not(HasSubstr("<script")));
 }
 
 }  // namespace

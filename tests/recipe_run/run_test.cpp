@@ -366,22 +366,6 @@ TEST_F(RunTest, OfManyChangesARowNamesTheFirst) {
             "modified: training.epochs 4 → 1, training.batch_per_device 32 → 8 and 2 more");
 }
 
-TEST_F(RunTest, LooksOfOlderRunsCountAsPlanned) {
-  benches_ = false;
-  const RunOutcome first = run();
-  RunRecord record = RunRecord::open(first.folder);
-  record::Run info = record.info();
-  EXPECT_THAT(std::vector<double>(info.look_level().begin(), info.look_level().end()),
-              ::testing::ElementsAre(0.020));
-  info.clear_look_level();
-  write_json(first.folder / "run.json", info);
-  write_seal(first.folder, covered_digests(first.folder));
-  EXPECT_EQ(measured(run("runs", {"trials.count=3"}).folder).level, 0.015);
-  info = RunRecord::open(first.folder).info();
-  EXPECT_THAT(std::vector<double>(info.look_level().begin(), info.look_level().end()),
-              ::testing::ElementsAre(0.020, 0.015));
-}
-
 TEST_F(RunTest, PartsOfAnEvaluationAreKept) {
   toy_.shards = 4;
   const Measurements m = measured(run().folder);

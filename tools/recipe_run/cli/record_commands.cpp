@@ -30,14 +30,12 @@ fs::path find_run_folder(const fs::path& runs, const std::string& run) {
   return newest;
 }
 
-// Refuses an edited run; says on stderr of one that is not sealed that it is so.
+// Refuses an edited run; says on stderr of one that is not sealed yet that it is so.
 RunRecord open_intact(const fs::path& runs, const std::string& run) {
   RunRecord record = RunRecord::open(find_run_folder(runs, run));
   record.require_intact();
-  if (!record.is_running() && record.is_sealed()) return record;
-  std::fprintf(stderr, "note: %s\n",
-               record.is_running() ? "this run is running or was killed: not sealed, not complete"
-                                   : "this run is of a version that did not seal its files");
+  if (record.is_running())
+    std::fputs("note: this run is running or was killed: not sealed, not complete\n", stderr);
   return record;
 }
 
@@ -48,17 +46,13 @@ Side read_side(const fs::path& runs, const std::string& name) {
                                             : side_of(open_intact(runs, name));
 }
 
-// Prints the document in one of the formats for programs, else what is for people.
-template <class T>
-void print_as(const std::string& format, const T& what,
-              const std::map<std::string, std::string (*)(const T&)>& formats,
-              std::string (*for_people)(const T&, int)) {
-  const auto wanted = formats.find(format);
-  if (wanted != formats.end()) {
-    print_document(wanted->second(what));
-  } else {
-    print(for_people(what, output_columns()));
-  }
+// What is for people is folded at the terminal's width, what is for programs is not.
+void print_as(const std::string& format, const Document& document, const std::string& json) {
+  if (format == "json") return print_document(json);
+  if (format == "markdown") return print_document(markdown_text(document));
+  if (format == "html") return print_document(html_text(document));
+  if (format == "junit") return print_document(junit_text(document));
+  print(console_text(document, output_columns()));
 }
 
 std::string counted(int n, const std::string& thing) {
@@ -73,12 +67,7 @@ Exit report_command(const ReportArguments& arguments) {
   for (const std::string& other : arguments.with)
     options.with.push_back(other_run(open_intact(arguments.runs, other)));
   const Report report = make_report(record, std::move(options));
-  print_as<Report>(arguments.format, report,
-                   {{"markdown", markdown_report},
-                    {"json", json_report},
-                    {"html", html_report},
-                    {"junit", junit_report}},
-                   console_report);
+  print_as(arguments.format, document_of(report), json_report(report));
   // The files beside a run are those of its own measurements and the usual margins.
   if (arguments.format == "all" && arguments.with.empty() && !arguments.tight)
     print(fmt::format("\nwritten to {}\n", write_reports(record, report).string()));
@@ -92,12 +81,7 @@ Exit compare_command(const CompareArguments& arguments) {
           "name two different runs");
   const Comparison comparison = compare_runs(std::move(first), std::move(second),
                                              {arguments.despite_differences, arguments.all_rows});
-  print_as<Comparison>(arguments.format, comparison,
-                       {{"markdown", markdown_comparison},
-                        {"html", html_comparison},
-                        {"json", json_comparison},
-                        {"junit", junit_comparison}},
-                       console_comparison);
+  print_as(arguments.format, document_of(comparison), json_comparison(comparison));
   return comparison.exit;
 }
 

@@ -79,9 +79,10 @@ Exit run_command(const fs::path& root, const RunArguments& arguments,
   const Report report = make_report(record, {.require_all = arguments.require});
   const fs::path folder = write_reports(record, report);
   record.close(record.info().status(), result_index(report));
-  print(fmt::format("\n{}\nreport: {}\n",
-                    arguments.smoke ? smoke_line(report) : console_report(report, output_columns()),
-                    (folder / "report.html").string()));
+  print(fmt::format(
+      "\n{}\nreport: {}\n",
+      arguments.smoke ? smoke_line(report) : console_text(document_of(report), output_columns()),
+      (folder / "report.html").string()));
   return more_urgent(outcome.exit, report.exit);
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "tools/recipe_run/stats/distributions.h"
@@ -12,31 +13,22 @@
 
 namespace reciperun {
 
-std::string verdict_word(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kReproduced:
-      return "REPRODUCED";
-    case Verdict::kWithinTolerance:
-      return "WITHIN TOLERANCE";
-    case Verdict::kConsistent:
-      return "CONSISTENT";
-    case Verdict::kDiffersWorse:
-      return "DIFFERS (worse)";
-    case Verdict::kDiffersBetter:
-      return "DIFFERS (better)";
-    case Verdict::kInconclusive:
-      return "INCONCLUSIVE";
-    case Verdict::kNotComparable:
-      return "NOT COMPARABLE";
-    case Verdict::kNotRun:
-      return "NOT RUN";
-    case Verdict::kInvalid:
-      return "INVALID";
-    case Verdict::kNoPublishedValue:
-      return "NO PUBLISHED VALUE";
-  }
-  return "?";
+const VerdictFacts& facts_of(Verdict verdict) {
+  using enum Standing;
+  static constexpr std::array<VerdictFacts, 10> kFacts = {{{"REPRODUCED", kGood},
+                                                           {"WITHIN TOLERANCE", kFair},
+                                                           {"CONSISTENT", kFair},
+                                                           {"DIFFERS (worse)", kBad},
+                                                           {"DIFFERS (better)", kGood},
+                                                           {"INCONCLUSIVE", kOpen},
+                                                           {"NOT COMPARABLE", kNone},
+                                                           {"NOT RUN", kNone},
+                                                           {"INVALID", kOpen},
+                                                           {"NO PUBLISHED VALUE", kNone}}};
+  return kFacts.at(static_cast<size_t>(verdict));
 }
+
+std::string verdict_word(Verdict verdict) { return facts_of(verdict).word; }
 
 Judgement judged(Verdict verdict, std::string reason) {
   Judgement out;
@@ -48,18 +40,12 @@ Judgement judged(Verdict verdict, std::string reason) {
 bool is_compared(Verdict verdict) { return verdict <= Verdict::kInconclusive; }
 
 Exit exit_of(Verdict verdict, bool require) {
-  switch (verdict) {
-    case Verdict::kDiffersWorse:
-      return Exit::kDiffers;
-    case Verdict::kInconclusive:
-    case Verdict::kInvalid:
-      return Exit::kUndecided;
-    case Verdict::kNotComparable:
-    case Verdict::kNotRun:
-      return require ? Exit::kNotRun : Exit::kOk;
-    default:
-      return Exit::kOk;
-  }
+  const Standing standing = facts_of(verdict).standing;
+  const bool wanted = require && verdict != Verdict::kNoPublishedValue;
+  return standing == Standing::kBad              ? Exit::kDiffers
+         : standing == Standing::kOpen           ? Exit::kUndecided
+         : standing == Standing::kNone && wanted ? Exit::kNotRun
+                                                 : Exit::kOk;
 }
 
 namespace {

@@ -33,7 +33,14 @@ enum class Verdict {
   kNoPublishedValue,  // a row that is only measured
 };
 
-// "REPRODUCED", "DIFFERS (worse)", ...
+// What a verdict says of its row: agreement, shown or not excluded; disagreement; no answer to the
+// question that was asked; no question.
+enum class Standing { kGood, kFair, kBad, kOpen, kNone };
+struct VerdictFacts {
+  const char* word;  // "REPRODUCED", "DIFFERS (worse)", ...
+  Standing standing;
+};
+const VerdictFacts& facts_of(Verdict verdict);
 std::string verdict_word(Verdict verdict);
 
 // The outcome of one test, in the unit of the row.

@@ -14,14 +14,8 @@ namespace {
 
 namespace pb = google::protobuf;
 
-// Which fields are written: all, or those that differ from their default.
-enum class Fields { kAll, kSet };
-
-std::string json_of_message(const pb::Message& message, Fields fields);
-
 // A single value (index -1) or an element, of the scalar types that recipe.proto has.
-std::string json_of_value(const pb::Message& message, const pb::FieldDescriptor& field, int index,
-                          Fields fields) {
+std::string json_of_value(const pb::Message& message, const pb::FieldDescriptor& field, int index) {
   const pb::Reflection& r = *message.GetReflection();
   const auto* f = &field;
   const bool one = index < 0;
@@ -39,8 +33,8 @@ std::string json_of_value(const pb::Message& message, const pb::FieldDescriptor&
     case pb::FieldDescriptor::CPPTYPE_ENUM:
       return json_of((one ? r.GetEnum(message, f) : r.GetRepeatedEnum(message, f, index))->name());
     case pb::FieldDescriptor::CPPTYPE_MESSAGE:
-      return json_of_message(
-          one ? r.GetMessage(message, f) : r.GetRepeatedMessage(message, f, index), fields);
+      return canonical_json(one ? r.GetMessage(message, f)
+                                : r.GetRepeatedMessage(message, f, index));
     default:
       return "null";
   }
@@ -60,38 +54,14 @@ std::string json_of_map(const pb::Message& message, const pb::FieldDescriptor& f
   return json.text();
 }
 
-std::string json_of_field(const pb::Message& message, const pb::FieldDescriptor& field,
-                          Fields fields) {
+std::string json_of_field(const pb::Message& message, const pb::FieldDescriptor& field) {
   const pb::Reflection& reflection = *message.GetReflection();
   if (field.is_map()) return json_of_map(message, field);
-  if (!field.is_repeated()) {
-    const bool absent = field.has_presence() && !reflection.HasField(message, &field);
-    return absent ? "null" : json_of_value(message, field, -1, fields);
-  }
+  if (!field.is_repeated()) return json_of_value(message, field, -1);
   std::string list;
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i)
-    list += (i == 0 ? "" : ",") + json_of_value(message, field, i, fields);
+    list += (i == 0 ? "" : ",") + json_of_value(message, field, i);
   return "[" + list + "]";
-}
-
-bool is_set(const pb::Message& message, const pb::FieldDescriptor& field) {
-  const pb::Reflection& reflection = *message.GetReflection();
-  return field.is_repeated() ? reflection.FieldSize(message, &field) > 0
-                             : reflection.HasField(message, &field);
-}
-
-std::string json_of_message(const pb::Message& message, Fields fields) {
-  std::vector<const pb::FieldDescriptor*> written;
-  const pb::Descriptor& type = *message.GetDescriptor();
-  for (int f = 0; f < type.field_count(); ++f) {
-    if (fields == Fields::kAll || is_set(message, *type.field(f))) written.push_back(type.field(f));
-  }
-  std::sort(written.begin(), written.end(),
-            [](const auto* a, const auto* b) { return a->name() < b->name(); });
-  JsonObject json;
-  for (const pb::FieldDescriptor* field : written)
-    json.raw(field->name(), json_of_field(message, *field, fields));
-  return json.text();
 }
 
 // Clears every field, at any depth, that the schema marks as one that no code acts on.
@@ -127,7 +97,14 @@ v1::Recipe with_fields(v1::Recipe recipe, std::initializer_list<int> numbers) {
 }  // namespace
 
 std::string canonical_json(const pb::Message& message) {
-  return json_of_message(message, Fields::kAll);
+  std::vector<const pb::FieldDescriptor*> set;
+  message.GetReflection()->ListFields(message, &set);
+  std::sort(set.begin(), set.end(),
+            [](const auto* a, const auto* b) { return a->name() < b->name(); });
+  JsonObject json;
+  for (const pb::FieldDescriptor* field : set)
+    json.raw(field->name(), json_of_field(message, *field));
+  return json.text();
 }
 
 v1::Recipe executed_part(const v1::Recipe& recipe) {
@@ -145,7 +122,7 @@ v1::Recipe executed_part(const v1::Recipe& recipe) {
 }
 
 std::string exec_digest(const v1::Recipe& recipe) {
-  return sha256_hex(json_of_message(executed_part(recipe), Fields::kSet));
+  return sha256_hex(canonical_json(executed_part(recipe)));
 }
 
 std::string expect_digest(const v1::Recipe& recipe) {
@@ -153,7 +130,7 @@ std::string expect_digest(const v1::Recipe& recipe) {
   const R expected =
       with_fields(recipe, {R::kSchemaFieldNumber, R::kPlatformFieldNumber, R::kSourceFieldNumber,
                            R::kExpectFieldNumber, R::kDeviationFieldNumber});
-  return sha256_hex(json_of_message(expected, Fields::kSet));
+  return sha256_hex(canonical_json(expected));
 }
 
 }  // namespace reciperun

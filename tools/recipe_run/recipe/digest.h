@@ -1,12 +1,9 @@
 // The canonical form of a resolved recipe and its two digests.
 //
-// Canonical form: JSON on one line, keys sorted by bytes, every field present (absent messages and
-// oneof members are null), enums by name, numbers in their shortest round-trip form. Protobuf's own
-// bytes are not canonical across versions, this text is.
-//
-// The digests are taken over the same text without the fields that have their default value, so
-// that a field added to the schema changes the digest of those recipes only that set it
-// (sdk/decisions/0004-digests-leave-out-defaults.md).
+// Canonical form: JSON on one line, keys sorted by bytes, enums by name, numbers in their shortest
+// round-trip form. Protobuf's own bytes are not canonical across versions, this text is. Fields
+// that have their default value are left out, so that a field added to the schema changes the
+// digest of those recipes only that set it (sdk/decisions/0004-digests-leave-out-defaults.md).
 #pragma once
 
 #include <string>

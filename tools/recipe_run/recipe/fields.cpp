@@ -321,8 +321,26 @@ void forget(Origins& origins, const std::string& path) {
     it = is_under(it->first, path) ? origins.erase(it) : std::next(it);
 }
 
-std::string Change::text() const {
-  return fmt::format("{} {} → {}", path, from.empty() ? "unset" : from, to.empty() ? "unset" : to);
+Change change_of(const std::string& path, const std::string& from, const std::string& to) {
+  Change out;
+  out.set_path(path);
+  out.set_from(from);
+  out.set_to(to);
+  return out;
+}
+
+std::string or_unset(const std::string& value) { return value.empty() ? "unset" : value; }
+
+std::string change_text(const Change& change) {
+  return fmt::format("{} {} → {}", change.path(), or_unset(change.from()), or_unset(change.to()));
+}
+
+std::vector<std::string> change_texts(const Changes& changes) {
+  std::vector<std::string> out;
+  for (const Change& change : changes) {
+    if (!change.free()) out.push_back(change_text(change));
+  }
+  return out;
 }
 
 std::vector<Change> executed_differences(const v1::Recipe& first, const v1::Recipe& second) {
@@ -333,7 +351,7 @@ std::vector<Change> executed_differences(const v1::Recipe& first, const v1::Reci
   }
   std::vector<Change> out;
   for (const std::string& path : paths) {
-    if (a[path] != b[path]) out.push_back({path, a[path], b[path]});
+    if (a[path] != b[path]) out.push_back(change_of(path, a[path], b[path]));
   }
   return out;
 }

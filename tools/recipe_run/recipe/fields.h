@@ -13,8 +13,12 @@
 
 #include "recipes/recipe.pb.h"
 #include "tools/recipe_run/recipe/parse.h"
+#include "tools/recipe_run/recipe/resolved.pb.h"
 
 namespace reciperun {
+
+using Changes = google::protobuf::RepeatedPtrField<Change>;
+Change change_of(const std::string& path, const std::string& from, const std::string& to);
 
 // A field, or one element of a repeated field (`index` >= 0), inside `parent`.
 struct Place {
@@ -65,15 +69,11 @@ const Origin* find_origin(const Origins& origins, const std::string& path);
 // Forgets `path` and everything below it.
 void forget(Origins& origins, const std::string& path);
 
-// A field that has two values: before and after --set, in one run and another.
-struct Change {
-  std::string path;
-  std::string from, to;  // as recipe text; "" if it is not set
-  bool free = false;     // inside free_override: rows stay comparable
-
-  // "training.epochs 90 → 5".
-  std::string text() const;
-};
+std::string or_unset(const std::string& value);
+// "training.epochs 90 → 5".
+std::string change_text(const Change& change);
+// Of all but the free ones.
+std::vector<std::string> change_texts(const Changes& changes);
 
 // The fields that decide what runs (digest.h) and differ, by path.
 std::vector<Change> executed_differences(const v1::Recipe& first, const v1::Recipe& second);

@@ -94,7 +94,10 @@ class Composer {
     apply_bases(*parsed);
     lay_file_over(*parsed);
     open_.pop_back();
-    out_.bases.push_back({id, parsed->recipe.version(), sha256_hex(text)});
+    BaseFile& base = *out_.lock.add_base();
+    base.set_id(id);
+    base.set_version(parsed->recipe.version());
+    base.set_sha256(sha256_hex(text));
   }
 
  private:
@@ -204,16 +207,13 @@ void apply_set(const std::string& text, ResolvedRecipe& resolved) {
   resolved.origins[path].push_back({"--set", 0, after});
   if (before == after) return;
   const auto& free = resolved.recipe.free_override();
-  const bool is_free = std::any_of(
-      free.begin(), free.end(), [&](const std::string& prefix) { return is_under(path, prefix); });
-  resolved.modifications.push_back({path, before, after, is_free});
+  Change& change = *resolved.modifications.Add() = change_of(path, before, after);
+  change.set_free(std::any_of(free.begin(), free.end(),
+                              [&](const std::string& prefix) { return is_under(path, prefix); }));
 }
 
 std::string ResolvedRecipe::modified_reason() const {
-  std::vector<std::string> changes;
-  for (const Change& change : modifications) {
-    if (!change.free) changes.push_back(change.text());
-  }
+  const std::vector<std::string> changes = change_texts(modifications);
   return changes.empty() ? "" : "modified: " + join(changes, ", ");
 }
 

@@ -12,19 +12,12 @@ namespace reciperun {
 
 constexpr uint32_t kSchema = 1;
 
-// A file that went into the recipe.
-struct BaseUsed {
-  std::string id;
-  std::string version;
-  std::string sha256;  // of the file's bytes
-};
-
 struct ResolvedRecipe {
   v1::Recipe recipe;
   std::filesystem::path file;
   Origins origins;
-  std::vector<BaseUsed> bases;        // in the order they were applied, this recipe's own file last
-  std::vector<Change> modifications;  // values that --set really changed
+  RecipeLock lock;        // the files that went into it
+  Changes modifications;  // values that --set really changed
   std::string exec_digest;
   std::string expect_digest;
   data::Lock data_lock;  // of its data, from data.lock beside the recipes

@@ -25,7 +25,7 @@ namespace {
 
 namespace pb = google::protobuf;
 
-constexpr uint32_t kRunSchema = 2;  // 1 had no seal
+constexpr uint32_t kRunSchema = 2;
 
 std::string utc_text(const char* format) {
   const std::time_t now = std::time(nullptr);
@@ -122,18 +122,11 @@ std::vector<record::Shard> reported_shards(const record::TrialMetrics& metrics) 
 // Why no row can be compared, as it stands beside every row: of many changes the first ones.
 std::string short_reason(const RunRecord& run) {
   constexpr size_t kNamed = 2;
-  std::vector<std::string> changes;
-  for (const Change& change : run.changes()) {
-    if (!change.free) changes.push_back(change.text());
-  }
+  std::vector<std::string> changes = change_texts(run.info().modification());
   if (changes.size() <= kNamed) return run.info().not_comparable();
   const size_t others = changes.size() - kNamed;
   changes.resize(kNamed);
   return fmt::format("modified: {} and {} more", join(changes, ", "), others);
-}
-
-RunPlace place_of(const record::Run& info) {
-  return {info.place().empty() ? "cpu" : info.place(), info.emulated_devices()};
 }
 
 }  // namespace
@@ -185,13 +178,7 @@ RunRecord RunRecord::create(const fs::path& runs, const ResolvedRecipe& resolved
   info.set_engine(engine);
   info.set_device(machine_title(machine));
   info.set_machine(machine_digest(machine));
-  for (const Change& made : resolved.modifications) {
-    record::Change& change = *info.add_modification();
-    change.set_path(made.path);
-    change.set_from(made.from);
-    change.set_to(made.to);
-    change.set_free(made.free);
-  }
+  *info.mutable_modification() = resolved.modifications;
   out.save_recipe(resolved);
   write_json(out.folder_ / "env/machine.json", machine);
   out.save();  // last: a folder with run.json is complete
@@ -199,18 +186,11 @@ RunRecord RunRecord::create(const fs::path& runs, const ResolvedRecipe& resolved
 }
 
 void RunRecord::save_recipe(const ResolvedRecipe& resolved) const {
-  write_file_atomic(folder_ / "recipe.resolved.json", canonical_json(resolved.recipe) + "\n");
+  write_json(folder_ / "recipe.resolved.json", resolved.recipe);
   std::string text;
   pb::TextFormat::PrintToString(resolved.recipe, &text);
   write_file_atomic(folder_ / "recipe.resolved.textproto", text);
-  record::Lock lock;
-  for (const BaseUsed& base : resolved.bases) {
-    record::Base& entry = *lock.add_base();
-    entry.set_id(base.id);
-    entry.set_version(base.version);
-    entry.set_sha256(base.sha256);
-  }
-  write_json(folder_ / "recipe.lock", lock);
+  write_json(folder_ / "recipe.lock", resolved.lock);
   if (!resolved.data_lock.entry().empty())
     write_file_atomic(folder_ / kDataLockFile, lock_text(resolved.data_lock));
 }
@@ -222,6 +202,10 @@ RunRecord RunRecord::open(const fs::path& folder) {
           "'" + folder.string() + "' is not a run: it has no run.json",
           "name a folder below runs/, or the run's id");
   read_json(folder / "run.json", out.info_);
+  if (out.info_.schema() != kRunSchema)
+    throw Error(Exit::kTampered,
+                fmt::format("'{}' is of another version of recipe-run, or was changed",
+                            (folder / "run.json").string()));
   const fs::path recipe_file = folder / "recipe.resolved.textproto";
   if (!pb::TextFormat::ParseFromString(read_file(recipe_file), &out.recipe_)) {
     throw Error(Exit::kTampered, "'" + recipe_file.string() + "' is damaged");
@@ -235,7 +219,7 @@ RunRecord RunRecord::open(const fs::path& folder) {
   return out;
 }
 
-RunPlace RunRecord::place() const { return place_of(info_); }
+RunPlace RunRecord::place() const { return {info_.place(), info_.emulated_devices()}; }
 
 void RunRecord::save() const {
   record::Run info = info_;
@@ -252,7 +236,6 @@ void RunRecord::begin_changes() {
 void RunRecord::close(std::string status, const std::vector<record::Result>& results) {
   begin_changes();
   for (const record::Result& result : results) *info_.add_result() = result;
-  info_.set_schema(kRunSchema);
   info_.set_status(std::move(status));
   info_.set_updated(utc_now());
   const std::string text = json_text(info_);
@@ -262,17 +245,7 @@ void RunRecord::close(std::string status, const std::vector<record::Result>& res
   write_file_atomic(folder_ / "run.json", text);  // last: until then the run counts as running
 }
 
-bool RunRecord::is_sealed() const { return is_there(folder_ / kSealFile); }
-
-std::vector<Change> RunRecord::changes() const {
-  std::vector<Change> out;
-  for (const record::Change& change : info_.modification())
-    out.push_back({change.path(), change.from(), change.to(), change.free()});
-  return out;
-}
-
 void RunRecord::require_intact() const {
-  if (info_.schema() < kRunSchema && !is_sealed()) return;  // of a version that did not seal
   const std::vector<std::string> problems =
       seal_problems(folder_, is_running() ? RunState::kRunning : RunState::kClosed);
   if (problems.empty()) return;
@@ -289,8 +262,6 @@ void RunRecord::add_look(uint32_t trials) {
   const int looks = info_.look_size();
   if (trials == 0 || (looks > 0 && info_.look(looks - 1) == trials)) return;
   const double level = level_of(trials);
-  while (info_.look_level_size() < looks)  // of a version that kept no levels
-    info_.add_look_level(level_of_look(info_.look_level_size()));
   info_.add_look(trials);
   info_.add_look_level(level);
   save();
@@ -381,10 +352,8 @@ Measurements RunRecord::measurements() const {
 
 double RunRecord::level_of(uint32_t trials) const {
   std::vector<Look> looks;
-  for (int i = 0; i < info_.look_size(); ++i) {
-    const bool known = i < info_.look_level_size();
-    looks.push_back({info_.look(i), known ? info_.look_level(i) : level_of_look(i)});
-  }
+  for (int i = 0; i < std::min(info_.look_size(), info_.look_level_size()); ++i)
+    looks.push_back({info_.look(i), info_.look_level(i)});
   return level_at(looks, trials, recipe_.trials().max_count() > trials);
 }
 
@@ -397,7 +366,7 @@ std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& res
       record::Run info;
       read_json(*it / "run.json", info);
       if (info.exec_digest() == resolved.exec_digest && info.recipe() == resolved.recipe.id() &&
-          place_of(info) == place)
+          RunPlace{info.place(), info.emulated_devices()} == place)
         return *it;
     } catch (const Error& error) {
       skipped.push_back(error.what());

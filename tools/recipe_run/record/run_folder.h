@@ -51,7 +51,6 @@ class RunRecord {
   // Seals every file (seal.h), and sets the status and the index of verdicts. A process that dies
   // in here leaves the run as running.
   void close(std::string status, const std::vector<record::Result>& results = {});
-  bool is_sealed() const;
   bool is_running() const { return info_.status() == "running"; }
   // Fails (Exit::kTampered), naming the file, if a sealed file was changed.
   void require_intact() const;
@@ -69,9 +68,6 @@ class RunRecord {
   fs::path repeat_folder(const BenchTask& task) const;
   bool has_result(uint64_t seed) const;
   bool has_result(const BenchTask& task) const;
-
-  // The values of the recipe that were changed for this run.
-  std::vector<Change> changes() const;
 
   // Everything measured so far, read back from the files.
   Measurements measurements() const;

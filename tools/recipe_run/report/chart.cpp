@@ -21,42 +21,57 @@ constexpr double kRight = 14;
 constexpr double kTop = 12;
 constexpr double kBottom = 42;
 
-std::vector<double> linear_ticks(double low, double high) {
+struct Tick {
+  double at;
+  std::string text;
+};
+
+// `v` with the decimals that tell values in steps of `step` apart.
+std::string tick_text(double v, double step) {
+  if (v == 0) return "0";
+  int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
+  // A step of 0.25 needs two digits although its magnitude says one.
+  const double shifted = step * std::pow(10, decimals);
+  if (std::abs(shifted - std::round(shifted)) > 1e-6) ++decimals;
+  return fixed(v, std::min(decimals, 7));
+}
+
+std::vector<Tick> linear_ticks(double low, double high) {
   const double raw = (high - low) / 5;
   const double magnitude = std::pow(10, std::floor(std::log10(raw)));
-  const double steps[] = {1, 2, 2.5, 5, 10};
   double step = magnitude;
-  for (double s : steps) {
+  for (const double s : {1.0, 2.0, 2.5, 5.0, 10.0}) {
     step = s * magnitude;
     if (step >= raw) break;
   }
-  std::vector<double> ticks;
+  std::vector<Tick> ticks;
   for (double k = std::ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; ++k)
-    ticks.push_back(k * step);
+    ticks.push_back({k * step, tick_text(k * step, step)});
   return ticks;
 }
 
-std::vector<double> log_ticks(double low, double high) {
-  std::vector<double> ticks;
+std::vector<Tick> log_ticks(double low, double high) {
+  std::vector<Tick> ticks;
   const bool sparse = std::log10(high / low) > 2.5;
   for (double decade = std::pow(10, std::floor(std::log10(low))); decade <= high; decade *= 10) {
     for (const double m : {1.0, 2.0, 5.0}) {
-      if (sparse && m != 1) continue;
-      if (m * decade >= low * 0.999 && m * decade <= high * 1.001) ticks.push_back(m * decade);
+      const double v = m * decade;
+      if ((m == 1 || !sparse) && v >= low * 0.999 && v <= high * 1.001)
+        ticks.push_back({v, tick_text(v, v)});
     }
   }
   return ticks;
 }
 
-std::string tick_text(double v, double step) {
-  if (v == 0) return "0";
-  const double smallest = step > 0 ? step : std::abs(v);
-  int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(smallest) + 1e-9)));
-  // A step of 0.25 needs two digits although its magnitude says one.
-  if (std::abs(smallest * std::pow(10, decimals) - std::round(smallest * std::pow(10, decimals))) >
-      1e-6)
-    ++decimals;
-  return fixed(v, std::min(decimals, 7));
+std::vector<Tick> ticks_of(const Axis& a) {
+  return a.logarithmic ? log_ticks(a.low, a.high) : linear_ticks(a.low, a.high);
+}
+
+// Where a value lies on its axis, 0 to 1; what lies outside stays near the border.
+double place_on(const Axis& a, double v) {
+  const double t = a.logarithmic ? std::log(v / a.low) / std::log(a.high / a.low)
+                                 : (v - a.low) / (a.high - a.low);
+  return std::clamp(t, -0.05, 1.05);
 }
 
 std::string tag_text(double x, double y, const std::string& anchor, const std::string& words,
@@ -73,40 +88,24 @@ std::string tag_line(double x1, double y1, double x2, double y2, const std::stri
 }  // namespace
 
 Axis axis_around(std::string label, std::span<const double> values, bool logarithmic) {
-  Axis axis{std::move(label), 0, 1, logarithmic};
   std::vector<double> usable;
   for (const double v : values) {
     if (std::isfinite(v) && (!logarithmic || v > 0)) usable.push_back(v);
   }
-  if (usable.empty()) {
-    if (logarithmic) axis.low = 0.1;
-    return axis;
-  }
+  if (usable.empty()) return {std::move(label), logarithmic ? 0.1 : 0, 1, logarithmic};
   const auto [low, high] = std::minmax_element(usable.begin(), usable.end());
-  if (logarithmic) {
-    axis.low = *low / 1.1;
-    axis.high = *high * 1.1;
-    return axis;
-  }
+  if (logarithmic) return {std::move(label), *low / 1.1, *high * 1.1, true};
   const double room = *high > *low ? 0.06 * (*high - *low) : std::max(0.05 * std::abs(*high), 1e-6);
-  axis.low = *low - room;
-  axis.high = *high + room;
-  return axis;
+  return {std::move(label), *low - room, *high + room, false};
 }
 
 Chart::Chart(std::string title, Axis x, Axis y)
     : title_(std::move(title)), x_(std::move(x)), y_(std::move(y)) {}
 
-double Chart::px(double x) const {
-  const double t = x_.logarithmic ? std::log(x / x_.low) / std::log(x_.high / x_.low)
-                                  : (x - x_.low) / (x_.high - x_.low);
-  return kLeft + std::clamp(t, -0.05, 1.05) * (kWidth - kLeft - kRight);
-}
+double Chart::px(double x) const { return kLeft + place_on(x_, x) * (kWidth - kLeft - kRight); }
 
 double Chart::py(double y) const {
-  const double t = y_.logarithmic ? std::log(y / y_.low) / std::log(y_.high / y_.low)
-                                  : (y - y_.low) / (y_.high - y_.low);
-  return kHeight - kBottom - std::clamp(t, -0.05, 1.05) * (kHeight - kBottom - kTop);
+  return kHeight - kBottom - place_on(y_, y) * (kHeight - kBottom - kTop);
 }
 
 Chart& Chart::line(std::span<const CurvePoint> points, const std::string& style) {
@@ -140,15 +139,14 @@ Chart& Chart::vertical_band(double from, double to, const std::string& style) {
   return *this;
 }
 
-Chart& Chart::vertical_line(double x, const std::string& style, const std::string& label) {
+Chart& Chart::vertical_line(double x, const std::string& style) {
   body_ += tag_line(px(x), kTop, px(x), kHeight - kBottom, "line " + style);
-  if (!label.empty()) body_ += tag_text(px(x), kTop - 2, "middle", label, "small");
   return *this;
 }
 
 Chart& Chart::horizontal_line(double y, const std::string& style, const std::string& label) {
   body_ += tag_line(kLeft, py(y), kWidth - kRight, py(y), "line " + style);
-  if (!label.empty()) body_ += tag_text(kWidth - kRight - 3, py(y) - 4, "end", label, "small");
+  body_ += tag_text(kWidth - kRight - 3, py(y) - 4, "end", label, "small");
   return *this;
 }
 
@@ -182,23 +180,17 @@ Chart& Chart::legend(const std::string& style, const std::string& words) {
 
 std::string Chart::frame() const {
   std::string out;
-  const auto ticks_of = [](const Axis& a) {
-    return a.logarithmic ? log_ticks(a.low, a.high) : linear_ticks(a.low, a.high);
+  for (const Tick& tick : ticks_of(x_)) {
+    out += tag_line(px(tick.at), kTop, px(tick.at), kHeight - kBottom, "grid");
+    out += tag_text(px(tick.at), kHeight - kBottom + 16, "middle", tick.text);
+  }
+  const auto add_y = [&](double at, const std::string& text) {
+    out += tag_text(kLeft - 6, py(at) + 4, "end", text);
   };
-  const std::vector<double> xs = ticks_of(x_);
-  const double x_step = !x_.logarithmic && xs.size() > 1 ? xs[1] - xs[0] : 0;
-  for (const double x : xs) {
-    out += tag_line(px(x), kTop, px(x), kHeight - kBottom, "grid");
-    out += tag_text(px(x), kHeight - kBottom + 16, "middle", tick_text(x, x_step));
-  }
-  const std::vector<double> ys = names_.empty() ? ticks_of(y_) : std::vector<double>{};
-  const double y_step = !y_.logarithmic && ys.size() > 1 ? ys[1] - ys[0] : 0;
-  for (const double y : ys) {
-    out += tag_line(kLeft, py(y), kWidth - kRight, py(y), "grid");
-    out += tag_text(kLeft - 6, py(y) + 4, "end", tick_text(y, y_step));
-  }
-  for (size_t i = 0; i < names_.size(); ++i) {
-    out += tag_text(kLeft - 6, py(-static_cast<double>(i)) + 4, "end", names_[i]);
+  for (size_t i = 0; i < names_.size(); ++i) add_y(-static_cast<double>(i), names_[i]);
+  for (const Tick& tick : names_.empty() ? ticks_of(y_) : std::vector<Tick>()) {
+    out += tag_line(kLeft, py(tick.at), kWidth - kRight, py(tick.at), "grid");
+    add_y(tick.at, tick.text);
   }
   out += tag_line(kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom, "axis");
   out += tag_text((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", x_.label, "label");

@@ -31,7 +31,7 @@ class Chart {
   Chart& band(std::span<const CurvePoint> lower, std::span<const CurvePoint> upper,
               const std::string& style);
   Chart& vertical_band(double from, double to, const std::string& style);
-  Chart& vertical_line(double x, const std::string& style, const std::string& label);
+  Chart& vertical_line(double x, const std::string& style);
   Chart& horizontal_line(double y, const std::string& style, const std::string& label);
   Chart& dot(double x, double y, const std::string& style, const std::string& tooltip);
   Chart& segment(CurvePoint from, CurvePoint to, const std::string& style);

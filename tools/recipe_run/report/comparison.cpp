@@ -7,7 +7,6 @@
 #include <map>
 
 #include "tools/recipe_run/judge/published.h"
-#include "tools/recipe_run/report/document.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/util/error.h"
 #include "tools/recipe_run/util/json.h"
@@ -107,7 +106,7 @@ std::vector<Change> differences_of(const Side& first, const Side& second) {
   std::vector<Change> out;
   const record::Run &a = first.run, &b = second.run;
   const auto add = [&](const char* what, const std::string& one, const std::string& other) {
-    if (one != other) out.push_back({what, one, other});
+    if (one != other) out.push_back(change_of(what, one, other));
   };
   add("recipe", a.recipe(), b.recipe());
   add("emulated devices", fmt::format("{}", a.emulated_devices()),
@@ -140,8 +139,6 @@ const Row* find_row(const std::vector<Row>& rows, const std::string& id) {
   return it == rows.end() ? nullptr : &*it;
 }
 
-const TableWords kWords = {"first", "second"};
-
 std::string summary_of(const Comparison& c) {
   std::map<Verdict, int> counts;
   for (const Row& row : c.rows) ++counts[row.judgement.verdict];
@@ -149,28 +146,6 @@ std::string summary_of(const Comparison& c) {
   for (const auto& [verdict, count] : counts)
     parts.push_back(fmt::format("{} × {}", count, verdict_word(verdict)));
   return parts.empty() ? "the recipes have no row in common" : join(parts, " · ");
-}
-
-Document document_of(const Comparison& c) {
-  Document out;
-  const record::Run &a = c.first.run, &b = c.second.run;
-  out.title = a.recipe() == b.recipe()
-                  ? a.recipe() + ": two runs compared"
-                  : fmt::format("Two runs compared: {}, {}", a.recipe(), b.recipe());
-  for (const auto& [name, run] : {std::pair("first", &a), std::pair("second", &b)})
-    out.about.push_back(fmt::format("{:<6}  {} · {} {} · {} · {}", name, run->id(), run->recipe(),
-                                    run->recipe_version(), run->device(), run->engine()));
-  if (c.differences.empty()) out.about.push_back("Same recipe, machine and engine.");
-  out.summary = summary_of(c);
-  Section differences{"these differ", {}};
-  const auto text = [](const std::string& value) { return value.empty() ? "unset" : value; };
-  for (const Change& d : c.differences)
-    differences.lines.push_back(fmt::format("{}: {} → {}", d.path, text(d.from), text(d.to)));
-  out.before = {differences};
-  out.rows = c.rows;
-  out.words = kWords;
-  out.after = {{"rows that are not compared", c.unmatched}};
-  return out;
 }
 
 json::Side json_side(const record::Run& run) {
@@ -221,14 +196,28 @@ Comparison compare_runs(Side first, Side second, const CompareOptions& options) 
   return out;
 }
 
-std::string console_comparison(const Comparison& comparison, int columns) {
-  return console_text(document_of(comparison), columns);
-}
-std::string markdown_comparison(const Comparison& comparison) {
-  return markdown_text(document_of(comparison));
-}
-std::string html_comparison(const Comparison& comparison) {
-  return html_text(document_of(comparison));
+Document document_of(const Comparison& c) {
+  Document out;
+  const record::Run &a = c.first.run, &b = c.second.run;
+  out.title = a.recipe() == b.recipe()
+                  ? a.recipe() + ": two runs compared"
+                  : fmt::format("Two runs compared: {}, {}", a.recipe(), b.recipe());
+  for (const auto& [name, run] : {std::pair("first", &a), std::pair("second", &b)})
+    out.about.push_back(fmt::format("{:<6}  {} · {} {} · {} · {}", name, run->id(), run->recipe(),
+                                    run->recipe_version(), run->device(), run->engine()));
+  if (c.differences.empty()) out.about.push_back("Same recipe, machine and engine.");
+  out.summary = summary_of(c);
+  Section differences{"these differ", {}};
+  for (const Change& d : c.differences)
+    differences.lines.push_back(
+        fmt::format("{}: {} → {}", d.path(), or_unset(d.from()), or_unset(d.to())));
+  out.before = {differences};
+  out.rows = c.rows;
+  out.words = {"first", "second"};
+  out.after = {{"rows that are not compared", c.unmatched}};
+  out.suite = fmt::format("{} against {}", a.id(), b.id());
+  out.suite_class = a.recipe();
+  return out;
 }
 
 std::string json_comparison(const Comparison& c) {
@@ -238,21 +227,15 @@ std::string json_comparison(const Comparison& c) {
   *out.mutable_second() = json_side(c.second.run);
   for (const Change& d : c.differences) {
     json::Difference& added = *out.add_difference();
-    added.set_path(d.path);
-    added.set_first(d.from);
-    added.set_second(d.to);
+    added.set_path(d.path());
+    added.set_first(d.from());
+    added.set_second(d.to());
   }
   out.set_exit(static_cast<int>(c.exit));
   out.set_summary(summary_of(c));
   for (const Row& row : c.rows) *out.add_row() = json_row(row);
   out.mutable_unmatched()->Add(c.unmatched.begin(), c.unmatched.end());
   return json_text(out);
-}
-
-std::string junit_comparison(const Comparison& c) {
-  return junit_text(
-      {fmt::format("{} against {}", c.first.run.id(), c.second.run.id()), c.first.run.recipe()},
-      c.rows, kWords);
 }
 
 }  // namespace reciperun

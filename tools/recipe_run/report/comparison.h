@@ -17,6 +17,7 @@
 
 #include "tools/recipe_run/judge/rows.h"
 #include "tools/recipe_run/record/run_folder.h"
+#include "tools/recipe_run/report/document.h"
 
 namespace reciperun {
 
@@ -46,11 +47,7 @@ struct Comparison {
 
 Comparison compare_runs(Side first, Side second, const CompareOptions& options = {});
 
-// `columns` of the terminal; 0: lines of any length.
-std::string console_comparison(const Comparison& comparison, int columns = 0);
-std::string markdown_comparison(const Comparison& comparison);
-std::string html_comparison(const Comparison& comparison);
+Document document_of(const Comparison& comparison);
 std::string json_comparison(const Comparison& comparison);
-std::string junit_comparison(const Comparison& comparison);
 
 }  // namespace reciperun

@@ -19,7 +19,6 @@ struct TableWords {
 struct Section {
   std::string title;
   std::vector<std::string> lines;
-  bool in_html = true;  // false where HTML has a table of its own instead
 };
 
 struct Document {
@@ -30,6 +29,8 @@ struct Document {
   std::vector<Row> rows;
   TableWords words = {};
   std::string figures = {}, sources = {};  // HTML alone: below the tables, and below everything
+  std::string suite, suite_class;          // JUnit's names of the rows together, and of their kind
+  std::string created = {};                // UTC; "" = unknown
 };
 
 // `columns` of the terminal; 0: lines of any length. Where they do not hold a table, every row is a
@@ -39,17 +40,11 @@ std::string markdown_text(const Document& document);
 // A self-contained page: no script, no network, readable on paper, phone and dark screens.
 std::string html_text(const Document& document);
 
-// Rows as test cases in JUnit's XML, as continuous-integration servers read it. Only gate rows can
-// fail or err, so that the file says what the exit code says: DIFFERS (worse) is a failure;
+// The rows as test cases in JUnit's XML, as continuous-integration servers read it. Only gate rows
+// can fail or err, so that the file says what the exit code says: DIFFERS (worse) is a failure;
 // INCONCLUSIVE and INVALID are errors. All other rows without agreement are skipped, with the
 // reason.
-struct JunitSuite {
-  std::string name;
-  std::string class_name;
-  std::string created = {};  // UTC; "" = unknown
-};
-std::string junit_text(const JunitSuite& suite, const std::vector<Row>& rows,
-                       const TableWords& words = {});
+std::string junit_text(const Document& document);
 
 std::string html_escaped(const std::string& text);
 

@@ -1,6 +1,7 @@
 // Documents as HTML, and their rows as JUnit's XML.
 #include <fmt/core.h>
 
+#include <array>
 #include <map>
 
 #include "tools/recipe_run/report/embedded.h"
@@ -9,34 +10,25 @@
 namespace reciperun {
 namespace {
 
-std::string verdict_class(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kReproduced:
-    case Verdict::kDiffersBetter:
-      return "good";
-    case Verdict::kWithinTolerance:
-    case Verdict::kConsistent:
-      return "fair";
-    case Verdict::kDiffersWorse:
-      return "bad";
-    case Verdict::kInconclusive:
-    case Verdict::kInvalid:
-      return "open";
-    default:
-      return "none";
-  }
+// The class of a standing in the style sheet.
+constexpr std::array kClasses = {"good", "fair", "bad", "open", "none"};
+// Its element in JUnit's XML where it decides the exit code; "" passes.
+constexpr std::array kElements = {"", "", "failure", "error", "skipped"};
+
+size_t standing_of(const Row& row) {
+  return static_cast<size_t>(facts_of(row.judgement.verdict).standing);
 }
 
 // Words align left. On narrow screens a row becomes a block: its name, its verdict, then every
 // other cell behind the column's heading.
-std::string cell_of(const Column& column, size_t r, Verdict verdict) {
+std::string cell_of(const Column& column, size_t r, const Row& row) {
   const std::string cell = html_escaped(column.cells[r]);
   switch (column.kind) {
     case ColumnKind::kTitle:
       return fmt::format("<td class=\"row\">{}</td>", cell);
     case ColumnKind::kVerdict:
       return fmt::format("<td class=\"w verdict\"><span class=\"v {}\">{}</span></td>",
-                         verdict_class(verdict), cell);
+                         kClasses[standing_of(row)], cell);
     case ColumnKind::kText:
     case ColumnKind::kNumber:
       break;
@@ -64,7 +56,7 @@ std::string html_table(const RowGroup& group, const TableWords& words) {
       why += (why.empty() ? "" : " · ") + remark;
     out += why.empty() ? "<tr>" : "<tr class=\"has-why\">";
     for (const Column& column : columns) {
-      if (column.used) out += cell_of(column, r, group.rows[r]->judgement.verdict);
+      if (column.used) out += cell_of(column, r, *group.rows[r]);
     }
     out += "</tr>\n";
     if (!why.empty())
@@ -77,7 +69,7 @@ std::string html_table(const RowGroup& group, const TableWords& words) {
 std::string html_sections(const std::vector<Section>& sections) {
   std::string out;
   for (const Section& section : sections) {
-    if (section.lines.empty() || !section.in_html) continue;
+    if (section.lines.empty()) continue;
     out += fmt::format("<h2>{}</h2>\n<ul>\n", html_escaped(section.title));
     for (const std::string& line : section.lines) out += "<li>" + html_escaped(line) + "</li>\n";
     out += "</ul>\n";
@@ -96,25 +88,13 @@ std::string xml_escaped(const std::string& text) {
 
 // "" for a row that passes, else the element that says why it does not.
 std::string junit_element(const Row& row) {
-  switch (row.judgement.verdict) {
-    case Verdict::kReproduced:
-    case Verdict::kWithinTolerance:
-    case Verdict::kConsistent:
-    case Verdict::kDiffersBetter:
-      return "";
-    case Verdict::kDiffersWorse:
-      return row.gate ? "failure" : "skipped";
-    case Verdict::kInconclusive:
-    case Verdict::kInvalid:
-      return row.gate ? "error" : "skipped";
-    default:
-      return "skipped";
-  }
+  const std::string element = kElements[standing_of(row)];
+  return element.empty() || row.gate ? element : "skipped";
 }
 
-std::string test_case(const JunitSuite& suite, const Row& row, const TableWords& words) {
+std::string test_case(const Document& document, const Row& row) {
   std::string out = fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"0\">\n",
-                                xml_escaped(suite.class_name), xml_escaped(row.id));
+                                xml_escaped(document.suite_class), xml_escaped(row.id));
   if (const std::string element = junit_element(row); !element.empty())
     out +=
         fmt::format("      <{} message=\"{}\"/>\n", element,
@@ -122,8 +102,9 @@ std::string test_case(const JunitSuite& suite, const Row& row, const TableWords&
                                 (row.judgement.reason.empty() ? "" : ": ") + row.judgement.reason +
                                 (row.gate ? "" : " (does not decide the exit code)")));
   const std::string unit = row.unit == "1" ? "" : " " + row.unit;
-  std::string facts = fmt::format("{} {}{}\n{} {}\n", words.reference, row.published, unit,
-                                  words.own, row.measured.empty() ? "—" : row.measured + unit);
+  std::string facts =
+      fmt::format("{} {}{}\n{} {}\n", document.words.reference, row.published, unit,
+                  document.words.own, row.measured.empty() ? "—" : row.measured + unit);
   if (!row.interval.empty()) facts += interval_kind(row) + " " + row.interval + "\n";
   if (!row.margin.empty()) facts += "margin " + row.margin + "\n";
   if (!row.note.empty()) facts += row.note + "\n";
@@ -160,23 +141,23 @@ std::string html_text(const Document& document) {
       title, kReportStyle, title, body);
 }
 
-std::string junit_text(const JunitSuite& suite, const std::vector<Row>& rows,
-                       const TableWords& words) {
+std::string junit_text(const Document& document) {
   std::map<std::string, int> counts;
   std::string cases;
-  for (const Row& row : rows) {
+  for (const Row& row : document.rows) {
     ++counts[junit_element(row)];
-    cases += test_case(suite, row, words);
+    cases += test_case(document, row);
   }
   const std::string totals =
-      fmt::format(R"( tests="{}" failures="{}" errors="{}" skipped="{}")", rows.size(),
+      fmt::format(R"( tests="{}" failures="{}" errors="{}" skipped="{}")", document.rows.size(),
                   counts["failure"], counts["error"], counts["skipped"]);
-  std::string created = suite.created.substr(0, suite.created.find('Z'));  // the schema has no zone
+  // The schema has no zone.
+  std::string created = document.created.substr(0, document.created.find('Z'));
   if (!created.empty()) created = fmt::format(" timestamp=\"{}\"", xml_escaped(created));
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites{0}>\n  <testsuite "
       "name=\"{1}\"{0} time=\"0\"{2}>\n{3}  </testsuite>\n</testsuites>\n",
-      totals, xml_escaped(suite.name), created, cases);
+      totals, xml_escaped(document.suite), created, cases);
 }
 
 }  // namespace reciperun

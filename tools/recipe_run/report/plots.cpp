@@ -168,8 +168,7 @@ std::string trials_plot(const Report& report) {
   chart.row_names(row_names);
   if (published) {
     chart.vertical_band(*published - margin, *published + margin, "refband");
-    chart.vertical_line(*published, "ref", "")
-        .legend("ref", "published " + published_text(*expect));
+    chart.vertical_line(*published, "ref").legend("ref", "published " + published_text(*expect));
     chart.legend("area refband", "margin ±" + shortest(margin));
   }
   const int decimals = std::max(published_decimals(*expect), expect->unit() == "1" ? 4 : 2);
@@ -221,7 +220,7 @@ std::string latency_plot(const BenchResult& bench, const v1::Bench& definition) 
   double mean = 0;
   for (const double x : all) mean += x / static_cast<double>(all.size());
   if (mean <= end)
-    chart.vertical_line(mean, "s3", "").legend("s3", "mean " + significant(mean, 3) + " ms");
+    chart.vertical_line(mean, "s3").legend("s3", "mean " + significant(mean, 3) + " ms");
   static constexpr double kLevels[] = {0.5, 0.9, 0.99};
   for (size_t i = 0; i < 3; ++i) {
     const Quantile q{kLevels[i]};

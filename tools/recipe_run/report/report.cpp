@@ -5,77 +5,40 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 #include "tools/recipe_run/record/seal.h"
-#include "tools/recipe_run/report/document.h"
 #include "tools/recipe_run/report/plots.h"
 #include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
 namespace {
 
-// --- Evaluations by the parts of the data that the devices of a run would each have seen. ---
-
-// One metric of one trial over its parts, in per cent.
-struct ShardLine {
-  std::string trial;   // "seed 1"
-  std::string metric;  // "top1"
-  double merged = 0;
-  std::vector<double> parts;
-  int64_t fewest = 0, most = 0;  // samples of a part
-};
-
-// Of the metrics that the recipe names and that are shares of the samples; none of trials that
-// were evaluated in one part.
-std::vector<ShardLine> shard_lines(const Report& report) {
-  std::vector<ShardLine> lines;
+// One line for each trial that was evaluated in the parts that the devices of a run would each have
+// seen, and each metric that is a share of the samples: "seed 1, top1: 76.31 % merged; 8 parts of
+// 6,250: 76.10 76.52 ...".
+std::vector<std::string> shard_lines(const Report& report) {
+  std::vector<std::string> lines;
   for (const Trial& trial : report.measurements.trials) {
+    if (trial.shards.empty()) continue;
+    const auto [fewest, most] =
+        std::minmax_element(trial.shards.begin(), trial.shards.end(),
+                            [](const auto& a, const auto& b) { return a.samples() < b.samples(); });
+    std::string samples = with_commas(fewest->samples());
+    if (most->samples() != fewest->samples()) samples += " to " + with_commas(most->samples());
     for (const std::string& metric : report.recipe.evaluation().metric()) {
-      if (trial.shards.empty() || metric == "loss" || !trial.metrics.contains(metric)) continue;
-      ShardLine line{trial.title, metric, 100 * trial.metrics.at(metric), {}};
-      line.fewest = trial.shards[0].samples();
-      for (const record::Shard& shard : trial.shards) {
-        if (shard.metric().contains(metric)) line.parts.push_back(100 * shard.metric().at(metric));
-        line.fewest = std::min(line.fewest, shard.samples());
-        line.most = std::max(line.most, shard.samples());
-      }
-      if (line.parts.size() == trial.shards.size()) lines.push_back(std::move(line));
+      const bool everywhere =
+          std::all_of(trial.shards.begin(), trial.shards.end(),
+                      [&](const auto& shard) { return shard.metric().contains(metric); });
+      if (metric == "loss" || !everywhere || !trial.metrics.contains(metric)) continue;
+      std::string parts;
+      for (const record::Shard& shard : trial.shards)
+        parts += " " + fixed(100 * shard.metric().at(metric), 2);
+      lines.push_back(fmt::format("{}, {}: {} % merged; {} parts of {}:{}", trial.title, metric,
+                                  fixed(100 * trial.metrics.at(metric), 2), trial.shards.size(),
+                                  samples, parts));
     }
   }
   return lines;
-}
-
-// "top1: 76.31 % merged; 8 parts of 6,250: 76.10 76.52 ...".
-std::string shard_text(const ShardLine& line) {
-  std::string samples = with_commas(line.fewest);
-  if (line.most != line.fewest) samples += " to " + with_commas(line.most);
-  std::string text = fmt::format("{}, {}: {} % merged; {} parts of {}:", line.trial, line.metric,
-                                 fixed(line.merged, 2), line.parts.size(), samples);
-  for (const double part : line.parts) text += " " + fixed(part, 2);
-  return text;
-}
-
-// Each part's figure in a cell of its own; on narrow screens the cells flow.
-std::string shard_table(const std::vector<ShardLine>& lines) {
-  if (lines.empty()) return "";
-  size_t parts = 0;
-  for (const ShardLine& line : lines) parts = std::max(parts, line.parts.size());
-  std::string out = fmt::format(
-      "<h2>{}</h2>\n<div class=\"scroll\"><table><thead><tr><th>trial</th><th class=\"w\">metric, "
-      "%</th><th>merged</th>",
-      kShardsTitle);
-  for (size_t k = 1; k <= parts; ++k) out += fmt::format("<th>part {}</th>", k);
-  out += "</tr></thead><tbody>\n";
-  for (const ShardLine& line : lines) {
-    out += fmt::format(
-        "<tr><td class=\"row\">{}</td><td class=\"w\">{}</td><td data-h=\"merged\">{}</td>",
-        html_escaped(line.trial), html_escaped(line.metric), fixed(line.merged, 2));
-    for (size_t k = 0; k < line.parts.size(); ++k)
-      out += fmt::format("<td data-h=\"part {}\">{}</td>", k + 1, fixed(line.parts[k], 2));
-    out += "</tr>\n";
-  }
-  return out + "</tbody></table></div>\n";
 }
 
 // --- What the report was held against. ---
@@ -120,31 +83,6 @@ std::string sources_of(const Report& report) {
                    "every number of the tests stands in report.json</p>\n",
                    report.run.exec_digest().substr(0, 16),
                    report.run.expect_digest().substr(0, 16));
-}
-
-// One line per value of the recipe that was changed for this run, other than the free ones.
-std::vector<std::string> change_lines(const record::Run& run) {
-  std::vector<std::string> lines;
-  for (const record::Change& change : run.modification()) {
-    if (!change.free()) lines.push_back(Change{change.path(), change.from(), change.to()}.text());
-  }
-  return lines;
-}
-
-Document document_of(const Report& report) {
-  const record::Run& run = report.run;
-  Document out;
-  out.title = report.recipe.title().empty() ? report.recipe.id() : report.recipe.title();
-  out.about = {fmt::format("{} {} · run {}", run.recipe(), run.recipe_version(), run.id()),
-               run.device() + " · " + run.engine()};
-  out.summary = summary_line(report);
-  out.rows = report.rows;
-  std::vector<std::string> parts;
-  for (const ShardLine& line : shard_lines(report)) parts.push_back(shard_text(line));
-  out.after = {{kShardsTitle, parts, false},
-               {"changed for this run", change_lines(run)},
-               {"known deviations from the source", deviation_lines(report.recipe)}};
-  return out;
 }
 
 }  // namespace
@@ -224,21 +162,23 @@ std::vector<std::string> deviation_lines(const v1::Recipe& recipe) {
   return lines;
 }
 
-std::string console_report(const Report& report, int columns) {
-  return console_text(document_of(report), columns);
-}
-
-std::string markdown_report(const Report& report) { return markdown_text(document_of(report)); }
-
-std::string html_report(const Report& report) {
-  Document document = document_of(report);
-  document.figures = shard_table(shard_lines(report)) + plots_of(report);
-  document.sources = sources_of(report);
-  return html_text(document);
-}
-
-std::string junit_report(const Report& report) {
-  return junit_text({report.run.id(), report.run.recipe(), report.run.created()}, report.rows);
+Document document_of(const Report& report) {
+  const record::Run& run = report.run;
+  Document out;
+  out.title = report.recipe.title().empty() ? report.recipe.id() : report.recipe.title();
+  out.about = {fmt::format("{} {} · run {}", run.recipe(), run.recipe_version(), run.id()),
+               run.device() + " · " + run.engine()};
+  out.summary = summary_line(report);
+  out.rows = report.rows;
+  out.after = {{"evaluation by part, as the devices share the data", shard_lines(report)},
+               {"changed for this run", change_texts(run.modification())},
+               {"known deviations from the source", deviation_lines(report.recipe)}};
+  out.figures = plots_of(report);
+  out.sources = sources_of(report);
+  out.suite = run.id();
+  out.suite_class = run.recipe();
+  out.created = run.created();
+  return out;
 }
 
 std::vector<record::Result> result_index(const Report& report) {
@@ -253,10 +193,11 @@ std::vector<record::Result> result_index(const Report& report) {
 
 fs::path write_reports(const RunRecord& run, const Report& report) {
   const fs::path folder = run.folder() / "report";
-  write_file_atomic(folder / "report.txt", console_report(report));
-  write_file_atomic(folder / "report.md", markdown_report(report));
+  const Document document = document_of(report);
+  write_file_atomic(folder / "report.txt", console_text(document));
+  write_file_atomic(folder / "report.md", markdown_text(document));
   write_file_atomic(folder / "report.json", json_report(report));
-  write_file_atomic(folder / "report.html", html_report(report));
+  write_file_atomic(folder / "report.html", html_text(document));
   return folder;
 }
 

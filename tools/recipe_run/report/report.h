@@ -6,6 +6,7 @@
 
 #include "tools/recipe_run/judge/rows.h"
 #include "tools/recipe_run/record/run_folder.h"
+#include "tools/recipe_run/report/document.h"
 #include "tools/recipe_run/report/report.pb.h"
 
 namespace reciperun {
@@ -47,14 +48,8 @@ std::string smoke_line(const Report& report);
 // One line per deviation from the source.
 std::vector<std::string> deviation_lines(const v1::Recipe& recipe);
 
-inline constexpr char kShardsTitle[] = "evaluation by part, as the devices share the data";
-
-// `columns` of the terminal; 0: lines of any length.
-std::string console_report(const Report& report, int columns = 0);
-std::string markdown_report(const Report& report);
+Document document_of(const Report& report);
 std::string json_report(const Report& report);
-std::string html_report(const Report& report);
-std::string junit_report(const Report& report);
 
 // The verdicts, for run.json: a closed run has them if its report/ is that of its measurements.
 std::vector<record::Result> result_index(const Report& report);
