@@ -74,8 +74,8 @@ struct ImageRows {
 NodePlan plan(const ImageFromBytes& p, const Planner& c) {
   NodePlan plan = own_plan("image_from_bytes");
   const Dims& dims = c.x(0).dims;
-  const auto rows =
-      std::make_shared<const ImageRows>(levels_of(p), dims[1], dims[2], dims[3], p.channels);
+  const auto rows = std::make_shared<const ImageRows>(
+      ImageRows{levels_of(p), dims[1], dims[2], dims[3], p.channels});
   plan.bind = [=, n = dims[0], threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<uint8_t>(0), place = b.x<int32_t>(1), y = b.y<float>()](Queue&) {
       const int64_t height = rows->height, width = rows->width;
