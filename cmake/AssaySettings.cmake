@@ -84,6 +84,8 @@ find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)  # SHA-256
 find_package(JPEG REQUIRED)  # libjpeg-turbo: partial decoding is an extension of it
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)  # the tokenizer: categories, lower case, NFD
+# Its definition says something on Windows only, and must be the same wherever a precompiled header is shared.
+set_property(TARGET PkgConfig::UTF8PROC PROPERTY INTERFACE_COMPILE_OPTIONS "")
 
 # assay_compile_briefly(TARGET <name> | SOURCE <file>...): lightly optimised, for long code that runs once: command lines, generated
 # messages. Half of what the compiler takes for it is inlining.
