@@ -9,14 +9,39 @@
 namespace reciperun::engine {
 namespace {
 
-class TrainingBench : public BenchSession {
+// Times loading and computing, each alone, where the timed span has loading in it.
+class LoadedBench : public BenchSession {
+ public:
+  double load_batch() final {
+    return with_loading_ ? timed([this] { load(); }) : 0;
+  }
+  double compute_batch() final {
+    return with_loading_ ? timed([this] { compute(); }) : 0;
+  }
+
+ protected:
+  virtual void load() = 0;
+  virtual void compute() = 0;
+
+  bool with_loading_ = false;
+
+ private:
+  template <class Work>
+  static double timed(const Work& work) {
+    const Stopwatch watch;
+    work();
+    return watch.seconds();
+  }
+};
+
+class TrainingBench : public LoadedBench {
  public:
   TrainingBench(const assay_context* context, const v1::Recipe& recipe, const v1::Bench& bench,
                 uint32_t batch, bool on_gpu)
       : batch_(batch),
         model_(new_model(context, recipe)),
-        feeding_(feeding_for(training_data(recipe), on_gpu)),
-        with_loading_(bench.timing_span() == "load+compute") {
+        feeding_(feeding_for(training_data(recipe), on_gpu)) {
+    with_loading_ = bench.timing_span() == "load+compute";
     require(bench.input() == "real",
             "bench '" + bench.id() + "': training is measured on real input", "input: \"real\"");
     loader_ = new_training_loader(context, recipe, feeding_,
@@ -39,23 +64,14 @@ class TrainingBench : public BenchSession {
     --ahead_;
     return watch.seconds();
   }
-  double load_batch() override {
-    if (!with_loading_) return 0;
-    const Stopwatch watch;
-    load();
-    return watch.seconds();
-  }
-  double compute_batch() override {
-    if (!with_loading_) return 0;
-    const Stopwatch watch;
-    prefetch();
-    step();
-    return watch.seconds();
-  }
 
  private:
-  void load() {
+  void load() override {
     call(Exit::kCrashed, assay_loader_next, loader_.get(), loaded_, feeding_.tensors, nullptr);
+  }
+  void compute() override {
+    prefetch();
+    step();
   }
   void prefetch() {
     call(Exit::kCrashed, assay_trainer_prefetch, trainer_.get(), loaded_, feeding_.tensors);
@@ -69,12 +85,11 @@ class TrainingBench : public BenchSession {
   Feeding feeding_;
   Trainer trainer_;
   Loader loader_;
-  bool with_loading_;
   int ahead_ = 0;                                 // prefetched batches
   const assay_tensor* loaded_[kRawTensors] = {};  // the loader's last batch
 };
 
-class InferenceBench : public BenchSession {
+class InferenceBench : public LoadedBench {
  public:
   InferenceBench(const assay_context* context, const v1::Recipe& recipe, const v1::Bench& bench,
                  uint32_t batch, const fs::path& checkpoint)
@@ -90,7 +105,7 @@ class InferenceBench : public BenchSession {
            text("checkpoint"), text(""), uint32_t{0}, nullptr);
     }
     forward_ = std::make_unique<Forward>(model_.get(), predictor_config(recipe, batch_));
-    with_loading_ = bench.timing_span() == "load+compute";
+    with_loading_ = real && bench.timing_span() == "load+compute";
     if (real) {
       const v1::DataRef& data = bench_data(recipe);
       loader_ = new_loader(context, recipe, data, bench_loader_config(recipe, data, batch_));
@@ -104,24 +119,15 @@ class InferenceBench : public BenchSession {
     Stopwatch watch;
     if (loader_) load();
     if (!with_loading_) watch = Stopwatch();
-    return predict(watch);
-  }
-  double load_batch() override {
-    if (!loader_ || !with_loading_) return 0;
-    const Stopwatch watch;
-    load();
+    compute();
     return watch.seconds();
   }
-  double compute_batch() override { return !loader_ || !with_loading_ ? 0 : predict(Stopwatch()); }
 
  private:
-  void load() {
+  void load() override {
     call(Exit::kCrashed, assay_loader_next, loader_.get(), &input_, size_t{1}, nullptr);
   }
-  double predict(const Stopwatch& watch) {
-    const Tensor logits = forward_->run(input_);
-    return watch.seconds();
-  }
+  void compute() override { forward_->run(input_); }
   std::vector<int64_t> input_shape() const {
     std::vector<int64_t> shape{batch_};
     const Struct image = objects_of(model_report(model_.get()), "inputs")[0];
@@ -134,7 +140,6 @@ class InferenceBench : public BenchSession {
   std::unique_ptr<Forward> forward_;
   Tensor zeros_;
   Loader loader_;
-  bool with_loading_ = false;
   const assay_tensor* input_ = nullptr;  // the zeros, or the loader's last batch
 };
 

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <map>
@@ -209,16 +210,8 @@ const v1::DataRef* data_of_role(const v1::Recipe& recipe,
 }  // namespace
 
 std::string precision_name(v1::Numerics::Compute compute) {
-  switch (compute) {
-    case v1::Numerics::TF32:
-      return "tf32";
-    case v1::Numerics::AMP_FP16:
-      return "amp-fp16";
-    case v1::Numerics::AMP_BF16:
-      return "amp-bf16";
-    default:
-      return "fp32";
-  }
+  static const std::array kNames = {"fp32", "fp32", "tf32", "amp-fp16", "amp-bf16"};
+  return kNames.at(compute);
 }
 
 Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devices) {

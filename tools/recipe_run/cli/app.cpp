@@ -40,9 +40,8 @@ class CommandLine {
     app_.footer(kFooter);
     app_.set_version_flag(
         "--version", [this] { return "recipe-run, " + make_driver_("cpu", 0)->info().engine; });
-    app_.add_option("--recipes", recipes_,
-                    "folder of the recipes; default: ./recipes, or the one above the program")
-        ->type_name("DIR");
+    option(app_, "--recipes", recipes_, "DIR",
+           "folder of the recipes; default: ./recipes, or the one above the program");
     define_list();
     define_show();
     define_plan();
@@ -77,36 +76,41 @@ class CommandLine {
     return made;
   }
 
+  // `type` stands in the help for the value, a text's default beside it.
+  template <class T>
+  static CLI::Option& option(CLI::App& to, const std::string& name, T& value,
+                             const std::string& type, const std::string& help) {
+    CLI::Option& made = *to.add_option(name, value, help)->type_name(type);
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (!value.empty()) made.capture_default_str();
+    }
+    return made;
+  }
   static void add_recipe(CLI::App& to, std::string& recipe) {
     to.add_option("recipe", recipe, "id of a recipe, or its file")->required();
   }
   static void add_sets(CLI::App& to, std::vector<std::string>& sets) {
-    to.add_option("--set", sets,
-                  "change a value; outside of the recipe's free_override its rows become NOT "
-                  "COMPARABLE")
-        ->type_name("PATH=VALUE")
-        ->allow_extra_args(false);
+    option(to, "--set", sets, "PATH=VALUE",
+           "change a value; outside of the recipe's free_override its rows become NOT COMPARABLE")
+        .allow_extra_args(false);
   }
   static void add_runs(CLI::App& to, std::string& runs) {
-    to.add_option("--runs", runs, "folder of the runs")->type_name("DIR")->capture_default_str();
+    option(to, "--runs", runs, "DIR", "folder of the runs");
   }
   static void add_device(CLI::App& to, std::string& device) {
-    to.add_option("--device", device,
-                  "what computes: cpu, cuda:0, ...; if it cannot be used, recipe-run says why and "
-                  "exits with 4")
-        ->type_name("NAME")
-        ->capture_default_str();
+    option(to, "--device", device, "NAME",
+           "what computes: cpu, cuda:0, ...; if it cannot be used, recipe-run says why and exits "
+           "with 4");
   }
   static void add_emulation(CLI::App& to, uint32_t& devices) {
-    to.add_option("--emulate-devices", devices,
-                  "train as on so many devices, one after another on one: accuracies published "
-                  "for them can be compared; nothing is timed")
-        ->type_name("N")
-        ->check(CLI::Range(2, 4096));
+    option(to, "--emulate-devices", devices, "N",
+           "train as on so many devices, one after another on one: accuracies published for them "
+           "can be compared; nothing is timed")
+        .check(CLI::Range(2, 4096));
   }
   void add_data_root(CLI::App& to) {
-    to.add_option("--data", data_root_, "folder of the converted data sets (recipe: io.data_root)")
-        ->type_name("DIR");
+    option(to, "--data", data_root_, "DIR",
+           "folder of the converted data sets (recipe: io.data_root)");
   }
   // --data is a change of the recipe like any other.
   void apply_data_root(std::vector<std::string>& sets) const {
@@ -154,11 +158,9 @@ class CommandLine {
     CLI::App& run = command(
         app_, "run", "train, evaluate, measure, report; continues where an earlier call stopped",
         "  recipe-run run fashion_mnist/cnn_2conv_bn --seeds 5      five seeds, or two more than "
-        "the "
-        "three that are there\n"
+        "the three that are there\n"
         "  recipe-run run fashion_mnist/resnet18 --smoke            four steps on whatever data "
-        "lie "
-        "there: does it train?",
+        "lie there: does it train?",
         [this] {
           apply_data_root(run_.sets);
           if (threads_ >= 0) run_.sets.push_back(fmt::format("io.threads={}", threads_));
@@ -166,17 +168,15 @@ class CommandLine {
         });
     add_recipe(run, run_.recipe);
     add_sets(run, run_.sets);
-    run.add_option("--seeds", run_.seeds, "number of trials; more than before adds to the run")
-        ->type_name("N")
-        ->check(CLI::Range(1, 1000));
+    option(run, "--seeds", run_.seeds, "N", "number of trials; more than before adds to the run")
+        .check(CLI::Range(1, 1000));
     run.add_flag("--top-up", run_.options.top_up,
                  "more trials, up to trials.max_count, while a row is undecided");
     add_emulation(run, run_.options.place.emulated_devices);
     add_device(run, run_.options.place.device);
     add_data_root(run);
-    run.add_option("--threads", threads_, "compute threads; 0 = every core this process may use")
-        ->type_name("N")
-        ->check(CLI::Range(0, 4096));
+    option(run, "--threads", threads_, "N", "compute threads; 0 = every core this process may use")
+        .check(CLI::Range(0, 4096));
     add_runs(run, run_.options.runs);
     run.add_flag("--new", run_.options.fresh, "begin a new run although there is one to continue");
     CLI::Option* no_bench = run.add_flag("--no-bench", run_.no_bench, "train and evaluate only");
@@ -201,12 +201,10 @@ class CommandLine {
     report.add_option("--format", report_.format, "all writes every format beside the run")
         ->check(CLI::IsMember({"all", "text", "markdown", "json", "html", "junit"}))
         ->capture_default_str();
-    report
-        .add_option("--with", report_.with,
-                    "a run of another recipe, for ratios over two recipes and for times to train "
-                    "projected from its throughput; the report is printed, not written")
-        ->type_name("RUN")
-        ->allow_extra_args(false);
+    option(report, "--with", report_.with, "RUN",
+           "a run of another recipe, for ratios over two recipes and for times to train projected "
+           "from its throughput; the report is printed, not written")
+        .allow_extra_args(false);
     report.add_flag(
         "--tight", report_.tight,
         "throughputs are held to 2 % instead of 5 %; the report is printed, not written");
@@ -259,13 +257,10 @@ class CommandLine {
                 [this] { return data_verify_command(root(), data_, make_driver_); });
     verify.add_option("data-set", data_.names, "default: all of data.lock that are here");
     for (CLI::App* each : {&lock, &verify}) {
-      each->add_option("--lock", data_.lock, "file; default: data.lock beside the recipes")
-          ->type_name("FILE");
-      each->add_option("--data", data_.data, "folder of the data sets")
-          ->type_name("DIR")
-          ->capture_default_str();
-      each->add_option("--folder", data_.folder, "of the one data set named, if it lies elsewhere")
-          ->type_name("DIR");
+      option(*each, "--lock", data_.lock, "FILE", "file; default: data.lock beside the recipes");
+      option(*each, "--data", data_.data, "DIR", "folder of the data sets");
+      option(*each, "--folder", data_.folder, "DIR",
+             "of the one data set named, if it lies elsewhere");
       each->add_flag("--quiet", data_.quiet, "no progress bar");
     }
   }

@@ -79,8 +79,7 @@ Exit data_verify_command(const fs::path& root, const DataArguments& arguments,
   bool same = true;
   for (const data::Entry& entry : wanted(lock, arguments)) {
     const fs::path folder = folder_of(arguments, entry.id());
-    std::error_code ignored;
-    if (arguments.names.empty() && !fs::exists(folder, ignored)) {
+    if (arguments.names.empty() && !is_there(folder)) {
       print(fmt::format("{}: not here ({})\n", entry.id(), folder.string()));
       continue;
     }

@@ -9,6 +9,7 @@
 #include "tools/recipe_run/cli/commands.h"
 #include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/judge/published.h"
+#include "tools/recipe_run/judge/row_kinds.h"
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/recipe/sources.h"
@@ -38,21 +39,6 @@ double published_rate(const v1::Recipe& recipe, const TrainingPhase& phase, uint
         e.has_single() && devices_of(recipe, e) == devices &&
         (e.scope().batch() == 0 || e.scope().batch() == phase.batch_per_device))
       return e.single().v() / unit_factor(e.unit());
-  }
-  return 0;
-}
-
-// Median rate measured on one device, 0 if there is none.
-double measured_rate(const v1::Recipe& recipe, const TrainingPhase& phase,
-                     const Measurements& earlier) {
-  const v1::Bench* bench = training_bench(recipe, phase);
-  for (const BenchResult& result : earlier.benches) {
-    if (bench == nullptr || result.bench != bench->id() || result.devices != 1 ||
-        result.batch != phase.batch_per_device || result.repeats.empty())
-      continue;
-    std::vector<double> rates;
-    for (const BenchRepeat& r : result.repeats) rates.push_back(r.items_per_second);
-    return median(rates);
   }
   return 0;
 }
@@ -167,9 +153,8 @@ std::string disk_text(const v1::Recipe& recipe, const PlanFacts& facts) {
 std::string data_text(const v1::Recipe& recipe) {
   std::map<std::string, bool> sets;
   for (const v1::DataRef& data : recipe.data()) {
-    std::error_code ignored;
     const fs::path folder = fs::path(recipe.io().data_root()) / data.lock();
-    sets[folder.string()] = fs::exists(folder, ignored);
+    sets[folder.string()] = is_there(folder);
   }
   std::vector<std::string> parts;
   for (const auto& [folder, there] : sets) parts.push_back(folder + (there ? "" : " (not there)"));
@@ -260,8 +245,10 @@ std::optional<TrialCost> own_cost(const v1::Recipe& recipe, const Measurements& 
   }
   if (!seconds.empty())
     return TrialCost{median(seconds) / kHour, fmt::format("{} finished trials", seconds.size())};
-  const auto hours = hours_at(
-      recipe, [&](const TrainingPhase& phase) { return measured_rate(recipe, phase, earlier); });
+  const auto hours = hours_at(recipe, [&](const TrainingPhase& phase) {
+    const BenchResult* result = training_result(recipe, earlier, phase, 1);
+    return result == nullptr ? 0 : median(result->rates());
+  });
   if (!hours) return std::nullopt;
   return TrialCost{*hours, "measured throughput of one device"};
 }

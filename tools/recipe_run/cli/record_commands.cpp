@@ -18,12 +18,12 @@ namespace {
 fs::path find_run_folder(const fs::path& runs, const std::string& run) {
   std::error_code ignored;
   for (const fs::path& candidate : {fs::path(run), runs / run}) {
-    if (!run.empty() && fs::exists(candidate / "run.json", ignored)) return candidate;
+    if (!run.empty() && is_there(candidate / "run.json")) return candidate;
   }
   require(run.empty(), fmt::format("there is no run '{}' here or below '{}'", run, runs.string()));
   fs::path newest;
   for (const auto& entry : fs::directory_iterator(runs, ignored)) {
-    if (fs::exists(entry.path() / "run.json", ignored)) newest = std::max(newest, entry.path());
+    if (is_there(entry.path() / "run.json")) newest = std::max(newest, entry.path());
   }
   require(!newest.empty(), "there is no run below '" + runs.string() + "'",
           "'recipe-run run RECIPE' makes one");

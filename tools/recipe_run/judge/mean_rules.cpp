@@ -41,21 +41,18 @@ std::string runs_that_decide(const Summary& published, const Summary& ours, doub
 // Where the whole level is spent, nothing can be claimed any more.
 Judgement looked_at_too_often(const MeanComparison& c, const Tolerance& t) {
   const bool outside = is_outside(c.delta, t);
-  Judgement out;
-  out.verdict = outside ? Verdict::kInconclusive : Verdict::kWithinTolerance;
-  out.reason = fmt::format("{}, but the runs were looked at too often to claim more",
-                           outside ? by(c.delta, t) + ", outside the margin" : "inside the margin");
-  return out;
+  return judged(
+      outside ? Verdict::kInconclusive : Verdict::kWithinTolerance,
+      fmt::format("{}, but the runs were looked at too often to claim more",
+                  outside ? by(c.delta, t) + ", outside the margin" : "inside the margin"));
 }
 
 Judgement reproduced(const MeanComparison& c, const Tolerance& t) {
-  Judgement out;
-  out.verdict = Verdict::kReproduced;
   const bool better = c.delta * good_side(t) > t.margin;
-  out.reason = better ? "better, " + by(c.delta, t)
-                      : fmt::format("the difference lies inside the margin with {} % confidence",
-                                    shortest(std::round(1000 * (1 - t.level)) / 10));
-  return out;
+  return judged(Verdict::kReproduced,
+                better ? "better, " + by(c.delta, t)
+                       : fmt::format("the difference lies inside the margin with {} % confidence",
+                                     shortest(std::round(1000 * (1 - t.level)) / 10)));
 }
 
 Judgement within(const MeanComparison& c, const Interval& interval, const Tolerance& t) {

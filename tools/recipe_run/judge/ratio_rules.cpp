@@ -30,30 +30,35 @@ std::vector<double> logs_of(std::span<const double> values) {
 
 Interval scaled(const Interval& i, double factor) { return {i.lower * factor, i.upper * factor}; }
 
+// `logs`: the difference of the logarithms, before the published value is taken off. `interval`:
+// where so many values can show one, else Student's of the logarithms stands in.
+RatioEstimate estimate(double published, double ratio, const MeanComparison& logs,
+                       const Interval& interval, double coverage) {
+  RatioEstimate out{ratio / published, std::nullopt, {}};
+  out.log = mean_with_se(logs.delta - std::log(published), logs.se, logs.df);
+  out.interval = coverage >= kCoverage ? scaled(interval, 1 / published)
+                                       : Interval{std::exp(out.log.interval95.lower),
+                                                  std::exp(out.log.interval95.upper)};
+  return out;
+}
+
 RatioEstimate ratio_of_repeats(double published, std::span<const double> repeats) {
   const MedianInterval m = median_interval(repeats);
-  RatioEstimate out{m.median / published, std::nullopt, {}};
-  if (repeats.size() < 2) return out;
-  Summary logs = summarise(logs_of(repeats));
-  out.log = mean_with_se(logs.mean - std::log(published),
-                         logs.sd / std::sqrt(static_cast<double>(logs.n)), logs.n - 1);
-  out.interval = m.coverage >= kCoverage ? scaled(m.interval, 1 / published)
-                                         : Interval{std::exp(out.log.interval95.lower),
-                                                    std::exp(out.log.interval95.upper)};
-  return out;
+  if (repeats.size() < 2) return {m.median / published, std::nullopt, {}};
+  const Summary logs = summarise(logs_of(repeats));
+  const double se = logs.sd / std::sqrt(static_cast<double>(logs.n));
+  return estimate(published, m.median, {.delta = logs.mean, .se = se, .df = logs.n - 1.0},
+                  m.interval, m.coverage);
 }
 
 RatioEstimate ratio_of_sets(double published, std::span<const double> numerator,
                             std::span<const double> denominator) {
   const RatioInterval r = ratio_interval(numerator, denominator);
-  RatioEstimate out{r.ratio / published, std::nullopt, {}};
-  if (numerator.size() < 2 || denominator.size() < 2) return out;
-  const MeanComparison logs = welch(summarise(logs_of(denominator)), summarise(logs_of(numerator)));
-  out.log = mean_with_se(logs.delta - std::log(published), logs.se, logs.df);
-  out.interval = r.coverage >= kCoverage ? scaled(r.interval, 1 / published)
-                                         : Interval{std::exp(out.log.interval95.lower),
-                                                    std::exp(out.log.interval95.upper)};
-  return out;
+  if (numerator.size() < 2 || denominator.size() < 2)
+    return {r.ratio / published, std::nullopt, {}};
+  return estimate(published, r.ratio,
+                  welch(summarise(logs_of(denominator)), summarise(logs_of(numerator))), r.interval,
+                  r.coverage);
 }
 
 // Twice the one-sided p of "the true ratio lies inside the margin", on the side where it looks most

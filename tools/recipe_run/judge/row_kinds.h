@@ -63,6 +63,10 @@ std::optional<Judgement> judge_divergence(const RowContext& context);
 // Why a row over trials was trained on another number of devices than published; "" if it was not.
 std::string other_devices(const RowContext& context);
 
+// What measured the throughput of a phase on so many devices; nullptr if nothing did.
+const BenchResult* training_result(const v1::Recipe& recipe, const Measurements& measurements,
+                                   const TrainingPhase& phase, uint32_t devices);
+
 // A time that its phases' rates in items/s predict: the sum of items / rate. The interval is that
 // of the rates, widened by the model's own error of 2 %. Held against the published pre-training
 // times of ELECTRA, whose throughputs stand beside them, it is right within 0.6 % without any fit;

@@ -22,17 +22,9 @@ struct MeasuredRate {
 
 std::optional<MeasuredRate> rate_in(const v1::Recipe& recipe, const Measurements& measurements,
                                     const TrainingPhase& phase, uint32_t devices) {
-  const v1::Bench* bench = training_bench(recipe, phase);
-  if (bench == nullptr) return std::nullopt;
-  for (const BenchResult& result : measurements.benches) {
-    if (result.bench != bench->id() || result.devices != devices ||
-        result.batch != phase.batch_per_device || result.repeats.empty())
-      continue;
-    std::vector<double> rates;
-    for (const BenchRepeat& r : result.repeats) rates.push_back(r.items_per_second);
-    return MeasuredRate{median_interval(rates), "", &result};
-  }
-  return std::nullopt;
+  const BenchResult* result = training_result(recipe, measurements, phase, devices);
+  if (result == nullptr) return std::nullopt;
+  return MeasuredRate{median_interval(result->rates()), "", result};
 }
 
 // Whether a step of `other` is a step of `recipe`: the same model in the same precision.
@@ -84,6 +76,17 @@ Measured projected(const RowContext& c) {
 }
 
 }  // namespace
+
+const BenchResult* training_result(const v1::Recipe& recipe, const Measurements& measurements,
+                                   const TrainingPhase& phase, uint32_t devices) {
+  const v1::Bench* bench = training_bench(recipe, phase);
+  for (const BenchResult& result : measurements.benches) {
+    if (bench != nullptr && result.bench == bench->id() && result.devices == devices &&
+        result.batch == phase.batch_per_device && !result.repeats.empty())
+      return &result;
+  }
+  return nullptr;
+}
 
 Projection project_time(const std::vector<PhaseRate>& phases) {
   Projection out;

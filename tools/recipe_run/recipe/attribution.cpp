@@ -92,10 +92,20 @@ std::string machine_in(const std::string& text) {
   return best;
 }
 
+// What is said in words, and what it means; of several the first that is said.
+using Words = std::vector<std::pair<std::string, std::string>>;
+
+std::string meaning(const std::string& text, const Words& words) {
+  for (const auto& [said, means] : words) {
+    if (has(text, said)) return means;
+  }
+  return "";
+}
+
 std::string precision_in(const std::string& text) {
-  if (has(text, "mixed precision") || has(text, "FP16") || has(text, "AMP")) return "AMP";
-  if (has(text, "TF32/FP32")) return "full";
-  return has(text, "TF32") ? "TF32" : has(text, "FP32") ? "FP32" : "";
+  static const Words kWords = {{"mixed precision", "AMP"}, {"FP16", "AMP"},  {"AMP", "AMP"},
+                               {"TF32/FP32", "full"},      {"TF32", "TF32"}, {"FP32", "FP32"}};
+  return meaning(text, kWords);
 }
 
 // Replaces a value that was said before by one that says more.
@@ -157,46 +167,32 @@ class Reader {
   std::string metric(const std::string& title) const {
     const std::string row = lower(cell_under("Accuracy Metric") + cell_under("Config"));
     const std::string spread = has(title, "standard deviation") ? ":sd" : "";
-    using Names = std::vector<std::pair<const char*, const char*>>;
-    for (const auto& [words, name] : Names{{"exact match", "exact_match"},
-                                           {"f1", "f1"},
-                                           {"final loss", "loss"},
-                                           {"final ap", "headline"}}) {
-      if (has(row, words)) return name + spread;
-    }
-    if (has(title, "top1") || !spread.empty())
-      return "top1" + (!spread.empty()         ? spread
-                       : has(title, "minimum") ? ":min"
-                       : has(title, "maximum") ? ":max"
-                                               : "");
-    if (has(title, "latency")) return out_.percent > 0 ? "latency" : "latency_mean";
-    for (const auto& [words, name] : Names{{"throughput", "throughput"},
-                                           {"weak scaling", "throughput"},
-                                           {"time to train", "time_to_train"},
-                                           {"speedup", "throughput"},
-                                           {"final loss", "loss"},
-                                           {"accuracy / f1", part_ == 2 ? "f1" : "exact_match"},
-                                           {"accuracy", "headline"},
-                                           {"bbox map", "headline"}}) {
-      if (has(title, words)) return name;
-    }
-    return "";
+    const std::string of_row = meaning(row, {{"exact match", "exact_match"},
+                                             {"f1", "f1"},
+                                             {"final loss", "loss"},
+                                             {"final ap", "headline"}});
+    if (!of_row.empty()) return of_row + spread;
+    if (!spread.empty()) return "top1" + spread;
+    if (has(title, "top1"))
+      return "top1" + meaning(title, {{"minimum", ":min"}, {"maximum", ":max"}});
+    return meaning(title, {{"latency", out_.percent > 0 ? "latency" : "latency_mean"},
+                           {"throughput", "throughput"},
+                           {"weak scaling", "throughput"},
+                           {"time to train", "time_to_train"},
+                           {"speedup", "throughput"},
+                           {"final loss", "loss"},
+                           {"accuracy / f1", part_ == 2 ? "f1" : "exact_match"},
+                           {"accuracy", "headline"},
+                           {"bbox map", "headline"}});
   }
 
   std::string unit(const std::string& title) const {
-    static const std::array<std::pair<const char*, const char*>, 8> kUnits = {
-        {{"(ms)", "ms"},
-         {"[ms]", "ms"},
-         {"(img/sec)", "img/s"},
-         {"[img/s]", "img/s"},
-         {"(img/s)", "img/s"},
-         {"(sequences/sec)", "seq/s"},
-         {"[min]", "min"},
-         {"(sec)", "s"}}};
-    for (const auto& [words, unit] : kUnits) {
-      if (has(title, words)) return unit;
-    }
-    return has(title, "(hours)") || has(place_.text(), "hrs") ? "h" : "";
+    static const Words kUnits = {
+        {"(ms)", "ms"},       {"[ms]", "ms"},       {"(img/sec)", "img/s"},
+        {"[img/s]", "img/s"}, {"(img/s)", "img/s"}, {"(sequences/sec)", "seq/s"},
+        {"[min]", "min"},     {"(sec)", "s"},       {"(hours)", "h"}};
+    const std::string of_title = meaning(title, kUnits);
+    return of_title.empty() && has(place_.text(), "hrs") ? "h" : of_title;
   }
 
   void read_table_name() {
@@ -279,18 +275,8 @@ class Reader {
 };
 
 std::string precision_of(const v1::Recipe& recipe) {
-  switch (recipe.numerics().compute()) {
-    case v1::Numerics::FP32:
-      return "FP32";
-    case v1::Numerics::TF32:
-      return "TF32";
-    case v1::Numerics::AMP_FP16:
-      return "AMP";
-    case v1::Numerics::AMP_BF16:
-      return "AMP, bf16";
-    default:
-      return "";
-  }
+  static const std::array kNames = {"", "FP32", "TF32", "AMP", "AMP, bf16"};
+  return kNames.at(recipe.numerics().compute());
 }
 
 template <class List, class T>
@@ -540,30 +526,27 @@ class Check {
   // --- numbers of runs and samples ---
 
   void check_numbers_of_runs() {
-    const bool printed = expect_.has_runs();  // where it stands how many there were
-    const auto expected = [&](uint32_t stated, uint32_t unprinted, const char* what) {
-      const uint32_t due = printed ? count_in(expect_.runs().printed()) : unprinted;
-      if (stated != due)
+    const v1::Expect& e = expect_;
+    const bool printed = e.has_runs();  // where it stands how many there were
+    // Where no document is copied, it may be unknown.
+    if (!printed && e.has_single() && e.single().n() == 0 && !has_document_) return;
+    struct Number {
+      bool is_set;
+      const char* what;
+      uint32_t stated, unprinted;
+    };
+    const auto in_sample = static_cast<uint32_t>(e.sample().v_size());
+    for (const auto& [is_set, what, stated, unprinted] :
+         {Number{e.has_single(), "single.n", e.single().n(), 1},
+          Number{e.has_tail(), "tail.n", e.tail().n(), 0},
+          Number{e.has_sample(), "sample.v", in_sample, said_.seeds},
+          Number{e.has_spread(), "spread.n", e.spread().n(), said_.seeds},
+          Number{e.has_mean_std(), "mean_std.n", e.mean_std().n(), 0},
+          Number{e.has_extreme(), "extreme.n", e.extreme().n(), 0}}) {
+      const uint32_t due = printed ? count_in(e.runs().printed()) : unprinted;
+      if (is_set && stated != due)
         problem("{}: the recipe says {}, {} {}", what, shown(stated),
                 printed ? "its source" : "without 'runs' it is", shown(due));
-    };
-    switch (expect_.value_case()) {
-      case v1::Expect::kSingle:
-        // Where no document is copied, it may be unknown.
-        if (!printed && expect_.single().n() == 0 && !has_document_) return;
-        return expected(expect_.single().n(), 1, "single.n");
-      case v1::Expect::kTail:
-        return expected(expect_.tail().n(), 0, "tail.n");
-      case v1::Expect::kSample:
-        return expected(static_cast<uint32_t>(expect_.sample().v_size()), said_.seeds, "sample.v");
-      case v1::Expect::kSpread:
-        return expected(expect_.spread().n(), said_.seeds, "spread.n");
-      case v1::Expect::kMeanStd:
-        return expected(expect_.mean_std().n(), 0, "mean_std.n");
-      case v1::Expect::kExtreme:
-        return expected(expect_.extreme().n(), 0, "extreme.n");
-      default:
-        return;
     }
   }
 
@@ -609,6 +592,8 @@ class Check {
     const v1::Expect* row = rows_(lender.recipe(), lender.row());
     if (row == nullptr) return;
     v1::Lender printed;
+    printed.set_recipe(lender.recipe());
+    printed.set_row(lender.row());
     if (row->has_sample()) {
       printed.set_mean(row->sample().printed_mean());
       printed.set_std(row->sample().printed_std());
@@ -619,9 +604,8 @@ class Check {
       printed.set_std_scale(row->mean_std().std_scale());
       printed.set_n(row->mean_std().n());
     }
-    const bool equal = lender.mean() == printed.mean() && lender.std() == printed.std() &&
-                       lender.std_scale() == printed.std_scale() && lender.n() == printed.n();
-    if (!equal || row->metric() != expect_.metric())
+    if (lender.SerializeAsString() != printed.SerializeAsString() ||
+        row->metric() != expect_.metric())
       problem("lender: '{}' of '{}' has other numbers", lender.row(), lender.recipe());
   }
 

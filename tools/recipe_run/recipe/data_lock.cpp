@@ -43,8 +43,7 @@ const data::Split* find_split(const data::Entry& entry, const std::string& name)
 
 data::Lock read_lock(const fs::path& file) {
   data::Lock lock;
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) return lock;
+  if (!is_there(file)) return lock;
   if (const auto problem = read_text(read_file(file), lock))
     throw Error(Exit::kUsage,
                 fmt::format("{}:{}: {}", file.string(), problem->place(), problem->what),

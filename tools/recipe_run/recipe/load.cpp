@@ -109,8 +109,7 @@ class Composer {
 
   fs::path require_file(const std::string& id, const std::string& wanted_by) const {
     fs::path path = file_of(root_, id);
-    std::error_code ignored;
-    if (fs::exists(path, ignored)) return path;
+    if (is_there(path)) return path;
     const std::string similar = similar_recipe(root_, id, !wanted_by.empty());
     throw Error(Exit::kUsage,
                 fmt::format("{}there is no recipe '{}' (looked for {})",

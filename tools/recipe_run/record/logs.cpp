@@ -28,7 +28,7 @@ int64_t bytes_to_keep(const fs::path& path, uint32_t columns, double keep_up_to)
     bytes += static_cast<int64_t>(columns * sizeof(double));
   }
   std::error_code ignored;
-  const bool has_header = fs::exists(path, ignored) && fs::file_size(path, ignored) >= kHeaderBytes;
+  const bool has_header = is_there(path) && fs::file_size(path, ignored) >= kHeaderBytes;
   return has_header ? bytes + static_cast<int64_t>(kHeaderBytes) : 0;
 }
 
@@ -55,8 +55,7 @@ void StepLog::sync() {
 }
 
 std::vector<std::vector<double>> read_steps(const fs::path& path, uint32_t columns) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return {};
+  if (!is_there(path)) return {};
   const std::string bytes = read_file(path);
   if (bytes.size() < kHeaderBytes) return {};
   if (bytes.compare(0, kHeaderBytes, header(columns)) != 0) {
@@ -76,8 +75,7 @@ std::vector<std::vector<double>> read_steps(const fs::path& path, uint32_t colum
 namespace {
 
 int64_t bytes_of_whole_lines(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return 0;
+  if (!is_there(path)) return 0;
   const size_t end = read_file(path).rfind('\n');
   return end == std::string::npos ? 0 : static_cast<int64_t>(end) + 1;
 }

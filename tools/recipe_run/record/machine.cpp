@@ -138,9 +138,7 @@ void read_software(const fs::path& root, record::Machine& out) {
     out.set_kernel(std::string(name.sysname) + " " + name.release + " " + name.machine);
   out.set_os(field_of(slurp(root / "etc/os-release"), "PRETTY_NAME", '='));
   out.set_libc(std::string("glibc ") + gnu_get_libc_version());
-  std::error_code ignored;
-  out.set_container(fs::exists(root / ".dockerenv", ignored) ||
-                    fs::exists(root / "run/.containerenv", ignored));
+  out.set_container(is_there(root / ".dockerenv") || is_there(root / "run/.containerenv"));
   const std::string id = slurp(root / "etc/machine-id");
   if (!id.empty()) out.set_host_hash(sha256_hex(id).substr(0, 16));
   out.set_load_average(std::atof(slurp(root / "proc/loadavg").c_str()));

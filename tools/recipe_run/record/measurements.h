@@ -63,6 +63,12 @@ struct BenchResult {
   std::vector<NoiseCheck> noise;
   std::string unwatched;  // "" or why the GPU it ran on was not watched
   std::string failure;    // "" or why it gave no result
+
+  std::vector<double> rates() const {  // items per second, of every repeat
+    std::vector<double> out;
+    for (const BenchRepeat& repeat : repeats) out.push_back(repeat.items_per_second);
+    return out;
+  }
 };
 
 struct OtherRun;

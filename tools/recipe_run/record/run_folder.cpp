@@ -36,11 +36,6 @@ std::string utc_text(const char* format) {
   return text;
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 std::vector<fs::path> sorted_folders(const fs::path& parent) {
   std::vector<fs::path> out;
   std::error_code error;
@@ -70,7 +65,7 @@ std::vector<NoiseCheck> checks_of(const record::BenchRepeat& r,
 // One configuration of a bench, from the folders of its repeats; no bench's name without a result.
 BenchResult read_bench(const fs::path& configuration) {
   BenchResult out;
-  std::vector<double> rates, probes;
+  std::vector<double> probes;
   for (const fs::path& folder : sorted_folders(configuration)) {
     if (!is_there(folder / "result.json")) continue;
     record::BenchRepeat r;
@@ -88,14 +83,13 @@ BenchResult read_bench(const fs::path& configuration) {
       repeat.step_seconds.push_back(row[0]);
     keep_worst(out.noise, checks_of(r, repeat.step_seconds));
     if (!r.gpu_unwatched().empty()) out.unwatched = r.gpu_unwatched();
-    rates.push_back(r.items_per_second());
     for (const double probe : {r.probe_before(), r.probe_after()}) {
       if (probe > 0) probes.push_back(probe);
     }
     out.repeats.push_back(std::move(repeat));
   }
   if (probes.size() >= 2) out.noise.insert(out.noise.begin(), probe_check(probes));
-  if (rates.size() >= 2) out.noise.insert(out.noise.begin(), repeat_check(rates));
+  if (out.repeats.size() >= 2) out.noise.insert(out.noise.begin(), repeat_check(out.rates()));
   return out;
 }
 

@@ -14,11 +14,6 @@ constexpr size_t kHexDigits = 64;
 
 std::string slashed(const fs::path& path) { return path.generic_string(); }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 // trials/seed-0001/metrics.json closes trials/seed-0001; bench/infer-d1-b1/rep-1/result.json its
 // repeat.
 bool is_open(const fs::path& run, const fs::path& relative) {

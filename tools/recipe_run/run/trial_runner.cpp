@@ -10,6 +10,7 @@
 
 #include "tools/recipe_run/record/logs.h"
 #include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/file.h"
 #include "tools/recipe_run/util/json.h"
 #include "tools/recipe_run/util/text.h"
 
@@ -52,9 +53,8 @@ class TrialRunner {
 
  private:
   void open() {
-    std::error_code ignored;
     const fs::path state_file = job_.folder / "state.json";
-    if (fs::exists(state_file, ignored)) {
+    if (is_there(state_file)) {
       read_json(state_file, state_);
       if (state_.exec_digest() != job_.exec_digest || state_.seed() != job_.seed) {
         throw Error(Exit::kTampered,
@@ -271,8 +271,7 @@ bool EvaluationTimes::due(int64_t step) const {
 
 void run_trial(const TrialJob& job, TrainerDriver& driver, Progress& progress) {
   const fs::path result = job.folder / "metrics.json";
-  std::error_code ignored;
-  if (fs::exists(result, ignored)) return;
+  if (is_there(result)) return;
   record::TrialMetrics metrics;
   create_folders(job.folder);
   progress.begin(job.title);

@@ -88,6 +88,11 @@ class Sha256 {
 
 }  // namespace
 
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
 std::string read_file(const fs::path& path) {
   std::error_code ignored;
   require(!fs::is_directory(path, ignored), "'" + path.string() + "' is a folder, expected a file");

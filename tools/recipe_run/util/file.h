@@ -11,6 +11,8 @@ namespace reciperun {
 
 namespace fs = std::filesystem;
 
+bool is_there(const fs::path& path);
+
 // The whole file. Fails (Exit::kUsage) if it is missing, a folder, or unreadable.
 std::string read_file(const fs::path& path);
 

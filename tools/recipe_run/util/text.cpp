@@ -1,6 +1,8 @@
 // Numbers as text, independent of locale and library.
 #include "tools/recipe_run/util/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -89,12 +91,7 @@ std::string with_commas(int64_t number) {
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
-  std::string out;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (i > 0) out += separator;
-    out += parts[i];
-  }
-  return out;
+  return fmt::format("{}", fmt::join(parts, separator));
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {
