@@ -68,9 +68,9 @@ assay_status assay_checkpoint_save(const assay_trainer* t, assay_str path, uint3
     const std::string file = checked_path(path, "path");
     const uint32_t chosen = checked_parts(parts);
     const SharedUse use(trainer.model->access(), "trainer or its model");
-    train::save_checkpoint(trainer.trainer, file, chosen, host_state(trainer));
+    train::save_checkpoint(trainer.impl, file, chosen, host_state(trainer));
     trainer.model->context().log(ASSAY_LOG_INFO, "checkpoint", "saved step ",
-                                 trainer.trainer.step_count(), " to ", file);
+                                 trainer.impl.step_count(), " to ", file);
   });
 }
 
@@ -85,10 +85,10 @@ assay_status assay_checkpoint_load(assay_trainer* t, assay_str path, uint32_t pa
     const auto reader = checkpoint::CheckpointReader::open(file);
     // Made first: a report that cannot be made leaves the trainer as it was.
     std::unique_ptr<assay_report> report(new_report(describe(reader)));
-    const auto state = train::load_checkpoint(trainer.trainer, reader, chosen);
+    const auto state = train::load_checkpoint(trainer.impl, reader, chosen);
     if ((chosen & ASSAY_PART_TRAINER_STATE) != 0) take_metadata(trainer, state);
     trainer.model->context().log(ASSAY_LOG_INFO, "checkpoint", "loaded step ",
-                                 trainer.trainer.step_count(), " from ", file);
+                                 trainer.impl.step_count(), " from ", file);
     if (out != nullptr) *out = report.release();
   });
 }

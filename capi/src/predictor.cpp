@@ -117,7 +117,7 @@ SlotPlan& plan_of(assay_slot& slot, int64_t batch) {
   SlotPlan plan{program, {}};
   plan.views.reserve(program->outputs().size());
   const auto owner = std::make_shared<ViewOwner>(ViewOwner{slot.impl, program});
-  for (const Program::Slot& output : program->outputs()) {
+  for (const Program::Port& output : program->outputs()) {
     plan.views.emplace_back(new assay_tensor(output.type.dtype, output.type.dims, output.data,
                                              ASSAY_TENSOR_READ_ONLY, slot.impl->access, owner,
                                              slot.impl->predictor->context.get()));
@@ -152,7 +152,7 @@ class Results {
   void deliver() {
     for (size_t i = 0; i < n_; ++i) {
       if (!uses_[i].has_value()) continue;
-      const Program::Slot& output = program_.outputs()[i];
+      const Program::Port& output = program_.outputs()[i];
       program_.backend().read(out_[i]->data, output.data, output.type.bytes());
     }
     program_.backend().wait();

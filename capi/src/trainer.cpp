@@ -45,8 +45,8 @@ assay_status run_batch(assay_trainer* t, TakeBatch take, const assay_tensor* con
     check_output(info, "info");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     const BatchUse tensors(batch, n, "batch");
-    const Operation operation(trainer.model->context(), trainer.trainer.cancel_flag());
-    finish(trainer, (trainer.trainer.*take)(tensors.tensors()), info);
+    const Operation operation(trainer.model->context(), trainer.impl.cancel_flag());
+    finish(trainer, (trainer.impl.*take)(tensors.tensors()), info);
   });
 }
 
@@ -82,10 +82,10 @@ assay_status assay_trainer_create(assay_model* m, const assay_trainer_options* o
     require(!state->has_trainer, Code::kInvalid, "the model has a trainer already; free it first");
     auto trainer = std::make_unique<assay_trainer>(state, config);
     state->context().log(ASSAY_LOG_INFO, "trainer", state->model()->architecture(), ", ",
-                         trainer->trainer.instance().variables().parameter_count(),
-                         " parameters, batch ", trainer->trainer.config().batch_size, ", ",
-                         *trainer->trainer.config().precision, ", ",
-                         trainer->trainer.config().optimizer.name);
+                         trainer->impl.instance().variables().parameter_count(),
+                         " parameters, batch ", trainer->impl.config().batch_size, ", ",
+                         *trainer->impl.config().precision, ", ",
+                         trainer->impl.config().optimizer.name);
     *out = trainer.release();
   });
 }
@@ -97,7 +97,7 @@ assay_status assay_trainer_prefetch(assay_trainer* t, const assay_tensor* const*
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     // The trainer may read the batch later, so it shares the ownership of the caller's tensors.
     const auto held = std::make_shared<HeldBatch>(batch, n);
-    trainer.trainer.prefetch(held->tensors(), held);
+    trainer.impl.prefetch(held->tensors(), held);
   });
 }
 
@@ -116,8 +116,8 @@ assay_status assay_trainer_apply(assay_trainer* t, assay_step_info* info, assay_
     assay_trainer& trainer = not_null(t, "t");
     check_output(info, "info");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
-    const Operation operation(trainer.model->context(), trainer.trainer.cancel_flag());
-    finish(trainer, trainer.trainer.apply(), info);
+    const Operation operation(trainer.model->context(), trainer.impl.cancel_flag());
+    finish(trainer, trainer.impl.apply(), info);
   });
 }
 
@@ -129,10 +129,10 @@ assay_status assay_trainer_eval(assay_trainer* t, const assay_tensor* const* bat
     check_output(info, "info");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     const BatchUse tensors(batch, n, "batch");
-    const Operation operation(trainer.model->context(), trainer.trainer.cancel_flag());
+    const Operation operation(trainer.model->context(), trainer.impl.cancel_flag());
     const auto start = std::chrono::steady_clock::now();
     const train::EvalOutputs& outputs =
-        trainer.trainer.eval(tensors.tensors(), (flags & ASSAY_EVAL_EMA) != 0);
+        trainer.impl.eval(tensors.tensors(), (flags & ASSAY_EVAL_EMA) != 0);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     if (info == nullptr) return;
     // A view of the outputs by name; fields without an output of that name are 0.
@@ -153,7 +153,7 @@ assay_status assay_trainer_scalar(assay_trainer* t, assay_str name, double* valu
     double& found = not_null(value, "value");
     const std::string_view wanted = to_text(name, "name");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
-    found = trainer.trainer.scalar(wanted);
+    found = trainer.impl.scalar(wanted);
   });
 }
 
@@ -162,7 +162,7 @@ assay_status assay_trainer_set(assay_trainer* t, assay_str key, double value, as
     assay_trainer& trainer = not_null(t, "t");
     const std::string_view name = to_text(key, "key");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
-    trainer.trainer.set(name, value);
+    trainer.impl.set(name, value);
   });
 }
 

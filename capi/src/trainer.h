@@ -34,12 +34,12 @@ class HeldBatch {
 struct assay_trainer {
   assay_trainer(std::shared_ptr<assay::capi::ModelState> state,
                 const assay::train::TrainerConfig& config)
-      : model(std::move(state)), trainer(model->make_instance(), config) {
+      : model(std::move(state)), impl(model->make_instance(), config) {
     model->has_trainer = true;
   }
   ~assay_trainer() { model->has_trainer = false; }
 
   std::shared_ptr<assay::capi::ModelState> model;
-  assay::train::Trainer trainer;
+  assay::train::Trainer impl;
   std::map<std::string, std::string, std::less<>> metadata;  // of the host
 };

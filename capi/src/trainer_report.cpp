@@ -184,7 +184,7 @@ assay_status assay_trainer_report(assay_trainer* t, assay_report** out, assay_er
     cleared(out);
     assay_trainer& trainer = not_null(t, "t");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
-    *out = new_report(describe(trainer.trainer));
+    *out = new_report(describe(trainer.impl));
   });
 }
 
@@ -195,13 +195,13 @@ assay_status assay_trainer_profile(assay_trainer* t, int32_t repeats, assay_repo
     assay_trainer& trainer = not_null(t, "t");
     expect(repeats >= 1 && repeats <= 1000, {"", "repeats"}, repeats, "1 to 1000");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
-    trainer.trainer.require_between_updates();
-    train::Programs& programs = trainer.trainer.programs();
+    trainer.impl.require_between_updates();
+    train::Programs& programs = trainer.impl.programs();
     ProfileReport report;
-    const SavedState saved(trainer.trainer.instance().segments());
+    const SavedState saved(trainer.impl.instance().segments());
     for (const train::GraphKind kind : programs.update_kinds())
       add_profile(report, programs.get(kind).program(), repeats);
-    set_memory(*report.mutable_memory(), trainer.trainer);
+    set_memory(*report.mutable_memory(), trainer.impl);
     *out = new_report(report);
   });
 }

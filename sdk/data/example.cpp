@@ -47,7 +47,7 @@ decltype(auto) only_value(const Values& values, const std::string& name) {
 }
 
 // Made if it is not there; setting a list of another kind replaces the old one.
-Feature& slot(Example& example, const std::string& name) {
+Feature& feature_of(Example& example, const std::string& name) {
   return (*example.mutable_features()->mutable_feature())[name];
 }
 
@@ -96,7 +96,7 @@ bool has_feature(const Example& example, const std::string& name) {
 }
 
 void set_bytes_feature(Example& example, const std::string& name, std::string_view value) {
-  auto& values = *slot(example, name).mutable_bytes_list()->mutable_value();
+  auto& values = *feature_of(example, name).mutable_bytes_list()->mutable_value();
   if (values.empty()) values.Add();
   values[0].assign(value);
 }
@@ -111,11 +111,17 @@ void set_float_feature(Example& example, const std::string& name, float value) {
 
 void set_int64s_feature(Example& example, const std::string& name,
                         std::span<const int64_t> values) {
-  slot(example, name).mutable_int64_list()->mutable_value()->Assign(values.begin(), values.end());
+  feature_of(example, name)
+      .mutable_int64_list()
+      ->mutable_value()
+      ->Assign(values.begin(), values.end());
 }
 
 void set_floats_feature(Example& example, const std::string& name, std::span<const float> values) {
-  slot(example, name).mutable_float_list()->mutable_value()->Assign(values.begin(), values.end());
+  feature_of(example, name)
+      .mutable_float_list()
+      ->mutable_value()
+      ->Assign(values.begin(), values.end());
 }
 
 }  // namespace assay::data

@@ -1,6 +1,6 @@
-// The loader's threads. Batches of all epochs are numbered by tickets; ticket t fills slot
-// t % slots. Workers claim tickets in order and fill their slots at the same time, the caller takes
-// them in order, so neither the order nor the contents depend on who was faster.
+// The loader's threads. Batches of all epochs are numbered by tickets; ticket t fills buffer
+// t % buffers. Workers claim tickets in order and fill their buffers at the same time, the caller
+// takes them in order, so neither the order nor the contents depend on who was faster.
 #include "sdk/data/loader.h"
 
 #include <algorithm>
@@ -64,12 +64,12 @@ Loader::Loader(std::shared_ptr<const RecordSource> source, Transform transform,
       augment_key_(philox_key(config_.seed, kAugmentStream)) {
   const int workers = config_.workers;
   inline_ = workers == 0;
-  const int slots =
+  const int buffers =
       inline_ ? 1 : std::max(config_.prefetch, workers) + 1;  // one is with the caller
-  slots_.reserve(static_cast<size_t>(slots));
-  for (int i = 0; i < slots; ++i) {
-    slots_.push_back(Slot{Batch(transform_.arrays, batch_size()), {}, nullptr});
-    slots_.back().samples.reserve(static_cast<size_t>(batch_size()));
+  buffers_.reserve(static_cast<size_t>(buffers));
+  for (int i = 0; i < buffers; ++i) {
+    buffers_.push_back(Buffer{Batch(transform_.arrays, batch_size()), {}, nullptr});
+    buffers_.back().samples.reserve(static_cast<size_t>(batch_size()));
   }
   for (int i = 0; i < std::max(workers, 1); ++i) {
     auto worker = std::make_unique<Worker>();
@@ -102,7 +102,7 @@ void Loader::stop() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  slot_free_.notify_all();
+  buffer_free_.notify_all();
   for (auto& worker : workers_) {
     if (worker->thread.joinable()) worker->thread.join();
   }
@@ -110,12 +110,12 @@ void Loader::stop() {
   running_ = false;
 }
 
-// After stop() no worker runs: slots may be set. The lock is for state() and cancel().
+// After stop() no worker runs: buffers may be set. The lock is for state() and cancel().
 void Loader::seek(uint64_t ticket) {
   stop();
-  for (Slot& slot : slots_) {
-    slot.ready = UINT64_MAX;
-    slot.error = nullptr;
+  for (Buffer& buffer : buffers_) {
+    buffer.ready = UINT64_MAX;
+    buffer.error = nullptr;
   }
   const std::lock_guard lock(mutex_);
   claimed_ = delivered_ = released_ = ticket;
@@ -123,58 +123,58 @@ void Loader::seek(uint64_t ticket) {
 }
 
 // Takes the next ticket and notes what belongs into its batch; mutex_ is held.
-Loader::Slot& Loader::claim() {
+Loader::Buffer& Loader::claim() {
   const uint64_t ticket = claimed_++;
-  Slot& slot = slot_of(ticket);
-  slot.batch.epoch = ticket / batches_per_epoch();
-  slot.batch.index = ticket % batches_per_epoch();
-  order_.samples_of(slot.batch.epoch, slot.batch.index, slot.samples);
-  slot.batch.valid = static_cast<int64_t>(slot.samples.size());
-  return slot;
+  Buffer& buffer = buffer_of(ticket);
+  buffer.batch.epoch = ticket / batches_per_epoch();
+  buffer.batch.index = ticket % batches_per_epoch();
+  order_.samples_of(buffer.batch.epoch, buffer.batch.index, buffer.samples);
+  buffer.batch.valid = static_cast<int64_t>(buffer.samples.size());
+  return buffer;
 }
 
 void Loader::run(Worker& worker) {
   std::unique_lock lock(mutex_);
   while (true) {
-    slot_free_.wait(lock, [this] {
-      return stopping_ || (claimed_ < end_ && claimed_ < released_ + slots_.size());
+    buffer_free_.wait(lock, [this] {
+      return stopping_ || (claimed_ < end_ && claimed_ < released_ + buffers_.size());
     });
     if (stopping_) return;
     const uint64_t ticket = claimed_;
-    Slot& slot = claim();
+    Buffer& buffer = claim();
     lock.unlock();
-    // Without the lock: between claim and `ready` the slot belongs to this worker alone.
-    fill(slot, worker);
+    // Without the lock: between claim and `ready` the buffer belongs to this worker alone.
+    fill(buffer, worker);
     lock.lock();
-    slot.ready = ticket;
-    slot_ready_.notify_all();
+    buffer.ready = ticket;
+    buffer_ready_.notify_all();
   }
 }
 
-void Loader::fill(Slot& slot, Worker& worker) noexcept {
+void Loader::fill(Buffer& buffer, Worker& worker) noexcept {
   size_t row = 0;
   try {
     // Between samples: the destructor, seek and a cancelled caller wait for one sample at most.
     const auto wanted = [&] { return !stopping_ && !(inline_ && cancelled_); };
-    for (; row < slot.samples.size() && wanted(); ++row) fill_row(slot, row, worker);
+    for (; row < buffer.samples.size() && wanted(); ++row) fill_row(buffer, row, worker);
   } catch (...) {
-    slot.error = std::current_exception();
+    buffer.error = std::current_exception();
     return;
   }
   for (size_t k = 0; k < transform_.arrays.size(); ++k) {
-    const BatchArray& array = slot.batch.arrays()[k];
-    const size_t used = transform_.arrays[k].sample_bytes() * slot.samples.size();
+    const BatchArray& array = buffer.batch.arrays()[k];
+    const size_t used = transform_.arrays[k].sample_bytes() * buffer.samples.size();
     fill_padding(transform_.arrays[k], array.data + used, array.bytes - used);
   }
 }
 
-void Loader::fill_row(Slot& slot, size_t row, Worker& worker) {
-  const int64_t sample = slot.samples[row].sample;
+void Loader::fill_row(Buffer& buffer, size_t row, Worker& worker) {
+  const int64_t sample = buffer.samples[row].sample;
   for (size_t k = 0; k < worker.rows.size(); ++k) {
-    worker.rows[k] = slot.batch.arrays()[k].data + row * transform_.arrays[k].sample_bytes();
+    worker.rows[k] = buffer.batch.arrays()[k].data + row * transform_.arrays[k].sample_bytes();
   }
   // Keyed by sample and pass, not by worker or ticket: the same augmentation whoever draws it.
-  PhiloxStream random(augment_key_, static_cast<uint64_t>(sample), slot.samples[row].pass);
+  PhiloxStream random(augment_key_, static_cast<uint64_t>(sample), buffer.samples[row].pass);
   auto prepared = cache_.find(sample);
   if (!prepared) source_->read(sample, worker.record);  // its messages name file and record
   try {
@@ -191,11 +191,11 @@ void Loader::fill_row(Slot& slot, size_t row, Worker& worker) {
 
 // Without the lock: cancel() and state() must not wait for a batch to be read and decoded.
 void Loader::fill_here(std::unique_lock<std::mutex>& lock) {
-  Slot& slot = claim();
+  Buffer& buffer = claim();
   lock.unlock();
-  fill(slot, *workers_[0]);
+  fill(buffer, *workers_[0]);
   lock.lock();
-  if (!cancelled_) slot.ready = delivered_;
+  if (!cancelled_) buffer.ready = delivered_;
 }
 
 const Batch* Loader::next() {
@@ -203,22 +203,22 @@ const Batch* Loader::next() {
   std::unique_lock lock(mutex_);
   // The batch of the previous call is given back here, which lets a worker claim one more.
   released_ = delivered_;
-  slot_free_.notify_all();
+  buffer_free_.notify_all();
   if (cancelled_) fail(Code::kCancelled, "loader: cancelled");
   if (delivered_ == end_) return nullptr;
-  Slot& slot = slot_of(delivered_);
-  if (inline_ && slot.ready != delivered_) fill_here(lock);
-  if (slot.ready != delivered_) {
+  Buffer& buffer = buffer_of(delivered_);
+  if (inline_ && buffer.ready != delivered_) fill_here(lock);
+  if (buffer.ready != delivered_) {
     const auto begin = std::chrono::steady_clock::now();
-    slot_ready_.wait(lock, [&] { return slot.ready == delivered_ || cancelled_; });
+    buffer_ready_.wait(lock, [&] { return buffer.ready == delivered_ || cancelled_; });
     wait_seconds_ +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (cancelled_) fail(Code::kCancelled, "loader: cancelled");
   }
   // The ticket is not passed: the next call finds the same error.
-  if (slot.error) std::rethrow_exception(slot.error);
+  if (buffer.error) std::rethrow_exception(buffer.error);
   ++delivered_;
-  return &slot.batch;
+  return &buffer.batch;
 }
 
 LoaderState Loader::state() const {
@@ -245,7 +245,7 @@ void Loader::rewind(uint64_t epoch) {
 void Loader::cancel() {
   const std::lock_guard lock(mutex_);
   cancelled_ = true;
-  slot_ready_.notify_all();
+  buffer_ready_.notify_all();
 }
 
 }  // namespace assay::data

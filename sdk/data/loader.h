@@ -58,7 +58,7 @@ class Loader {
   double wait_seconds() const { return wait_seconds_; }
 
  private:
-  struct Slot {
+  struct Buffer {
     Batch batch;
     std::vector<Draw> samples;  // one per valid row
     std::exception_ptr error;
@@ -70,11 +70,11 @@ class Loader {
   void start();
   void stop();
   void run(Worker& worker);
-  Slot& claim();
+  Buffer& claim();
   void fill_here(std::unique_lock<std::mutex>& lock);
-  void fill(Slot& slot, Worker& worker) noexcept;
-  void fill_row(Slot& slot, size_t row, Worker& worker);
-  Slot& slot_of(uint64_t ticket) { return slots_[ticket % slots_.size()]; }
+  void fill(Buffer& buffer, Worker& worker) noexcept;
+  void fill_row(Buffer& buffer, size_t row, Worker& worker);
+  Buffer& buffer_of(uint64_t ticket) { return buffers_[ticket % buffers_.size()]; }
 
   std::shared_ptr<const RecordSource> source_;
   Transform transform_;
@@ -83,15 +83,15 @@ class Loader {
   SampleCache cache_;
   uint64_t end_;  // tickets number the batches over all epochs
   PhiloxKey augment_key_;
-  std::vector<Slot> slots_;
+  std::vector<Buffer> buffers_;
   std::vector<std::unique_ptr<Worker>> workers_;
   bool inline_ = false;  // no threads: next() fills
 
-  mutable std::mutex mutex_;  // guards what follows, and the slots' `ready`
-  std::condition_variable slot_free_, slot_ready_;
+  mutable std::mutex mutex_;  // guards what follows, and the buffers' `ready`
+  std::condition_variable buffer_free_, buffer_ready_;
   uint64_t claimed_ = 0;    // next ticket to be filled
   uint64_t delivered_ = 0;  // next ticket to be returned
-  uint64_t released_ = 0;   // tickets before this one have given back their slot
+  uint64_t released_ = 0;   // tickets before this one have given back their buffer
   bool running_ = false;
   std::atomic<bool> cancelled_{false};  // written under the lock, read between samples without
   std::atomic<bool> stopping_{false};

@@ -16,15 +16,15 @@ namespace assay::data {
 // memory is used again. The first failure in that order ends the work and is raised here.
 template <class Result, class Produce, class Consume>
 void ordered_map(int64_t count, int threads, const Produce& produce, const Consume& consume) {
-  struct Slot {
+  struct Pending {
     Result result;
     std::exception_ptr error;
     int64_t ready = -1;  // the index whose result lies here
   };
-  constexpr int kSlotsPerThread = 4;
+  constexpr int kPendingPerThread = 4;
   threads = std::max(threads, 1);
-  std::vector<Slot> slots(static_cast<size_t>(threads * kSlotsPerThread));
-  const auto window = static_cast<int64_t>(slots.size());
+  std::vector<Pending> pending(static_cast<size_t>(threads * kPendingPerThread));
+  const auto window = static_cast<int64_t>(pending.size());
   std::mutex mutex;
   std::condition_variable changed;
   int64_t claimed = 0, consumed = 0;
@@ -36,16 +36,16 @@ void ordered_map(int64_t count, int threads, const Produce& produce, const Consu
       changed.wait(lock, [&] { return stop || claimed == count || claimed < consumed + window; });
       if (stop || claimed == count) return;
       const int64_t index = claimed++;
-      Slot& slot = slots[static_cast<size_t>(index % window)];
+      Pending& mine = pending[static_cast<size_t>(index % window)];
       lock.unlock();
-      slot.error = nullptr;
+      mine.error = nullptr;
       try {
-        produce(index, slot.result);
+        produce(index, mine.result);
       } catch (...) {
-        slot.error = std::current_exception();
+        mine.error = std::current_exception();
       }
       lock.lock();
-      slot.ready = index;
+      mine.ready = index;
       changed.notify_all();
     }
   };
@@ -67,13 +67,13 @@ void ordered_map(int64_t count, int threads, const Produce& produce, const Consu
   for (int i = 0; i < threads; ++i) workers.threads.emplace_back(work);
 
   for (int64_t index = 0; index < count; ++index) {
-    Slot& slot = slots[static_cast<size_t>(index % window)];
+    Pending& mine = pending[static_cast<size_t>(index % window)];
     {
       std::unique_lock lock(mutex);
-      changed.wait(lock, [&] { return slot.ready == index; });
+      changed.wait(lock, [&] { return mine.ready == index; });
     }
-    if (slot.error) std::rethrow_exception(slot.error);
-    consume(index, slot.result);
+    if (mine.error) std::rethrow_exception(mine.error);
+    consume(index, mine.result);
     const std::lock_guard lock(mutex);
     consumed = index + 1;
     changed.notify_all();

@@ -521,20 +521,20 @@ struct SoftmaxCrossEntropyGrad {
 /// pixels of each image: a sum of means, or the mean over all pixels.
 ///   inputs    logits [N,...,C] data type, target like it in f32: any weights, not only one-hot;
 ///             all zero adds nothing
-///   gradient  PixelCrossEntropyGrad(logits, target, dloss [] f32)
-struct PixelCrossEntropy {
+///   gradient  SoftTargetCrossEntropyGrad(logits, target, dloss [] f32)
+struct SoftTargetCrossEntropy {
   bool mean = true;
-  static constexpr std::string_view kName = "pixel_cross_entropy";
+  static constexpr std::string_view kName = "soft_target_cross_entropy";
   static void fields(auto& self, auto&& f) { f("mean", self.mean); }
-  bool operator==(const PixelCrossEntropy&) const = default;
+  bool operator==(const SoftTargetCrossEntropy&) const = default;
 };
 
 /// dlogits like logits = dloss * (softmax(x) * sum_c t[c] - t) / P (* 1/N if mean).
-struct PixelCrossEntropyGrad {
+struct SoftTargetCrossEntropyGrad {
   bool mean = true;
-  static constexpr std::string_view kName = "pixel_cross_entropy_grad";
+  static constexpr std::string_view kName = "soft_target_cross_entropy_grad";
   static void fields(auto& self, auto&& f) { f("mean", self.mean); }
-  bool operator==(const PixelCrossEntropyGrad&) const = default;
+  bool operator==(const SoftTargetCrossEntropyGrad&) const = default;
 };
 
 /// Soft DICE with squares in the denominator, per image and class, p = softmax(logits), sums over
@@ -739,8 +739,8 @@ struct EmaUpdate {
   X(SumTo) X(Dropout) X(Conv2d)                                                                    \
   X(Conv2dGradData) X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(MaxPool) X(MaxPoolGrad)     \
   X(AvgPool) X(AvgPoolGrad) X(BatchNorm) X(BatchNormGrad) X(BatchNormInference) X(FoldBatchNorm)   \
-  X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad) X(PixelCrossEntropy)                \
-  X(PixelCrossEntropyGrad) X(SoftDiceLoss) X(SoftDiceLossGrad) X(TopKCorrect) X(GradientNorm)
+  X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad) X(SoftTargetCrossEntropy)                \
+  X(SoftTargetCrossEntropyGrad) X(SoftDiceLoss) X(SoftDiceLossGrad) X(TopKCorrect) X(GradientNorm)
 // What changes memory that outlives the run, in place: run even if nobody reads its outputs.
 #define ASSAY_UPDATE_OPS(X)                                                                        \
   X(RunningStatistics) X(Store) X(ClipGradients) X(CountStep) X(LossScaleUpdate) X(SgdUpdate) X(AdamUpdate)         \

@@ -124,7 +124,7 @@ Outputs ImageClassifier::mixed_outputs(Builder& b, ValueId logits, ValueId weigh
   const ValueId labels = b.input(label_input(network_->classes(), b.mode()));
   const ValueId targets =
       g.emit1(MixTargets{network_->classes(), options_.label_smoothing}, {labels, weight});
-  return training_outputs(g.emit1(PixelCrossEntropy{}, {logits, targets}), logits);
+  return training_outputs(g.emit1(SoftTargetCrossEntropy{}, {logits, targets}), logits);
 }
 
 Outputs ImageClassifier::forward(Builder& b) const {

@@ -52,7 +52,7 @@ Outputs segmentation_outputs(Builder& b, ValueId logits) {
   }
   const ValueId target =
       b.input({.name = "target", .sample = {dims[1], dims[2], dims[3]}, .is_label = true});
-  const ValueId cross_entropy = g.emit1(PixelCrossEntropy{b.training()}, {logits, target});
+  const ValueId cross_entropy = g.emit1(SoftTargetCrossEntropy{b.training()}, {logits, target});
   const ValueId dice = g.emit1(SoftDiceLoss{.mean = b.training()}, {logits, target});
   const ValueId loss = add(g, cross_entropy, dice);
   const ValueId images = b.training() ? ValueId{} : g.emit1(CountTargets{}, {target});

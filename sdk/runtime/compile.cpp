@@ -34,7 +34,7 @@ class Compiler {
     place_constants();
     order_queues();
     place_arena();
-    list_slots();
+    list_ports();
     if (options_.arena == nullptr) compute_constants();
     return std::move(program_);
   }
@@ -264,7 +264,7 @@ class Compiler {
     }
   }
 
-  void list_slots() {
+  void list_ports() {
     for (size_t v = 0; v < n_values(); ++v) {
       const ValueId id{static_cast<int32_t>(v)};
       if (const auto* input = std::get_if<Input>(&graph().producer(id).op))

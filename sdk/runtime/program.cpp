@@ -9,29 +9,29 @@
 namespace assay {
 namespace {
 
-const Program::Slot& find_slot(const std::vector<Program::Slot>& slots, std::string_view name,
+const Program::Port& find_port(const std::vector<Program::Port>& ports, std::string_view name,
                                std::string_view kind) {
-  for (const Program::Slot& slot : slots) {
-    if (slot.name == name) return slot;
+  for (const Program::Port& port : ports) {
+    if (port.name == name) return port;
   }
   std::vector<std::string_view> known;
-  for (const Program::Slot& slot : slots) known.push_back(slot.name);
+  for (const Program::Port& port : ports) known.push_back(port.name);
   fail_unknown(cat("no ", kind, " is called"), kind, name, known);
 }
 
 }  // namespace
 
-const Program::Slot& Program::input(std::string_view name) const {
-  return find_slot(inputs_, name, "input");
+const Program::Port& Program::input(std::string_view name) const {
+  return find_port(inputs_, name, "input");
 }
-const Program::Slot& Program::output(std::string_view name) const {
-  return find_slot(outputs_, name, "output");
+const Program::Port& Program::output(std::string_view name) const {
+  return find_port(outputs_, name, "output");
 }
 
-const Program::Slot* Program::find_output(std::string_view name) const {
-  const auto slot = std::find_if(outputs_.begin(), outputs_.end(),
-                                 [&](const Slot& candidate) { return candidate.name == name; });
-  return slot == outputs_.end() ? nullptr : &*slot;
+const Program::Port* Program::find_output(std::string_view name) const {
+  const auto port = std::find_if(outputs_.begin(), outputs_.end(),
+                                 [&](const Port& candidate) { return candidate.name == name; });
+  return port == outputs_.end() ? nullptr : &*port;
 }
 
 void* Program::address(ValueId value) const {

@@ -48,16 +48,16 @@ class Program {
   // Device address and type of an input or output. Fails with kNotFound naming what exists. Outputs
   // of a program in a shared arena have an address from the first run on, and hold what it left
   // there until another program runs.
-  struct Slot {
+  struct Port {
     std::string name;
     ValueType type;
     void* data = nullptr;
   };
-  const Slot& input(std::string_view name) const;
-  const Slot& output(std::string_view name) const;
-  const Slot* find_output(std::string_view name) const;  // null if there is none
-  const std::vector<Slot>& inputs() const { return inputs_; }
-  const std::vector<Slot>& outputs() const { return outputs_; }
+  const Port& input(std::string_view name) const;
+  const Port& output(std::string_view name) const;
+  const Port* find_output(std::string_view name) const;  // null if there is none
+  const std::vector<Port>& inputs() const { return inputs_; }
+  const std::vector<Port>& outputs() const { return outputs_; }
 
   // Does nothing if the graph has no such scalar.
   void set_learning_rate(float value);
@@ -103,7 +103,7 @@ class Program {
   void* bound_ = nullptr;
   std::vector<NodeId> launched_;  // the nodes behind executable_'s launches
   std::unique_ptr<Executable> executable_;
-  std::vector<Slot> inputs_, outputs_;
+  std::vector<Port> inputs_, outputs_;
   void* learning_rate_ = nullptr;
   void* random_step_ = nullptr;
   MemoryReport memory_;

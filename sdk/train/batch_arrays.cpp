@@ -53,7 +53,7 @@ std::span<void* const> BatchArrays::places_in(const Program& program) {
 void BatchArrays::write(Program& program, std::span<const HostTensor> batch, int64_t index) {
   const auto elements = collect(batch, index);
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    const Program::Slot& input = program.input(inputs_[i].name);
+    const Program::Port& input = program.input(inputs_[i].name);
     program.backend().write(input.data, elements[i], input.type.bytes());
   }
 }

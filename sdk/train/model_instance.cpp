@@ -18,7 +18,7 @@ ModelInstance::ModelInstance(std::shared_ptr<const nn::Model> model,
   segments_.ensure(Role::kStatistic);
 }
 
-void ModelInstance::initialize_once(uint64_t seed) {
+void ModelInstance::ensure_initialized(uint64_t seed) {
   if (initialized_) return;
   segments_.initialize(seed);
   initialized_ = true;
@@ -28,7 +28,6 @@ void ModelInstance::restart_averages() {
   for (const Role role : {Role::kValue, Role::kStatistic}) {
     if (segments_.has(average_of(role))) segments_.copy_from(segments_, average_of(role), role);
   }
-  initialized_ = true;
 }
 
 }  // namespace assay::train

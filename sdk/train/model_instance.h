@@ -34,10 +34,10 @@ class ModelInstance {
   const std::shared_ptr<Backend>& backend() const { return backend_; }
 
   // Draws first weights from the seed, unless weights were drawn or loaded before.
-  void initialize_once(uint64_t seed);
+  void ensure_initialized(uint64_t seed);
+  // Weights came from somewhere else.
   void mark_initialized() { initialized_ = true; }
-  // After weights were loaded from somewhere: averages of others mean nothing now, so they start
-  // again from these. Also marks the model as initialized.
+  // Moving averages of other weights mean nothing: they start again from the present ones.
   void restart_averages();
   // The declared roles (kValue, kStatistic) of which the last trainer kept moving averages, so that
   // these belong to the present weights.

@@ -65,17 +65,17 @@ Program& PredictorSlot::run(std::span<const HostTensor> inputs, const std::atomi
          "a tensor with a batch axis");
   Program& program = *prepare(inputs[0].dims[0]);
   for (size_t i = 0; i < specs.size(); ++i) {
-    const Program::Slot& slot = program.input(specs[i].name);
+    const Program::Port& port = program.input(specs[i].name);
     const bool missing = inputs[i].data == nullptr;
-    if (missing || !fits(inputs[i], slot.type)) [[unlikely]]
+    if (missing || !fits(inputs[i], port.type)) [[unlikely]]
       fail_mismatch(Code::kInvalid,
                     {cat("input ", specs[i].name), specs[i].name,
                      missing ? "without data" : to_text(ValueType{inputs[i].dtype, inputs[i].dims}),
-                     to_text(slot.type)});
+                     to_text(port.type)});
     // Written one by one as they pass their checks; nothing runs before all of them have.
     check_range(specs[i], inputs[i]);
-    program.backend().write(slot.data, elements_of(specs[i], inputs[i], narrowed_),
-                            slot.type.bytes());
+    program.backend().write(port.data, elements_of(specs[i], inputs[i], narrowed_),
+                            port.type.bytes());
   }
   program.run(cancel);
   return program;

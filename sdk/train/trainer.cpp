@@ -69,7 +69,7 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
   segments.ensure(Role::kGradient);
   segments.ensure(Role::kState);
   for (const Role role : optim::state_roles(config_.optimizer)) segments.ensure(role);
-  instance_->initialize_once(config_.seed);  // once nothing can fail: fresh weights stay fresh
+  instance_->ensure_initialized(config_.seed);  // once nothing can fail: fresh weights stay fresh
   forget_training(segments);
   instance_->restart_averages();
   instance_->set_averaged(optim::averaged_roles(config_.optimizer));

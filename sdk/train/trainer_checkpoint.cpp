@@ -271,6 +271,7 @@ void load_weights(ModelInstance& instance, const CheckpointReader& reader) {
   check_model(instance, reader);
   constexpr Role kRoles[] = {Role::kValue, Role::kStatistic};
   restore(instance.segments(), read_segments(instance.segments(), reader, kRoles));
+  instance.mark_initialized();
   instance.restart_averages();
 }
 

@@ -83,7 +83,7 @@ class Comparison {
 
 }  // namespace
 
-void RawImages::fields(ConfigFields& f) {
+void RawImagesConfig::fields(ConfigFields& f) {
   f("scale", scale, "factor of a byte; 1/255 if not given");
   f("mean", mean, "taken away then: one, or one of each channel; none is 0");
   f("stddev", stddev, "divisor then: one, or one of each channel; none is 1");
@@ -137,7 +137,7 @@ nn::TrainingOptions training_options(const TrainerConfig& config) {
   nn::TrainingOptions options{.label_smoothing = static_cast<float>(config.label_smoothing),
                               .mixup_alpha = config.mixup_alpha};
   if (config.raw_images) {
-    const RawImages& raw = *config.raw_images;
+    const RawImagesConfig& raw = *config.raw_images;
     options.raw_images.emplace();
     options.raw_images->channels = raw.channels;
     options.raw_images->normalisation = {

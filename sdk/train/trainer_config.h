@@ -13,7 +13,7 @@ namespace assay::train {
 
 // Byte b becomes (b * scale - mean) / stddev. mean and stddev hold nothing (0 and 1), one value for
 // all channels or one for each.
-struct RawImages {
+struct RawImagesConfig {
   std::optional<float> scale;
   std::vector<float> mean, stddev;
   int32_t channels = 0;
@@ -33,7 +33,7 @@ struct TrainerConfig {
   double label_smoothing = 0;
   std::vector<std::string> disabled_pass;
   double mixup_alpha = 0;
-  std::optional<RawImages> raw_images;
+  std::optional<RawImagesConfig> raw_images;
   void fields(ConfigFields& f);
 };
 

@@ -41,11 +41,12 @@ weights::LoadReport import_weights(ModelInstance& instance, const safetensors::R
   require(instance.initialized() || !options.allow_partial, Code::kInvalid,
           "a partial load needs a model with weights: initialize it first");
   const HostWeights host(instance.segments());
-  std::vector<weights::Target> targets;
+  std::vector<weights::Destination> targets;
   for (const auto& [variable, elements] : host.tensors())
     targets.push_back({variable.name, variable.dtype, variable.dims, elements});
   weights::LoadReport report = weights::import_weights(file, targets, options);
   host.restore(instance.segments());
+  instance.mark_initialized();
   instance.restart_averages();
   return report;
 }

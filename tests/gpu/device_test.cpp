@@ -36,7 +36,7 @@ TEST(Device, MemoryStartsAsZeroAndKeepsWhatIsWritten) {
   }
 }
 
-// More small writes than there are slots, without a read between them.
+// More small writes than there are pieces, without a read between them.
 TEST(Device, ManySmallWritesArriveInOrder) {
   const auto backend = make_backend_under_test(1);
   const auto memory = backend->allocate(1000 * sizeof(int));
@@ -90,7 +90,7 @@ TEST(Device, ReadsManyAtOnce) {
   std::vector<std::unique_ptr<Memory>> memory;
   std::vector<std::vector<std::byte>> got;
   std::vector<HostRead> reads;
-  for (int repeat = 0; repeat < 15; ++repeat) {  // more than there are slots for
+  for (int repeat = 0; repeat < 15; ++repeat) {  // more than there are pieces for
     for (const size_t bytes : sizes) {
       memory.push_back(backend->allocate(bytes));
       const std::vector<std::byte> content(bytes, static_cast<std::byte>(memory.size()));

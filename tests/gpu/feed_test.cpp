@@ -13,7 +13,7 @@ namespace {
 
 using test::make_backend_under_test;
 
-// Many batches through two slots, the host's memory reused at once, and a reader between.
+// Many batches through two stages, the host's memory reused at once, and a reader between.
 void keep_the_order() {
   const auto backend = make_backend_under_test(1);
   constexpr size_t kInts = 1500;

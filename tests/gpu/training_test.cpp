@@ -271,8 +271,8 @@ TEST(LossScale, AnOverflowSkipsTheStepAndIsReported) {
 
 TEST(Predictions, AreThoseOfTheCpu) {
   const auto ours = instance_under_test(), reference = instance_on_cpu();
-  ours->initialize_once(7);
-  reference->initialize_once(7);
+  ours->ensure_initialized(7);
+  reference->ensure_initialized(7);
   const Predictor a(*ours, {}), b(*reference, {});
   PredictorSlot slot_a(a), slot_b(b);
   const Batch batch(1);

@@ -87,9 +87,9 @@ class UnetFull : public testing::Test {
   }
   // The largest error of the logits that are known, in parts of the largest of them.
   double logit_error(const Program& program) const {
-    const Program::Slot& slot = program.output("logits");
-    std::vector<float> logits(static_cast<size_t>(slot.type.numel()));
-    program.backend().read(logits.data(), slot.data, slot.type.bytes());
+    const Program::Port& port = program.output("logits");
+    std::vector<float> logits(static_cast<size_t>(port.type.numel()));
+    program.backend().read(logits.data(), port.data, port.type.bytes());
     double error = 0, largest = 0;
     for (const auto& [name, value] : expected_) {
       if (!name.starts_with("logit.")) continue;

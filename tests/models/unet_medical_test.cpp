@@ -154,9 +154,9 @@ struct Loaded {
 };
 
 std::vector<float> read_output(Program& program, const std::string& name) {
-  const Program::Slot& slot = program.output(name);
-  std::vector<float> values(static_cast<size_t>(slot.type.numel()));
-  program.backend().read(values.data(), slot.data, slot.type.bytes());
+  const Program::Port& port = program.output(name);
+  std::vector<float> values(static_cast<size_t>(port.type.numel()));
+  program.backend().read(values.data(), port.data, port.type.bytes());
   return values;
 }
 

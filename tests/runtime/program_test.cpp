@@ -78,7 +78,7 @@ TEST_F(ProgramTest, ProgramsShareAnArenaThatGrows) {
   EXPECT_EQ(arena->input_bytes(), 4u * 1003);
 }
 
-TEST_F(ProgramTest, UnknownSlotsNameWhatExists) {
+TEST_F(ProgramTest, UnknownPortsNameWhatExists) {
   const auto program =
       compile_text(std::string(kTwoInputs) +
                    "%2 = pointwise(%0, %1) {code=add, dtype=none} : f32[3]\nreturn sum=%2\n");

@@ -84,7 +84,7 @@ TEST(TokenInputs, OfBothWidthsTrainEvaluateAndPredictAlike) {
   const Predictor predictor(narrow.instance(), {});
   PredictorSlot slot(predictor);
   const auto logits = [&](const HostTensor& tokens) {
-    const Program::Slot& out = slot.run({&tokens, 1}).output("logits");
+    const Program::Port& out = slot.run({&tokens, 1}).output("logits");
     const auto* values = static_cast<const float*>(out.data);
     return std::vector<float>(values, values + out.type.numel());
   };

@@ -25,9 +25,9 @@ float weight(int64_t step, int64_t row) {
 }
 
 std::vector<float> logits_of(Trainer& trainer) {
-  const Program::Slot& slot = trainer.step_program().output("logits");
-  std::vector<float> logits(static_cast<size_t>(slot.type.numel()));
-  trainer.instance().backend()->read(logits.data(), slot.data, slot.type.bytes());
+  const Program::Port& port = trainer.step_program().output("logits");
+  std::vector<float> logits(static_cast<size_t>(port.type.numel()));
+  trainer.instance().backend()->read(logits.data(), port.data, port.type.bytes());
   return logits;
 }
 

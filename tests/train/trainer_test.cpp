@@ -616,7 +616,7 @@ TEST(Predictor, IsASnapshot) {
   const auto predict = [&] {
     const Batch batch(5, 3);
     const std::vector<HostTensor> images{batch.tensors()[0]};
-    const Program::Slot& output = slot.run(images).output("probabilities");
+    const Program::Port& output = slot.run(images).output("probabilities");
     const auto* values = static_cast<const float*>(output.data);
     return std::vector<float>(values, values + output.type.numel());
   };

@@ -27,8 +27,8 @@ class WeightFiles : public testing::Test {
 
 TEST_F(WeightFiles, AFileThatCannotBeReadToItsEndChangesNothing) {
   const auto source = new_instance(), target = new_instance();
-  source->initialize_once(1);
-  target->initialize_once(2);
+  source->ensure_initialized(1);
+  target->ensure_initialized(2);
   export_weights(*source, path, {});
   const auto before = persistent_bytes(*target);
   for (int reads = 0;; ++reads) {
@@ -49,7 +49,7 @@ TEST_F(WeightFiles, AFileThatCannotBeReadToItsEndChangesNothing) {
 
 TEST_F(WeightFiles, MovingAveragesRestartFromWhatWasLoaded) {
   const auto source = new_instance(), target = new_instance();
-  source->initialize_once(1);
+  source->ensure_initialized(1);
   export_weights(*source, path, {});
   {
     Trainer trainer(target, config_of(R"({"optimizer":

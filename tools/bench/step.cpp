@@ -167,7 +167,7 @@ void print_profile(Program& program, const Roof& roof, int repeats) {
 // waiting at the end out of the picture.
 std::vector<double> measure_resident(const Options& o, Program& program) {
   constexpr int kRuns = 10;
-  const Program::Slot& result = program.outputs().front();
+  const Program::Port& result = program.outputs().front();
   std::vector<std::byte> host(result.type.bytes());
   const auto runs = [&] {
     for (int i = 0; i < kRuns; ++i) program.run();
@@ -212,13 +212,13 @@ int run(const Options& o) {
     finish(o, trainer.step_program(),
            o.resident ? measure_resident(o, trainer.step_program()) : measure(o.repeats, step));
   } else {
-    instance->initialize_once(1);
+    instance->ensure_initialized(1);
     const train::Predictor predictor(*instance, {.precision = parse_precision(o.precision)});
     train::PredictorSlot slot(predictor);
     if (plan_only) return finish(o, *slot.prepare(o.batch), {}), 0;
     const Batch batch(predictor.inputs(), o.batch);
     Program& program = *slot.prepare(o.batch);
-    const Program::Slot& result = program.outputs().front();
+    const Program::Port& result = program.outputs().front();
     std::vector<std::byte> host(result.type.bytes());
     const auto predict = [&] {  // until the result is in host memory, where it has to be copied
       slot.run(batch.tensors);

@@ -1,5 +1,6 @@
-// Chains of oneDNN primitives: slots and steps while a node is planned, memories and arguments once
-// addresses are known. What is made of a constant input alone may be prepared, that is run once.
+// Chains of oneDNN primitives: tensors and steps while a node is planned, memories and arguments
+// once addresses are known. What is made of a constant input alone may be prepared, that is run
+// once.
 #include "sdk/backend/cpu/onednn.h"
 
 #include <algorithm>
@@ -100,30 +101,30 @@ void append_activation(dnnl::post_ops& ops, ActivationKind kind) {
 DnnlChain::DnnlChain(const Planner& c, std::string_view op)
     : what_(describe(c, op)), scope_(c.scope()), threads_(c.threads()) {}
 
-DnnlChain::Slot DnnlChain::add_slot(Tensor tensor) {
+DnnlChain::TensorId DnnlChain::add_tensor(Tensor tensor) {
   tensors_.push_back(tensor);
-  return static_cast<Slot>(tensors_.size()) - 1;
+  return static_cast<TensorId>(tensors_.size()) - 1;
 }
 
-DnnlChain::Slot DnnlChain::input(int i, const dnnl::memory::desc& desc) {
-  return add_slot({Place::kInput, static_cast<size_t>(i), desc});
+DnnlChain::TensorId DnnlChain::input(int i, const dnnl::memory::desc& desc) {
+  return add_tensor({Place::kInput, static_cast<size_t>(i), desc});
 }
 
-DnnlChain::Slot DnnlChain::output(int i, const dnnl::memory::desc& desc) {
-  return add_slot({Place::kOutput, static_cast<size_t>(i), desc});
+DnnlChain::TensorId DnnlChain::output(int i, const dnnl::memory::desc& desc) {
+  return add_tensor({Place::kOutput, static_cast<size_t>(i), desc});
 }
 
-DnnlChain::Slot DnnlChain::scratch(const dnnl::memory::desc& desc) {
+DnnlChain::TensorId DnnlChain::scratch(const dnnl::memory::desc& desc) {
   const size_t offset = scratch_bytes_;
   scratch_bytes_ += aligned(desc.get_size());
-  return add_slot({Place::kScratch, offset, desc});
+  return add_tensor({Place::kScratch, offset, desc});
 }
 
-DnnlChain::Slot DnnlChain::as(Slot from, const dnnl::memory::desc& desc) {
+DnnlChain::TensorId DnnlChain::as(TensorId from, const dnnl::memory::desc& desc) {
   if (tensors_[from].desc == desc) return from;
-  Slot to = -1;
+  TensorId to = -1;
   if (is_preparable(from)) {
-    to = add_slot({Place::kPrepared, prepared_bytes_, desc});
+    to = add_tensor({Place::kPrepared, prepared_bytes_, desc});
     prepared_bytes_ += aligned(desc.get_size());
   } else {
     to = scratch(desc);
@@ -132,17 +133,17 @@ DnnlChain::Slot DnnlChain::as(Slot from, const dnnl::memory::desc& desc) {
   return to;
 }
 
-bool DnnlChain::is_preparable(Slot slot) const {
-  const Tensor& tensor = tensors_[slot];
+bool DnnlChain::is_preparable(TensorId id) const {
+  const Tensor& tensor = tensors_[id];
   return tensor.place == Place::kPrepared ||
          (tensor.place == Place::kInput && static_cast<int>(tensor.index) == prepared_input_);
 }
 
-DnnlChain::Slot DnnlChain::before(Slot to, const dnnl::memory::desc& desc) {
+DnnlChain::TensorId DnnlChain::before(TensorId to, const dnnl::memory::desc& desc) {
   return tensors_[to].desc == desc ? to : scratch(desc);
 }
 
-void DnnlChain::copy(Slot from, Slot to) {
+void DnnlChain::copy(TensorId from, TensorId to) {
   if (from == to) return;
   const dnnl::memory::desc &source = tensors_[from].desc, &target = tensors_[to].desc;
   Step step{{}, {}, {}, from, to};
@@ -227,15 +228,15 @@ class DnnlChain::Bound {
     return nullptr;
   }
 
-  bool same_memory(Slot a, Slot b) const {
+  bool same_memory(TensorId a, TensorId b) const {
     return memories_[a].get_data_handle() == memories_[b].get_data_handle();
   }
 
   Call call_of(const DnnlChain& chain, const Step& step, const Binding& binding) {
     Call call;
     call.primitive = step.primitive;
-    for (const auto& [argument, slot] : step.arguments)
-      call.arguments.push_back({argument, memories_[slot].get()});
+    for (const auto& [argument, id] : step.arguments)
+      call.arguments.push_back({argument, memories_[id].get()});
     if (step.scratchpad.get_size() > 0) {
       scratchpads_.emplace_back(
           step.scratchpad, dnnl_engine(),
@@ -268,7 +269,7 @@ class DnnlChain::Bound {
   }
 
   dnnl::stream stream_;
-  std::vector<dnnl::memory> memories_;  // by slot
+  std::vector<dnnl::memory> memories_;  // by id
   std::vector<dnnl::memory> scratchpads_;
   std::vector<Call> calls_;
   int threads_;

@@ -30,8 +30,8 @@ void append_activation(dnnl::post_ops& ops, ActivationKind kind);
 class DnnlChain {
  public:
   // Where a tensor stands: an input or output of the node, or scratch.
-  using Slot = int;
-  using Arguments = std::vector<std::pair<int, Slot>>;  // DNNL_ARG_..., slot
+  using TensorId = int;
+  using Arguments = std::vector<std::pair<int, TensorId>>;  // DNNL_ARG_..., tensor
 
   // `op` names the node in messages.
   DnnlChain(const Planner& c, std::string_view op);
@@ -39,17 +39,17 @@ class DnnlChain {
   // What is made of this input alone may be made once (NodePlan::prepare). Call before `input`.
   void allow_preparing(int input) { prepared_input_ = input; }
 
-  Slot input(int i, const dnnl::memory::desc& desc);
-  Slot output(int i, const dnnl::memory::desc& desc);
-  Slot scratch(const dnnl::memory::desc& desc);
+  TensorId input(int i, const dnnl::memory::desc& desc);
+  TensorId output(int i, const dnnl::memory::desc& desc);
+  TensorId scratch(const dnnl::memory::desc& desc);
 
   // `from` as `desc`: itself if it already is, else converted into scratch. Layout and type change
   // one at a time.
-  Slot as(Slot from, const dnnl::memory::desc& desc);
+  TensorId as(TensorId from, const dnnl::memory::desc& desc);
   // Where to compute what ends as `to`: itself, or scratch that a `copy` brings there afterwards.
-  Slot before(Slot to, const dnnl::memory::desc& desc);
-  // Converts `from` to `to` unless they are the same slot (or, when bound, the same memory).
-  void copy(Slot from, Slot to);
+  TensorId before(TensorId to, const dnnl::memory::desc& desc);
+  // Converts `from` to `to` unless they are the same tensor (or, when bound, the same memory).
+  void copy(TensorId from, TensorId to);
 
   template <class Primitive>
   void add(const typename Primitive::primitive_desc& desc, const Arguments& arguments) {
@@ -70,15 +70,15 @@ class DnnlChain {
     dnnl::primitive primitive;  // none: a conversion of types by our own kernels
     Arguments arguments;
     dnnl::memory::desc scratchpad;
-    Slot from = -1, to = -1;  // of a copy
+    TensorId from = -1, to = -1;  // of a copy
   };
   class Bound;
   enum class Phase { kPrepare, kRun };
 
   void add(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
            const Arguments& arguments);
-  Slot add_slot(Tensor tensor);
-  bool is_preparable(Slot slot) const;
+  TensorId add_tensor(Tensor tensor);
+  bool is_preparable(TensorId tensor) const;
   std::string prepared_form() const;
   size_t scratchpad_offset() const { return scratch_bytes_; }
   size_t unprepared_offset() const { return scratch_bytes_ + scratchpad_bytes_; }

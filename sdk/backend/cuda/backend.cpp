@@ -4,8 +4,8 @@
 
 #include "sdk/backend/cuda/device.h"
 #include "sdk/backend/cuda/feed.h"
+#include "sdk/backend/cuda/graph_executable.h"
 #include "sdk/backend/cuda/planner.h"
-#include "sdk/backend/cuda/program.h"
 #include "sdk/backend/cuda/vendor_libraries.h"
 
 namespace assay::cuda {
@@ -82,17 +82,18 @@ Device describe(int index) {
   return device;
 }
 
-enum class Place { kDevice, kPinned };  // pinned: of the host, for transfers
+enum class MemoryKind { kDevice, kPinned };  // pinned: of the host, for transfers
 
 class OwnedMemory : public Memory {
  public:
-  OwnedMemory(std::shared_ptr<DeviceState> device, Place place, size_t bytes)
+  OwnedMemory(std::shared_ptr<DeviceState> device, MemoryKind kind, size_t bytes)
       : device_(std::move(device)),
-        place_(place),
+        kind_(kind),
         bytes_(bytes),
-        data_(place == Place::kDevice ? device_->allocate(bytes) : device_->allocate_host(bytes)) {}
+        data_(kind == MemoryKind::kDevice ? device_->allocate(bytes)
+                                          : device_->allocate_host(bytes)) {}
   ~OwnedMemory() override {
-    if (place_ == Place::kDevice) {
+    if (kind_ == MemoryKind::kDevice) {
       device_->release(data_, bytes_);
     } else {
       device_->release_host(data_);
@@ -105,7 +106,7 @@ class OwnedMemory : public Memory {
 
  private:
   std::shared_ptr<DeviceState> device_;
-  Place place_;
+  MemoryKind kind_;
   size_t bytes_;
   void* data_;
 };
@@ -147,14 +148,14 @@ class CudaBackend : public Backend {
   }
 
   std::unique_ptr<Memory> allocate(size_t bytes) override {
-    return std::make_unique<OwnedMemory>(device_, Place::kDevice, bytes);
+    return std::make_unique<OwnedMemory>(device_, MemoryKind::kDevice, bytes);
   }
   std::unique_ptr<Memory> allocate_host(size_t bytes) override {
-    return std::make_unique<OwnedMemory>(device_, Place::kPinned, bytes);
+    return std::make_unique<OwnedMemory>(device_, MemoryKind::kPinned, bytes);
   }
   std::unique_ptr<Executable> make_executable(std::vector<ScheduledLaunch> launches,
                                               size_t cancellable) override {
-    return make_program(device_, std::move(launches), cancellable);
+    return make_graph_executable(device_, std::move(launches), cancellable);
   }
   bool host_accessible() const override { return false; }
   void read(void* host, const void* device, size_t bytes) override {

@@ -1,4 +1,4 @@
-// One device: its streams and lock, pinned slots for small transfers, and what becomes of it after
+// One device: its streams and lock, pinned pieces for small transfers, and what becomes of it after
 // an error that breaks its context.
 #include "sdk/backend/cuda/device.h"
 
@@ -116,11 +116,11 @@ DeviceState::DeviceState(const Options& options)
   const DeviceScope scope(options_.index);
   for (cudaStream_t* stream : {&stream_, &capture_stream_, &communication_stream_})
     check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "making a CUDA stream");
-  slots_ = static_cast<char*>(allocate_host(kSlots * kSlotBytes));
+  pieces_ = static_cast<char*>(allocate_host(kPieces * kPieceBytes));
 }
 
 DeviceState::~DeviceState() {
-  if (slots_ != nullptr) release_host(slots_);
+  if (pieces_ != nullptr) release_host(pieces_);
   release_with([&] {
     for (cudaStream_t stream : {stream_, capture_stream_, communication_stream_})
       if (stream != nullptr) ignore(cudaStreamDestroy(stream));
@@ -207,21 +207,21 @@ void DeviceState::release_host(void* data) noexcept {
 
 void DeviceState::synchronize() {
   check(cudaStreamSynchronize(stream_), "waiting for the device");
-  used_slots_ = 0;
+  used_pieces_ = 0;
 }
 
 void DeviceState::write(void* device, const void* host, size_t bytes) {
   if (bytes == 0) return;
-  if (bytes > kSlotBytes) {
+  if (bytes > kPieceBytes) {
     check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_),
           "copying to the device");
     return synchronize();
   }
-  // A slot is free again once its copy is over, which only a wait tells.
-  if (used_slots_ == kSlots) synchronize();
-  char* slot = slots_ + kSlotBytes * used_slots_++;
-  std::memcpy(slot, host, bytes);
-  check(cudaMemcpyAsync(device, slot, bytes, cudaMemcpyHostToDevice, stream_),
+  // A piece is free again once its copy is over, which only a wait tells.
+  if (used_pieces_ == kPieces) synchronize();
+  char* piece = pieces_ + kPieceBytes * used_pieces_++;
+  std::memcpy(piece, host, bytes);
+  check(cudaMemcpyAsync(device, piece, bytes, cudaMemcpyHostToDevice, stream_),
         "copying to the device");
 }
 
@@ -230,20 +230,20 @@ void DeviceState::read(std::span<const HostRead> reads) {
     check(cudaMemcpyAsync(to, read.device, read.bytes, cudaMemcpyDeviceToHost, stream_),
           "copying from the device");
   };
-  if (used_slots_ + reads.size() > kSlots) synchronize();
-  const size_t first = used_slots_;
-  size_t slot = first;
+  if (used_pieces_ + reads.size() > kPieces) synchronize();
+  const size_t first = used_pieces_;
+  size_t piece = first;
   for (const HostRead& read : reads) {
     if (read.bytes == 0) continue;
     // Into pinned memory, so that the host does not wait after each.
-    const bool small = read.bytes <= kSlotBytes && slot < kSlots;
-    copy(small ? slots_ + kSlotBytes * slot++ : read.host, read);
+    const bool small = read.bytes <= kPieceBytes && piece < kPieces;
+    copy(small ? pieces_ + kPieceBytes * piece++ : read.host, read);
   }
   synchronize();
-  slot = first;
+  piece = first;
   for (const HostRead& read : reads) {
-    if (read.bytes == 0 || read.bytes > kSlotBytes || slot == kSlots) continue;
-    std::memcpy(read.host, slots_ + kSlotBytes * slot++, read.bytes);
+    if (read.bytes == 0 || read.bytes > kPieceBytes || piece == kPieces) continue;
+    std::memcpy(read.host, pieces_ + kPieceBytes * piece++, read.bytes);
   }
 }
 

@@ -106,7 +106,7 @@ class DeviceState {
   void release_host(void* data) noexcept;
 
   // Within use(): copies in stream order. Small sources are taken over at once through pinned
-  // slots; large ones are waited for.
+  // pieces; large ones are waited for.
   void write(void* device, const void* host, size_t bytes);
   // Waits for the device once, however many there are.
   void read(std::span<const HostRead> reads);
@@ -115,8 +115,8 @@ class DeviceState {
  private:
   DeviceState(const Options& options, DeviceLife life) : options_(options), life_(life) {}
 
-  static constexpr size_t kSlotBytes = 4096;  // scalars, and the labels and weights of a batch
-  static constexpr size_t kSlots = 64;
+  static constexpr size_t kPieceBytes = 4096;  // scalars, and the labels and weights of a batch
+  static constexpr size_t kPieces = 64;
 
   void require_healthy() const;
   void note(const Error& error);
@@ -126,8 +126,8 @@ class DeviceState {
   cudaStream_t stream_ = nullptr, capture_stream_ = nullptr, communication_stream_ = nullptr;
   std::mutex mutex_;
   std::atomic<uint64_t> in_use_{0};
-  char* slots_ = nullptr;
-  size_t used_slots_ = 0;
+  char* pieces_ = nullptr;
+  size_t used_pieces_ = 0;
 };
 
 }  // namespace assay::cuda

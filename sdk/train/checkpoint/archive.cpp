@@ -26,13 +26,13 @@ constexpr uint64_t kZip64FromBytes = 0xFFFFFFFF;  // the mark of a size that sta
 constexpr uint16_t kAlignmentExtraId = 0xA11E;
 constexpr uint64_t kAlignmentExtraMinBytes = 2;
 
-struct Slot {
+struct PayloadPlace {
   uint64_t offset;         // of the payload
   uint64_t padding_bytes;  // length of the alignment field that puts it there
 };
 
 // A payload is aligned by the length of the alignment field in the header before it.
-Slot plan_slot(uint64_t header_offset, size_t name_bytes, uint64_t payload_bytes) {
+PayloadPlace place_payload(uint64_t header_offset, size_t name_bytes, uint64_t payload_bytes) {
   const uint64_t zip64 = payload_bytes >= kZip64FromBytes ? kZip64ExtraBytes : 0;
   const uint64_t least = header_offset + kLocalHeaderBytes + name_bytes + zip64 + kExtraHeadBytes +
                          kAlignmentExtraMinBytes;
@@ -57,7 +57,7 @@ class GapSink {
     zip_error_init(&error_);
     uint64_t end = 0;
     for (const ArchiveEntry& entry : entries) {
-      const uint64_t offset = plan_slot(end, entry.name.size(), entry.payload.size()).offset;
+      const uint64_t offset = place_payload(end, entry.name.size(), entry.payload.size()).offset;
       begins_.push_back(end);
       gaps_.emplace_back(offset - end, '\0');
       end = offset + entry.payload.size();
@@ -202,7 +202,7 @@ std::vector<uint64_t> plan_offsets(std::span<const std::string> names,
   std::vector<uint64_t> offsets;
   uint64_t end = 0;
   for (size_t i = 0; i < names.size(); ++i) {
-    offsets.push_back(plan_slot(end, names[i].size(), sizes[i]).offset);
+    offsets.push_back(place_payload(end, names[i].size(), sizes[i]).offset);
     end = offsets.back() + sizes[i];
   }
   return offsets;
@@ -213,9 +213,9 @@ std::vector<std::string> build_gaps(std::span<const ArchiveEntry> entries, size_
   ZipArchive archive = open_archive(sink);
   uint64_t end = 0;
   for (const ArchiveEntry& entry : entries) {
-    const Slot slot = plan_slot(end, entry.name.size(), entry.payload.size());
-    add_entry(archive.get(), entry, slot.padding_bytes);
-    end = slot.offset + entry.payload.size();
+    const PayloadPlace place = place_payload(end, entry.name.size(), entry.payload.size());
+    add_entry(archive.get(), entry, place.padding_bytes);
+    end = place.offset + entry.payload.size();
   }
   const std::string comment(comment_bytes, ' ');
   if (zip_set_archive_comment(archive.get(), comment.data(),

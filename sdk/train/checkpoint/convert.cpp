@@ -81,7 +81,7 @@ report::Conversion from_safetensors(const std::string& safetensors, const std::s
   out.set_to(checkpoint);
   Storage storage;
   std::vector<TensorRecord> records;
-  std::vector<weights::Target> targets;
+  std::vector<weights::Destination> targets;
   const std::set<std::string> statistics = statistics_of(reader);
   for (const safetensors::Tensor& tensor : reader.tensors()) {
     const auto mapped = weights::name_in_model(map, tensor.name);

@@ -51,7 +51,7 @@ std::string describe(std::string_view type, std::span<const int64_t> dims) {
 
 struct Assignment {
   const safetensors::Tensor* tensor;
-  const Target* target;
+  const Destination* target;
   std::vector<int> order;
 };
 
@@ -63,10 +63,11 @@ bool fits(const Assignment& a) {
 }
 
 // Sorts every tensor of the file into the report; returns those to be read.
-std::vector<Assignment> assign(const safetensors::Reader& file, std::span<const Target> targets,
-                               const NameMap& map, LoadReport& report) {
-  std::map<std::string_view, const Target*> by_name;
-  for (const Target& target : targets) by_name.emplace(target.name, &target);
+std::vector<Assignment> assign(const safetensors::Reader& file,
+                               std::span<const Destination> targets, const NameMap& map,
+                               LoadReport& report) {
+  std::map<std::string_view, const Destination*> by_name;
+  for (const Destination& target : targets) by_name.emplace(target.name, &target);
   std::set<std::string> seen;
   std::vector<Assignment> assignments;
   for (const safetensors::Tensor& tensor : file.tensors()) {
@@ -90,7 +91,7 @@ std::vector<Assignment> assign(const safetensors::Reader& file, std::span<const 
     mismatch.set_expected(describe(to_text(found->second->dtype), found->second->dims.span()));
     mismatch.set_actual(describe(tensor.type, reorder(tensor.dims, assignment.order)));
   }
-  for (const Target& target : targets) {
+  for (const Destination& target : targets) {
     if (!seen.contains(target.name)) report.add_missing(target.name);
   }
   return assignments;
@@ -138,9 +139,9 @@ std::vector<int64_t> dims_in_model(std::span<const int64_t> file_dims, const Nam
   return reorder(file_dims, order_from_file(rule, file_dims.size()));
 }
 
-LoadReport import_weights(const safetensors::Reader& file, std::span<const Target> targets,
+LoadReport import_weights(const safetensors::Reader& file, std::span<const Destination> targets,
                           const ImportOptions& options) {
-  for (const Target& target : targets) {
+  for (const Destination& target : targets) {
     const auto bytes = static_cast<uint64_t>(target.dims.numel()) * dtype_size(target.dtype);
     require(target.data.size() == bytes, Code::kInvalid, "loading tensor ", target.name,
             ": it takes ", bytes, " bytes, the place for it has ", target.data.size());

@@ -15,7 +15,7 @@
 namespace assay::weights {
 
 // A place for a tensor of the model; `data` is borrowed host memory, dense.
-struct Target {
+struct Destination {
   std::string name;
   DType dtype = DType::kF32;
   Dims dims;
@@ -32,9 +32,9 @@ struct ImportOptions {
 // The shape a tensor of the file has in the model, after the rule's reordering (null: none).
 std::vector<int64_t> dims_in_model(std::span<const int64_t> file_dims, const NameRule* rule);
 
-// Fills the targets from the file: names mapped, axes reordered, floating types converted. All
+// Fills the destinations from the file: names mapped, axes reordered, floating types converted. All
 // checks come before the first write. Tensors that nothing asked for are reported, not refused.
-LoadReport import_weights(const safetensors::Reader& file, std::span<const Target> targets,
+LoadReport import_weights(const safetensors::Reader& file, std::span<const Destination> targets,
                           const ImportOptions& options = {});
 
 // A tensor of the model; `data` is borrowed host memory, dense.

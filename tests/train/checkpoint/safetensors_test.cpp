@@ -85,7 +85,7 @@ struct Places {
     }
   }
   std::deque<std::vector<std::byte>> storage;
-  std::vector<weights::Target> targets;
+  std::vector<weights::Destination> targets;
 };
 
 TEST(Safetensors, ReadsWhatTheReferenceWrote) {
@@ -100,7 +100,7 @@ TEST(Safetensors, ReadsWhatTheReferenceWrote) {
   EXPECT_EQ(report.loaded_size(), static_cast<int>(expected.size()));
   EXPECT_THAT(report.unused(), ElementsAre("flags"));
   for (size_t t = 0; t < expected.size(); ++t) {
-    const weights::Target& target = places.targets[t];
+    const weights::Destination& target = places.targets[t];
     for (size_t i = 0; i < expected[t].values.size(); ++i) {
       ASSERT_EQ(checkpoint::element_value(target.data, target.dtype, i), expected[t].values[i])
           << target.name << " " << i;
@@ -113,7 +113,7 @@ TEST(Safetensors, ExportGivesTheSameFileContents) {
   Places places(read_expected(), file);
   weights::import_weights(file, places.targets, {.map = torch_map()});
   std::vector<weights::Source> sources;
-  for (const weights::Target& t : places.targets) {
+  for (const weights::Destination& t : places.targets) {
     sources.push_back({t.name, t.dtype, t.dims, t.data});
   }
   // generate.py check reads this file with the reference implementation.
@@ -200,7 +200,7 @@ struct PartialImport : testing::Test {
   std::array<float, 5> bias{};
   std::array<float, 48> conv{};
   std::array<float, 2> head{};
-  std::vector<weights::Target> targets;
+  std::vector<weights::Destination> targets;
 };
 
 TEST_F(PartialImport, ReportsWhatDidNotFit) {

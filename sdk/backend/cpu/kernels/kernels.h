@@ -177,7 +177,7 @@ struct SoftmaxKernels {
 // ---- Losses over pixels -------------------------------------------------------------------------
 // x and dx [pixels, classes], targets f32 of the same shape; p = softmax of a row.
 
-struct PixelLossKernels {
+struct SoftTargetLossKernels {
   // Sum over the pixels of -sum_c t log p.
   double (*cross_entropy[2])(const void* x, const float* target, int64_t pixels, int64_t classes);
   // dx = factor * (p * sum_c t - t); dx may be x, here and below.
@@ -239,7 +239,7 @@ struct Kernels {
   const PoolKernels* pool;
   const WinogradKernels* winograd;
   const SoftmaxKernels* softmax;
-  const PixelLossKernels* pixel_loss;
+  const SoftTargetLossKernels* soft_target_loss;
   const UpdateKernels* update;
 };
 

@@ -13,7 +13,7 @@ extern const ChannelKernels kChannel;
 extern const PoolKernels kPool;
 extern const WinogradKernels kWinograd;
 extern const SoftmaxKernels kSoftmax;
-extern const PixelLossKernels kPixelLoss;
+extern const SoftTargetLossKernels kSoftTargetLoss;
 extern const UpdateKernels kUpdate;
 
 extern const Kernels kTable;
@@ -25,7 +25,7 @@ const Kernels kTable = {ASSAY_TEXT(ASSAY_ISA),
                         &kPool,
                         &kWinograd,
                         &kSoftmax,
-                        &kPixelLoss,
+                        &kSoftTargetLoss,
                         &kUpdate};
 
 }  // namespace assay::cpu::ASSAY_ISA

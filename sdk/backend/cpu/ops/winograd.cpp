@@ -75,7 +75,7 @@ struct Sum {
         threads(n) {}
 
   bool side_by_side() const { return blocks.count() > 1; }
-  int64_t slots() const { return side_by_side() ? threads : 1; }
+  int64_t copies() const { return side_by_side() ? threads : 1; }
 };
 
 // x [N,H,W,C], w [K,3,3,C], bias [K], residual and y [N,P,Q,K]; of a gradient dy, w and dx.
@@ -92,8 +92,8 @@ struct SumScratch {
 SumScratch sum_scratch(const Sum& s, size_t filter_elems, void* base) {
   ScratchLayout scratch(base);
   SumScratch r{};
-  r.v = scratch.take<float>(static_cast<size_t>(s.slots()) * s.v.elems());
-  r.m = scratch.take<float>(static_cast<size_t>(s.slots()) * s.m.elems());
+  r.v = scratch.take<float>(static_cast<size_t>(s.copies()) * s.v.elems());
+  r.m = scratch.take<float>(static_cast<size_t>(s.copies()) * s.m.elems());
   r.u = scratch.take<float>(filter_elems);
   r.bytes = scratch.bytes();
   return r;
@@ -123,10 +123,10 @@ void run_block(const Sum& s, const SumPointers& p, const float* u, float* v, flo
 void run_sum(const Sum& s, const SumPointers& p, const float* u, const SumScratch& scratch) {
   const int64_t count = s.blocks.count();
   if (!s.side_by_side()) return run_block(s, p, u, scratch.v, scratch.m, 0, s.threads);
-  parallel_for(s.threads, s.threads, [&](int64_t slot) {
-    float* v = scratch.v + slot * static_cast<int64_t>(s.v.elems());
-    float* m = scratch.m + slot * static_cast<int64_t>(s.m.elems());
-    for (int64_t i = slot * count / s.threads; i < (slot + 1) * count / s.threads; ++i)
+  parallel_for(s.threads, s.threads, [&](int64_t worker) {
+    float* v = scratch.v + worker * static_cast<int64_t>(s.v.elems());
+    float* m = scratch.m + worker * static_cast<int64_t>(s.m.elems());
+    for (int64_t i = worker * count / s.threads; i < (worker + 1) * count / s.threads; ++i)
       run_block(s, p, u, v, m, i, 1);
   });
 }

@@ -166,18 +166,20 @@ struct StridedCopy {
 // From and to the addresses of the first elements; without a source, zeros.
 void copy_strided(Stream, const StridedCopy&, const void* source, void* target);
 
-// ---- Losses over pixels (pixel_loss.cu) -------------------------------------------------------
-// x and target are [images, pixels, classes]; at most 65535 images.
+// ---- Losses over pixels (soft_target_loss.cu)
+// ------------------------------------------------------- x and target are [images, pixels,
+// classes]; at most 65535 images.
 
 struct PixelShape {
   int64_t images, pixels, classes;
 };
 size_t pixel_sums_bytes(const PixelShape&);  // of `partial`
 // *loss = factor * sum over all pixels
-void pixel_cross_entropy(Stream, Element, const PixelShape&, const void* x, const float* target,
-                         double factor, double* partial, float* loss);
-void pixel_cross_entropy_grad(Stream, Element, const PixelShape&, const void* x,
-                              const float* target, float factor, const float* dloss, void* dx);
+void soft_target_cross_entropy(Stream, Element, const PixelShape&, const void* x,
+                               const float* target, double factor, double* partial, float* loss);
+void soft_target_cross_entropy_grad(Stream, Element, const PixelShape&, const void* x,
+                                    const float* target, float factor, const float* dloss,
+                                    void* dx);
 size_t overlap_sums_bytes(const PixelShape&);  // of `partial`
 // sums [images, 3, classes]; *loss = factor * sum over the images of the mean of 1 - D
 void soft_dice(Stream, Element, const PixelShape&, const void* x, const float* target,

@@ -1,6 +1,6 @@
 // A program as one CUDA graph: enqueued once to load its kernels, captured at the second run, then
 // only launched. A second queue is a stream that forks off and joins again by events.
-#include "sdk/backend/cuda/program.h"
+#include "sdk/backend/cuda/graph_executable.h"
 
 #include <array>
 
@@ -41,24 +41,24 @@ class Marks {
   std::vector<cudaEvent_t> events_;
 };
 
-class Program : public Executable {
+class GraphExecutable : public Executable {
  public:
-  Program(std::shared_ptr<DeviceState> device, std::vector<ScheduledLaunch> launches,
-          size_t cancellable)
+  GraphExecutable(std::shared_ptr<DeviceState> device, std::vector<ScheduledLaunch> launches,
+                  size_t cancellable)
       : device_(std::move(device)),
         launches_(std::move(launches)),
         cancellable_(cancellable),
         marks_(launches_.size() + 2) {
     make_marks();
   }
-  ~Program() override {
+  ~GraphExecutable() override {
     device_->release_with([&] {
       if (graph_ != nullptr) ignore(cudaGraphExecDestroy(graph_));
       marks_.free();
     });
   }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
+  GraphExecutable(const GraphExecutable&) = delete;
+  GraphExecutable& operator=(const GraphExecutable&) = delete;
 
   void run(const std::atomic<bool>* cancel) override {
     if (launches_.empty()) return;
@@ -183,10 +183,10 @@ class Program : public Executable {
 
 }  // namespace
 
-std::unique_ptr<Executable> make_program(std::shared_ptr<DeviceState> device,
-                                         std::vector<ScheduledLaunch> launches,
-                                         size_t cancellable) {
-  return std::make_unique<Program>(std::move(device), std::move(launches), cancellable);
+std::unique_ptr<Executable> make_graph_executable(std::shared_ptr<DeviceState> device,
+                                                  std::vector<ScheduledLaunch> launches,
+                                                  size_t cancellable) {
+  return std::make_unique<GraphExecutable>(std::move(device), std::move(launches), cancellable);
 }
 
 }  // namespace assay::cuda

@@ -107,8 +107,8 @@ void overlap_grad(const void* x, const float* target, const float* by_target, co
 
 }  // namespace
 
-extern const PixelLossKernels kPixelLoss;
-const PixelLossKernels kPixelLoss = {
+extern const SoftTargetLossKernels kSoftTargetLoss;
+const SoftTargetLossKernels kSoftTargetLoss = {
     {cross_entropy<float>, cross_entropy<Bf16>},
     {cross_entropy_grad<float>, cross_entropy_grad<Bf16>},
     {overlap<float>, overlap<Bf16>},

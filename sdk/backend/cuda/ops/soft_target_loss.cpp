@@ -1,4 +1,4 @@
-// PixelCrossEntropy, SoftDiceLoss and their gradients.
+// SoftTargetCrossEntropy, SoftDiceLoss and their gradients.
 #include "sdk/backend/cuda/ops/own_kernel.h"
 
 namespace assay::cuda {
@@ -20,29 +20,31 @@ double pixel_factor(const kernels::PixelShape& s, bool mean) {
 }  // namespace
 
 // x, target [N,...,C], loss [].
-NodePlan plan(const PixelCrossEntropy& p, const Planner& c) {
+NodePlan plan(const SoftTargetCrossEntropy& p, const Planner& c) {
   const kernels::PixelShape s = shape_of(c);
-  NodePlan plan = own_plan("pixel_xent");
+  NodePlan plan = own_plan("soft_target_xent");
   plan.scratch_bytes = kernels::pixel_sums_bytes(s);
   plan.bind = [s, factor = pixel_factor(s, p.mean),
                element = element_of(c.x(0))](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), target = b.x<float>(1), loss = b.y<float>(),
             partial = static_cast<double*>(b.scratch)](Queue& q) {
-      kernels::pixel_cross_entropy(stream_of(q), element, s, x, target, factor, partial, loss);
+      kernels::soft_target_cross_entropy(stream_of(q), element, s, x, target, factor, partial,
+                                         loss);
     };
   };
   return plan;
 }
 
 // x, target, dx [N,...,C], dloss [].
-NodePlan plan(const PixelCrossEntropyGrad& p, const Planner& c) {
+NodePlan plan(const SoftTargetCrossEntropyGrad& p, const Planner& c) {
   const kernels::PixelShape s = shape_of(c);
-  NodePlan plan = own_plan("pixel_xent");
+  NodePlan plan = own_plan("soft_target_xent");
   plan.bind = [s, factor = static_cast<float>(pixel_factor(s, p.mean)),
                element = element_of(c.x(0))](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), target = b.x<float>(1), dloss = b.x<float>(2),
             dx = b.y<void>()](Queue& q) {
-      kernels::pixel_cross_entropy_grad(stream_of(q), element, s, x, target, factor, dloss, dx);
+      kernels::soft_target_cross_entropy_grad(stream_of(q), element, s, x, target, factor, dloss,
+                                              dx);
     };
   };
   return plan;

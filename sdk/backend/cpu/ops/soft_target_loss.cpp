@@ -1,4 +1,5 @@
-// PixelCrossEntropy, SoftDiceLoss and their gradients: pixels are cut into ranges within an image.
+// SoftTargetCrossEntropy, SoftDiceLoss and their gradients: pixels are cut into ranges within an
+// image.
 #include "sdk/backend/cpu/ops/own_kernel.h"
 
 namespace assay::cpu {
@@ -65,11 +66,11 @@ void overlap_slopes(const float* sums, int64_t classes, double epsilon, double s
 }  // namespace
 
 // x, target [N,...,C], loss []; scratch [tasks].
-NodePlan plan(const PixelCrossEntropy& op, const Planner& c) {
+NodePlan plan(const SoftTargetCrossEntropy& op, const Planner& c) {
   const Pixels p = pixels_of(c.x(0));
-  NodePlan plan = own_plan("pixel_xent");
+  NodePlan plan = own_plan("soft_target_xent");
   plan.scratch_bytes = static_cast<size_t>(p.tasks()) * sizeof(double);
-  const auto run = kernels().pixel_loss->cross_entropy[element_of(c.x(0))];
+  const auto run = kernels().soft_target_loss->cross_entropy[element_of(c.x(0))];
   plan.bind = [=, factor = loss_factor(p, op.mean),
                threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), target = b.x<float>(1), loss = b.y<float>(),
@@ -87,10 +88,10 @@ NodePlan plan(const PixelCrossEntropy& op, const Planner& c) {
 }
 
 // x, target, dx [N,...,C], dloss [].
-NodePlan plan(const PixelCrossEntropyGrad& op, const Planner& c) {
+NodePlan plan(const SoftTargetCrossEntropyGrad& op, const Planner& c) {
   const Pixels p = pixels_of(c.x(0));
-  NodePlan plan = own_plan("pixel_xent");
-  const auto run = kernels().pixel_loss->cross_entropy_grad[element_of(c.x(0))];
+  NodePlan plan = own_plan("soft_target_xent");
+  const auto run = kernels().soft_target_loss->cross_entropy_grad[element_of(c.x(0))];
   plan.bind = [=, factor = static_cast<float>(loss_factor(p, op.mean)),
                threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), target = b.x<float>(1), dloss = b.x<float>(2),
@@ -111,7 +112,7 @@ NodePlan plan(const SoftDiceLoss& op, const Planner& c) {
   const Pixels p = pixels_of(c.x(0));
   NodePlan plan = own_plan("soft_dice");
   plan.scratch_bytes = static_cast<size_t>(p.tasks() * 3 * p.classes) * sizeof(double);
-  const auto run = kernels().pixel_loss->overlap[element_of(c.x(0))];
+  const auto run = kernels().soft_target_loss->overlap[element_of(c.x(0))];
   plan.bind = [=, epsilon = static_cast<double>(op.epsilon), mean = op.mean,
                threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), target = b.x<float>(1), loss = b.y<float>(0), sums = b.y<float>(1),
@@ -141,7 +142,7 @@ NodePlan plan(const SoftDiceLossGrad& op, const Planner& c) {
   const Pixels p = pixels_of(c.x(0));
   NodePlan plan = own_plan("soft_dice");
   plan.scratch_bytes = static_cast<size_t>(p.images * 2 * p.classes) * sizeof(float);
-  const auto run = kernels().pixel_loss->overlap_grad[element_of(c.x(0))];
+  const auto run = kernels().soft_target_loss->overlap_grad[element_of(c.x(0))];
   plan.bind = [=, epsilon = static_cast<double>(op.epsilon), mean = op.mean,
                threads = c.threads()](const Binding& b) -> Launch {
     return

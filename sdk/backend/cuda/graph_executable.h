@@ -14,7 +14,8 @@ namespace assay::cuda {
 // before each launch of the first run and before each graph. Launches of the second queue go to a
 // stream beside, which forks from the program's stream and joins it again: in a capture these are
 // branches of the one graph.
-std::unique_ptr<Executable> make_program(std::shared_ptr<DeviceState> device,
-                                         std::vector<ScheduledLaunch> launches, size_t cancellable);
+std::unique_ptr<Executable> make_graph_executable(std::shared_ptr<DeviceState> device,
+                                                  std::vector<ScheduledLaunch> launches,
+                                                  size_t cancellable);
 
 }  // namespace assay::cuda

@@ -186,8 +186,8 @@ size_t pixel_sums_bytes(const PixelShape& s) {
   return sum_blocks(s.images * s.pixels) * sizeof(double);
 }
 
-void pixel_cross_entropy(Stream stream, Element element, const PixelShape& s, const void* x,
-                         const float* target, double factor, double* partial, float* loss) {
+void soft_target_cross_entropy(Stream stream, Element element, const PixelShape& s, const void* x,
+                               const float* target, double factor, double* partial, float* loss) {
   const int64_t pixels = s.images * s.pixels;
   const unsigned blocks = sum_blocks(pixels);
   dispatch(element, [&]<class T>(T) {
@@ -197,8 +197,9 @@ void pixel_cross_entropy(Stream stream, Element element, const PixelShape& s, co
   sum_partials(stream, partial, blocks, factor, loss);
 }
 
-void pixel_cross_entropy_grad(Stream stream, Element element, const PixelShape& s, const void* x,
-                              const float* target, float factor, const float* dloss, void* dx) {
+void soft_target_cross_entropy_grad(Stream stream, Element element, const PixelShape& s,
+                                    const void* x, const float* target, float factor,
+                                    const float* dloss, void* dx) {
   const int64_t pixels = s.images * s.pixels;
   dispatch(element, [&]<class T>(T) {
     launch(stream, blocks_for(pixels), kThreads, cross_entropy_grad_pixels<T>,

@@ -1,4 +1,4 @@
-// PixelCrossEntropy, SoftDiceLoss and their gradients.
+// SoftTargetCrossEntropy, SoftDiceLoss and their gradients.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::vector<Tensor> cross_entropy_reference(const Op& op, const std::vector<Tens
   const std::vector<double> p = softmax(x[0]);
   double loss = 0;
   for (size_t i = 0; i < p.size(); ++i) loss -= x[1].values[i] * std::log(p[i]) / pixels;
-  return {{{}, {std::get<PixelCrossEntropy>(op).mean ? loss / images : loss}}};
+  return {{{}, {std::get<SoftTargetCrossEntropy>(op).mean ? loss / images : loss}}};
 }
 
 std::vector<Tensor> dice_reference(const Op& op, const std::vector<Tensor>& x) {
@@ -67,11 +67,11 @@ const std::vector<Dims> kShapes{{1, 1},       {1, 4, 2},      {2, 3, 5, 2},
 Argument logits_of(const Dims& dims) { return {dims, {}, Recipe::uniform(-4, 4)}; }
 Argument target_of(const Dims& dims) { return {dims, DType::kF32, Recipe::integer(0, 1)}; }
 
-TEST(PixelCrossEntropy, ValuesAndGradients) {
+TEST(SoftTargetCrossEntropy, ValuesAndGradients) {
   for (const Dims& dims : kShapes) {
     for (const bool mean : {false, true}) {
       check_op({to_text(dims),
-                PixelCrossEntropy{mean},
+                SoftTargetCrossEntropy{mean},
                 {logits_of(dims), target_of(dims)},
                 {.terms = dims.back(), .magnitude = 8, .ulps = 16},
                 {0}},
@@ -95,13 +95,13 @@ TEST(SoftDiceLoss, ValuesAndGradients) {
 }
 
 // Gradients of single pixels are far smaller than the losses, and so is their tolerance here.
-TEST(PixelCrossEntropyGrad, IsSoftmaxMinusTarget) {
+TEST(SoftTargetCrossEntropyGrad, IsSoftmaxMinusTarget) {
   const Reference reference = [](const Op& op, const std::vector<Tensor>& x) {
     const auto classes = static_cast<size_t>(x[0].dims.back());
     const double images = static_cast<double>(x[0].dims[0]);
     const double pixels = static_cast<double>(x[0].dims.numel() / x[0].dims.back()) / images;
     const double factor =
-        x[2].values[0] / pixels / (std::get<PixelCrossEntropyGrad>(op).mean ? images : 1);
+        x[2].values[0] / pixels / (std::get<SoftTargetCrossEntropyGrad>(op).mean ? images : 1);
     Tensor dx{x[0].dims, softmax(x[0])};
     for (size_t row = 0; row < dx.values.size(); row += classes) {
       double weight = 0;
@@ -116,7 +116,7 @@ TEST(PixelCrossEntropyGrad, IsSoftmaxMinusTarget) {
       const Argument dloss{{}, DType::kF32, Recipe::listed({0.75})};
       const double pixels = static_cast<double>(dims.numel() / dims[0] / dims.back());
       check_op({to_text(dims),
-                PixelCrossEntropyGrad{mean},
+                SoftTargetCrossEntropyGrad{mean},
                 {logits_of(dims), target_of(dims), dloss},
                 {.terms = dims.back(),
                  .magnitude = 1 / pixels / (mean ? static_cast<double>(dims[0]) : 1),
@@ -168,7 +168,7 @@ struct Losses {
 };
 Losses losses_of(const Tensor& logits, const Tensor& target, bool mean) {
   const std::vector<DType> types{DType::kF32, DType::kF32};
-  const RunResult ce = run_node(PixelCrossEntropy{mean}, {logits, target}, types);
+  const RunResult ce = run_node(SoftTargetCrossEntropy{mean}, {logits, target}, types);
   const RunResult dice = run_node(SoftDiceLoss{1e-6f, mean}, {logits, target}, types);
   const Dims sums{logits.dims[0], 3, logits.dims.back()};
   return {decode(ce.outputs[0], {DType::kF32, {}}).values[0],
@@ -229,7 +229,7 @@ TEST(SoftDiceLoss, PaddingAddsNothing) {
   EXPECT_EQ(padded.cross_entropy, one.cross_entropy);
 }
 
-TEST(PixelCrossEntropy, NaNAndHugeLogits) {
+TEST(SoftTargetCrossEntropy, NaNAndHugeLogits) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_TRUE(std::isnan(losses_of({{1, 1, 2}, {nan, 0}}, {{1, 1, 2}, {0, 1}}, true).dice));
   EXPECT_TRUE(

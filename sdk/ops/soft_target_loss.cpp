@@ -1,4 +1,4 @@
-// PixelCrossEntropy, SoftDiceLoss and their gradients: losses of segmentation.
+// SoftTargetCrossEntropy, SoftDiceLoss and their gradients: losses of segmentation.
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 
@@ -21,26 +21,26 @@ Dims sums_dims(const Dims& logits) { return {logits[0], 3, logits.back()}; }
 
 }  // namespace
 
-void infer(const PixelCrossEntropy&, InferCtx& c) {
+void infer(const SoftTargetCrossEntropy&, InferCtx& c) {
   c.require_inputs(2);
   require_logits_and_target(c);
   c.y({DType::kF32, {}});
 }
-void grad(const PixelCrossEntropy& p, GradCtx& c) {
-  c.dx(0, c.emit1(PixelCrossEntropyGrad{p.mean}, {c.x(0), c.x(1), c.dy()}));
+void grad(const SoftTargetCrossEntropy& p, GradCtx& c) {
+  c.dx(0, c.emit1(SoftTargetCrossEntropyGrad{p.mean}, {c.x(0), c.x(1), c.dy()}));
 }
-NodeFacts facts(const PixelCrossEntropy&, const NodeView& c) {
+NodeFacts facts(const SoftTargetCrossEntropy&, const NodeView& c) {
   return {.flops = kFlopsPerExponential * count_of(c.x(0)), .bytes = traffic_of(c)};
 }
 
-void infer(const PixelCrossEntropyGrad&, InferCtx& c) {
+void infer(const SoftTargetCrossEntropyGrad&, InferCtx& c) {
   c.require_inputs(3);
   require_logits_and_target(c);
   require_scalar(c, 2);
   c.y(c.x(0));
 }
-void grad(const PixelCrossEntropyGrad& p, GradCtx&) { no_gradient(p); }
-NodeFacts facts(const PixelCrossEntropyGrad&, const NodeView& c) {
+void grad(const SoftTargetCrossEntropyGrad& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const SoftTargetCrossEntropyGrad&, const NodeView& c) {
   return {2 * kFlopsPerExponential * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
 }
 
