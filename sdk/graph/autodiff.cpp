@@ -3,6 +3,8 @@
 // every time.
 #include "sdk/graph/autodiff.h"
 
+#include "sdk/graph/grad_ctx.h"
+
 namespace assay {
 namespace {
 

@@ -1,12 +1,11 @@
-// The graph's storage and what changes it, where values lie, and what an op sees while its types
-// and its gradient are made.
+// The graph's storage and what changes it, and where values lie.
 #include "sdk/graph/graph.h"
 
 #include <algorithm>
 #include <queue>
 #include <utility>
 
-#include "sdk/graph/elementwise.h"
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/graph/node_view.h"
 
 namespace assay {
@@ -208,21 +207,6 @@ void Graph::sort() {
   nodes_ = std::move(sorted);
 }
 
-Uses::Uses(const Graph& graph)
-    : readers(graph.values().size()), is_output(graph.values().size(), false) {
-  for (size_t i = 0; i < graph.nodes().size(); ++i) {
-    for (const ValueId input : graph.nodes()[i].inputs) {
-      readers[input.index].push_back({static_cast<int32_t>(i)});
-    }
-  }
-  for (const GraphOutput& output : graph.outputs()) is_output[output.value.index] = true;
-}
-
-bool Uses::only_reader(ValueId value, NodeId node) const {
-  return !is_output[value.index] && readers[value.index].size() == 1 &&
-         readers[value.index][0] == node;
-}
-
 std::string_view op_name(const Op& op) {
   return std::visit([](const auto& o) { return std::decay_t<decltype(o)>::kName; }, op);
 }
@@ -272,151 +256,6 @@ bool is_update(const Op& op) {
 NodeFacts facts_of(const Graph& graph, NodeId node) {
   const NodeView view(graph, node);
   return std::visit([&](const auto& op) { return facts(op, view); }, graph.node(node).op);
-}
-
-// ---- InferCtx ----
-
-const ValueType& InferCtx::x(int i) const {
-  require(i < n(), "needs more than ", n(), " inputs");
-  return graph_.type(inputs_[i]);
-}
-
-// Beyond any machine's address space, and far from where sums of sizes overflow.
-void InferCtx::y(ValueType type, int alias) {
-  constexpr int64_t kMostBytes = int64_t{1} << 47;
-  auto bytes = static_cast<int64_t>(dtype_size(type.dtype));
-  for (const int64_t size : type.dims.span()) {
-    require(size >= 0 && !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes) &&
-                bytes <= kMostBytes,
-            "the result would be ", type, ", which no memory can hold");
-  }
-  results_.push_back({type, alias, alias < 0 ? dense_layout(type.dims) : layout(alias)});
-}
-
-void InferCtx::view(ValueType type, Layout layout) {
-  results_.push_back({type, 0, std::move(layout)});
-}
-
-Layout InferCtx::layout(int i) const {
-  const Value& value = graph_.value(inputs_[i]);
-  return value.layout.border ? dense_layout(value.type.dims) : value.layout;
-}
-
-namespace {
-
-std::string place(const Op& op, const std::string& scope) {
-  return cat(op_name(op), scope.empty() ? "" : " at ", scope);
-}
-
-}  // namespace
-
-void InferCtx::fail_here(const std::string& message) const {
-  fail(Code::kInvalid, cat(place(op_, scope_), ": ", message), {.op_path = scope_});
-}
-
-void InferCtx::require_inputs(int least, int most) const {
-  if (most < 0) most = least;
-  require(n() >= least && n() <= most, "takes ", least, least == most ? "" : cat(" to ", most),
-          " inputs, got ", n());
-}
-
-void InferCtx::require_dims(int i, const Dims& expected) const {
-  if (x(i).dims == expected) return;
-  const std::string actual = to_text(x(i).dims), wanted = to_text(expected);
-  fail(Code::kInvalid,
-       cat(place(op_, scope_), ": input ", i, " has shape ", actual, ", expected ", wanted),
-       {.op_path = scope_, .expected = wanted, .actual = actual});
-}
-
-void InferCtx::require_dtype(int i, DType expected) const {
-  if (x(i).dtype == expected) return;
-  const std::string actual(to_text(x(i).dtype)), wanted(to_text(expected));
-  fail(Code::kInvalid,
-       cat(place(op_, scope_), ": input ", i, " is ", actual, ", expected ", wanted),
-       {.op_path = scope_, .expected = wanted, .actual = actual});
-}
-
-void InferCtx::require_data_type(int i) const {
-  const DType dtype = x(i).dtype;
-  if (is_data_type(dtype)) return;
-  const std::string actual(to_text(dtype)), wanted = "f32, bf16 or f16";
-  fail(Code::kInvalid,
-       cat(place(op_, scope_), ": input ", i, " is ", actual, ", expected ", wanted),
-       {.op_path = scope_, .expected = wanted, .actual = actual});
-}
-
-// ---- GradCtx ----
-
-namespace {
-
-// A part of a gradient whose other elements are zero.
-struct GradientPart {
-  ValueId value;
-  Dims begin, dims;
-};
-
-// The axis along which the parts of `whole`, put into their order, follow each other from one end
-// to the other; -1 if they do not.
-int axis_filled_by(std::vector<GradientPart>& parts, const Dims& whole) {
-  int axis = 0;
-  while (axis + 1 < whole.rank() && parts[0].dims[axis] == whole[axis]) ++axis;
-  std::sort(parts.begin(), parts.end(), [axis](const GradientPart& a, const GradientPart& b) {
-    return a.begin[axis] < b.begin[axis];
-  });
-  int64_t filled = 0;
-  for (const GradientPart& part : parts) {
-    Dims expected = whole, begin = part.begin;
-    expected[axis] = part.dims[axis];
-    for (int k = 0; k < whole.rank(); ++k) begin[k] = k == axis ? filled : 0;
-    if (part.begin != begin || part.dims != expected) return -1;
-    filled += part.dims[axis];
-  }
-  return filled == whole[axis] ? axis : -1;
-}
-
-// The gradients of slices as one concatenation, which needs neither zeros nor sums.
-ValueId concatenated(Graph& graph, const std::vector<ValueId>& list) {
-  std::vector<GradientPart> parts;
-  for (const ValueId gradient : list) {
-    const Node& node = graph.producer(gradient);
-    const auto* placed = std::get_if<SliceGrad>(&node.op);
-    if (placed == nullptr) return {};
-    parts.push_back({node.inputs[0], placed->begin, graph.type(node.inputs[0]).dims});
-  }
-  const Dims whole = graph.type(list[0]).dims;
-  const int axis = whole.rank() == 0 ? -1 : axis_filled_by(parts, whole);
-  if (axis < 0) return {};
-  std::vector<ValueId> values;
-  for (const GradientPart& part : parts) values.push_back(part.value);
-  return graph.emit(Concat{axis}, values)[0];
-}
-
-}  // namespace
-
-ValueId sum_contributions(Graph& graph, std::vector<ValueId>& list) {
-  if (list.size() == 1) return list[0];
-  ValueId sum = concatenated(graph, list);
-  if (!sum.valid()) {
-    sum = list[0];
-    for (size_t i = 1; i < list.size(); ++i) sum = add(graph, sum, list[i]);
-  }
-  list = {sum};
-  return sum;
-}
-
-ValueId GradCtx::dy(int i) {
-  auto& list = contributions_[y(i).index];
-  require(!list.empty(), Code::kInternal, op_name(graph_.node(node_).op), ": output ", i,
-          " has no gradient");
-  used_ |= uint64_t{1} << i;
-  return sum_contributions(graph_, list);
-}
-
-void GradCtx::dx(int i, ValueId gradient) {
-  if (!wants(i)) return;
-  require(type(gradient) == type(x(i)), Code::kInternal, op_name(graph_.node(node_).op),
-          ": gradient of input ", i, " is ", type(gradient), ", expected ", type(x(i)));
-  contributions_[x(i).index].push_back(gradient);
 }
 
 }  // namespace assay

@@ -7,7 +7,6 @@
 // may be read from many threads.
 #pragma once
 
-#include <functional>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -22,7 +21,8 @@ template <class Tag>
 struct Id {
   int32_t index = -1;
   bool valid() const { return index >= 0; }
-  auto operator<=>(const Id&) const = default;
+  bool operator==(const Id&) const = default;
+  bool operator<(const Id& other) const { return index < other.index; }
 };
 using NodeId = Id<struct NodeTag>;
 using ValueId = Id<struct ValueTag>;
@@ -136,14 +136,6 @@ class Graph {
   bool tf32_ = false;
 };
 
-// Which nodes read each value, by value index; graph outputs are counted in `is_output`.
-struct Uses {
-  explicit Uses(const Graph& graph);
-  std::vector<std::vector<NodeId>> readers;
-  std::vector<bool> is_output;
-  bool only_reader(ValueId value, NodeId node) const;
-};
-
 // The op's name ("conv2d") and text of its attributes ("{stride=[1,1], groups=1}").
 std::string_view op_name(const Op& op);
 std::string attributes_text(const Op& op);
@@ -156,98 +148,5 @@ Access writes(const Op& op);
 bool reads_in_place(const Graph& graph, NodeId node, int i);
 // True for ops that change memory which outlives the run; dead-code removal keeps them.
 bool is_update(const Op& op);
-
-// ---- What an op sees while its types are inferred ----
-
-class InferCtx {
- public:
-  InferCtx(const Graph& graph, const Op& op, std::span<const ValueId> inputs,
-           const std::string& scope)
-      : graph_(graph), op_(op), inputs_(inputs), scope_(scope) {}
-
-  int n() const { return static_cast<int>(inputs_.size()); }
-  const ValueType& x(int i) const;
-  // Where input i lies; of what views cannot be made of, where its copy would.
-  Layout layout(int i) const;
-  // Declares the next output; `alias` is the input whose memory it shares, all of it.
-  void y(ValueType type, int alias = -1);
-  // Declares the next output as a part of the memory of input 0, or as that seen otherwise.
-  void view(ValueType type, Layout layout);
-
-  // Fails with "conv2d at layer1.0: <parts>".
-  template <class... Parts>
-  void require(bool ok, const Parts&... parts) const {
-    if (!ok) [[unlikely]]
-      fail_here(cat(parts...));
-  }
-  void require_inputs(int least, int most = -1) const;
-  void require_dims(int i, const Dims& expected) const;
-  void require_dtype(int i, DType expected) const;
-  void require_data_type(int i) const;  // f32, bf16 or f16
-
-  struct Output {
-    ValueType type;
-    int alias;
-    Layout layout;
-  };
-  const std::vector<Output>& results() const { return results_; }
-
- private:
-  [[noreturn]] void fail_here(const std::string& message) const;
-  const Graph& graph_;
-  const Op& op_;
-  std::span<const ValueId> inputs_;
-  const std::string& scope_;
-  std::vector<Output> results_;
-};
-
-// ---- What an op sees while its gradient is built ----
-
-// The sum of what arrives at a value, in the order of arrival: deterministic. Gradients of slices
-// that fill the value side by side are concatenated. Leaves the sum alone in `list`.
-ValueId sum_contributions(Graph& graph, std::vector<ValueId>& list);
-
-class GradCtx {
- public:
-  GradCtx(Graph& graph, NodeId node, std::vector<std::vector<ValueId>>& contributions,
-          const std::vector<bool>& wanted)
-      : graph_(graph), node_(node), contributions_(contributions), wanted_(wanted) {}
-
-  ValueId x(int i) const { return graph_.node(node_).inputs[i]; }
-  ValueId y(int i = 0) const { return graph_.node(node_).outputs[i]; }
-  const ValueType& type(ValueId id) const { return graph_.type(id); }
-  int n() const { return static_cast<int>(graph_.node(node_).inputs.size()); }
-  // The gradient of output i; call only for outputs that have one (output 0 always does).
-  ValueId dy(int i = 0);
-  // Whether dy(i) was asked for: a gradient that arrives and is not used would be lost in silence.
-  bool used(int i) const { return ((used_ >> i) & 1) != 0; }
-  // Whether anybody wants the gradient of input i.
-  bool wants(int i) const { return wanted_[x(i).index]; }
-  // Adds a contribution to the gradient of input i.
-  void dx(int i, ValueId gradient);
-  std::vector<ValueId> emit(Op op, std::span<const ValueId> inputs) {
-    return graph_.emit(std::move(op), inputs);
-  }
-  std::vector<ValueId> emit(Op op, std::initializer_list<ValueId> inputs) {
-    return graph_.emit(std::move(op), inputs);
-  }
-  ValueId emit1(Op op, std::initializer_list<ValueId> inputs) {
-    return graph_.emit1(std::move(op), inputs);
-  }
-
- private:
-  Graph& graph_;
-  NodeId node_;
-  std::vector<std::vector<ValueId>>& contributions_;  // by value index
-  const std::vector<bool>& wanted_;
-  uint64_t used_ = 0;  // bits by output
-};
-
-// Declared for every op here, defined in sdk/ops/<op>.cpp.
-#define ASSAY_DECLARE(Name)             \
-  void infer(const Name&, InferCtx& c); \
-  void grad(const Name&, GradCtx& c);
-ASSAY_OPS(ASSAY_DECLARE)
-#undef ASSAY_DECLARE
 
 }  // namespace assay

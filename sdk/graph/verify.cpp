@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/graph/text.h"
 
 namespace assay {

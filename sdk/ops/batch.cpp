@@ -1,5 +1,7 @@
 // ImageFromBytes, MixRows, MixTargets, CountTargets: between a batch as it is given and what a
 // network reads.
+#include "sdk/graph/grad_ctx.h"
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 

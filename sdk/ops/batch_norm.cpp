@@ -1,5 +1,7 @@
 // BatchNorm in its forms, FoldBatchNorm and RunningStatistics: types, gradient and cost. Numbers by
 // channel are f32 whatever the type of the data.
+#include "sdk/graph/grad_ctx.h"
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 
@@ -39,7 +41,6 @@ void infer(const BatchNorm& p, InferCtx& c) {
 }
 
 void grad(const BatchNorm& p, GradCtx& c) {
-  std::vector<ValueId> inputs{c.x(0), c.x(1), c.x(2), c.y(1), c.y(2), c.dy()};
   const BatchNormGrad op{p.epsilon, p.relu, p.has_residual};
   // With a residual x alone does not tell the mask, so y comes as well.
   const auto d = p.has_residual && p.relu

@@ -1,4 +1,6 @@
 // Conv2d and its two gradients: types, gradient and cost by one rule of geometry.
+#include "sdk/graph/grad_ctx.h"
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/joined_activation.h"
 #include "sdk/ops/no_gradient.h"

@@ -1,5 +1,7 @@
 // Conv2dTranspose, whose result has the size that it is told: several give x when they are
 // convolved with a stride.
+#include "sdk/graph/grad_ctx.h"
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/joined_activation.h"
 

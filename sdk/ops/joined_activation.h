@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sdk/graph/elementwise.h"
+#include "sdk/graph/grad_ctx.h"
 
 namespace assay {
 

@@ -1,4 +1,6 @@
 // Input, Parameter, StepScalar, Fill: values that come from outside the graph.
+#include "sdk/graph/grad_ctx.h"
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 

@@ -1,4 +1,6 @@
 #include "sdk/graph/elementwise.h"
+#include "sdk/graph/grad_ctx.h"
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/joined_activation.h"
 

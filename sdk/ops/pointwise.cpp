@@ -1,5 +1,7 @@
 // Pointwise: types and gradient.
 #include "sdk/graph/elementwise.h"
+#include "sdk/graph/grad_ctx.h"
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/broadcast.h"
 #include "sdk/ops/cost.h"
 

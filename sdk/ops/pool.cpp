@@ -1,4 +1,6 @@
 // MaxPool, AvgPool and their gradients: one geometry, one shape rule.
+#include "sdk/graph/grad_ctx.h"
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 

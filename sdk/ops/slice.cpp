@@ -1,5 +1,7 @@
 // Slice, its gradient and Concat: boxes of tensors. Transpose: their axes. Copy: out of such a
 // view.
+#include "sdk/graph/grad_ctx.h"
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 

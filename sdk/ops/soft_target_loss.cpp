@@ -1,4 +1,6 @@
 // SoftTargetCrossEntropy, SoftDiceLoss and their gradients: losses of segmentation.
+#include "sdk/graph/grad_ctx.h"
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 

@@ -1,4 +1,6 @@
 // SoftmaxCrossEntropy, Softmax and TopKCorrect: rows of logits, mostly against labels.
+#include "sdk/graph/grad_ctx.h"
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 

@@ -1,4 +1,6 @@
 // SumTo: types and cost.
+#include "sdk/graph/grad_ctx.h"
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/broadcast.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"

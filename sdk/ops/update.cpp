@@ -1,5 +1,7 @@
 // Store, ClipGradients, GradientNorm, the optimizers and what they count: the tail of a training
 // step.
+#include "sdk/graph/grad_ctx.h"
+#include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 

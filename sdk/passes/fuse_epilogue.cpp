@@ -39,6 +39,7 @@ bool join(Op& op, std::vector<ValueId>& inputs, ActivationKind kind, ValueId sav
 // Fuses the kinds that `may_fuse` allows; with `keep`, what others read as well as the activation
 // becomes a second output.
 bool fuse_activations(Graph& graph, bool (*may_fuse)(ActivationKind), bool keep) {
+  Rewriter rewriter(graph);
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const NodeId id{i};
@@ -49,12 +50,12 @@ bool fuse_activations(Graph& graph, bool (*may_fuse)(ActivationKind), bool keep)
     Op op = graph.node(anchor).op;
     const Joint joint = joint_of(op);
     if (joint.activation == nullptr || *joint.activation != ActivationKind::kNone) continue;
-    const bool is_kept = !Uses(graph).only_reader(pre, id);
+    const bool is_kept = !rewriter.uses().only_reader(pre, id);
     if (is_kept && (!keep || joint.keep_pre == nullptr)) continue;
     *joint.activation = activation;
     if (is_kept) *joint.keep_pre = true;
     const std::vector<ValueId> adopted(is_kept ? 1 : 0, pre);
-    graph.rewrite(id, op, graph.node(anchor).inputs, adopted);
+    rewriter.rewrite(id, op, graph.node(anchor).inputs, adopted);
     changed = true;
   }
   return changed;
@@ -78,16 +79,16 @@ bool fuse_kept_activation(Graph& graph) {
 // max_pool_grad ─▶ add   ⇒   max_pool_grad {has_addend}
 // Saves a read and a write of the sum, and the zeros around an addend that has a border of them.
 bool fuse_gradient_addition(Graph& graph) {
-  return fuse_additions(graph, [&](const Uses& uses, NodeId add, ValueId y, ValueId addend) {
+  return fuse_additions(graph, [&](Rewriter& rewriter, NodeId add, ValueId y, ValueId addend) {
     const auto* pool = std::get_if<MaxPoolGrad>(&graph.producer(y).op);
     if (pool == nullptr || pool->has_addend || pool->activation != ActivationKind::kNone ||
-        !uses.only_reader(y, add))
+        !rewriter.uses().only_reader(y, add))
       return false;
     MaxPoolGrad fused = *pool;
     fused.has_addend = true;
     std::vector<ValueId> inputs = graph.producer(y).inputs;
     inputs.push_back(addend);
-    graph.rewrite(add, fused, std::move(inputs));
+    rewriter.rewrite(add, fused, std::move(inputs));
     return true;
   });
 }

@@ -48,17 +48,17 @@ bool fuse_batch_norm_relu(Graph& graph) {
 // batch_norm ─▶ add(z)   ⇒   batch_norm{has_residual}(z)
 // Saves a read and a write of the sum; the pair add ─▶ relu of a residual block becomes one pass.
 bool fuse_batch_norm_add(Graph& graph) {
-  return fuse_additions(graph, [&](const Uses& uses, NodeId add, ValueId y, ValueId z) {
+  return fuse_additions(graph, [&](Rewriter& rewriter, NodeId add, ValueId y, ValueId z) {
     const NodeId norm = graph.value(y).producer;
     Op op = graph.node(norm).op;
     const NormFlags flags = norm_flags(op);
     if (flags.relu == nullptr || *flags.relu || *flags.has_residual || y == z ||
-        !uses.only_reader(y, add))
+        !rewriter.uses().only_reader(y, add))
       return false;
     *flags.has_residual = true;
     std::vector<ValueId> inputs = graph.node(norm).inputs;
     inputs.push_back(z);
-    graph.rewrite(add, op, std::move(inputs), statistics_of(graph.node(norm)));
+    rewriter.rewrite(add, op, std::move(inputs), statistics_of(graph.node(norm)));
     return true;
   });
 }
@@ -67,6 +67,7 @@ bool fuse_batch_norm_add(Graph& graph) {
 //   ⇒ conv2d{bias, residual, activation}(x, fold(w), fold(bias))
 // For predictors: the folded weights are constants, computed once; the normalisation disappears.
 bool fold_batch_norm(Graph& graph) {
+  Rewriter rewriter(graph);
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const NodeId norm{i};
@@ -78,7 +79,7 @@ bool fold_batch_norm(Graph& graph) {
     const auto* c = std::get_if<Conv2d>(&graph.node(conv).op);
     if (c == nullptr || c->has_bias || c->has_residual || c->activation != ActivationKind::kNone)
       continue;
-    if (!Uses(graph).only_reader(norm_node.inputs[0], norm)) continue;
+    if (!rewriter.uses().only_reader(norm_node.inputs[0], norm)) continue;
     const ValueId x = graph.node(conv).inputs[0];
     ValueId w = graph.node(conv).inputs[1];
     const DType dtype = graph.type(w).dtype;
@@ -94,7 +95,7 @@ bool fold_batch_norm(Graph& graph) {
     const ValueId weights = dtype == DType::kF32 ? folded[0] : cast(graph, folded[0], dtype);
     std::vector<ValueId> inputs{x, weights, folded[1]};
     if (flags.has_residual) inputs.push_back(norm_node.inputs[5]);
-    graph.rewrite(norm, fused, std::move(inputs));
+    rewriter.rewrite(norm, fused, std::move(inputs));
     changed = true;
   }
   graph.set_scope("");

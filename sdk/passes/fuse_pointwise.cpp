@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "sdk/graph/elementwise.h"
+#include "sdk/graph/uses.h"
 
 namespace assay {
 namespace {
@@ -86,16 +87,16 @@ std::optional<Chain> joined(const Graph& graph, const Uses& uses, NodeId id,
 // pointwise ─▶ pointwise   ⇒   pointwise
 // Saves a write and a read of what stood between, and rounds it as if it had been stored.
 bool fuse_pointwise(Graph& graph) {
+  Rewriter rewriter(graph);
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const NodeId id{i};
     const auto* last = std::get_if<Pointwise>(&graph.node(id).op);
     if (last == nullptr) continue;
-    const Uses uses(graph);  // anew, for rewrites change them
-    auto chain = joined(graph, uses, id, last->code);
+    auto chain = joined(graph, rewriter.uses(), id, last->code);
     if (!chain) continue;
     const DType dtype = graph.type(graph.node(id).outputs[0]).dtype;
-    graph.rewrite(id, Pointwise{std::move(chain->code), dtype}, std::move(chain->inputs));
+    rewriter.rewrite(id, Pointwise{std::move(chain->code), dtype}, std::move(chain->inputs));
     changed = true;
   }
   return changed;

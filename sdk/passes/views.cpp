@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sdk/graph/uses.h"
+
 namespace assay {
 namespace {
 

@@ -5,6 +5,7 @@
 
 #include "sdk/graph/elementwise.h"
 #include "sdk/graph/text.h"
+#include "sdk/graph/uses.h"
 #include "sdk/graph/verify.h"
 
 namespace assay {
@@ -81,6 +82,33 @@ TEST(Graph, SortRestoresTheOrderAfterARewrite) {
   EXPECT_THAT(message_of([&] { verify(g); }), HasSubstr("before it is produced"));
   g.sort();
   verify(g);
+}
+
+// As if counted anew, whatever was emitted and rewritten in between.
+TEST(Rewriter, KeepsUsesTrue) {
+  Graph g = small_graph();
+  Rewriter rewriter(g);
+  const auto expect_true_uses = [&] {
+    const Uses anew(g);
+    EXPECT_EQ(rewriter.uses().readers, anew.readers);
+    EXPECT_EQ(rewriter.uses().is_output, anew.is_output);
+  };
+  const ValueId x{0}, w{1}, product{2}, y{3};
+  expect_true_uses();
+  EXPECT_TRUE(rewriter.uses().only_reader(product, NodeId{3}));
+  const Matmul matmul = std::get<Matmul>(g.node(NodeId{2}).op);
+  const ValueId other = g.emit1(matmul, {x, w});
+  rewriter.rewrite(NodeId{3}, Pointwise{add_code(), {}}, {other, other});  // reads it twice
+  expect_true_uses();
+  EXPECT_FALSE(rewriter.uses().only_reader(w, NodeId{2}));
+  Matmul kept = matmul;
+  kept.activation = ActivationKind::kGelu;
+  kept.keep_pre = true;
+  rewriter.rewrite(NodeId{3}, kept, {x, w}, std::vector{product});  // with an output more
+  expect_true_uses();
+  const ValueId more = g.emit1(Pointwise{add_code(), {}}, {y, product});
+  rewriter.rewrite(NodeId{4}, Pointwise{add_code(), {}}, {more, more});
+  expect_true_uses();
 }
 
 TEST(Graph, VerifyRefusesAReaderOfAnOverwrittenValue) {
