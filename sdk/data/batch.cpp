@@ -3,20 +3,20 @@
 #include <array>
 #include <cstring>
 
+#include "sdk/base/align.h"
 #include "sdk/base/expect.h"
 
 namespace assay::data {
 
 Batch::Batch(const std::vector<ArraySpec>& specs, int64_t rows) : rows_(rows) {
-  constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
   size_t total = 0;
   std::vector<size_t> offsets;
   for (const ArraySpec& spec : specs) {
     offsets.push_back(total);
     const size_t bytes = spec.sample_bytes() * static_cast<size_t>(rows);
-    total += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    total += align_up(bytes);
   }
-  memory_.reset(std::aligned_alloc(kAlignment, total + kAlignment));
+  memory_.reset(std::aligned_alloc(kTensorAlignment, total + kTensorAlignment));
   require(memory_ != nullptr, Code::kOutOfHostMemory, "a batch of ", rows, " samples needs ", total,
           " bytes; lower the batch size or the prefetch depth");
   std::memset(memory_.get(), 0, total);

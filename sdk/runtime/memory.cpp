@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sdk/base/align.h"
+
 namespace assay {
 namespace {
-
-constexpr size_t kAlignment = 64;
-
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 bool overlap(const BufferLifetime& a, const BufferLifetime& b) {
   return a.first <= b.last && b.first <= a.last;
@@ -20,8 +18,8 @@ size_t largest_live_sum(std::span<const BufferLifetime> buffers) {
   for (const BufferLifetime& buffer : buffers) end = std::max(end, buffer.last + 1);
   std::vector<int64_t> change(static_cast<size_t>(end) + 1, 0);
   for (const BufferLifetime& buffer : buffers) {
-    change[static_cast<size_t>(buffer.first)] += static_cast<int64_t>(aligned(buffer.bytes));
-    change[static_cast<size_t>(buffer.last) + 1] -= static_cast<int64_t>(aligned(buffer.bytes));
+    change[static_cast<size_t>(buffer.first)] += static_cast<int64_t>(align_up(buffer.bytes));
+    change[static_cast<size_t>(buffer.last) + 1] -= static_cast<int64_t>(align_up(buffer.bytes));
   }
   int64_t live = 0, largest = 0;
   for (const int64_t delta : change) largest = std::max(largest, live += delta);
@@ -43,13 +41,13 @@ ArenaPlan plan_arena(std::span<const BufferLifetime> buffers) {
 
   std::vector<size_t> placed;  // ordered by offset
   for (const size_t i : by_size) {
-    const size_t bytes = aligned(buffers[i].bytes);
+    const size_t bytes = align_up(buffers[i].bytes);
     plan.sum_bytes += bytes;
     size_t offset = 0;
     for (const size_t j : placed) {
       if (!overlap(buffers[i], buffers[j])) continue;
       if (plan.offsets[j] >= offset + bytes) break;  // the gap before j is large enough
-      offset = std::max(offset, plan.offsets[j] + aligned(buffers[j].bytes));
+      offset = std::max(offset, plan.offsets[j] + align_up(buffers[j].bytes));
     }
     plan.offsets[i] = offset;
     plan.peak_bytes = std::max(plan.peak_bytes, offset + bytes);

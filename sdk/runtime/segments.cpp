@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "sdk/base/align.h"
 #include "sdk/base/expect.h"
 #include "sdk/base/hash.h"
 #include "sdk/base/philox.h"
@@ -12,7 +13,6 @@
 namespace assay {
 namespace {
 
-constexpr size_t kAlignment = 64;
 constexpr size_t kPieceBytes = size_t{1} << 20;  // that pass through host memory at once
 
 // The role under which a variable is declared: moments, gradients and averages belong to trained
@@ -60,7 +60,7 @@ void Segments::ensure(Role role) {
     if (variable.role != declared_role(role)) continue;
     segment.offsets[variable.name] = end;
     const size_t bytes = static_cast<size_t>(variable.dims.numel()) * dtype_size(variable.dtype);
-    end += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    end += align_up(bytes);
   }
   segment.memory = backend_.allocate(end);
   segments_.emplace(role, std::move(segment));

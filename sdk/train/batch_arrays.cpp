@@ -13,7 +13,8 @@ BatchArrays::BatchArrays(std::vector<nn::InputSpec> inputs, int64_t rows, uint64
       made_(inputs_.size()),
       elements_(inputs_.size()),
       places_(inputs_.size()) {
-  require(inputs_.size() <= kMost, Code::kUnsupported, "a batch of ", inputs_.size(), " tensors");
+  require(inputs_.size() <= kMostBatchTensors, Code::kUnsupported, "a batch of ", inputs_.size(),
+          " tensors");
   const auto is_drawn = [](const nn::InputSpec& input) { return input.draw != nullptr; };
   const auto first_drawn = std::ranges::find_if(inputs_, is_drawn);
   given_ = static_cast<size_t>(first_drawn - inputs_.begin());

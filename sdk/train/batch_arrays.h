@@ -18,8 +18,6 @@ namespace assay::train {
 // thread-safe. What it makes of a batch is kept until the next.
 class BatchArrays {
  public:
-  static constexpr size_t kMost = 16;  // tensors of a batch
-
   BatchArrays(std::vector<nn::InputSpec> inputs, int64_t rows, uint64_t seed);
 
   std::span<const nn::InputSpec> given() const { return {inputs_.data(), given_}; }

@@ -36,7 +36,7 @@ class BatchQueue {
   BatchArrays& arrays_;
   std::unique_ptr<Feed> feed_;
   bool has_noted_ = false;
-  std::array<HostTensor, BatchArrays::kMost> noted_;
+  std::array<HostTensor, kMostBatchTensors> noted_;
   size_t noted_count_ = 0;
   int64_t noted_index_ = 0;
   std::shared_ptr<const void> keep_;

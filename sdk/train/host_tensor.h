@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 #include "sdk/base/dims.h"
 #include "sdk/base/dtype.h"
 
@@ -11,5 +13,7 @@ struct HostTensor {
   Dims dims;
   const void* data = nullptr;
 };
+
+inline constexpr size_t kMostBatchTensors = 32;
 
 }  // namespace assay::train

@@ -57,7 +57,7 @@ std::vector<Tensor> conv_reference(const Op& op, const std::vector<Tensor>& x) {
   });
   for (size_t o = 0; o < y.values.size(); ++o) {
     if (p.has_bias) y.values[o] += x[2].values[o % x[2].values.size()];
-    if (p.has_residual) y.values[o] += x[2 + p.has_bias].values[o];
+    if (p.has_residual) y.values[o] += x[static_cast<size_t>(p.residual_input())].values[o];
   }
   const Tensor pre = y;
   for (double& v : y.values) v = activation_reference(p.activation, v);

@@ -8,13 +8,10 @@
 #include <utility>
 
 #include "sdk/backend/cpu/ops/own_kernel.h"
+#include "sdk/base/align.h"
 
 namespace assay::cpu {
 namespace {
-
-constexpr size_t kAlignment = 64;
-
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 int element_of_desc(const dnnl::memory::desc& desc) {
   return desc.data.data_type == dnnl_bf16 ? kElementBf16 : kElementF32;
@@ -116,7 +113,7 @@ DnnlChain::TensorId DnnlChain::output(int i, const dnnl::memory::desc& desc) {
 
 DnnlChain::TensorId DnnlChain::scratch(const dnnl::memory::desc& desc) {
   const size_t offset = scratch_bytes_;
-  scratch_bytes_ += aligned(desc.get_size());
+  scratch_bytes_ += align_up(desc.get_size());
   return add_tensor({Place::kScratch, offset, desc});
 }
 
@@ -125,7 +122,7 @@ DnnlChain::TensorId DnnlChain::as(TensorId from, const dnnl::memory::desc& desc)
   TensorId to = -1;
   if (is_preparable(from)) {
     to = add_tensor({Place::kPrepared, prepared_bytes_, desc});
-    prepared_bytes_ += aligned(desc.get_size());
+    prepared_bytes_ += align_up(desc.get_size());
   } else {
     to = scratch(desc);
   }
@@ -155,14 +152,14 @@ void DnnlChain::copy(TensorId from, TensorId to) {
     step.primitive = dnnl::reorder(desc);
     step.scratchpad = desc.scratchpad_desc();
     step.arguments = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
-    scratchpad_bytes_ = std::max(scratchpad_bytes_, aligned(step.scratchpad.get_size()));
+    scratchpad_bytes_ = std::max(scratchpad_bytes_, align_up(step.scratchpad.get_size()));
   }
   steps_.push_back(std::move(step));
 }
 
 void DnnlChain::add(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
                     const Arguments& arguments) {
-  scratchpad_bytes_ = std::max(scratchpad_bytes_, aligned(scratchpad.get_size()));
+  scratchpad_bytes_ = std::max(scratchpad_bytes_, align_up(scratchpad.get_size()));
   steps_.push_back({std::move(primitive), arguments, scratchpad});
 }
 

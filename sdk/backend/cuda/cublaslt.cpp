@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sdk/backend/cuda/workspace.h"
+#include "sdk/base/align.h"
 
 namespace assay::cuda {
 
@@ -22,7 +23,7 @@ struct MatrixHandle {
 namespace {
 
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what cuBLAS itself takes on Hopper
-constexpr uint32_t kAlignment = 64;                   // of every tensor of a program
+constexpr uint32_t kAlignment = kTensorAlignment;     // of every tensor of a program
 
 cudaDataType_t data_type(DType dtype) {
   switch (dtype) {

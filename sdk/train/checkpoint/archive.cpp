@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 
+#include "sdk/base/align.h"
 #include "sdk/base/error.h"
 
 namespace assay::checkpoint {
@@ -36,7 +37,7 @@ PayloadPlace place_payload(uint64_t header_offset, size_t name_bytes, uint64_t p
   const uint64_t zip64 = payload_bytes >= kZip64FromBytes ? kZip64ExtraBytes : 0;
   const uint64_t least = header_offset + kLocalHeaderBytes + name_bytes + zip64 + kExtraHeadBytes +
                          kAlignmentExtraMinBytes;
-  const uint64_t offset = (least + kAlignment - 1) / kAlignment * kAlignment;
+  const uint64_t offset = align_up(least, kAlignment);
   return {offset, kAlignmentExtraMinBytes + offset - least};
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "sdk/backend/cuda/check.h"
+#include "sdk/base/align.h"
 
 using Clock = std::chrono::steady_clock;
 using Work = std::function<void()>;
@@ -181,7 +182,7 @@ class Runtime {
     if (bytes > machine.memory) return report(cudaErrorMemoryAllocation);
     ++counts.allocations;
     contexts.insert(current_device);
-    const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    const size_t rounded = align_up(bytes, kAlignment);
     *data = std::aligned_alloc(kAlignment, rounded);
     std::memset(*data, 0xff, rounded);
     blocks[reinterpret_cast<uintptr_t>(*data)] = bytes;

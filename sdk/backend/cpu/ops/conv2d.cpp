@@ -122,11 +122,11 @@ NodePlan plan_forward(const Conv2d& p, const Planner& c, DType compute) {
                                  {DNNL_ARG_DST, work}};
   if (p.has_bias) arguments.push_back({DNNL_ARG_BIAS, chain.input(2, bias_desc(c.y().dims[3]))});
   if (p.has_residual)
-    chain.copy(chain.input(2 + p.has_bias, image_desc(c.y().dims, c.y().dtype)), work);
+    chain.copy(chain.input(p.residual_input(), image_desc(c.y().dims, c.y().dtype)), work);
   chain.add<convolution_forward>(desc, arguments);
   chain.copy(work, result);
   NodePlan plan = chain.finish(desc.impl_info_str());
-  if (p.has_residual) plan.in_place = {{0, 2 + p.has_bias}};
+  if (p.has_residual) plan.in_place = {{0, p.residual_input()}};
   return plan;
 }
 

@@ -5,6 +5,7 @@
 
 #include "sdk/backend/cpu/ops/lanes.h"
 #include "sdk/backend/cpu/ops/pointwise.h"
+#include "sdk/base/align.h"
 #include "sdk/graph/elementwise.h"
 
 namespace assay::cpu {
@@ -93,8 +94,6 @@ class Epilogue {
   PointwiseFunction activate_;
 };
 
-size_t on_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 }  // namespace
 
 NodePlan plan(const Conv2dTranspose& p, const Planner& c) {
@@ -102,10 +101,10 @@ NodePlan plan(const Conv2dTranspose& p, const Planner& c) {
   const Epilogue epilogue(p, c);
   if (!epilogue.is_needed()) return plan;
   // Behind the scratch of the convolution, prepared or not: the epilogue's, and the result.
-  const size_t tables = on_64(epilogue.table_bytes());
+  const size_t tables = align_up(epilogue.table_bytes());
   const size_t result_bytes = epilogue.result_bytes();
-  const size_t unprepared = on_64(plan.scratch_bytes);
-  const size_t prepared = on_64(plan.prepare.scratch_bytes);
+  const size_t unprepared = align_up(plan.scratch_bytes);
+  const size_t prepared = align_up(plan.prepare.scratch_bytes);
   plan.scratch_bytes = unprepared + tables + result_bytes;
   plan.prepare.scratch_bytes = prepared + tables + result_bytes;
   plan.bind = [=, convolve = std::move(plan.bind),

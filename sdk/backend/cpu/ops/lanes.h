@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "sdk/backend/cpu/ops/own_kernel.h"
+#include "sdk/base/align.h"
 
 namespace assay::cpu {
 
@@ -65,7 +66,7 @@ class ScratchLayout {
   template <class T>
   T* take(size_t n) {
     char* part = base_ == nullptr ? nullptr : base_ + used_;
-    used_ += (n * sizeof(T) + 63) / 64 * 64;
+    used_ += align_up(n * sizeof(T));
     return reinterpret_cast<T*>(part);
   }
   size_t bytes() const { return used_; }

@@ -9,7 +9,7 @@
 namespace assay::cpu {
 namespace {
 
-NodePlan scalar_plan(const char* kernel, const Planner& c) {
+NodePlan scalar_plan(const char* kernel) {
   NodePlan plan;
   plan.kernel = kernel;
   return plan;
@@ -131,8 +131,8 @@ NodePlan plan(const GradientNorm& p, const Planner& c) {
   return plan;
 }
 
-NodePlan plan(const CountStep&, const Planner& c) {
-  NodePlan plan = scalar_plan("own:count", c);
+NodePlan plan(const CountStep&, const Planner&) {
+  NodePlan plan = scalar_plan("own:count");
   plan.bind = [](const Binding& b) -> Launch {
     return [step = b.y<int64_t>(), skip = b.x<float>(1)](Queue&) {
       if (*skip == 0.0f) ++*step;
@@ -141,8 +141,8 @@ NodePlan plan(const CountStep&, const Planner& c) {
   return plan;
 }
 
-NodePlan plan(const LossScaleUpdate& p, const Planner& c) {
-  NodePlan plan = scalar_plan("own:loss_scale", c);
+NodePlan plan(const LossScaleUpdate& p, const Planner&) {
+  NodePlan plan = scalar_plan("own:loss_scale");
   plan.bind = [p](const Binding& b) -> Launch {
     return [p, scale = b.y<float>(0), good = b.y<int32_t>(1), skip = b.x<float>(2)](Queue&) {
       if (*skip != 0.0f) {

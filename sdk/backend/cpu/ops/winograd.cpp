@@ -281,7 +281,7 @@ NodePlan plan_winograd(const Conv2d& p, const Planner& c) {
   sum.relu = p.activation == ActivationKind::kRelu;
   const FilterTransform filters{kernel().filters[element_of(c.x(1))], false, w[0], w[3],
                                 c.threads()};
-  const int residual = 2 + p.has_bias;
+  const int residual = p.residual_input();
   NodePlan plan = plan_sum(sum, filters, [=](const Binding& b) {
     return SumPointers{.x = b.x<void>(0),
                        .w = b.x<void>(1),

@@ -52,18 +52,19 @@ void take_call(NodePlan& plan, const LibraryCall& call) {
 
 // What follows a product in one more pass, which may write rows at a distance.
 struct Epilogue {
-  bool has_bias = false, has_residual = false;
+  bool has_bias = false;
+  int residual = -1;  // its input, if there is one
   ActivationKind activation = ActivationKind::kNone;
   bool moves = false;
   bool keeps_pre = false;
   bool any() const {
-    return has_bias || has_residual || activation != ActivationKind::kNone || moves;
+    return has_bias || residual >= 0 || activation != ActivationKind::kNone || moves;
   }
   // For a product of dense rows.
   kernels::EpilogueArgs bound(const Binding& b, int64_t rows, int64_t channels) const {
     return {.x = nullptr,
             .bias = has_bias ? b.x<float>(2) : nullptr,
-            .residual = has_residual ? b.inputs[static_cast<size_t>(2 + has_bias)] : nullptr,
+            .residual = residual >= 0 ? b.inputs[static_cast<size_t>(residual)] : nullptr,
             .y = b.outputs[0],
             .rows = rows,
             .channels = channels,
@@ -136,7 +137,7 @@ NodePlan plan(const Conv2d& p, const Planner& c) {
   }
   const kernels::ConvShape shape = shape_of(p.geometry, plain.x, plain.w, plain.y);
   const Epilogue epilogue{.has_bias = p.has_bias,
-                          .has_residual = p.has_residual,
+                          .residual = p.has_residual ? p.residual_input() : -1,
                           .activation = p.activation,
                           .keeps_pre = p.keep_pre};
   if (epilogue.any() && kernels::has_few_taps(shape)) {

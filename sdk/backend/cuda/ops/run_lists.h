@@ -17,11 +17,6 @@ struct Variables {
     for (int i = 0; i < count; ++i) sizes.push_back(c.x(first + i).numel());
   }
 
-  double total() const {
-    double sum = 0;
-    for (const int64_t size : sizes) sum += static_cast<double>(size);
-    return sum;
-  }
   // Blocks of all variables, each cut by itself.
   int64_t pieces() const {
     int64_t sum = 0;

@@ -2,7 +2,6 @@
 #include "sdk/backend/cuda/ops/own_kernel.h"
 
 namespace assay::cuda {
-namespace {}  // namespace
 
 // x, y [N,C].
 NodePlan plan(const Softmax&, const Planner& c) {
