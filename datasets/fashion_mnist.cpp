@@ -9,6 +9,7 @@
 #include "sdk/data/augment/image_transform.h"
 #include "sdk/data/dataset_writer.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
 
 namespace assay::datasets {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "sdk/base/error.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
 #include "sdk/data/jpeg.h"
 
 namespace assay::datasets {

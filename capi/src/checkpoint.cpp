@@ -7,10 +7,13 @@
 
 #include "capi/src/abi.h"
 #include "capi/src/report.h"
+#include "capi/src/reports.pb.h"
 #include "capi/src/trainer.h"
 #include "sdk/base/expect.h"
 #include "sdk/base/utf8.h"
 #include "sdk/train/checkpoint/operations.h"
+#include "sdk/train/checkpoint/report.pb.h"
+#include "sdk/train/checkpoint/weights.pb.h"
 #include "sdk/train/trainer_checkpoint.h"
 #include "sdk/train/weight_files.h"
 

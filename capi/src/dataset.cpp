@@ -3,8 +3,10 @@
 #include "capi/src/abi.h"
 #include "capi/src/context.h"
 #include "capi/src/report.h"
+#include "capi/src/reports.pb.h"
 #include "datasets/datasets.h"
 #include "sdk/base/config.h"
+#include "sdk/data/manifest.pb.h"
 #include "sdk/data/recordio_export.h"
 
 namespace assay::capi {

@@ -6,7 +6,7 @@
 
 #include "capi/src/abi.h"
 #include "capi/src/context.h"
-#include "capi/src/report.h"
+#include "capi/src/report_parts.h"
 #include "sdk/base/version.h"
 
 namespace assay::capi {

@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "capi/src/abi.h"
 #include "sdk/base/expect.h"
 #include "sdk/base/utf8.h"
 
@@ -85,8 +86,6 @@ assay_status take_current_exception(assay_error** err) noexcept {
 }
 
 }  // namespace assay::capi
-
-#include "capi/src/abi.h"
 
 using namespace assay;
 using namespace assay::capi;

@@ -9,10 +9,11 @@
 #include "assay/assay_data.h"
 #include "capi/src/abi.h"
 #include "capi/src/context.h"
-#include "capi/src/report.h"
+#include "capi/src/report_parts.h"
 #include "capi/src/tensor.h"
 #include "datasets/datasets.h"
 #include "sdk/base/expect.h"
+#include "sdk/data/manifest.pb.h"
 
 namespace assay::capi {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "capi/src/abi.h"
 #include "capi/src/planning_backend.h"
-#include "capi/src/report.h"
+#include "capi/src/report_parts.h"
 #include "capi/src/tensor.h"
 #include "models/models.h"
 #include "sdk/base/expect.h"

@@ -6,7 +6,7 @@
 #include "capi/src/configuration.h"
 #include "capi/src/model.h"
 #include "capi/src/planning_backend.h"
-#include "capi/src/report.h"
+#include "capi/src/report_parts.h"
 #include "capi/src/tensor.h"
 #include "sdk/base/expect.h"
 #include "sdk/train/training_graph.h"

@@ -1,16 +1,13 @@
-// Reports: protobuf messages printed as JSON, and the parts that several reports share.
+// Reports: protobuf messages printed as JSON.
 #pragma once
 
-#include <google/protobuf/repeated_ptr_field.h>
-
 #include <string>
-#include <string_view>
 
 #include "assay/assay.h"
-#include "capi/src/reports.pb.h"
-#include "sdk/nn/model.h"
-#include "sdk/passes/pipeline.h"
-#include "sdk/runtime/program.h"
+
+namespace google::protobuf {
+class Message;
+}
 
 struct assay_report {
   std::string text;
@@ -20,18 +17,5 @@ namespace assay::capi {
 
 // The caller's handle of a report with this content.
 assay_report* new_report(const google::protobuf::Message& message);
-
-void set_device(DeviceReport& target, const DeviceInfo& device);
-void set_shape(google::protobuf::RepeatedField<double>& target, std::span<const int64_t> sizes);
-void set_inputs(google::protobuf::RepeatedPtrField<InputRow>& rows,
-                std::span<const nn::InputSpec> inputs);
-// `program`: which one the passes made, "step".
-void add_passes(google::protobuf::RepeatedPtrField<PassRow>& rows, std::string_view program,
-                std::span<const PassRecord> records);
-// The part that a program takes; `total` is the sum of what was set.
-void set_program_memory(MemoryPlan& target, const MemoryReport& program);
-void set_memory(MemoryPlan& target, const Segments& segments, const MemoryReport& program);
-// Runs the program `repeats` times; the rows of several programs follow each other.
-void add_profile(ProfileReport& target, Program& program, int repeats);
 
 }  // namespace assay::capi

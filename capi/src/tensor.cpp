@@ -28,9 +28,9 @@ Dims checked_dims(const int64_t* shape, int32_t ndim, assay_dtype dtype) {
 BatchUse::BatchUse(const assay_tensor* const* tensors, size_t n, std::string_view argument)
     : n_(n) {
   check_array(tensors, n, argument);
-  if (n > kMost) [[unlikely]]
+  if (n > train::kMostBatchTensors) [[unlikely]]
     fail_mismatch(Code::kInvalid, {cat("number of tensors of ", argument), std::string(argument),
-                                   cat(n), cat("at most ", kMost)});
+                                   cat(n), cat("at most ", train::kMostBatchTensors)});
   for (size_t i = 0; i < n; ++i) {
     const bool usable = tensors[i] != nullptr && tensors[i]->on_device == nullptr;
     if (!usable) [[unlikely]]
@@ -47,6 +47,20 @@ BatchUse::BatchUse(const assay_tensor* const* tensors, size_t n, std::string_vie
 
 using namespace assay;
 using namespace assay::capi;
+
+assay_tensor::assay_tensor(DType type, const Dims& shape, std::shared_ptr<const void> owner)
+    : dtype(type), dims(shape), keep_alive(std::move(owner)) {}
+
+assay_tensor::assay_tensor(DType type, const Dims& shape, void* elements, uint32_t view_flags,
+                           capi::Access& guard, std::shared_ptr<const void> owner,
+                           const Context* device)
+    : dtype(type),
+      dims(shape),
+      data(elements),
+      flags(view_flags | ASSAY_TENSOR_VIEW),
+      access(&guard),
+      on_device(device == nullptr || device->backend()->host_accessible() ? nullptr : device),
+      keep_alive(std::move(owner)) {}
 
 assay_tensor::~assay_tensor() {
   if (release != nullptr) release(user);

@@ -9,24 +9,22 @@
 
 #include "assay/assay.h"
 #include "capi/src/access.h"
-#include "capi/src/context.h"
-#include "sdk/train/trainer.h"
+#include "sdk/train/host_tensor.h"
+
+namespace assay {
+class Memory;
+}
+namespace assay::capi {
+class Context;
+}
 
 struct assay_tensor {
-  assay_tensor(assay::DType type, const assay::Dims& shape, std::shared_ptr<const void> owner)
-      : dtype(type), dims(shape), keep_alive(std::move(owner)) {}
+  assay_tensor(assay::DType type, const assay::Dims& shape, std::shared_ptr<const void> owner);
   // A view of storage that `owner` keeps alive and `guard` watches; of memory of `device`, or of
   // the host if that is null.
   assay_tensor(assay::DType type, const assay::Dims& shape, void* elements, uint32_t view_flags,
                assay::capi::Access& guard, std::shared_ptr<const void> owner,
-               const assay::capi::Context* device = nullptr)
-      : dtype(type),
-        dims(shape),
-        data(elements),
-        flags(view_flags | ASSAY_TENSOR_VIEW),
-        access(&guard),
-        on_device(device == nullptr || device->backend()->host_accessible() ? nullptr : device),
-        keep_alive(std::move(owner)) {}
+               const assay::capi::Context* device = nullptr);
   ~assay_tensor();
 
   size_t bytes() const { return static_cast<size_t>(dims.numel()) * assay::dtype_size(dtype); }
@@ -63,10 +61,9 @@ class BatchUse {
   std::span<const train::HostTensor> tensors() const { return {host_.data(), n_}; }
 
  private:
-  static constexpr size_t kMost = 32;
   size_t n_;
-  std::array<train::HostTensor, kMost> host_;
-  std::array<std::optional<SharedUse>, kMost> uses_;
+  std::array<train::HostTensor, train::kMostBatchTensors> host_;
+  std::array<std::optional<SharedUse>, train::kMostBatchTensors> uses_;
 };
 
 }  // namespace assay::capi

@@ -4,7 +4,7 @@
 #include "capi/src/abi.h"
 #include "capi/src/configuration.h"
 #include "capi/src/planning_backend.h"
-#include "capi/src/report.h"
+#include "capi/src/report_parts.h"
 #include "capi/src/trainer.h"
 #include "sdk/base/expect.h"
 #include "sdk/graph/text.h"

@@ -2,10 +2,12 @@
 // declared: config.h.)
 #pragma once
 
-#include <google/protobuf/message.h>
-
 #include <string>
 #include <string_view>
+
+namespace google::protobuf {
+class Message;
+}
 
 namespace assay {
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sdk/data/manifest.h"
+#include "sdk/data/manifest.pb.h"
 
 namespace assay::data {
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "sdk/base/error.h"
+#include "sdk/data/example.pb.h"
 
 namespace assay::data {
 namespace {

@@ -9,7 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "sdk/data/example.pb.h"
+namespace assay::record {
+class Example;  // example.proto
+}
 
 namespace assay::data {
 

@@ -5,6 +5,7 @@
 #include "sdk/base/crc32c.h"
 #include "sdk/base/expect.h"
 #include "sdk/base/proto_json.h"
+#include "sdk/data/manifest.pb.h"
 
 namespace assay::data {
 namespace {

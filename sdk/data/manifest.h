@@ -6,10 +6,14 @@
 #include <string>
 #include <string_view>
 
-#include "sdk/data/manifest.pb.h"
+#include "sdk/base/sha256.h"
 #include "sdk/data/record_source.h"
 
 namespace assay::data {
+
+class DatasetManifest;  // these three: manifest.proto
+class DatasetSplit;
+class SourceFile;
 
 inline constexpr uint32_t kManifestVersion = 1;
 inline constexpr std::string_view kManifestName = "dataset.json";

@@ -3,6 +3,8 @@
 #include "sdk/base/error.h"
 #include "sdk/base/file.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
+#include "sdk/data/manifest.pb.h"
 #include "sdk/data/recordio.h"
 
 namespace assay::data {

@@ -3,6 +3,8 @@
 #include <deque>
 #include <vector>
 
+#include "sdk/train/checkpoint/weights.pb.h"
+
 namespace assay::train {
 namespace {
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sdk/data/example.pb.h"
 #include "sdk/data/record.h"
 #include "tests/data/support.h"
 

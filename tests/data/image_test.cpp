@@ -9,6 +9,7 @@
 
 #include "sdk/data/augment/image_transform.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
 #include "tests/data/run_transform.h"
 #include "tests/data/support.h"
 

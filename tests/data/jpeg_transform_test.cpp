@@ -13,6 +13,7 @@
 #include "sdk/base/sha256.h"
 #include "sdk/data/augment/crop.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
 #include "sdk/data/jpeg.h"
 #include "tests/data/run_transform.h"
 #include "tests/data/support.h"

@@ -9,6 +9,7 @@
 
 #include "sdk/data/augment/bilinear.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
 #include "sdk/data/streams.h"
 #include "tests/data/support.h"
 #include "tests/harness/fixture.h"

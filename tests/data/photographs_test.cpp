@@ -12,6 +12,7 @@
 #include "sdk/base/sha256.h"
 #include "sdk/data/augment/jpeg_transform.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
 #include "sdk/data/jpeg.h"
 
 namespace assay::data {

@@ -8,6 +8,7 @@
 #include "sdk/data/augment/image_transform.h"
 #include "sdk/data/augment/jpeg_transform.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
 #include "tests/data/support.h"
 #include "tests/harness/run_node.h"
 

@@ -8,8 +8,10 @@
 #include "datasets/python_random.h"
 #include "sdk/base/file.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
 #include "sdk/data/jpeg.h"
 #include "sdk/data/loader.h"
+#include "sdk/data/manifest.pb.h"
 #include "sdk/data/recordio.h"
 #include "tests/data/support.h"
 

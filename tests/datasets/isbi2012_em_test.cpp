@@ -7,7 +7,9 @@
 #include "datasets/datasets.h"
 #include "sdk/base/file.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
 #include "sdk/data/loader.h"
+#include "sdk/data/manifest.pb.h"
 #include "tests/data/support.h"
 
 namespace assay::datasets {

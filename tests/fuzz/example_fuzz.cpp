@@ -6,6 +6,7 @@
 #include "sdk/base/error.h"
 #include "sdk/data/augment/image_transform.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const auto transform = assay::data::make_image_transform({{2, 3, 1}, 4}, {});

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "sdk/train/checkpoint/weights.pb.h"
 #include "tests/train/failing_source.h"
 #include "tests/train/training_setup.h"
 

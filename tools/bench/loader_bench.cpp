@@ -9,6 +9,7 @@
 #include "sdk/base/proto_json.h"
 #include "sdk/data/augment/image_transform.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
 #include "sdk/data/loader.h"
 
 namespace assay::data {

@@ -10,6 +10,7 @@
 #include "sdk/base/expect.h"
 #include "sdk/data/augment/pixel_levels.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
 
 namespace assay::data {
 namespace {

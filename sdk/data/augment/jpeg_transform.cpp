@@ -12,6 +12,7 @@
 #include "sdk/data/augment/pixel_levels.h"
 #include "sdk/data/augment/resample.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
 #include "sdk/data/jpeg.h"
 
 namespace assay::data {

@@ -12,6 +12,7 @@
 #include "sdk/data/augment/bilinear.h"
 #include "sdk/data/augment/image.h"
 #include "sdk/data/example.h"
+#include "sdk/data/example.pb.h"
 
 namespace assay::data {
 namespace {

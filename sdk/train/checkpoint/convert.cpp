@@ -10,8 +10,10 @@
 #include "sdk/base/error.h"
 #include "sdk/train/checkpoint/checkpoint.h"
 #include "sdk/train/checkpoint/operations.h"
+#include "sdk/train/checkpoint/report.pb.h"
 #include "sdk/train/checkpoint/safetensors.h"
 #include "sdk/train/checkpoint/weights.h"
+#include "sdk/train/checkpoint/weights.pb.h"
 
 namespace assay::checkpoint {
 namespace {
@@ -92,7 +94,7 @@ report::Conversion from_safetensors(const std::string& safetensors, const std::s
     const Dims dims(weights::dims_in_model(tensor.dims, mapped->rule));
     std::vector<std::byte>& data = storage.emplace_back(tensor.bytes);
     const bool is_statistic = statistics.contains(mapped->name) ||
-                              (mapped->rule != nullptr && mapped->rule->role() == "statistic");
+                              (mapped->rule != nullptr && mapped->rule->role == "statistic");
     const Role role = is_statistic ? Role::kStatistic : Role::kValue;
     targets.push_back({mapped->name, *tensor.dtype, dims, data});
     records.push_back({mapped->name, role, *tensor.dtype, dims, data});

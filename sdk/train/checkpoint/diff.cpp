@@ -8,6 +8,7 @@
 #include "sdk/train/checkpoint/checkpoint.h"
 #include "sdk/train/checkpoint/element_cast.h"
 #include "sdk/train/checkpoint/operations.h"
+#include "sdk/train/checkpoint/report.pb.h"
 
 namespace assay::checkpoint {
 namespace {

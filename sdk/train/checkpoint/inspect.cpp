@@ -4,6 +4,7 @@
 #include "sdk/train/checkpoint/checkpoint.h"
 #include "sdk/train/checkpoint/message_fields.h"
 #include "sdk/train/checkpoint/operations.h"
+#include "sdk/train/checkpoint/report.pb.h"
 #include "sdk/train/checkpoint/safetensors.h"
 
 namespace assay::checkpoint {

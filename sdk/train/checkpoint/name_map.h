@@ -4,10 +4,31 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "sdk/train/checkpoint/weights.pb.h"
+#include "sdk/base/config.h"
 
 namespace assay::weights {
+
+// How a file stores an axis order that is not ours. Applies to tensors of the rank it names; others
+// pass unchanged.
+//   OIHW  rank 4, PyTorch convolutions; ours are O,H,W,I
+//   HWIO  rank 4, TensorFlow convolutions
+//   IO    rank 2, TensorFlow linear weights; ours are O,I
+struct NameRule {
+  std::string file;             // pattern of the name in the file
+  std::string model;            // pattern of our name
+  std::string layout = "SAME";  // or one of the above
+  std::string role;             // "" = "value"; "statistic" for running means and variances
+  void fields(ConfigFields& f);
+};
+
+// The first rule that matches decides. Without rules names are equal and layouts ours. `*` stands
+// for any run of characters, the same in both names, in order.
+struct NameMap {
+  std::vector<NameRule> rules;
+  void fields(ConfigFields& f);
+};
 
 // From JSON text: {"rules":[{"file":"backbone.*","model":"*","layout":"OIHW"}]}. Empty text is the
 // empty map. kInvalid for unknown keys and for rules that cannot be applied both ways.

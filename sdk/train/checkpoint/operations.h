@@ -6,9 +6,15 @@
 
 #include "sdk/graph/variable.h"
 #include "sdk/train/checkpoint/name_map.h"
-#include "sdk/train/checkpoint/report.pb.h"
 
 namespace assay::checkpoint {
+
+namespace report {
+class Inspection;
+class Verification;
+class Comparison;
+class Conversion;
+}  // namespace report
 
 // Contents without the elements of tensors. Raises what CheckpointReader::open raises.
 report::Inspection inspect(const std::string& path);

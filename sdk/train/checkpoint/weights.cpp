@@ -9,22 +9,27 @@
 
 #include "sdk/base/error.h"
 #include "sdk/train/checkpoint/element_cast.h"
+#include "sdk/train/checkpoint/weights.pb.h"
 
 namespace assay::weights {
 namespace {
 
+std::string_view layout_of(const NameRule* rule) {
+  return rule == nullptr ? std::string_view("SAME") : rule->layout;
+}
+
 // The axis order that turns the file's layout into ours; empty for none.
 std::vector<int> order_from_file(const NameRule* rule, size_t rank) {
-  const Layout layout = rule == nullptr ? SAME : rule->layout();
-  if (layout == OIHW && rank == 4) return {0, 2, 3, 1};
-  if (layout == HWIO && rank == 4) return {3, 0, 1, 2};
-  if (layout == IO && rank == 2) return {1, 0};
+  const std::string_view layout = layout_of(rule);
+  if (layout == "OIHW" && rank == 4) return {0, 2, 3, 1};
+  if (layout == "HWIO" && rank == 4) return {3, 0, 1, 2};
+  if (layout == "IO" && rank == 2) return {1, 0};
   return {};
 }
 
 bool is_torch_layout(const NameRule* rule, int rank) {
-  const Layout layout = rule == nullptr ? SAME : rule->layout();
-  return rank == 4 ? layout == OIHW : rank != 2 || layout != IO;
+  const std::string_view layout = layout_of(rule);
+  return rank == 4 ? layout == "OIHW" : rank != 2 || layout != "IO";
 }
 
 std::vector<int> inverse(const std::vector<int>& order) {

@@ -14,6 +14,8 @@
 
 namespace assay::weights {
 
+class LoadReport;  // weights.proto
+
 // A place for a tensor of the model; `data` is borrowed host memory, dense.
 struct Destination {
   std::string name;

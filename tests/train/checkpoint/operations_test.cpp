@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "sdk/base/proto_json.h"
+#include "sdk/train/checkpoint/report.pb.h"
 #include "sdk/train/checkpoint/safetensors.h"
 #include "tests/train/checkpoint/sample.h"
 

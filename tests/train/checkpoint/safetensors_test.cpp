@@ -13,6 +13,7 @@
 
 #include "sdk/train/checkpoint/element_cast.h"
 #include "sdk/train/checkpoint/weights.h"
+#include "sdk/train/checkpoint/weights.pb.h"
 #include "tests/train/checkpoint/sample.h"
 
 namespace assay::safetensors {
@@ -145,7 +146,7 @@ TEST(NameMap, RulesWorkBothWays) {
   const auto model = weights::name_in_model(map, "backbone.layer2.0.downsample.0.weight");
   ASSERT_TRUE(model);
   EXPECT_EQ(model->name, "layer2.0.shortcut.weight");
-  EXPECT_EQ(model->rule->layout(), weights::OIHW);
+  EXPECT_EQ(model->rule->layout, "OIHW");
   const auto back = weights::name_in_file(map, "layer2.0.shortcut.weight");
   ASSERT_TRUE(back);
   EXPECT_EQ(back->name, "backbone.layer2.0.downsample.0.weight");
