@@ -481,6 +481,44 @@ struct RunningStatistics {
   bool operator==(const RunningStatistics&) const = default;
 };
 
+// ---- Layer normalisation ------------------------------------------------------------------------
+
+/// y = gamma * (z - mean) / sqrt(var + eps) + beta, mean and (biased) var of each row, over the
+/// last axis; z = dropout(x) + residual, with the mask that Dropout of the same attributes draws.
+///   inputs    x [..., C] data type; gamma, beta [C] f32; residual like x if has_residual; step []
+///             i64 (StepScalar kRandomStep) if rate > 0
+///   outputs   y like x; mean, rstd [...] f32, rstd = 1 / sqrt(var + eps); z like x where it is not
+///   x gradient  LayerNormGrad.   source  arXiv:1607.06450
+struct LayerNorm {
+  float epsilon = 1e-12f;
+  bool has_residual = false;
+  float rate = 0;
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+  bool keeps_z() const { return has_residual || rate > 0; }
+  int step_input() const { return 3 + has_residual; }
+  static constexpr std::string_view kName = "layer_norm";
+  static void fields(auto& self, auto&& f) {
+    f("epsilon", self.epsilon), f("has_residual", self.has_residual);
+    f("rate", self.rate), f("seed", self.seed), f("stream", self.stream);
+  }
+  bool operator==(const LayerNorm&) const = default;
+};
+
+/// inputs   z (x where that is z), gamma, mean, rstd, dy; step if rate > 0
+/// outputs  dz like z, the residual's gradient too; dgamma, dbeta [C] f32; dx = dropout(dz) if rate
+/// > 0
+struct LayerNormGrad {
+  float rate = 0;
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+  static constexpr std::string_view kName = "layer_norm_grad";
+  static void fields(auto& self, auto&& f) {
+    f("rate", self.rate), f("seed", self.seed), f("stream", self.stream);
+  }
+  bool operator==(const LayerNormGrad&) const = default;
+};
+
 // ---- Loss and metrics ---------------------------------------------------------------------------
 
 /// y = softmax(x) along the last axis, x [N,C] data type, y f32. No gradient (training uses
@@ -739,8 +777,9 @@ struct EmaUpdate {
   X(SumTo) X(Dropout) X(Conv2d)                                                                    \
   X(Conv2dGradData) X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(MaxPool) X(MaxPoolGrad)     \
   X(AvgPool) X(AvgPoolGrad) X(BatchNorm) X(BatchNormGrad) X(BatchNormInference) X(FoldBatchNorm)   \
-  X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad) X(SoftTargetCrossEntropy)                \
-  X(SoftTargetCrossEntropyGrad) X(SoftDiceLoss) X(SoftDiceLossGrad) X(TopKCorrect) X(GradientNorm)
+  X(LayerNorm) X(LayerNormGrad) X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad)       \
+  X(SoftTargetCrossEntropy) X(SoftTargetCrossEntropyGrad) X(SoftDiceLoss) X(SoftDiceLossGrad)      \
+  X(TopKCorrect) X(GradientNorm)
 // What changes memory that outlives the run, in place: run even if nobody reads its outputs.
 #define ASSAY_UPDATE_OPS(X)                                                                        \
   X(RunningStatistics) X(Store) X(ClipGradients) X(CountStep) X(LossScaleUpdate) X(SgdUpdate) X(AdamUpdate)         \

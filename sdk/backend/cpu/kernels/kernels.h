@@ -86,6 +86,33 @@ struct ChannelKernels {
                         int64_t n, int64_t lanes);
 };
 
+// ---- Layer normalisation ----------------------------------------------------------------------
+// x, residual, y, z, dy, dz and dx [rows, channels]; mean and rstd [rows]; every other pointer is
+// [channels]. Rows [first, first + rows) are worked on, each alone.
+
+struct LayerNormArgs {
+  int64_t channels;
+  float epsilon;
+  const DropoutRange* dropout;  // of x, its `first` not looked at; null: x is taken as it is
+  const void *x, *residual;     // null: none
+  const float *gamma, *beta;
+  void *y, *z;  // z is null if it is x, and may be x or residual
+  float *mean, *rstd;
+};
+struct LayerNormGradArgs {
+  int64_t channels;
+  const DropoutRange* dropout;
+  const void *z, *dy;
+  const float *gamma, *mean, *rstd;
+  void *dz, *dx;  // dz may be z or dy; dx is null without dropout
+};
+struct LayerNormKernels {
+  void (*forward[2])(const LayerNormArgs& args, int64_t first, int64_t rows);
+  // dgamma and dbeta take the sums over these rows.
+  void (*backward[2])(const LayerNormGradArgs& args, int64_t first, int64_t rows, float* dgamma,
+                      float* dbeta);
+};
+
 // ---- Pooling ----------------------------------------------------------------------------------
 
 struct PoolShape {
@@ -236,6 +263,7 @@ struct Kernels {
   const PointwiseKernels* pointwise;
   const DropoutKernels* dropout;
   const ChannelKernels* channel;
+  const LayerNormKernels* layer_norm;
   const PoolKernels* pool;
   const WinogradKernels* winograd;
   const SoftmaxKernels* softmax;

@@ -10,6 +10,7 @@ extern const ElementwiseKernels kElementwise;
 extern const PointwiseKernels kPointwise;
 extern const DropoutKernels kDropout;
 extern const ChannelKernels kChannel;
+extern const LayerNormKernels kLayerNorm;
 extern const PoolKernels kPool;
 extern const WinogradKernels kWinograd;
 extern const SoftmaxKernels kSoftmax;
@@ -22,6 +23,7 @@ const Kernels kTable = {ASSAY_TEXT(ASSAY_ISA),
                         &kPointwise,
                         &kDropout,
                         &kChannel,
+                        &kLayerNorm,
                         &kPool,
                         &kWinograd,
                         &kSoftmax,

@@ -1,6 +1,7 @@
 // Fills, dropout, and what follows a product: one pass over memory; each thread moves packs of 16
 // bytes.
 #include "sdk/backend/cuda/kernels/epilogue.h"
+#include "sdk/backend/cuda/kernels/philox.h"
 
 namespace assay::cuda::kernels {
 namespace {
@@ -15,20 +16,6 @@ __global__ void fill_value(float* y, float value, int64_t n) {
   for (int64_t i = global_thread(); i < n; i += total_threads()) y[i] = value;
 }
 
-// Ten rounds of Philox4x32; see sdk/base/philox.h.
-__device__ void philox(uint32_t (&c)[4], uint32_t key0, uint32_t key1) {
-  for (int round = 0; round < kPhiloxRounds; ++round) {
-    const uint64_t a = static_cast<uint64_t>(kPhiloxMultiplier0) * c[0];
-    const uint64_t b = static_cast<uint64_t>(kPhiloxMultiplier1) * c[2];
-    c[0] = static_cast<uint32_t>(b >> 32) ^ c[1] ^ key0;
-    c[1] = static_cast<uint32_t>(b);
-    c[2] = static_cast<uint32_t>(a >> 32) ^ c[3] ^ key1;
-    c[3] = static_cast<uint32_t>(a);
-    key0 += kPhiloxWeyl0;
-    key1 += kPhiloxWeyl1;
-  }
-}
-
 // x, y [n]
 template <class T>
 __global__ void drop(DropoutArgs args, const int64_t* step, const T* x, T* y, int64_t n,
@@ -40,10 +27,8 @@ __global__ void drop(DropoutArgs args, const int64_t* step, const T* x, T* y, in
     float v[N];
     load_pack<N>(x + i, left<N>(n, i), whole, v);
     for (int part = 0; part < N / 4; ++part) {
-      const uint64_t counter = static_cast<uint64_t>(i / 4 + part);
-      uint32_t words[4] = {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
-                           static_cast<uint32_t>(now), static_cast<uint32_t>(now >> 32)};
-      philox(words, args.key[0], args.key[1]);
+      uint32_t words[4];
+      draw(args, now, i / 4 + part, words);
       for (int k = 0; k < 4; ++k) {
         float& value = v[4 * part + k];
         value = words[k] >= args.drop_below ? value * args.scale : 0.0f;

@@ -130,6 +130,36 @@ struct RunningArgs {
 };
 void running_statistics(Stream, const RunningArgs&, int64_t channels);
 
+// ---- Layer normalisation (layer_norm.cu) -------------------------------------------------------
+// x, residual, y, z, dy, dz and dx [rows, channels]; mean and rstd [rows]; every other pointer is
+// [channels].
+
+struct RowDropout {
+  DropoutArgs args;
+  const int64_t* step;  // null: nothing is dropped
+};
+struct LayerNormArgs {
+  int64_t rows, channels;
+  float epsilon;
+  RowDropout dropout;
+  const void *x, *residual;  // null: none
+  const float *gamma, *beta;
+  void *y, *z;  // z is null if it is x, and may be x or residual
+  float *mean, *rstd;
+};
+void layer_norm(Stream, Element, const LayerNormArgs&);
+
+struct LayerNormGradArgs {
+  int64_t rows, channels;
+  RowDropout dropout;
+  const void *z, *dy;
+  const float *gamma, *mean, *rstd;
+  void *dz, *dx;  // dz may be z or dy; dx is null without dropout
+  float *dgamma, *dbeta;
+};
+size_t layer_norm_sums_bytes(int64_t rows, int64_t channels);  // of `partial`
+void layer_norm_grad(Stream, Element, const LayerNormGradArgs&, float* partial);
+
 // ---- Pooling (pool.cu) ------------------------------------------------------------------------
 
 struct PoolShape {

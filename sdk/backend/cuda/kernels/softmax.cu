@@ -1,50 +1,10 @@
-// Softmax and its cross-entropy loss: a row of logits belongs to 1, 32 or 256 threads, as many as
-// keep busy. Exponentials are summed in f32, losses over rows in f64.
+// Softmax and its cross-entropy loss: a row of logits belongs to several threads (rows.h).
+// Exponentials are summed in f32, losses over rows in f64.
 // logits, y and dx [rows, classes], labels [rows], dense; partial [blocks].
-#include "sdk/backend/cuda/kernels/language.h"
+#include "sdk/backend/cuda/kernels/rows.h"
 
 namespace assay::cuda::kernels {
 namespace {
-
-int width_for(int64_t classes) { return classes <= 16 ? 1 : classes <= 1024 ? 32 : 256; }
-
-// How a row is shared. All threads of a block take part in every reduction, also those without a
-// row.
-struct Rows {
-  int64_t rows, classes;
-  int width;  // threads of a row: a power of two that divides the block
-
-  __device__ int lane() const { return static_cast<int>(threadIdx.x) % width; }
-  __device__ int64_t row() const {
-    return (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / width;
-  }
-};
-
-struct Larger {
-  __device__ float operator()(float a, float b) const { return a > b ? a : b; }
-};
-struct Plus {
-  template <class V>
-  __device__ V operator()(V a, V b) const {
-    return a + b;
-  }
-};
-
-// Over the threads of a row, in the order of a binary tree; each of them gets the result.
-template <class V, class Combine>
-__device__ V row_reduce(const Rows& r, V value, V* shared, Combine combine) {
-  if (r.width == 1) return value;  // the same for the whole block
-  const int t = static_cast<int>(threadIdx.x);
-  shared[t] = value;
-  __syncthreads();
-  for (int half = r.width / 2; half > 0; half /= 2) {
-    if (r.lane() < half) shared[t] = combine(shared[t], shared[t + half]);
-    __syncthreads();
-  }
-  const V result = shared[t - r.lane()];
-  __syncthreads();
-  return result;
-}
 
 struct RowSums {
   float largest;
@@ -56,7 +16,7 @@ template <class T>
 __device__ RowSums row_sums(const Rows& r, const T* x, bool has_row, float* shared) {
   float largest = -INFINITY;
   if (has_row) {
-    for (int64_t c = r.lane(); c < r.classes; c += r.width) {
+    for (int64_t c = r.lane(); c < r.size; c += r.width) {
       const float v = load(x[c]);
       largest = v > largest ? v : largest;
     }
@@ -64,7 +24,7 @@ __device__ RowSums row_sums(const Rows& r, const T* x, bool has_row, float* shar
   largest = row_reduce(r, largest, shared, Larger{});
   float sum = 0;
   if (has_row) {
-    for (int64_t c = r.lane(); c < r.classes; c += r.width) sum += expf(load(x[c]) - largest);
+    for (int64_t c = r.lane(); c < r.size; c += r.width) sum += expf(load(x[c]) - largest);
   }
   return {largest, row_reduce(r, sum, shared, Plus{})};
 }
@@ -75,12 +35,12 @@ __global__ void softmax_rows(Rows r, const T* logits, float* y) {
   __shared__ float shared[kThreads];
   const int64_t row = r.row();
   const bool has_row = row < r.rows;
-  const T* x = logits + row * r.classes;
+  const T* x = logits + row * r.size;
   const RowSums s = row_sums(r, x, has_row, shared);
   if (!has_row) return;
   const float inverse = 1.0f / s.exponentials;
-  for (int64_t c = r.lane(); c < r.classes; c += r.width) {
-    y[row * r.classes + c] = expf(load(x[c]) - s.largest) * inverse;
+  for (int64_t c = r.lane(); c < r.size; c += r.width) {
+    y[row * r.size + c] = expf(load(x[c]) - s.largest) * inverse;
   }
 }
 
@@ -93,19 +53,19 @@ __device__ double row_loss(const Rows& r, const T* x, int32_t label, float smoot
   double below = 0;
   if (smoothing != 0.0f) {
     if (has_row) {
-      for (int64_t c = r.lane(); c < r.classes; c += r.width) {
+      for (int64_t c = r.lane(); c < r.size; c += r.width) {
         below += static_cast<double>(s.largest - load(x[c]));
       }
     }
     below = row_reduce(r, below, shared_wide, Plus{});
   }
   if (!has_row || r.lane() != 0 || label == -1) return 0;
-  if (label < 0 || label >= r.classes) return static_cast<double>(NAN);
+  if (label < 0 || label >= r.size) return static_cast<double>(NAN);
   const double log_sum = log(static_cast<double>(s.exponentials));
   const double at_label =
       log_sum + static_cast<double>(s.largest) - static_cast<double>(load(x[label]));
   if (smoothing == 0.0f) return at_label;
-  const double mean_loss = log_sum + below / static_cast<double>(r.classes);
+  const double mean_loss = log_sum + below / static_cast<double>(r.size);
   return at_label + static_cast<double>(smoothing) * (mean_loss - at_label);
 }
 
@@ -117,7 +77,7 @@ __global__ void loss_rows(Rows r, const T* logits, const int32_t* labels, float 
   __shared__ double shared_wide[kThreads];
   const int64_t row = r.row();
   const bool has_row = row < r.rows;
-  const double loss = row_loss(r, logits + row * r.classes, has_row ? labels[row] : -1, smoothing,
+  const double loss = row_loss(r, logits + row * r.size, has_row ? labels[row] : -1, smoothing,
                                has_row, shared, shared_wide);
   const double sum = block_sum(loss, shared_wide);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
@@ -129,15 +89,15 @@ __global__ void loss_grad_rows(Rows r, const T* logits, const int32_t* labels, f
   __shared__ float shared[kThreads];
   const int64_t row = r.row();
   const bool has_row = row < r.rows;
-  const T* x = logits + row * r.classes;
+  const T* x = logits + row * r.size;
   const RowSums s = row_sums(r, x, has_row, shared);
   if (!has_row) return;
-  T* out = dx + row * r.classes;  // may be x: a thread writes only what it alone still reads
+  T* out = dx + row * r.size;  // may be x: a thread writes only what it alone still reads
   const int32_t label = labels[row];
   const float scale = *dloss * factor, inverse = 1.0f / s.exponentials;
-  const float spread = smoothing / static_cast<float>(r.classes);
-  const bool known = label >= 0 && label < r.classes;
-  for (int64_t c = r.lane(); c < r.classes; c += r.width) {
+  const float spread = smoothing / static_cast<float>(r.size);
+  const bool known = label >= 0 && label < r.size;
+  for (int64_t c = r.lane(); c < r.size; c += r.width) {
     const float p = expf(load(x[c]) - s.largest) * inverse;
     const float q = c == label ? spread + (1.0f - smoothing) : spread;
     store(out[c], label == -1 ? 0.0f : known ? scale * (p - q) : NAN);
@@ -150,13 +110,13 @@ __global__ void rank_rows(Rows r, const T* logits, const int32_t* labels, int64_
                           double* partial) {
   __shared__ double shared[kThreads];
   const int64_t row = r.row();
-  const bool counts = row < r.rows && labels[row] >= 0 && labels[row] < r.classes;
-  const T* x = logits + row * r.classes;
+  const bool counts = row < r.rows && labels[row] >= 0 && labels[row] < r.size;
+  const T* x = logits + row * r.size;
   const int32_t label = counts ? labels[row] : 0;
   const float mine = counts ? load(x[label]) : NAN;
   double ahead = 0;  // counts are exact
   if (counts) {
-    for (int64_t c = r.lane(); c < r.classes; c += r.width) {
+    for (int64_t c = r.lane(); c < r.size; c += r.width) {
       const float v = load(x[c]);
       ahead += v > mine || (v == mine && c < label) ? 1 : 0;
     }
@@ -174,11 +134,6 @@ __global__ void sum_in_one_block(const double* partial, int64_t n, double factor
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) sum += partial[i];
   sum = block_sum(sum, shared);
   if (threadIdx.x == 0) *y = static_cast<float>(factor * sum);
-}
-
-Rows rows_of(int64_t rows, int64_t classes) { return {rows, classes, width_for(classes)}; }
-unsigned blocks_of(const Rows& r) {
-  return static_cast<unsigned>(ceil_div(r.rows * r.width, kThreads));
 }
 
 void finish_sum(Stream stream, const Rows& r, double factor, const double* partial, float* y) {

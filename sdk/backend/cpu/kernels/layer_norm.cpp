@@ -1,0 +1,136 @@
+// Layer normalisation, row by row: a row stays in the first-level cache through its passes. Sums
+// over a row are f32 lanes; z is rounded to its type before it is looked at, as the gradient will
+// find it.
+#include "sdk/backend/cpu/kernels/kernels.h"
+#include "sdk/backend/cpu/kernels/philox_words.h"
+
+namespace assay::cpu::ASSAY_ISA {
+namespace {
+
+// body(c, n, words) for stretches of the row whose element 0 is element `begin` of the tensor:
+// words[i] is the draw of element c + i.
+template <class Body>
+void with_words(const DropoutRange& dropout, int64_t begin, int64_t channels, const Body& body) {
+  alignas(64) uint32_t words[kPhiloxBlock];
+  for (int64_t c = 0; c < channels;) {
+    const int64_t element = begin + c, skipped = element % 4;
+    draw(dropout, static_cast<uint64_t>(element / 4), words);
+    const int64_t n = least(channels - c, kPhiloxBlock - skipped);
+    body(c, n, words + skipped);
+    c += n;
+  }
+}
+
+// z = dropout(x) + residual.
+template <class T>
+void join(const LayerNormArgs& args, int64_t begin, const T* x, const T* residual, T* z) {
+  if (args.dropout == nullptr) {
+#pragma omp simd
+    for (int64_t c = 0; c < args.channels; ++c) store(z[c], load(x[c]) + load(residual[c]));
+    return;
+  }
+  const uint32_t drop_below = args.dropout->drop_below;
+  const float scale = args.dropout->scale;
+  with_words(
+      *args.dropout, begin, args.channels, [&](int64_t at, int64_t n, const uint32_t* words) {
+        const T* from = x + at;
+        T* to = z + at;
+        if (residual == nullptr) {
+#pragma omp simd
+          for (int64_t i = 0; i < n; ++i)
+            store(to[i], words[i] >= drop_below ? load(from[i]) * scale : 0.0f);
+          return;
+        }
+        const T* more = residual + at;
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i)
+          store(to[i], (words[i] >= drop_below ? load(from[i]) * scale : 0.0f) + load(more[i]));
+      });
+}
+
+template <class T>
+void forward(const LayerNormArgs& args, int64_t first, int64_t rows) {
+  const int64_t channels = args.channels;
+  for (int64_t r = first; r < first + rows; ++r) {
+    const int64_t begin = r * channels;
+    const T* z = static_cast<const T*>(args.x) + begin;
+    if (args.z != nullptr) {
+      T* joined = static_cast<T*>(args.z) + begin;
+      const T* residual = static_cast<const T*>(args.residual);
+      join(args, begin, z, residual == nullptr ? nullptr : residual + begin, joined);
+      z = joined;
+    }
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t c = 0; c < channels; ++c) sum += load(z[c]);
+    const float mean = sum / static_cast<float>(channels);
+    float squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (int64_t c = 0; c < channels; ++c) {
+      const float d = load(z[c]) - mean;
+      squares += d * d;
+    }
+    const float rstd = 1.0f / root(squares / static_cast<float>(channels) + args.epsilon);
+    T* y = static_cast<T*>(args.y) + begin;
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c)
+      store(y[c], (load(z[c]) - mean) * rstd * args.gamma[c] + args.beta[c]);
+    args.mean[r] = mean;
+    args.rstd[r] = rstd;
+  }
+}
+
+// With x' = (z - mean) * rstd and g = dy * gamma: dz = rstd * (g - mean(g) - x' * mean(g * x')).
+template <class T>
+void backward(const LayerNormGradArgs& args, int64_t first, int64_t rows, float* dgamma,
+              float* dbeta) {
+  const int64_t channels = args.channels;
+  for (int64_t c = 0; c < channels; ++c) dgamma[c] = dbeta[c] = 0;
+  for (int64_t r = first; r < first + rows; ++r) {
+    const int64_t begin = r * channels;
+    const T* z = static_cast<const T*>(args.z) + begin;
+    const T* dy = static_cast<const T*>(args.dy) + begin;
+    const float mean = args.mean[r], rstd = args.rstd[r];
+    float sum_g = 0, sum_gx = 0;
+#pragma omp simd reduction(+ : sum_g, sum_gx)
+    for (int64_t c = 0; c < channels; ++c) {
+      const float d = load(dy[c]), normal = (load(z[c]) - mean) * rstd;
+      dgamma[c] += d * normal;
+      dbeta[c] += d;
+      const float g = d * args.gamma[c];
+      sum_g += g;
+      sum_gx += g * normal;
+    }
+    const float mean_g = sum_g / static_cast<float>(channels);
+    const float mean_gx = sum_gx / static_cast<float>(channels);
+    const auto gradient = [&](int64_t c) {
+      const float normal = (load(z[c]) - mean) * rstd;
+      return rstd * (load(dy[c]) * args.gamma[c] - mean_g - normal * mean_gx);
+    };
+    T* dz = static_cast<T*>(args.dz) + begin;
+    if (args.dropout == nullptr) {
+#pragma omp simd
+      for (int64_t c = 0; c < channels; ++c) store(dz[c], gradient(c));
+      continue;
+    }
+    T* dx = static_cast<T*>(args.dx) + begin;
+    const uint32_t drop_below = args.dropout->drop_below;
+    const float scale = args.dropout->scale;
+    with_words(*args.dropout, begin, channels, [&](int64_t at, int64_t n, const uint32_t* words) {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) {
+        const float d = gradient(at + i);
+        store(dz[at + i], d);
+        store(dx[at + i], words[i] >= drop_below ? d * scale : 0.0f);
+      }
+    });
+  }
+}
+
+}  // namespace
+
+extern const LayerNormKernels kLayerNorm;
+const LayerNormKernels kLayerNorm = {{forward<float>, forward<Bf16>},
+                                     {backward<float>, backward<Bf16>}};
+
+}  // namespace assay::cpu::ASSAY_ISA

@@ -1,0 +1,54 @@
+// Rows of a matrix shared out to threads: one belongs to 1, 32 or 256 of them, as many as keep
+// busy.
+#pragma once
+
+#include "sdk/backend/cuda/kernels/language.h"
+
+namespace assay::cuda::kernels {
+
+// How a row is shared. All threads of a block take part in every reduction, also those without a
+// row.
+struct Rows {
+  int64_t rows, size;  // of a row: its elements
+  int width;           // threads of a row: a power of two that divides the block
+
+  __device__ int lane() const { return static_cast<int>(threadIdx.x) % width; }
+  __device__ int64_t row() const {
+    return (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / width;
+  }
+};
+
+struct Larger {
+  __device__ float operator()(float a, float b) const { return a > b ? a : b; }
+};
+struct Plus {
+  template <class V>
+  __device__ V operator()(V a, V b) const {
+    return a + b;
+  }
+};
+
+// Over the threads of a row, in the order of a binary tree; each of them gets the result.
+template <class V, class Combine>
+__device__ inline V row_reduce(const Rows& r, V value, V* shared, Combine combine) {
+  if (r.width == 1) return value;  // the same for the whole block
+  const int t = static_cast<int>(threadIdx.x);
+  shared[t] = value;
+  __syncthreads();
+  for (int half = r.width / 2; half > 0; half /= 2) {
+    if (r.lane() < half) shared[t] = combine(shared[t], shared[t + half]);
+    __syncthreads();
+  }
+  const V result = shared[t - r.lane()];
+  __syncthreads();
+  return result;
+}
+
+inline Rows rows_of(int64_t rows, int64_t size) {
+  return {rows, size, size <= 16 ? 1 : size <= 1024 ? 32 : 256};
+}
+inline unsigned blocks_of(const Rows& r) {
+  return static_cast<unsigned>(ceil_div(r.rows * r.width, kThreads));
+}
+
+}  // namespace assay::cuda::kernels

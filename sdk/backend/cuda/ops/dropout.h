@@ -1,0 +1,22 @@
+// The mask of a dropout, as kernels draw it.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "sdk/backend/cuda/kernels/kernels.h"
+#include "sdk/base/philox.h"
+
+namespace assay::cuda {
+
+// For `op` with rate, seed and stream.
+template <class Op>
+kernels::DropoutArgs dropout_args(const Op& op) {
+  const PhiloxKey key = philox_key(op.seed, op.stream);
+  const double rate = op.rate;
+  return {.key = {key[0], key[1]},
+          .drop_below = static_cast<uint32_t>(std::min(std::nearbyint(rate * 0x1p32), 0x1p32 - 1)),
+          .scale = static_cast<float>(1.0 / (1.0 - rate))};
+}
+
+}  // namespace assay::cuda

@@ -1,0 +1,106 @@
+// LayerNorm and its gradient, plain, with a residual, with dropout and with both.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sdk/base/philox.h"
+#include "tests/harness/op_case.h"
+
+namespace assay::test {
+namespace {
+
+constexpr uint64_t kStep = 5;
+
+// What a value is multiplied by in the step of these tests.
+template <class P>
+std::vector<double> mask(const P& p, int64_t n) {
+  std::vector<double> factors;
+  for (int64_t i = 0; i < n; ++i) {
+    const PhiloxCounter four =
+        philox4x32({static_cast<uint32_t>(i / 4), 0, kStep, 0}, philox_key(p.seed, p.stream));
+    factors.push_back(four[i % 4] >= p.rate * 0x1p32 ? 1 / (1 - p.rate) : 0);
+  }
+  return factors;
+}
+
+std::vector<Tensor> reference(const Op& op, const std::vector<Tensor>& x) {
+  const auto& p = std::get<LayerNorm>(op);
+  const int64_t channels = x[0].dims.back(), rows = x[0].dims.numel() / channels;
+  Tensor z = x[0];
+  if (p.rate > 0) {
+    const auto factors = mask(p, z.dims.numel());
+    for (size_t i = 0; i < factors.size(); ++i) z.values[i] *= factors[i];
+  }
+  for (size_t i = 0; p.has_residual && i < z.values.size(); ++i) z.values[i] += x[3].values[i];
+  const Dims row_dims(z.dims.span().first(z.dims.rank() - 1));
+  Tensor y{z.dims, {}}, means{row_dims, {}}, rstds{row_dims, {}};
+  for (int64_t r = 0; r < rows; ++r) {
+    const double* row = z.values.data() + r * channels;
+    double mean = 0, var = 0;
+    for (int64_t c = 0; c < channels; ++c) mean += row[c] / static_cast<double>(channels);
+    for (int64_t c = 0; c < channels; ++c)
+      var += (row[c] - mean) * (row[c] - mean) / static_cast<double>(channels);
+    const double rstd = 1 / std::sqrt(var + p.epsilon);
+    for (int64_t c = 0; c < channels; ++c)
+      y.values.push_back((row[c] - mean) * rstd * x[1].values[c] + x[2].values[c]);
+    means.values.push_back(mean);
+    rstds.values.push_back(rstd);
+  }
+  if (!p.keeps_z()) return {y, means, rstds};
+  return {y, means, rstds, z};
+}
+
+OpCase case_of(const Dims& dims, LayerNorm op) {
+  const Dims channels{dims.back()};
+  OpCase c{cat(to_text(dims), op.has_residual ? " residual" : "", op.rate > 0 ? " dropout" : ""),
+           op,
+           {{dims, {}, Recipe::uniform(-2, 3)},
+            {channels, DType::kF32, Recipe::uniform(0.5, 1.5)},
+            {channels, DType::kF32, Recipe::uniform(-1, 1)}}};
+  c.accuracy = {.terms = dims.back(), .magnitude = 4, .ulps = 8, .roundings = op.keeps_z()};
+  c.gradients = {0, 1, 2};
+  if (op.has_residual) {
+    c.inputs.push_back({dims, {}, Recipe::uniform(-1, 1)});
+    c.gradients.push_back(3);
+  }
+  if (op.rate > 0) c.inputs.push_back({{}, DType::kI64, Recipe::listed({kStep})});
+  return c;
+}
+
+TEST(LayerNorm, ValuesAndGradients) {
+  for (const Dims& dims : {Dims{3, 5}, Dims{2, 3, 7}, Dims{5, 33}, Dims{70, 24}, Dims{300, 64},
+                           Dims{2, 768}, Dims{3, 1030}}) {
+    for (const bool has_residual : {false, true})
+      for (const float rate : {0.0f, 0.25f})
+        check_op(case_of(dims, {.epsilon = 1e-5f,
+                                .has_residual = has_residual,
+                                .rate = rate,
+                                .seed = 3,
+                                .stream = 4}),
+                 reference);
+  }
+}
+
+std::vector<double> outputs(const RunResult& got, size_t output, const Dims& dims) {
+  return decode(got.outputs[output], {DType::kF32, dims}).values;
+}
+
+// A mean far from zero, with deviations that f32 just tells from it.
+TEST(LayerNorm, SubtractsTheMeanFirst) {
+  const Tensor x{{1, 4}, {4096, 4097, 4098, 4099}}, one{{4}, {1, 1, 1, 1}}, zero{{4}, {0, 0, 0, 0}};
+  const auto got = run_node(LayerNorm{}, {x, one, zero}, {DType::kF32, DType::kF32, DType::kF32});
+  const auto y = outputs(got, 0, {1, 4});
+  EXPECT_NEAR(y[0], -1.3416408, 1e-6);
+  EXPECT_NEAR(y[3], 1.3416408, 1e-6);
+}
+
+// 1e-12 is nothing in half precision: a constant row gives beta, not NaN.
+TEST(LayerNorm, ConstantRowsGiveBeta) {
+  const Tensor x{{1, 3}, {7, 7, 7}}, gamma{{3}, {1, 2, 3}}, beta{{3}, {0.5, -0.5, 0.25}};
+  const auto got =
+      run_node(LayerNorm{}, {x, gamma, beta}, {DType::kBf16, DType::kF32, DType::kF32});
+  EXPECT_EQ(decode(got.outputs[0], {DType::kBf16, {1, 3}}).values, beta.values);
+}
+
+}  // namespace
+}  // namespace assay::test
