@@ -96,7 +96,7 @@ TEST_F(BestAnswers, AreEmptyInAWordIfThereAreNone) {
 
 // A model that is always right: what windows, narrowing and alignment lose of the gold answers.
 TEST(AnswerExtraction, GoldPositionsGiveGoldAnswers) {
-  if (!test::has_squad()) GTEST_SKIP() << "../shared/data is not here";
+  if (!test::has_squad()) GTEST_SKIP() << test::sample_data() << " is not there";
   const Tokenizer tokenizer(Vocabulary::read(test::kVocabulary));
   const auto file = parse_squad(test::unpacked_squad("dev-v1.1"), "dev-v1.1");
   Predictions predictions;

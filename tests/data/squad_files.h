@@ -1,19 +1,24 @@
-// The files of SQuAD in ../shared/data (CC BY-SA 4.0) and BERT's uncased vocabulary, where they lie
-// there.
+// The files of SQuAD (CC BY-SA 4.0), BERT's uncased vocabulary and a corpus, in ../shared/data or
+// in the folder ASSAY_TEST_DATA, where they lie there.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 namespace assay::test {
 
-inline const std::string kSquad = ASSAY_SOURCE_DIR "/../shared/data/squad/";
-inline const std::string kVocabulary =
-    ASSAY_SOURCE_DIR "/../shared/data/bert-vocab/bert-base-uncased-vocab.txt";
+// Where data sets lie that are too large for the repository.
+inline std::string sample_data() {
+  const char* folder = std::getenv("ASSAY_TEST_DATA");
+  return folder != nullptr ? folder : ASSAY_SOURCE_DIR "/../shared/data";
+}
+inline const std::string kSquad = sample_data() + "/squad/";
+inline const std::string kVocabulary = sample_data() + "/bert-vocab/bert-base-uncased-vocab.txt";
 
 inline bool has_squad() {
   return std::filesystem::exists(kSquad) && std::filesystem::exists(kVocabulary);

@@ -57,7 +57,7 @@ struct Published {
 class PublishedScores : public testing::TestWithParam<Published> {};
 
 TEST_P(PublishedScores, ToTheLastDigit) {
-  if (!test::has_squad()) GTEST_SKIP() << "../shared/data is not here";
+  if (!test::has_squad()) GTEST_SKIP() << test::sample_data() << " is not there";
   const Published& published = GetParam();
   const auto file = parse_squad(test::unpacked_squad(published.file), published.file);
   const auto predictions =
@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Squad, PublishedScores,
                          [](const auto& test) { return "Case" + std::to_string(test.index); });
 
 TEST(Squad, EveryFileAtHandIsRead) {
-  if (!test::has_squad()) GTEST_SKIP() << "../shared/data is not here";
+  if (!test::has_squad()) GTEST_SKIP() << test::sample_data() << " is not there";
   const std::pair<const char*, size_t> kQuestions[] = {{"dev-v1.1", 10'570},
                                                        {"dev-v2.0", 11'873},
                                                        {"train-v1.1-part", 7'858},

@@ -106,7 +106,7 @@ TEST(SquadWindows, TextsWithoutWords) {
 }
 
 TEST(SquadWindows, CountsOfThePublishedFiles) {
-  if (!test::has_squad()) GTEST_SKIP() << "../shared/data is not here";
+  if (!test::has_squad()) GTEST_SKIP() << test::sample_data() << " is not there";
   const Tokenizer tokenizer(Vocabulary::read(test::kVocabulary));
   const struct {
     const char* name;

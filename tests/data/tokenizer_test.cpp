@@ -23,7 +23,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 const std::string kFixtures = ASSAY_SOURCE_DIR "/tests/fixtures/text/";
-const std::string kCorpus = ASSAY_SOURCE_DIR "/../shared/data/text-corpus/";
+const std::string kCorpus = test::sample_data() + "/text-corpus/";
 
 std::vector<std::string> split(const std::string& line, char separator) {
   std::vector<std::string> parts;
@@ -70,7 +70,7 @@ TEST(Tokenizer, PiecesOfTheWorkedExamples) {
 }
 
 TEST(Tokenizer, IdsOfTheWorkedExamples) {
-  if (!test::has_squad()) GTEST_SKIP() << "../shared/data is not here";
+  if (!test::has_squad()) GTEST_SKIP() << test::sample_data() << " is not there";
   const Tokenizer tokenizer(Vocabulary::read(test::kVocabulary));
   EXPECT_EQ(tokenizer.vocabulary().size(), 30522);
   EXPECT_EQ(tokenizer.vocabulary().special().mask, 103);
@@ -115,7 +115,7 @@ TEST(Tokenizer, ALineOfAHundredMegabytes) {
 
 // The counts and the digest are those of `tokenizers` 0.23.3.
 TEST(Tokenizer, TheWholeCorpus) {
-  if (!test::has_squad()) GTEST_SKIP() << "../shared/data is not here";
+  if (!test::has_squad()) GTEST_SKIP() << test::sample_data() << " is not there";
   const Tokenizer tokenizer(Vocabulary::read(test::kVocabulary));
   std::string text;
   for (const char* name : {"books.txt.xz", "wikipedia_paragraphs.txt.xz"})
