@@ -53,6 +53,9 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 thread_local int current_device = 0;
+// Captures are begun in thread-local mode: what may not be called during one concerns its thread.
+thread_local int captures = 0;
+thread_local bool captures_are_valid = true;
 
 class Runtime {
  public:
@@ -68,8 +71,6 @@ class Runtime {
   std::minstd_rand random;
   int64_t calls = 0, failing_call = 0;
   size_t graphs = 0;
-  int captures = 0;
-  bool captures_are_valid = true;
 
   cudaError_t report(cudaError_t error) {
     if (error != cudaSuccess) last = error;
@@ -269,6 +270,8 @@ void enqueue(cudaStream_t stream, Work work) { Locked()->enqueue(stream, std::mo
 
 }  // namespace assay::cuda::emulation
 
+using assay::cuda::emulation::captures;
+using assay::cuda::emulation::captures_are_valid;
 using assay::cuda::emulation::current_device;
 using assay::cuda::emulation::Locked;
 using assay::cuda::emulation::Runtime;
@@ -429,17 +432,17 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   ++the->graphs;
   stream->behind.clear();
   the->open.insert(stream->captured);
-  ++the->captures;
+  ++captures;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const Locked the;
-  --the->captures;
+  --captures;
   *graph = stream->captured;
   the->open.erase(*graph);
   const bool joined = Runtime::is_joined(**graph, stream);
   for (cudaStream_t member : (*graph)->streams) member->captured = nullptr;
-  const bool valid = std::exchange(the->captures_are_valid, true);
+  const bool valid = std::exchange(captures_are_valid, true);
   if (valid && joined) return cudaSuccess;
   --the->graphs;
   delete std::exchange(*graph, nullptr);
