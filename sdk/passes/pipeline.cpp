@@ -62,6 +62,7 @@ std::span<const Pass> finishing_passes() { return kFinishing; }
 std::vector<PassRecord> run_passes(Graph& graph, std::span<const Pass> passes,
                                    std::span<const std::string> disabled) {
   check_names(disabled);
+  graph.set_phase(Phase::kForward);  // what a pass emits has the phase of what it reads
   std::vector<PassRecord> records;
   for (const Pass& pass : passes) {
     if (std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end()) continue;

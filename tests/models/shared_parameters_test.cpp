@@ -190,6 +190,9 @@ TEST(SharedParameters, AreCastOnceAndSummedInF32) {
   const Graph& graph = trainer->step_program().graph();
   int casts = 0;
   for (const Node& node : graph.nodes()) {
+    if (std::holds_alternative<Matmul>(node.op)) {
+      EXPECT_NE(node.phase, Phase::kUpdate);
+    }
     if (is_cast(node.op) && std::holds_alternative<Parameter>(graph.producer(node.inputs[0]).op))
       ++casts;
     if (is_add(node.op)) {
