@@ -1,3 +1,4 @@
+// Pieces of JSON text: escapes, and numbers in the fewest digits that read back as they were.
 #include "sdk/base/json_writer.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Several record files as one list, and chosen records of a list as another.
 #include "sdk/data/record_source.h"
 
 #include <algorithm>

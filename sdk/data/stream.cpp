@@ -1,3 +1,4 @@
+// Shuffling through a buffer: what is drawn leaves its place to the next sample of the rank's shard.
 #include "sdk/data/stream.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// What segmentation models share: upsampling, the loss of cross-entropy and DICE, the counts of an
+// evaluation.
 #include "sdk/nn/segmentation.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// Where buffers lie in an arena: the largest first, each in the lowest gap that those alive at the
+// same time leave it.
 #include "sdk/runtime/memory.h"
 
 #include <algorithm>

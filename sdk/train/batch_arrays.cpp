@@ -1,3 +1,5 @@
+// The arrays of a batch as programs read them: what the host gave, converted where it must be, and
+// what is drawn.
 #include "sdk/train/batch_arrays.h"
 
 #include <algorithm>

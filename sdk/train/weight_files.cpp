@@ -1,3 +1,4 @@
+// Weights between a model's segments and safetensors files, by way of host memory.
 #include "sdk/train/weight_files.h"
 
 #include <deque>

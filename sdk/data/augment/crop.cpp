@@ -1,3 +1,4 @@
+// Which part of a photograph a sample shows: the random crops of training, the central one of tests.
 #include "sdk/data/augment/crop.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The line of text behind a checkpoint that says where its manifest lies and what its bytes sum to.
 #include "sdk/train/checkpoint/seal.h"
 
 #include <charconv>

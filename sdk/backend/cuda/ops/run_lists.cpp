@@ -1,3 +1,4 @@
+// Variables of a group as runs of neighbouring memory, in as few launches as their arguments allow.
 #include "sdk/backend/cuda/ops/run_lists.h"
 
 namespace assay::cuda {
