@@ -1,5 +1,5 @@
-// The configurations of trainers and predictors as hosts give them: a struct of options and JSON text,
-// which must not say the same thing twice.
+// The configurations of trainers and predictors as hosts give them: a struct of options and JSON
+// text, which must not say the same thing twice.
 #include "capi/src/configuration.h"
 
 #include "capi/src/abi.h"

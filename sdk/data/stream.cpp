@@ -1,4 +1,5 @@
-// Shuffling through a buffer: what is drawn leaves its place to the next sample of the rank's shard.
+// Shuffling through a buffer: what is drawn leaves its place to the next sample of the rank's
+// shard.
 #include "sdk/data/stream.h"
 
 #include <algorithm>

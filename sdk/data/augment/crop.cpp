@@ -1,4 +1,5 @@
-// Which part of a photograph a sample shows: the random crops of training, the central one of tests.
+// Which part of a photograph a sample shows: the random crops of training, the central one of
+// tests.
 #include "sdk/data/augment/crop.h"
 
 #include <algorithm>
