@@ -10,14 +10,6 @@
 namespace assay::checkpoint {
 namespace {
 
-// 8 digits, the highest first.
-std::string hex8(uint32_t value) {
-  const unsigned char bytes[] = {
-      static_cast<unsigned char>(value >> 24), static_cast<unsigned char>(value >> 16),
-      static_cast<unsigned char>(value >> 8), static_cast<unsigned char>(value)};
-  return hex_text(bytes);
-}
-
 void describe_parts(uint32_t parts, report::Inspection& out) {
   if (parts & kWeights) out.add_parts("weights");
   if (parts & kMoments) out.add_parts("moments");
@@ -79,7 +71,7 @@ report::Inspection inspect_checkpoint(std::unique_ptr<ByteSource> source) {
     for (const int64_t size : info.dims.span()) tensor.add_dims(size);
     tensor.set_bytes(info.bytes);
     tensor.set_offset(info.offset);
-    tensor.set_crc32c(hex8(info.crc32c));
+    tensor.set_crc32c(hex_number(info.crc32c, 8));
     if (info.role == Role::kValue) weight_elements += info.dims.numel();
   }
   out.set_weight_elements(weight_elements);

@@ -5,17 +5,12 @@
 
 #include "sdk/base/crc32c.h"
 #include "sdk/base/error.h"
+#include "sdk/base/hex.h"
 
 namespace assay::checkpoint {
 namespace {
 
 constexpr std::string_view kMagic = "\nassay checkpoint ";
-
-std::string hex(uint64_t value, size_t digits) {
-  std::string text(digits, '0');
-  for (size_t i = digits; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
-  return text;
-}
 
 // Takes a field and the separator behind it off the front of `text`; 0 where there is no number,
 // which the comparison in parse_seal then notices.
@@ -30,10 +25,11 @@ uint64_t take(std::string_view& text, size_t digits) {
 
 std::string seal_text(const Seal& seal) {
   std::string text =
-      cat(kMagic, hex(seal.format_version, 8), " size ", hex(seal.file_bytes, 16), " manifest ",
-          hex(seal.manifest_offset, 16), "+", hex(seal.manifest_bytes, 16), " sums ",
-          hex(seal.manifest_crc32c, 8), " ", hex(seal.structure_crc32c, 8), " ");
-  text += hex(crc32c(text), 8);
+      cat(kMagic, hex_number(seal.format_version, 8), " size ", hex_number(seal.file_bytes, 16),
+          " manifest ", hex_number(seal.manifest_offset, 16), "+",
+          hex_number(seal.manifest_bytes, 16), " sums ", hex_number(seal.manifest_crc32c, 8), " ",
+          hex_number(seal.structure_crc32c, 8), " ");
+  text += hex_number(crc32c(text), 8);
   text += '\n';
   return text;
 }
