@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "sdk/base/expect.h"
 
@@ -70,29 +71,31 @@ void Programs::build_update() {
   for (const GraphKind kind : update_kinds()) built_.emplace(kind, build(kind));
 }
 
-void Programs::plan(GraphKind kind) {
-  if (planned_.contains(kind)) return;
+TrainerProgram Programs::plan(GraphKind kind) {
   const auto ready = built_.find(kind);
   BuiltGraph built = ready != built_.end() ? std::move(ready->second) : build(kind);
   built_.erase(kind);
   auto program = compile(std::move(built.graph), instance_.segments(), {.arena = arena_});
-  planned_.emplace(kind,
-                   TrainerProgram(std::move(program), std::move(built.passes), built.outputs));
+  return {std::move(program), std::move(built.passes), built.outputs};
 }
 
 // With the first program of training, all that training can need is planned: the arena does not
-// grow in the middle of it.
+// grow in the middle of it. They are there together or, where one cannot be planned, not at all.
 TrainerProgram& Programs::get(GraphKind kind) {
   if (const auto known = planned_.find(kind); known != planned_.end()) return known->second;
   const bool trains = kind != GraphKind::kEval && kind != GraphKind::kEvalEma;
-  plan(kind);
+  std::set<GraphKind> wanted{kind};
   if (trains && kind != GraphKind::kStep) {
-    plan(GraphKind::kBackwardFirst);
-    if (*config_.accumulate > 1) plan(GraphKind::kBackwardNext);
-    plan(GraphKind::kApply);
+    wanted.insert({GraphKind::kBackwardFirst, GraphKind::kApply});
+    if (*config_.accumulate > 1) wanted.insert(GraphKind::kBackwardNext);
   }
-  if (trains) plan(GraphKind::kEval);
-  if (trains && config_.optimizer.ema_decay > 0) plan(GraphKind::kEvalEma);
+  if (trains) wanted.insert(GraphKind::kEval);
+  if (trains && config_.optimizer.ema_decay > 0) wanted.insert(GraphKind::kEvalEma);
+  std::map<GraphKind, TrainerProgram> ready;
+  for (const GraphKind each : wanted) {
+    if (!planned_.contains(each)) ready.emplace(each, plan(each));
+  }
+  planned_.merge(ready);
   return planned_.at(kind);
 }
 

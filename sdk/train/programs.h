@@ -72,7 +72,7 @@ class Programs {
 
  private:
   BuiltGraph build(GraphKind kind) const;
-  void plan(GraphKind kind);
+  TrainerProgram plan(GraphKind kind);
 
   ModelInstance& instance_;
   const nn::Model& model_;
