@@ -177,7 +177,7 @@ void Graph::remove_dead_nodes() {
   values_ = std::move(values);
 }
 
-void Graph::sort() {
+void Graph::sort(std::span<const int32_t> places) {
   std::vector<int> missing(nodes_.size(), 0);
   std::vector<std::vector<int>> readers(nodes_.size());
   for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -186,21 +186,24 @@ void Graph::sort() {
       ++missing[i];
     }
   }
-  // Of the nodes that are ready always the one that stood first: only those that must move do.
-  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  using Ready = std::pair<int32_t, int>;  // place and index
+  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+  const auto push = [&](int i) {
+    ready.push({places.empty() ? i : places[static_cast<size_t>(i)], i});
+  };
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (missing[i] == 0) ready.push(static_cast<int>(i));
+    if (missing[i] == 0) push(static_cast<int>(i));
   }
   std::vector<Node> sorted;
   while (!ready.empty()) {
-    const int i = ready.top();
+    const int i = ready.top().second;
     ready.pop();
     for (const ValueId output : nodes_[i].outputs) {
       values_[output.index].producer = {static_cast<int32_t>(sorted.size())};
     }
     sorted.push_back(nodes_[i]);
     for (const int reader : readers[i]) {
-      if (--missing[reader] == 0) ready.push(reader);
+      if (--missing[reader] == 0) push(reader);
     }
   }
   require(sorted.size() == nodes_.size(), Code::kInternal, "graph has a cycle");

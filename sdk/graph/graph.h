@@ -120,9 +120,11 @@ class Graph {
   void remove_dead_nodes();
   // Says that `value`, which has memory of its own, is written into `concat`, which reads it.
   void place(ValueId value, ValueId concat);
-  // Restores the topological order after rewrites, moving as few nodes as possible. Renumbers
-  // nodes, not values.
-  void sort();
+  // Restores the topological order after rewrites, moving as few nodes as possible: of those that
+  // are ready always the one of the lowest place, and among equals the one that stood first.
+  // `places`, where given, has one for each node; otherwise it is the index. Renumbers nodes, not
+  // values.
+  void sort(std::span<const int32_t> places = {});
 
  private:
   // Where every value lies, after something has moved.

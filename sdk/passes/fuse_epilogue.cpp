@@ -2,6 +2,8 @@
 // it are then read by nobody and go as dead code.
 #include "sdk/passes/fuse_epilogue.h"
 
+#include <numeric>
+
 #include "sdk/passes/additions.h"
 
 namespace assay {
@@ -134,12 +136,23 @@ bool is_sum_of_products(const Graph& graph, const Uses& uses, ValueId value, Nod
          std::holds_alternative<Matmul>(node.op);
 }
 
-// The same sum with every term cast first.
-ValueId sum_of_casts(Graph& graph, ValueId sum) {
-  if (!is_add(graph.producer(sum).op)) return cast(graph, sum, DType::kF32);
-  const std::vector<ValueId> terms = graph.producer(sum).inputs;
-  const ValueId a = sum_of_casts(graph, terms[0]);
-  return add(graph, a, sum_of_casts(graph, terms[1]));
+// The same sum with every term cast first. What is emitted is to stand behind what it takes the
+// place of: `places` has that for each node, see Graph::sort.
+ValueId sum_of_casts(Graph& graph, ValueId sum, std::vector<int32_t>& places) {
+  const NodeId old = graph.value(sum).producer;
+  ValueId result;
+  if (is_add(graph.node(old).op)) {
+    const std::vector<ValueId> terms = graph.node(old).inputs;
+    const ValueId a = sum_of_casts(graph, terms[0], places);
+    const ValueId b = sum_of_casts(graph, terms[1], places);
+    graph.set_scope(graph.node(old).scope);
+    result = add(graph, a, b);
+  } else {
+    graph.set_scope(graph.node(old).scope);
+    result = cast(graph, sum, DType::kF32);
+  }
+  places.push_back(old.index);
+  return result;
 }
 
 }  // namespace
@@ -150,19 +163,22 @@ ValueId sum_of_casts(Graph& graph, ValueId sum) {
 bool sum_gradients_in_f32(Graph& graph) {
   const Uses uses(graph);
   const auto n_nodes = static_cast<int32_t>(graph.nodes().size());
+  std::vector<int32_t> places(graph.nodes().size());
+  std::iota(places.begin(), places.end(), 0);
   bool changed = false;
   for (int32_t i = 0; i < n_nodes; ++i) {
     const NodeId id{i};
     if (!is_cast_to_f32(graph, id)) continue;
     const ValueId sum = graph.node(id).inputs[0];
     if (!is_add(graph.producer(sum).op) || !is_sum_of_products(graph, uses, sum, id)) continue;
-    graph.set_scope(graph.node(id).scope);
     const std::vector<ValueId> terms = graph.producer(sum).inputs;
-    const ValueId a = sum_of_casts(graph, terms[0]), b = sum_of_casts(graph, terms[1]);
+    const ValueId a = sum_of_casts(graph, terms[0], places);
+    const ValueId b = sum_of_casts(graph, terms[1], places);
     graph.rewrite(id, Pointwise{add_code(), {}}, {a, b});
     changed = true;
   }
   graph.set_scope("");
+  if (changed) graph.sort(places);
   return changed;
 }
 

@@ -54,7 +54,8 @@ struct Chain {
 };
 
 // The code of `node` with that of the producers of its inputs in front, as far as nobody else reads
-// them and they have its dims: a smaller one would be computed many times.
+// them and they have its dims: a smaller one would be computed many times. What forward left to
+// backward in one value stays one: joined, all that it was made of would have to wait.
 std::optional<Chain> joined(const Graph& graph, const Uses& uses, NodeId id,
                             const PointwiseCode& last) {
   const Node& node = graph.node(id);
@@ -65,7 +66,7 @@ std::optional<Chain> joined(const Graph& graph, const Uses& uses, NodeId id,
     const NodeId producer = graph.value(value).producer;
     const auto* first = std::get_if<Pointwise>(&graph.node(producer).op);
     if (first == nullptr || !uses.only_reader(value, id) ||
-        graph.node(producer).queue != node.queue ||
+        graph.node(producer).queue != node.queue || graph.node(producer).phase != node.phase ||
         graph.type(value).dims != graph.type(node.outputs[0]).dims) {
       operands.push_back(chain.input(value));
       continue;

@@ -202,6 +202,22 @@ TEST(SharedParameters, AreCastOnceAndSummedInF32) {
   EXPECT_EQ(casts, 2);
 }
 
+// Scopes and operands' forms of all products, in the order in which they run.
+std::vector<std::string> products(Trainer& trainer) {
+  std::vector<std::string> texts;
+  for (const Node& node : trainer.step_program().graph().nodes()) {
+    const auto* matmul = std::get_if<Matmul>(&node.op);
+    if (matmul != nullptr)
+      texts.push_back(cat(node.scope, " ", matmul->transpose_a, matmul->transpose_b));
+  }
+  return texts;
+}
+
+// What a pass puts in the place of a product does not wait for the end of the step.
+TEST(SharedParameters, ProductsKeepTheirOrderUnderAmp) {
+  EXPECT_EQ(products(*make_trainer({"amp-bf16", 1, 0})), products(*make_trainer({"fp32", 1, 0})));
+}
+
 // One normalisation for two towers: its averages move once for each, in order.
 class SharedNorm : public nn::Model {
  public:

@@ -327,6 +327,14 @@ TEST(FusePointwise, LeavesWhatOthersReadWhatIsRepeatedAndTheOtherQueueAlone) {
       false);
 }
 
+TEST(FusePointwise, LeavesWhatForwardKeepsForBackwardAlone) {
+  Graph g = parse_graph(std::string(kTwoNarrow) +
+                        "%2 = pointwise(%0, %1) {code=add, dtype=none} : bf16[2,3]\n"
+                        "%3 = pointwise(%2) {code=relu, dtype=none} : bf16[2,3]\nreturn y=%3\n");
+  g.node(g.value(g.output("y")).producer).phase = Phase::kBackward;
+  EXPECT_FALSE(fuse_pointwise(g));
+}
+
 TEST(FusePointwise, JoinsBothSidesAndSharesTheirInputs) {
   const std::string out =
       run(fuse_pointwise, std::string(kTwoNarrow) +
