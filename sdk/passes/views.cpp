@@ -68,10 +68,33 @@ void place_parts(Graph& graph, const Uses& uses, NodeId concat) {
   }
 }
 
-void place_all_parts(Graph& graph) {
+// Whether the concatenation is of parameters that lie as its parts would.
+bool joins_parameters(const Graph& graph, const Uses& uses, NodeId concat, const Follows& follows) {
+  const Node& node = graph.node(concat);
+  const Parameter* before = nullptr;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId part = node.inputs[i];
+    const auto* parameter = std::get_if<Parameter>(&graph.producer(part).op);
+    if (parameter == nullptr || graph.value(part).placed_in.valid() ||
+        (before != nullptr && !follows(*before, *parameter)) ||
+        !others_can_read(graph, uses, part, concat,
+                         layout_in_concat(graph, concat, static_cast<int>(i))))
+      return false;
+    before = parameter;
+  }
+  return std::get<Concat>(node.op).axis == 0;
+}
+
+void place_all_parts(Graph& graph, const Follows& follows) {
   const Uses uses(graph);
   for (auto i = static_cast<int32_t>(graph.nodes().size()) - 1; i >= 0; --i) {
-    if (std::holds_alternative<Concat>(graph.node({i}).op)) place_parts(graph, uses, {i});
+    if (!std::holds_alternative<Concat>(graph.node({i}).op)) continue;
+    if (follows && joins_parameters(graph, uses, {i}, follows)) {
+      const Node node = graph.node({i});
+      for (const ValueId part : node.inputs) graph.place(part, node.outputs[0]);
+    } else {
+      place_parts(graph, uses, {i});
+    }
   }
 }
 
@@ -159,8 +182,8 @@ class CopyInserter {
 
 }  // namespace
 
-LoweredGraph lower_views(Graph graph) {
-  place_all_parts(graph);
+LoweredGraph lower_views(Graph graph, const Follows& follows) {
+  place_all_parts(graph, follows);
   return CopyInserter(graph).run();
 }
 

@@ -2,6 +2,7 @@
 // into a concatenation if they can; a Copy stands where they cannot.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "sdk/graph/graph.h"
@@ -16,6 +17,10 @@ struct LoweredGraph {
   Graph graph;
   std::vector<ValueId> values;  // by index in the graph before: the same value
 };
-LoweredGraph lower_views(Graph graph);
+// Parameters that a Concat joins along the first axis need no copy either where each begins where
+// the one before it ends, which `follows` says of two: the three projections of an attention are
+// three variables and one product.
+using Follows = std::function<bool(const Parameter& first, const Parameter& second)>;
+LoweredGraph lower_views(Graph graph, const Follows& follows = nullptr);
 
 }  // namespace assay

@@ -17,7 +17,10 @@ class Compiler {
   Compiler(Graph graph, Segments& segments, const CompileOptions& options)
       : program_(new Program), segments_(segments), options_(options) {
     program_->backend_ = &segments.backend();
-    program_->graph_ = lower_views(std::move(graph)).graph;
+    const auto follows = [&](const Parameter& first, const Parameter& second) {
+      return first.role == second.role && address_of(first) + bytes_of(first) == address_of(second);
+    };
+    program_->graph_ = lower_views(std::move(graph), follows).graph;
     program_->arena_ =
         options.arena != nullptr ? options.arena : std::make_shared<Arena>(backend());
     require(options.arena == nullptr || options.constants == nullptr, Code::kInternal,
@@ -76,12 +79,24 @@ class Compiler {
     return program_->arena_->input(name, graph().type(id));
   }
 
+  std::byte* address_of(const Parameter& parameter) const {
+    return static_cast<std::byte*>(segments_.tensor(parameter.name, parameter.role).data);
+  }
+  static size_t bytes_of(const Parameter& parameter) {
+    return ValueType{parameter.dtype, parameter.dims}.bytes();
+  }
+  // Of what lies at `address`, the beginning of its root's memory.
+  std::byte* root_address(ValueId value, std::byte* address) const {
+    return address - graph().value(value).layout.offset *
+                         static_cast<int64_t>(dtype_size(graph().type(value).dtype));
+  }
+
   void place_leaves() {
     for (size_t v = 0; v < n_values(); ++v) {
       const ValueId id{static_cast<int32_t>(v)};
       const Node& node = graph().producer(id);
       if (const auto* parameter = std::get_if<Parameter>(&node.op)) {
-        address_[v] = segments_.tensor(parameter->name, parameter->role).data;
+        address_[root_[v].index] = root_address(id, address_of(*parameter));
       } else if (const auto* input = std::get_if<Input>(&node.op)) {
         address_[v] = input_block(input->name, id);
       } else if (const auto* scalar = std::get_if<StepScalar>(&node.op)) {
@@ -92,17 +107,35 @@ class Compiler {
     }
   }
 
-  // A value whose only fate is to be stored is computed in place at its destination.
+  // A value whose only fate is to be stored is computed in place at its destination, as is one of
+  // which all parts are stored and lie there as they lie in it.
   void forward_stores() {
     at_rest_.assign(n_nodes(), false);
+    struct Forwarded {
+      std::byte* address;
+      size_t bytes;  // stored so
+      std::vector<int> stores;
+    };
+    std::map<ValueId, Forwarded> forwarded;  // by root
     for (int i = 0; i < n_nodes(); ++i) {
       const Node& node = graph().nodes()[i];
       const auto* store = std::get_if<Store>(&node.op);
       if (store == nullptr || store->accumulate) continue;
-      const ValueId source = root_[node.inputs[1].index];
-      if (address_[source.index] != nullptr || !is_whole(node.inputs[1])) continue;
-      address_[source.index] = address_[root_[node.inputs[0].index].index];
-      at_rest_[i] = true;
+      const ValueId source = node.inputs[1], root = root_[source.index];
+      const ValueType& type = graph().type(source);
+      if (address_[root.index] != nullptr || !is_dense(graph().value(source).layout, type.dims))
+        continue;
+      auto* const target = static_cast<std::byte*>(address_[root_[node.inputs[0].index].index]);
+      std::byte* const address = root_address(source, target);
+      Forwarded& parts = forwarded.try_emplace(root, address, 0).first->second;
+      if (parts.address != address) continue;
+      parts.bytes += type.bytes();
+      parts.stores.push_back(i);
+    }
+    for (const auto& [root, parts] : forwarded) {
+      if (parts.bytes != graph().type(root).bytes()) continue;
+      address_[root.index] = parts.address;
+      for (const int store : parts.stores) at_rest_[store] = true;
     }
   }
 

@@ -338,6 +338,57 @@ TEST_F(ProgramTest, StoresComputeInPlaceAtTheirDestination) {
   EXPECT_THAT(read(gradient, 3), ElementsAre(6, 9, 12));
 }
 
+// Two variables [rows,2] and one product, y = x [a; b]^T, and a gradient of both, y^T x.
+Graph joined(int64_t rows) {
+  Graph g;
+  const ValueId x = g.emit1(Input{"x", DType::kF32, {1, 2}}, {});
+  const auto leaf = [&](const char* name, Role role) {
+    return g.emit1(Parameter{name, role, DType::kF32, {rows, 2}}, {});
+  };
+  const ValueId w = g.emit1(Concat{0}, {leaf("a", Role::kValue), leaf("b", Role::kValue)});
+  const ValueId y = g.emit1(Matmul{.transpose_b = true}, {x, w});
+  const ValueId dw = g.emit1(Matmul{.transpose_a = true}, {y, x});
+  const ValueId da = g.emit1(Slice{{0, 0}, {rows, 2}}, {dw});
+  const ValueId db = g.emit1(Slice{{rows, 0}, {rows, 2}}, {dw});
+  g.emit(Store{}, {leaf("a", Role::kGradient), da});
+  g.emit(Store{}, {leaf("b", Role::kGradient), db});
+  g.outputs() = {{"y", y}};
+  return g;
+}
+
+// Without a copy where they lie side by side: 8 rows are 64 bytes, 3 are not.
+TEST_F(ProgramTest, ParametersSideBySideAreOneOperand) {
+  for (const int64_t rows : {8, 3}) {
+    VariableTable two;
+    for (const char* name : {"a", "b"}) two.add({name, {rows, 2}, DType::kF32, Role::kValue, {}});
+    Segments memory(*backend, two);
+    const auto at = [&](const char* name, Role role) {
+      memory.ensure(role);
+      return static_cast<float*>(memory.tensor(name, role).data);
+    };
+    for (int64_t i = 0; i < 2 * rows; ++i) {
+      at("a", Role::kValue)[i] = static_cast<float>(i);
+      at("b", Role::kValue)[i] = static_cast<float>(100 + i);
+    }
+    at("a", Role::kGradient);
+    const auto program = compile(joined(rows), memory);
+    write(*program, "x", {1, 10});
+    program->run();
+    const auto y = read(program->output("y").data, static_cast<size_t>(2 * rows));
+    for (int64_t i = 0; i < rows; ++i) {
+      // a's row i is (2i, 2i + 1)
+      EXPECT_EQ(y[i], static_cast<float>(22 * i + 10)) << i;
+      EXPECT_EQ(y[rows + i], static_cast<float>(22 * i + 1110)) << i;
+      EXPECT_EQ(at("a", Role::kGradient)[2 * i + 1], 10 * y[i]) << i;
+      EXPECT_EQ(at("b", Role::kGradient)[2 * i + 1], 10 * y[rows + i]) << i;
+    }
+    const std::string text = program->plan_text();
+    EXPECT_EQ(text.find("copy(") != std::string::npos, rows == 3) << text;
+    // Nothing but y takes memory of the arena.
+    EXPECT_EQ(text.find(" @") != text.rfind(" @"), rows == 3) << text;
+  }
+}
+
 TEST_F(ProgramTest, ConstantsAreComputedOnce) {
   variables.add({"w", {3}, DType::kF32, Role::kValue, {}});
   const auto program = compile_text(
