@@ -58,6 +58,7 @@ ModelReport describe(const ModelState& state) {
     row.set_dtype(std::string(assay::to_text(variable.dtype)));
     set_shape(*row.mutable_shape(), variable.dims.span());
     row.set_elements(static_cast<double>(variable.dims.numel()));
+    row.set_kind(std::string(assay::to_text(variable.kind)));
     row.set_initializer(assay::to_text(variable.initializer));
   }
   return report;

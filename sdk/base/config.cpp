@@ -209,8 +209,8 @@ ConfigField& ConfigField::in(Interval range) {
   return *this;
 }
 
-ConfigField& ConfigField::one_of(std::initializer_list<std::string_view> choices) {
-  choices_ = choices;
+ConfigField& ConfigField::one_of(std::span<const std::string_view> choices) {
+  choices_.assign(choices.begin(), choices.end());
   return *this;
 }
 

@@ -22,6 +22,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,7 +72,10 @@ class ConfigField {
   // Numbers, each of a list, lie in this range.
   ConfigField& in(Interval range);
   // Texts are one of these.
-  ConfigField& one_of(std::initializer_list<std::string_view> choices);
+  ConfigField& one_of(std::span<const std::string_view> choices);
+  ConfigField& one_of(std::initializer_list<std::string_view> choices) {
+    return one_of(std::span(choices.begin(), choices.size()));
+  }
   // Its value says of which kind the configuration is.
   ConfigField& selects();
   // Only configurations of these kinds have the key.

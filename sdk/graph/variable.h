@@ -1,6 +1,7 @@
 // What persists between runs: variables and the roles of their memory.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -65,12 +66,28 @@ struct Initializer {
 };
 std::string to_text(const Initializer& initializer);  // "normal(0.02)"
 
+// What a variable is to the layer that has it: optimizers treat kinds differently.
+enum class VariableKind : int32_t {
+  kKernel,     // of a product or a convolution
+  kBias,       // added behind one
+  kBatchNorm,  // scale, shift or statistic
+  kLayerNorm,  // scale or shift
+  kEmbedding,  // a table of rows
+  kScalar,     // one number
+};
+constexpr std::array<std::string_view, 6> kVariableKinds{"kernel",     "bias",      "batch_norm",
+                                                         "layer_norm", "embedding", "scalar"};
+constexpr std::string_view to_text(VariableKind kind) {
+  return kVariableKinds[static_cast<size_t>(kind)];
+}
+
 struct Variable {
   std::string name;  // "layer1.0.conv1.weight"
   Dims dims;
   DType dtype = DType::kF32;
   Role role = Role::kValue;  // kValue (trained), kStatistic or kState
   Initializer initializer;
+  VariableKind kind = VariableKind::kKernel;
   bool operator==(const Variable&) const = default;
 };
 

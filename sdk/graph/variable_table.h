@@ -40,7 +40,7 @@ class VariableTable {
  private:
   [[noreturn]] static void fail_different(const Variable& known, const Variable& other) {
     const auto text = [](const Variable& v) {
-      return cat(v.role, " ", v.dtype, v.dims, ", initially ", v.initializer);
+      return cat(v.role, " ", v.dtype, v.dims, ", ", v.kind, ", initially ", v.initializer);
     };
     fail(Code::kInvalid,
          cat(known.name, " is declared twice, as ", text(known), " and as ", text(other),

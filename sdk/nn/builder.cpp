@@ -35,19 +35,21 @@ ValueId Builder::input(const InputSpec& spec) {
   return graph_.emit1(Input{spec.name, spec.dtype, Dims(sizes)}, {});
 }
 
-ValueId Builder::leaf(const std::string& name, const Dims& dims, Initializer init, Role role) {
+ValueId Builder::leaf(const std::string& name, const Dims& dims, Initializer init, Role role,
+                      VariableKind kind) {
   // The variable is the model's, the leaf this graph's: a second graph finds the variable.
-  const Variable& variable = variables_.add({full_name(name), dims, DType::kF32, role, init});
+  const Variable& variable = variables_.add({full_name(name), dims, DType::kF32, role, init, kind});
   if (!shared_ && leaves_.find(variable.name, role).valid()) fail_twice(variable.name);
   return leaves_.leaf(variable, role);
 }
 
-ValueId Builder::parameter(const std::string& name, const Dims& dims, Initializer init) {
-  return leaf(name, dims, init, Role::kValue);
+ValueId Builder::parameter(const std::string& name, const Dims& dims, Initializer init,
+                           VariableKind kind) {
+  return leaf(name, dims, init, Role::kValue, kind);
 }
 
 ValueId Builder::statistic(const std::string& name, const Dims& dims, Initializer init) {
-  return leaf(name, dims, init, Role::kStatistic);
+  return leaf(name, dims, init, Role::kStatistic, VariableKind::kBatchNorm);
 }
 
 ValueId Builder::random_step() {

@@ -46,8 +46,9 @@ class Builder {
   // The batch part `spec`, [batch, sample...].
   ValueId input(const InputSpec& spec);
   // A trained parameter, f32.
-  ValueId parameter(const std::string& name, const Dims& dims, Initializer init);
-  // A statistic that is not trained, f32.
+  ValueId parameter(const std::string& name, const Dims& dims, Initializer init,
+                    VariableKind kind = VariableKind::kKernel);
+  // A statistic of a batch norm, not trained, f32.
   ValueId statistic(const std::string& name, const Dims& dims, Initializer init);
   // The step counter that drives dropout.
   ValueId random_step();
@@ -86,7 +87,8 @@ class Builder {
 
  private:
   std::string full_name(std::string_view name) const;
-  ValueId leaf(const std::string& name, const Dims& dims, Initializer init, Role role);
+  ValueId leaf(const std::string& name, const Dims& dims, Initializer init, Role role,
+               VariableKind kind);
 
   Graph& graph_;
   Mode mode_;

@@ -38,16 +38,18 @@ ValueId conv2d(Builder& b, std::string_view name, ValueId x, const Conv2dConfig&
                               .groups = config.groups};
   const ValueId w = b.parameter("weight", weight, config.init(weight));
   if (!config.bias) return b.graph().emit1(Conv2d{.geometry = geometry}, {x, w});
-  const ValueId bias = b.parameter("bias", {config.channels},
-                                   config.zero_bias ? constant(0) : uniform_fan_in(weight));
+  const ValueId bias =
+      b.parameter("bias", {config.channels},
+                  config.zero_bias ? constant(0) : uniform_fan_in(weight), VariableKind::kBias);
   return b.graph().emit1(Conv2d{.geometry = geometry, .has_bias = true}, {x, w, bias});
 }
 
 ValueId batch_norm(Builder& b, std::string_view name, ValueId x, const BatchNormConfig& config) {
   const auto scope = b.scope(name);
   const int64_t channels = b.dims(x).back();
-  const ValueId gamma = b.parameter("weight", {channels}, constant(config.gamma));
-  const ValueId beta = b.parameter("bias", {channels}, constant(0));
+  const auto kind = VariableKind::kBatchNorm;
+  const ValueId gamma = b.parameter("weight", {channels}, constant(config.gamma), kind);
+  const ValueId beta = b.parameter("bias", {channels}, constant(0), kind);
   const ValueId mean = b.statistic("running_mean", {channels}, constant(0));
   const ValueId var = b.statistic("running_var", {channels}, constant(config.running_var));
   // The statistics are declared in every mode, so that each graph has the same variables.
@@ -74,7 +76,8 @@ ValueId linear(Builder& b, std::string_view name, ValueId x, int64_t features,
   const ValueId w = b.parameter("weight", weight, config.init(weight));
   if (!config.bias) return b.graph().emit1(Matmul{.transpose_b = true, .dtype = dtype}, {x, w});
   const ValueId bias =
-      b.parameter("bias", {features}, config.zero_bias ? constant(0) : uniform_fan_in(weight));
+      b.parameter("bias", {features}, config.zero_bias ? constant(0) : uniform_fan_in(weight),
+                  VariableKind::kBias);
   return b.graph().emit1(Matmul{.transpose_b = true, .has_bias = true, .dtype = dtype},
                          {x, w, bias});
 }

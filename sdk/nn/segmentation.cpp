@@ -22,7 +22,7 @@ ValueId conv2d_transpose_3x3_double(Builder& b, std::string_view name, ValueId x
           ": transposed convolution needs x [N,H,W,C], got ", in);
   const Dims weight{in[3], 3, 3, channels};
   const ValueId w = b.parameter("weight", weight, glorot_uniform(weight));
-  const ValueId bias = b.parameter("bias", {channels}, constant(0));
+  const ValueId bias = b.parameter("bias", {channels}, constant(0), VariableKind::kBias);
   // TensorFlow's SAME takes the padding of the forward convolution it is the gradient of: none
   // before, one behind, for even sizes.
   const Conv2dTranspose op{.geometry = {.stride = {2, 2}, .pad_begin = {0, 0}, .pad_end = {1, 1}},

@@ -12,29 +12,44 @@
 namespace assay::optim {
 namespace {
 
-bool matches(const Group& group, std::string_view name) {
-  for (const std::string& pattern : group.match) {
-    if (wildcard_match(pattern, name)) return true;
-  }
-  return false;
+bool matches(const Group& group, const Variable& variable) {
+  const auto by_name = [&](const std::string& pattern) {
+    return wildcard_match(pattern, variable.name);
+  };
+  const auto by_kind = [&](const std::string& kind) { return kind == to_text(variable.kind); };
+  return (group.match.empty() || std::ranges::any_of(group.match, by_name)) &&
+         (group.kind.empty() || std::ranges::any_of(group.kind, by_kind));
 }
 
-// A pattern that matches nothing is misspelt: what it meant would train with other settings.
-void check_patterns(const OptimizerConfig& config, const VariableTable& variables) {
-  std::vector<std::string_view> names;
+[[noreturn]] void fail_unmatched(size_t group, std::string_view key, std::string_view value,
+                                 const std::string& expected, const std::string& suggestion) {
+  const std::string path = cat("optimizer.group[", group, "].", key);
+  fail_mismatch(Code::kInvalid,
+                {"trainer: " + path, path, cat('"', value, '"'), expected, suggestion});
+}
+
+// A pattern or kind that matches nothing is misspelt, or of another network: what it meant would
+// train with other settings.
+void check_groups(const OptimizerConfig& config, const VariableTable& variables) {
+  std::vector<std::string_view> names, kinds;
   for (const Variable& variable : variables.all()) {
-    if (variable.role == Role::kValue) names.push_back(variable.name);
+    if (variable.role != Role::kValue) continue;
+    names.push_back(variable.name);
+    if (std::ranges::find(kinds, to_text(variable.kind)) == kinds.end())
+      kinds.push_back(to_text(variable.kind));
   }
   for (size_t i = 0; i < config.group.size(); ++i) {
     for (const std::string& pattern : config.group[i].match) {
-      const bool any = std::any_of(names.begin(), names.end(), [&](std::string_view name) {
-        return wildcard_match(pattern, name);
-      });
-      if (any) continue;
-      const std::string path = cat("optimizer.group[", i, "].match");
-      fail_mismatch(Code::kInvalid,
-                    {"trainer: " + path, path, cat('"', pattern, '"'),
-                     "a pattern that matches a parameter", suggestion(pattern, names)});
+      const auto fits = [&](std::string_view name) { return wildcard_match(pattern, name); };
+      if (std::ranges::none_of(names, fits))
+        fail_unmatched(i, "match", pattern, "a pattern that matches a parameter",
+                       suggestion(pattern, names));
+    }
+    for (const std::string& kind : config.group[i].kind) {
+      if (std::ranges::find(kinds, kind) == kinds.end())
+        fail_unmatched(i, "kind", kind,
+                       cat("a kind that a parameter of this network has: ", enumerate(kinds, true)),
+                       "");
     }
   }
 }
@@ -124,7 +139,7 @@ std::string set_name(const GroupedParameter& parameter) {
 
 std::vector<GroupedParameter> resolve_groups(const OptimizerConfig& config,
                                              const VariableTable& variables) {
-  check_patterns(config, variables);
+  check_groups(config, variables);
   std::vector<GroupedParameter> result;
   for (const Variable& variable : variables.all()) {
     if (variable.role != Role::kValue) continue;
@@ -132,7 +147,7 @@ std::vector<GroupedParameter> resolve_groups(const OptimizerConfig& config,
         .name = variable.name, .index = result.size(), .weight_decay = config.weight_decay};
     for (size_t i = 0; i < config.group.size(); ++i) {
       const Group& group = config.group[i];
-      if (!matches(group, variable.name)) continue;
+      if (!matches(group, variable)) continue;
       parameter.groups.push_back(static_cast<int>(i));
       parameter.weight_decay = group.weight_decay.value_or(parameter.weight_decay);
       parameter.lr_scale = group.lr_scale.value_or(parameter.lr_scale);

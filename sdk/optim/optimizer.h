@@ -24,7 +24,7 @@ struct GroupedParameter {
 
 // The settings of each trained variable, one by one: of the last group that matches it and gives
 // the setting, else of the optimizer. So "*.bias" without decay and "layer3.*" at half the rate
-// cross. Fails with kInvalid for a pattern that matches nothing.
+// cross. Fails with kInvalid for a pattern or kind that matches nothing.
 std::vector<GroupedParameter> resolve_groups(const OptimizerConfig& config,
                                              const VariableTable& variables);
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "sdk/graph/variable.h"
+
 namespace assay::optim {
 namespace {
 
@@ -16,7 +18,8 @@ constexpr Interval kBetas{0, 1 - 0x1p-24, true};
 }  // namespace
 
 void Group::fields(ConfigFields& f) {
-  f("match", match, "names, with * for any run of characters; at least one");
+  f("match", match, "names, with * for any run of characters; none: all");
+  f("kind", kind, "what the parameters are; none: any").one_of(kVariableKinds);
   f("weight_decay", weight_decay, "instead of the optimizer's").in({0, kMostDecay});
   f("lr_scale", lr_scale, "factor of the learning rate").in({0, kMostDecay});
   f("no_trust_ratio", no_trust_ratio, "lamb: take trust ratio 1");
@@ -134,8 +137,8 @@ void check_together(const OptimizerConfig& config) {
          "more than 0 with ema_warmup or ema_statistics");
   for (size_t i = 0; i < config.group.size(); ++i) {
     const std::string path = cat("optimizer.group[", i, "].");
-    expect(!config.group[i].match.empty(), {"trainer", path + "match"}, "empty",
-           "at least one pattern");
+    expect(!config.group[i].match.empty() || !config.group[i].kind.empty(),
+           {"trainer", path + "match"}, "empty", "at least one pattern, or a kind");
     expect(!config.group[i].no_trust_ratio || config.name == "lamb",
            {"trainer", path + "no_trust_ratio"}, "given", "absent: it belongs to lamb");
   }

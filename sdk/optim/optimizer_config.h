@@ -11,10 +11,11 @@
 
 namespace assay::optim {
 
-// Some of the parameters, and what is different for them. What a group does not give is left to the
-// groups before it and to the optimizer.
+// Some of the parameters, by name, by kind or by both, and what is different for them. What a group
+// does not give is left to the groups before it and to the optimizer.
 struct Group {
   std::vector<std::string> match;
+  std::vector<std::string> kind;
   std::optional<double> weight_decay;
   std::optional<double> lr_scale;
   std::optional<bool> no_trust_ratio;

@@ -125,7 +125,7 @@ TEST(ToJson, KeepsTheOrderOfTheSchema) {
   config.group.emplace_back().match.push_back("a");
   config.name = "sgd";
   EXPECT_EQ(to_json(config), R"({"name":"sgd","learning_rate":0,"momentum":0.1,"weight_decay":0,)"
-                             R"("group":[{"match":["a"]}],"clip_norm":0,)"
+                             R"("group":[{"match":["a"],"kind":[]}],"clip_norm":0,)"
                              R"("clip_each_norm":0,"ema_decay":0.5,"ema_warmup":false,)"
                              R"("ema_statistics":false})");
   optim::ScheduleConfig schedule;

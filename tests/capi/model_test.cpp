@@ -70,6 +70,12 @@ TEST_F(ModelTest, ReportBeforeAnyWeight) {
   // The filters' standard deviation is sqrt(2 / (4 outputs x 9 places)).
   const auto& weight = at(described, "variables").list_value().values(0).struct_value();
   EXPECT_EQ(at(weight, "initializer").string_value(), "normal(0.23570226039551584)");
+  std::vector<std::string> kinds;
+  for (const auto& variable : at(described, "variables").list_value().values()) {
+    if (at(variable.struct_value(), "role").string_value() == "value")
+      kinds.push_back(at(variable.struct_value(), "kind").string_value());
+  }
+  EXPECT_THAT(kinds, testing::ElementsAre("kernel", "batch_norm", "batch_norm", "kernel", "bias"));
 }
 
 TEST_F(ModelTest, InitializeOnceFromTheSeed) {

@@ -300,8 +300,8 @@ TEST(SharedParameters, ANameTwiceIsAnErrorUnlessSaid) {
                 b.parameter("w", {3}, nn::constant(0));
                 b.parameter("w", {3}, nn::constant(1));
               }),
-              testing::HasSubstr("tower.w is declared twice, as value f32[3], initially "
-                                 "constant(0) and as value f32[3], initially constant(1)"));
+              testing::HasSubstr("tower.w is declared twice, as value f32[3], kernel, initially "
+                                 "constant(0) and as value f32[3], kernel, initially constant(1)"));
   EXPECT_THAT(error_of([&](nn::Builder& b) {
                 const auto scope = b.shared("tower");
                 b.parameter("w", {3}, nn::constant(0));

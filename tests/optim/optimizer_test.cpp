@@ -10,11 +10,12 @@ using testing::HasSubstr;
 
 VariableTable some_variables() {
   VariableTable table;
+  const auto norm = VariableKind::kBatchNorm;
   table.add({"conv1.weight", {4, 3, 3, 1}, DType::kF32, Role::kValue, {}});
-  table.add({"bn1.weight", {4}, DType::kF32, Role::kValue, {}});
-  table.add({"bn1.bias", {4}, DType::kF32, Role::kValue, {}});
-  table.add({"bn1.running_mean", {4}, DType::kF32, Role::kStatistic, {}});
-  table.add({"fc.bias", {10}, DType::kF32, Role::kValue, {}});
+  table.add({"bn1.weight", {4}, DType::kF32, Role::kValue, {}, norm});
+  table.add({"bn1.bias", {4}, DType::kF32, Role::kValue, {}, norm});
+  table.add({"bn1.running_mean", {4}, DType::kF32, Role::kStatistic, {}, norm});
+  table.add({"fc.bias", {10}, DType::kF32, Role::kValue, {}, VariableKind::kBias});
   return table;
 }
 
@@ -100,6 +101,24 @@ TEST(Groups, UpdatesAreSharedByEqualSettings) {
   }
   EXPECT_THAT(updates,
               testing::ElementsAre("optimizer.group2 1e-04 of 1", "optimizer.group0 0 of 3"));
+}
+
+// By what they are, and by both: the bias of a norm is a norm's.
+TEST(Groups, OfAKind) {
+  OptimizerConfig config = sgd();
+  config.group = {{.kind = {"bias"}, .weight_decay = 0},
+                  {.match = {"*.bias"}, .kind = {"batch_norm", "kernel"}, .lr_scale = 0.5}};
+  const auto resolved = resolve_groups(with_defaults(config), some_variables());
+  std::vector<std::vector<int>> groups;
+  for (const GroupedParameter& parameter : resolved) groups.push_back(parameter.groups);
+  EXPECT_THAT(groups, testing::ElementsAre(std::vector<int>{}, std::vector<int>{},
+                                           std::vector<int>{1}, std::vector<int>{0}));
+  config.group = {{.kind = {"bias", "layer_norm"}}};
+  EXPECT_THAT(error_of(config), HasSubstr("group[0].kind is \"layer_norm\", expected a kind that a "
+                                          "parameter of this network has: \"kernel\", "
+                                          "\"batch_norm\" or \"bias\""));
+  config.group = {{.kind = {"biases"}}};
+  EXPECT_THAT(error_of(config), HasSubstr("optimizer.group[0].kind"));
 }
 
 TEST(Groups, EmptyPatternsAreErrors) {

@@ -53,13 +53,11 @@ TEST(TrainerConfig, SgdWithGroupsWarmUpAndEndRate) {
                   no_decay: "bn" no_decay: "bias" }
       schedule { kind: "cosine" warmup: 1.5 warmup_unit: "epoch" end_lr: 0.001 } }
     evaluation { batch: 250 } numerics { compute: AMP_BF16 loss_scale: "dynamic:32768/2000" })");
-  const std::vector<Variable> variables = {
-      {"conv.weight", false}, {"bn.weight", true}, {"bn.bias", true}, {"fc.bias", false}};
-  const std::string json = trainer_config(recipe, variables, {10, 300}, 7, 0);
+  const std::string json = trainer_config(recipe, {10, 300}, 7, 0);
   for (const char* part :
        {R"("name":"sgd","learning_rate":0.1)", R"("nesterov":true)",
         R"("momentum_convention":"pytorch")",
-        R"("match":["bn.weight","bn.bias","fc.bias"],"weight_decay":0)", R"("warmup_steps":15)",
+        R"("group":[{"kind":["batch_norm","bias"],"weight_decay":0}])", R"("warmup_steps":15)",
         R"("total_steps":300)", R"("end_factor":0.01)", R"("precision":"amp-bf16")",
         R"("accumulate":2)", R"("clip_norm":1)",
         R"("clip_each_norm":10,"ema_decay":0.999,"ema_warmup":true,"ema_statistics":true)",
@@ -73,23 +71,22 @@ TEST(TrainerConfig, AdamMilestonesAndRefusals) {
   v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
     optimizer { name: "adam" lr: 0.001 beta1: 0.9 epsilon: 1e-8 convention: "tensorflow" }
     schedule { kind: "step" milestone: [2, 3.5] factor: 0.1 } } numerics { compute: FP32 })");
-  const std::string json = trainer_config(recipe, {}, {100, 500}, 1, 0);
+  const std::string json = trainer_config(recipe, {100, 500}, 1, 0);
   EXPECT_THAT(json, HasSubstr(R"("epsilon_form":"tensorflow")"));
   EXPECT_THAT(json, HasSubstr(R"("boundaries":[200,350])"));
   EXPECT_THAT(json, Not(HasSubstr("momentum")));
   EXPECT_THAT(json, Not(HasSubstr("group")));
   recipe.mutable_numerics()->set_loss_scale("sometimes");
   EXPECT_THAT(error_of([&] {
-                trainer_config(recipe, {}, {100, 500}, 1, 0);
+                trainer_config(recipe, {100, 500}, 1, 0);
               }),
               HasSubstr("numerics.loss_scale"));
   recipe.mutable_numerics()->clear_loss_scale();
   recipe.mutable_training()->mutable_optimizer()->set_no_bias_correction(true);
-  EXPECT_THAT(trainer_config(recipe, {}, {100, 500}, 1, 0),
-              HasSubstr(R"("bias_correction":false)"));
+  EXPECT_THAT(trainer_config(recipe, {100, 500}, 1, 0), HasSubstr(R"("bias_correction":false)"));
   recipe.mutable_training()->add_loss();
   EXPECT_THAT(error_of([&] {
-                trainer_config(recipe, {}, {100, 500}, 1, 0);
+                trainer_config(recipe, {100, 500}, 1, 0);
               }),
               HasSubstr("training.loss"));
 }
@@ -98,26 +95,16 @@ TEST(TrainerConfig, ExemptionsFromDecayAndTrustRatioAreGroups) {
   const v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
     optimizer { name: "lamb" lr: 0.006 weight_decay: 0.01 no_decay: "layer_norm" no_decay: "scalar"
                 no_trust_ratio: "layer_norm" no_trust_ratio: "bias" } })");
-  const std::vector<Variable> variables = {{"dense.weight", false},
-                                           {"dense.bias", false},
-                                           {"norm.weight", true},
-                                           {"norm.bias", true},
-                                           {"share", false, true}};
-  EXPECT_THAT(
-      trainer_config(recipe, variables, {10, 9}, 1, 0),
-      HasSubstr(
-          R"("group":[{"match":["dense.bias"],"no_trust_ratio":true},)"
-          R"({"match":["share"],"weight_decay":0},)"
-          R"({"match":["norm.weight","norm.bias"],"weight_decay":0,"no_trust_ratio":true}])"));
+  EXPECT_THAT(trainer_config(recipe, {10, 9}, 1, 0),
+              HasSubstr(R"("group":[{"kind":["layer_norm","scalar"],"weight_decay":0},)"
+                        R"({"kind":["layer_norm","bias"],"no_trust_ratio":true}])"));
 }
 
 // All that the engine is told of a training.
 std::string told(const v1::Recipe& recipe) {
-  const std::vector<Variable> variables = {
-      {"a.weight"}, {"a.bias"}, {"n.weight", true}, {"s", false, true}};
   const Length length = training_length(recipe, 1000);
   const auto loader = training_loader_config(recipe, recipe.data(0), 1, 8);
-  return trainer_config(recipe, variables, length, 1, 0) + loader.loader + loader.transform +
+  return trainer_config(recipe, length, 1, 0) + loader.loader + loader.transform +
          std::to_string(length.total_steps);
 }
 
@@ -224,7 +211,7 @@ TEST(TrainerConfig, MixupAndAWarmUpThatStartsAnywhere) {
   v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 192 mixup_alpha: 0.2
     optimizer { name: "sgd" lr: 0.256 lr_rule: "per_256_global_batch" momentum: 0.875 convention: "tensorflow" }
     schedule { kind: "cosine" warmup: 5 warmup_unit: "epoch" span: 90 } })");
-  std::string json = trainer_config(recipe, {}, {835, 9}, 1, 0);
+  std::string json = trainer_config(recipe, {835, 9}, 1, 0);
   for (const char* part :
        {R"("mixup_alpha":0.2)", R"("learning_rate":0.192)", R"("momentum_convention":"sutskever")",
         R"("warmup_steps":4175)", R"("total_steps":75150)"}) {
@@ -232,9 +219,9 @@ TEST(TrainerConfig, MixupAndAWarmUpThatStartsAnywhere) {
   }
   EXPECT_THAT(json, HasSubstr(R"("warmup_start":0,)"));
   recipe.mutable_training()->mutable_optimizer()->set_convention("pytorch");
-  EXPECT_THAT(trainer_config(recipe, {}, {835, 9}, 1, 0), Not(HasSubstr("warmup_start")));
+  EXPECT_THAT(trainer_config(recipe, {835, 9}, 1, 0), Not(HasSubstr("warmup_start")));
   recipe.mutable_training()->mutable_schedule()->set_start_lr(0.048);
-  EXPECT_THAT(trainer_config(recipe, {}, {835, 9}, 1, 0), HasSubstr(R"("warmup_start":0.25)"));
+  EXPECT_THAT(trainer_config(recipe, {835, 9}, 1, 0), HasSubstr(R"("warmup_start":0.25)"));
 }
 
 TEST(TrainingLength, EpochsStepsAndIncompleteBatches) {
@@ -264,7 +251,7 @@ TEST(TrainerConfig, AConstantScheduleHasNoEnd) {
   const v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
     optimizer { name: "sgd" lr: 0.1 } schedule { warmup: 2 warmup_unit: "step" } }
     numerics { compute: FP32 })");
-  EXPECT_THAT(trainer_config(recipe, {}, {100, 500}, 1, 0),
+  EXPECT_THAT(trainer_config(recipe, {100, 500}, 1, 0),
               HasSubstr(R"("schedule":{"name":"constant","warmup_steps":2})"));
 }
 
@@ -314,9 +301,9 @@ TEST(LoaderConfigTest, PipelinesArePartedBetweenLoaderAndTrainer) {
   EXPECT_THAT(error_of([&] { raw_of(R"(pipeline { op: "no_such" })"); }), HasSubstr("no_such"));
   const v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
     optimizer { name: "sgd" lr: 0.1 } } numerics { compute: FP32 })");
-  EXPECT_THAT(trainer_config(recipe, {}, {100, 500}, 1, 0, 1, photographs->raw_images),
+  EXPECT_THAT(trainer_config(recipe, {100, 500}, 1, 0, 1, photographs->raw_images),
               HasSubstr(R"("raw_images":{"mean":[1,2,3])"));
-  EXPECT_THAT(trainer_config(recipe, {}, {100, 500}, 1, 0), Not(HasSubstr("raw_images")));
+  EXPECT_THAT(trainer_config(recipe, {100, 500}, 1, 0), Not(HasSubstr("raw_images")));
 }
 
 TEST(LoaderConfigTest, StagesOfPhotographs) {
@@ -456,13 +443,12 @@ TEST(EmulatedDevices, StepsBatchesAndLearningRate) {
   EXPECT_EQ(training_length(recipe, 24, 1).total_steps, 6400);
   EXPECT_EQ(training_length(recipe, 3, 8).total_steps, 800);
   const Length length = training_length(recipe, 3, 8);
-  const std::string json = trainer_config(recipe, {}, length, 0, 0, 8);
+  const std::string json = trainer_config(recipe, length, 0, 0, 8);
   EXPECT_THAT(json, HasSubstr(R"("accumulate":8)"));
   EXPECT_THAT(json, HasSubstr(R"("batch_size":8)"));
   EXPECT_THAT(json, HasSubstr(R"("learning_rate":0.0001)"));
   recipe.mutable_training()->mutable_optimizer()->set_lr_rule("per_256_global_batch");
-  EXPECT_THAT(trainer_config(recipe, {}, length, 0, 0, 8),
-              HasSubstr(R"("learning_rate":0.000025)"));
+  EXPECT_THAT(trainer_config(recipe, length, 0, 0, 8), HasSubstr(R"("learning_rate":0.000025)"));
 }
 
 }  // namespace

@@ -505,7 +505,8 @@ ASSAY_API assay_status assay_model_named(const assay_context *c, assay_str arch,
  *           order of a batch; predictions take those that are not labels,
  *           variables [{name, role, dtype, shape [..], elements, initializer: how
  *           assay_model_initialize draws it, "normal(0.0589)", "uniform(..)",
- *           "truncated_normal(..)", "constant(..)"}]
+ *           "truncated_normal(..)", "constant(..)"; kind: "kernel", "bias",
+ *           "batch_norm", "layer_norm", "embedding" or "scalar"}]
  *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_model_report(const assay_model *m, assay_report **out,
@@ -684,8 +685,10 @@ typedef struct assay_trainer_options {
  *     "bias_correction" adam, adamw, lamb: true
  *     "group"           [objects], []. A parameter takes each setting from the last group that it
  *                       matches and that gives it, so that lists may cross: rates by layer, and
- *                       "*.bias" without decay. A pattern that matches none is an error
- *       "match"         [patterns], at least one: names with * for any characters
+ *                       "*.bias" without decay. It matches those that both lists below match; a
+ *                       pattern or a kind that matches none is an error
+ *       "match"         [patterns], []: names with * for any characters; []: all
+ *       "kind"          [kinds], []: what they are, as assay_model_report says it; []: any
  *       "weight_decay"  [0, 1e6), the optimizer's
  *       "lr_scale"      [0, 1e6), 1. Factor of the rate
  *       "no_trust_ratio"  lamb: false. Takes trust ratio 1

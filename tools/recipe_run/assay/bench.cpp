@@ -46,9 +46,9 @@ class TrainingBench : public LoadedBench {
             "bench '" + bench.id() + "': training is measured on real input", "input: \"real\"");
     loader_ = new_training_loader(context, recipe, feeding_,
                                   training_loader_config(recipe, training_data(recipe), 1, batch_));
-    const std::string config = trainer_config(
-        recipe, variables_of(model_report(model_.get())),
-        training_length(recipe, loader_samples(loader_.get())), 1, batch_, 1, feeding_.raw_images);
+    const std::string config =
+        trainer_config(recipe, training_length(recipe, loader_samples(loader_.get())), 1, batch_, 1,
+                       feeding_.raw_images);
     trainer_ =
         made<Trainer>(Exit::kUsage, assay_trainer_create, model_.get(), nullptr, text(config));
   }

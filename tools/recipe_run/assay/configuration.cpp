@@ -8,7 +8,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "tools/recipe_run/assay/pipeline.h"
@@ -40,34 +39,24 @@ double learning_rate(const v1::Training& training, uint32_t devices) {
          std::max<uint32_t>(training.accumulate(), 1) * devices / 256.0;
 }
 
-// Whether a variable is of one of these kinds ("bn", "layer_norm", "bias", "scalar").
-bool is_one_of(const google::protobuf::RepeatedPtrField<std::string>& kinds,
-               const Variable& variable) {
-  return std::any_of(kinds.begin(), kinds.end(), [&](const std::string& kind) {
-    return kind == "bias"     ? variable.name.ends_with(".bias")
-           : kind == "scalar" ? variable.scalar
-                              : variable.normalisation;
-  });
+// A group of the parameters of these kinds, as the engine calls them, for which `key` is `value`.
+template <class T>
+std::string group_of(const google::protobuf::RepeatedPtrField<std::string>& kinds, const char* key,
+                     T value) {
+  Words names(kinds.begin(), kinds.end());
+  std::replace(names.begin(), names.end(), std::string("bn"), std::string("batch_norm"));
+  JsonObject group;
+  return group.field("kind", names).field(key, value).text();
 }
 
-// One group for each way in which variables are exempt: from weight decay, LAMB's trust ratio,
-// both. "" if none is.
-std::string groups_of(const v1::Optimizer& optimizer, const std::vector<Variable>& variables) {
-  std::map<std::pair<bool, bool>, Words> groups;
-  for (const Variable& variable : variables) {
-    const bool no_decay = is_one_of(optimizer.no_decay(), variable) && optimizer.weight_decay() > 0;
-    const bool no_trust_ratio = is_one_of(optimizer.no_trust_ratio(), variable);
-    if (no_decay || no_trust_ratio) groups[{no_decay, no_trust_ratio}].push_back(variable.name);
-  }
-  std::string out;
-  for (const auto& [exempt, names] : groups) {
-    JsonObject group;
-    group.field("match", names);
-    if (exempt.first) group.field("weight_decay", 0.0);
-    if (exempt.second) group.field("no_trust_ratio", true);
-    out += (out.empty() ? "[" : ",") + group.text();
-  }
-  return out.empty() ? "" : out + "]";
+// What is exempt from weight decay and from LAMB's trust ratio.
+Words groups_of(const v1::Optimizer& o) {
+  Words groups;
+  if (!o.no_decay().empty() && o.weight_decay() > 0)
+    groups.push_back(group_of(o.no_decay(), "weight_decay", 0.0));
+  if (!o.no_trust_ratio().empty())
+    groups.push_back(group_of(o.no_trust_ratio(), "no_trust_ratio", true));
+  return groups;
 }
 
 // A value that the kind of optimizer or schedule has no use for would be dropped in silence.
@@ -104,8 +93,7 @@ void require_meaning(const v1::Schedule& s) {
           "step, epoch or fraction");
 }
 
-std::string optimizer_config(const v1::Training& training, const std::vector<Variable>& variables,
-                             uint32_t devices) {
+std::string optimizer_config(const v1::Training& training, uint32_t devices) {
   const v1::Optimizer& o = training.optimizer();
   require_meaning(o);
   JsonObject json;
@@ -129,8 +117,8 @@ std::string optimizer_config(const v1::Training& training, const std::vector<Var
   json.field("ema_decay", training.ema_decay());
   if (training.ema_warmup()) json.field("ema_warmup", true);
   if (training.ema_decay() > 0) json.field("ema_statistics", true);
-  if (const std::string groups = groups_of(o, variables); !groups.empty())
-    json.raw("group", groups);
+  if (const Words groups = groups_of(o); !groups.empty())
+    json.raw("group", "[" + join(groups, ",") + "]");
   return json.text();
 }
 
@@ -270,13 +258,12 @@ std::string model_config(const v1::Model& model) {
   return json.text();
 }
 
-std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>& variables,
-                           const Length& length, uint64_t seed, int64_t batch, uint32_t devices,
-                           const std::string& raw_images) {
+std::string trainer_config(const v1::Recipe& recipe, const Length& length, uint64_t seed,
+                           int64_t batch, uint32_t devices, const std::string& raw_images) {
   const v1::Training& t = recipe.training();
   require_no(!t.loss().empty(), "training.loss", "its models bring their own");
   JsonObject json;
-  json.raw("optimizer", optimizer_config(t, variables, devices));
+  json.raw("optimizer", optimizer_config(t, devices));
   json.raw("schedule", schedule_config(t, length, devices));
   const std::string& loss_scale = recipe.numerics().loss_scale();
   if (!loss_scale.empty() && loss_scale != "none")

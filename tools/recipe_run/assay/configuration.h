@@ -32,18 +32,10 @@ void require_offered(const v1::Recipe& recipe, uint32_t devices);
 // The same of a measurement.
 void require_offered(const v1::Bench& bench);
 
-// A trained variable of the model, as its report names it.
-struct Variable {
-  std::string name;
-  bool normalisation = false;  // scale or shift of a normalisation
-  bool scalar = false;         // of one number
-};
-
 // batch 0: the recipe's own; another one is for benches. `devices` are emulated: their batches
 // accumulate into one update. `raw_images`: of a loader that gives bytes, "" of one that does not.
-std::string trainer_config(const v1::Recipe& recipe, const std::vector<Variable>& variables,
-                           const Length& length, uint64_t seed, int64_t batch, uint32_t devices = 1,
-                           const std::string& raw_images = "");
+std::string trainer_config(const v1::Recipe& recipe, const Length& length, uint64_t seed,
+                           int64_t batch, uint32_t devices = 1, const std::string& raw_images = "");
 std::string predictor_config(const v1::Recipe& recipe, int64_t batch);
 
 struct LoaderConfig {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "tools/recipe_run/assay/folds.h"
 #include "tools/recipe_run/assay/pipeline.h"
@@ -100,24 +99,6 @@ Model new_model(const assay_context* context, const v1::Recipe& recipe) {
 
 Struct model_report(const assay_model* model) {
   return report_of(Exit::kCrashed, assay_model_report, model);
-}
-
-std::vector<Variable> variables_of(const Struct& report) {
-  std::vector<Variable> variables;
-  std::set<std::string> normalisations;
-  for (const Struct& item : objects_of(report, "variables")) {
-    const std::string& name = name_of(item);
-    if (name.ends_with(".running_mean")) normalisations.insert(name.substr(0, name.rfind('.')));
-    const std::vector<int64_t> shape = integers_of(item, "shape");
-    const bool scalar = std::count(shape.begin(), shape.end(), 1) == std::ssize(shape);
-    if (name_of(item, "role") == "value") variables.push_back({name, false, scalar});
-  }
-  for (Variable& variable : variables) {
-    const size_t dot = variable.name.rfind('.');
-    variable.normalisation =
-        dot != std::string::npos && normalisations.contains(variable.name.substr(0, dot));
-  }
-  return variables;
 }
 
 void check_init(const v1::Model& model, const Struct& report) {

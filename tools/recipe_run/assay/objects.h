@@ -41,9 +41,6 @@ std::vector<int64_t> integers_of(const Struct& object, const std::string& key);
 Model new_model(const assay_context* context, const v1::Recipe& recipe);
 Struct model_report(const assay_model* model);
 
-// The trained variables of a model's report; those beside a running mean belong to a normalisation.
-std::vector<Variable> variables_of(const Struct& report);
-
 // Fails (kUsage) if the first weights that the report tells of are not drawn as model.init says.
 void check_init(const v1::Model& model, const Struct& report);
 

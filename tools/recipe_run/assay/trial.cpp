@@ -42,8 +42,8 @@ class AssayTrial : public TrainingTrial {
     length_ = training_length(recipe, loader_samples(train_[0].get()), devices);
     const Struct report = model_report(model_.get());
     parameters_ = static_cast<uint64_t>(integer_of(report, "parameters"));
-    const std::string config = trainer_config(recipe, variables_of(report), length_, seed, 0,
-                                              devices, feeding_.raw_images);
+    const std::string config =
+        trainer_config(recipe, length_, seed, 0, devices, feeding_.raw_images);
     trainer_ =
         made<Trainer>(Exit::kUsage, assay_trainer_create, model_.get(), nullptr, text(config));
     if (recipe.trials().count() > 0 || has_evaluation_data(recipe))
