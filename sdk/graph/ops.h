@@ -519,6 +519,58 @@ struct LayerNormGrad {
   bool operator==(const LayerNormGrad&) const = default;
 };
 
+// ---- Transformers -------------------------------------------------------------------------------
+//
+// A batch of sequences is one tensor of T tokens. Sequence b of B owns the rows start[b] to
+// start[b] + length[b] - 1: padded sequences of L rows begin at 0, L, 2L, ..., packed ones at the
+// sum of the lengths before. They stand in ascending order; of rows that are outside of the tensor,
+// that an earlier sequence owns or that come after `longest` of a sequence, it owns none, whatever
+// the numbers say.
+
+/// context[t, h] = sum_j keep_tj softmax_j(scale * q[t, h] . k[j, h]) v[j, h] over the tokens j of
+/// the sequence that owns row t, keep = 1 / (1 - rate) with probability 1 - rate, else 0, of
+/// Philox(seed, stream; step, (t * heads + h) * L + j - start), L = longest rounded up to a
+/// multiple of 4. Scores and weights are f32 and stay where they are made: nothing of L x L is
+/// kept.
+///   inputs    qkv [T,3H] data type: q, k, v of the token side by side, each [heads, H / heads];
+///             start, length [B] i32; step [] i64 (StepScalar kRandomStep) if rate > 0
+///   outputs   context [T,H] like qkv; logsumexp [heads,T] f32, of the scaled scores; both zero in
+///             rows that no sequence owns
+///   gradient  AttentionGrad.   source  arXiv:1706.03762, section 3.2.1; arXiv:2205.14135
+struct Attention {
+  int64_t heads = 1;
+  float scale = 1;
+  int64_t longest = 0;  // tokens of a sequence: what work space is planned for
+  float rate = 0;
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+  static constexpr int kMatrixOperands = 1;
+  static constexpr std::string_view kName = "attention";
+  static void fields(auto& self, auto&& f) {
+    f("heads", self.heads), f("scale", self.scale), f("longest", self.longest);
+    f("rate", self.rate), f("seed", self.seed), f("stream", self.stream);
+  }
+  bool operator==(const Attention&) const = default;
+};
+
+/// dqkv like qkv, zero in rows that no sequence owns: weights are computed again from logsumexp,
+/// masks drawn again.
+///   inputs    qkv, start, length, context, logsumexp, dcontext; step if rate > 0
+struct AttentionGrad {
+  int64_t heads = 1;
+  float scale = 1;
+  int64_t longest = 0;
+  float rate = 0;
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+  static constexpr std::string_view kName = "attention_grad";
+  static void fields(auto& self, auto&& f) {
+    f("heads", self.heads), f("scale", self.scale), f("longest", self.longest);
+    f("rate", self.rate), f("seed", self.seed), f("stream", self.stream);
+  }
+  bool operator==(const AttentionGrad&) const = default;
+};
+
 // ---- Loss and metrics ---------------------------------------------------------------------------
 
 /// y = softmax(x) along the last axis, x [N,C] data type, y f32. No gradient (training uses
@@ -777,7 +829,7 @@ struct EmaUpdate {
   X(SumTo) X(Dropout) X(Conv2d)                                                                    \
   X(Conv2dGradData) X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(MaxPool) X(MaxPoolGrad)     \
   X(AvgPool) X(AvgPoolGrad) X(BatchNorm) X(BatchNormGrad) X(BatchNormInference) X(FoldBatchNorm)   \
-  X(LayerNorm) X(LayerNormGrad) X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad)       \
+  X(LayerNorm) X(LayerNormGrad) X(Attention) X(AttentionGrad) X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad)       \
   X(SoftTargetCrossEntropy) X(SoftTargetCrossEntropyGrad) X(SoftDiceLoss) X(SoftDiceLossGrad)      \
   X(TopKCorrect) X(GradientNorm)
 // What changes memory that outlives the run, in place: run even if nobody reads its outputs.

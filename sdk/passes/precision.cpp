@@ -70,7 +70,8 @@ class PrecisionRewriter {
     if (const int operands = matrix_operands(op); operands > 0) {
       for (int i = 0; i < operands; ++i) inputs[static_cast<size_t>(i)] = as(inputs[i], dtype_);
       if (auto* matmul = std::get_if<Matmul>(&op)) matmul->dtype = dtype_;
-    } else if (const auto* p = std::get_if<Pointwise>(&op); p != nullptr && !p->dtype) {
+    } else if (const auto* p = std::get_if<Pointwise>(&op);
+               (p != nullptr && !p->dtype) || std::holds_alternative<LayerNorm>(op)) {
       agree(inputs, source_.type(node.outputs[0]).dims);
     }
     const auto outputs = target_.emit(std::move(op), inputs);

@@ -113,6 +113,40 @@ struct LayerNormKernels {
                       float* dbeta);
 };
 
+// ---- Attention --------------------------------------------------------------------------------
+// qkv and dqkv [tokens, 3, heads, size], context and dcontext [tokens, heads, size], logsumexp
+// [heads, tokens]. One head of the sequence of tokens [begin, end), at least one of them and
+// `longest` at most, is worked on, alone; `work` has as many floats as forward_work or
+// backward_work say.
+
+struct AttentionShape {
+  int64_t tokens, heads, size, longest;
+  float scale;
+  // Its `first` is not looked at; null: nothing is dropped. Key j of a query draws word
+  // (token * heads + head) * L + j, L = longest rounded up to a multiple of 4.
+  const DropoutRange* dropout;
+};
+struct AttentionArgs {
+  AttentionShape shape;
+  const void* qkv;
+  void* context;
+  float* logsumexp;
+};
+struct AttentionGradArgs {
+  AttentionShape shape;
+  const void *qkv, *context, *dcontext;
+  const float* logsumexp;
+  void* dqkv;  // may be qkv
+};
+struct AttentionKernels {
+  int64_t (*forward_work)(int64_t size, int64_t longest);
+  int64_t (*backward_work)(int64_t size, int64_t longest);
+  void (*forward[2])(const AttentionArgs& args, int64_t head, int64_t begin, int64_t end,
+                     float* work);
+  void (*backward[2])(const AttentionGradArgs& args, int64_t head, int64_t begin, int64_t end,
+                      float* work);
+};
+
 // ---- Pooling ----------------------------------------------------------------------------------
 
 struct PoolShape {
@@ -264,6 +298,7 @@ struct Kernels {
   const DropoutKernels* dropout;
   const ChannelKernels* channel;
   const LayerNormKernels* layer_norm;
+  const AttentionKernels* attention;
   const PoolKernels* pool;
   const WinogradKernels* winograd;
   const SoftmaxKernels* softmax;

@@ -11,6 +11,7 @@ extern const PointwiseKernels kPointwise;
 extern const DropoutKernels kDropout;
 extern const ChannelKernels kChannel;
 extern const LayerNormKernels kLayerNorm;
+extern const AttentionKernels kAttention;
 extern const PoolKernels kPool;
 extern const WinogradKernels kWinograd;
 extern const SoftmaxKernels kSoftmax;
@@ -18,16 +19,8 @@ extern const SoftTargetLossKernels kSoftTargetLoss;
 extern const UpdateKernels kUpdate;
 
 extern const Kernels kTable;
-const Kernels kTable = {ASSAY_TEXT(ASSAY_ISA),
-                        &kElementwise,
-                        &kPointwise,
-                        &kDropout,
-                        &kChannel,
-                        &kLayerNorm,
-                        &kPool,
-                        &kWinograd,
-                        &kSoftmax,
-                        &kSoftTargetLoss,
-                        &kUpdate};
+const Kernels kTable = {ASSAY_TEXT(ASSAY_ISA), &kElementwise, &kPointwise, &kDropout,  &kChannel,
+                        &kLayerNorm,           &kAttention,   &kPool,      &kWinograd, &kSoftmax,
+                        &kSoftTargetLoss,      &kUpdate};
 
 }  // namespace assay::cpu::ASSAY_ISA

@@ -12,17 +12,13 @@
 // 0, +-1, +-2 lose twice as much again, and five times as much at worst. On the choice of points:
 // Barabasz et al., arXiv:1803.10986.
 //
-// This file alone is compiled so that a*b + c of vectors is fused (kernels/CMakeLists.txt).
 #include "sdk/backend/cpu/kernels/kernels.h"
-#include "sdk/backend/cpu/kernels/vector.h"
+#include "sdk/backend/cpu/kernels/products.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
 
 constexpr int kPoints = 6, kOutputs = 4, kTaps = 3;
-constexpr int64_t kPanel = 2 * kLanes;  // columns of a matrix product's register block
-// Rows of it: with two vectors of columns and one operand each, all registers are used.
-constexpr int64_t kBlockRows = kLanes == 16 ? 12 : 6;
 
 // The positive points and their powers; a * b = 1.
 constexpr float kA = 0.70710678f, kA2 = 0.5f, kA3 = 0.35355339f;
@@ -261,82 +257,10 @@ void filter_gradient(const WinogradPlanes& planes, void* dw, int64_t c_count, in
   }
 }
 
-// ---- Matrix products ----------------------------------------------------------------------------
-
-// out[i][kPanel] = (kAdd: itself +) sum over step of a(i, step) * b[step][kPanel].
-// kAlong: a(i, step) = a[i * lda + step], else a[step * lda + i].
-template <int kRows, bool kAlong, bool kAdd>
-void block(const float* a, int64_t lda, const float* b, int64_t ldb, int64_t steps, float* out,
-           int64_t ldo) {
-  Vec sum[kRows][2];
-  for (int i = 0; i < kRows; ++i) {
-    sum[i][0] = kAdd ? load_vec(out + i * ldo) : Vec{};
-    sum[i][1] = kAdd ? load_vec(out + i * ldo + kLanes) : Vec{};
-  }
-  for (int64_t step = 0; step < steps; ++step) {
-    const Vec b0 = load_vec(b), b1 = load_vec(b + kLanes);
-    for (int i = 0; i < kRows; ++i) {
-      const float x = kAlong ? a[i * lda] : a[i];
-      sum[i][0] += x * b0;
-      sum[i][1] += x * b1;
-    }
-    a += kAlong ? 1 : lda;
-    b += ldb;
-  }
-  for (int i = 0; i < kRows; ++i) {
-    store_vec(out + i * ldo, sum[i][0]);
-    store_vec(out + i * ldo + kLanes, sum[i][1]);
-  }
-}
-
-template <bool kAlong, bool kAdd>
-void block_of(int64_t rows, const float* a, int64_t lda, const float* b, int64_t ldb, int64_t steps,
-              float* out, int64_t ldo) {
-  using Block = void (*)(const float*, int64_t, const float*, int64_t, int64_t, float*, int64_t);
-  static constexpr Block kBlocks[] = {
-    block<1, kAlong, kAdd>,
-    block<2, kAlong, kAdd>,
-    block<3, kAlong, kAdd>,
-    block<4, kAlong, kAdd>,
-    block<5, kAlong, kAdd>,
-    block<6, kAlong, kAdd>,
-#if ASSAY_LANES == 16
-    block<7, kAlong, kAdd>,
-    block<8, kAlong, kAdd>,
-    block<9, kAlong, kAdd>,
-    block<10, kAlong, kAdd>,
-    block<11, kAlong, kAdd>,
-    block<12, kAlong, kAdd>,
-#endif
-  };
-  kBlocks[rows - 1](a, lda, b, ldb, steps, out, ldo);
-}
-
-// Calls visit(first, rows) for blocks of even height that cover [0, rows).
-template <class Visit>
-void for_blocks(int64_t rows, const Visit& visit) {
-  const int64_t count = (rows + kBlockRows - 1) / kBlockRows;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t first = i * rows / count;
-    visit(first, (i + 1) * rows / count - first);
-  }
-}
-
 // v [rows][steps] of pitch ldv, u [steps][kPanel], m [rows][kPanel] of pitch ldm.
-void product(const float* v, int64_t ldv, int64_t rows, const float* u, int64_t steps, float* m,
-             int64_t ldm) {
-  for_blocks(rows, [&](int64_t first, int64_t count) {
-    block_of<true, false>(count, v + first * ldv, ldv, u, kPanel, steps, m + first * ldm, ldm);
-  });
-}
-
-// d [steps][rows], v [steps][kPanel], out [rows][kPanel], each with its pitch.
-void outer_product(const float* d, int64_t ldd, int64_t rows, const float* v, int64_t ldv,
-                   int64_t steps, bool add, float* out, int64_t ldo) {
-  for_blocks(rows, [&](int64_t first, int64_t count) {
-    add ? block_of<false, true>(count, d + first, ldd, v, ldv, steps, out + first * ldo, ldo)
-        : block_of<false, false>(count, d + first, ldd, v, ldv, steps, out + first * ldo, ldo);
-  });
+void plane_product(const float* v, int64_t ldv, int64_t rows, const float* u, int64_t steps,
+                   float* m, int64_t ldm) {
+  product(v, ldv, rows, u, kPanel, steps, false, m, ldm);
 }
 
 }  // namespace
@@ -351,7 +275,7 @@ const WinogradKernels kWinograd = {
     {filters<float>, filters<Bf16>},
     {filters_turned<float>, filters_turned<Bf16>},
     {filter_gradient<float>, filter_gradient<Bf16>},
-    product,
+    plane_product,
     outer_product,
 };
 

@@ -160,6 +160,28 @@ struct LayerNormGradArgs {
 size_t layer_norm_sums_bytes(int64_t rows, int64_t channels);  // of `partial`
 void layer_norm_grad(Stream, Element, const LayerNormGradArgs&, float* partial);
 
+// ---- Attention (attention.cu) ------------------------------------------------------------------
+// qkv and dqkv [tokens, 3, heads, size], context and dcontext [tokens, heads, size], logsumexp
+// [heads, tokens].
+
+constexpr int kMostHeadSize = 128;
+struct AttentionShape {
+  int64_t tokens, sequences, heads, size, longest;  // size <= kMostHeadSize
+  float scale;
+  // Key j of a query draws word (token * heads + head) * L + j, L = longest rounded up to a
+  // multiple of 4.
+  RowDropout dropout;
+};
+// bounds[sequences + 1][2] = beginning and end of the tokens that a sequence owns, and of none.
+void attention_bounds(Stream, const AttentionShape&, const int32_t* start, const int32_t* length,
+                      int64_t* bounds);
+void attention(Stream, Element, const AttentionShape&, const int64_t* bounds, const void* qkv,
+               void* context, float* logsumexp);
+// `delta` [heads, tokens] is scratch.
+void attention_grad(Stream, Element, const AttentionShape&, const int64_t* bounds, const void* qkv,
+                    const void* context, const void* dcontext, const float* logsumexp, float* delta,
+                    void* dqkv);
+
 // ---- Pooling (pool.cu) ------------------------------------------------------------------------
 
 struct PoolShape {

@@ -1,0 +1,296 @@
+// Attention and its gradient: a block has sixteen tokens of one head and walks over the others of
+// their sequence, sixteen at a time, with a running maximum (arXiv:2205.14135). A thread has one
+// pair of tokens and, of the sums, every sixteenth column of one token. Keys and queries are owned
+// in turn, each by a kernel of its own, so no two blocks add to one place: no atomics.
+// Shapes: see kernels.h.
+#include "sdk/backend/cuda/kernels/philox.h"
+#include "sdk/backend/cuda/kernels/rows.h"
+
+namespace assay::cuda::kernels {
+namespace {
+
+constexpr int kTile = 16;  // tokens; a block is a tile of pairs
+constexpr int kTilePairs = kTile * kTile;
+constexpr int kColumns = kMostHeadSize / kTile;  // of one token, in one thread
+
+// Rows of tokens, of one head; a column more than there are, so that threads that read one column
+// of many rows do not collide.
+using TileRows = float[kTile][kMostHeadSize + 1];
+
+// The tokens that sequences own (sdk/graph/ops.h); `bounds` [sequences + 1][2].
+__global__ void find_bounds(const int32_t* start, const int32_t* length, AttentionShape s,
+                            int64_t* bounds) {
+  const auto clamp = [](int64_t x, int64_t low, int64_t high) {
+    return x < low ? low : x > high ? high : x;
+  };
+  if (global_thread() != 0) return;
+  int64_t owned = 0;
+  for (int64_t b = 0; b < s.sequences; ++b) {
+    const int64_t first = start[b], count = clamp(length[b], 0, s.longest);
+    bounds[2 * b] = clamp(first, owned, s.tokens);
+    owned = bounds[2 * b + 1] = clamp(first + count, bounds[2 * b], s.tokens);
+  }
+  bounds[2 * s.sequences] = bounds[2 * s.sequences + 1] = s.tokens;
+}
+
+// What a block is for: tokens [first, first + kTile) of those that a sequence owns, of one head.
+struct Place {
+  int64_t head, tile, tiles, sequence;
+  int64_t begin, end;  // of the sequence
+
+  __device__ Place(const AttentionShape& s, const int64_t* bounds) {
+    tiles = (s.longest + kTile - 1) / kTile;
+    const int64_t block = blockIdx.x;
+    tile = block % tiles;
+    head = block / tiles % s.heads;
+    sequence = block / tiles / s.heads;
+    begin = bounds[2 * sequence];
+    end = bounds[2 * sequence + 1];
+  }
+  __device__ int64_t first() const { return begin + tile * kTile; }
+  __device__ bool has_tokens() const { return first() < end; }
+};
+
+int64_t blocks_of(const AttentionShape& s) {
+  return (s.sequences + 1) * s.heads * ceil_div(s.longest, kTile);
+}
+
+// Zeros in x [tokens, parts, heads, size] where nobody owns the tokens before this sequence; its
+// tiles share them out.
+template <class T>
+__device__ void clear_before(const AttentionShape& s, const Place& at, const int64_t* bounds,
+                             int parts, T* x) {
+  const int64_t from = at.sequence == 0 ? 0 : bounds[2 * at.sequence - 1];
+  for (int64_t row = from * parts + at.tile; row < at.begin * parts; row += at.tiles)
+    for (int64_t c = threadIdx.x; c < s.size; c += kTilePairs)
+      store(x[(row * s.heads + at.head) * s.size + c], 0.0f);
+}
+
+// rows[r] = factor * that part of tokens first + r, zero from `end` on; `parts` is 3 in qkv, whose
+// parts are q, k and v, and 1 else.
+template <class T>
+__device__ void load_tile(const AttentionShape& s, const T* x, int parts, int part, int64_t head,
+                          int64_t first, int64_t end, float factor, TileRows& rows) {
+  for (int64_t i = threadIdx.x; i < kTile * s.size; i += kTilePairs) {
+    const int64_t r = i / s.size, c = i % s.size, token = first + r;
+    rows[r][c] = token < end
+                     ? factor * load(x[((token * parts + part) * s.heads + head) * s.size + c])
+                     : 0.0f;
+  }
+}
+
+__device__ inline float dot(const float* a, const float* b, int64_t n) {
+  float sum = 0;
+  for (int64_t c = 0; c < n; ++c) sum = fmaf(a[c], b[c], sum);
+  return sum;
+}
+
+// What the weight of key `place`, counted within the sequence, is multiplied by for this query.
+__device__ inline float keep(const AttentionShape& s, int64_t query, int64_t head, int64_t place) {
+  if (s.dropout.step == nullptr) return 1.0f;
+  const int64_t counters = (s.longest + 3) / 4;
+  uint32_t words[4];
+  draw(s.dropout.args, static_cast<uint64_t>(*s.dropout.step),
+       (query * s.heads + head) * counters + place / 4, words);
+  return words[place % 4] >= s.dropout.args.drop_below ? s.dropout.args.scale : 0.0f;
+}
+
+// sums[i] += sum over the tile's tokens of weights[row][token] * values[token][lane + i * kTile].
+__device__ inline void add_weighted(const AttentionShape& s, int row, int lane,
+                                    const float (&weights)[kTile][kTile + 1],
+                                    const TileRows& values, float (&sums)[kColumns]) {
+  for (int i = 0; i < kColumns; ++i) {
+    const int c = lane + i * kTile;
+    if (c >= s.size) break;
+    for (int token = 0; token < kTile; ++token)
+      sums[i] = fmaf(weights[row][token], values[token][c], sums[i]);
+  }
+}
+
+template <class T>
+__device__ void store_columns(const AttentionShape& s, int lane, float factor,
+                              const float (&sums)[kColumns], T* to) {
+  for (int i = 0; i < kColumns; ++i) {
+    const int c = lane + i * kTile;
+    if (c < s.size) store(to[c], factor * sums[i]);
+  }
+}
+
+template <class T>
+__global__ void attend(AttentionShape s, const int64_t* bounds, const T* qkv, T* context,
+                       float* logsumexp) {
+  __shared__ TileRows queries, others;
+  __shared__ float weights[kTile][kTile + 1];
+  __shared__ float shared[kTilePairs];
+  const Place at(s, bounds);
+  clear_before(s, at, bounds, 1, context);
+  const int64_t unowned = at.sequence == 0 ? 0 : bounds[2 * at.sequence - 1];
+  for (int64_t token = unowned + at.tile; token < at.begin; token += at.tiles)
+    if (threadIdx.x == 0) logsumexp[at.head * s.tokens + token] = 0;
+  if (!at.has_tokens()) return;  // the whole block
+
+  const Rows r{kTile, kTile, kTile};
+  const int row = static_cast<int>(threadIdx.x) / kTile, lane = r.lane();
+  const int64_t query = at.first() + row;
+  load_tile(s, qkv, 3, 0, at.head, at.first(), at.end, s.scale, queries);
+  float largest = -INFINITY, sum = 0, sums[kColumns] = {};
+  for (int64_t first = at.begin; first < at.end; first += kTile) {
+    load_tile(s, qkv, 3, 1, at.head, first, at.end, 1.0f, others);
+    __syncthreads();
+    const bool is_key = first + lane < at.end;
+    const float score = is_key ? dot(queries[row], others[lane], s.size) : -INFINITY;
+    const float before = largest;
+    const float tile_largest = row_reduce(r, score, shared, Larger{});
+    largest = tile_largest > before ? tile_largest : before;
+    const float p = is_key ? expf(score - largest) : 0.0f;
+    const float shrink = before == -INFINITY ? 0.0f : expf(before - largest);
+    sum = sum * shrink + row_reduce(r, p, shared, Plus{});
+    weights[row][lane] =
+        is_key && query < at.end ? p * keep(s, query, at.head, first + lane - at.begin) : 0.0f;
+    load_tile(s, qkv, 3, 2, at.head, first, at.end, 1.0f, others);  // row_reduce ended in a barrier
+    __syncthreads();
+    for (float& x : sums) x *= shrink;
+    add_weighted(s, row, lane, weights, others, sums);
+    __syncthreads();
+  }
+  if (query >= at.end) return;
+  store_columns(s, lane, 1.0f / sum, sums, context + (query * s.heads + at.head) * s.size);
+  if (lane == 0)
+    logsumexp[at.head * s.tokens + query] =
+        largest + static_cast<float>(log(static_cast<double>(sum)));
+}
+
+// delta[head][token] = sum over the head's columns of context * dcontext.
+template <class T>
+__global__ void find_deltas(Rows r, AttentionShape s, const T* context, const T* dcontext,
+                            float* delta) {
+  __shared__ float shared[kThreads];
+  const int64_t row = r.row();
+  float sum = 0;
+  if (row < r.rows) {
+    for (int64_t c = r.lane(); c < r.size; c += r.width)
+      sum = fmaf(load(context[row * r.size + c]), load(dcontext[row * r.size + c]), sum);
+  }
+  sum = row_reduce(r, sum, shared, Plus{});
+  if (row < r.rows && r.lane() == 0) delta[row % s.heads * s.tokens + row / s.heads] = sum;
+}
+
+// Of one pair: the weight as forward used it, and the gradient of its score.
+struct PairGradient {
+  float weight, score;
+};
+// query and dcontext rows against key and value rows; `query_row` already scaled.
+__device__ inline PairGradient pair_gradient(const AttentionShape& s, int64_t head, int64_t query,
+                                             int64_t place, const float* query_row,
+                                             const float* dcontext_row, const float* key_row,
+                                             const float* value_row, const float* logsumexp,
+                                             const float* delta) {
+  const float p = expf(dot(query_row, key_row, s.size) - logsumexp[head * s.tokens + query]);
+  const float kept = keep(s, query, head, place);
+  const float dp = dot(dcontext_row, value_row, s.size);
+  return {p * kept, p * (kept * dp - delta[head * s.tokens + query])};
+}
+
+// dq of the block's tokens; zeros in all of dqkv that nobody owns.
+template <class T>
+__global__ void query_gradient(AttentionShape s, const int64_t* bounds, const T* qkv,
+                               const T* dcontext, const float* logsumexp, const float* delta,
+                               T* dqkv) {
+  __shared__ TileRows queries, dout, keys, values;
+  __shared__ float dscores[kTile][kTile + 1];
+  const Place at(s, bounds);
+  clear_before(s, at, bounds, 3, dqkv);
+  if (!at.has_tokens()) return;
+  const int row = static_cast<int>(threadIdx.x) / kTile,
+            lane = static_cast<int>(threadIdx.x) % kTile;
+  const int64_t query = at.first() + row;
+  load_tile(s, qkv, 3, 0, at.head, at.first(), at.end, s.scale, queries);
+  load_tile(s, dcontext, 1, 0, at.head, at.first(), at.end, 1.0f, dout);
+  float sums[kColumns] = {};
+  for (int64_t first = at.begin; first < at.end; first += kTile) {
+    load_tile(s, qkv, 3, 1, at.head, first, at.end, 1.0f, keys);
+    load_tile(s, qkv, 3, 2, at.head, first, at.end, 1.0f, values);
+    __syncthreads();
+    const bool is_pair = query < at.end && first + lane < at.end;
+    dscores[row][lane] =
+        is_pair ? pair_gradient(s, at.head, query, first + lane - at.begin, queries[row], dout[row],
+                                keys[lane], values[lane], logsumexp, delta)
+                      .score
+                : 0.0f;
+    __syncthreads();
+    add_weighted(s, row, lane, dscores, keys, sums);
+    __syncthreads();
+  }
+  if (query < at.end)
+    store_columns(s, lane, s.scale, sums, dqkv + (query * 3 * s.heads + at.head) * s.size);
+}
+
+// dk and dv of the block's tokens.
+template <class T>
+__global__ void key_gradient(AttentionShape s, const int64_t* bounds, const T* qkv,
+                             const T* dcontext, const float* logsumexp, const float* delta,
+                             T* dqkv) {
+  __shared__ TileRows queries, dout, keys, values;
+  __shared__ float weights[kTile][kTile + 1], dscores[kTile][kTile + 1];
+  const Place at(s, bounds);
+  if (!at.has_tokens()) return;
+  const int row = static_cast<int>(threadIdx.x) / kTile,
+            lane = static_cast<int>(threadIdx.x) % kTile;
+  const int64_t key = at.first() + row;
+  load_tile(s, qkv, 3, 1, at.head, at.first(), at.end, 1.0f, keys);
+  load_tile(s, qkv, 3, 2, at.head, at.first(), at.end, 1.0f, values);
+  float dk[kColumns] = {}, dv[kColumns] = {};
+  for (int64_t first = at.begin; first < at.end; first += kTile) {
+    load_tile(s, qkv, 3, 0, at.head, first, at.end, s.scale, queries);
+    load_tile(s, dcontext, 1, 0, at.head, first, at.end, 1.0f, dout);
+    __syncthreads();
+    PairGradient pair{0, 0};
+    if (key < at.end && first + lane < at.end)
+      pair = pair_gradient(s, at.head, first + lane, key - at.begin, queries[lane], dout[lane],
+                           keys[row], values[row], logsumexp, delta);
+    weights[row][lane] = pair.weight;
+    dscores[row][lane] = pair.score;
+    __syncthreads();
+    add_weighted(s, row, lane, weights, dout, dv);
+    add_weighted(s, row, lane, dscores, queries, dk);
+    __syncthreads();
+  }
+  if (key >= at.end) return;
+  T* to = dqkv + ((key * 3 + 1) * s.heads + at.head) * s.size;
+  store_columns(s, lane, 1.0f, dk, to);
+  store_columns(s, lane, 1.0f, dv, to + s.heads * s.size);
+}
+
+}  // namespace
+
+void attention_bounds(Stream stream, const AttentionShape& s, const int32_t* start,
+                      const int32_t* length, int64_t* bounds) {
+  launch(stream, 1, 1, find_bounds, start, length, s, bounds);
+}
+
+void attention(Stream stream, Element element, const AttentionShape& s, const int64_t* bounds,
+               const void* qkv, void* context, float* logsumexp) {
+  const auto blocks = static_cast<unsigned>(blocks_of(s));
+  dispatch(element, [&]<class T>(T) {
+    launch(stream, blocks, kTilePairs, attend<T>, s, bounds, static_cast<const T*>(qkv),
+           static_cast<T*>(context), logsumexp);
+  });
+}
+
+void attention_grad(Stream stream, Element element, const AttentionShape& s, const int64_t* bounds,
+                    const void* qkv, const void* context, const void* dcontext,
+                    const float* logsumexp, float* delta, void* dqkv) {
+  const Rows r = rows_of(s.tokens * s.heads, s.size);
+  const auto blocks = static_cast<unsigned>(blocks_of(s));
+  dispatch(element, [&]<class T>(T) {
+    const auto* x = static_cast<const T*>(qkv);
+    const auto* dy = static_cast<const T*>(dcontext);
+    auto* dx = static_cast<T*>(dqkv);
+    launch(stream, blocks_of(r), kThreads, find_deltas<T>, r, s, static_cast<const T*>(context), dy,
+           delta);
+    launch(stream, blocks, kTilePairs, query_gradient<T>, s, bounds, x, dy, logsumexp, delta, dx);
+    launch(stream, blocks, kTilePairs, key_gradient<T>, s, bounds, x, dy, logsumexp, delta, dx);
+  });
+}
+
+}  // namespace assay::cuda::kernels
