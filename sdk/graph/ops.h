@@ -571,6 +571,83 @@ struct AttentionGrad {
   bool operator==(const AttentionGrad&) const = default;
 };
 
+// ---- Places of tokens ---------------------------------------------------------------------------
+
+/// y [count] i32: y[i] = (i mod period) * step. Places in padded sequences, and where those
+/// begin.
+struct Arange {
+  int64_t count = 0, period = 1, step = 1;
+  static constexpr std::string_view kName = "arange";
+  static void fields(auto& self, auto&& f) {
+    f("count", self.count), f("period", self.period), f("step", self.step);
+  }
+  bool operator==(const Arange&) const = default;
+};
+
+/// y [N] i32: y[i] = index[i] + start[i / (N / B)], -1 where index[i] is negative: places within
+/// sequences as rows of all of them.
+///   inputs    index i32 of any dims with N elements, start [B] i32; B divides N
+struct OffsetIndex {
+  static constexpr std::string_view kName = "offset_index";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const OffsetIndex&) const = default;
+};
+
+// ---- Tokens replaced by a generator's (ELECTRA) -------------------------------------------------
+//
+// None has a gradient. Words are drawn by their place, used or not, so that nothing depends on
+// order: word n of (seed, stream; step); u = (word >> 8) / 2^24. Sums of probabilities are
+// integers, the same in every order. tests/fixtures/models/make_sampling.py says it in NumPy, bit
+// for bit.
+
+/// Draws tokens of each sequence, with repetition, and shows most of them as `mask`.
+///   inputs    ids [B,L] i32, length [B] i32, step [] i64
+///   outputs   masked [B,L] i32; positions [B,slots] i32; labels [B,slots] i32: the ids there
+///   Of the m tokens below n = length that are neither cls, sep nor mask, k = clamp(fraction * n
+///   rounded half to even, 1, slots) are drawn (none if m = 0): slot p takes number floor(u m), u
+///   of word 2 (b slots + p), and shows it as `mask` if u < shown, u of the word behind. Unused
+///   slots have position 0 and label -1.
+struct MaskTokens {
+  int64_t slots = 1;
+  double fraction = 0.15;
+  float shown = 0.85f;
+  int32_t cls = 101, sep = 102, mask = 103;  // of BERT's uncased vocabulary
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+  bool is_special(int32_t id) const { return id == cls || id == sep || id == mask; }
+  static constexpr std::string_view kName = "mask_tokens";
+  static void fields(auto& self, auto&& f) {
+    f("slots", self.slots), f("fraction", self.fraction), f("shown", self.shown);
+    f("cls", self.cls), f("sep", self.sep), f("mask", self.mask);
+    f("seed", self.seed), f("stream", self.stream);
+  }
+  bool operator==(const MaskTokens&) const = default;
+};
+
+/// y [N] i32: a draw from softmax(logits[r]) for each row, by its inverse distribution.
+///   inputs    logits [N,V] data type, step [] i64
+///   Id v weighs w = rint(e^(logit - logsumexp) 2^39), 0 if not finite, of at most 2^39; y is the
+///   smallest v with (w_0 + ... + w_v) 2^24 > (word >> 8) (sum of all), of word r; 0 if all weigh
+///   0.
+struct SampleTokens {
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+  static constexpr std::string_view kName = "sample_tokens";
+  static void fields(auto& self, auto&& f) { f("seed", self.seed), f("stream", self.stream); }
+  bool operator==(const SampleTokens&) const = default;
+};
+
+/// Puts samples in the place of tokens.
+///   inputs    ids [B,L], length [B], positions [B,P], labels [B,P], samples [B P], all i32
+///   outputs   corrupted [B,L] i32: ids with, at each position of a slot whose label is not
+///             negative, the floor of the mean of the samples of all such slots there;
+///             replaced [B,L] i32: 1 where that differs from ids, else 0, -1 from length on
+struct ReplaceTokens {
+  static constexpr std::string_view kName = "replace_tokens";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const ReplaceTokens&) const = default;
+};
+
 // ---- Loss and metrics ---------------------------------------------------------------------------
 
 /// y = softmax(x) along the last axis, x [N,C] data type, y f32. No gradient (training uses
@@ -824,6 +901,7 @@ struct EmaUpdate {
 // clang-format off
 // What computes values: not run if nobody reads them.
 #define ASSAY_VALUE_OPS(X)                                                                         \
+  X(Arange) X(OffsetIndex) X(MaskTokens) X(SampleTokens) X(ReplaceTokens)                          \
   X(Input) X(Parameter) X(StepScalar) X(Fill) X(ImageFromBytes) X(MixRows) X(MixTargets)           \
   X(CountTargets) X(Reshape) X(Slice) X(SliceGrad) X(Transpose) X(Copy) X(Concat) X(Pointwise)     \
   X(SumTo) X(Dropout) X(Conv2d)                                                                    \

@@ -16,6 +16,17 @@ __global__ void fill_value(float* y, float value, int64_t n) {
   for (int64_t i = global_thread(); i < n; i += total_threads()) y[i] = value;
 }
 
+__global__ void count_up(int32_t* y, int64_t n, int64_t period, int64_t step) {
+  for (int64_t i = global_thread(); i < n; i += total_threads())
+    y[i] = static_cast<int32_t>(i % period * step);
+}
+
+__global__ void offset(const int32_t* index, const int32_t* start, int32_t* y, int64_t n,
+                       int64_t of_each) {
+  for (int64_t i = global_thread(); i < n; i += total_threads())
+    y[i] = index[i] < 0 ? -1 : index[i] + start[i / of_each];
+}
+
 // x, y [n]
 template <class T>
 __global__ void drop(DropoutArgs args, const int64_t* step, const T* x, T* y, int64_t n,
@@ -57,6 +68,15 @@ __global__ void add_epilogue(EpilogueArgs args, bool whole) {
 
 void fill(Stream stream, float* y, float value, int64_t n) {
   if (n > 0) launch(stream, blocks_for(n), kThreads, fill_value, y, value, n);
+}
+
+void arange(Stream stream, int32_t* y, int64_t n, int64_t period, int64_t step) {
+  if (n > 0) launch(stream, blocks_for(n), kThreads, count_up, y, n, period, step);
+}
+
+void offset_index(Stream stream, const int32_t* index, const int32_t* start, int32_t* y, int64_t n,
+                  int64_t of_each) {
+  if (n > 0) launch(stream, blocks_for(n), kThreads, offset, index, start, y, n, of_each);
 }
 
 void dropout(Stream stream, Element element, const DropoutArgs& args, const int64_t* step,

@@ -26,6 +26,11 @@ namespace kernels {
 // x and y [n]. y may be the same memory as an input of the same element size.
 
 void fill(Stream, float* y, float value, int64_t n);
+// y[i] = (i mod period) * step, y [n]
+void arange(Stream, int32_t* y, int64_t n, int64_t period, int64_t step);
+// y[i] = index[i] + start[i / of_each], -1 where index[i] is negative; start [n / of_each]
+void offset_index(Stream, const int32_t* index, const int32_t* start, int32_t* y, int64_t n,
+                  int64_t of_each);
 
 // y[i] = the last step (pointwise.cu), i < n. Values are numbered: inputs from 0 on, then steps
 // from kMostPointwiseInputs on; a negative operand is the step's number.
@@ -205,6 +210,32 @@ void max_pool_grad(Stream, Element, const PoolShape&, const void* x, const void*
                    const JoinedGradient&, uint16_t* which, void* dx);
 void avg_pool(Stream, Element, const PoolShape&, const void* x, void* y);
 void avg_pool_grad(Stream, Element, const PoolShape&, const void* dy, void* dx);
+
+// ---- Tokens drawn, sampled and replaced (token_replacement.cu) --------------------------------
+// All ids i32. ids, masked, corrupted and replaced [sequences, tokens], length [sequences],
+// positions, labels and samples [sequences, slots], step [].
+
+struct TokenMasking {
+  int64_t sequences, tokens, slots;
+  double fraction;
+  float shown;
+  int32_t cls, sep, mask;
+  uint32_t key[2];
+};
+void mask_tokens(Stream, const TokenMasking&, const int32_t* ids, const int32_t* length,
+                 const int64_t* step, int32_t* masked, int32_t* positions, int32_t* labels);
+struct DrawKey {
+  uint32_t key[2];
+};
+// logits [rows, classes], y [rows]
+void sample_tokens(Stream, Element, const DrawKey&, const void* logits, const int64_t* step,
+                   int32_t* y, int64_t rows, int64_t classes);
+struct TokenSlots {
+  int64_t sequences, tokens, slots;
+};
+void replace_tokens(Stream, const TokenSlots&, const int32_t* ids, const int32_t* length,
+                    const int32_t* positions, const int32_t* labels, const int32_t* samples,
+                    int32_t* corrupted, int32_t* replaced);
 
 // ---- Copies of views (copy.cu) ----------------------------------------------------------------
 

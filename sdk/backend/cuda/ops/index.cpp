@@ -1,0 +1,29 @@
+// Arange and OffsetIndex.
+#include "sdk/backend/cuda/ops/own_kernel.h"
+
+namespace assay::cuda {
+
+// y [count].
+NodePlan plan(const Arange& p, const Planner&) {
+  NodePlan plan = own_plan("arange");
+  plan.bind = [p](const Binding& b) -> Launch {
+    return [p, y = b.y<int32_t>()](Queue& q) {
+      kernels::arange(stream_of(q), y, p.count, p.period, p.step);
+    };
+  };
+  return plan;
+}
+
+// index, y [n]; start [n / of_each].
+NodePlan plan(const OffsetIndex&, const Planner& c) {
+  const int64_t n = c.y().numel(), of_each = n / c.x(1).numel();
+  NodePlan plan = own_plan("offset_index");
+  plan.bind = [=](const Binding& b) -> Launch {
+    return [=, index = b.x<int32_t>(0), start = b.x<int32_t>(1), y = b.y<int32_t>()](Queue& q) {
+      kernels::offset_index(stream_of(q), index, start, y, n, of_each);
+    };
+  };
+  return plan;
+}
+
+}  // namespace assay::cuda
