@@ -4,6 +4,7 @@
 #include "sdk/backend/cpu/onednn.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -165,6 +166,47 @@ void DnnlChain::add(dnnl::primitive primitive, const dnnl::memory::desc& scratch
 
 // ---- Running ----
 
+namespace {
+
+// Elements of a tensor that lie side by side, again and again.
+struct Runs {
+  struct Axis {
+    int64_t size, stride;
+  };
+  std::vector<Axis> outer;
+  int64_t elems = 0;  // of a run
+
+  int64_t count() const {
+    int64_t n = 1;
+    for (const Axis& axis : outer) n *= axis.size;
+    return n;
+  }
+  int64_t begin(int64_t run) const {
+    int64_t at = 0;
+    for (size_t i = outer.size(); i-- > 0; run /= outer[i].size)
+      at += run % outer[i].size * outer[i].stride;
+    return at;
+  }
+};
+
+Runs runs_of(const dnnl::memory::desc& desc) {
+  const auto& blocks = desc.data.format_desc.blocking;
+  if (blocks.inner_nblks > 0) {
+    const size_t size = dnnl::memory::data_type_size(desc.data_type());
+    return {{}, static_cast<int64_t>(desc.get_size() / size)};
+  }
+  Runs runs{{}, 1};
+  for (int i = 0; i < desc.data.ndims; ++i) {
+    if (desc.data.dims[i] != 1) runs.outer.push_back({desc.data.dims[i], blocks.strides[i]});
+  }
+  std::ranges::sort(runs.outer, std::greater<>(), &Runs::Axis::stride);
+  for (; !runs.outer.empty() && runs.outer.back().stride == runs.elems; runs.outer.pop_back())
+    runs.elems *= runs.outer.back().size;
+  return runs;
+}
+
+}  // namespace
+
 // The chain with addresses: everything oneDNN takes per call is built here, once.
 class DnnlChain::Bound {
  public:
@@ -205,7 +247,7 @@ class DnnlChain::Bound {
     const void* from = nullptr;
     void* to = nullptr;
     size_t from_size = 0, to_size = 0;
-    int64_t elems = 0;
+    Runs runs;
   };
 
   static void* address(const DnnlChain& chain, const Tensor& tensor, const Binding& binding) {
@@ -252,16 +294,22 @@ class DnnlChain::Bound {
     call.to = memories_[step.to].get_data_handle();
     call.from_size = dnnl::memory::data_type_size(from.data_type());
     call.to_size = dnnl::memory::data_type_size(to.data_type());
-    // With what lies between rows that have a pitch.
-    call.elems = static_cast<int64_t>(to.get_size() / call.to_size);
+    call.runs = runs_of(to);
     return call;
   }
 
+  // What lies between runs belongs to others.
   void run_conversion(const Call& call) const {
-    const Chunks chunks = chunks_of(call.elems);
+    const auto convert = [&](int64_t begin, int64_t n) {
+      call.convert(at(call.from, begin, call.from_size), at(call.to, begin, call.to_size), n);
+    };
+    const bool is_one = call.runs.outer.empty();
+    const Chunks chunks =
+        is_one ? chunks_of(call.runs.elems) : chunks_of(call.runs.count(), call.runs.elems);
     parallel_for(threads_, chunks.count(), [&](int64_t i) {
-      call.convert(at(call.from, chunks.begin(i), call.from_size),
-                   at(call.to, chunks.begin(i), call.to_size), chunks.length(i));
+      if (is_one) return convert(chunks.begin(i), chunks.length(i));
+      for (int64_t run = chunks.begin(i); run < chunks.end(i); ++run)
+        convert(call.runs.begin(run), call.runs.elems);
     });
   }
 
