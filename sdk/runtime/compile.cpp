@@ -132,10 +132,44 @@ class Compiler {
       parts.bytes += type.bytes();
       parts.stores.push_back(i);
     }
+    std::vector<bool> is_forwarded(n_values(), false);
     for (const auto& [root, parts] : forwarded) {
       if (parts.bytes != graph().type(root).bytes()) continue;
       address_[root.index] = parts.address;
+      is_forwarded[root.index] = true;
       for (const int store : parts.stores) at_rest_[store] = true;
+    }
+    forward_takeovers(is_forwarded);
+  }
+
+  // By root: the last node that reads it; outputs of the graph are read behind all.
+  std::vector<int> last_readers() const {
+    std::vector<int> last(n_values(), -1);
+    for (int i = 0; i < n_nodes(); ++i)
+      for (const ValueId input : graph().nodes()[i].inputs) last[root_[input.index].index] = i;
+    for (const GraphOutput& output : graph().outputs())
+      last[root_[output.value.index].index] = n_nodes();
+    return last;
+  }
+
+  // What a forwarded value may take over is made where that goes: a table's gradient begins as that
+  // of a product, and rows are added to it in place.
+  void forward_takeovers(std::vector<bool>& is_forwarded) {
+    const std::vector<int> last_reader = last_readers();
+    const std::vector<bool> beside = touched_beside();
+    for (int i = n_nodes() - 1; i >= 0; --i) {
+      const Node& node = graph().nodes()[i];
+      for (const InPlace& pair : in_place_pairs(i)) {
+        const ValueId output = node.outputs[pair.output];
+        const ValueId input = root_[node.inputs[pair.input].index];
+        if (!is_forwarded[output.index] || address_[input.index] != nullptr) continue;
+        if (beside[input.index] || last_reader[input.index] != i || !can_take_over(node, pair))
+          continue;
+        if (graph().type(output).bytes() != graph().type(input).bytes()) continue;
+        address_[input.index] = address_[output.index];
+        is_forwarded[input.index] = true;
+        break;
+      }
     }
   }
 
@@ -271,23 +305,30 @@ class Compiler {
     return touched;
   }
 
+  std::vector<InPlace> in_place_pairs(int i) const {
+    std::vector<InPlace> pairs = program_->facts_[i].in_place;
+    const std::vector<InPlace>& also = program_->plans_[i].in_place;
+    pairs.insert(pairs.end(), also.begin(), also.end());
+    return pairs;
+  }
+  // A plan speaks for one input: read through another one as well, the value must stay whole.
+  bool can_take_over(const Node& node, const InPlace& pair) const {
+    const ValueId input = node.inputs[pair.input];
+    return times_read(node, root_[input.index]) == 1 && is_whole(input);
+  }
+
   void take_over_inputs(std::vector<int>& buffer, std::vector<BufferLifetime>& lifetimes,
                         const std::vector<int>& last_use) {
     const std::vector<bool> beside = touched_beside();
     for (int i = 0; i < n_nodes(); ++i) {
       const Node& node = graph().nodes()[i];
-      std::vector<InPlace> pairs = program_->facts_[i].in_place;
-      const std::vector<InPlace>& also = program_->plans_[i].in_place;
-      pairs.insert(pairs.end(), also.begin(), also.end());
-      for (const InPlace& pair : pairs) {
+      for (const InPlace& pair : in_place_pairs(i)) {
         const ValueId output = node.outputs[pair.output];
         const ValueId input = root_[node.inputs[pair.input].index];
         const int from = buffer[output.index];
         const int to = buffer[input.index];
         if (from < 0 || to < 0 || from == to || last_use[input.index] != i) continue;
-        if (beside[input.index]) continue;
-        // A plan speaks for one input: read through another one as well, the value must stay whole.
-        if (times_read(node, input) > 1 || !is_whole(node.inputs[pair.input])) continue;
+        if (beside[input.index] || !can_take_over(node, pair)) continue;
         if (graph().type(output).bytes() > lifetimes[to].bytes || lifetimes[to].last > i) continue;
         lifetimes[to].last = std::max(lifetimes[from].last, lifetimes[to].last);
         lifetimes[from].bytes = 0;
