@@ -571,6 +571,32 @@ struct AttentionGrad {
   bool operator==(const AttentionGrad&) const = default;
 };
 
+/// y[p] = sum over k of row index_k[p] of table_k, in the order of the tables; a number that is no
+/// row adds nothing (-1 by convention). Embeddings, and rows of data: answers, masked positions.
+///   inputs    table_0 ... table_{n-1} [rows_k,C] of one data type, then index_0 ... index_{n-1}
+///             [P] i32; n <= kMostTables
+///   output    y [P,C] in `dtype`
+///   gradient  one GatherRowsGrad for each table
+struct GatherRows {
+  DType dtype = DType::kF32;
+  static constexpr int kMatrixOperands = 0;  // tables are read as they are, y is of the lower type
+  static constexpr std::string_view kName = "gather_rows";
+  static void fields(auto& self, auto&& f) { f("dtype", self.dtype); }
+  bool operator==(const GatherRows&) const = default;
+};
+
+/// y [rows,C] in `dtype`: row r is the sum of dy[p] over the places p that ask for it, ascending,
+/// behind row r of the addend if there is one.
+///   inputs    index [P] i32, dy [P,C] data type; addend like y if has_addend
+struct GatherRowsGrad {
+  int64_t rows = 0;
+  DType dtype = DType::kF32;
+  bool has_addend = false;
+  static constexpr std::string_view kName = "gather_rows_grad";
+  static void fields(auto& self, auto&& f) {
+    f("rows", self.rows), f("dtype", self.dtype), f("has_addend", self.has_addend);
+  }
+  bool operator==(const GatherRowsGrad&) const = default;
 // ---- Places of tokens ---------------------------------------------------------------------------
 
 /// y [count] i32: y[i] = (i mod period) * step. Places in padded sequences, and where those
@@ -658,30 +684,65 @@ struct Softmax {
   bool operator==(const Softmax&) const = default;
 };
 
-/// loss [] f32 = (1/N if mean) * sum_n -sum_c q[n,c] log softmax(x[n])[c],
-/// q = (1 - s) onehot(label) + s/C, s = label_smoothing.
-///   inputs    logits [N,C] data type, labels [N] i32 in [0,C); a row of label -1 (padding) adds
-///             nothing
-///   gradient  SoftmaxCrossEntropyGrad(logits, labels, dloss [] f32)
+/// What a sum over N rows is multiplied by. Rows of padding, label -1, add nothing: they count in
+/// kMean and do not in kCountedMean, which is 1 / (count + epsilon).
+enum class Reduction : int32_t { kSum = 0, kMean = 1, kCountedMean = 2 };
+
+/// loss [] f32 = reduction over the rows of -sum_c q[n,c] log softmax(x[n])[c],
+/// q = (1 - s) onehot(label) + s/C, s = label_smoothing, over the first C = classes columns; 0: all
+/// of them. Others are what a table was padded with.
+///   inputs    logits [N,columns] data type, labels [N] i32 in [0,C), -1 in rows of padding
+///   outputs   loss; with kCountedMean count [] f32, and logsumexp [N] f32, which is 0 in rows that
+///             do not count
+///   gradient  SoftmaxCrossEntropyGrad
 struct SoftmaxCrossEntropy {
   float label_smoothing = 0;
-  bool mean = true;
+  Reduction reduction = Reduction::kMean;
+  float epsilon = 0;
+  int64_t classes = 0;
   static constexpr std::string_view kName = "softmax_cross_entropy";
   static void fields(auto& self, auto&& f) {
-    f("label_smoothing", self.label_smoothing), f("mean", self.mean);
+    f("label_smoothing", self.label_smoothing), f("reduction", self.reduction);
+    f("epsilon", self.epsilon), f("classes", self.classes);
   }
   bool operator==(const SoftmaxCrossEntropy&) const = default;
 };
 
-/// dlogits like logits = dloss * (softmax(x) - q) (* 1/N if mean); zero for rows of label -1.
+/// dlogits like logits = dloss * reduction * (softmax(x) - q); zero in rows of label -1 and in
+/// columns that are no classes.
+///   inputs    logits, labels, dloss [] f32; count [] f32 with kCountedMean
 struct SoftmaxCrossEntropyGrad {
   float label_smoothing = 0;
-  bool mean = true;
+  Reduction reduction = Reduction::kMean;
+  float epsilon = 0;
+  int64_t classes = 0;
   static constexpr std::string_view kName = "softmax_cross_entropy_grad";
   static void fields(auto& self, auto&& f) {
-    f("label_smoothing", self.label_smoothing), f("mean", self.mean);
+    f("label_smoothing", self.label_smoothing), f("reduction", self.reduction);
+    f("epsilon", self.epsilon), f("classes", self.classes);
   }
   bool operator==(const SoftmaxCrossEntropyGrad&) const = default;
+};
+
+/// loss [] f32 = sum of -log sigmoid(x) where the target is 1 and -log sigmoid(-x) where it is 0,
+/// over (count + epsilon); padding, target -1, adds nothing and does not count.
+///   inputs    x [N] data type, target [N] i32
+///   outputs   loss; count [] f32
+///   gradient  SigmoidCrossEntropyGrad
+struct SigmoidCrossEntropy {
+  float epsilon = 0;
+  static constexpr std::string_view kName = "sigmoid_cross_entropy";
+  static void fields(auto& self, auto&& f) { f("epsilon", self.epsilon); }
+  bool operator==(const SigmoidCrossEntropy&) const = default;
+};
+
+/// dx like x = dloss / (count + epsilon) * (sigmoid(x) - target), zero where that is -1.
+///   inputs    x, target, dloss [] f32, count
+struct SigmoidCrossEntropyGrad {
+  float epsilon = 0;
+  static constexpr std::string_view kName = "sigmoid_cross_entropy_grad";
+  static void fields(auto& self, auto&& f) { f("epsilon", self.epsilon); }
+  bool operator==(const SigmoidCrossEntropyGrad&) const = default;
 };
 
 /// loss [] f32 = (1/N if mean) * sum_n 1/P sum_p -sum_c t[n,p,c] log softmax(x[n,p])[c], over the P
@@ -907,9 +968,10 @@ struct EmaUpdate {
   X(SumTo) X(Dropout) X(Conv2d)                                                                    \
   X(Conv2dGradData) X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(MaxPool) X(MaxPoolGrad)     \
   X(AvgPool) X(AvgPoolGrad) X(BatchNorm) X(BatchNormGrad) X(BatchNormInference) X(FoldBatchNorm)   \
-  X(LayerNorm) X(LayerNormGrad) X(Attention) X(AttentionGrad) X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad)       \
-  X(SoftTargetCrossEntropy) X(SoftTargetCrossEntropyGrad) X(SoftDiceLoss) X(SoftDiceLossGrad)      \
-  X(TopKCorrect) X(GradientNorm)
+  X(LayerNorm) X(LayerNormGrad) X(Attention) X(AttentionGrad) X(GatherRows) X(GatherRowsGrad)      \
+  X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad) X(SigmoidCrossEntropy)              \
+  X(SigmoidCrossEntropyGrad) X(SoftTargetCrossEntropy) X(SoftTargetCrossEntropyGrad)               \
+  X(SoftDiceLoss) X(SoftDiceLossGrad) X(TopKCorrect) X(GradientNorm)
 // What changes memory that outlives the run, in place: run even if nobody reads its outputs.
 #define ASSAY_UPDATE_OPS(X)                                                                        \
   X(RunningStatistics) X(Store) X(ClipGradients) X(CountStep) X(LossScaleUpdate) X(SgdUpdate) X(AdamUpdate)         \

@@ -43,6 +43,9 @@ std::string_view to_text(PointwiseFn fn) {
 }
 std::string_view to_text(QueueId queue) { return name_of(queue, {"compute", "communication"}); }
 std::string_view to_text(EpsilonForm form) { return name_of(form, {"pytorch", "tensorflow"}); }
+std::string_view to_text(Reduction reduction) {
+  return name_of(reduction, {"sum", "mean", "counted_mean"});
+}
 
 namespace {
 

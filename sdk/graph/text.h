@@ -27,6 +27,7 @@ std::string_view to_text(ActivationKind kind);
 std::string_view to_text(ScalarKind kind);
 std::string_view to_text(MomentumConvention convention);
 std::string_view to_text(EpsilonForm form);
+std::string_view to_text(Reduction reduction);
 std::string_view to_text(QueueId queue);
 std::string_view to_text(PointwiseFn fn);
 

@@ -24,7 +24,7 @@ Outputs evaluation_outputs(Builder& b, ValueId logits) {
     return Output{std::string(name), g.emit1(std::move(op), {logits, labels}), Reduction::kMean,
                   rows};
   };
-  return {sum(kLoss, SoftmaxCrossEntropy{0, false}),
+  return {sum(kLoss, SoftmaxCrossEntropy{0, assay::Reduction::kSum}),
           sum("top1", TopKCorrect{1}),
           sum("top5", TopKCorrect{5}),
           {"logits", logits}};
@@ -68,8 +68,7 @@ Outputs classifier_outputs(Builder& b, ValueId logits, float label_smoothing) {
     return {{"logits", logits}, {"probabilities", g.emit1(Softmax{}, {logits})}};
   if (b.mode() == Mode::kEval) return evaluation_outputs(b, logits);
   const ValueId labels = b.input(label_input(b.dims(logits)[1], b.mode()));
-  return training_outputs(g.emit1(SoftmaxCrossEntropy{label_smoothing, true}, {logits, labels}),
-                          logits);
+  return training_outputs(g.emit1(SoftmaxCrossEntropy{label_smoothing}, {logits, labels}), logits);
 }
 
 ImageClassifier::ImageClassifier(std::shared_ptr<const ImageNetwork> network,

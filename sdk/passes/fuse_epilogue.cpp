@@ -22,6 +22,15 @@ Joint joint_of(Op& op) {
   return {nullptr, nullptr};
 }
 
+// Of a gradient that something can be added to: where that is said. An activation multiplies what
+// was added already.
+bool* addend_of(Op& op) {
+  auto* pool = std::get_if<MaxPoolGrad>(&op);
+  if (pool != nullptr && pool->activation == ActivationKind::kNone) return &pool->has_addend;
+  auto* rows = std::get_if<GatherRowsGrad>(&op);
+  return rows == nullptr ? nullptr : &rows->has_addend;
+}
+
 // Joins the gradient of an activation to the node that makes what it multiplies, if that can.
 bool join(Op& op, std::vector<ValueId>& inputs, ActivationKind kind, ValueId saved) {
   if (auto* conv = std::get_if<Conv2dGradData>(&op)) {
@@ -78,16 +87,16 @@ bool fuse_kept_activation(Graph& graph) {
       graph, [](ActivationKind kind) { return !gradient_reads_output(kind); }, true);
 }
 
-// max_pool_grad ─▶ add   ⇒   max_pool_grad {has_addend}
-// Saves a read and a write of the sum, and the zeros around an addend that has a border of them.
+// max_pool_grad | gather_rows_grad ─▶ add   ⇒   the first {has_addend}
+// Saves a read and a write of the sum, the zeros around an addend that has a border of them and, of
+// a table, all rows that nobody asked for: in place of what a product gave them they are not
+// touched.
 bool fuse_gradient_addition(Graph& graph) {
   return fuse_additions(graph, [&](Rewriter& rewriter, NodeId add, ValueId y, ValueId addend) {
-    const auto* pool = std::get_if<MaxPoolGrad>(&graph.producer(y).op);
-    if (pool == nullptr || pool->has_addend || pool->activation != ActivationKind::kNone ||
-        !rewriter.uses().only_reader(y, add))
-      return false;
-    MaxPoolGrad fused = *pool;
-    fused.has_addend = true;
+    Op fused = graph.producer(y).op;
+    bool* has_addend = addend_of(fused);
+    if (has_addend == nullptr || *has_addend || !rewriter.uses().only_reader(y, add)) return false;
+    *has_addend = true;
     std::vector<ValueId> inputs = graph.producer(y).inputs;
     inputs.push_back(addend);
     rewriter.rewrite(add, fused, std::move(inputs));

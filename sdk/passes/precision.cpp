@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "sdk/base/expect.h"
@@ -29,14 +30,16 @@ class PrecisionRewriter {
   }
 
  private:
-  // How many of the first inputs the lower precision is for.
-  static int matrix_operands(const Op& op) {
+  // How many of the first inputs the lower precision is for; none if the op is not among those that
+  // it makes faster. Gives the result that type, where the op says it.
+  std::optional<int> lower(Op& op) const {
     return std::visit(
-        []<class T>(const T&) {
+        [&]<class T>(T& o) -> std::optional<int> {
           if constexpr (requires { T::kMatrixOperands; }) {
+            if constexpr (requires { o.dtype; }) o.dtype = dtype_;
             return T::kMatrixOperands;
           } else {
-            return 0;
+            return std::nullopt;
           }
         },
         op);
@@ -67,9 +70,8 @@ class PrecisionRewriter {
     Op op = node.op;
     std::vector<ValueId> inputs;
     for (const ValueId input : node.inputs) inputs.push_back(map_[input.index]);
-    if (const int operands = matrix_operands(op); operands > 0) {
-      for (int i = 0; i < operands; ++i) inputs[static_cast<size_t>(i)] = as(inputs[i], dtype_);
-      if (auto* matmul = std::get_if<Matmul>(&op)) matmul->dtype = dtype_;
+    if (const std::optional<int> operands = lower(op)) {
+      for (int i = 0; i < *operands; ++i) inputs[static_cast<size_t>(i)] = as(inputs[i], dtype_);
     } else if (const auto* p = std::get_if<Pointwise>(&op);
                (p != nullptr && !p->dtype) || std::holds_alternative<LayerNorm>(op)) {
       agree(inputs, source_.type(node.outputs[0]).dims);

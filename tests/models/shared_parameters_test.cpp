@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <functional>
+#include <sstream>
 
 #include "sdk/graph/elementwise.h"
 #include "sdk/nn/classifier.h"
@@ -216,6 +217,106 @@ std::vector<std::string> products(Trainer& trainer) {
 // What a pass puts in the place of a product does not wait for the end of the step.
 TEST(SharedParameters, ProductsKeepTheirOrderUnderAmp) {
   EXPECT_EQ(products(*make_trainer({"amp-bf16", 1, 0})), products(*make_trainer({"fp32", 1, 0})));
+}
+
+// A word table: rows of it are the input, its transpose is the product at the end. Words appear
+// several times in a batch, and most not at all.
+class TiedEmbedding : public nn::Model {
+ public:
+  static constexpr int64_t kTokens = 3, kWords = 40;
+  std::string architecture() const override { return "tied_embedding"; }
+  std::string config_json() const override { return "{}"; }
+  std::vector<nn::InputSpec> inputs(nn::Mode mode) const override {
+    return {{.name = "ids",
+             .dtype = DType::kI32,
+             .sample = {kTokens},
+             .range = nn::IndexRange{0, kWords}},
+            nn::label_input(kWords, mode)};
+  }
+  nn::Outputs forward(nn::Builder& b) const override {
+    Graph& g = b.graph();
+    const ValueId ids = b.input(inputs(b.mode())[0]);
+    const ValueId word = b.parameter("word", {kWords, kWidth}, {Initializer::Kind::kNormal, 0.5});
+    const ValueId flat = g.emit1(Reshape{{b.batch() * kTokens}}, {ids});
+    const ValueId rows = g.emit1(GatherRows{}, {word, flat});
+    const ValueId x = g.emit1(Reshape{{b.batch(), kTokens * kWidth}}, {rows});
+    const ValueId h = nn::activation(b, ActivationKind::kTanh, nn::linear(b, "dense", x, kWidth));
+    return nn::classifier_outputs(b, g.emit1(Matmul{.transpose_b = true}, {h, word}));
+  }
+};
+
+// The mean cross-entropy of what TiedEmbedding makes of the ids.
+double tied_loss(const std::vector<int32_t>& ids, const std::vector<int32_t>& labels,
+                 const Numbers& word, const Numbers& weight, const Numbers& bias) {
+  constexpr int64_t kIn = TiedEmbedding::kTokens * kWidth, kWords = TiedEmbedding::kWords;
+  Numbers x;
+  for (const int32_t id : ids)
+    x.insert(x.end(), word.begin() + id * kWidth, word.begin() + (id + 1) * kWidth);
+  Numbers h = product(x, weight, kIn, kWidth, true);
+  for (size_t i = 0; i < h.size(); ++i) h[i] = std::tanh(h[i] + bias[i % kWidth]);
+  const Numbers logits = product(h, word, kWidth, kWords, true);
+  double loss = 0;
+  for (size_t n = 0; n < labels.size(); ++n) {
+    double sum = 0;
+    for (size_t c = 0; c < kWords; ++c) sum += std::exp(logits[n * kWords + c]);
+    loss += std::log(sum) - logits[n * kWords + static_cast<size_t>(labels[n])];
+  }
+  return loss / static_cast<double>(labels.size());
+}
+
+TEST(SharedParameters, RowsOfATableAndAProductWithItHaveOneGradient) {
+  const std::vector<int32_t> ids{1, 7, 7, 39, 1, 0, 7, 2, 3, 0, 0, 0, 5, 38, 7};
+  const std::vector<int32_t> labels{7, 0, 39, 12, 1};
+  const std::vector<HostTensor> batch{{DType::kI32, {kBatch, TiedEmbedding::kTokens}, ids.data()},
+                                      {DType::kI32, {kBatch}, labels.data()}};
+  for (const Mode& mode : {Mode{"fp32", 1, 2e-5}, Mode{"amp-bf16", 1, 0.03}}) {
+    TrainerConfig config;
+    config.batch_size = kBatch;
+    config.precision = mode.precision;
+    config.optimizer.name = "sgd";
+    config.optimizer.learning_rate = 0.5;
+    Trainer trainer(std::make_shared<ModelInstance>(std::make_shared<TiedEmbedding>(),
+                                                    make_backend_under_test(2)),
+                    config);
+    trainer.backward(batch);
+    const auto numbers = [&](const char* name) {
+      const auto values = read(trainer, name, Role::kValue);
+      return Numbers(values.begin(), values.end());
+    };
+    Numbers word = numbers("word");
+    const Numbers weight = numbers("dense.weight"), bias = numbers("dense.bias");
+    std::vector<float> expected;
+    constexpr double kStep = 1e-5;
+    for (double& value : word) {
+      const double at = value;
+      value = at + kStep;
+      const double above = tied_loss(ids, labels, word, weight, bias);
+      value = at - kStep;
+      expected.push_back(
+          static_cast<float>((above - tied_loss(ids, labels, word, weight, bias)) / (2 * kStep)));
+      value = at;
+    }
+    EXPECT_LT(relative_error(read(trainer, "word", Role::kGradient), expected), mode.bound)
+        << mode.precision;
+
+    // The product's gradient is written where the optimizer reads it, and rows are added there.
+    const Program& step = trainer.step_program();
+    int sums = 0;
+    for (size_t i = 0; i < step.graph().nodes().size(); ++i) {
+      const Node& node = step.graph().nodes()[i];
+      EXPECT_FALSE(is_add(node.op));
+      const auto* rows = std::get_if<GatherRowsGrad>(&node.op);
+      if (rows == nullptr) continue;
+      EXPECT_TRUE(rows->has_addend);
+      ++sums;
+    }
+    EXPECT_EQ(sums, 1);
+    std::istringstream lines(step.plan_text());
+    for (std::string line; std::getline(lines, line);)
+      if (line.find(cat("f32[", TiedEmbedding::kWords, ",", kWidth, "]")) != std::string::npos) {
+        EXPECT_EQ(line.find(" @"), std::string::npos) << line;
+      }
+  }
 }
 
 // One normalisation for two towers: its averages move once for each, in order.

@@ -43,7 +43,7 @@ std::vector<Tensor> loss_reference(const Op& op, const std::vector<Tensor>& x) {
     loss -= (1 - s) * log_p[label];
     for (const double v : log_p) loss -= s / static_cast<double>(classes) * v;
   }
-  return {{{}, {p.mean ? loss / static_cast<double>(rows) : loss}}};
+  return {{{}, {p.reduction == Reduction::kMean ? loss / static_cast<double>(rows) : loss}}};
 }
 
 const std::vector<Dims> kShapes{{1, 1}, {3, 5}, {128, 10}, {7, 33}, {5, 1000}, {700, 17}};
@@ -72,7 +72,7 @@ TEST(SoftmaxCrossEntropy, ValuesAndGradients) {
         // The sum of the losses is rounded once; its terms are about 10 each.
         const double rows = static_cast<double>(dims[0]);
         check_op({to_text(dims),
-                  SoftmaxCrossEntropy{smoothing, mean},
+                  SoftmaxCrossEntropy{smoothing, mean ? Reduction::kMean : Reduction::kSum},
                   {{dims, {}, Recipe::uniform(-9, 9)}, labels},
                   {.terms = dims[1], .magnitude = mean ? 10 : 10 * std::sqrt(rows), .ulps = 16},
                   {0}},
@@ -94,7 +94,8 @@ TEST(SoftmaxCrossEntropyGrad, IsSoftmaxMinusTarget) {
       for (int64_t c = 0; c < classes; ++c) {
         const double q = (1 - p.label_smoothing) * (c == label) +
                          p.label_smoothing / static_cast<double>(classes);
-        const double factor = x[2].values[0] / (p.mean ? static_cast<double>(rows) : 1);
+        const double factor =
+            x[2].values[0] / (p.reduction == Reduction::kMean ? static_cast<double>(rows) : 1);
         dx.values.push_back(label == -1 ? 0 : factor * (std::exp(log_p[c]) - q));
       }
     }
@@ -103,7 +104,7 @@ TEST(SoftmaxCrossEntropyGrad, IsSoftmaxMinusTarget) {
   for (const Dims& dims : kShapes) {
     for (const bool mean : {false, true}) {
       check_op({to_text(dims),
-                SoftmaxCrossEntropyGrad{0.1f, mean},
+                SoftmaxCrossEntropyGrad{0.1f, mean ? Reduction::kMean : Reduction::kSum},
                 {{dims, {}, Recipe::uniform(-9, 9)},
                  {{dims[0]}, DType::kI32, Recipe::integer(-1, dims[1] - 1)},
                  {{}, DType::kF32, Recipe::listed({0.75})}},
@@ -113,6 +114,57 @@ TEST(SoftmaxCrossEntropyGrad, IsSoftmaxMinusTarget) {
                reference);
     }
   }
+}
+
+// Over the rows that count, of the classes that a table has before it was padded.
+std::vector<Tensor> counted_reference(const Op& op, const std::vector<Tensor>& x) {
+  const auto& p = std::get<SoftmaxCrossEntropy>(op);
+  const int64_t rows = x[0].dims[0], columns = x[0].dims[1];
+  const int64_t classes = p.classes == 0 ? columns : p.classes;
+  double loss = 0, count = 0;
+  Tensor logsumexp{{rows}, {}};
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto label = static_cast<int64_t>(x[1].values[r]);
+    const double* row = x[0].values.data() + r * columns;
+    double sum = 0;
+    for (int64_t c = 0; c < classes; ++c) sum += std::exp(row[c]);
+    logsumexp.values.push_back(label == -1 ? 0 : std::log(sum));
+    if (label == -1) continue;
+    loss += std::log(sum) - row[label];
+    ++count;
+  }
+  return {{{}, {loss / (count + p.epsilon)}}, {{}, {count}}, logsumexp};
+}
+
+TEST(SoftmaxCrossEntropy, MeanOverTheRowsThatCount) {
+  struct Shape {
+    Dims dims;
+    int64_t classes;
+  };
+  for (const Shape& s : {Shape{{1, 3}, 0}, Shape{{6, 5}, 4}, Shape{{40, 33}, 30},
+                         Shape{{9, 700}, 0}, Shape{{300, 12}, 9}}) {
+    const int64_t rows = s.dims[0], classes = s.classes == 0 ? s.dims[1] : s.classes;
+    OpCase c{cat(to_text(s.dims), " classes ", s.classes),
+             SoftmaxCrossEntropy{0, Reduction::kCountedMean, 1e-5f, s.classes},
+             {{s.dims, {}, Recipe::uniform(-9, 9)},
+              {{rows}, DType::kI32, Recipe::integer(-1, classes - 1)}}};
+    c.accuracy = {.terms = s.dims[1], .magnitude = 10, .ulps = 16};
+    c.gradients = {0};
+    check_op(c, counted_reference);
+  }
+}
+
+// No slot is used: the loss is 0 by epsilon, and so is every gradient.
+TEST(SoftmaxCrossEntropy, NoRowThatCountsGivesZero) {
+  const Tensor x{{2, 3}, {1, 2, 3, 4, 5, 6}}, labels{{2}, {-1, -1}}, one{{}, {1}}, zero{{}, {0}};
+  const auto got = run_node(SoftmaxCrossEntropy{0, Reduction::kCountedMean, 1e-5f}, {x, labels},
+                            {DType::kF32, DType::kI32});
+  EXPECT_EQ(decode(got.outputs[0], {DType::kF32, {}}).values[0], 0);
+  EXPECT_EQ(decode(got.outputs[1], {DType::kF32, {}}).values[0], 0);
+  const auto gradient =
+      run_node(SoftmaxCrossEntropyGrad{0, Reduction::kCountedMean, 1e-5f}, {x, labels, one, zero},
+               {DType::kF32, DType::kI32, DType::kF32, DType::kF32});
+  EXPECT_EQ(decode(gradient.outputs[0], {DType::kF32, x.dims}).values, std::vector<double>(6, 0));
 }
 
 double loss_of(const Tensor& x, const Tensor& labels) {

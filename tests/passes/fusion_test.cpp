@@ -236,6 +236,22 @@ TEST(FuseGradientAddition, JoinsAnyOtherGradientAndLeavesWhatIsReadTwice) {
   run(fuse_gradient_addition, pool + sum + "return dx=%7, alone=%4\n", false);
 }
 
+// A word table that is read by rows twice and by a product once: one sum in one place.
+TEST(FuseGradientAddition, AddsRowsToWhatAProductGaveATable) {
+  const std::string out =
+      run(fuse_gradient_addition,
+          "%0 = input() {name=\"ids\", dtype=i32, dims=[5]} : i32[5]\n"
+          "%1 = input() {name=\"dy\", dtype=f32, dims=[5,4]} : f32[5,4]\n"
+          "%2 = input() {name=\"dense\", dtype=f32, dims=[7,4]} : f32[7,4]\n"
+          "%3 = gather_rows_grad(%0, %1) {rows=7, dtype=f32, has_addend=false} : f32[7,4]\n"
+          "%4 = gather_rows_grad(%0, %1) {rows=7, dtype=f32, has_addend=false} : f32[7,4]\n"
+          "%5 = pointwise(%3, %2) {code=add, dtype=none} : f32[7,4]\n"
+          "%6 = pointwise(%5, %4) {code=add, dtype=none} : f32[7,4]\nreturn dtable=%6\n");
+  EXPECT_THAT(out, HasSubstr("%3 = gather_rows_grad(%0, %1, %2)"));
+  EXPECT_THAT(out, HasSubstr("%4 = gather_rows_grad(%0, %1, %3)"));
+  EXPECT_THAT(out, Not(HasSubstr("code=add")));
+}
+
 TEST(Precision, CastsOperandsOnceAndKeepsOutputs) {
   Graph g = parse_graph(
       std::string(kConvNorm) + kTrainNorm +

@@ -147,6 +147,17 @@ struct AttentionKernels {
                       float* work);
 };
 
+// ---- Rows of tables -----------------------------------------------------------------------------
+
+struct GatherKernels {
+  // y [size] = the sum of n rows, in their order; a row that is null adds nothing.
+  void (*sum[2][2])(const void* const* rows, int64_t n, void* y, int64_t size);  // [rows][y]
+  // y [size] = addend, of its type, or 0 if that is null, + rows[0] to rows[n - 1] of x, in their
+  // order; y may be the addend.
+  void (*collect[2][2])(const void* x, int64_t pitch, const int32_t* rows, int64_t n,
+                        const void* addend, void* y, int64_t size);  // [x][y]
+};
+
 // ---- Pooling ----------------------------------------------------------------------------------
 
 struct PoolShape {
@@ -225,14 +236,25 @@ struct WinogradKernels {
 struct SoftmaxKernels {
   // x, y and dx [rows, classes], labels [rows]; -1 is padding, which adds nothing.
   void (*softmax[2])(const void* x, float* y, int64_t rows, int64_t classes);
-  // Sum over the rows of their losses, f64.
+  // Of a cross-entropy x and dx have rows of `columns`, of which the first are classes.
+  // Sum over the rows of their losses, f64; logsumexp [rows], 0 in padding, unless null.
   double (*cross_entropy[2])(const void* x, const int32_t* labels, float smoothing, int64_t rows,
-                             int64_t classes);
-  // dx = factor * (softmax(x) - q); dx may be x.
+                             int64_t classes, int64_t columns, float* logsumexp);
+  // dx = factor * (softmax(x) - q), 0 from `classes` on; dx may be x.
   void (*cross_entropy_grad[2])(const void* x, const int32_t* labels, float smoothing, float factor,
-                                void* dx, int64_t rows, int64_t classes);
+                                void* dx, int64_t rows, int64_t classes, int64_t columns);
   int64_t (*top_k_correct[2])(const void* x, const int32_t* labels, int64_t k, int64_t rows,
                               int64_t classes);
+};
+
+// ---- Sigmoid ----------------------------------------------------------------------------------
+
+struct SigmoidKernels {
+  // x and dx [n], targets 0, 1 or -1, which adds nothing. Sum of the losses, f64.
+  double (*cross_entropy[2])(const void* x, const int32_t* target, int64_t n);
+  // dx = factor * (sigmoid(x) - target); dx may be x.
+  void (*cross_entropy_grad[2])(const void* x, const int32_t* target, float factor, void* dx,
+                                int64_t n);
 };
 
 // ---- Losses over pixels -------------------------------------------------------------------------
@@ -299,9 +321,11 @@ struct Kernels {
   const ChannelKernels* channel;
   const LayerNormKernels* layer_norm;
   const AttentionKernels* attention;
+  const GatherKernels* gather;
   const PoolKernels* pool;
   const WinogradKernels* winograd;
   const SoftmaxKernels* softmax;
+  const SigmoidKernels* sigmoid;
   const SoftTargetLossKernels* soft_target_loss;
   const UpdateKernels* update;
 };

@@ -43,12 +43,14 @@ void softmax(const void* x, float* y, int64_t rows, int64_t classes) {
 
 // -sum_c q_c (x_c - largest - log sum): the smoothed part needs the mean of the logits.
 template <class T>
-double row_loss(const T* x, int32_t label, float smoothing, int64_t classes) {
+double row_loss(const T* x, int32_t label, float smoothing, int64_t classes, float* logsumexp) {
+  if (logsumexp != nullptr) *logsumexp = 0;
   if (label == -1) return 0;
   if (label < 0 || label >= classes) return __builtin_nan("");
   const RowSums s = row_sums(x, classes);
   const double largest = s.largest;
   const double log_sum = __builtin_log(static_cast<double>(s.exponentials));
+  if (logsumexp != nullptr) *logsumexp = static_cast<float>(largest + log_sum);
   const double at_label = log_sum + largest - static_cast<double>(load(x[label]));
   if (smoothing == 0.0f) return at_label;
   double below = 0;  // sum of (largest - x): small numbers, unlike the logits themselves
@@ -58,25 +60,27 @@ double row_loss(const T* x, int32_t label, float smoothing, int64_t classes) {
   return at_label + static_cast<double>(smoothing) * (mean_loss - at_label);
 }
 
-// x [rows, classes], labels [rows].
+// x [rows, columns], labels and logsumexp [rows].
 template <class T>
 double cross_entropy(const void* x, const int32_t* labels, float smoothing, int64_t rows,
-                     int64_t classes) {
+                     int64_t classes, int64_t columns, float* logsumexp) {
   double sum = 0;
   for (int64_t r = 0; r < rows; ++r) {
-    sum += row_loss(static_cast<const T*>(x) + r * classes, labels[r], smoothing, classes);
+    sum += row_loss(static_cast<const T*>(x) + r * columns, labels[r], smoothing, classes,
+                    logsumexp == nullptr ? nullptr : logsumexp + r);
   }
   return sum;
 }
 
-// x, dx [rows, classes], labels [rows]. dx may be x: the logit at the label is kept for the end.
+// x, dx [rows, columns], labels [rows]. dx may be x: the logit at the label is kept for the end.
 template <class T>
 void cross_entropy_grad(const void* x, const int32_t* labels, float smoothing, float factor,
-                        void* dx, int64_t rows, int64_t classes) {
+                        void* dx, int64_t rows, int64_t classes, int64_t columns) {
   const float spread = smoothing / static_cast<float>(classes);
   for (int64_t r = 0; r < rows; ++r) {
-    const T* row = static_cast<const T*>(x) + r * classes;
-    T* out = static_cast<T*>(dx) + r * classes;
+    const T* row = static_cast<const T*>(x) + r * columns;
+    T* out = static_cast<T*>(dx) + r * columns;
+    for (int64_t c = classes; c < columns; ++c) store(out[c], 0.0f);
     const int32_t label = labels[r];
     if (label == -1) {
       for (int64_t c = 0; c < classes; ++c) store(out[c], 0.0f);

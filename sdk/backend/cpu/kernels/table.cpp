@@ -12,15 +12,18 @@ extern const DropoutKernels kDropout;
 extern const ChannelKernels kChannel;
 extern const LayerNormKernels kLayerNorm;
 extern const AttentionKernels kAttention;
+extern const GatherKernels kGather;
 extern const PoolKernels kPool;
 extern const WinogradKernels kWinograd;
 extern const SoftmaxKernels kSoftmax;
+extern const SigmoidKernels kSigmoid;
 extern const SoftTargetLossKernels kSoftTargetLoss;
 extern const UpdateKernels kUpdate;
 
 extern const Kernels kTable;
-const Kernels kTable = {ASSAY_TEXT(ASSAY_ISA), &kElementwise, &kPointwise, &kDropout,  &kChannel,
-                        &kLayerNorm,           &kAttention,   &kPool,      &kWinograd, &kSoftmax,
-                        &kSoftTargetLoss,      &kUpdate};
+const Kernels kTable = {
+    ASSAY_TEXT(ASSAY_ISA), &kElementwise, &kPointwise, &kDropout,  &kChannel, &kLayerNorm,
+    &kAttention,           &kGather,      &kPool,      &kWinograd, &kSoftmax, &kSigmoid,
+    &kSoftTargetLoss,      &kUpdate};
 
 }  // namespace assay::cpu::ASSAY_ISA

@@ -1,4 +1,5 @@
 // Softmax, SoftmaxCrossEntropy, its gradient, TopKCorrect: rows are independent.
+#include "sdk/backend/cpu/ops/loss_reduction.h"
 #include "sdk/backend/cpu/ops/own_kernel.h"
 
 namespace assay::cpu {
@@ -6,6 +7,11 @@ namespace {
 
 // An exponential costs about as much as moving 8 elements.
 Chunks rows_of(const Dims& x) { return chunks_of(x[0], 8 * x[1]); }
+
+template <class Op>
+int64_t classes_of(const Op& p, const Dims& x) {
+  return p.classes == 0 ? x[1] : p.classes;
+}
 
 }  // namespace
 
@@ -26,45 +32,51 @@ NodePlan plan(const Softmax&, const Planner& c) {
   return plan;
 }
 
-// x [N,C], labels [N], loss []; partial sums of ranges of rows are added in their order.
+// x [N,columns], labels, logsumexp [N], loss, count []; partial sums of ranges of rows are added in
+// their order.
 NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
   NodePlan plan = own_plan("softmax_xent");
   const Chunks rows = rows_of(dims);
   plan.scratch_bytes = static_cast<size_t>(rows.count()) * sizeof(double);
-  const double factor = p.mean ? 1.0 / static_cast<double>(dims[0]) : 1.0;
+  const LossReduction reduction{p.reduction, p.epsilon, dims[0]};
   const auto run = kernels().softmax->cross_entropy[element_of(c.x(0))];
-  plan.bind = [=, smoothing = p.label_smoothing, classes = dims[1], size = dtype_size(c.x(0).dtype),
-               threads = c.threads()](const Binding& b) -> Launch {
+  plan.bind = [=, smoothing = p.label_smoothing, classes = classes_of(p, dims), columns = dims[1],
+               size = dtype_size(c.x(0).dtype), threads = c.threads()](const Binding& b) -> Launch {
+    const bool counts = reduction.counts();
     return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), loss = b.y<float>(),
+            count = counts ? b.y<float>(1) : nullptr, sums = counts ? b.y<float>(2) : nullptr,
             partial = static_cast<double*>(b.scratch)](Queue&) {
       parallel_for(threads, rows.count(), [&](int64_t i) {
         const int64_t begin = rows.begin(i);
-        partial[i] =
-            run(at(x, begin * classes, size), labels + begin, smoothing, rows.length(i), classes);
+        partial[i] = run(at(x, begin * columns, size), labels + begin, smoothing, rows.length(i),
+                         classes, columns, counts ? sums + begin : nullptr);
       });
       double sum = 0;
       for (int64_t i = 0; i < rows.count(); ++i) sum += partial[i];
-      *loss = static_cast<float>(factor * sum);
+      if (counts) *count = reduction.count(labels);
+      *loss = static_cast<float>(reduction.factor(count) * sum);
     };
   };
   return plan;
 }
 
-// x, dx [N,C], labels [N], dloss [].
+// x, dx [N,columns], labels [N], dloss, count [].
 NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
   NodePlan plan = own_plan("softmax_xent");
-  const float factor = p.mean ? 1.0f / static_cast<float>(dims[0]) : 1.0f;
+  const LossReduction reduction{p.reduction, p.epsilon, dims[0]};
   const auto run = kernels().softmax->cross_entropy_grad[element_of(c.x(0))];
-  plan.bind = [=, smoothing = p.label_smoothing, classes = dims[1], size = dtype_size(c.x(0).dtype),
-               rows = rows_of(dims), threads = c.threads()](const Binding& b) -> Launch {
+  plan.bind = [=, smoothing = p.label_smoothing, classes = classes_of(p, dims), columns = dims[1],
+               size = dtype_size(c.x(0).dtype), rows = rows_of(dims),
+               threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), dloss = b.x<float>(2),
-            dx = b.y<void>()](Queue&) {
+            count = reduction.counts() ? b.x<float>(3) : nullptr, dx = b.y<void>()](Queue&) {
+      const float factor = *dloss * static_cast<float>(reduction.factor(count));
       parallel_for(threads, rows.count(), [&](int64_t i) {
         const int64_t begin = rows.begin(i);
-        run(at(x, begin * classes, size), labels + begin, smoothing, *dloss * factor,
-            at(dx, begin * classes, size), rows.length(i), classes);
+        run(at(x, begin * columns, size), labels + begin, smoothing, factor,
+            at(dx, begin * columns, size), rows.length(i), classes, columns);
       });
     };
   };

@@ -187,6 +187,37 @@ void attention_grad(Stream, Element, const AttentionShape&, const int64_t* bound
                     const void* context, const void* dcontext, const float* logsumexp, float* delta,
                     void* dqkv);
 
+// ---- Rows of tables (gather_rows.cu)
+// -------------------------------------------------------------
+
+struct GatherArgs {
+  int64_t places, size;  // y is [places, size]
+  int tables;
+  const void* table[kMostTables];  // [rows, size]
+  int64_t rows[kMostTables];
+  const int32_t* index[kMostTables];  // [places]
+};
+// Element types are of the tables and of y.
+void gather_rows(Stream, Element x, Element y_element, const GatherArgs&, void* y);
+
+struct CollectArgs {
+  int64_t rows, places, size;  // y and addend [rows, size], dy [places, size], index [places]
+  const int32_t* index;
+  const void *dy, *addend;  // null: nothing is added to
+};
+struct Places {
+  int32_t *row, *place;  // [places]
+};
+struct CollectScratch {
+  Places places[2];
+  int32_t* counts;  // [digit_counts(places)]
+  int32_t* bounds;  // [rows, 2]
+};
+int64_t digit_counts(int64_t places);
+// y = addend + what the places that ask for a row have in dy, ascending; y may be the addend.
+void collect_rows(Stream, Element x, Element y_element, const CollectArgs&, const CollectScratch&,
+                  void* y);
+
 // ---- Pooling (pool.cu) ------------------------------------------------------------------------
 
 struct PoolShape {
@@ -300,14 +331,39 @@ void softmax(Stream, Element, const void* x, float* y, int64_t rows, int64_t cla
 // *y = factor * sum of partial[0, n), in a fixed order.
 void sum_partials(Stream, const double* partial, int64_t n, double factor, float* y);
 size_t row_sums_bytes(int64_t rows, int64_t classes);  // of `partial` below
-// *loss = factor * sum of the rows' losses.
+// Of a cross-entropy x and dx have rows of `columns`, of which the first are classes.
+// *loss = factor * sum of the rows' losses; logsumexp [rows], 0 in padding, unless null.
 void cross_entropy(Stream, Element, const void* x, const int32_t* labels, float smoothing,
-                   double factor, int64_t rows, int64_t classes, double* partial, float* loss);
-// dx = *dloss * factor * (softmax(x) - q); dx may be x.
+                   double factor, int64_t rows, int64_t classes, int64_t columns, double* partial,
+                   float* logsumexp, float* loss);
+// *count = labels that are not negative, and *loss /= *count + epsilon; `partial` has a place for
+// each of n at most.
+void average_counted(Stream, const int32_t* labels, int64_t n, float epsilon, double* partial,
+                     float* count, float* loss);
+// What a loss's gradient is multiplied by: *dloss * constant, over *count + epsilon if there is
+// one.
+struct LossFactor {
+  float constant;
+  const float *dloss, *count;
+  float epsilon;
+};
+// dx = factor * (softmax(x) - q), 0 from `classes` on; dx may be x.
 void cross_entropy_grad(Stream, Element, const void* x, const int32_t* labels, float smoothing,
-                        float factor, const float* dloss, void* dx, int64_t rows, int64_t classes);
+                        const LossFactor& factor, void* dx, int64_t rows, int64_t classes,
+                        int64_t columns);
 void top_k_correct(Stream, Element, const void* x, const int32_t* labels, int64_t k, int64_t rows,
                    int64_t classes, double* partial, float* count);
+
+// ---- Sigmoid (sigmoid.cu)
+// ------------------------------------------------------------------------
+
+// x and dx [n], targets 0, 1 or -1, which adds nothing; `partial` has a place for each of n at
+// most. *loss = sum of -log sigmoid(x) or -log sigmoid(-x).
+void sigmoid_cross_entropy(Stream, Element, const void* x, const int32_t* target, int64_t n,
+                           double* partial, float* loss);
+// dx = factor * (sigmoid(x) - target); dx may be x.
+void sigmoid_cross_entropy_grad(Stream, Element, const void* x, const int32_t* target,
+                                const LossFactor& factor, void* dx, int64_t n);
 
 // ---- Updates (update.cu) ----------------------------------------------------------------------
 // All f32; `skip` [] says that nothing may change. Many tensors go into one launch: their addresses

@@ -1,6 +1,7 @@
 // Softmax and its cross-entropy loss: a row of logits belongs to several threads (rows.h).
 // Exponentials are summed in f32, losses over rows in f64.
 // logits, y and dx [rows, classes], labels [rows], dense; partial [blocks].
+#include "sdk/backend/cuda/kernels/loss_factor.h"
 #include "sdk/backend/cuda/kernels/rows.h"
 
 namespace assay::cuda::kernels {
@@ -48,7 +49,7 @@ __global__ void softmax_rows(Rows r, const T* logits, float* y) {
 // largest - x, which are small numbers, unlike the logits themselves.
 template <class T>
 __device__ double row_loss(const Rows& r, const T* x, int32_t label, float smoothing, bool has_row,
-                           float* shared, double* shared_wide) {
+                           float* shared, double* shared_wide, float* logsumexp) {
   const RowSums s = row_sums(r, x, has_row, shared);
   double below = 0;
   if (smoothing != 0.0f) {
@@ -59,9 +60,13 @@ __device__ double row_loss(const Rows& r, const T* x, int32_t label, float smoot
     }
     below = row_reduce(r, below, shared_wide, Plus{});
   }
-  if (!has_row || r.lane() != 0 || label == -1) return 0;
+  if (!has_row || r.lane() != 0) return 0;
+  if (logsumexp != nullptr) *logsumexp = 0;
+  if (label == -1) return 0;
   if (label < 0 || label >= r.size) return static_cast<double>(NAN);
   const double log_sum = log(static_cast<double>(s.exponentials));
+  if (logsumexp != nullptr)
+    *logsumexp = static_cast<float>(log_sum + static_cast<double>(s.largest));
   const double at_label =
       log_sum + static_cast<double>(s.largest) - static_cast<double>(load(x[label]));
   if (smoothing == 0.0f) return at_label;
@@ -71,30 +76,32 @@ __device__ double row_loss(const Rows& r, const T* x, int32_t label, float smoot
 
 // partial[block] = sum of the losses of its rows
 template <class T>
-__global__ void loss_rows(Rows r, const T* logits, const int32_t* labels, float smoothing,
-                          double* partial) {
+__global__ void loss_rows(Rows r, int64_t columns, const T* logits, const int32_t* labels,
+                          float smoothing, double* partial, float* logsumexp) {
   __shared__ float shared[kThreads];
   __shared__ double shared_wide[kThreads];
   const int64_t row = r.row();
   const bool has_row = row < r.rows;
-  const double loss = row_loss(r, logits + row * r.size, has_row ? labels[row] : -1, smoothing,
-                               has_row, shared, shared_wide);
+  const double loss =
+      row_loss(r, logits + row * columns, has_row ? labels[row] : -1, smoothing, has_row, shared,
+               shared_wide, logsumexp == nullptr ? nullptr : logsumexp + row);
   const double sum = block_sum(loss, shared_wide);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
 template <class T>
-__global__ void loss_grad_rows(Rows r, const T* logits, const int32_t* labels, float smoothing,
-                               float factor, const float* dloss, T* dx) {
+__global__ void loss_grad_rows(Rows r, int64_t columns, const T* logits, const int32_t* labels,
+                               float smoothing, LossFactor factor, T* dx) {
   __shared__ float shared[kThreads];
   const int64_t row = r.row();
   const bool has_row = row < r.rows;
-  const T* x = logits + row * r.size;
+  const T* x = logits + row * columns;
   const RowSums s = row_sums(r, x, has_row, shared);
   if (!has_row) return;
-  T* out = dx + row * r.size;  // may be x: a thread writes only what it alone still reads
+  T* out = dx + row * columns;  // may be x: a thread writes only what it alone still reads
+  for (int64_t c = r.size + r.lane(); c < columns; c += r.width) store(out[c], 0.0f);
   const int32_t label = labels[row];
-  const float scale = *dloss * factor, inverse = 1.0f / s.exponentials;
+  const float scale = value_of(factor), inverse = 1.0f / s.exponentials;
   const float spread = smoothing / static_cast<float>(r.size);
   const bool known = label >= 0 && label < r.size;
   for (int64_t c = r.lane(); c < r.size; c += r.width) {
@@ -136,6 +143,10 @@ __global__ void sum_in_one_block(const double* partial, int64_t n, double factor
   if (threadIdx.x == 0) *y = static_cast<float>(factor * sum);
 }
 
+__global__ void divide_by_count(const float* count, float epsilon, float* loss) {
+  *loss = value_of({1.0f, loss, count, epsilon});
+}
+
 void finish_sum(Stream stream, const Rows& r, double factor, const double* partial, float* y) {
   sum_partials(stream, partial, static_cast<int64_t>(blocks_of(r)), factor, y);
 }
@@ -144,6 +155,12 @@ void finish_sum(Stream stream, const Rows& r, double factor, const double* parti
 
 void sum_partials(Stream stream, const double* partial, int64_t n, double factor, float* y) {
   launch(stream, 1, kThreads, sum_in_one_block, partial, n, factor, y);
+}
+
+void average_counted(Stream stream, const int32_t* labels, int64_t n, float epsilon,
+                     double* partial, float* count, float* loss) {
+  count_labels(stream, labels, n, partial, count);
+  launch(stream, 1, 1, divide_by_count, count, epsilon, loss);
 }
 
 size_t row_sums_bytes(int64_t rows, int64_t classes) {
@@ -159,23 +176,23 @@ void softmax(Stream stream, Element element, const void* x, float* y, int64_t ro
 }
 
 void cross_entropy(Stream stream, Element element, const void* x, const int32_t* labels,
-                   float smoothing, double factor, int64_t rows, int64_t classes, double* partial,
-                   float* loss) {
+                   float smoothing, double factor, int64_t rows, int64_t classes, int64_t columns,
+                   double* partial, float* logsumexp, float* loss) {
   const Rows r = rows_of(rows, classes);
   dispatch(element, [&]<class T>(T) {
-    launch(stream, blocks_of(r), kThreads, loss_rows<T>, r, static_cast<const T*>(x), labels,
-           smoothing, partial);
+    launch(stream, blocks_of(r), kThreads, loss_rows<T>, r, columns, static_cast<const T*>(x),
+           labels, smoothing, partial, logsumexp);
   });
   finish_sum(stream, r, factor, partial, loss);
 }
 
 void cross_entropy_grad(Stream stream, Element element, const void* x, const int32_t* labels,
-                        float smoothing, float factor, const float* dloss, void* dx, int64_t rows,
-                        int64_t classes) {
+                        float smoothing, const LossFactor& factor, void* dx, int64_t rows,
+                        int64_t classes, int64_t columns) {
   const Rows r = rows_of(rows, classes);
   dispatch(element, [&]<class T>(T) {
-    launch(stream, blocks_of(r), kThreads, loss_grad_rows<T>, r, static_cast<const T*>(x), labels,
-           smoothing, factor, dloss, static_cast<T*>(dx));
+    launch(stream, blocks_of(r), kThreads, loss_grad_rows<T>, r, columns, static_cast<const T*>(x),
+           labels, smoothing, factor, static_cast<T*>(dx));
   });
 }
 

@@ -16,34 +16,51 @@ NodePlan plan(const Softmax&, const Planner& c) {
   return plan;
 }
 
-// x [N,C], labels [N], loss [].
+namespace {
+
+template <class Op>
+int64_t classes_of(const Op& p, const Dims& x) {
+  return p.classes == 0 ? x[1] : p.classes;
+}
+double constant_of(Reduction reduction, int64_t rows) {
+  return reduction == Reduction::kMean ? 1.0 / static_cast<double>(rows) : 1.0;
+}
+
+}  // namespace
+
+// x [N,columns], labels, logsumexp [N], loss, count [].
 NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
   NodePlan plan = own_plan("softmax_xent");
   plan.scratch_bytes = kernels::row_sums_bytes(dims[0], dims[1]);
-  const double factor = p.mean ? 1.0 / static_cast<double>(dims[0]) : 1.0;
-  plan.bind = [=, element = element_of(c.x(0)), smoothing = p.label_smoothing, rows = dims[0],
-               classes = dims[1]](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), loss = b.y<float>(),
+  plan.bind = [=, element = element_of(c.x(0)), rows = dims[0], columns = dims[1],
+               classes = classes_of(p, dims)](const Binding& b) -> Launch {
+    const bool counts = p.reduction == Reduction::kCountedMean;
+    return [=, factor = constant_of(p.reduction, rows), x = b.x<void>(0), labels = b.x<int32_t>(1),
+            loss = b.y<float>(), count = counts ? b.y<float>(1) : nullptr,
+            logsumexp = counts ? b.y<float>(2) : nullptr,
             partial = static_cast<double*>(b.scratch)](Queue& q) {
-      kernels::cross_entropy(stream_of(q), element, x, labels, smoothing, factor, rows, classes,
-                             partial, loss);
+      kernels::cross_entropy(stream_of(q), element, x, labels, p.label_smoothing, factor, rows,
+                             classes, columns, partial, logsumexp, loss);
+      if (counts)
+        kernels::average_counted(stream_of(q), labels, rows, p.epsilon, partial, count, loss);
     };
   };
   return plan;
 }
 
-// x, dx [N,C], labels [N], dloss [].
+// x, dx [N,columns], labels [N], dloss, count [].
 NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
   NodePlan plan = own_plan("softmax_xent");
-  const float factor = p.mean ? 1.0f / static_cast<float>(dims[0]) : 1.0f;
-  plan.bind = [=, element = element_of(c.x(0)), smoothing = p.label_smoothing, rows = dims[0],
-               classes = dims[1]](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), dloss = b.x<float>(2),
-            dx = b.y<void>()](Queue& q) {
-      kernels::cross_entropy_grad(stream_of(q), element, x, labels, smoothing, factor, dloss, dx,
-                                  rows, classes);
+  plan.bind = [=, element = element_of(c.x(0)), rows = dims[0], columns = dims[1],
+               classes = classes_of(p, dims)](const Binding& b) -> Launch {
+    const kernels::LossFactor factor{
+        static_cast<float>(constant_of(p.reduction, rows)), b.x<float>(2),
+        p.reduction == Reduction::kCountedMean ? b.x<float>(3) : nullptr, p.epsilon};
+    return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), dx = b.y<void>()](Queue& q) {
+      kernels::cross_entropy_grad(stream_of(q), element, x, labels, p.label_smoothing, factor, dx,
+                                  rows, classes, columns);
     };
   };
   return plan;
