@@ -597,6 +597,8 @@ struct GatherRowsGrad {
     f("rows", self.rows), f("dtype", self.dtype), f("has_addend", self.has_addend);
   }
   bool operator==(const GatherRowsGrad&) const = default;
+};
+
 // ---- Places of tokens ---------------------------------------------------------------------------
 
 /// y [count] i32: y[i] = (i mod period) * step. Places in padded sequences, and where those
