@@ -55,6 +55,7 @@ void verify_split(const std::string& folder, const DatasetManifest& manifest,
     require(crc == shard.crc32c(), Code::kFormat, path,
             ": its CRC-32C differs from the manifest; convert the data set again");
   }
+  report_progress(progress, {summing, split.shards_size(), split.shards_size()});
   const auto source = open_split(folder, manifest, split.name());
   ContentDigest digest;
   std::string payload;

@@ -96,6 +96,8 @@ TEST_F(CliTest, ExitCodes) {
   EXPECT_EQ(run({"--new"}), 5);
   EXPECT_EQ(run({"--set", "training.epoch=1"}), 2);
   EXPECT_THAT(err_, HasSubstr("did you mean 'epochs'?"));
+  EXPECT_EQ(run({"--set", "training.epochs=-1"}), 2);
+  EXPECT_THAT(err_, HasSubstr("--set: training.epochs: needs steps or epochs, greater than 0"));
   EXPECT_EQ(call({"run"}), 2);
   EXPECT_EQ(call({"fly"}), 2);
   write_file_atomic(root_ / "recipes/sources/t.tsv", "name\tscore\ntoy\t0.931\n");
@@ -166,6 +168,8 @@ TEST_F(CliTest, DataAreLockedAndVerified) {
   EXPECT_THAT(out_, HasSubstr("file train.txt has another SHA-256"));
   EXPECT_THAT(out_, HasSubstr("file more/labels.txt is missing"));
   EXPECT_THAT(out_, HasSubstr("file more/other.txt is not in the lock"));
+  EXPECT_EQ(data({"verify", "--data", (root_ / "nowhere").string()}), 6) << "nothing was compared";
+  EXPECT_THAT(out_, HasSubstr("d: not here"));
   EXPECT_EQ(data({"verify", "nothing", "--data", sets}), 2);
   EXPECT_THAT(err_, HasSubstr("it has: d"));
   EXPECT_EQ(run({"--data", sets}), 6) << "the run is refused, and says which split differs";
@@ -203,7 +207,13 @@ TEST_F(CliTest, ATamperedRecordIsRefused) {
                               ? std::next(fs::directory_iterator(root_ / "runs"))->path()
                               : fs::directory_iterator(root_ / "runs")->path();
   EXPECT_EQ(call({"verify", folder.string()}), 0);
+  EXPECT_THAT(out_, HasSubstr("held against SHA256SUMS"));
   EXPECT_THAT(out_, HasSubstr("all as recorded"));
+  const std::string seal = read_file(folder / "SHA256SUMS");
+  fs::remove(folder / "SHA256SUMS");
+  EXPECT_EQ(call({"verify", folder.string()}), 7);
+  EXPECT_THAT(out_, HasSubstr("there is no SHA256SUMS\n"));
+  write_file_atomic(folder / "SHA256SUMS", seal);
   const fs::path metrics = folder / "trials/seed-0001/metrics.json";
   std::string text = read_file(metrics);
   const size_t digit = text.find("0.93") + 3;
@@ -286,6 +296,9 @@ TEST_F(CliTest, HelpListShowPlan) {
   EXPECT_EQ(call({"plan", "--help"}), 0);
   EXPECT_THAT(out_, HasSubstr("Examples:\n  recipe-run plan fashion_mnist"));
   EXPECT_THAT(out_, Not(HasSubstr("recipe-run list")));
+  EXPECT_EQ(call({"data", "--help"}), 0);
+  EXPECT_THAT(out_, HasSubstr("Examples:\n  recipe-run data lock"));
+  EXPECT_THAT(out_, Not(HasSubstr("Exit codes:")));
   EXPECT_EQ(call({"--version"}), 0);
   EXPECT_EQ(out_, "recipe-run, toy 1.0\n");
   EXPECT_EQ(call({"verfy"}), 2);

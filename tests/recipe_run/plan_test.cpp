@@ -156,7 +156,8 @@ TEST(Cost, PublishedTimeThroughputAndOwnRuns) {
   earlier.trials = {trial};
   EXPECT_DOUBLE_EQ(own_cost(recipe, earlier)->device_hours, 2);
   const double steps = 90 * 1281167.0 / (192 * 8);
-  EXPECT_NEAR(disk_bytes(recipe, 3), 3 * (16 * 25557032.0 + 40 * steps) + 8 * 100 * 7 * 3, 1);
+  EXPECT_NEAR(disk_bytes(recipe, 3, 25557032), 3 * (16 * 25557032.0 + 40 * steps) + 8 * 100 * 7 * 3,
+              1);
 }
 
 TEST(Cost, PhasesAreSummed) {
@@ -174,7 +175,10 @@ TEST(Cost, PhasesAreSummed) {
 TEST(PlanText, WholePlan) {
   ResolvedRecipe resolved;
   resolved.recipe = recipe_of(kRecipe);
-  const std::string text = plan_text(resolved, facts_of("a CPU", 1));
+  PlanFacts facts = facts_of("a CPU", 1);
+  EXPECT_THAT(plan_text(resolved, facts), Not(HasSubstr("disk"))) << "of a model of unknown size";
+  facts.parameters = 25557032;
+  const std::string text = plan_text(resolved, facts);
   for (const char* part :
        {"machine     a CPU", "nowhere/imagenet (not there)",
         "3 × seed, 90 epochs of batch 192 on each of 8 devices, sgd 0.256",

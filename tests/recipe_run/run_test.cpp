@@ -440,6 +440,21 @@ TEST_F(RunTest, TwoRunsAtOnceAreRefused) {
   EXPECT_THROW(run(), Error);
 }
 
+// Two records of the same values are the same bytes.
+TEST(JsonTextTest, MapsAreInTheOrderOfTheirKeys) {
+  record::TrialMetrics metrics;
+  const std::vector<std::string> names = {"g", "c", "h", "a", "e", "b", "f", "d"};
+  for (const std::string& name : names) (*metrics.mutable_metric())[name] = 0.5;
+  const std::string text = json_text(metrics);
+  size_t last = 0;
+  for (const char name : std::string("abcdefgh")) {
+    const size_t place = text.find(std::string("\"") + name + "\": 0.5");
+    ASSERT_NE(place, std::string::npos) << text;
+    EXPECT_GT(place, last) << text;
+    last = place;
+  }
+}
+
 TEST(EventLogTest, ATornLineIsCutOff) {
   const fs::path file = fs::path(::testing::TempDir()) / "events_test/events.jsonl";
   fs::remove_all(file.parent_path());

@@ -136,8 +136,9 @@ class ToyDriver : public TrainerDriver {
     train.set_content_sha256(read_file(folder / "train.txt"));
     return out;
   }
-  void check(const v1::Recipe&) override {
+  uint64_t check(const v1::Recipe&) override {
     if (toy_.no_data) throw Error(Exit::kDataMismatch, "there is no data");
+    return 1'000'000;
   }
   std::unique_ptr<TrainingTrial> start(const v1::Recipe&, uint64_t seed) override {
     ++toy_.starts;

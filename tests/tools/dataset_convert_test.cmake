@@ -4,7 +4,7 @@ expect(0 "Examples:" --help)
 expect(2 "name is required")
 expect(2 "--to is required" fashion_mnist)
 expect(2 "shards" fashion_mnist --to x --shards 0)
-expect(2 "no data set .fashion_mnits.; did you mean .fashion_mnist." fashion_mnits --to x)
+expect(2 "no data set .fashion_mnits.; did you mean .fashion_mnist..[^\n]+\n$" fashion_mnits --to x)
 expect(2 "--from is required: .*class folders" imagenet --to x)
 expect(6 "nothing" fashion_mnist --from nothing --to x)
 

@@ -14,6 +14,11 @@ expect(6 "07.png has no mask of the same name" isbi2012_em --from slices --to ot
 # A small network trained for a few steps on them labels them: the checkpoint says how slices are prepared.
 set(TOOL ${RECIPE_RUN})
 expect(0 "as locked, file by file" data verify isbi2012_em --data .)
+expect(4 "isbi2012_em is itself a data set" run unet_medical/reduced --data isbi2012_em --runs runs)
+expect(4 "dataset-convert isbi2012_em --from FOLDER --to x/isbi2012_em" run unet_medical/reduced --data x --runs runs)
+# The recipe does not say how many parameters the model has: the engine does. Five checkpoints.
+expect(0 "disk +11 MB for the run" plan unet_medical/reduced --data . --runs runs)
+expect(2 "trains on 1 device, not on 8\n  leave --emulate-devices out" run fashion_mnist/cnn_2conv_bn --emulate-devices 8)
 expect(0 "" run unet_medical/reduced --smoke --seeds 1 --data . --runs runs)
 if(NOT PREDICT)
   return()

@@ -91,12 +91,16 @@ class AssayDriver : public TrainerDriver {
       if (fs::is_directory(folder, ignored)) continue;
       const std::string missing =
           fmt::format("there is no folder {} with the data set '{}'; ", folder, data.lock());
-      return missing + (prepared_as(data.lock()).empty()
-                            ? "this engine has no conversion that makes it"
-                            : fmt::format("make it with: dataset-convert {} --to {} "
-                                          "('dataset-convert --help' says where its source comes "
-                                          "from)",
-                                          data.lock(), folder));
+      if (const fs::path root = recipe.io().data_root(); is_there(root / "dataset.json"))
+        return missing + root.string() + " is itself a data set: name the folder that holds it";
+      return missing +
+             (prepared_as(data.lock()).empty()
+                  ? fmt::format("no conversion has this name; if one that 'dataset-convert --list' "
+                                "shows fits, let it write there with --to {}",
+                                folder)
+                  : fmt::format("make it with: dataset-convert {} --from FOLDER --to {} "
+                                "('dataset-convert --list' says what FOLDER holds)",
+                                data.lock(), folder));
     }
     return "";
   }
@@ -116,7 +120,7 @@ class AssayDriver : public TrainerDriver {
     return out;
   }
 
-  void check(const v1::Recipe& recipe) override {
+  uint64_t check(const v1::Recipe& recipe) override {
     require(!lacks_devices(recipe),
             fmt::format("'{}' trains on {} devices, here is one", recipe.id(), devices_of(recipe)),
             fmt::format("--emulate-devices {} plays them one after another", devices_of(recipe)));
@@ -131,6 +135,7 @@ class AssayDriver : public TrainerDriver {
             fmt::format("the model has {} parameters, the recipe expects {}", trial->parameters(),
                         expected));
     check_metrics(recipe, trial->metrics());
+    return trial->parameters();
   }
 
   std::unique_ptr<TrainingTrial> start(const v1::Recipe& recipe, uint64_t seed) override {
@@ -151,10 +156,10 @@ class AssayDriver : public TrainerDriver {
   }
 
   void emulate(const v1::Recipe& recipe, uint32_t devices) override {
-    require(devices == devices_of(recipe),
-            fmt::format("'{}' trains on {} devices, not on {}", recipe.id(), devices_of(recipe),
-                        devices),
-            fmt::format("--emulate-devices {}", devices_of(recipe)));
+    const uint32_t own = devices_of(recipe);
+    require(devices == own,
+            fmt::format("'{}' trains on {}, not on {}", recipe.id(), device_count(own), devices),
+            own == 1 ? "leave --emulate-devices out" : fmt::format("--emulate-devices {}", own));
     devices_ = devices;
   }
 

@@ -76,6 +76,13 @@ class CommandLine {
     return made;
   }
 
+  // Commands under one word.
+  CLI::App& group(const std::string& name, const std::string& does, const std::string& examples) {
+    CLI::App& made = *app_.add_subcommand(name, does)->require_subcommand(1);
+    made.footer("Examples:\n" + examples);
+    return made;
+  }
+
   // `type` stands in the help for the value, a text's default beside it.
   template <class T>
   static CLI::Option& option(CLI::App& to, const std::string& name, T& value,
@@ -243,8 +250,8 @@ class CommandLine {
   }
 
   void define_data() {
-    CLI::App& data = *app_.add_subcommand("data", "data sets against the digests in data.lock")
-                          ->require_subcommand(1);
+    CLI::App& data = group("data", "data sets against the digests in data.lock",
+                           "  recipe-run data lock fashion_mnist\n  recipe-run data verify");
     CLI::App& lock =
         command(data, "lock", "compute the digests of data sets and write them into data.lock",
                 "  recipe-run data lock fashion_mnist\n"
@@ -266,8 +273,8 @@ class CommandLine {
   }
 
   void define_sources() {
-    CLI::App& sources = *app_.add_subcommand("sources", "recipes against the published tables")
-                             ->require_subcommand(1);
+    CLI::App& sources =
+        group("sources", "recipes against the published tables", "  recipe-run sources verify");
     command(sources, "verify",
             "compare every published value with the cell it came from, and every cell with what "
             "claims it (exit 8)",

@@ -139,7 +139,8 @@ Exit sources_verify_command(const fs::path& root) {
   Recipes recipes;
   for (const std::string& id : recipe_ids(root)) recipes.emplace(id, load_recipe({root, id}));
   const int problems = verify_recipes(recipes, root) + verify_completeness(recipes, root);
-  print(problems == 0 ? "All are as printed.\n" : fmt::format("{} problems\n", problems));
+  print(problems == 0 ? "All are as printed.\n"
+                      : fmt::format("{} problem{}\n", problems, problems == 1 ? "" : "s"));
   return problems == 0 ? Exit::kOk : Exit::kSourceChanged;
 }
 

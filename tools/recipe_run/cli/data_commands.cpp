@@ -28,8 +28,8 @@ const data::Entry& require_entry(const data::Lock& lock, const std::string& name
   std::vector<std::string> ids;
   for (const data::Entry& entry : lock.entry()) ids.push_back(entry.id());
   throw Error(Exit::kUsage, fmt::format("data.lock has no data set '{}'", name),
-              ids.empty() ? fmt::format("'recipe-run data lock {}' puts it there", name)
-                          : fmt::format("it has: {}", join(ids, ", ")));
+              fmt::format("'recipe-run data lock {}' puts it there; it has: {}", name,
+                          ids.empty() ? "none" : join(ids, ", ")));
 }
 
 // Those named, or all of the lock.
@@ -77,6 +77,7 @@ Exit data_verify_command(const fs::path& root, const DataArguments& arguments,
   const data::Lock lock = read_lock(lock_file(root, arguments));
   Progress progress(stderr, isatty(STDERR_FILENO) != 0, arguments.quiet);
   bool same = true;
+  int compared = 0;
   for (const data::Entry& entry : wanted(lock, arguments)) {
     const fs::path folder = folder_of(arguments, entry.id());
     if (arguments.names.empty() && !is_there(folder)) {
@@ -86,12 +87,16 @@ Exit data_verify_command(const fs::path& root, const DataArguments& arguments,
     const data::Entry found =
         entry_of(entry.id(), folder, driver->describe_data(folder), progress, stop);
     progress.end("read");
+    ++compared;
     const std::vector<std::string> problems = lock_differences(entry, found);
     same = same && problems.empty();
     print(fmt::format("{}: {}\n", entry.id(),
                       problems.empty() ? "as locked, file by file" : "DIFFERS from the lock"));
     for (const std::string& problem : problems) print(fmt::format("  {}\n", problem));
   }
+  if (compared == 0)
+    throw Error(Exit::kDataMismatch, "none of the data sets of data.lock is here",
+                "name their folder with --data, or one data set and its --folder");
   return same ? Exit::kOk : Exit::kDataMismatch;
 }
 

@@ -136,7 +136,9 @@ std::string size_text(double bytes) {
 }
 
 std::string disk_text(const v1::Recipe& recipe, const PlanFacts& facts) {
-  const double needed = disk_bytes(recipe, recipe.trials().count());
+  const uint32_t trials = recipe.trials().count();
+  if (trials > 0 && facts.parameters == 0) return "";  // checkpoints of unknown size
+  const double needed = disk_bytes(recipe, trials, facts.parameters);
   std::error_code error;
   fs::path folder = fs::absolute(facts.runs, error);
   while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
@@ -253,12 +255,12 @@ std::optional<TrialCost> own_cost(const v1::Recipe& recipe, const Measurements& 
   return TrialCost{*hours, "measured throughput of one device"};
 }
 
-double disk_bytes(const v1::Recipe& recipe, uint32_t trials) {
+double disk_bytes(const v1::Recipe& recipe, uint32_t trials, uint64_t parameters) {
   double steps = 0;
   for (const TrainingPhase& phase : training_phases(recipe, devices_of(recipe)))
     steps += phase.steps;
-  const auto parameters = static_cast<double>(recipe.model().expect_parameters());
-  double bytes = trials * (kBytesPerParameter * parameters + kBytesPerTrainingStep * steps);
+  double bytes = trials * (kBytesPerParameter * static_cast<double>(parameters) +
+                           kBytesPerTrainingStep * steps);
   for (const v1::Bench& bench : recipe.bench())
     bytes += kBytesPerMeasuredStep * bench.measure_steps() * bench.repeats() * bench.batch_size() *
              std::max(1, bench.devices_size());
@@ -302,7 +304,7 @@ void add_machine(const ResolvedRecipe& resolved, const PlanArguments& arguments,
     machine.set_gpu(info.gpu);
     facts.stage = {machine_title(machine), info.devices, arguments.place.emulated_devices};
     facts.cannot_run = why_not_here(resolved, arguments.place.emulated_devices, *driver);
-    if (facts.cannot_run.empty()) driver->check(recipe);
+    if (facts.cannot_run.empty()) facts.parameters = driver->check(recipe);
   } catch (const Error& error) {
     facts.cannot_run = error.what();
   }
@@ -332,6 +334,7 @@ Exit plan_command(const fs::path& root, const PlanArguments& arguments,
   require_sources(resolved, file.root);
   PlanFacts facts;
   facts.runs = arguments.runs;
+  facts.parameters = resolved.recipe.model().expect_parameters();
   add_machine(resolved, arguments, make_driver, facts);
   add_earlier_run(resolved, arguments, facts);
   std::string text = plan_text(resolved, facts);

@@ -17,6 +17,7 @@ struct PlanFacts {
   std::string earlier_run;  // id of a run of this recipe, "" if there is none
   std::optional<Measurements> earlier;  // what it measured
   fs::path runs = "runs";               // where runs are kept: its free disk counts
+  uint64_t parameters = 0;              // of the model, 0 if neither engine nor recipe says
 };
 
 std::string plan_text(const ResolvedRecipe& resolved, const PlanFacts& facts);
@@ -44,7 +45,7 @@ std::optional<TrialCost> published_cost(const v1::Recipe& recipe);
 std::optional<TrialCost> own_cost(const v1::Recipe& recipe, const Measurements& earlier);
 
 // Bytes that a run leaves behind: one checkpoint per trial (weights, master copy and two moments in
-// fp32), 40 bytes per training step, 8 per measured step. 0 for what the recipe does not say.
-double disk_bytes(const v1::Recipe& recipe, uint32_t trials);
+// fp32), 40 bytes per training step, 8 per measured step.
+double disk_bytes(const v1::Recipe& recipe, uint32_t trials, uint64_t parameters);
 
 }  // namespace reciperun

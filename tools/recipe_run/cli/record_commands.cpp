@@ -88,9 +88,12 @@ Exit compare_command(const CompareArguments& arguments) {
 Exit verify_command(const std::string& runs, const std::string& run) {
   const RunRecord record = RunRecord::open(find_run_folder(runs, run));
   const RunCheck check = check_run(record);
-  std::string text =
-      fmt::format("run {}\n  files     {} held against SHA256SUMS\n  verdicts  {} computed again\n",
-                  record.info().id(), counted(check.files, "file"), counted(check.rows, "row"));
+  const bool sealed = is_there(record.folder() / kSealFile);
+  std::string text = fmt::format("run {}\n  files     {}{}\n  verdicts  {} computed again\n",
+                                 record.info().id(), counted(check.files, "file"),
+                                 sealed ? fmt::format(" held against {}", kSealFile)
+                                        : fmt::format("; there is no {}", kSealFile),
+                                 counted(check.rows, "row"));
   for (const std::string& problem : check.problems) text += "DIFFERS     " + problem + "\n";
   const bool same = check.problems.empty();
   if (same && record.is_running()) {
@@ -98,8 +101,10 @@ Exit verify_command(const std::string& runs, const std::string& run) {
         "not sealed: the run is running or was killed; 'recipe-run run {}' continues it\n",
         record.info().recipe());
   } else if (same) {
-    text += fmt::format("all as recorded; SHA-256 of the seal {}\n",
-                        sha256_of_file(record.folder() / kSealFile));
+    text += fmt::format(
+        "all as recorded; SHA-256 of the seal {}\n"
+        "report/ has no seal: 'recipe-run report {}' computes it again\n",
+        sha256_of_file(record.folder() / kSealFile), record.folder().string());
   }
   print(text);
   return !same ? Exit::kTampered : record.is_running() ? Exit::kInterrupted : Exit::kOk;

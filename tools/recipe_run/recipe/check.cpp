@@ -70,7 +70,10 @@ class Checker {
     const bool has_steps = training.has_steps() && training.steps() > 0;
     const bool has_epochs =
         training.has_epochs() && training.epochs() > 0 && training.epochs() < 1e6;
-    need(has_steps || has_epochs, path, "needs steps or epochs, greater than 0");
+    const std::string given = training.has_epochs()  ? ".epochs"
+                              : training.has_steps() ? ".steps"
+                                                     : "";
+    need(has_steps || has_epochs, path + given, "needs steps or epochs, greater than 0");
     need(training.batch_per_device() > 0, path + ".batch_per_device", "must be at least 1");
     need(!training.optimizer().name().empty(), path + ".optimizer.name", "not set",
          "sgd, adam, adamw or lamb");

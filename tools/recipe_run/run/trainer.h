@@ -135,8 +135,8 @@ class TrainerDriver {
 
   // Everything that can be checked before anything slow: the model builds and has the expected
   // number of parameters, the optimizer and pipeline are known, the data exist and hold the
-  // expected number of samples.
-  virtual void check(const v1::Recipe& recipe) = 0;
+  // expected number of samples. Returns the number of parameters.
+  virtual uint64_t check(const v1::Recipe& recipe) = 0;
 
   virtual std::unique_ptr<TrainingTrial> start(const v1::Recipe& recipe, uint64_t seed) = 0;
   // Continues from a file of TrainingTrial::save.

@@ -2,12 +2,17 @@
 #include "tools/recipe_run/util/json.h"
 
 #include <fmt/core.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/type_resolver.h>
+#include <google/protobuf/util/type_resolver_util.h>
 #include <rapidjson/error/en.h>
 #include <rapidjson/memorystream.h>
 #include <rapidjson/reader.h>
 
 #include <cmath>
+#include <memory>
 
 #include "tools/recipe_run/util/error.h"
 #include "tools/recipe_run/util/text.h"
@@ -17,6 +22,7 @@ namespace {
 
 namespace pb = google::protobuf;
 
+constexpr char kTypes[] = "type.googleapis.com";
 constexpr auto kExact = int64_t{1} << 53;  // doubles hold every integer up to here
 
 std::string printed(const pb::Message& message, bool indented) {
@@ -24,8 +30,19 @@ std::string printed(const pb::Message& message, bool indented) {
   options.add_whitespace = indented;
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;
-  std::string text;
-  const auto status = pb::util::MessageToJsonString(message, &text, options);
+  // The same message gives the same text: maps are in the order of their keys, which protobuf
+  // promises only for bytes that are asked to be so.
+  std::string bytes, text;
+  {
+    pb::io::StringOutputStream stream(&bytes);
+    pb::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    message.SerializeToCodedStream(&coded);
+  }
+  const std::unique_ptr<pb::util::TypeResolver> types(
+      pb::util::NewTypeResolverForDescriptorPool(kTypes, message.GetDescriptor()->file()->pool()));
+  const auto status = pb::util::BinaryToJsonString(
+      types.get(), fmt::format("{}/{}", kTypes, message.GetTypeName()), bytes, &text, options);
   if (!status.ok())
     throw Error(Exit::kCrashed, message.GetTypeName() + " has no JSON form: " + status.ToString());
   return text;
