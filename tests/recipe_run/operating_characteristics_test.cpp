@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <ostream>
 #include <random>
 #include <span>
 #include <vector>
@@ -72,6 +73,10 @@ struct Case {
   double true_delta;
   Shares printed;
 };
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.system.name << ", " << c.own_n << " runs, off by " << c.true_delta;
+}
 
 class OperatingCharacteristics : public ::testing::TestWithParam<Case> {};
 
@@ -146,6 +151,10 @@ struct Promise {
   int own_n;
   double simulated;  // P(REPRODUCED) of equal systems at the first of three looks
 };
+
+void PrintTo(const Promise& p, std::ostream* out) {
+  *out << p.system.name << ", " << p.own_n << " runs";
+}
 
 class Promises : public ::testing::TestWithParam<Promise> {};
 

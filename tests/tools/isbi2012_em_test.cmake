@@ -20,6 +20,12 @@ expect(4 "dataset-convert isbi2012_em --from FOLDER --to x/isbi2012_em" run unet
 expect(0 "disk +11 MB for the run" plan unet_medical/reduced --data . --runs runs)
 expect(2 "trains on 1 device, not on 8\n  leave --emulate-devices out" run fashion_mnist/cnn_2conv_bn --emulate-devices 8)
 expect(0 "" run unet_medical/reduced --smoke --seeds 1 --data . --runs runs)
+# Two devices, one after another on this one; the plan knows what the run will say.
+set(two unet_medical/reduced --set topology.devices_per_node=2 --set training.steps=4 --set evaluation.when=end)
+set(untimed "timings say nothing where one device plays several")
+expect(0 "NOT RUN: ${untimed}" plan ${two} --emulate-devices 2 --data . --runs emulated)
+expect(0 "fold 1 of 5.*NOT RUN.*${untimed}" run ${two} --emulate-devices 2 --seeds 1 --data . --runs emulated --quiet)
+expect(4 "needs 8 devices, or --emulate-devices 8" run unet_medical/dgx1_fp32_8gpu --data . --runs emulated)
 if(NOT PREDICT)
   return()
 endif()
