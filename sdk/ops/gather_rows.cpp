@@ -1,4 +1,6 @@
 // GatherRows and its gradient: types, gradient and cost.
+#include <algorithm>
+
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
@@ -58,10 +60,12 @@ void infer(const GatherRowsGrad& p, InferCtx& c) {
   c.y(y);
 }
 void grad(const GatherRowsGrad& p, GradCtx&) { no_gradient(p); }
+// In place of the addend only rows that somebody asks for are read and written.
 NodeFacts facts(const GatherRowsGrad& p, const NodeView& c) {
-  NodeFacts facts{count_of(c.x(1)), traffic_of(c)};
-  if (p.has_addend) facts.in_place.push_back({0, 2});
-  return facts;
+  const double given = bytes_of(c.x(0)) + bytes_of(c.x(1));
+  if (!p.has_addend) return {count_of(c.x(1)), given + bytes_of(c.y())};
+  const ValueType touched{p.dtype, {std::min(p.rows, c.x(0).dims[0]), c.y().dims[1]}};
+  return {count_of(c.x(1)), given + 2 * bytes_of(touched), {{0, 2}}};
 }
 
 }  // namespace assay

@@ -111,6 +111,30 @@ TEST(Attention, NumbersThatNoBatchMayHave) {
     check_op(case_of(s, 3, {.heads = 2, .longest = 6, .rate = 0.25f}), reference);
 }
 
+// What a sequence gets does not depend on where it stands or on what else is in the batch.
+TEST(Attention, PackedIsPaddedWithoutThePadding) {
+  const int64_t hidden = 12, length[] = {7, 5, 1};
+  const Attention op{.heads = 3, .scale = 0.5f, .longest = 7};
+  std::vector<double> padded, packed;
+  for (int64_t b = 0, n = 0; b < 3; ++b)
+    for (int64_t i = 0; i < 7 * 3 * hidden; ++i, ++n) {
+      padded.push_back(static_cast<double>(n * 263 % 509 - 254) / 128);
+      if (i < length[b] * 3 * hidden) packed.push_back(padded.back());
+    }
+  const auto contexts = [&](const std::vector<double>& qkv, std::vector<double> start) {
+    const auto tokens = static_cast<int64_t>(qkv.size()) / (3 * hidden);
+    const auto got = run_node(op, {{{tokens, 3 * hidden}, qkv}, {{3}, start}, {{3}, {7, 5, 1}}},
+                              {DType::kF32, DType::kI32, DType::kI32});
+    return decode(got.outputs[0], {DType::kF32, {tokens, hidden}}).values;
+  };
+  const std::vector<double> from_padded = contexts(padded, {0, 7, 14});
+  std::vector<double> real;
+  for (int64_t b = 0; b < 3; ++b)
+    real.insert(real.end(), from_padded.begin() + b * 7 * hidden,
+                from_padded.begin() + (b * 7 + length[b]) * hidden);
+  EXPECT_EQ(contexts(packed, {0, 7, 12}), real);
+}
+
 // Scores as large as f32 goes without overflow, and all weight on one key.
 TEST(Attention, SurvivesLargeScores) {
   OpCase c = case_of({"large", 3, {0}, {3}}, 1, {.heads = 1, .longest = 3});
@@ -122,8 +146,7 @@ TEST(Attention, SurvivesLargeScores) {
   EXPECT_EQ(context, (std::vector<double>{0.25, 0.25, 0.5}));
 }
 
-// The draws of a query do not change with where its sequence's keys are cut into blocks, and every
-// head, query and step has draws of its own: in some 10,000 pairs about a quarter is dropped.
+// Of some 10,000 pairs about a quarter is dropped.
 TEST(Attention, DropsTheShareThatIsAsked) {
   const int64_t tokens = 100;
   OpCase c = case_of({"", tokens, {0}, {100}}, 1, {.heads = 1, .longest = tokens, .rate = 0.25f});

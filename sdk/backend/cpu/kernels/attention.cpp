@@ -32,16 +32,57 @@ void load_rows(const T* from, int64_t pitch, int64_t rows, int64_t size, float f
   }
 }
 
+// The halves of two vectors, lane by lane in turn.
+inline Vec interleave_low(Vec a, Vec b) {
+#if ASSAY_LANES == 16
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+#elif ASSAY_LANES == 8
+  return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+#else
+  return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+#endif
+}
+inline Vec interleave_high(Vec a, Vec b) {
+#if ASSAY_LANES == 16
+  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                 31);
+#elif ASSAY_LANES == 8
+  return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+  return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+#endif
+}
+
+// to[c][r] = from[r][c] of a square of registers: interleaving the halves of the rows once for
+// every bit of a lane's number turns them.
+template <class T>
+void turn_square(const T* from, int64_t pitch, float* to, int64_t to_pitch) {
+  Vec rows[kLanes], other[kLanes];
+  for (int64_t r = 0; r < kLanes; ++r) rows[r] = load_vec(from + r * pitch);
+  for (int64_t bit = 1; bit < kLanes; bit *= 2) {
+    for (int64_t r = 0; r < kLanes / 2; ++r) {
+      other[2 * r] = interleave_low(rows[r], rows[r + kLanes / 2]);
+      other[2 * r + 1] = interleave_high(rows[r], rows[r + kLanes / 2]);
+    }
+    for (int64_t r = 0; r < kLanes; ++r) rows[r] = other[r];
+  }
+  for (int64_t c = 0; c < kLanes; ++c) store_vec(to + c * to_pitch, rows[c]);
+}
+
 template <class T>
 void load_panels(const T* from, int64_t pitch, int64_t rows, int64_t size, float* to) {
+  const int64_t squares = size / kLanes * kLanes;
   for (int64_t first = 0; first < rows; first += kPanel, to += size * kPanel) {
-    const int64_t whole = least(kPanel, rows - first);
-    for (int64_t r = 0; r < whole; ++r) {
-      const T* x = from + (first + r) * pitch;
-      for (int64_t c = 0; c < size; ++c) to[c * kPanel + r] = load(x[c]);
+    for (int64_t part = 0; part < kPanel; part += kLanes) {
+      const int64_t whole = most(0, least(kLanes, rows - first - part));
+      const T* x = from + (first + part) * pitch;
+      int64_t turned = 0;
+      for (; whole == kLanes && turned < squares; turned += kLanes)
+        turn_square(x + turned, pitch, to + turned * kPanel + part, kPanel);
+      for (int64_t r = 0; r < kLanes; ++r)
+        for (int64_t c = turned; c < size; ++c)
+          to[c * kPanel + part + r] = r < whole ? load(x[r * pitch + c]) : 0.0f;
     }
-    for (int64_t r = whole; r < kPanel; ++r)
-      for (int64_t c = 0; c < size; ++c) to[c * kPanel + r] = 0;
   }
 }
 
