@@ -7,7 +7,9 @@
 namespace assay::datasets {
 
 std::span<const DatasetEntry> dataset_entries() {
-  static const DatasetEntry entries[] = {kFashionMnist, kCifar10, kImagenet, kIsbi2012Em};
+  static const DatasetEntry entries[] = {kFashionMnist,      kCifar10, kImagenet,
+                                         kIsbi2012Em,        kSquad,   kBertPretraining,
+                                         kElectraPretraining};
   return entries;
 }
 

@@ -4,15 +4,23 @@
 // (sdk/data/FORMAT.md), make_transform says how a record becomes a training sample.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "sdk/base/config.h"
 #include "sdk/data/image_reader.h"
 #include "sdk/data/manifest.h"
 #include "sdk/data/transform.h"
 
 namespace assay::datasets {
+
+// Keys of a conversion that only some data sets have, declared as configurations are.
+struct ConversionKeys {
+  virtual ~ConversionKeys() = default;
+  virtual void fields(ConfigFields& f) = 0;
+};
 
 struct ConvertOptions {
   // Where the published files lie: a folder in most cases; summary says what is expected.
@@ -29,6 +37,8 @@ struct ConvertOptions {
   data::ImageReader read_image = {};
   // Called now and then; returning false cancels. What then stays in the folder, DatasetEntry says.
   data::ProgressFunction progress = {};
+  // Of DatasetEntry::make_keys; null is all defaults.
+  std::shared_ptr<ConversionKeys> keys = {};
 };
 
 struct DatasetEntry {
@@ -38,7 +48,7 @@ struct DatasetEntry {
   // Where Debian or another package puts the source; "" if nowhere.
   std::string_view default_source;
   // What its samples are, which decides what make_transform takes: "images" of one size,
-  // "photographs" or "micrographs".
+  // "photographs", "micrographs", "masked_pairs", "sequences" or "windows".
   std::string_view samples;
   // Returns at once when the folder already holds the same data set from the same files. Stopped,
   // it leaves nothing, or what the next call continues from (data::WhenStopped). kNotFound, kFormat
@@ -50,6 +60,8 @@ struct DatasetEntry {
   // unknown keys and senseless values.
   data::Transform (*make_transform)(const data::DatasetManifest& manifest,
                                     std::string_view config_json);
+  // The keys of its conversion at their defaults; null if it has none of its own.
+  std::unique_ptr<ConversionKeys> (*make_keys)() = nullptr;
 };
 
 std::span<const DatasetEntry> dataset_entries();
@@ -58,9 +70,12 @@ std::span<const DatasetEntry> dataset_entries();
 const DatasetEntry& find_dataset(std::string_view name);
 
 // Defined in <name>.cpp.
+extern const DatasetEntry kBertPretraining;
 extern const DatasetEntry kCifar10;
+extern const DatasetEntry kElectraPretraining;
 extern const DatasetEntry kFashionMnist;
 extern const DatasetEntry kImagenet;
 extern const DatasetEntry kIsbi2012Em;
+extern const DatasetEntry kSquad;
 
 }  // namespace assay::datasets

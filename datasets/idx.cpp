@@ -1,11 +1,7 @@
 // Reads IDX files, gzipped or not; a header counts only if the rest of the file bears it out.
 #include "datasets/idx.h"
 
-#include <zlib.h>
-
-#include <cerrno>
-#include <memory>
-
+#include "datasets/gzip.h"
 #include "sdk/base/error.h"
 #include "sdk/base/file.h"
 
@@ -15,35 +11,11 @@ namespace {
 // Far above the largest file of the family (EMNIST: 0.6 GB); stops a small file that expands for
 // ever.
 constexpr size_t kMaxBytes = size_t{2} << 30;
-constexpr size_t kPieceBytes = size_t{1} << 20;
 constexpr unsigned kUnsignedByte = 0x08;
 
 uint32_t load_big_endian(const char* bytes) {
   const auto* p = reinterpret_cast<const unsigned char*>(bytes);
   return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | p[3];
-}
-
-// The file's bytes, decompressed if it is gzip.
-std::string read_maybe_gzip(const std::string& path) {
-  File::open_read(path);  // names what is wrong with the path better than zlib can
-  const std::unique_ptr<gzFile_s, decltype(&::gzclose)> file(::gzopen(path.c_str(), "rb"),
-                                                             &::gzclose);
-  if (!file) fail_errno("opening", path, errno);
-  std::string bytes;
-  while (true) {
-    const size_t done = bytes.size();
-    require(done <= kMaxBytes, Code::kFormat, path, ": larger than ", kMaxBytes,
-            " bytes when decompressed; this is not an IDX file of the MNIST family");
-    bytes.resize(done + kPieceBytes);
-    const int count = ::gzread(file.get(), bytes.data() + done, kPieceBytes);
-    int problem = Z_OK;
-    const char* text = ::gzerror(file.get(), &problem);
-    if (problem == Z_ERRNO) fail_errno("reading", path, errno);
-    require(count >= 0 && problem == Z_OK, Code::kFormat, path,
-            ": its compression is damaged or cut off (", text, "); get a complete copy");
-    bytes.resize(done + static_cast<size_t>(count));
-    if (count == 0) return bytes;
-  }
 }
 
 }  // namespace
@@ -76,7 +48,7 @@ IdxArray parse_idx(std::string bytes, int rank, std::string_view name) {
 }
 
 IdxArray read_idx(const std::string& path, int rank) {
-  return parse_idx(read_maybe_gzip(path), rank, path);
+  return parse_idx(read_maybe_gzip(path, kMaxBytes), rank, path);
 }
 
 }  // namespace assay::datasets

@@ -12,6 +12,13 @@
 namespace assay::capi {
 namespace {
 
+std::string_view type_of(const ConfigField& field) {
+  using Type = JsonSchema::Type;
+  const Type type = field.holder().type;
+  if (type == Type::kText) return "text";
+  return type == Type::kBool ? "bool" : "number";
+}
+
 DatasetList list_datasets() {
   DatasetList list;
   for (const datasets::DatasetEntry& entry : datasets::dataset_entries()) {
@@ -21,6 +28,15 @@ DatasetList list_datasets() {
     row.set_licence(std::string(entry.licence));
     row.set_default_source(std::string(entry.default_source));
     row.set_samples(std::string(entry.samples));
+    if (!entry.make_keys) continue;
+    const auto keys = entry.make_keys();
+    const ConfigFields fields(config_ref(*keys));
+    for (const ConfigField& field : fields.all()) {
+      ConversionOption& option = *row.add_options();
+      option.set_key(std::string(field.name()));
+      option.set_text(std::string(field.text()));
+      option.set_type(std::string(type_of(field)));
+    }
   }
   return list;
 }
@@ -45,9 +61,11 @@ data::ProgressFunction progress_function(const Operation& operation, assay_progr
 struct DatasetOptions {
   int32_t shards = 0;
   bool overwrite = false;
+  std::shared_ptr<datasets::ConversionKeys> own;  // of the data set, behind those of all
   void fields(ConfigFields& f) {
     f("shards", shards, "files per split; 0: the data set chooses");
     f("overwrite", overwrite, "replace what the folder holds, even another data set");
+    if (own) own->fields(f);
   }
 };
 
@@ -63,6 +81,7 @@ struct DatasetExportOptions {
 datasets::ConvertOptions convert_options(const datasets::DatasetEntry& entry, assay_str source,
                                          assay_str target, assay_str json) {
   DatasetOptions given;
+  if (entry.make_keys) given.own = entry.make_keys();
   parse_json(to_text(json, "options_json"), given, "conversion options");
   datasets::ConvertOptions options;
   options.source =
@@ -72,6 +91,7 @@ datasets::ConvertOptions convert_options(const datasets::DatasetEntry& entry, as
   options.output = checked_path(target, "target", "a folder");
   options.shards = given.shards;
   options.overwrite = given.overwrite;
+  options.keys = std::move(given.own);
   return options;
 }
 

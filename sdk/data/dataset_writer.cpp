@@ -40,26 +40,31 @@ DatasetManifest without_results(DatasetManifest manifest, WhenStopped when_stopp
   return manifest;
 }
 
-bool shards_present(const std::string& folder, const DatasetManifest& manifest) {
+bool is_there(const std::string& folder, const std::string& name, uint64_t bytes) {
+  const std::string path = join_path(folder, name);
+  return path_exists(path) && File::open_read(path).size() == bytes;
+}
+
+bool files_present(const std::string& folder, const DatasetManifest& manifest) {
+  for (const SourceFile& file : manifest.files())
+    if (!is_there(folder, file.file(), file.bytes())) return false;
   for (const DatasetSplit& split : manifest.splits()) {
     for (const Shard& shard : split.shards()) {
-      const std::string path = join_path(folder, shard.file());
-      if (!path_exists(path) || File::open_read(path).size() != shard.bytes()) return false;
+      if (!is_there(folder, shard.file(), shard.bytes())) return false;
     }
   }
   return true;
 }
 
 // Those of a data set about to be replaced, which may have other names than the new ones.
-void remove_shards(const std::string& folder, const DatasetManifest& manifest) {
-  for (const DatasetSplit& split : manifest.splits()) {
-    for (const Shard& shard : split.shards()) {
-      const bool here = shard.file() == file_name(shard.file());  // never outside of the folder
-      if (here && !is_directory(join_path(folder, shard.file()))) {
-        remove_file(join_path(folder, shard.file()));
-      }
-    }
-  }
+void remove_files(const std::string& folder, const DatasetManifest& manifest) {
+  const auto remove = [&](const std::string& name) {
+    const bool here = name == file_name(name);  // never outside of the folder
+    if (here && !is_directory(join_path(folder, name))) remove_file(join_path(folder, name));
+  };
+  for (const DatasetSplit& split : manifest.splits())
+    for (const Shard& shard : split.shards()) remove(shard.file());
+  for (const SourceFile& file : manifest.files()) remove(file.file());
 }
 
 std::string to_json_lines(const google::protobuf::Message& message) {
@@ -91,6 +96,17 @@ void plan_split(DatasetManifest& plan, const std::string& name, int64_t records,
   }
 }
 
+void plan_shards(DatasetManifest& plan, const std::string& name, int shards) {
+  plan_split(plan, name, shards, shards);
+}
+
+void plan_file(DatasetManifest& plan, const std::string& name, std::string_view contents) {
+  SourceFile& file = *plan.add_files();
+  file.set_file(name);
+  file.set_bytes(contents.size());
+  file.set_sha256(sha256_hex(contents));
+}
+
 DatasetWriter::DatasetWriter(const std::string& folder, DatasetManifest plan, bool overwrite,
                              WhenStopped when_stopped)
     : folder_(folder),
@@ -112,13 +128,13 @@ DatasetWriter::DatasetWriter(const std::string& folder, DatasetManifest plan, bo
     // Where one that cannot be read may be overwritten, `found` is empty: another data set.
     require(same || overwrite, Code::kInvalid, folder_, " already holds data set ", found.dataset(),
             " made from other files or in other shards; choose another folder or ask to overwrite");
-    if (same && shards_present(folder_, found)) {
+    if (same && files_present(folder_, found)) {
       manifest_ = std::move(found);
       complete_ = true;
       return;
     }
     remove_file(manifest_path);  // before its shards change under it
-    remove_shards(folder_, found);
+    remove_files(folder_, found);
   }
   // A log counts only for the same plan: the same sources, shards and way of converting.
   plan_sha256_ = sha256_hex(to_json_lines(without_results(manifest_, when_stopped_)));
@@ -157,7 +173,7 @@ void DatasetWriter::continue_from_log() {
   }
   DatasetManifest others;
   *others.add_splits()->mutable_shards() = log.finished();
-  remove_shards(folder_, others);
+  remove_files(folder_, others);
   remove_file(path);
 }
 
@@ -180,8 +196,8 @@ DatasetSplit& DatasetWriter::planned_split(const std::string& name) {
 
 // Adds the records of a finished shard to the digest; false when it is no longer what the log says.
 bool DatasetWriter::read_back(const Shard& shard, ContentDigest& digest) const {
+  if (!is_there(folder_, shard.file(), shard.bytes())) return false;
   const std::string path = join_path(folder_, shard.file());
-  if (!path_exists(path) || File::open_read(path).size() != shard.bytes()) return false;
   // A copy: the digest must not change when the shard turns out to be damaged half way.
   ContentDigest with_shard = digest;
   try {
@@ -227,18 +243,42 @@ void DatasetWriter::write_split(const std::string& name, const PayloadFunction& 
 
 namespace {
 
-void add_finding(Shard& shard, const DatasetWriter::Entry& entry) {
+void add_finding(Shard& shard, const std::string& kind, const std::string& example) {
   constexpr int kExamples = 5;
   Finding* finding = nullptr;
   for (Finding& known : *shard.mutable_findings()) {
-    if (known.kind() == entry.finding) finding = &known;
+    if (known.kind() == kind) finding = &known;
   }
   if (finding == nullptr) {
     finding = shard.add_findings();
-    finding->set_kind(entry.finding);
+    finding->set_kind(kind);
   }
   finding->set_count(finding->count() + 1);
-  if (finding->examples_size() < kExamples) finding->add_examples(entry.example);
+  if (finding->examples_size() < kExamples) finding->add_examples(example);
+}
+
+class WritingSink : public DatasetWriter::ShardSink {
+ public:
+  WritingSink(RecordWriter& writer, ContentDigest& digest, Shard& shard)
+      : writer_(writer), digest_(digest), shard_(shard) {}
+  void write(std::string_view payload) override {
+    writer_.write(payload);
+    digest_.add(payload);
+  }
+  void note(const std::string& kind, const std::string& example) override {
+    add_finding(shard_, kind, example);
+  }
+
+ private:
+  RecordWriter& writer_;
+  ContentDigest& digest_;
+  Shard& shard_;
+};
+
+void take_results(Shard& shard, const RecordFileInfo& info) {
+  shard.set_records(info.records);
+  shard.set_bytes(info.bytes);
+  shard.set_crc32c(info.crc32c);
 }
 
 }  // namespace
@@ -274,6 +314,7 @@ void DatasetWriter::write_shard(Shard& shard, const Progress& begin, const Entry
                                 int threads, ContentDigest& digest,
                                 const ProgressFunction& progress) {
   RecordWriter writer(join_path(folder_, shard.file()));
+  WritingSink sink(writer, digest, shard);
   const auto produce = [&](int64_t index, Entry& entry) {
     entry.payload.clear();
     entry.usable = true;
@@ -284,18 +325,43 @@ void DatasetWriter::write_shard(Shard& shard, const Progress& begin, const Entry
     if (index % kEntriesPerReport == 0) {
       report_progress(progress, {begin.phase, begin.done + index, begin.total});
     }
-    if (!entry.finding.empty()) add_finding(shard, entry);
-    if (!entry.usable) return;
-    writer.write(entry.payload);
-    digest.add(entry.payload);
+    if (!entry.finding.empty()) sink.note(entry.finding, entry.example);
+    if (entry.usable) sink.write(entry.payload);
   };
   ordered_map<Entry>(shard.records(), threads, produce, consume);
   written_.push_back(writer.path());
-  const RecordFileInfo info = writer.finish();
-  shard.set_records(info.records);
-  shard.set_bytes(info.bytes);
-  shard.set_crc32c(info.crc32c);
+  take_results(shard, writer.finish());
   note_finished(shard);
+}
+
+void DatasetWriter::write_shards(const std::string& name, const ShardFunction& make) {
+  DatasetSplit& split = planned_split(name);
+  ContentDigest digest;
+  int64_t records = 0;
+  for (int k = 0; k < split.shards_size(); ++k) {
+    Shard& shard = *split.mutable_shards(k);
+    const auto found = finished_.find(shard.file());
+    if (found != finished_.end() && read_back(found->second, digest)) {
+      shard = found->second;
+    } else {
+      RecordWriter writer(join_path(folder_, shard.file()));
+      WritingSink sink(writer, digest, shard);
+      make(k, records, sink);
+      written_.push_back(writer.path());
+      take_results(shard, writer.finish());
+      note_finished(shard);
+    }
+    records += shard.records();
+  }
+  require(records > 0, Code::kFormat, "split ", name,
+          " has no records; the source holds nothing "
+          "that makes one");
+  split.set_records(records);
+  split.set_content_sha256(digest.hex());
+}
+
+void DatasetWriter::write_attached(const std::string& name, std::string_view contents) {
+  write_file_atomic(join_path(folder_, name), contents);
 }
 
 void DatasetWriter::finish() {

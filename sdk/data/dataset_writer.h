@@ -56,6 +56,23 @@ class DatasetWriter {
   void write_entries(const std::string& name, const EntryFunction& make, int threads,
                      const ProgressFunction& progress);
 
+  // Takes the records of one shard, in order.
+  class ShardSink {
+   public:
+    virtual ~ShardSink() = default;
+    virtual void write(std::string_view payload) = 0;
+    // Something remarkable about the source: a kind of Finding and the case.
+    virtual void note(const std::string& kind, const std::string& example) = 0;
+  };
+  // Writes a split of which only the shards are planned: calls make(k, first, sink) for shard k,
+  // whose first record has the number `first` in the split. Shards finished before are read back
+  // instead. kFormat if there is no record in all of them. Needs WhenStopped::kKeep.
+  using ShardFunction = std::function<void(int64_t shard, int64_t first, ShardSink& sink)>;
+  void write_shards(const std::string& name, const ShardFunction& make);
+
+  // Writes a file that the plan lists with plan_file, unchanged.
+  void write_attached(const std::string& name, std::string_view contents);
+
   // kInternal when a planned split was not written.
   void finish();
 
@@ -80,5 +97,10 @@ class DatasetWriter {
 
 // Adds a split of `records` in `shards` nearly equal parts, "<name>-00000-of-00004.tfrecord".
 void plan_split(DatasetManifest& plan, const std::string& name, int64_t records, int shards);
+
+// Adds a split of so many shards, of which the records become known when they are written.
+void plan_shards(DatasetManifest& plan, const std::string& name, int shards);
+// Adds a file that lies beside the records.
+void plan_file(DatasetManifest& plan, const std::string& name, std::string_view contents);
 
 }  // namespace assay::data

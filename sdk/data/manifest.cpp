@@ -2,6 +2,8 @@
 // checked before they become paths.
 #include "sdk/data/manifest.h"
 
+#include <charconv>
+
 #include "sdk/base/crc32c.h"
 #include "sdk/base/expect.h"
 #include "sdk/base/proto_json.h"
@@ -34,11 +36,11 @@ void check_split_name(const std::string& path, const std::string& name) {
           "\", is not one a file could have; convert the data set again");
 }
 
-// Shard names come from a file: they must not lead out of its folder.
-void check_shard_name(const std::string& folder, const Shard& shard) {
-  require(!shard.file().empty() && shard.file().find('/') == std::string::npos, Code::kFormat,
-          join_path(folder, kManifestName), ": shard \"", shard.file(),
-          "\" is not the name of a file in this folder");
+// Names come from a file: they must not lead out of its folder.
+void check_file_name(const std::string& manifest_path, std::string_view what,
+                     const std::string& name) {
+  require(!name.empty() && name.find('/') == std::string::npos, Code::kFormat, manifest_path, ": ",
+          what, " \"", name, "\" is not the name of a file in this folder");
 }
 
 void verify_split(const std::string& folder, const DatasetManifest& manifest,
@@ -99,6 +101,7 @@ DatasetManifest read_manifest(const std::string& folder) {
     require(split.shards_size() > 0, Code::kFormat, path, ": split ", split.name(),
             " has no files; convert the data set again");
   }
+  for (const SourceFile& file : manifest.files()) check_file_name(path, "file", file.file());
   return manifest;
 }
 
@@ -117,7 +120,7 @@ std::shared_ptr<const RecordSource> open_split(const std::string& folder,
   const DatasetSplit& split = find_split(manifest, name);
   std::vector<std::string> paths;
   for (const Shard& shard : split.shards()) {
-    check_shard_name(folder, shard);
+    check_file_name(join_path(folder, kManifestName), "shard", shard.file());
     paths.push_back(join_path(folder, shard.file()));
     const uint64_t bytes = File::open_read(paths.back()).size();
     require(bytes == shard.bytes(), Code::kFormat, paths.back(), " has ", bytes,
@@ -130,8 +133,39 @@ std::shared_ptr<const RecordSource> open_split(const std::string& folder,
   return source;
 }
 
+const std::string& find_setting(const DatasetManifest& manifest, const std::string& key) {
+  for (const Setting& setting : manifest.settings())
+    if (setting.key() == key) return setting.value();
+  fail(Code::kFormat, cat("data set ", manifest.dataset(), ": its ", kManifestName,
+                          " has no setting \"", key, "\"; convert the data set again"));
+}
+
+int64_t find_number(const DatasetManifest& manifest, const std::string& key) {
+  const std::string& value = find_setting(manifest, key);
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  require(error == std::errc() && end == value.data() + value.size(), Code::kFormat, "data set ",
+          manifest.dataset(), ": setting \"", key, "\" is \"", value,
+          "\", expected a number; convert the data set again");
+  return number;
+}
+
+std::string read_attached(const std::string& folder, const DatasetManifest& manifest,
+                          const std::string& name) {
+  for (const SourceFile& file : manifest.files()) {
+    if (file.file() != name) continue;
+    const std::string path = join_path(folder, name);
+    std::string contents = read_file(path);
+    require(contents.size() == file.bytes() && sha256_hex(contents) == file.sha256(), Code::kFormat,
+            path, ": it is not the file that the manifest describes; convert the data set again");
+    return contents;
+  }
+  fail(Code::kNotFound, cat("data set ", manifest.dataset(), " in ", folder, " carries no ", name));
+}
+
 void verify_dataset(const std::string& folder, const ProgressFunction& progress) {
   const DatasetManifest manifest = read_manifest(folder);
+  for (const SourceFile& file : manifest.files()) read_attached(folder, manifest, file.file());
   for (const DatasetSplit& split : manifest.splits()) {
     verify_split(folder, manifest, split, progress);
   }

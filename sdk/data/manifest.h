@@ -42,6 +42,15 @@ std::shared_ptr<const RecordSource> open_split(const std::string& folder,
                                                const DatasetManifest& manifest,
                                                const std::string& name);
 
+// A setting of the conversion as text, or as a number; kFormat if the manifest has none.
+const std::string& find_setting(const DatasetManifest& manifest, const std::string& key);
+int64_t find_number(const DatasetManifest& manifest, const std::string& key);
+
+// A file that lies beside the records. kNotFound if the manifest lists none of that name; kFormat
+// if its size or digest is another.
+std::string read_attached(const std::string& folder, const DatasetManifest& manifest,
+                          const std::string& name);
+
 // Reads everything and compares every checksum and digest: kFormat for the first that differs.
 void verify_dataset(const std::string& folder, const ProgressFunction& progress);
 

@@ -12,4 +12,7 @@ inline constexpr uint64_t kStreamStream = 0x64617461'7374726d;
 // "dataaugm", a = sample, b = epoch.
 inline constexpr uint64_t kAugmentStream = 0x64617461'6175676d;
 
+// "datapair", a = part of the corpus, b = split.
+inline constexpr uint64_t kPairsStream = 0x64617461'70616972;
+
 }  // namespace assay::data

@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "tests/capi/support.h"
 
@@ -62,12 +63,17 @@ class DataTest : public testing::Test {
 
 TEST_F(DataTest, ConvertReportVerify) {
   const auto known = report(assay_dataset_list);
+  const std::set<std::string> kSamples{"images",       "photographs", "micrographs",
+                                       "masked_pairs", "sequences",   "windows"};
+  bool has_options = false;
   EXPECT_GE(at(known, "datasets").list_value().values_size(), 1);
   for (const auto& data_set : at(known, "datasets").list_value().values()) {
     const std::string samples = at(data_set.struct_value(), "samples").string_value();
-    EXPECT_TRUE(samples == "images" || samples == "photographs" || samples == "micrographs")
-        << samples;
+    EXPECT_TRUE(kSamples.contains(samples)) << samples;
+    for (const auto& option : at(data_set.struct_value(), "options").list_value().values())
+      has_options |= at(option.struct_value(), "key").string_value() == "vocabulary";
   }
+  EXPECT_TRUE(has_options);
   int64_t last_done = -1, total = 0;
   struct Seen {
     int64_t* done;

@@ -26,6 +26,19 @@ expect(0 "train: 3 done.*val: [12] done" --to-recordio --from photo_set --to rec
 expect(2 "is there already" --to-recordio --from photo_set --to rec)
 expect(0 "train +3 records" imagenet --from rec --to photo_set2)
 
+# Text: settings of the conversion.
+file(WRITE ${WORK}/vocab "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\na\nb\nc\n")
+file(WRITE ${WORK}/text.txt "a b c .\nb c .\na a .\n\nc c b .\nb b a .\n")
+expect(0 "--set held_out=" --list)
+expect(0 "train: 2 done.*train +[0-9]+ records" bert_pretraining --from text.txt --to pairs --set vocabulary=vocab --set max_length=16 --verify)
+expect(2 "max_length.*converted|already holds" bert_pretraining --from text.txt --to pairs --set vocabulary=vocab --set max_length=17)
+expect(2 "vocabulary is empty" electra_pretraining --from text.txt --to none)
+expect(2 "max_length is 4" electra_pretraining --from text.txt --to none --set vocabulary=vocab --set max_length=4)
+expect(2 "no such key; it has vocabulary, max_length" electra_pretraining --from text.txt --to none --set maxlength=4)
+expect(2 "it has none at all" fashion_mnist --to none --set shards=4)
+expect(2 "expected key=value" squad --from . --to none --set version)
+expect(6 "neither train-v2.0.json" squad --from . --to none --set vocabulary=vocab --set version=2.0)
+
 # Checking converts nothing.
 expect(6 "absent holds no data set" fashion_mnist --verify --to absent)
 if(EXISTS ${WORK}/absent)

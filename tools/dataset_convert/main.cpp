@@ -1,6 +1,7 @@
 // dataset-convert: turns the files a data set is published as into records that loaders read.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <google/protobuf/util/json_util.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -19,17 +20,21 @@ namespace {
 
 constexpr char kFooter[] =
     R"(Converting again what is already there takes no time. An interrupted conversion leaves nothing behind;
-that of imagenet leaves its finished files, and the same command continues from there.
+those of imagenet and of text leave their finished files, and the same command continues from there.
 
 Exit codes: 0 done; 2 wrong usage; 5 it failed; 6 files are missing, damaged or others; 75 interrupted.
 
 Examples:
   dataset-convert fashion_mnist --from /usr/share/datasets/fashion-mnist --to data/fashion_mnist
   dataset-convert imagenet --from ILSVRC2012 --to data/imagenet --verify
+  dataset-convert squad --from squad --to data/squad --set vocabulary=bert-base-uncased-vocab.txt
+  dataset-convert bert_pretraining --from books.txt --to data/books --set vocabulary=vocab.txt \
+    --set lines=paragraphs --set held_out=20
   dataset-convert --verify --to data/imagenet)";
 
 struct Request {
   std::string name, from, to;
+  std::vector<std::string> settings;  // "key=value"
   int shards = 0;
   bool overwrite = false, verify = false, quiet = false, list = false, to_recordio = false;
 };
@@ -86,6 +91,10 @@ std::string list_text() {
     if (const std::string from = text_of(row, "default_source"); !from.empty()) {
       words += fmt::format("    default of --from: {}\n", from);
     }
+    for (const auto& option : at(row, "options").list_value().values()) {
+      const auto& field = option.struct_value();
+      words += fmt::format("    --set {}=...: {}\n", text_of(field, "key"), text_of(field, "text"));
+    }
   }
   return words;
 }
@@ -123,6 +132,42 @@ void print_result(const std::string& folder, const Report& report) {
                text_of(split, "content_sha256"));
     print_findings(split);
   }
+}
+
+// The value of a setting as JSON: texts are quoted, the rest is for the library to judge.
+std::string setting_json(const google::protobuf::Struct& data_set, const std::string& setting) {
+  const size_t equals = setting.find('=');
+  if (equals == 0 || equals == std::string::npos)
+    throw Error(Exit::kUsage, "--set " + setting + ": expected key=value");
+  const std::string key = setting.substr(0, equals), value = setting.substr(equals + 1);
+  std::vector<std::string> known;
+  for (const auto& option : at(data_set, "options").list_value().values()) {
+    const auto& field = option.struct_value();
+    known.push_back(text_of(field, "key"));
+    if (known.back() != key) continue;
+    google::protobuf::Value text;
+    text.set_string_value(value);
+    std::string quoted;
+    if (text_of(field, "type") != "text") return fmt::format("\"{}\": {}", key, value);
+    static_cast<void>(google::protobuf::util::MessageToJsonString(text, &quoted));
+    return fmt::format("\"{}\": {}", key, quoted);
+  }
+  throw Error(Exit::kUsage,
+              fmt::format("--set {}: {} has no such key; {}", setting, text_of(data_set, "name"),
+                          known.empty() ? "it has none at all"
+                                        : fmt::format("it has {}", fmt::join(known, ", "))));
+}
+
+std::string options_json(const Request& request) {
+  std::string json =
+      fmt::format(R"({{"shards": {}, "overwrite": {})", request.shards, request.overwrite);
+  const auto list = datasets();
+  for (const auto& value : list.values()) {
+    const auto& row = value.struct_value();
+    if (text_of(row, "name") != request.name) continue;
+    for (const std::string& setting : request.settings) json += ", " + setting_json(row, setting);
+  }
+  return json + "}";
 }
 
 // Some data sets lie at a known place; of the others the user must say it.
@@ -164,8 +209,7 @@ void read_all(const Request& request, const assay_context* context) {
 void convert(const Request& request) {
   require_source(request);
   const Context context = make_context();
-  const std::string options =
-      fmt::format(R"({{"shards": {}, "overwrite": {}}})", request.shards, request.overwrite);
+  const std::string options = options_json(request);
   assay_report* report = nullptr;
   with_progress(request, [&](uintptr_t user) {
     call(assay_dataset_convert, context.get(), text(request.name), text(request.from),
@@ -208,6 +252,9 @@ Exit run(int argc, const char* const* argv) {
   app.add_option("--to", request.to, "folder to fill; created if need be");
   app.add_option("--shards", request.shards, "files per split; default: the data set's choice")
       ->check(CLI::Range(1, 100000));
+  app.add_option("--set", request.settings,
+                 "key=value of the data set's conversion, as often as need be; --list shows them")
+      ->allow_extra_args(false);
   app.add_flag("--overwrite", request.overwrite, "replace what the folder holds");
   app.add_flag("--verify", request.verify,
                "read all that --to holds and check it; without --from nothing is converted");

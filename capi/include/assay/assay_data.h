@@ -29,20 +29,49 @@ typedef int32_t (*assay_progress)(uintptr_t user, assay_str phase, int64_t done,
 
 /* The data sets that assay_dataset_convert knows.
  *   report  datasets [{name, summary, licence, default_source, samples: how its records become
- *           samples, by which of the transforms below, "images", "photographs" or "micrographs"}]
+ *           samples, by which of the transforms below, "images", "photographs", "micrographs",
+ *           "masked_pairs", "sequences" or "windows"; options: keys of its conversion beside those
+ *           of all, [{key, type: "text", "number" or "bool", text}]}]
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err);
 
+/* Conversions of text: keys of options_json, with [ranges], then defaults.
+ *
+ * Of "squad", "bert_pretraining" and "electra_pretraining":
+ *   "vocabulary"       file of a WordPiece vocabulary, one piece a line; needed
+ *   "max_length"       [5, 512], 384 of squad, else 128. Pieces of a sequence, padding included
+ *   "protect_special"  true; false of bert_pretraining. Whether "[MASK]" and the like in a text are
+ *                      themselves, or punctuation and words
+ *   "longest_word"     [1, 10000], 100. Words of more characters are [UNK]
+ *
+ * Of "squad", whose records are windows over the paragraph of a question:
+ *   "version"          "1.1" (default) or "2.0"
+ *   "train", "dev"     files in the source; train-v<version>.json or .json.gz, and dev likewise
+ *   "stride"           [1, 512], 128. From one window's part of the paragraph to the next
+ *   "max_question"     [0, 512], 64. Pieces of the question that are kept
+ *
+ * Of "bert_pretraining" and "electra_pretraining", made of documents with an empty line between:
+ *   "lines"            "sentences" (default): each line is one; "paragraphs": lines are cut into
+ *                      sentences
+ *   "held_out"         0. Every so many-th document goes to the split "test"; 0: none
+ *   "seed"             64 bits, 0
+ *
+ * Of "bert_pretraining":
+ *   "max_predictions"  [1, 512], 20. Masked pieces of a sequence
+ *   "duplicates"       [1, 1000], 5. Passes over the text, each with other pairs and masks
+ *   "masked_fraction"  (0, 1], 0.15. Of a sequence's pieces
+ *   "short_fraction"   [0, 1], 0.1. Of sequences that aim at a random shorter length */
+
 /* Turns published files into a data set. Returns at once if the folder already holds the same. A
- * conversion that failed or was stopped leaves nothing behind; only that of "imagenet" keeps its
- * finished shards (record files), from which the next call with the same arguments continues, even
- * if the process was killed. Images that cannot be decoded are left out, and files of other formats
+ * conversion that failed or was stopped leaves nothing behind; only those of "imagenet" and of text
+ * ("squad", "bert_pretraining", "electra_pretraining") keep finished shards (record files), from
+ * which the next call with the same arguments continues, even if the process was killed. Images that cannot be decoded are left out, and files of other formats
  * than JPEG need assay_host.read_image. The report counts both.
  *   name          of assay_dataset_list
  *   source        where the published files lie; empty: default_source
  *   target        the folder to fill; created if need be
- *   options_json  {"shards": files per split, 0 lets the data set choose, "overwrite": false};
- *                 empty: defaults
+ *   options_json  {"shards": files per split, 0 lets the data set choose, "overwrite": false}, and
+ *                 the data set's own keys ("Conversions of text" below); empty: defaults
  *   progress      may be NULL; user is handed to it
  *   out           may be NULL; report as assay_dataset_report
  *   errors  ASSAY_E_NOT_FOUND, ASSAY_E_FORMAT: the source; ASSAY_E_IO; ASSAY_E_BUSY: another
@@ -58,7 +87,10 @@ ASSAY_API assay_status assay_dataset_convert(const assay_context *c, assay_str n
  *           splits [{name, records, content_sha256, shards [{file, records, bytes, crc32c,
  *           findings [{kind ("left out", "re-encoded as JPEG", "CMYK", "grey"), count,
  *           examples [..]}]}]}],
- *           sources [{file, bytes, sha256}], classes, class_names [..]
+ *           sources [{file, bytes, sha256}], classes, class_names [..],
+ *           settings [{key, value}]: how text was converted,
+ *           files [{file, bytes, sha256}]: what lies beside the records: of text "vocab.txt", of
+ *           squad the published file of each split, unpacked, "train.json" and "dev.json"
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION; ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_dataset_report(assay_str folder, assay_report **out,
@@ -129,7 +161,17 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
  *   "max_cut"              [0, 0.5), 0. From each side up to this share is cut off; what remains is
  *                          resized to padded x padded
  *   "max_brightness"       0. A random number up to this is added to the image or taken from it
- *   "clip"                 [low, high], none. Numbers of the image outside are set to the nearer */
+ *   "clip"                 [low, high], none. Numbers of the image outside are set to the nearer
+ *
+ * Of text; with the length L and the number of slots P of the conversion, all i32:
+ *   "length"               that of the records; another is an error
+ *   "slots"                masked pairs: that of the records; another is an error
+ * A sample is "ids" [L] and "types" [L], 0 behind the sequence (ids: the piece [PAD]), and
+ * "length", its tokens; then of masked pairs (bert_pretraining) "positions" [P] and "labels" [P] of
+ * masked pieces, -1 where a slot has none, and "next", 1 if the second segment does not follow the
+ * first; of windows (squad) "start" and "end" of the answer, 0 where the window has none, and
+ * "impossible", 1 if it has none, all three -1 where the answer is not known. An answer may lie on
+ * token 0 and on those of type 1 but the last. Sequences (electra_pretraining) have nothing more */
 
 /* A loader of one split of a data set. Its worker threads start with the first batch.
  *   folder          of the data set

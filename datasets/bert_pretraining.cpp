@@ -1,0 +1,70 @@
+// Pairs of segments with static masks, as BERT's create_pretraining_data makes them
+// (arXiv:1810.04805), of any text.
+
+#include "datasets/text_corpus.h"
+
+namespace assay::datasets {
+namespace {
+
+struct BertKeys : CorpusKeys {
+  int64_t max_predictions = 20;
+  int64_t duplicates = 5;
+  double masked_fraction = 0.15;
+  float short_fraction = 0.1f;
+  BertKeys() { protect_special = false; }
+  void fields(ConfigFields& f) override {
+    CorpusKeys::fields(f);
+    f("max_predictions", max_predictions, "masked pieces of a sequence at most").in({1, 512, true});
+    f("duplicates", duplicates, "passes over the text, each with other pairs and masks")
+        .in({1, 1000, true});
+    f("masked_fraction", masked_fraction, "of a sequence's pieces").in({0, 1, true, false});
+    f("short_fraction", short_fraction, "of sequences that aim at a random shorter length")
+        .in({0, 1, true});
+  }
+};
+
+data::DatasetManifest convert(const ConvertOptions& options) {
+  auto keys = checked_keys<BertKeys>(options, kBertPretraining.name);
+  const data::Tokenizer tokenizer =
+      make_tokenizer(keys, read_vocabulary(keys, kBertPretraining.name));
+  data::DatasetManifest plan;
+  plan.set_dataset(std::string(kBertPretraining.name));
+  plan.set_licence(std::string(kBertPretraining.licence));
+  const data::BertOptions of_pairs{.max_length = keys.max_length,
+                                   .max_predictions = keys.max_predictions,
+                                   .duplicates = keys.duplicates,
+                                   .masked_fraction = keys.masked_fraction,
+                                   .short_fraction = keys.short_fraction};
+  const data::TokenShape shape{keys.max_length, keys.max_predictions, tokenizer.vocabulary().size(),
+                               tokenizer.vocabulary().special().padding};
+  return convert_corpus(
+      options, keys, tokenizer, std::move(plan),
+      [&](const data::Documents& documents, PhiloxStream random, auto& sink) {
+        std::string payload;
+        for (const auto& pair :
+             data::bert_instances(documents, tokenizer.vocabulary(), of_pairs, random)) {
+          data::write_masked_pair(pair, shape, payload);
+          sink.write(payload);
+        }
+      });
+}
+
+data::Transform make_transform(const data::DatasetManifest& manifest,
+                               std::string_view config_json) {
+  return token_transform(data::TokenRecords::kMaskedPairs, manifest, config_json);
+}
+
+}  // namespace
+
+constinit const DatasetEntry kBertPretraining = {
+    "bert_pretraining",
+    "pairs of text segments with masked pieces, as BERT is trained on; source: a text file or a "
+    "folder of .txt files, an empty line between documents",
+    "that of the text",
+    "",
+    "masked_pairs",
+    convert,
+    make_transform,
+    [] { return std::unique_ptr<ConversionKeys>(std::make_unique<BertKeys>()); }};
+
+}  // namespace assay::datasets
