@@ -12,11 +12,16 @@ struct PredictorConfig {
   std::string precision = "fp32";
   bool use_ema = false;
   int64_t max_batch = 1024;
+  std::optional<int64_t> sequence_length, prediction_slots;
   std::vector<std::string> disabled_pass;
   void fields(ConfigFields& f) {
     f("precision", precision, "fp32, tf32, amp-fp16 or amp-bf16");
     f("use_ema", use_ema, "predict with the moving averages of the weights");
     f("max_batch", max_batch, "most rows of a batch");
+    f("sequence_length", sequence_length, "tokens of a sequence; the model's if not given")
+        .in({1, 1 << 30, true});
+    f("prediction_slots", prediction_slots, "masked words of a sequence; the model's if not given")
+        .in({1, 1 << 30, true});
     f("disabled_pass", disabled_pass, "rewrites to leave out");
   }
 };
@@ -60,6 +65,8 @@ train::PredictorOptions read_predictor_config(std::string_view json) {
   return {.precision = parse_precision(config.precision),
           .use_ema = config.use_ema,
           .max_batch = config.max_batch,
+          .sequence_length = config.sequence_length,
+          .prediction_slots = config.prediction_slots,
           .disabled_passes = std::move(config.disabled_pass)};
 }
 

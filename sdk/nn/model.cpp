@@ -10,6 +10,10 @@ std::shared_ptr<const Model> Model::configured(const TrainingOptions& options) c
                   {"trainer: label_smoothing", "label_smoothing", cat(options.label_smoothing),
                    cat("0 with ", architecture())});
   }
+  for (const auto& [key, value] : {std::pair{"sequence_length", options.sequence_length},
+                                   std::pair{"prediction_slots", options.prediction_slots}})
+    expect(!value, {"trainer", key}, value.value_or(0), "absent: ", architecture(),
+           " reads no text");
   expect(options.mixup_alpha == 0, {"trainer", "mixup_alpha"}, options.mixup_alpha,
          "0: ", architecture(), " is no classifier of images");
   fail(Code::kInvalid, "trainer: raw_images is for classifiers of images of 1 to 4 channels");

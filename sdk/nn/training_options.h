@@ -22,6 +22,9 @@ struct TrainingOptions {
   // sample from Beta(alpha, alpha); 0: not mixed.
   double mixup_alpha = 0;
   std::optional<RawImages> raw_images;
+  // Of models of text: tokens of a sequence with its padding, and places for masked words in it.
+  // They are shapes of a batch; the weights fit all of them.
+  std::optional<int64_t> sequence_length, prediction_slots;
   bool operator==(const TrainingOptions&) const = default;
 };
 

@@ -19,13 +19,17 @@ Predictor::Predictor(const ModelInstance& instance, PredictorOptions options)
   expect(
       !options_.use_ema || !instance.averaged().empty(), {"predictor", "use_ema"}, "true",
       "false: this model has no moving averages, which a trainer with optimizer.ema_decay keeps");
+  std::shared_ptr<const nn::Model> model = instance.shared_model();
+  const nn::TrainingOptions shapes{.sequence_length = options_.sequence_length,
+                                   .prediction_slots = options_.prediction_slots};
+  if (shapes != nn::TrainingOptions{}) model = model->configured(shapes);
   // The model object lives as long as the snapshot: both are shared.
-  snapshot_ = std::make_shared<ModelInstance>(instance.shared_model(), instance.backend());
+  snapshot_ = std::make_shared<ModelInstance>(model, instance.backend());
   for (const Role role : {Role::kValue, Role::kStatistic})
     snapshot_->segments().copy_from(instance.segments(), role,
                                     options_.use_ema ? instance.averaged_role(role) : role);
   snapshot_->mark_initialized();
-  inputs_ = instance.model().inputs(nn::Mode::kPredict);
+  inputs_ = model->inputs(nn::Mode::kPredict);
 }
 
 std::unique_ptr<Program> Predictor::compile_for(int64_t batch) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct PredictorOptions {
   Precision precision = Precision::kF32;
   bool use_ema = false;
   int64_t max_batch = 1024;
+  std::optional<int64_t> sequence_length, prediction_slots;  // of models of text
   std::vector<std::string> disabled_passes;
 };
 

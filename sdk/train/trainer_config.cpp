@@ -115,6 +115,11 @@ void TrainerConfig::fields(ConfigFields& f) {
   f("mixup_alpha", mixup_alpha, "images are mixed with weights of Beta(alpha, alpha); 0 is off")
       .in({0, 1e6, true});
   f("raw_images", raw_images, "batches bring bytes, and the device makes them numbers");
+  f("sequence_length", sequence_length,
+    "tokens of a sequence with its padding; the model's if not given")
+      .in(kCounts);
+  f("prediction_slots", prediction_slots, "masked words of a sequence; the model's if not given")
+      .in(kCounts);
 }
 
 TrainerConfig with_defaults(TrainerConfig config) {
@@ -135,7 +140,9 @@ void check(const TrainerConfig& config) {
 
 nn::TrainingOptions training_options(const TrainerConfig& config) {
   nn::TrainingOptions options{.label_smoothing = static_cast<float>(config.label_smoothing),
-                              .mixup_alpha = config.mixup_alpha};
+                              .mixup_alpha = config.mixup_alpha,
+                              .sequence_length = config.sequence_length,
+                              .prediction_slots = config.prediction_slots};
   if (config.raw_images) {
     const RawImagesConfig& raw = *config.raw_images;
     options.raw_images.emplace();

@@ -34,6 +34,8 @@ struct TrainerConfig {
   std::vector<std::string> disabled_pass;
   double mixup_alpha = 0;
   std::optional<RawImagesConfig> raw_images;
+  std::optional<int64_t> sequence_length;
+  std::optional<int64_t> prediction_slots;
   void fields(ConfigFields& f);
 };
 

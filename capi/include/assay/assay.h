@@ -454,6 +454,19 @@ ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
 /* Configurations of models: one JSON object each. After a key stand its range in brackets and its
  * default. 0, "" and [] do not stand for the default: out of the range they are errors.
  *
+ * "bert_base": BERT with its heads for masked words and next sentences (arXiv:1810.04805), Hugging
+ * Face's names. Lengths of sequences are not the model's but the trainer's and the predictor's
+ *   "vocabulary"  [2, 2^24], 30522. Rows of the word table
+ *   "hidden"      [1, 16384], 768. Numbers of a token; a multiple of heads
+ *   "layers"      [1, 1024], 12
+ *   "heads"       [1, 1024], 12. Of the attention
+ *   "inner"       [1, 2^20], 3072. Width of the feed-forward networks
+ *   "positions"   [1, 2^16], 512. Rows of the position table: the longest sequence
+ *   "dropout"     [0, 1), 0.1. Behind the embeddings and in the blocks
+ *   "attention_dropout"  [0, 1), 0.1. Of the weights of the attention
+ *   "epsilon"     (0, 1), 1e-12. Of layer norms
+ *   "gelu"        "erf" (default), its exact form, or "tanh", as in Google's code
+ *
  * "cnn": blocks of convolution, batch norm, activation and 2x2 max-pooling, then hidden layers
  *   "image"       [rows, columns, channels], each [1, 16384], [28, 28, 1]
  *   "classes"     [2, 10^6], 10
@@ -658,6 +671,9 @@ typedef struct assay_trainer_options {
  *     "mean", "stddev"  [numbers], 0 and 1. One, or one for each channel
  *     "channels"        of the batch's image; the model's if left out. Further channels of the
  *                       model's image are 0
+ *   "sequence_length"   models of text: tokens of a sequence with its padding, 128. Weights fit
+ *                       every length up to the model's positions
+ *   "prediction_slots"  bert_base: masked words of a sequence, 20
  *   "disabled_pass"     [names], []. Graph rewrites to leave out (assay_model_check lists them)
  *   "optimizer"         needed
  *     "name"            "sgd", "adam", "adamw" or "lamb"; needed
@@ -772,8 +788,11 @@ ASSAY_API assay_status assay_trainer_prefetch(assay_trainer *t, const assay_tens
  *           of unet_medical "target" f32 [batch_size, rows, columns, classes], the weight of each
  *           class at each pixel of the output: 1 for the right one, 0 for the others, a row of
  *           zeros for pixels that do not count. With the trainer's "raw_images": image u8, label
- *           i32, placement i32. Empty: the oldest prefetched batch; nothing else may come while
- *           one waits. Read during the call only
+ *           i32, placement i32; of bert_base, all i32, input_ids and segment_ids [batch_size,
+ *           sequence_length], length [batch_size], how many of them are real, masked_lm_positions
+ *           and masked_lm_ids [batch_size, prediction_slots], -1 in slots that are not used, and
+ *           next_sentence_labels [batch_size], 1 for a random sentence. Empty: the oldest
+ *           prefetched batch; nothing else may come while one waits. Read during the call only
  *   info    may be NULL. For other numbers that the model computes: assay_trainer_scalar
  *   errors  ASSAY_E_INVALID: wrong number, type or shape of tensors, an integer out of range;
  *           ASSAY_E_NONFINITE unless loss scaling is dynamic; ASSAY_E_CANCELLED; ASSAY_E_BUSY.
@@ -992,6 +1011,8 @@ ASSAY_API assay_status assay_checkpoint_convert(assay_str from, assay_str to, as
  *     "precision"      "fp32" (default), "amp-bf16"; on GPUs also "tf32", "amp-fp16"
  *     "use_ema"        false. Predict with the moving averages the last trainer kept
  *     "max_batch"      at least 1, 1024. Largest batch of a run
+ *     "sequence_length"  models of text: tokens of a sequence with its padding, 128
+ *     "prediction_slots"  bert_base: masked words of a sequence, 20
  *     "disabled_pass"  [names], []. Graph rewrites to leave out
  *   errors  ASSAY_E_INVALID, also if the model has no weights; ASSAY_E_BUSY; ASSAY_E_OOM_HOST
  *   threads any   since 1.0, stable */
