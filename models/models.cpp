@@ -10,6 +10,8 @@ namespace assay::models {
 namespace {
 
 constexpr std::array kModels{
+    ModelEntry{"bert_base", "BERT with its heads for masked words and next sentences",
+               create_bert_base},
     ModelEntry{"cnn", "convolution blocks with pooling, hidden layers and a classifier",
                create_cnn},
     ModelEntry{"resnet18", "ResNet-18 of basic blocks, with a CIFAR or an ImageNet stem",

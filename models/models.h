@@ -23,6 +23,7 @@ std::span<const ModelEntry> model_entries();
 std::unique_ptr<nn::Model> create_model(std::string_view name, std::string_view config_json);
 
 // Defined in <name>.cpp.
+std::unique_ptr<nn::Model> create_bert_base(std::string_view config_json);
 std::unique_ptr<nn::Model> create_cnn(std::string_view config_json);
 std::unique_ptr<nn::Model> create_resnet18(std::string_view config_json);
 std::unique_ptr<nn::Model> create_resnet50(std::string_view config_json);

@@ -1,0 +1,128 @@
+// BERT: an encoder with the heads that it is pre-trained with, for masked words and next sentences.
+// Names of parameters as Hugging Face's transformers has them.
+#include "models/models.h"
+#include "models/text_model.h"
+#include "sdk/graph/elementwise.h"
+#include "sdk/nn/layers.h"
+
+namespace assay::models {
+namespace {
+
+using nn::Mode;
+
+constexpr float kMaskedLossEpsilon = 1e-5f;  // of the published loss
+constexpr const char* kTables = "bert.embeddings";
+
+// Losses are means in training and sums in evaluation.
+ValueId cross_entropy(nn::Builder& b, ValueId logits, ValueId labels) {
+  const auto reduction = b.training() ? assay::Reduction::kMean : assay::Reduction::kSum;
+  return b.graph().emit(SoftmaxCrossEntropy{.reduction = reduction}, {logits, labels})[0];
+}
+
+class Bert : public TextModel {
+ public:
+  using TextModel::TextModel;
+
+  std::string architecture() const override { return "bert_base"; }
+  std::string config_json() const override { return to_json(encoder()); }
+
+  std::vector<nn::InputSpec> inputs(Mode mode) const override {
+    std::vector<nn::InputSpec> inputs = token_inputs(mode);
+    const auto none = mode == Mode::kEval ? std::optional<int64_t>(-1) : std::nullopt;
+    inputs.push_back({.name = "masked_lm_positions",
+                      .dtype = DType::kI32,
+                      .sample = {slots()},
+                      .range = nn::IndexRange{0, length()}});
+    add_label(inputs, mode, "masked_lm_ids", {slots()}, encoder().vocabulary, -1);
+    add_label(inputs, mode, "next_sentence_labels", {}, 2, none);
+    return inputs;
+  }
+
+  nn::Outputs forward(nn::Builder& b) const override {
+    std::vector<ValueId> batch;
+    for (const nn::InputSpec& spec : inputs(b.mode())) batch.push_back(b.input(spec));
+    const nn::Sequences all = sequences(b, batch[2]);
+    ValueId x = embedded(b, kTables, batch[0], batch[1]);
+    {
+      const auto bert = b.scope("bert");
+      const auto scope = b.scope("encoder");
+      x = nn::transformer_layers(b, x, all, blocks());
+    }
+    return heads(b, x, all, batch);
+  }
+
+ private:
+  std::shared_ptr<const nn::Model> with(const nn::TrainingOptions& options) const override {
+    return std::make_shared<Bert>(encoder(), options);
+  }
+
+  // At the masked places [N,P] -> [N*P,V].
+  ValueId masked_logits(nn::Builder& b, ValueId x, const nn::Sequences& all,
+                        ValueId positions) const {
+    const auto cls = b.scope("cls");
+    const auto scope = b.scope("predictions");
+    x = rows_of(b, x, b.graph().emit1(OffsetIndex{}, {positions, all.start}));
+    return vocabulary_logits(b, x, {"transform.dense", "transform.LayerNorm", "bias", kTables});
+  }
+
+  // Of the first token of each sequence -> [N,2].
+  ValueId next_sentence_logits(nn::Builder& b, ValueId x, const nn::Sequences& all) const {
+    ValueId pooled;
+    {
+      const auto bert = b.scope("bert");
+      const auto scope = b.scope("pooler");
+      pooled =
+          nn::activation(b, ActivationKind::kTanh,
+                         nn::bert_linear(b, "dense", rows_of(b, x, all.start), encoder().hidden));
+    }
+    const auto scope = b.scope("cls");
+    return nn::bert_linear(b, "seq_relationship", pooled, 2);
+  }
+
+  nn::Outputs heads(nn::Builder& b, ValueId x, const nn::Sequences& all,
+                    const std::vector<ValueId>& batch) const {
+    Graph& g = b.graph();
+    const ValueId masked = masked_logits(b, x, all, batch[3]);
+    const ValueId next = next_sentence_logits(b, x, all);
+    nn::Outputs outputs{{"masked_lm_logits", masked}, {"next_sentence_logits", next}};
+    if (b.mode() == Mode::kPredict) return outputs;
+    const auto add_mean = [&](const char* name, ValueId value, ValueId weight = {}) {
+      outputs.push_back({name, value, nn::Reduction::kMean, weight});
+    };
+    const ValueId words = g.emit1(Reshape{{b.batch() * slots()}}, {batch[4]});
+    const ValueId masked_mean =
+        g.emit(SoftmaxCrossEntropy{.reduction = assay::Reduction::kCountedMean,
+                                   .epsilon = kMaskedLossEpsilon},
+               {masked, words})[0];
+    const ValueId next_loss = cross_entropy(b, next, batch[5]);
+    if (b.training()) {
+      add_mean("loss", add(g, masked_mean, next_loss));
+      add_mean("mlm_loss", masked_mean);
+      add_mean("nsp_loss", next_loss);
+      return outputs;
+    }
+    const ValueId counted = g.emit1(CountTargets{}, {words});
+    const ValueId rows = g.emit1(CountTargets{}, {batch[5]});
+    // The mean over batches of what training minimises in each.
+    PointwiseCode code(PointwiseFn::kMul, {PointwiseOperand::input(0), PointwiseOperand::input(2)});
+    code.append(PointwiseFn::kAdd, {PointwiseOperand::step(0), PointwiseOperand::input(1)});
+    add_mean("loss", g.emit1(Pointwise{code, {}}, {masked_mean, next_loss, rows}), rows);
+    add_mean("mlm_loss", cross_entropy(b, masked, words), counted);
+    add_mean("nsp_loss", next_loss, rows);
+    add_mean("masked_accuracy", g.emit1(TopKCorrect{1}, {masked, words}), counted);
+    add_mean("next_sentence_accuracy", g.emit1(TopKCorrect{1}, {next, batch[5]}), rows);
+    return outputs;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<nn::Model> create_bert_base(std::string_view config_json) {
+  EncoderConfig config;
+  parse_json(config_json, config, "bert_base configuration");
+  check_config("bert_base", "", config);
+  check("bert_base", config);
+  return std::make_unique<Bert>(config, nn::TrainingOptions{});
+}
+
+}  // namespace assay::models

@@ -1,0 +1,234 @@
+// BERT against an independent implementation (tests/fixtures/models: transformers and PyTorch in
+// float64): outputs, losses, every gradient, three steps of AdamW and LAMB; names and shapes at the
+// published size.
+//
+// Bounds are fractions of each tensor's largest element: four times PyTorch's own float32 error
+// (the fixtures' README), for another order of summation. A key's bias shifts all scores of a query
+// alike, so that its gradient is 0 but for rounding, of which AdamW and LAMB make steps.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "sdk/train/predictor.h"
+#include "tests/models/loaded.h"
+
+namespace assay::train {
+namespace {
+
+using test::config_of;
+using test::Fixture;
+using test::host;
+using test::Loaded;
+using test::read_output;
+using test::relative_error;
+
+constexpr double kOutputs = 4 * 6e-7, kGradients = 4 * 4.1e-6, kWeights = 4 * 3.8e-5;
+constexpr double kBiasOfKeys = 4 * 6.8e-4;
+
+constexpr const char* kSgd = R"("optimizer": {"name": "sgd", "learning_rate": 0.1})";
+
+std::string tiny(const std::string& more = "") {
+  return cat(R"({"vocabulary": 40, "hidden": 16, "layers": 2, "heads": 2, "inner": 32,
+                 "positions": 12, "dropout": 0, "attention_dropout": 0)",
+             more, "}");
+}
+
+std::vector<HostTensor> batch_of(const Fixture& fixture, const std::vector<std::string>& names) {
+  std::vector<HostTensor> batch;
+  for (const std::string& name : names) batch.push_back(host(fixture.at("input." + name)));
+  return batch;
+}
+
+std::vector<HostTensor> pretraining_batch(const Fixture& fixture) {
+  return batch_of(fixture, {"ids", "segments", "lengths", "positions", "labels", "next_sentence"});
+}
+
+std::string trained(const std::string& optimizer, const std::string& more = "") {
+  return cat("{", optimizer, R"(, "sequence_length": 10, "prediction_slots": 3)", more, "}");
+}
+
+void expect_gradients(const Loaded& model, const Fixture& expected, double bound) {
+  const auto gradients = expected.with_prefix("grad.");
+  EXPECT_EQ(gradients.size(), model.instance->variables().all().size() - 3);  // the trainer's state
+  for (const auto& [name, tensor] : gradients) {
+    const std::vector<float> got = model.read(name, Role::kGradient);
+    if (name.ends_with("key.bias")) {
+      for (const float g : got) EXPECT_LT(std::abs(g), bound) << name;
+    } else {
+      EXPECT_LT(relative_error(got, tensor->f32), bound) << name;
+    }
+  }
+}
+
+struct Form {
+  std::string fixture, config;
+};
+std::ostream& operator<<(std::ostream& out, const Form& form) { return out << form.fixture; }
+
+class BertForms : public testing::TestWithParam<Form> {};
+
+TEST_P(BertForms, LossesAndEveryGradient) {
+  const Fixture start("models/bert_tiny"), expected("models/" + GetParam().fixture);
+  const auto batch = pretraining_batch(start);
+  const Loaded model("bert_base", tiny(GetParam().config), start);
+  Trainer trainer(model.instance, config_of(trained(kSgd), 4));
+  const StepInfo info = trainer.backward(batch);
+  EXPECT_NEAR(info.loss, expected.at("loss").f32[0], kOutputs * info.loss);
+  for (const char* name : {"mlm_loss", "nsp_loss"})
+    EXPECT_NEAR(trainer.scalar(name), expected.at(name).f32[0], kOutputs * info.loss) << name;
+  expect_gradients(model, expected, kGradients);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, BertForms,
+                         testing::Values(Form{"bert_tiny", ""},
+                                         Form{"bert_tiny.gelu_tanh", R"(, "gelu": "tanh")"},
+                                         Form{"bert_tiny.epsilon_1e-5", R"(, "epsilon": 1e-5)"}),
+                         [](const auto& param) { return "Case" + std::to_string(param.index); });
+
+// Outputs, and what an evaluation adds up: of the masked words, and of the sequences.
+TEST(Bert, Evaluation) {
+  const Fixture fixture("models/bert_tiny");
+  const Loaded model("bert_base", tiny(), fixture);
+  Trainer trainer(model.instance, config_of(trained(kSgd), 4));
+  const EvalOutputs outputs = trainer.eval(pretraining_batch(fixture));
+  Program& program = trainer.eval_program();
+  const auto& masked = fixture.at("masked_logits").f32;
+  const auto& next = fixture.at("next_sentence_logits").f32;
+  EXPECT_LT(relative_error(read_output(program, "masked_lm_logits"), masked), kOutputs);
+  EXPECT_LT(relative_error(read_output(program, "next_sentence_logits"), next), kOutputs);
+  const auto right = [](const std::vector<float>& logits, const std::vector<int32_t>& labels) {
+    const size_t classes = logits.size() / labels.size();
+    double count = 0;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      const auto row = logits.begin() + static_cast<int64_t>(i * classes);
+      count += labels[i] == std::max_element(row, row + static_cast<int64_t>(classes)) - row;
+    }
+    return count;
+  };
+  const auto& words = fixture.at("input.labels").i32;
+  const auto counted = static_cast<double>(
+      std::count_if(words.begin(), words.end(), [](int32_t word) { return word >= 0; }));
+  const auto expect_output = [&](const char* name, double value, double weight, double bound) {
+    const EvalOutput output = find_output(outputs, name);
+    EXPECT_NEAR(output.value, value, bound * value) << name;
+    EXPECT_EQ(output.weight, weight) << name;
+  };
+  expect_output("loss", 4 * fixture.at("loss").f32[0], 4, kOutputs);
+  expect_output("mlm_loss", (counted + 1e-5) * fixture.at("mlm_loss").f32[0], counted, kOutputs);
+  expect_output("nsp_loss", 4 * fixture.at("nsp_loss").f32[0], 4, kOutputs);
+  expect_output("masked_accuracy", right(masked, words), counted, 0);
+  expect_output("next_sentence_accuracy", right(next, fixture.at("input.next_sentence").i32), 4, 0);
+}
+
+TEST(Bert, InBf16) {
+  const Fixture fixture("models/bert_tiny");
+  const Loaded model("bert_base", tiny(), fixture);
+  Trainer trainer(model.instance, config_of(trained(kSgd, R"(, "precision": "amp-bf16")"), 4));
+  const StepInfo info = trainer.backward(pretraining_batch(fixture));
+  EXPECT_NEAR(info.loss, fixture.at("loss").f32[0], 0x1p-8 * info.loss);
+  expect_gradients(model, fixture, 16 * 0x1p-8);
+}
+
+void expect_three_steps(const std::string& rule_name, const std::string& optimizer) {
+  const Fixture start("models/bert_tiny"), rule("models/bert_tiny." + rule_name);
+  const auto batch = pretraining_batch(start);
+  const Loaded model("bert_base", tiny(), start);
+  Trainer trainer(model.instance, config_of(trained(optimizer), 4));
+  for (int step = 1; step <= 3; ++step) {
+    trainer.set("learning_rate", rule.at("rate").f32[step - 1]);
+    const StepInfo info = trainer.step(batch);
+    const std::string prefix = cat("step", step, ".");
+    EXPECT_NEAR(info.loss, rule.at(prefix + "loss").f32[0], kWeights * info.loss) << step;
+    EXPECT_NEAR(info.grad_norm, rule.at(prefix + "gradient_norm").f32[0],
+                kWeights * info.grad_norm);
+    for (const Variable& variable : model.instance->variables().all()) {
+      if (variable.role == Role::kState) continue;
+      const double bound = variable.name.ends_with("key.bias") ? kBiasOfKeys : kWeights;
+      EXPECT_LT(relative_error(model.read(variable.name, variable.role),
+                               rule.at(prefix + variable.name).f32),
+                bound)
+          << prefix << variable.name;
+    }
+  }
+}
+
+TEST(Bert, ThreeStepsOfAdamWWithoutBiasCorrection) {
+  expect_three_steps("adamw", R"("optimizer": {"name": "adamw", "learning_rate": 1,
+      "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "bias_correction": false, "clip_norm": 1,
+      "weight_decay": 0.01, "group": [{"kind": ["bias", "layer_norm"], "weight_decay": 0}]})");
+}
+
+TEST(Bert, ThreeStepsOfLamb) {
+  expect_three_steps("lamb", R"("optimizer": {"name": "lamb", "learning_rate": 1,
+      "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "clip_norm": 1, "weight_decay": 0.01,
+      "group": [{"kind": ["bias", "layer_norm"], "weight_decay": 0, "no_trust_ratio": true}]})");
+}
+
+// The same weights, another shape of batch: what padding says does not matter.
+TEST(Bert, LengthIsTheBatchsNotTheModels) {
+  const Fixture fixture("models/bert_tiny");
+  const Loaded model("bert_base", tiny(), fixture);
+  const auto batch = batch_of(fixture, {"ids", "segments", "lengths", "positions"});
+  std::vector<int32_t> ids, segments;
+  for (int64_t n = 0; n < 4; ++n) {
+    const auto append = [n](std::vector<int32_t>& to, const std::vector<int32_t>& from) {
+      to.insert(to.end(), from.begin() + n * 10, from.begin() + (n + 1) * 10);
+      to.insert(to.end(), {1, 1});
+    };
+    append(ids, fixture.at("input.ids").i32);
+    append(segments, fixture.at("input.segments").i32);
+  }
+  const std::vector<HostTensor> longer{{DType::kI32, {4, 12}, ids.data()},
+                                       {DType::kI32, {4, 12}, segments.data()},
+                                       batch[2],
+                                       batch[3]};
+  const Predictor ten(*model.instance, {.sequence_length = 10, .prediction_slots = 3});
+  const Predictor twelve(*model.instance, {.sequence_length = 12, .prediction_slots = 3});
+  PredictorSlot of_ten(ten), of_twelve(twelve);
+  const auto expected = read_output(of_ten.run(batch), "masked_lm_logits");
+  EXPECT_LT(relative_error(read_output(of_twelve.run(longer), "masked_lm_logits"), expected),
+            kOutputs);
+}
+
+TEST(Bert, RefusesShapesThatItsTablesDoNotHave) {
+  const Fixture fixture("models/bert_tiny");
+  const Loaded model("bert_base", tiny(), fixture);
+  const auto error_of = [&](std::optional<int64_t> length, std::optional<int64_t> slots) {
+    TrainerConfig config = config_of(cat("{", kSgd, "}"), 4);
+    config.sequence_length = length;
+    config.prediction_slots = slots;
+    try {
+      Trainer(model.instance, config);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_THAT(error_of(13, {}), testing::HasSubstr("sequence_length is 13"));
+  EXPECT_THAT(error_of(10, 11), testing::HasSubstr("prediction_slots is 11"));
+  EXPECT_THAT(error_of(0, {}), testing::HasSubstr("sequence_length is 0"));
+}
+
+// Hugging Face's names and shapes, as transformers lists them; 110,106,428 parameters.
+TEST(Bert, HasThePublishedVariables) {
+  std::map<std::string, std::string> expected;
+  std::ifstream table(std::string(ASSAY_SOURCE_DIR) + "/tests/fixtures/models/bert_base.tsv");
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream fields(line);
+    std::string name, size, dims;
+    fields >> name;
+    while (fields >> size) dims += (dims.empty() ? "" : ",") + size;
+    expected[name] = "[" + dims + "]";
+  }
+  const ModelInstance instance(models::create_model("bert_base", ""),
+                               std::shared_ptr<Backend>(test::make_backend_under_test(1)));
+  std::map<std::string, std::string> got;
+  for (const Variable& variable : instance.variables().all())
+    if (variable.role == Role::kValue) got[variable.name] = to_text(variable.dims);
+  EXPECT_EQ(got, expected);
+  EXPECT_EQ(instance.variables().parameter_count(), 110106428);
+}
+
+}  // namespace
+}  // namespace assay::train
