@@ -298,7 +298,7 @@ training { phase { name: "long" training { accumulate: 3 } } }
   EXPECT_EQ(resolved.recipe.training().phase(1).training().steps(), 5u);
   EXPECT_EQ(resolved.origins.at("training.phase.long.training.steps").back().line, 8);
   EXPECT_THAT(error_of("toy/more", {"training.phase.long.training.steps=0"}),
-              HasSubstr("training.phase.long.training: needs steps or epochs"));
+              HasSubstr("--set: training.phase.long.training.steps: needs steps or epochs"));
 }
 
 TEST_F(LoadTest, VersionRanges) {
