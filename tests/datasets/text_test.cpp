@@ -38,8 +38,8 @@ std::string answered(const char* id, const char* answers, const char* more = "")
   return cat(R"({"id": ")", id, R"(", "question": "q r", "answers": [)", answers, "]", more, "}");
 }
 std::string squad(const std::string& context, const std::string& questions) {
-  return cat(R"({"data": [{"title": "t", "paragraphs": [{"context": ")", context,
-             R"(", "qas": [)", questions, "]}]}]}");
+  return cat(R"({"data": [{"title": "t", "paragraphs": [{"context": ")", context, R"(", "qas": [)",
+             questions, "]}]}]}");
 }
 constexpr const char* kContext = "a b c d e f g h i j k l m n";
 constexpr const char* kAnswerC = R"({"text": "c", "answer_start": 4})";
@@ -85,8 +85,7 @@ class TextDataSets : public testing::Test {
 TEST_F(TextDataSets, WindowsOfAQuestion) {
   put("source/train-v1.1.json", squad(kContext, answered("1", kAnswerC)));
   put("source/dev-v1.1.json", squad("a b", answered("2", "")));
-  const auto manifest =
-      convert("squad", R"({"max_length": 16, "stride": 8, "max_question": 2})");
+  const auto manifest = convert("squad", R"({"max_length": 16, "stride": 8, "max_question": 2})");
   ASSERT_EQ(manifest.splits_size(), 2);
   EXPECT_EQ(manifest.splits(0).records(), 2);
   EXPECT_EQ(data::find_number(manifest, "stride"), 8);
@@ -166,13 +165,12 @@ TEST_F(TextDataSets, SquadRefusals) {
     return error;
   };
   const std::string good = squad("a b c", answered("1", kAnswerC));
-  const std::string of_2 =
-      squad("a b c", answered("1", kAnswerC, R"(, "is_impossible": false)"));
+  const std::string of_2 = squad("a b c", answered("1", kAnswerC, R"(, "is_impossible": false)"));
   EXPECT_THAT(refusal(of_2, "{}").what(), AllOf(HasSubstr("dev-v1.1.json"), HasSubstr("2.0")));
   EXPECT_THAT(refusal(good.substr(0, 60), "{}").what(), HasSubstr("line 1"));
-  EXPECT_THAT(refusal(squad("a b c", answered("1", R"({"text": "c", "answer_start": 3})")), "{}")
-                  .what(),
-              HasSubstr("1"));
+  EXPECT_THAT(
+      refusal(squad("a b c", answered("1", R"({"text": "c", "answer_start": 3})")), "{}").what(),
+      HasSubstr("1"));
   EXPECT_THAT(refusal(good, R"({"train": "none.json"})").what(), HasSubstr("none.json"));
   EXPECT_EQ(refusal(good, R"({"train": "none.json"})").code(), Code::kNotFound);
   EXPECT_EQ(refusal(good, R"({"version": "3"})").code(), Code::kInvalid);
@@ -187,7 +185,8 @@ std::string corpus(int documents, int sentences) {
   std::string text;
   for (int d = 0; d < documents; ++d) {
     for (int s = 0; s < sentences; ++s) {
-      for (int w = 0; w < 5; ++w) text += cat(std::string(1, static_cast<char>('a' + (7 * d + 3 * s + w) % 26)), " ");
+      for (int w = 0; w < 5; ++w)
+        text += cat(std::string(1, static_cast<char>('a' + (7 * d + 3 * s + w) % 26)), " ");
       text += ".\n";
     }
     text += " \n\n";
@@ -340,8 +339,8 @@ TEST_F(TokenTransform, RefusesWhatDoesNotFit) {
   set_row("input_ids", {kCls, 7, 3, kSep, 0});
   EXPECT_THAT(refusal(), HasSubstr("another length"));
   set_row("input_ids", {kCls, 7, 3, kSep, 0, 0});
-  for (const auto& mask : {std::vector<int64_t>{1, 0, 1, 1, 0, 0}, {0, 0, 0, 0, 0, 0},
-                           {1, 1, 1, 1, 2, 0}}) {
+  for (const auto& mask :
+       {std::vector<int64_t>{1, 0, 1, 1, 0, 0}, {0, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 2, 0}}) {
     set_row("input_mask", mask);
     EXPECT_THAT(refusal(), HasSubstr("input_mask"));
   }
@@ -372,9 +371,9 @@ TEST_F(TextDataSets, CountsOfThePublishedFiles) {
                            .output = folder_.at(file.file),
                            .threads = 2};
     options.keys = entry.make_keys();
-    parse_config(cat(R"({"vocabulary": ")", test::kVocabulary, R"(", "version": ")", file.version,
-                     "\"}"),
-                 config_ref(*options.keys), "test");
+    parse_config(
+        cat(R"({"vocabulary": ")", test::kVocabulary, R"(", "version": ")", file.version, "\"}"),
+        config_ref(*options.keys), "test");
     const auto manifest = entry.convert(options);
     EXPECT_EQ(manifest.splits(0).name(), file.split);
     EXPECT_EQ(manifest.splits(0).records(), file.records);

@@ -1,4 +1,4 @@
-/* Assay: data sets and loaders.
+/* Assay: data sets, loaders and text.
  *
  * A data set is a folder that assay_dataset_convert made from the files its authors publish: record
  * files and a manifest. A loader gives its samples as batches that a trainer takes as they are.
@@ -16,7 +16,9 @@
 extern "C" {
 #endif
 
-typedef struct assay_loader assay_loader; /* assay_loader_free */
+typedef struct assay_loader assay_loader;               /* assay_loader_free */
+typedef struct assay_text assay_text;                   /* assay_text_free */
+typedef struct assay_text_question assay_text_question; /* assay_text_question_free */
 
 /* ---- Data sets ------------------------------------------------------------------------------- */
 
@@ -264,6 +266,113 @@ ASSAY_API assay_status assay_loader_report(const assay_loader *l, assay_report *
 
 /* Ends the worker threads, waiting for at most one sample each. since 1.0, stable */
 ASSAY_API void assay_loader_free(assay_loader *l);
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+/* Texts become ids as BERT and ELECTRA read them (uncased WordPiece): words in lower case without
+ * accents, each cut into the longest pieces of the vocabulary from the left. All of this section is
+ * provisional: it may change before it is declared stable. */
+
+/* A vocabulary with its tokenizer.
+ *   path         of a vocabulary file, one piece a line, or the folder of a data set of text
+ *   config_json  of a file: "protect_special" true: "[MASK]" and the like in a text are themselves;
+ *                "longest_word" [1, 10000], 100: words of more characters are [UNK]. Empty for a
+ *                data set, which says it
+ *   errors  ASSAY_E_IO, ASSAY_E_NOT_FOUND; ASSAY_E_FORMAT with the line: a piece that is empty,
+ *           twice there, holds a blank or is not UTF-8, lines that end in CR LF, no [PAD], [UNK],
+ *           [CLS], [SEP] or [MASK]; a file beside a data set that was changed; ASSAY_E_VERSION;
+ *           ASSAY_E_INVALID
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_text_create(assay_str path, assay_str config_json, assay_text **out,
+                                         assay_error **err);
+
+/* The same of a vocabulary in memory, for hosts that keep it in a checkpoint's metadata.
+ *   vocabulary   the contents of the file
+ *   errors  ASSAY_E_FORMAT as assay_text_create; ASSAY_E_INVALID
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_text_parse(assay_str vocabulary, assay_str config_json,
+                                        assay_text **out, assay_error **err);
+
+/* The contents of the vocabulary's file, borrowed until the text is freed.
+ *   errors  ASSAY_E_INVALID
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_text_vocabulary(const assay_text *t, assay_str *out,
+                                             assay_error **err);
+
+/* The pieces of a text, without [CLS] and [SEP].
+ *   ids         room for `capacity` ids, or NULL
+ *   begin, end  the bytes of the word, between blanks, that a piece is of; each may be NULL
+ *   capacity    elements of each array that is given
+ *   count       receives the number of pieces; with three NULLs that is all that is done
+ *   errors  ASSAY_E_FORMAT with the byte: text that is not UTF-8; ASSAY_E_INVALID: too little room
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_text_tokenize(const assay_text *t, assay_str text, int32_t *ids,
+                                           int64_t *begin, int64_t *end, size_t capacity,
+                                           size_t *count, assay_error **err);
+
+/* since 1.0, provisional */
+ASSAY_API void assay_text_free(assay_text *t);
+
+/* A question about a paragraph as windows of one length: [CLS] question [SEP] a part of the
+ * paragraph [SEP]. Keeps copies of what it needs: text, question and paragraph may go.
+ *   config_json  keys, with [ranges], then defaults: "max_length" [5, 512], 384: of a window;
+ *                "stride" [1, 512], 128: from one window's part to the next; "max_question"
+ *                [0, 512], 64: pieces of the question that are kept
+ *   errors  ASSAY_E_FORMAT: not UTF-8; ASSAY_E_INVALID: a paragraph without words, windows that
+ *           would leave out a part of it
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_text_question_create(const assay_text *t, assay_str question,
+                                                  assay_str paragraph, assay_str config_json,
+                                                  assay_text_question **out, assay_error **err);
+
+/* How many windows there are, and the length of each, padding included.
+ *   errors  ASSAY_E_INVALID
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_text_question_size(const assay_text_question *q, int64_t *windows,
+                                                int64_t *length, assay_error **err);
+
+/* One window, as the rows of a batch.
+ *   window      0 to windows - 1
+ *   ids, types  room for a window's length each; behind the pieces [PAD], and 0
+ *   length      receives the number of pieces
+ *   errors  ASSAY_E_INVALID
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_text_question_read(const assay_text_question *q, int64_t window,
+                                                int32_t *ids, int32_t *types, int32_t *length,
+                                                assay_error **err);
+
+/* The texts that a model's scores mean, of all windows together.
+ *   start, end   n = windows x length numbers each, window by window: the scores of a position as
+ *                the answer's start and end, logits or log-probabilities; those of padding are not
+ *                read
+ *   config_json  "n_best" [1, 512], 20: best starts and ends of a window, and texts that are kept;
+ *                "longest_answer" [1, 512], 30: in pieces; empty: defaults
+ *   report       answers [{text, score}], best first, text as it stands in the paragraph, score
+ *                the sum of both; "empty" with 0 if no position can be an answer, as the published
+ *                scripts have it. no_answer: the smallest score of [CLS] over the windows: SQuAD
+ *                2.0 answers "" where it exceeds the best answer's score by a threshold
+ *   errors  ASSAY_E_INVALID: another n, numbers that are not finite
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_text_question_answer(const assay_text_question *q, const float *start,
+                                                  const float *end, size_t n,
+                                                  assay_str config_json, assay_report **out,
+                                                  assay_error **err);
+
+/* since 1.0, provisional */
+ASSAY_API void assay_text_question_free(assay_text_question *q);
+
+/* Scores predictions of SQuAD as the official scripts of v1.1 and v2.0 do, to the last digit.
+ *   file         of SQuAD, JSON, plain or gzip; it says of which version it is
+ *   predictions  one JSON object of question id and text, plain or gzip
+ *   report       version, all {questions, exact, f1} in percent; of 2.0 answerable and impossible
+ *                likewise; missing: questions without a prediction (0 in 1.1, left out in 2.0),
+ *                foreign: predictions of other ids
+ *   errors  ASSAY_E_IO, ASSAY_E_NOT_FOUND; ASSAY_E_FORMAT with line and column, or with the
+ *           question: JSON that is damaged, members missing, ids twice, answers that do not stand
+ *           at their offset (in code points); ASSAY_E_INVALID
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_text_score(assay_str file, assay_str predictions, assay_report **out,
+                                        assay_error **err);
 
 #ifdef __cplusplus
 }

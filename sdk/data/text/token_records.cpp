@@ -119,7 +119,8 @@ class TokenMaker : public SampleMaker {
   int64_t add_tokens() {
     const auto mask = row(kMask, shape_.length);
     const auto length = static_cast<int64_t>(std::ranges::count(mask, 1));
-    require(length > 0 && std::ranges::count(mask.first(static_cast<size_t>(length)), 1) == length &&
+    require(length > 0 &&
+                std::ranges::count(mask.first(static_cast<size_t>(length)), 1) == length &&
                 std::ranges::count(mask, 0) == shape_.length - length,
             Code::kFormat, "feature \"", kMask,
             "\" is no row of ones followed by zeros; sequences are padded at their end");
@@ -171,8 +172,9 @@ class TokenMaker : public SampleMaker {
 std::vector<ArraySpec> arrays_of(TokenRecords records, const TokenShape& shape) {
   constexpr DType kType = DType::kI32;
   const Dims tokens{shape.length}, slots{shape.slots}, one{};
-  std::vector<ArraySpec> arrays{
-      {"ids", kType, tokens, shape.padding}, {"types", kType, tokens, 0}, {"length", kType, one, 1}};
+  std::vector<ArraySpec> arrays{{"ids", kType, tokens, shape.padding},
+                                {"types", kType, tokens, 0},
+                                {"length", kType, one, 1}};
   const auto label = [&](const char* name, const Dims& dims) {
     arrays.push_back({name, kType, dims, -1});
   };

@@ -23,10 +23,10 @@ namespace assay::data {
 
 // What records of a data set have in common.
 struct TokenShape {
-  int64_t length = 0;          // L
-  int64_t slots = 0;           // P, of masked pairs
-  int64_t vocabulary = 0;      // ids are below it
-  int32_t padding = 0;         // the id that fills a sequence up to L
+  int64_t length = 0;      // L
+  int64_t slots = 0;       // P, of masked pairs
+  int64_t vocabulary = 0;  // ids are below it
+  int32_t padding = 0;     // the id that fills a sequence up to L
 };
 
 // Each replaces `payload`. kInternal for a sequence that is longer than L, or has more than P
