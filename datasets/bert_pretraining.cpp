@@ -37,16 +37,15 @@ data::DatasetManifest convert(const ConvertOptions& options) {
                                    .short_fraction = keys.short_fraction};
   const data::TokenShape shape{keys.max_length, keys.max_predictions, tokenizer.vocabulary().size(),
                                tokenizer.vocabulary().special().padding};
-  return convert_corpus(
-      options, keys, tokenizer, std::move(plan),
-      [&](const data::Documents& documents, PhiloxStream random, auto& sink) {
-        std::string payload;
-        for (const auto& pair :
-             data::bert_instances(documents, tokenizer.vocabulary(), of_pairs, random)) {
-          data::write_masked_pair(pair, shape, payload);
-          sink.write(payload);
-        }
-      });
+  return convert_corpus(options, keys, tokenizer, std::move(plan),
+                        [&](const data::Documents& documents, PhiloxStream random, auto& sink) {
+                          std::string payload;
+                          for (const auto& pair : data::bert_instances(
+                                   documents, tokenizer.vocabulary(), of_pairs, random)) {
+                            data::write_masked_pair(pair, shape, payload);
+                            sink.write(payload);
+                          }
+                        });
 }
 
 data::Transform make_transform(const data::DatasetManifest& manifest,

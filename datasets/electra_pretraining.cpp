@@ -18,9 +18,8 @@ data::DatasetManifest convert(const ConvertOptions& options) {
   return convert_corpus(options, keys, tokenizer, std::move(plan),
                         [&](const data::Documents& documents, PhiloxStream random, auto& sink) {
                           std::string payload;
-                          for (const auto& sequence :
-                               data::electra_sequences(documents, tokenizer.vocabulary(),
-                                                       keys.max_length, random)) {
+                          for (const auto& sequence : data::electra_sequences(
+                                   documents, tokenizer.vocabulary(), keys.max_length, random)) {
                             data::write_sequence(sequence, shape, payload);
                             sink.write(payload);
                           }

@@ -149,8 +149,7 @@ void write_split(const Split& split, const Converter& converter, const ConvertOp
                                     split.name == kSplitNames[0]);
     };
     const auto take = [&](int64_t i, const std::vector<Answerable>& questions) {
-      if (i % 16 == 0)
-        data::report_progress(options.progress, {split.name, begin + i, paragraphs});
+      if (i % 16 == 0) data::report_progress(options.progress, {split.name, begin + i, paragraphs});
       for (const Answerable& question : questions)
         number += converter.write(question, number, sink);
     };
@@ -169,9 +168,9 @@ data::DatasetManifest convert(const ConvertOptions& options) {
   plan.set_licence(std::string(kSquad.licence));
   plan_text(plan, keys, tokenizer.vocabulary());
   for (const Split& split : splits) {
-    require(shards <= static_cast<int64_t>(split.file.paragraphs.size()), Code::kInvalid,
-            "split ", split.name, " of ", split.file.paragraphs.size(),
-            " paragraphs cannot be written as ", shards, " shards");
+    require(shards <= static_cast<int64_t>(split.file.paragraphs.size()), Code::kInvalid, "split ",
+            split.name, " of ", split.file.paragraphs.size(), " paragraphs cannot be written as ",
+            shards, " shards");
     *plan.add_sources() = data::describe_source(split.path);
     data::plan_shards(plan, split.name, shards);
     data::plan_file(plan, squad_file_name(split.name), split.json);

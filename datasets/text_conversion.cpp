@@ -56,9 +56,8 @@ std::shared_ptr<const data::Vocabulary> read_vocabulary(const TextKeys& keys,
 
 data::Tokenizer make_tokenizer(const TextKeys& keys,
                                std::shared_ptr<const data::Vocabulary> vocabulary) {
-  return data::Tokenizer(
-      std::move(vocabulary),
-      {.protect_special = keys.protect_special, .longest_word = keys.longest_word});
+  return data::Tokenizer(std::move(vocabulary), {.protect_special = keys.protect_special,
+                                                 .longest_word = keys.longest_word});
 }
 
 void plan_text(data::DatasetManifest& plan, TextKeys& keys, const data::Vocabulary& vocabulary) {

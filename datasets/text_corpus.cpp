@@ -189,8 +189,7 @@ data::DatasetManifest convert_corpus(const ConvertOptions& options, CorpusKeys& 
   data::DatasetWriter writer(options.output, std::move(plan), options.overwrite,
                              data::WhenStopped::kKeep);
   if (writer.complete()) return writer.manifest();
-  const auto lines =
-      keys.lines == "sentences" ? data::Lines::kSentences : data::Lines::kParagraphs;
+  const auto lines = keys.lines == "sentences" ? data::Lines::kSentences : data::Lines::kParagraphs;
   for (size_t k = 0; k < splits.size(); ++k) {
     const Split& split = splits[k];
     const auto total = static_cast<int64_t>(split.documents.size());
@@ -199,8 +198,8 @@ data::DatasetManifest convert_corpus(const ConvertOptions& options, CorpusKeys& 
       const auto end = static_cast<int64_t>(split.part_begins[static_cast<size_t>(part) + 1]);
       data::Documents documents;
       const auto read = [&](int64_t i, data::Documents& found) {
-        found = read_range(corpus, split.documents[static_cast<size_t>(first + i)], lines,
-                           tokenizer);
+        found =
+            read_range(corpus, split.documents[static_cast<size_t>(first + i)], lines, tokenizer);
       };
       const auto collect = [&](int64_t i, data::Documents& found) {
         if (i % kDocumentsPerReport == 0)
