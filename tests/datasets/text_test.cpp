@@ -95,7 +95,7 @@ TEST_F(TextDataSets, WindowsOfAQuestion) {
   const auto loader = load("train", 3);
   const data::Batch& batch = *loader->next();
   EXPECT_EQ(batch.valid, 2);
-  EXPECT_THAT(values(batch, "length"), ElementsAre(16, 11, 1));
+  EXPECT_THAT(values(batch, "length"), ElementsAre(16, 11, 0));
 }
 
 TEST_F(TextDataSets, WindowsKnowTheirAnswers) {
@@ -103,14 +103,15 @@ TEST_F(TextDataSets, WindowsKnowTheirAnswers) {
   convert("squad", R"({"max_length": 16, "stride": 8, "max_question": 2})");
   const auto loader = load("train", 3);
   const data::Batch& batch = *loader->next();
-  const auto ids = values(batch, "ids"), types = values(batch, "types");
+  const auto ids = values(batch, "input_ids"), types = values(batch, "segment_ids");
   EXPECT_EQ(std::vector<int32_t>(ids.begin(), ids.begin() + 5),
             (std::vector<int32_t>{kCls, id_of('q'), id_of('r'), kSep, id_of('a')}));
   EXPECT_EQ(types[3], 0);
   EXPECT_EQ(types[4], 1);
-  EXPECT_THAT(values(batch, "start"), ElementsAre(6, 0, -1));  // c is in the first window only
-  EXPECT_THAT(values(batch, "end"), ElementsAre(6, 0, -1));
-  EXPECT_THAT(values(batch, "impossible"), ElementsAre(0, 1, -1));
+  EXPECT_THAT(values(batch, "start_positions"),
+              ElementsAre(6, 0, -1));  // c is in the first window only
+  EXPECT_THAT(values(batch, "end_positions"), ElementsAre(6, 0, -1));
+  EXPECT_THAT(values(batch, "is_impossible"), ElementsAre(0, 1, -1));
   // Behind the sequence there is nothing.
   const auto length = values(batch, "length");
   for (size_t row = 0; row < 3; ++row)
@@ -143,8 +144,8 @@ TEST_F(TextDataSets, QuestionsWithoutAnAnswer) {
                          answered("2", kAnswerC, R"(, "is_impossible": false)")));
   convert("squad", R"({"version": "2.0", "max_length": 200})");
   const data::Batch& batch = *load("dev", 2)->next();
-  EXPECT_THAT(values(batch, "impossible"), ElementsAre(1, 0));
-  EXPECT_THAT(values(batch, "start"), ElementsAre(0, 6));
+  EXPECT_THAT(values(batch, "is_impossible"), ElementsAre(1, 0));
+  EXPECT_THAT(values(batch, "start_positions"), ElementsAre(0, 6));
 }
 
 TEST_F(TextDataSets, TrainingLeavesOutWhatCannotBeFound) {
@@ -206,20 +207,21 @@ TEST_F(TextDataSets, MaskedPairs) {
   EXPECT_EQ(manifest.sources(0).file(), "a.txt");
   const auto loader = load("train", 16, R"({"length": 24, "slots": 5})");
   const data::Batch& batch = *loader->next();
-  ASSERT_EQ(batch.array("ids").dims, (Dims{16, 24}));
-  ASSERT_EQ(batch.array("positions").dims, (Dims{16, 5}));
-  const auto positions = values(batch, "positions"), labels = values(batch, "labels"),
-             ids = values(batch, "ids"), length = values(batch, "length");
+  ASSERT_EQ(batch.array("input_ids").dims, (Dims{16, 24}));
+  ASSERT_EQ(batch.array("masked_lm_positions").dims, (Dims{16, 5}));
+  const auto positions = values(batch, "masked_lm_positions"),
+             labels = values(batch, "masked_lm_ids"), ids = values(batch, "input_ids"),
+             length = values(batch, "length");
   int used = 0, random_next = 0;
   for (size_t row = 0; row < 16; ++row) {
     EXPECT_EQ(ids[24 * row], kCls);
     EXPECT_EQ(ids[24 * row + length[row] - 1], kSep);
     for (size_t slot = 5 * row; slot < 5 * row + 5; ++slot) {
-      EXPECT_EQ(positions[slot] < 0, labels[slot] < 0);
       EXPECT_LT(positions[slot], length[row]);
-      used += positions[slot] >= 0;
+      EXPECT_EQ(positions[slot] == 0, labels[slot] < 0);  // [CLS] is never masked
+      used += labels[slot] >= 0;
     }
-    random_next += values(batch, "next")[row];
+    random_next += values(batch, "next_sentence_labels")[row];
   }
   EXPECT_GT(used, 16);
   EXPECT_GT(random_next, 0);
@@ -323,7 +325,7 @@ class TokenTransform : public testing::Test {
 
 TEST_F(TokenTransform, ReadsThePublishedFeatures) {
   EXPECT_THAT(run(data::TokenRecords::kMaskedPairs),
-              ElementsAre(kCls, 7, 4, kSep, 0, 0, 0, 0, 0, 0, 0, 0, 4, 2, -1, 9, -1, 1));
+              ElementsAre(kCls, 7, 4, kSep, 0, 0, 0, 0, 0, 0, 0, 0, 4, 2, 0, 9, -1, 1));
   EXPECT_EQ(run(data::TokenRecords::kSequences).size(), 13u);
   EXPECT_THAT(run(data::TokenRecords::kWindows).back(), -1);
   set_row("start_positions", {1}), set_row("end_positions", {2});

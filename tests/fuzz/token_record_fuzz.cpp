@@ -21,12 +21,13 @@ struct Range {
   int32_t low, high;
 };
 Range range_of(const std::string& name) {
-  if (name == "ids") return {0, 31};
-  if (name == "types") return {0, 1};
+  if (name == "input_ids") return {0, 31};
+  if (name == "segment_ids") return {0, 1};
   if (name == "length") return {1, 24};
-  if (name == "labels") return {-1, 31};
-  if (name == "next" || name == "impossible") return {-1, 1};
-  return {-1, 23};  // positions
+  if (name == "masked_lm_ids") return {-1, 31};
+  if (name == "next_sentence_labels" || name == "is_impossible") return {-1, 1};
+  if (name == "masked_lm_positions") return {0, 23};
+  return {-1, 23};  // of answers
 }
 
 void check(const assay::data::Transform& transform, std::string_view record) {

@@ -168,12 +168,13 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
  * Of text; with the length L and the number of slots P of the conversion, all i32:
  *   "length"               that of the records; another is an error
  *   "slots"                masked pairs: that of the records; another is an error
- * A sample is "ids" [L] and "types" [L], 0 behind the sequence (ids: the piece [PAD]), and
- * "length", its tokens; then of masked pairs (bert_pretraining) "positions" [P] and "labels" [P] of
- * masked pieces, -1 where a slot has none, and "next", 1 if the second segment does not follow the
- * first; of windows (squad) "start" and "end" of the answer, 0 where the window has none, and
- * "impossible", 1 if it has none, all three -1 where the answer is not known. An answer may lie on
- * token 0 and on those of type 1 but the last. Sequences (electra_pretraining) have nothing more */
+ * A sample is "input_ids" [L] and "segment_ids" [L], behind the sequence [PAD] and 0, and "length",
+ * its tokens; then of masked pairs (bert_pretraining) "masked_lm_positions" [P] and "masked_lm_ids"
+ * [P], 0 and -1 where a slot has none, and "next_sentence_labels", 1 if the second segment does not
+ * follow the first; of windows (squad) "start_positions" and "end_positions" of the answer, 0 where
+ * the window has none, and "is_impossible", 1 if it has none, all three -1 where the answer is not
+ * known. An answer may lie on token 0 and on those of type 1 but the last. Sequences
+ * (electra_pretraining) have nothing more */
 
 /* A loader of one split of a data set. Its worker threads start with the first batch.
  *   folder          of the data set

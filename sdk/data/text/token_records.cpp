@@ -145,7 +145,7 @@ class TokenMaker : public SampleMaker {
     require(static_cast<int64_t>(weights.size()) == shape_.slots, Code::kFormat, "feature \"",
             kWeights, "\" holds ", weights.size(), " values, expected ", shape_.slots);
     for (size_t i = 0; i < positions.size(); ++i)
-      add(weights[i] == 0 ? -1 : checked(positions[i], 0, length, kPositions));
+      add(weights[i] == 0 ? 0 : checked(positions[i], 0, length, kPositions));
     for (size_t i = 0; i < labels.size(); ++i)
       add(weights[i] == 0 ? -1 : checked(labels[i], 0, shape_.vocabulary, kLabels));
     add(checked(int64_feature(example_, kNext), 0, 2, kNext));
@@ -172,17 +172,17 @@ class TokenMaker : public SampleMaker {
 std::vector<ArraySpec> arrays_of(TokenRecords records, const TokenShape& shape) {
   constexpr DType kType = DType::kI32;
   const Dims tokens{shape.length}, slots{shape.slots}, one{};
-  std::vector<ArraySpec> arrays{{"ids", kType, tokens, shape.padding},
-                                {"types", kType, tokens, 0},
-                                {"length", kType, one, 1}};
+  std::vector<ArraySpec> arrays{
+      {kIds, kType, tokens, shape.padding}, {kTypes, kType, tokens, 0}, {"length", kType, one, 0}};
   const auto label = [&](const char* name, const Dims& dims) {
     arrays.push_back({name, kType, dims, -1});
   };
   if (records == TokenRecords::kMaskedPairs) {
-    label("positions", slots), label("labels", slots), label("next", one);
+    arrays.push_back({kPositions, kType, slots, 0});
+    label(kLabels, slots), label(kNext, one);
   }
   if (records == TokenRecords::kWindows) {
-    label("start", one), label("end", one), label("impossible", one);
+    label(kStart, one), label(kEnd, one), label(kImpossible, one);
   }
   return arrays;
 }

@@ -42,15 +42,16 @@ inline constexpr int64_t kFirstWindow = 1'000'000'000;
 
 enum class TokenRecords { kSequences, kMaskedPairs, kWindows };
 
-// Records as samples, all i32:
-//   ids, types  [L]   zero behind the sequence
-//   length      []    of the sequence; its tokens come first
-//   positions, labels [P]  of masked pairs: where pieces were masked and what they were; -1 in
-//                     slots without one
-//   next        []    of masked pairs: 1 if the second segment is not what follows the first
-//   start, end  []    of windows: the answer; 0 ([CLS]) where the window has none, -1 if not known
-//   impossible  []    of windows: 1 without an answer in it, 0 with, -1 if not known
-// Rows of padding have length 1 and labels of -1. An answer may lie on [CLS] and on the tokens of
+// Records as samples, all i32, under the names that models give their inputs:
+//   input_ids, segment_ids  [L]  [PAD] and zero behind the sequence
+//   length         []   of the sequence; its tokens come first
+//   masked_lm_positions, masked_lm_ids  [P]  of masked pairs: where pieces were masked and what
+//                  they were; 0 and -1 in slots without one
+//   next_sentence_labels  []     of masked pairs: 1 if the second segment is not what follows
+//   start_positions, end_positions  []  of windows: the answer; 0 ([CLS]) where the window has
+//                  none, -1 if not known
+//   is_impossible  []   of windows: 1 without an answer in it, 0 with, -1 if not known
+// Rows of padding have length 0 and labels of -1. An answer may lie on [CLS] and on the tokens of
 // type 1 before the last one. kFormat for records of another length, with ids that the vocabulary
 // does not have, with a mask that is no prefix, or with positions outside of the sequence.
 Transform make_token_transform(TokenRecords records, const TokenShape& shape);
