@@ -197,11 +197,11 @@ struct Concat {
 
 /// y = the last step of `code`, computed in f32 element by element and rounded to its type: sums,
 /// casts, activations and their gradients (elementwise.h), masks, weighted sums.
-///   inputs    x0, x1, ... of any data types. Their dims are aligned at the last axis; an axis of
-///             size 1, or one that is missing, is repeated: [C], [N,1], [N,1,1,C] and [] with
-///             [N,H,W,C]
+///   inputs    x0, x1, ... of any data types, or i32: places and lengths, exact up to 2^24, to
+///             mask by. Their dims are aligned at the last axis; an axis of size 1, or one that is
+///             missing, is repeated: [C], [N,1], [N,1,1,C] and [] with [N,H,W,C]
 ///   output    y with the larger size of every axis, in `dtype`; without one in that of the inputs
-///             that have the dims of y, which must agree
+///             of data types that have the dims of y, which must agree
 ///   gradient  per input a Pointwise of all of them and dy, and SumTo where the input is repeated;
 ///             of an activation see elementwise.h
 struct Pointwise {
@@ -678,12 +678,24 @@ struct ReplaceTokens {
 
 // ---- Loss and metrics ---------------------------------------------------------------------------
 
-/// y = softmax(x) along the last axis, x [N,C] data type, y f32. No gradient (training uses
-/// SoftmaxCrossEntropy).
+/// y = softmax(x) along the last axis, with `log` its logarithm; x [N,C] data type, y f32. No
+/// gradient (training uses SoftmaxCrossEntropy).
 struct Softmax {
+  bool log = false;
   static constexpr std::string_view kName = "softmax";
-  static void fields(auto&, auto&&) {}
+  static void fields(auto& self, auto&& f) { f("log", self.log); }
   bool operator==(const Softmax&) const = default;
+};
+
+/// The k largest numbers of each row, in descending order, and the columns where they stand. Of
+/// equal ones the smaller column is first; NaN comes behind all numbers. No gradient.
+///   inputs    x [N,C] data type, C >= k
+///   outputs   value [N,k] f32, column [N,k] i32
+struct TopK {
+  int64_t k = 1;
+  static constexpr std::string_view kName = "top_k";
+  static void fields(auto& self, auto&& f) { f("k", self.k); }
+  bool operator==(const TopK&) const = default;
 };
 
 /// What a sum over N rows is multiplied by. Rows of padding, label -1, add nothing: they count in
@@ -973,7 +985,7 @@ struct EmaUpdate {
   X(LayerNorm) X(LayerNormGrad) X(Attention) X(AttentionGrad) X(GatherRows) X(GatherRowsGrad)      \
   X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad) X(SigmoidCrossEntropy)              \
   X(SigmoidCrossEntropyGrad) X(SoftTargetCrossEntropy) X(SoftTargetCrossEntropyGrad)               \
-  X(SoftDiceLoss) X(SoftDiceLossGrad) X(TopKCorrect) X(GradientNorm)
+  X(SoftDiceLoss) X(SoftDiceLossGrad) X(TopK) X(TopKCorrect) X(GradientNorm)
 // What changes memory that outlives the run, in place: run even if nobody reads its outputs.
 #define ASSAY_UPDATE_OPS(X)                                                                        \
   X(RunningStatistics) X(Store) X(ClipGradients) X(CountStep) X(LossScaleUpdate) X(SgdUpdate) X(AdamUpdate)         \

@@ -41,11 +41,11 @@ Dims broadcast(const InferCtx& c, const Dims& a, const Dims& b) {
   return y;
 }
 
-// Of the inputs that have the dims of y.
+// Of the inputs of data types that have the dims of y.
 DType common_type(const InferCtx& c, const Dims& y) {
   const ValueType* like = nullptr;
   for (int i = 0; i < c.n(); ++i) {
-    if (c.x(i).dims != y) continue;
+    if (c.x(i).dims != y || c.x(i).dtype == DType::kI32) continue;
     if (like == nullptr) like = &c.x(i);
     c.require(*like == c.x(i), "needs the type of its result: inputs are ", *like, " and ", c.x(i));
   }
@@ -241,7 +241,7 @@ void infer(const Pointwise& p, InferCtx& c) {
   require_code(p.code, c);
   Dims y = c.x(0).dims;
   for (int i = 0; i < c.n(); ++i) {
-    c.require_data_type(i);
+    if (c.x(i).dtype != DType::kI32) c.require_data_type(i);
     y = broadcast(c, y, c.x(i).dims);
   }
   const DType dtype = p.dtype ? *p.dtype : common_type(c, y);

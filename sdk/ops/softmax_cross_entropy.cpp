@@ -1,4 +1,4 @@
-// SoftmaxCrossEntropy, Softmax and TopKCorrect: rows of logits, mostly against labels.
+// SoftmaxCrossEntropy, Softmax, TopK and TopKCorrect: rows of logits, mostly against labels.
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
@@ -70,6 +70,21 @@ void infer(const Softmax&, InferCtx& c) {
 void grad(const Softmax& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const Softmax&, const NodeView& c) {
   return {.flops = kFlopsPerExponential * count_of(c.x(0)), .bytes = traffic_of(c)};
+}
+
+void infer(const TopK& p, InferCtx& c) {
+  c.require_inputs(1);
+  c.require_data_type(0);
+  c.require(c.x(0).dims.rank() == 2, "x must be [N,C], got ", c.x(0).dims);
+  c.require(p.k >= 1 && p.k <= c.x(0).dims[1], "k must be 1 to ", c.x(0).dims[1],
+            ", the columns of x, got ", p.k);
+  const Dims dims{c.x(0).dims[0], p.k};
+  c.y({DType::kF32, dims});
+  c.y({DType::kI32, dims});
+}
+void grad(const TopK& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const TopK&, const NodeView& c) {
+  return {.flops = 2 * count_of(c.x(0)), .bytes = traffic_of(c)};
 }
 
 void infer(const TopKCorrect& p, InferCtx& c) {

@@ -324,6 +324,47 @@ TEST(Pointwise, IsTextAndBack) {
   EXPECT_THAT(text, testing::HasSubstr("code=[mul(x0, x2), mul(x1, x3), add(s0, s1), "));
 }
 
+// What a softmax must not see is masked by places, which are integers: alone, repeated, one number.
+TEST(Pointwise, MasksByIntegers) {
+  const auto integers = [](const Dims& dims) {
+    return Argument{dims, DType::kI32, Recipe::integer(-2, 2)};
+  };
+  const PointwiseCode mask{Fn::kSelect, {x(1), 0.0f, -8.0f, x(0)}};
+  for (const Dims& dims : kShapes) {
+    std::vector<OpCase> cases;
+    for (const Dims& places : std::vector<Dims>{dims, {dims[dims.rank() - 1]}, {}}) {
+      cases.push_back({cat(dims, " by ", places),
+                       Pointwise{mask, DType::kF32},
+                       {{dims, {}, Recipe::uniform(-2, 2)}, integers(places)},
+                       {},
+                       {0}});
+    }
+    check_op(cases, reference);
+  }
+  // place < length of the row, i.e. not length <= place.
+  check_op({"by lengths",
+            Pointwise{{Fn::kSelect, {x(2), x(1), -8.0f, x(0)}}, {}},
+            {{{9, 37}, {}, Recipe::uniform(-2, 2)},
+             {{37}, DType::kI32, Recipe::integer(0, 36)},
+             {{9, 1}, DType::kI32, Recipe::integer(0, 37)}},
+            {},
+            {0}},
+           reference);
+}
+
+TEST(Pointwise, HasNoIntegersAsItsResult) {
+  const Pointwise op{{Fn::kAdd, {x(0), x(1)}}, {}};
+  const ValueType integers{DType::kI32, {3}};
+  EXPECT_THAT(std::string(error_of([&] {
+                            make_node(op, {integers, integers});
+                          }).what()),
+              testing::HasSubstr("needs the type of its result"));
+  EXPECT_THAT(std::string(error_of([&] {
+                            make_node(Pointwise{op.code, DType::kI32}, {integers, integers});
+                          }).what()),
+              testing::HasSubstr("can compute f32, bf16 or f16, not i32"));
+}
+
 // ---- SumTo ----
 
 std::vector<Tensor> sum_reference(const Op& op, const std::vector<Tensor>& inputs) {

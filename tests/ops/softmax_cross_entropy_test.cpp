@@ -1,9 +1,12 @@
-// Softmax, SoftmaxCrossEntropy and its gradient, TopKCorrect.
+// Softmax, SoftmaxCrossEntropy and its gradient, TopK, TopKCorrect.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "tests/harness/error_of.h"
 #include "tests/harness/op_case.h"
 
 namespace assay::test {
@@ -23,10 +26,11 @@ std::vector<double> log_softmax(const Tensor& x, int64_t r) {
   return row;
 }
 
-std::vector<Tensor> softmax_reference(const Op&, const std::vector<Tensor>& x) {
+std::vector<Tensor> softmax_reference(const Op& op, const std::vector<Tensor>& x) {
   Tensor y{x[0].dims, {}};
   for (int64_t r = 0; r < y.dims[0]; ++r) {
-    for (const double v : log_softmax(x[0], r)) y.values.push_back(std::exp(v));
+    for (const double v : log_softmax(x[0], r))
+      y.values.push_back(std::get<Softmax>(op).log ? v : std::exp(v));
   }
   return {y};
 }
@@ -52,6 +56,11 @@ TEST(Softmax, Values) {
   for (const Dims& dims : kShapes) {
     check_op({to_text(dims), Softmax{}, {{dims, {}, Recipe::uniform(-9, 9)}}, {dims[1], 0, 16}},
              softmax_reference);
+    check_op({cat("log ", dims),
+              Softmax{.log = true},
+              {{dims, {}, Recipe::uniform(-9, 9)}},
+              {.terms = dims[1], .magnitude = 20, .ulps = 4}},
+             softmax_reference);
   }
 }
 
@@ -62,6 +71,11 @@ TEST(Softmax, SurvivesHugeLogits) {
   EXPECT_EQ(y[0], 1);
   EXPECT_EQ(y[1], 0);
   EXPECT_NEAR(y[3], 1.0 / 3, 1e-7);
+  const RunResult logs = run_node(Softmax{.log = true}, {x}, {DType::kF32});
+  const std::vector<double> log_y = decode(logs.outputs[0], {DType::kF32, x.dims}).values;
+  EXPECT_EQ(log_y[0], 0);
+  EXPECT_LT(log_y[2], -2e38);
+  EXPECT_NEAR(log_y[3], -std::log(3), 1e-7);
 }
 
 TEST(SoftmaxCrossEntropy, ValuesAndGradients) {
@@ -183,6 +197,53 @@ TEST(SoftmaxCrossEntropy, BadLabelsAndNaNGiveNaN) {
 TEST(SoftmaxCrossEntropy, SurvivesHugeLogits) {
   EXPECT_EQ(loss_of({{1, 2}, {1e30, 0}}, {{1}, {0}}), 0);
   EXPECT_FLOAT_EQ(static_cast<float>(loss_of({{1, 2}, {1e30, 0}}, {{1}, {1}})), 1e30f);
+}
+
+std::vector<Tensor> top_k_values(const Op& op, const std::vector<Tensor>& x) {
+  const int64_t rows = x[0].dims[0], columns = x[0].dims[1], k = std::get<TopK>(op).k;
+  Tensor value{{rows, k}, {}}, column{{rows, k}, {}};
+  for (int64_t r = 0; r < rows; ++r) {
+    const double* row = x[0].values.data() + r * columns;
+    std::vector<int64_t> order(static_cast<size_t>(columns));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      return row[a] > row[b] || (std::isnan(row[b]) && !std::isnan(row[a]));
+    });
+    for (int64_t i = 0; i < k; ++i) {
+      value.values.push_back(row[order[static_cast<size_t>(i)]]);
+      column.values.push_back(static_cast<double>(order[static_cast<size_t>(i)]));
+    }
+  }
+  return {value, column};
+}
+
+TEST(TopK, FindsTheLargestWithTies) {
+  for (const Dims& dims : kShapes) {
+    for (const int64_t k : {int64_t{1}, int64_t{5}, dims[1]}) {
+      if (k > dims[1] || k > 33) continue;
+      check_op({{cat(dims, " k ", k), TopK{k}, {{dims, {}, Recipe::distinct()}}},
+                {cat(dims, " ties, k ", k), TopK{k}, {{dims, {}, Recipe::integer(-3, 3)}}}},
+               top_k_values);
+    }
+  }
+}
+
+TEST(TopK, NaNComesLastAndInfinityWhereItBelongs) {
+  const Tensor x{{2, 5}, {kNaN, -kInfinity, 3, kNaN, kInfinity, kNaN, kNaN, kNaN, -1, kNaN}};
+  const RunResult got = run_node(TopK{4}, {x}, {DType::kF32});
+  EXPECT_EQ(decode(got.outputs[1], {DType::kI32, {2, 4}}).values,
+            (std::vector<double>{4, 2, 1, 0, 3, 0, 1, 2}));
+  const std::vector<double> value = decode(got.outputs[0], {DType::kF32, {2, 4}}).values;
+  EXPECT_EQ(value[0], kInfinity);
+  EXPECT_TRUE(std::isnan(value[3]));
+}
+
+TEST(TopK, SaysWhatItCannotFind) {
+  const auto error = [](int64_t k) {
+    return std::string(error_of([&] { make_node(TopK{k}, {{DType::kF32, {4, 5}}}); }).what());
+  };
+  EXPECT_THAT(error(6), testing::HasSubstr("k must be 1 to 5, the columns of x, got 6"));
+  EXPECT_THAT(error(0), testing::HasSubstr("k must be 1 to 5"));
 }
 
 std::vector<Tensor> top_k_reference(const Op& op, const std::vector<Tensor>& x) {

@@ -236,6 +236,7 @@ struct WinogradKernels {
 struct SoftmaxKernels {
   // x, y and dx [rows, classes], labels [rows]; -1 is padding, which adds nothing.
   void (*softmax[2])(const void* x, float* y, int64_t rows, int64_t classes);
+  void (*log_softmax[2])(const void* x, float* y, int64_t rows, int64_t classes);
   // Of a cross-entropy x and dx have rows of `columns`, of which the first are classes.
   // Sum over the rows of their losses, f64; logsumexp [rows], 0 in padding, unless null.
   double (*cross_entropy[2])(const void* x, const int32_t* labels, float smoothing, int64_t rows,
@@ -243,6 +244,9 @@ struct SoftmaxKernels {
   // dx = factor * (softmax(x) - q), 0 from `classes` on; dx may be x.
   void (*cross_entropy_grad[2])(const void* x, const int32_t* labels, float smoothing, float factor,
                                 void* dx, int64_t rows, int64_t classes, int64_t columns);
+  // value and column [rows, k], k <= classes.
+  void (*top_k[2])(const void* x, int64_t k, float* value, int32_t* column, int64_t rows,
+                   int64_t classes);
   int64_t (*top_k_correct[2])(const void* x, const int32_t* labels, int64_t k, int64_t rows,
                               int64_t classes);
 };

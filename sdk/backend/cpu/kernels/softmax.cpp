@@ -41,6 +41,19 @@ void softmax(const void* x, float* y, int64_t rows, int64_t classes) {
   }
 }
 
+// x, y [rows, classes].
+template <class T>
+void log_softmax(const void* x, float* y, int64_t rows, int64_t classes) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* row = static_cast<const T*>(x) + r * classes;
+    float* out = y + r * classes;
+    const RowSums s = row_sums(row, classes);
+    const auto log_sum = static_cast<float>(__builtin_log(static_cast<double>(s.exponentials)));
+#pragma omp simd
+    for (int64_t c = 0; c < classes; ++c) out[c] = load(row[c]) - s.largest - log_sum;
+  }
+}
+
 // -sum_c q_c (x_c - largest - log sum): the smoothed part needs the mean of the logits.
 template <class T>
 double row_loss(const T* x, int32_t label, float smoothing, int64_t classes, float* logsumexp) {
@@ -103,6 +116,28 @@ void cross_entropy_grad(const void* x, const int32_t* labels, float smoothing, f
   }
 }
 
+// A column takes its place before those of smaller numbers: of equal ones the earlier stays first.
+template <class T>
+void top_k(const void* x, int64_t k, float* value, int32_t* column, int64_t rows, int64_t classes) {
+  const auto is_before = [](float a, float b) { return a > b || (b != b && a == a); };
+  for (int64_t r = 0; r < rows; ++r, value += k, column += k) {
+    const T* row = static_cast<const T*>(x) + r * classes;
+    int64_t found = 0;
+    for (int64_t c = 0; c < classes; ++c) {
+      const float v = load(row[c]);
+      if (found == k && !is_before(v, value[k - 1])) continue;
+      if (found < k) ++found;
+      int64_t place = found - 1;
+      for (; place > 0 && is_before(v, value[place - 1]); --place) {
+        value[place] = value[place - 1];
+        column[place] = column[place - 1];
+      }
+      value[place] = v;
+      column[place] = static_cast<int32_t>(c);
+    }
+  }
+}
+
 // x [rows, classes], labels [rows].
 template <class T>
 int64_t top_k_correct(const void* x, const int32_t* labels, int64_t k, int64_t rows,
@@ -129,8 +164,10 @@ int64_t top_k_correct(const void* x, const int32_t* labels, int64_t k, int64_t r
 extern const SoftmaxKernels kSoftmax;
 const SoftmaxKernels kSoftmax = {
     {softmax<float>, softmax<Bf16>},
+    {log_softmax<float>, log_softmax<Bf16>},
     {cross_entropy<float>, cross_entropy<Bf16>},
     {cross_entropy_grad<float>, cross_entropy_grad<Bf16>},
+    {top_k<float>, top_k<Bf16>},
     {top_k_correct<float>, top_k_correct<Bf16>},
 };
 

@@ -19,6 +19,16 @@ constexpr int64_t kMostElems =
     (kMostPointwiseSteps + kMostPointwiseInputs + kMostNumbers) * kLeastBlock;
 static_assert(kMostElems >= kBlockElems);
 
+// Elements of a source: those that kernels know, and integers, which become f32 on their way in.
+constexpr int kElementI32 = 2;
+int source_element(const ValueType& type) {
+  return type.dtype == DType::kI32 ? kElementI32 : element_of(type);
+}
+void from_integers(const void* x, void* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    static_cast<float*>(y)[i] = static_cast<float>(static_cast<const int32_t*>(x)[i]);
+}
+
 // Where the elements of a source lie on the way through y.
 struct Walk {
   std::vector<CommonAxis> axes;  // `first` is the distance in the source, 0 where it is repeated
@@ -36,8 +46,9 @@ struct Walk {
 
   // For elements [begin, begin + n) of y, in f32.
   void fetch(const void* x, int element, int64_t begin, int64_t n, float* to) const {
-    const auto convert = kernels().elementwise->cast[element][kElementF32];
-    const size_t size = element == kElementF32 ? 4 : 2;
+    const auto convert =
+        element == kElementI32 ? from_integers : kernels().elementwise->cast[element][kElementF32];
+    const size_t size = element == kElementBf16 ? 2 : 4;
     while (n > 0) {
       int64_t rest = begin, from = 0, run = 1;
       for (size_t i = 0; i < axes.size(); ++i) {
@@ -65,7 +76,7 @@ struct Walk {
 enum class Entry {
   kUnread,   // only its dims count
   kDirect,   // read where it stands
-  kConvert,  // dense bf16 that a step wants in f32
+  kConvert,  // dense integers, or bf16 that a step wants in f32
   kOnce,     // repeated after a few elements: the same in every block
   kWalk
 };
@@ -84,7 +95,7 @@ class PointwiseFunction::Interpreter {
               const ValueType& y, std::string_view scope)
       : code_(code), out_(element_of(y)) {
     for (const PointwiseSource& source : sources) walks_.emplace_back(source, y.dims);
-    for (const PointwiseSource& source : sources) elements_.push_back(element_of(source.type));
+    for (const PointwiseSource& source : sources) elements_.push_back(source_element(source.type));
     for (size_t i = 0; i < sources.size(); ++i) entries_.push_back(entry_of(static_cast<int>(i)));
     for (const PointwiseStep& step : code_.steps) {
       require(step.fn != PointwiseFn::kF16, Code::kUnsupported, "pointwise at ", scope,
@@ -157,8 +168,11 @@ class PointwiseFunction::Interpreter {
     const auto index = static_cast<size_t>(i);
     const Walk& walk = walks_[index];
     if (!code_.reads(PointwiseOperand::input(i))) return Entry::kUnread;
-    if (walk.is_dense())
-      return elements_[index] == kElementBf16 && wants_f32(i) ? Entry::kConvert : Entry::kDirect;
+    if (walk.is_dense()) {
+      const int element = elements_[index];
+      const bool converts = element == kElementI32 || (element == kElementBf16 && wants_f32(i));
+      return converts ? Entry::kConvert : Entry::kDirect;
+    }
     const int64_t period = walk.period();
     return period > 0 && period <= kLeastBlock ? Entry::kOnce : Entry::kWalk;
   }

@@ -1,4 +1,4 @@
-// Softmax, SoftmaxCrossEntropy, its gradient, TopKCorrect: rows are independent.
+// Softmax, SoftmaxCrossEntropy, its gradient, TopK, TopKCorrect: rows are independent.
 #include "sdk/backend/cpu/ops/loss_reduction.h"
 #include "sdk/backend/cpu/ops/own_kernel.h"
 
@@ -16,10 +16,11 @@ int64_t classes_of(const Op& p, const Dims& x) {
 }  // namespace
 
 // x, y [N,C].
-NodePlan plan(const Softmax&, const Planner& c) {
+NodePlan plan(const Softmax& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
-  NodePlan plan = own_plan("softmax");
-  const auto run = kernels().softmax->softmax[element_of(c.x(0))];
+  NodePlan plan = own_plan(p.log ? "log_softmax" : "softmax");
+  const SoftmaxKernels& kernel = *kernels().softmax;
+  const auto run = (p.log ? kernel.log_softmax : kernel.softmax)[element_of(c.x(0))];
   plan.bind = [=, classes = dims[1], size = dtype_size(c.x(0).dtype), rows = rows_of(dims),
                threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), y = b.y<float>()](Queue&) {
@@ -77,6 +78,24 @@ NodePlan plan(const SoftmaxCrossEntropyGrad& p, const Planner& c) {
         const int64_t begin = rows.begin(i);
         run(at(x, begin * columns, size), labels + begin, smoothing, factor,
             at(dx, begin * columns, size), rows.length(i), classes, columns);
+      });
+    };
+  };
+  return plan;
+}
+
+// x [N,C], value, column [N,k].
+NodePlan plan(const TopK& p, const Planner& c) {
+  const Dims& dims = c.x(0).dims;
+  NodePlan plan = own_plan("top_k");
+  const auto run = kernels().softmax->top_k[element_of(c.x(0))];
+  plan.bind = [=, k = p.k, classes = dims[1], size = dtype_size(c.x(0).dtype), rows = rows_of(dims),
+               threads = c.threads()](const Binding& b) -> Launch {
+    return [=, x = b.x<void>(0), value = b.y<float>(0), column = b.y<int32_t>(1)](Queue&) {
+      parallel_for(threads, rows.count(), [&](int64_t i) {
+        const int64_t begin = rows.begin(i);
+        run(at(x, begin * classes, size), k, value + begin * k, column + begin * k, rows.length(i),
+            classes);
       });
     };
   };

@@ -37,7 +37,8 @@ void offset_index(Stream, const int32_t* index, const int32_t* start, int32_t* y
 struct PointwiseInput {
   const void* data;
   Element element;
-  int axes;  // 0: dense like y; else where element i of y stands, innermost first:
+  bool is_integer;  // i32, and no `element`; has axes
+  int axes;         // 0: dense like y; else where element i of y stands, innermost first:
   int64_t size[8], stride[8];
 };
 struct PointwiseArgs {
@@ -327,7 +328,10 @@ void count_labels(Stream, const int32_t* x, int64_t n, double* partial, float* c
 // ---- Softmax (softmax.cu) ---------------------------------------------------------------------
 
 // x, y and dx are [rows, classes], labels [rows]; a label of -1 is padding.
-void softmax(Stream, Element, const void* x, float* y, int64_t rows, int64_t classes);
+void softmax(Stream, Element, const void* x, bool log, float* y, int64_t rows, int64_t classes);
+// value and column [rows, k], k <= classes.
+void top_k(Stream, Element, const void* x, int64_t k, float* value, int32_t* column, int64_t rows,
+           int64_t classes);
 // *y = factor * sum of partial[0, n), in a fixed order.
 void sum_partials(Stream, const double* partial, int64_t n, double factor, float* y);
 size_t row_sums_bytes(int64_t rows, int64_t classes);  // of `partial` below

@@ -39,13 +39,18 @@ __device__ inline void load_dense(const void* x, int64_t begin, int n, bool whol
 
 __device__ inline void load_input(const PointwiseInput& input, int64_t begin, int n, bool whole,
                                   float (&v)[N]) {
-  if (input.axes == 0) {
+  if (input.axes == 0) {  // never of integers
     if (input.element == Element::kF32) return load_dense<float>(input.data, begin, n, whole, v);
     if (input.element == Element::kBf16) return load_dense<Bf16>(input.data, begin, n, whole, v);
     return load_dense<F16>(input.data, begin, n, whole, v);
   }
   int64_t place[N];
   places_of(input, begin, place);
+  if (input.is_integer) {
+    const auto* x = static_cast<const int32_t*>(input.data);
+    for (int k = 0; k < N; ++k) v[k] = k < n ? static_cast<float>(x[place[k]]) : 0.0f;
+    return;
+  }
   if (input.element == Element::kF32) return gather<float>(input.data, place, n, v);
   if (input.element == Element::kBf16) return gather<Bf16>(input.data, place, n, v);
   gather<F16>(input.data, place, n, v);

@@ -30,9 +30,9 @@ __device__ RowSums row_sums(const Rows& r, const T* x, bool has_row, float* shar
   return {largest, row_reduce(r, sum, shared, Plus{})};
 }
 
-// y = e^(x - largest) / sum: neither overflows.
+// y = e^(x - largest) / sum, or its logarithm: neither overflows.
 template <class T>
-__global__ void softmax_rows(Rows r, const T* logits, float* y) {
+__global__ void softmax_rows(Rows r, const T* logits, bool log_of_it, float* y) {
   __shared__ float shared[kThreads];
   const int64_t row = r.row();
   const bool has_row = row < r.rows;
@@ -40,8 +40,50 @@ __global__ void softmax_rows(Rows r, const T* logits, float* y) {
   const RowSums s = row_sums(r, x, has_row, shared);
   if (!has_row) return;
   const float inverse = 1.0f / s.exponentials;
+  const float log_sum =
+      log_of_it ? static_cast<float>(log(static_cast<double>(s.exponentials))) : 0.0f;
   for (int64_t c = r.lane(); c < r.size; c += r.width) {
-    y[row * r.size + c] = expf(load(x[c]) - s.largest) * inverse;
+    const float below = load(x[c]) - s.largest;
+    y[row * r.size + c] = log_of_it ? below - log_sum : expf(below) * inverse;
+  }
+}
+
+// A number and its column; those that are found already, and rows that are not there, come last.
+struct Ranked {
+  float value;
+  int32_t column;
+};
+__device__ inline bool is_before(const Ranked& a, const Ranked& b) {
+  const bool a_is_nan = a.value != a.value, b_is_nan = b.value != b.value;
+  if (a_is_nan != b_is_nan) return b_is_nan;
+  return a_is_nan || a.value == b.value ? a.column < b.column : a.value > b.value;
+}
+struct First {
+  __device__ Ranked operator()(const Ranked& a, const Ranked& b) const {
+    return is_before(b, a) ? b : a;
+  }
+};
+
+// Each round finds the first of those behind the last one found.
+template <class T>
+__global__ void top_rows(Rows r, const T* logits, int64_t k, float* value, int32_t* column) {
+  __shared__ Ranked shared[kThreads];
+  const int64_t row = r.row();
+  const bool has_row = row < r.rows;
+  const T* x = logits + row * r.size;
+  Ranked last{INFINITY, -1};
+  for (int64_t i = 0; i < k; ++i) {
+    Ranked best{NAN, INT32_MAX};
+    if (has_row) {
+      for (int64_t c = r.lane(); c < r.size; c += r.width) {
+        const Ranked other{load(x[c]), static_cast<int32_t>(c)};
+        if (is_before(last, other) && is_before(other, best)) best = other;
+      }
+    }
+    last = row_reduce(r, best, shared, First{});
+    if (!has_row || r.lane() != 0) continue;
+    value[row * k + i] = last.value;
+    column[row * k + i] = last.column;
   }
 }
 
@@ -167,11 +209,20 @@ size_t row_sums_bytes(int64_t rows, int64_t classes) {
   return blocks_of(rows_of(rows, classes)) * sizeof(double);
 }
 
-void softmax(Stream stream, Element element, const void* x, float* y, int64_t rows,
+void softmax(Stream stream, Element element, const void* x, bool log, float* y, int64_t rows,
              int64_t classes) {
   const Rows r = rows_of(rows, classes);
   dispatch(element, [&]<class T>(T) {
-    launch(stream, blocks_of(r), kThreads, softmax_rows<T>, r, static_cast<const T*>(x), y);
+    launch(stream, blocks_of(r), kThreads, softmax_rows<T>, r, static_cast<const T*>(x), log, y);
+  });
+}
+
+void top_k(Stream stream, Element element, const void* x, int64_t k, float* value, int32_t* column,
+           int64_t rows, int64_t classes) {
+  const Rows r = rows_of(rows, classes);
+  dispatch(element, [&]<class T>(T) {
+    launch(stream, blocks_of(r), kThreads, top_rows<T>, r, static_cast<const T*>(x), k, value,
+           column);
   });
 }
 

@@ -15,8 +15,10 @@ using Kind = PointwiseOperand::Kind;
 kernels::PointwiseInput input_of(const ValueType& x, const Layout& layout, const Dims& y) {
   kernels::PointwiseInput input{};
   input.element = element_of(x);
-  const auto axes = common_axes(y, repeated_layout(layout, x.dims, y), dense_layout(y));
-  if (axes.size() == 1 && axes[0].first == 1) return input;
+  input.is_integer = x.dtype == DType::kI32;
+  auto axes = common_axes(y, repeated_layout(layout, x.dims, y), dense_layout(y));
+  if (axes.size() == 1 && axes[0].first == 1 && !input.is_integer) return input;
+  if (axes.empty() && input.is_integer) axes.push_back({.size = 1, .first = 0, .second = 0});
   for (const CommonAxis& axis : axes) {
     input.size[input.axes] = axis.size;
     input.stride[input.axes] = axis.first;

@@ -1,16 +1,29 @@
-// Softmax, SoftmaxCrossEntropy, its gradient, TopKCorrect: rows are independent.
+// Softmax, SoftmaxCrossEntropy, its gradient, TopK, TopKCorrect: rows are independent.
 #include "sdk/backend/cuda/ops/own_kernel.h"
 
 namespace assay::cuda {
 
 // x, y [N,C].
-NodePlan plan(const Softmax&, const Planner& c) {
+NodePlan plan(const Softmax& p, const Planner& c) {
   const Dims& dims = c.x(0).dims;
-  NodePlan plan = own_plan("softmax");
-  plan.bind = [element = element_of(c.x(0)), rows = dims[0],
+  NodePlan plan = own_plan(p.log ? "log_softmax" : "softmax");
+  plan.bind = [element = element_of(c.x(0)), log = p.log, rows = dims[0],
                classes = dims[1]](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), y = b.y<float>()](Queue& q) {
-      kernels::softmax(stream_of(q), element, x, y, rows, classes);
+      kernels::softmax(stream_of(q), element, x, log, y, rows, classes);
+    };
+  };
+  return plan;
+}
+
+// x [N,C], value, column [N,k].
+NodePlan plan(const TopK& p, const Planner& c) {
+  const Dims& dims = c.x(0).dims;
+  NodePlan plan = own_plan("top_k");
+  plan.bind = [element = element_of(c.x(0)), k = p.k, rows = dims[0],
+               classes = dims[1]](const Binding& b) -> Launch {
+    return [=, x = b.x<void>(0), value = b.y<float>(0), column = b.y<int32_t>(1)](Queue& q) {
+      kernels::top_k(stream_of(q), element, x, k, value, column, rows, classes);
     };
   };
   return plan;
