@@ -1,5 +1,6 @@
-// BERT: an encoder with the heads that it is pre-trained with, for masked words and next sentences.
+// BERT: an encoder with the heads that it is pre-trained with, or with the one that finds answers.
 // Names of parameters as Hugging Face's transformers has them.
+#include "models/answer_spans.h"
 #include "models/models.h"
 #include "models/text_model.h"
 #include "sdk/graph/elementwise.h"
@@ -13,6 +14,16 @@ using nn::Mode;
 constexpr float kMaskedLossEpsilon = 1e-5f;  // of the published loss
 constexpr const char* kTables = "bert.embeddings";
 
+struct BertConfig : EncoderConfig {
+  std::string head = "pretraining";
+
+  void fields(ConfigFields& f) {
+    EncoderConfig::fields(f);
+    f("head", head, "masked words and next sentences, or start and end of an answer")
+        .one_of({"pretraining", "span"});
+  }
+};
+
 // Losses are means in training and sums in evaluation.
 ValueId cross_entropy(nn::Builder& b, ValueId logits, ValueId labels) {
   const auto reduction = b.training() ? assay::Reduction::kMean : assay::Reduction::kSum;
@@ -21,14 +32,20 @@ ValueId cross_entropy(nn::Builder& b, ValueId logits, ValueId labels) {
 
 class Bert : public TextModel {
  public:
-  using TextModel::TextModel;
+  Bert(const BertConfig& config, const nn::TrainingOptions& options)
+      : TextModel(config, options), config_(config) {}
 
   std::string architecture() const override { return "bert_base"; }
-  std::string config_json() const override { return to_json(encoder()); }
+  std::string config_json() const override { return to_json(config_); }
 
   std::vector<nn::InputSpec> inputs(Mode mode) const override {
     std::vector<nn::InputSpec> inputs = token_inputs(mode);
     const auto none = mode == Mode::kEval ? std::optional<int64_t>(-1) : std::nullopt;
+    if (is_span()) {
+      add_label(inputs, mode, "start_positions", {}, length(), none);
+      add_label(inputs, mode, "end_positions", {}, length(), none);
+      return inputs;
+    }
     inputs.push_back({.name = "masked_lm_positions",
                       .dtype = DType::kI32,
                       .sample = {slots()},
@@ -48,13 +65,14 @@ class Bert : public TextModel {
       const auto scope = b.scope("encoder");
       x = nn::transformer_layers(b, x, all, blocks());
     }
-    return heads(b, x, all, batch);
+    return is_span() ? span(b, x, batch) : pretraining(b, x, all, batch);
   }
 
  private:
   std::shared_ptr<const nn::Model> with(const nn::TrainingOptions& options) const override {
-    return std::make_shared<Bert>(encoder(), options);
+    return std::make_shared<Bert>(config_, options);
   }
+  bool is_span() const { return config_.head == "span"; }
 
   // At the masked places [N,P] -> [N*P,V].
   ValueId masked_logits(nn::Builder& b, ValueId x, const nn::Sequences& all,
@@ -79,8 +97,8 @@ class Bert : public TextModel {
     return nn::bert_linear(b, "seq_relationship", pooled, 2);
   }
 
-  nn::Outputs heads(nn::Builder& b, ValueId x, const nn::Sequences& all,
-                    const std::vector<ValueId>& batch) const {
+  nn::Outputs pretraining(nn::Builder& b, ValueId x, const nn::Sequences& all,
+                          const std::vector<ValueId>& batch) const {
     Graph& g = b.graph();
     const ValueId masked = masked_logits(b, x, all, batch[3]);
     const ValueId next = next_sentence_logits(b, x, all);
@@ -113,12 +131,34 @@ class Bert : public TextModel {
     add_mean("next_sentence_accuracy", g.emit1(TopKCorrect{1}, {next, batch[5]}), rows);
     return outputs;
   }
+
+  // Start and end are scored apart, at every token. Padding takes no part, unlike in the published
+  // code, where a batch's padding changes the loss.
+  nn::Outputs span(nn::Builder& b, ValueId x, const std::vector<ValueId>& batch) const {
+    Graph& g = b.graph();
+    const int64_t n = b.batch();
+    const ValueId both =
+        g.emit1(Reshape{{n, length(), 2}}, {nn::bert_linear(b, "qa_outputs", x, 2)});
+    const auto scores = [&](int64_t i) {
+      const ValueId of_all = g.emit1(Slice{.begin = {0, 0, i}, .dims = {n, length(), 1}}, {both});
+      return only_tokens(b, g.emit1(Reshape{{n, length()}}, {of_all}), batch[2]);
+    };
+    const ValueId start = scores(0), end = scores(1);
+    nn::Outputs outputs{{"start_logits", start}, {"end_logits", end}};
+    if (b.mode() == Mode::kPredict) return outputs;
+    const ValueId loss = span_loss(b, start, batch[3], end, batch[4]);
+    const ValueId rows = b.training() ? ValueId{} : g.emit1(CountTargets{}, {batch[3]});
+    outputs.push_back({std::string(nn::kLoss), loss, nn::Reduction::kMean, rows});
+    return outputs;
+  }
+
+  BertConfig config_;
 };
 
 }  // namespace
 
 std::unique_ptr<nn::Model> create_bert_base(std::string_view config_json) {
-  EncoderConfig config;
+  BertConfig config;
   parse_json(config_json, config, "bert_base configuration");
   check_config("bert_base", "", config);
   check("bert_base", config);

@@ -10,10 +10,13 @@ namespace assay::models {
 namespace {
 
 constexpr std::array kModels{
-    ModelEntry{"bert_base", "BERT with its heads for masked words and next sentences",
+    ModelEntry{"bert_base",
+               "BERT with its heads for masked words and next sentences, or for answers",
                create_bert_base},
     ModelEntry{"cnn", "convolution blocks with pooling, hidden layers and a classifier",
                create_cnn},
+    ModelEntry{"electra_base_qa", "ELECTRA with its joint head for start and end of an answer",
+               create_electra_base_qa},
     ModelEntry{"resnet18", "ResNet-18 of basic blocks, with a CIFAR or an ImageNet stem",
                create_resnet18},
     ModelEntry{"resnet50", "ResNet-50 v1.5 of bottleneck blocks, for ImageNet", create_resnet50},

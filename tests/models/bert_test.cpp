@@ -2,42 +2,24 @@
 // float64): outputs, losses, every gradient, three steps of AdamW and LAMB; names and shapes at the
 // published size.
 //
-// Bounds are fractions of each tensor's largest element: four times PyTorch's own float32 error
-// (the fixtures' README), for another order of summation. A key's bias shifts all scores of a query
-// alike, so that its gradient is 0 but for rounding, of which AdamW and LAMB make steps.
+// A key's bias shifts all scores of a query alike, so that its gradient is 0 but for rounding, of
+// which AdamW and LAMB make steps.
 #include <gmock/gmock.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "sdk/train/predictor.h"
-#include "tests/models/loaded.h"
+#include "tests/models/text_parity.h"
 
 namespace assay::train {
 namespace {
 
-using test::config_of;
-using test::Fixture;
-using test::host;
-using test::Loaded;
-using test::read_output;
-using test::relative_error;
+using namespace test;
 
-constexpr double kOutputs = 4 * 6e-7, kGradients = 4 * 4.1e-6, kWeights = 4 * 3.8e-5;
 constexpr double kBiasOfKeys = 4 * 6.8e-4;
-
-constexpr const char* kSgd = R"("optimizer": {"name": "sgd", "learning_rate": 0.1})";
 
 std::string tiny(const std::string& more = "") {
   return cat(R"({"vocabulary": 40, "hidden": 16, "layers": 2, "heads": 2, "inner": 32,
                  "positions": 12, "dropout": 0, "attention_dropout": 0)",
              more, "}");
-}
-
-std::vector<HostTensor> batch_of(const Fixture& fixture, const std::vector<std::string>& names) {
-  std::vector<HostTensor> batch;
-  for (const std::string& name : names) batch.push_back(host(fixture.at("input." + name)));
-  return batch;
 }
 
 std::vector<HostTensor> pretraining_batch(const Fixture& fixture) {
@@ -46,19 +28,6 @@ std::vector<HostTensor> pretraining_batch(const Fixture& fixture) {
 
 std::string trained(const std::string& optimizer, const std::string& more = "") {
   return cat("{", optimizer, R"(, "sequence_length": 10, "prediction_slots": 3)", more, "}");
-}
-
-void expect_gradients(const Loaded& model, const Fixture& expected, double bound) {
-  const auto gradients = expected.with_prefix("grad.");
-  EXPECT_EQ(gradients.size(), model.instance->variables().all().size() - 3);  // the trainer's state
-  for (const auto& [name, tensor] : gradients) {
-    const std::vector<float> got = model.read(name, Role::kGradient);
-    if (name.ends_with("key.bias")) {
-      for (const float g : got) EXPECT_LT(std::abs(g), bound) << name;
-    } else {
-      EXPECT_LT(relative_error(got, tensor->f32), bound) << name;
-    }
-  }
 }
 
 struct Form {
@@ -130,37 +99,22 @@ TEST(Bert, InBf16) {
   expect_gradients(model, fixture, 16 * 0x1p-8);
 }
 
-void expect_three_steps(const std::string& rule_name, const std::string& optimizer) {
-  const Fixture start("models/bert_tiny"), rule("models/bert_tiny." + rule_name);
-  const auto batch = pretraining_batch(start);
+void expect_steps_of(const std::string& rule, const std::string& optimizer) {
+  const Fixture start("models/bert_tiny");
   const Loaded model("bert_base", tiny(), start);
   Trainer trainer(model.instance, config_of(trained(optimizer), 4));
-  for (int step = 1; step <= 3; ++step) {
-    trainer.set("learning_rate", rule.at("rate").f32[step - 1]);
-    const StepInfo info = trainer.step(batch);
-    const std::string prefix = cat("step", step, ".");
-    EXPECT_NEAR(info.loss, rule.at(prefix + "loss").f32[0], kWeights * info.loss) << step;
-    EXPECT_NEAR(info.grad_norm, rule.at(prefix + "gradient_norm").f32[0],
-                kWeights * info.grad_norm);
-    for (const Variable& variable : model.instance->variables().all()) {
-      if (variable.role == Role::kState) continue;
-      const double bound = variable.name.ends_with("key.bias") ? kBiasOfKeys : kWeights;
-      EXPECT_LT(relative_error(model.read(variable.name, variable.role),
-                               rule.at(prefix + variable.name).f32),
-                bound)
-          << prefix << variable.name;
-    }
-  }
+  expect_three_steps(model, trainer, pretraining_batch(start), Fixture("models/bert_tiny." + rule),
+                     {{"key.bias"}, kBiasOfKeys});
 }
 
 TEST(Bert, ThreeStepsOfAdamWWithoutBiasCorrection) {
-  expect_three_steps("adamw", R"("optimizer": {"name": "adamw", "learning_rate": 1,
+  expect_steps_of("adamw", R"("optimizer": {"name": "adamw", "learning_rate": 1,
       "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "bias_correction": false, "clip_norm": 1,
       "weight_decay": 0.01, "group": [{"kind": ["bias", "layer_norm"], "weight_decay": 0}]})");
 }
 
 TEST(Bert, ThreeStepsOfLamb) {
-  expect_three_steps("lamb", R"("optimizer": {"name": "lamb", "learning_rate": 1,
+  expect_steps_of("lamb", R"("optimizer": {"name": "lamb", "learning_rate": 1,
       "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "clip_norm": 1, "weight_decay": 0.01,
       "group": [{"kind": ["bias", "layer_norm"], "weight_decay": 0, "no_trust_ratio": true}]})");
 }
@@ -212,21 +166,9 @@ TEST(Bert, RefusesShapesThatItsTablesDoNotHave) {
 
 // Hugging Face's names and shapes, as transformers lists them; 110,106,428 parameters.
 TEST(Bert, HasThePublishedVariables) {
-  std::map<std::string, std::string> expected;
-  std::ifstream table(std::string(ASSAY_SOURCE_DIR) + "/tests/fixtures/models/bert_base.tsv");
-  for (std::string line; std::getline(table, line);) {
-    std::istringstream fields(line);
-    std::string name, size, dims;
-    fields >> name;
-    while (fields >> size) dims += (dims.empty() ? "" : ",") + size;
-    expected[name] = "[" + dims + "]";
-  }
   const ModelInstance instance(models::create_model("bert_base", ""),
                                std::shared_ptr<Backend>(test::make_backend_under_test(1)));
-  std::map<std::string, std::string> got;
-  for (const Variable& variable : instance.variables().all())
-    if (variable.role == Role::kValue) got[variable.name] = to_text(variable.dims);
-  EXPECT_EQ(got, expected);
+  EXPECT_EQ(variables_of(instance), published_variables("bert_base"));
   EXPECT_EQ(instance.variables().parameter_count(), 110106428);
 }
 

@@ -454,8 +454,8 @@ ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
 /* Configurations of models: one JSON object each. After a key stand its range in brackets and its
  * default. 0, "" and [] do not stand for the default: out of the range they are errors.
  *
- * "bert_base": BERT with its heads for masked words and next sentences (arXiv:1810.04805), Hugging
- * Face's names. Lengths of sequences are not the model's but the trainer's and the predictor's
+ * "bert_base": BERT (arXiv:1810.04805), Hugging Face's names. Lengths of sequences are not the
+ * model's but the trainer's and the predictor's
  *   "vocabulary"  [2, 2^24], 30522. Rows of the word table
  *   "hidden"      [1, 16384], 768. Numbers of a token; a multiple of heads
  *   "layers"      [1, 1024], 12
@@ -466,6 +466,8 @@ ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
  *   "attention_dropout"  [0, 1), 0.1. Of the weights of the attention
  *   "epsilon"     (0, 1), 1e-12. Of layer norms
  *   "gelu"        "erf" (default), its exact form, or "tanh", as in Google's code
+ *   "head"        "pretraining" (default): masked words and next sentences; "span": where an answer
+ *                 starts and ends, scores of all tokens, -1e30 behind the end of a sequence
  *
  * "cnn": blocks of convolution, batch norm, activation and 2x2 max-pooling, then hidden layers
  *   "image"       [rows, columns, channels], each [1, 16384], [28, 28, 1]
@@ -477,6 +479,15 @@ ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
  *   "dropout"     [0, 1), 0. After the hidden layers
  *   "activation"  "relu" (default), "elu", "tanh", "sigmoid", "gelu", "gelu_tanh" (its
  *                 approximation by tanh), "swish"
+ *
+ * "electra_base_qa": ELECTRA's discriminator (arXiv:2003.10555) with the joint head that it answers
+ * questions with: a start, an end given the start, and whether there is an answer. An answer may lie
+ * on [CLS], the first token, and on the tokens of type 1 before the last one. Predicts candidates:
+ * start_index, start_log_prob [beam], and of each start in turn end_index, end_log_prob [beam beam];
+ * of version 2.0 class_logit [], positive where there is no answer
+ *   "vocabulary" ... "gelu"  as bert_base's
+ *   "version"     of SQuAD, "1.1" (default) or "2.0", with a head for questions without an answer
+ *   "beam"        [1, 512], 5. Starts that are followed up, and ends of each; at most all tokens
  *
  * "resnet18": residual network of basic blocks (arXiv:1512.03385), torchvision's names
  *   "image"       as above, [32, 32, 3]
@@ -510,6 +521,15 @@ ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
 ASSAY_API assay_status assay_model_named(const assay_context *c, assay_str arch,
                                          assay_str config_json, assay_model **out,
                                          assay_error **err);
+
+/* Makes the model that a checkpoint holds, with its weights and statistics.
+ *   path    of a checkpoint with ASSAY_PART_TRAINER_STATE: others do not say what model they are of
+ *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT: damaged, no checkpoint, or one without
+ *           that part; ASSAY_E_VERSION; ASSAY_E_INVALID: a configuration that this version does not
+ *           know; ASSAY_E_OOM_HOST
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_model_open(const assay_context *c, assay_str path, assay_model **out,
+                                        assay_error **err);
 
 /* Describes the model.
  *   report  architecture, config {..}, parameters (count), parameter_bytes, initialized,
@@ -791,8 +811,9 @@ ASSAY_API assay_status assay_trainer_prefetch(assay_trainer *t, const assay_tens
  *           i32, placement i32; of bert_base, all i32, input_ids and segment_ids [batch_size,
  *           sequence_length], length [batch_size], how many of them are real, masked_lm_positions
  *           and masked_lm_ids [batch_size, prediction_slots], -1 in slots that are not used, and
- *           next_sentence_labels [batch_size], 1 for a random sentence. Empty: the oldest
- *           prefetched batch; nothing else may come while one waits. Read during the call only
+ *           next_sentence_labels [batch_size], 1 for a random sentence; of models that answer
+ *           questions, behind the first three, start_positions and end_positions [batch_size], and
+ *           of version 2.0 is_impossible [batch_size], 0 or 1. Empty: the oldest prefetched batch; nothing else may come while one waits. Read during the call only
  *   info    may be NULL. For other numbers that the model computes: assay_trainer_scalar
  *   errors  ASSAY_E_INVALID: wrong number, type or shape of tensors, an integer out of range;
  *           ASSAY_E_NONFINITE unless loss scaling is dynamic; ASSAY_E_CANCELLED; ASSAY_E_BUSY.
