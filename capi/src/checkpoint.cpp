@@ -9,6 +9,7 @@
 #include "capi/src/report.h"
 #include "capi/src/reports.pb.h"
 #include "capi/src/trainer.h"
+#include "models/models.h"
 #include "sdk/base/expect.h"
 #include "sdk/base/utf8.h"
 #include "sdk/train/checkpoint/operations.h"
@@ -93,6 +94,23 @@ assay_status assay_checkpoint_load(assay_trainer* t, assay_str path, uint32_t pa
     trainer.model->context().log(ASSAY_LOG_INFO, "checkpoint", "loaded step ",
                                  trainer.impl.step_count(), " from ", file);
     if (out != nullptr) *out = report.release();
+  });
+}
+
+assay_status assay_model_open(const assay_context* c, assay_str path, assay_model** out,
+                              assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    const auto& context = not_null(c, "c").impl;
+    const auto reader = checkpoint::CheckpointReader::open(checked_path(path, "path"));
+    const checkpoint::CheckpointState& state = reader.state();
+    require(!state.model_name.empty(), Code::kFormat, reader.name(),
+            " does not say what model it is of: it was saved without its trainer's state; make the "
+            "model and load the weights into it");
+    auto model = std::make_shared<ModelState>(
+        context, models::create_model(state.model_name, state.model_config));
+    train::load_weights(*model->make_instance(), reader);
+    *out = new assay_model{std::move(model)};
   });
 }
 

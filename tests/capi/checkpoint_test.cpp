@@ -53,6 +53,33 @@ TEST_F(CheckpointTest, ServesAModelWithoutATrainer) {
         text("checkpoint"), text("{}"), 0u, nullptr);
 }
 
+// A host needs nothing but the file.
+TEST_F(CheckpointTest, OpensTheModelOfAFile) {
+  const auto trained = make_model();
+  const auto trainer = make_trainer(trained.get());
+  step(trainer.get(), batch);
+  ok(assay_checkpoint_save, trainer.get(), text(path), 0u);
+  assay_model* opened = nullptr;
+  ok(assay_model_open, context.get(), text(path), &opened);
+  const std::unique_ptr<assay_model, decltype(&assay_model_free)> owner(opened, assay_model_free);
+  EXPECT_EQ(bits(trained.get(), "output.weight"), bits(opened, "output.weight"));
+  EXPECT_EQ(at(report(assay_model_report, opened), "config").DebugString(),
+            at(report(assay_model_report, trained.get()), "config").DebugString());
+  const std::string weights = folder.at("w.safetensors"), back = folder.at("back.ckpt");
+  report(assay_checkpoint_convert, text(path), text(weights), text("safetensors"), text(""), 0);
+  ok(assay_checkpoint_save, trainer.get(), text(back), uint32_t{ASSAY_PART_WEIGHTS});
+  assay_model* none = opened;
+  const auto refusal = [&](const std::string& file) {
+    const Outcome outcome = call(assay_model_open, context.get(), text(file), &none);
+    EXPECT_EQ(none, nullptr);
+    return outcome;
+  };
+  EXPECT_THAT(refusal(back).message, HasSubstr("does not say what model it is of"));
+  EXPECT_EQ(refusal(back).status, ASSAY_E_FORMAT);
+  EXPECT_EQ(refusal(weights).status, ASSAY_E_FORMAT);
+  EXPECT_EQ(refusal(folder.at("none")).status, ASSAY_E_NOT_FOUND);
+}
+
 TEST_F(CheckpointTest, Operations) {
   const auto model = make_model();
   const auto trainer = make_trainer(model.get());
