@@ -69,6 +69,52 @@ TEST(Tokenizer, PiecesOfTheWorkedExamples) {
     EXPECT_EQ(pieces_of(tokenizer, row[0]), row[1]) << row[0];
 }
 
+// "piece=bytes" of each piece.
+std::vector<std::string> placed(const Tokenizer& tokenizer, const std::string& text) {
+  std::vector<std::string> all;
+  for (const PlacedPiece& piece : tokenizer.pieces(text)) {
+    const auto [begin, end] = piece.bytes;
+    all.push_back(
+        cat(tokenizer.vocabulary().piece(piece.id), "=", text.substr(begin, end - begin)));
+  }
+  return all;
+}
+
+TEST(Tokenizer, PiecesKnowTheirPlaces) {
+  std::string pieces = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+  for (const char* piece : {"una", "##ffa", "##ble", "hello", "cafe", ".", ",", "##s", "i", "ss"})
+    pieces += cat(piece, "\n");
+  const Tokenizer tokenizer(Vocabulary::parse(pieces));
+  EXPECT_THAT(placed(tokenizer, " Unaffable,\n\xe4\xba\xba Hello."),
+              ElementsAre("una=Una", "##ffa=ffa", "##ble=ble", ",=,", "[UNK]=\xe4\xba\xba",
+                          "hello=Hello", ".=."));
+  // Accents are part of no piece where they stand alone, and of their letter where they do not.
+  EXPECT_THAT(placed(tokenizer, "caf\u00e9s cafe\u0301s [MASK] [mask]"),
+              ElementsAre("cafe=caf\u00e9", "##s=s", "cafe=cafe", "##s=s", "[MASK]=[MASK]",
+                          "[UNK]=[", "[UNK]=mask", "[UNK]=]"));
+  // One character that becomes two, and what is removed in between.
+  EXPECT_THAT(placed(tokenizer, "\u0130 he\u00adllo"),
+              ElementsAre("i=\u0130", "hello=he\u00adllo"));
+  EXPECT_THAT(placed(tokenizer, " \t"), ElementsAre());
+}
+
+// Of any text, the ids are those without places, and places ascend within the text.
+TEST(Tokenizer, PlacesAscend) {
+  const Tokenizer tokenizer(Vocabulary::read(kFixtures + "vocabulary.txt"));
+  for (const auto& row : rows("pieces.tsv")) {
+    std::vector<int32_t> ids;
+    size_t last = 0;
+    for (const PlacedPiece& piece : tokenizer.pieces(row[0])) {
+      ids.push_back(piece.id);
+      EXPECT_LE(last, piece.bytes.begin) << row[0];
+      EXPECT_LT(piece.bytes.begin, piece.bytes.end) << row[0];
+      EXPECT_LE(piece.bytes.end, row[0].size()) << row[0];
+      last = piece.bytes.begin;
+    }
+    EXPECT_EQ(ids, tokenizer.ids(row[0])) << row[0];
+  }
+}
+
 TEST(Tokenizer, IdsOfTheWorkedExamples) {
   if (!test::has_squad()) GTEST_SKIP() << test::sample_data() << " is not there";
   const Tokenizer tokenizer(Vocabulary::read(test::kVocabulary));

@@ -12,29 +12,38 @@
 namespace assay::data {
 namespace {
 
+constexpr std::string_view kContinues = "##";
+
 // Collects the characters between two blanks and writes them as words of the vocabulary's kind.
 class WordWriter {
  public:
-  WordWriter(bool protect_special, std::string& words)
-      : protect_special_(protect_special), words_(words) {}
+  // `places`, unless null, receives for each byte of the words the bytes that it comes from.
+  WordWriter(bool protect_special, std::string& words, std::vector<ByteRange>* places)
+      : protect_special_(protect_special), words_(words), places_(places) {}
 
-  void add(std::string_view character) {
+  // `at` is where it stands.
+  void add(std::string_view character, size_t at) {
     is_ascii_ = is_ascii_ && character.size() == 1;
     word_ += character;
+    if (places_ != nullptr) sources_.push_back({at, at + character.size()});
   }
 
   void end_word() {
     if (word_.empty()) return;
     if (protect_special_ && std::ranges::find(kSpecialPieces, word_) != kSpecialPieces.end()) {
       words_ += word_;
+      if (places_ != nullptr) places_->insert(places_->end(), sources_.begin(), sources_.end());
     } else if (is_ascii_) {
-      for (const char c : word_)
-        write(static_cast<char32_t>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c));
+      for (size_t i = 0; i < word_.size(); ++i) {
+        const char c = word_[i];
+        write(static_cast<char32_t>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c), i);
+      }
     } else {
       write_folded();
     }
     separate();
     word_.clear();
+    sources_.clear();
     is_ascii_ = true;
   }
 
@@ -46,10 +55,23 @@ class WordWriter {
       characters_.push_back(decode_utf8(rest, length));
       rest.remove_prefix(length);
     }
-    for (const char32_t c : without_case_and_accents(characters_)) write(c);
+    const std::vector<char32_t> folded = without_case_and_accents(characters_);
+    if (places_ != nullptr) sources_ = sources_of_folded(folded.size());
+    for (size_t i = 0; i < folded.size(); ++i) write(folded[i], i);
   }
 
-  void write(char32_t character) {
+  // A character becomes none, one or several. Where that depends on its neighbours, all of them
+  // come from the whole word.
+  std::vector<ByteRange> sources_of_folded(size_t count) const {
+    std::vector<ByteRange> sources;
+    for (size_t i = 0; i < characters_.size(); ++i)
+      sources.resize(sources.size() + without_case_and_accents({characters_[i]}).size(),
+                     sources_[i]);
+    const ByteRange whole{sources_.front().begin, sources_.back().end};
+    return sources.size() == count ? sources : std::vector<ByteRange>(count, whole);
+  }
+
+  void write(char32_t character, size_t source) {
     const bool alone = character_kind(character) == CharacterKind::kPunctuation;
     if (alone) separate();
     if (character < 128) {
@@ -57,16 +79,20 @@ class WordWriter {
     } else {
       append_utf8(words_, character);
     }
+    if (places_ != nullptr) places_->resize(words_.size(), sources_[source]);
     if (alone) separate();
   }
 
   void separate() {
     if (!words_.empty() && words_.back() != ' ') words_ += ' ';
+    if (places_ != nullptr) places_->resize(words_.size());
   }
 
   const bool protect_special_;
   std::string& words_;
+  std::vector<ByteRange>* places_;
   std::string word_;
+  std::vector<ByteRange> sources_;  // of the characters of the word
   bool is_ascii_ = true;
   std::vector<char32_t> characters_;
 };
@@ -81,8 +107,13 @@ Tokenizer::Tokenizer(std::shared_ptr<const Vocabulary> vocabulary, TokenizerOpti
     : vocabulary_(std::move(vocabulary)), options_(options) {}
 
 void Tokenizer::append_words(std::string_view text, std::string& words) const {
+  write_words(text, words, nullptr);
+}
+
+void Tokenizer::write_words(std::string_view text, std::string& words,
+                            std::vector<ByteRange>* places) const {
   const size_t begin = words.size();
-  WordWriter writer(options_.protect_special, words);
+  WordWriter writer(options_.protect_special, words, places);
   for (std::string_view rest = text; !rest.empty();) {
     const size_t length = utf8_length(rest);
     if (length == 0) {
@@ -91,6 +122,7 @@ void Tokenizer::append_words(std::string_view text, std::string& words) const {
                               excerpt(rest.substr(0, 8))));
     }
     const auto character = rest.substr(0, length);
+    const size_t at = text.size() - rest.size();
     rest.remove_prefix(length);
     switch (character_kind(decode_utf8(character, length))) {
       case CharacterKind::kRemoved:
@@ -100,12 +132,12 @@ void Tokenizer::append_words(std::string_view text, std::string& words) const {
         break;
       case CharacterKind::kIdeograph:
         writer.end_word();
-        writer.add(character);
+        writer.add(character, at);
         writer.end_word();
         break;
       case CharacterKind::kWord:
       case CharacterKind::kPunctuation:
-        writer.add(character);
+        writer.add(character, at);
         break;
     }
   }
@@ -145,6 +177,28 @@ std::vector<int32_t> Tokenizer::ids(std::string_view text) const {
   std::vector<int32_t> ids;
   append(text, ids);
   return ids;
+}
+
+std::vector<PlacedPiece> Tokenizer::pieces(std::string_view text) const {
+  std::string words;
+  std::vector<ByteRange> places;
+  write_words(text, words, &places);
+  std::vector<PlacedPiece> placed;
+  std::vector<int32_t> ids;  // of a word
+  for (size_t begin = 0, end; begin < words.size(); begin = end + 1) {
+    end = words.find(' ', begin);
+    ids.clear();
+    append_pieces(std::string_view(words).substr(begin, end - begin), ids);
+    size_t at = begin;
+    for (const int32_t id : ids) {
+      const bool is_unknown = id == vocabulary_->special().unknown;
+      const size_t prefix = at == begin ? 0 : kContinues.size();
+      const size_t next = is_unknown ? end : at + vocabulary_->piece(id).size() - prefix;
+      placed.push_back({id, {places[at].begin, places[next - 1].end}});
+      at = next;
+    }
+  }
+  return placed;
 }
 
 }  // namespace assay::data
