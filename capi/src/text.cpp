@@ -1,30 +1,19 @@
-// Text through the C interface: vocabularies, the windows of a question, answers and their scores.
-#include <cmath>
+// Text through the C interface: vocabularies, the windows of a question, and answers.
+#include "capi/src/text.h"
 
-#include "assay/assay_data.h"
+#include <cmath>
+#include <optional>
+
 #include "capi/src/abi.h"
 #include "capi/src/report.h"
 #include "capi/src/reports.pb.h"
-#include "datasets/gzip.h"
+#include "capi/src/trainer.h"
 #include "datasets/text_conversion.h"
 #include "sdk/base/config.h"
 #include "sdk/base/file.h"
 #include "sdk/data/manifest.pb.h"
 #include "sdk/data/text/answer_extraction.h"
-#include "sdk/data/text/answer_score.h"
-
-struct assay_text {
-  assay::data::Tokenizer tokenizer;
-};
-
-// Holds what it points into: the context, then the windows.
-struct assay_text_question {
-  std::shared_ptr<const assay::data::Tokenizer> tokenizer;
-  std::string paragraph;
-  assay::data::ContextPieces context;
-  std::vector<assay::data::Window> windows;
-  int64_t length = 0;
-};
+#include "sdk/train/checkpoint/checkpoint.h"
 
 namespace assay::capi {
 namespace {
@@ -49,10 +38,13 @@ struct QuestionConfig {
 
 struct AnswerConfig {
   int64_t n_best = 20, longest_answer = 30;
+  std::optional<double> null_threshold;
   void fields(ConfigFields& f) {
     f("n_best", n_best, "best starts and ends of a window, and texts that are kept")
         .in({1, 512, true});
     f("longest_answer", longest_answer, "in pieces").in({1, 512, true});
+    f("null_threshold", null_threshold,
+      "above which there is no answer; none: there always is one");
   }
 };
 
@@ -64,15 +56,39 @@ Config parsed(assay_str json, std::string_view of) {
   return config;
 }
 
+// What a checkpoint carries: keys of its metadata.
+constexpr const char* kVocabularyKey = "assay.text.vocabulary";
+constexpr const char* kTokenizerKey = "assay.text.tokenizer";
+
+bool is_checkpoint(const std::string& path) {
+  const File file = File::open_read(path);
+  constexpr std::string_view kZip = "PK\x03\x04";
+  char head[4];
+  return file.read_at(head, sizeof head, 0) == sizeof head && std::string_view(head, 4) == kZip;
+}
+
+data::Tokenizer tokenizer_in(const checkpoint::CheckpointReader& file) {
+  const auto& metadata = file.state().metadata;
+  const auto vocabulary = metadata.find(kVocabularyKey), settings = metadata.find(kTokenizerKey);
+  require(vocabulary != metadata.end() && settings != metadata.end(), Code::kNotFound, file.name(),
+          " carries no vocabulary; name the file or the data set that it was trained with");
+  TokenizerConfig config;
+  parse_json(settings->second, config, cat(file.name(), ": the tokenizer"));
+  return data::Tokenizer(data::Vocabulary::parse(vocabulary->second),
+                         {config.protect_special, config.longest_word});
+}
+
 data::Tokenizer tokenizer_at(const std::string& path, assay_str config_json) {
-  if (!is_directory(path)) {
+  const bool is_folder = is_directory(path);
+  if (!is_folder && !is_checkpoint(path)) {
     const auto config = parsed<TokenizerConfig>(config_json, "tokenizer");
     return data::Tokenizer(data::Vocabulary::read(path),
                            {config.protect_special, config.longest_word});
   }
   expect(config_json.size == 0, {"", "config_json"}, "given",
-         "empty: the data set says how it was tokenized");
-  return datasets::tokenizer_of(path, data::read_manifest(path));
+         "empty: the data set or checkpoint says how it was tokenized");
+  if (is_folder) return datasets::tokenizer_of(path, data::read_manifest(path));
+  return tokenizer_in(checkpoint::CheckpointReader::open(path));
 }
 
 // The best positions, best first; of equal ones the earlier.
@@ -97,65 +113,114 @@ std::vector<data::SpanCandidate> candidates_of(std::span<const float> start,
   return candidates;
 }
 
-std::span<const float> scores_of(const float* scores, size_t window, size_t length, size_t used,
-                                 std::string_view argument) {
-  const std::span<const float> row(scores + window * length, used);
-  for (const float score : row)
-    expect(std::isfinite(score), {"", argument}, score, "finite numbers, in window ", window,
+// Finite numbers of a window.
+std::span<const float> finite(const float* numbers, size_t n, size_t window,
+                              std::string_view argument) {
+  const std::span<const float> row(numbers, n);
+  for (const float number : row)
+    expect(std::isfinite(number), {"", argument}, number, "finite numbers, in window ", window,
            " too");
   return row;
 }
 
-AnswerReport answer(const assay_text_question& question, const float* start, const float* end,
-                    const AnswerConfig& config) {
+using Answers = std::vector<data::AnsweredWindow>;
+
+// `no_answer` says how much the model thinks that there is none; it is held against the threshold
+// beside the best answer's score, or alone.
+AnswerReport best_of(const assay_text_question& question, const Answers& windows,
+                     const AnswerConfig& config, std::optional<double> no_answer,
+                     bool against_best) {
   AnswerReport report;
-  std::vector<data::AnsweredWindow> windows;
-  double none = std::numeric_limits<double>::infinity();
-  const auto length = static_cast<size_t>(question.length);
-  for (size_t k = 0; k < question.windows.size(); ++k) {
-    const data::Window& window = question.windows[k];
-    const auto starts = scores_of(start, k, length, window.ids.size(), "start");
-    const auto ends = scores_of(end, k, length, window.ids.size(), "end");
-    windows.push_back({&window, candidates_of(starts, ends, config.n_best)});
-    none = std::min(none, static_cast<double>(starts[0]) + static_cast<double>(ends[0]));
-  }
-  if (!windows.empty()) report.set_no_answer(none);
-  for (const data::AnswerText& text :
-       data::best_answers(windows, question.context, *question.tokenizer,
-                          {config.n_best, config.longest_answer})) {
+  if (no_answer) report.set_no_answer(*no_answer);
+  const auto answers = data::best_answers(windows, question.context, *question.tokenizer,
+                                          {config.n_best, config.longest_answer});
+  for (const data::AnswerText& text : answers) {
     AnswerRow& row = *report.add_answers();
     row.set_text(text.text);
     row.set_score(text.score);
   }
+  const double beside = against_best ? answers.front().score : 0;
+  const bool is_none =
+      config.null_threshold && no_answer && *no_answer - beside > *config.null_threshold;
+  report.set_answer(is_none ? "" : answers.front().text);
   return report;
 }
 
-void set_scores(const data::AnswerScores& from, ScoreRow& to) {
-  to.set_questions(from.questions);
-  if (from.questions == 0) return;
-  to.set_exact(from.exact);
-  to.set_f1(from.f1);
-}
-
-ScoreReport score(const std::string& file, const std::string& predictions) {
-  constexpr uint64_t kMaxBytes = uint64_t{1} << 30;
-  const data::SquadFile squad = data::parse_squad(datasets::read_maybe_gzip(file, kMaxBytes), file);
-  const data::SquadScores scores = data::score_predictions(
-      squad,
-      data::parse_predictions(datasets::read_maybe_gzip(predictions, kMaxBytes), predictions));
-  ScoreReport report;
-  report.set_version(squad.version_2 ? "2.0" : "1.1");
-  set_scores(scores.all, *report.mutable_all());
-  if (squad.version_2) {
-    set_scores(scores.answerable, *report.mutable_answerable());
-    set_scores(scores.impossible, *report.mutable_impossible());
+AnswerReport answer(const assay_text_question& question, const float* start, const float* end,
+                    const AnswerConfig& config) {
+  Answers windows;
+  double none = std::numeric_limits<double>::infinity();
+  const auto length = static_cast<size_t>(question.length);
+  for (size_t k = 0; k < question.windows.size(); ++k) {
+    const data::Window& window = question.windows[k];
+    const auto starts = finite(start + k * length, window.ids.size(), k, "start");
+    const auto ends = finite(end + k * length, window.ids.size(), k, "end");
+    windows.push_back({&window, candidates_of(starts, ends, config.n_best)});
+    none = std::min(none, static_cast<double>(starts[0]) + static_cast<double>(ends[0]));
   }
-  report.set_missing(scores.missing);
-  report.set_foreign(scores.foreign);
-  return report;
+  return best_of(question, windows, config, none, true);
+}
+
+void check_spans(const assay_text_question& question, const assay_text_spans& spans,
+                 const AnswerConfig& config) {
+  constexpr int64_t kMost = 512;  // as many as a window has positions
+  const auto windows = static_cast<int64_t>(question.windows.size());
+  expect(spans.windows == windows, {"", "spans->windows"}, spans.windows, windows,
+         ", the windows of the question");
+  expect(spans.starts >= 1 && spans.starts <= kMost, {"", "spans->starts"}, spans.starts, "1 to ",
+         kMost);
+  expect(spans.ends >= 1 && spans.ends <= kMost, {"", "spans->ends"}, spans.ends, "1 to ", kMost);
+  not_null(spans.start, "spans->start");
+  not_null(spans.start_log_prob, "spans->start_log_prob");
+  not_null(spans.end, "spans->end");
+  not_null(spans.end_log_prob, "spans->end_log_prob");
+  expect(!config.null_threshold || spans.class_logit != nullptr, {"", "spans->class_logit"}, "NULL",
+         "a number for each window, for null_threshold is given");
+}
+
+AnswerReport answer(const assay_text_question& question, const assay_text_spans& spans,
+                    const AnswerConfig& config) {
+  check_spans(question, spans, config);
+  const auto starts = static_cast<size_t>(spans.starts), ends = static_cast<size_t>(spans.ends);
+  Answers windows;
+  std::optional<double> none;
+  for (size_t k = 0; k < question.windows.size(); ++k) {
+    const auto of_start = finite(spans.start_log_prob + k * starts, starts, k, "start_log_prob");
+    const auto of_end =
+        finite(spans.end_log_prob + k * starts * ends, starts * ends, k, "end_log_prob");
+    data::AnsweredWindow& window = windows.emplace_back(&question.windows[k]);
+    for (size_t i = 0; i < starts; ++i) {
+      for (size_t j = i * ends; j < (i + 1) * ends; ++j) {
+        window.candidates.push_back(
+            {spans.start[k * starts + i], spans.end[k * starts * ends + j],
+             static_cast<double>(of_start[i]) + static_cast<double>(of_end[j])});
+      }
+    }
+    if (spans.class_logit == nullptr) continue;
+    const double logit = finite(spans.class_logit + k, 1, k, "class_logit")[0];
+    none = std::min(none.value_or(logit), logit);
+  }
+  return best_of(question, windows, config, none, false);
 }
 
 }  // namespace
+
+std::unique_ptr<assay_text_question> make_question(const assay_text& text,
+                                                   std::string_view question,
+                                                   std::string_view paragraph,
+                                                   assay_str config_json) {
+  const auto config = parsed<QuestionConfig>(config_json, "question");
+  auto made = std::make_unique<assay_text_question>();
+  made->tokenizer = std::make_shared<const data::Tokenizer>(text.tokenizer);
+  made->paragraph = paragraph;
+  made->context = data::cut_context(made->paragraph, text.tokenizer);
+  expect(!made->context.ids.empty(), {"", "paragraph"}, "without words", "some text");
+  made->windows = data::windows_of(question, made->context, text.tokenizer,
+                                   {config.max_length, config.stride, config.max_question});
+  made->length = config.max_length;
+  return made;
+}
+
 }  // namespace assay::capi
 
 using namespace assay;
@@ -185,23 +250,32 @@ assay_status assay_text_vocabulary(const assay_text* t, assay_str* out, assay_er
       err, [&] { not_null(out, "out") = to_str(not_null(t, "t").tokenizer.vocabulary().text()); });
 }
 
+assay_status assay_text_attach(const assay_text* t, assay_trainer* trainer, assay_error** err) {
+  return guard(err, [&] {
+    const data::Tokenizer& tokenizer = not_null(t, "t").tokenizer;
+    assay_trainer& target = not_null(trainer, "trainer");
+    const data::TokenizerOptions& options = tokenizer.options();
+    const ExclusiveUse use(target.model->access(), "trainer or its model");
+    target.metadata[kVocabularyKey] = tokenizer.vocabulary().text();
+    target.metadata[kTokenizerKey] =
+        to_json(TokenizerConfig{options.protect_special, options.longest_word});
+  });
+}
+
 assay_status assay_text_tokenize(const assay_text* t, assay_str text, int32_t* ids, int64_t* begin,
                                  int64_t* end, size_t capacity, size_t* count, assay_error** err) {
   return guard(err, [&] {
     const data::Tokenizer& tokenizer = not_null(t, "t").tokenizer;
     size_t& found = not_null(count, "count");
-    const std::string_view bytes = to_text(text, "text");
-    const data::ContextPieces pieces = data::cut_context(bytes, tokenizer);
-    found = pieces.ids.size();
+    const std::vector<data::PlacedPiece> pieces = tokenizer.pieces(to_text(text, "text"));
+    found = pieces.size();
     if (ids == nullptr && begin == nullptr && end == nullptr) return;
     expect(capacity >= found, {"", "capacity"}, capacity, "room for the ", found,
            " pieces of the text");
     for (size_t i = 0; i < found; ++i) {
-      const auto word = pieces.words[static_cast<size_t>(pieces.word_of_piece[i])];
-      const auto at = static_cast<int64_t>(word.data() - bytes.data());
-      if (ids != nullptr) ids[i] = pieces.ids[i];
-      if (begin != nullptr) begin[i] = at;
-      if (end != nullptr) end[i] = at + static_cast<int64_t>(word.size());
+      if (ids != nullptr) ids[i] = pieces[i].id;
+      if (begin != nullptr) begin[i] = static_cast<int64_t>(pieces[i].bytes.begin);
+      if (end != nullptr) end[i] = static_cast<int64_t>(pieces[i].bytes.end);
     }
   });
 }
@@ -213,17 +287,9 @@ assay_status assay_text_question_create(const assay_text* t, assay_str question,
                                         assay_text_question** out, assay_error** err) {
   return guard(err, [&] {
     cleared(out);
-    const data::Tokenizer& tokenizer = not_null(t, "t").tokenizer;
-    const auto config = parsed<QuestionConfig>(config_json, "question");
-    auto made = std::make_unique<assay_text_question>();
-    made->tokenizer = std::make_shared<const data::Tokenizer>(tokenizer);
-    made->paragraph = to_text(paragraph, "paragraph");
-    made->context = data::cut_context(made->paragraph, tokenizer);
-    expect(!made->context.ids.empty(), {"", "paragraph"}, "without words", "some text");
-    made->windows = data::windows_of(to_text(question, "question"), made->context, tokenizer,
-                                     {config.max_length, config.stride, config.max_question});
-    made->length = config.max_length;
-    *out = made.release();
+    *out = make_question(not_null(t, "t"), to_text(question, "question"),
+                         to_text(paragraph, "paragraph"), config_json)
+               .release();
   });
 }
 
@@ -270,13 +336,15 @@ assay_status assay_text_question_answer(const assay_text_question* q, const floa
   });
 }
 
-void assay_text_question_free(assay_text_question* q) { delete q; }
-
-assay_status assay_text_score(assay_str file, assay_str predictions, assay_report** out,
-                              assay_error** err) {
+assay_status assay_text_question_answer_spans(const assay_text_question* q,
+                                              const assay_text_spans* spans, assay_str config_json,
+                                              assay_report** out, assay_error** err) {
   return guard(err, [&] {
     cleared(out);
-    const std::string of = checked_path(file, "file");
-    *out = new_report(score(of, checked_path(predictions, "predictions")));
+    const assay_text_question& question = not_null(q, "q");
+    const auto given = read_struct(&not_null(spans, "spans"), "spans");
+    *out = new_report(answer(question, given, parsed<AnswerConfig>(config_json, "answer")));
   });
 }
+
+void assay_text_question_free(assay_text_question* q) { delete q; }

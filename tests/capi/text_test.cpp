@@ -34,7 +34,7 @@ class TextTest : public testing::Test {
   size_t count_ = 0;
 };
 
-TEST_F(TextTest, PiecesKnowTheirWords) {
+TEST_F(TextTest, PiecesKnowTheirPlaces) {
   const std::string words = "X  ab. \u00e9";
   EXPECT_EQ(tokenize(words).status, ASSAY_OK);
   ASSERT_EQ(count_, 5u);
@@ -45,8 +45,8 @@ TEST_F(TextTest, PiecesKnowTheirWords) {
       call(assay_text_tokenize, text_, text(words), +ids, +begin, +end, size_t{5}, &count).status,
       ASSAY_OK);
   EXPECT_THAT(ids, testing::ElementsAre(id_of('x'), id_of('a'), 6, 5, id_of('e')));
-  EXPECT_THAT(begin, testing::ElementsAre(0, 3, 3, 3, 7));
-  EXPECT_THAT(end, testing::ElementsAre(1, 6, 6, 6, 9));
+  EXPECT_THAT(begin, testing::ElementsAre(0, 3, 4, 5, 7));
+  EXPECT_THAT(end, testing::ElementsAre(1, 4, 5, 6, 9));
   const Outcome small =
       call(assay_text_tokenize, text_, text(words), +ids, +begin, +end, size_t{4}, &count);
   EXPECT_EQ(small.status, ASSAY_E_INVALID);
@@ -76,6 +76,45 @@ TEST_F(TextTest, BadVocabularies) {
             ASSAY_E_NOT_FOUND);
   EXPECT_EQ(call(assay_text_parse, text(vocabulary_), text(R"({"longest_word": 0})"), &none).status,
             ASSAY_E_INVALID);
+}
+
+// A checkpoint carries what it was trained with: tokenizing needs no other file.
+TEST_F(TextTest, CheckpointsCarryTheVocabulary) {
+  const TemporaryFolder folder;
+  const std::string path = folder.at("model.ckpt"), without = folder.at("without.ckpt");
+  const auto context = make_context();
+  const auto model = make<assay_model>(assay_model_named, context.get(), text("cnn"),
+                                       text(R"({"image": [8, 8, 1], "conv": [2]})"));
+  const assay_trainer_options options{
+      .struct_size = sizeof options, .batch_size = 2, .learning_rate = 0.1};
+  const auto trainer = make<assay_trainer>(assay_trainer_create, model.get(), &options,
+                                           text(R"({"optimizer": {"name": "sgd"}})"));
+  ok(assay_checkpoint_save, trainer.get(), text(without), 0u);
+  assay_text* own = nullptr;
+  ok(assay_text_parse, text(vocabulary_), text(R"({"protect_special": false})"), &own);
+  ok(assay_text_attach, own, trainer.get());
+  assay_text_free(own);
+  ok(assay_checkpoint_save, trainer.get(), text(path), 0u);
+  assay_text* carried = nullptr;
+  ok(assay_text_create, text(path), text(""), &carried);
+  assay_str contents;
+  ok(assay_text_vocabulary, carried, &contents);
+  EXPECT_EQ(string(contents), vocabulary_);
+  size_t count = 0;  // "[", "mask", "]"
+  ok(assay_text_tokenize, carried, text("[MASK]"), static_cast<int32_t*>(nullptr),
+     static_cast<int64_t*>(nullptr), static_cast<int64_t*>(nullptr), size_t{0}, &count);
+  EXPECT_EQ(count, 3u);
+  assay_text_free(carried);
+  const Outcome given = call(assay_text_create, text(path), text("{}"), &carried);
+  EXPECT_EQ(given.argument, "config_json");
+  const Outcome none = call(assay_text_create, text(without), text(""), &carried);
+  EXPECT_EQ(none.status, ASSAY_E_NOT_FOUND);
+  EXPECT_THAT(none.message, HasSubstr("carries no vocabulary"));
+  // Going on from the checkpoint keeps it.
+  ok(assay_checkpoint_load, trainer.get(), text(path), 0u, nullptr);
+  ok(assay_checkpoint_save, trainer.get(), text(without), 0u);
+  ok(assay_text_create, text(without), text(""), &carried);
+  assay_text_free(carried);
 }
 
 class QuestionTest : public TextTest {
@@ -118,7 +157,7 @@ TEST_F(QuestionTest, WindowsAndTheAnswer) {
             ASSAY_OK);
   const std::string json(assay_report_text(report).data, assay_report_text(report).size);
   assay_report_free(report);
-  EXPECT_THAT(json, HasSubstr(R"({"answers":[{"text":"E f","score":7})"));
+  EXPECT_THAT(json, HasSubstr(R"({"answer":"E f","answers":[{"text":"E f","score":7})"));
   EXPECT_THAT(json, HasSubstr(R"("no_answer":-8.5)"));
   start[3] = std::nanf("");
   const Outcome nan = call(assay_text_question_answer, question_, start.data(), end.data(),
@@ -131,6 +170,83 @@ TEST_F(QuestionTest, WindowsAndTheAnswer) {
             "n");
   EXPECT_EQ(call(assay_text_question_read, question_, windows, +ids, +types, &used).argument,
             "window");
+}
+
+// Two windows of two starts with two ends each.
+struct Spans {
+  std::vector<int32_t> start, end;
+  std::vector<float> start_log_prob, end_log_prob, class_logit;
+  assay_text_spans of(int64_t windows = 2) const {
+    return {.struct_size = sizeof(assay_text_spans),
+            .windows = windows,
+            .starts = 2,
+            .ends = 2,
+            .start = start.data(),
+            .start_log_prob = start_log_prob.data(),
+            .end = end.data(),
+            .end_log_prob = end_log_prob.data(),
+            .class_logit = class_logit.empty() ? nullptr : class_logit.data()};
+  }
+};
+
+TEST_F(QuestionTest, SpansThatAModelChose) {
+  ASSERT_EQ(ask().status, ASSAY_OK);
+  Spans spans{.start = {8, 0, 8, 0},
+              .end = {9, 7, 0, 0, 9, 12, 0, 4},
+              .start_log_prob = {-1, -0.5f, -2, -1e30f},
+              .end_log_prob = {-1, -0.1f, -0.2f, -3, -0.25f, -0.1f, -1, -1}};
+  const auto answer = [&](const std::string& config) {
+    const assay_text_spans given = spans.of();
+    return report(assay_text_question_answer_spans, question_, &given, text(config));
+  };
+  // Ends before the start, [CLS] and padding are no answers; "E f" of the first window and "l m" of
+  // the second are.
+  const auto first = answer("");
+  EXPECT_EQ(at(first, "answer").string_value(), "E f");
+  ASSERT_EQ(at(first, "answers").list_value().values_size(), 2);
+  EXPECT_EQ(number(at(first, "answers").list_value().values(0).struct_value(), "score"), -2);
+  EXPECT_EQ(number(at(first, "answers").list_value().values(1).struct_value(), "score"), -2.25);
+  EXPECT_FALSE(first.fields().contains("no_answer"));
+  // The smallest logit of the windows decides, alone.
+  spans.class_logit = {3, -5.5f};
+  EXPECT_EQ(number(answer(""), "no_answer"), -5.5);
+  EXPECT_EQ(at(answer(R"({"null_threshold": -5.6})"), "answer").string_value(), "");
+  EXPECT_EQ(at(answer(R"({"null_threshold": -5})"), "answer").string_value(), "E f");
+
+  const auto refusal = [&](assay_text_spans given, const std::string& config = "") {
+    assay_report* none = nullptr;
+    const Outcome outcome =
+        call(assay_text_question_answer_spans, question_, &given, text(config), &none);
+    EXPECT_EQ(outcome.status, ASSAY_E_INVALID);
+    return outcome.argument;
+  };
+  EXPECT_EQ(refusal(spans.of(1)), "spans->windows");
+  assay_text_spans wrong = spans.of();
+  wrong.ends = 0;
+  EXPECT_EQ(refusal(wrong), "spans->ends");
+  wrong = spans.of();
+  wrong.class_logit = nullptr;
+  EXPECT_EQ(refusal(wrong, R"({"null_threshold": 0})"), "spans->class_logit");
+  wrong = spans.of();
+  wrong.end = nullptr;
+  EXPECT_EQ(refusal(wrong), "spans->end");
+  spans.end_log_prob[5] = std::nanf("");
+  EXPECT_EQ(refusal(spans.of()), "end_log_prob");
+}
+
+// BERT's threshold is against the best answer.
+TEST_F(QuestionTest, NoAnswerBesideTheBest) {
+  ASSERT_EQ(ask().status, ASSAY_OK);
+  std::vector<float> start(32, -9), end(32, -9);
+  start[8] = 3, end[9] = 4, start[0] = 5, end[0] = 4.5f, start[16] = 6, end[16] = 5;
+  const auto answer = [&](const std::string& config) {
+    const auto found = report(assay_text_question_answer, question_, start.data(), end.data(),
+                              size_t{32}, text(config));
+    return at(found, "answer").string_value();
+  };
+  EXPECT_EQ(answer(""), "E f");
+  EXPECT_EQ(answer(R"({"null_threshold": 2.4})"), "");
+  EXPECT_EQ(answer(R"({"null_threshold": 2.5})"), "E f");
 }
 
 TEST_F(QuestionTest, BadQuestions) {
@@ -171,6 +287,56 @@ TEST_F(TextTest, Scores) {
   std::filesystem::remove_all(folder);
 }
 
+// From a file's questions to its predictions and their score.
+TEST_F(TextTest, AnswersOfAFile) {
+  const TemporaryFolder folder;
+  const std::string file = folder.at("dev.json"), predictions = folder.at("predictions.json");
+  std::ofstream(file) << R"({"version": "v2.0", "data": [
+    {"paragraphs": [{"context": "a b", "qas": [
+      {"id": "1", "question": "q r", "is_impossible": false,
+       "answers": [{"text": "b", "answer_start": 2}]},
+      {"id": "\u00e92", "question": "q", "is_impossible": true, "answers": []}]}]},
+    {"paragraphs": [{"context": "c d", "qas": [
+      {"id": "3", "question": "s", "is_impossible": false,
+       "answers": [{"text": "d", "answer_start": 2}]}]}]}]})";
+  assay_text_squad* squad = nullptr;
+  ok(assay_text_squad_open, text(file), &squad);
+  int64_t questions = 0;
+  int32_t version = 0;
+  ok(assay_text_squad_size, squad, &questions, &version);
+  EXPECT_EQ(questions, 3);
+  EXPECT_EQ(version, 2);
+  assay_text_question* third = nullptr;
+  ok(assay_text_squad_question, squad, int64_t{2}, text_,
+     text(R"({"max_length": 8, "stride": 2, "max_question": 2})"), &third);
+  int32_t ids[8], types[8], length = 0;
+  ok(assay_text_question_read, third, int64_t{0}, +ids, +types, &length);
+  EXPECT_THAT(ids, testing::ElementsAre(2, id_of('s'), 3, id_of('c'), id_of('d'), 3, 0, 0));
+  assay_text_question_free(third);
+  ok(assay_text_squad_answer, squad, int64_t{0}, text("a"));
+  ok(assay_text_squad_answer, squad, int64_t{1}, text(""));
+  ok(assay_text_squad_answer, squad, int64_t{0}, text("\"b\""));
+  ok(assay_text_squad_save, squad, text(predictions));
+  std::ifstream saved(predictions);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(saved), {}),
+            "{\"1\":\"\\\"b\\\"\",\"\u00e92\":\"\"}");
+  const auto score = report(assay_text_score, text(file), text(predictions));
+  EXPECT_EQ(number(at(score, "all").struct_value(), "exact"), 100);
+  EXPECT_EQ(at(score, "missing").string_value(), "1");
+
+  for (const int64_t index : {-1, 3}) {
+    EXPECT_EQ(call(assay_text_squad_answer, squad, index, text("a")).argument, "index");
+    EXPECT_EQ(call(assay_text_squad_question, squad, index, text_, text(""), &third).argument,
+              "index");
+  }
+  EXPECT_EQ(call(assay_text_squad_answer, squad, int64_t{0}, text("\xff")).argument, "answer");
+  EXPECT_EQ(call(assay_text_squad_save, squad, text(folder.at("no/p.json"))).status,
+            ASSAY_E_NOT_FOUND);
+  assay_text_squad_free(squad);
+  EXPECT_EQ(call(assay_text_squad_open, text(folder.at("none")), &squad).status, ASSAY_E_NOT_FOUND);
+  EXPECT_EQ(squad, nullptr);
+}
+
 TEST_F(TextTest, NullArguments) {
   assay_text* no_text = nullptr;
   assay_text_question* no_question = nullptr;
@@ -192,10 +358,23 @@ TEST_F(TextTest, NullArguments) {
       call(assay_text_question_answer, no_question, no_scores, no_scores, count, empty, &report)
           .argument,
       "q");
+  const assay_text_spans* no_spans = nullptr;
+  EXPECT_EQ(call(assay_text_question_answer_spans, no_question, no_spans, empty, &report).argument,
+            "q");
+  assay_trainer* no_trainer = nullptr;
+  EXPECT_EQ(call(assay_text_attach, no_text, no_trainer).argument, "t");
+  EXPECT_EQ(call(assay_text_attach, text_, no_trainer).argument, "trainer");
+  assay_text_squad* no_squad = nullptr;
+  EXPECT_EQ(call(assay_text_squad_open, empty, &no_squad).argument, "path");
+  EXPECT_EQ(call(assay_text_squad_size, no_squad, &n, &used).argument, "s");
+  EXPECT_EQ(call(assay_text_squad_question, no_squad, n, text_, empty, &no_question).argument, "s");
+  EXPECT_EQ(call(assay_text_squad_answer, no_squad, n, empty).argument, "s");
+  EXPECT_EQ(call(assay_text_squad_save, no_squad, empty).argument, "s");
   EXPECT_EQ(call(assay_text_score, empty, empty, &report).argument, "file");
   EXPECT_EQ(call(assay_text_create, empty, empty, &no_text).argument, "path");
   assay_text_free(nullptr);
   assay_text_question_free(nullptr);
+  assay_text_squad_free(nullptr);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ extern "C" {
 typedef struct assay_loader assay_loader;               /* assay_loader_free */
 typedef struct assay_text assay_text;                   /* assay_text_free */
 typedef struct assay_text_question assay_text_question; /* assay_text_question_free */
+typedef struct assay_text_squad assay_text_squad;       /* assay_text_squad_free */
 
 /* ---- Data sets ------------------------------------------------------------------------------- */
 
@@ -275,11 +276,13 @@ ASSAY_API void assay_loader_free(assay_loader *l);
  * provisional: it may change before it is declared stable. */
 
 /* A vocabulary with its tokenizer.
- *   path         of a vocabulary file, one piece a line, or the folder of a data set of text
+ *   path         of a vocabulary file, one piece a line; or the folder of a data set of text; or a
+ *                checkpoint that carries one (assay_text_attach)
  *   config_json  of a file: "protect_special" true: "[MASK]" and the like in a text are themselves;
  *                "longest_word" [1, 10000], 100: words of more characters are [UNK]. Empty for a
- *                data set, which says it
- *   errors  ASSAY_E_IO, ASSAY_E_NOT_FOUND; ASSAY_E_FORMAT with the line: a piece that is empty,
+ *                data set and a checkpoint, which say it
+ *   errors  ASSAY_E_IO, ASSAY_E_NOT_FOUND, also for a checkpoint that carries none; ASSAY_E_FORMAT
+ *           with the line: a piece that is empty,
  *           twice there, holds a blank or is not UTF-8, lines that end in CR LF, no [PAD], [UNK],
  *           [CLS], [SEP] or [MASK]; a file beside a data set that was changed; ASSAY_E_VERSION;
  *           ASSAY_E_INVALID
@@ -287,7 +290,7 @@ ASSAY_API void assay_loader_free(assay_loader *l);
 ASSAY_API assay_status assay_text_create(assay_str path, assay_str config_json, assay_text **out,
                                          assay_error **err);
 
-/* The same of a vocabulary in memory, for hosts that keep it in a checkpoint's metadata.
+/* The same of a vocabulary in memory.
  *   vocabulary   the contents of the file
  *   errors  ASSAY_E_FORMAT as assay_text_create; ASSAY_E_INVALID
  *   threads any   since 1.0, provisional */
@@ -300,9 +303,17 @@ ASSAY_API assay_status assay_text_parse(assay_str vocabulary, assay_str config_j
 ASSAY_API assay_status assay_text_vocabulary(const assay_text *t, assay_str *out,
                                              assay_error **err);
 
+/* From now on the trainer's checkpoints carry the vocabulary and its settings, under keys of its
+ * metadata that begin with "assay.text.": who answers needs no other file. Copies them.
+ *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY
+ *   threads alone, with the trainer's model   since 1.0, provisional */
+ASSAY_API assay_status assay_text_attach(const assay_text *t, assay_trainer *trainer,
+                                         assay_error **err);
+
 /* The pieces of a text, without [CLS] and [SEP].
  *   ids         room for `capacity` ids, or NULL
- *   begin, end  the bytes of the word, between blanks, that a piece is of; each may be NULL
+ *   begin, end  the bytes of the text that a piece stands for, of [UNK] all of its word; each may be
+ *               NULL
  *   capacity    elements of each array that is given
  *   count       receives the number of pieces; with three NULLs that is all that is done
  *   errors  ASSAY_E_FORMAT with the byte: text that is not UTF-8; ASSAY_E_INVALID: too little room
@@ -346,12 +357,15 @@ ASSAY_API assay_status assay_text_question_read(const assay_text_question *q, in
  *   start, end   n = windows x length numbers each, window by window: the scores of a position as
  *                the answer's start and end, logits or log-probabilities; those of padding are not
  *                read
- *   config_json  "n_best" [1, 512], 20: best starts and ends of a window, and texts that are kept;
- *                "longest_answer" [1, 512], 30: in pieces; empty: defaults
- *   report       answers [{text, score}], best first, text as it stands in the paragraph, score
- *                the sum of both; "empty" with 0 if no position can be an answer, as the published
- *                scripts have it. no_answer: the smallest score of [CLS] over the windows: SQuAD
- *                2.0 answers "" where it exceeds the best answer's score by a threshold
+ *   config_json  empty: defaults.
+ *                "n_best" [1, 512], 20: best starts and ends of a window, and texts that are kept
+ *                "longest_answer" [1, 512], 30: in pieces
+ *                "null_threshold" none: there always is an answer. SQuAD 2.0 answers "" where
+ *                no_answer exceeds the best answer's score by more than this; BERT's is 0
+ *   report       answer: the best text, or "". answers [{text, score}], best first, as they stand in
+ *                the paragraph, score the sum of both; "empty" with 0 if no position can be an
+ *                answer, as the published scripts have it. no_answer: the smallest score of [CLS]
+ *                over the windows
  *   errors  ASSAY_E_INVALID: another n, numbers that are not finite
  *   threads any   since 1.0, provisional */
 ASSAY_API assay_status assay_text_question_answer(const assay_text_question *q, const float *start,
@@ -359,8 +373,71 @@ ASSAY_API assay_status assay_text_question_answer(const assay_text_question *q, 
                                                   assay_str config_json, assay_report **out,
                                                   assay_error **err);
 
+/* What a model proposes that chooses spans itself, as "electra_base_qa" does: of each window some
+ * starts, and of each start some ends. */
+typedef struct assay_text_spans {
+  size_t struct_size;
+  const assay_ext *next;
+  int64_t windows, starts, ends; /* all at least 1 */
+  const int32_t *start;          /* [windows, starts] positions in the window, not negative */
+  const float *start_log_prob;   /* [windows, starts] */
+  const int32_t *end;            /* [windows, starts, ends] */
+  const float *end_log_prob;     /* [windows, starts, ends] */
+  const float *class_logit;      /* [windows], positive: no answer; NULL: of SQuAD 1.1 */
+} assay_text_spans;
+
+/* assay_text_question_answer of such spans. A text's score is the sum of both log-probabilities.
+ *   spans        of all windows of the question, in their order
+ *   config_json  as there, but "n_best" are texts only, and "null_threshold", which needs
+ *                class_logit, is compared with no_answer alone; ELECTRA's is -5.6
+ *   report       as there; no_answer: the smallest class_logit over the windows, if given
+ *   errors  ASSAY_E_INVALID: another number of windows, numbers that are not finite
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_text_question_answer_spans(const assay_text_question *q,
+                                                        const assay_text_spans *spans,
+                                                        assay_str config_json, assay_report **out,
+                                                        assay_error **err);
+
 /* since 1.0, provisional */
 ASSAY_API void assay_text_question_free(assay_text_question *q);
+
+/* Opens a file of SQuAD, of which each question may be answered.
+ *   path    JSON, plain or gzip; it says of which version it is
+ *   errors  as of assay_text_score
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_text_squad_open(assay_str path, assay_text_squad **out,
+                                             assay_error **err);
+
+/* How many questions it has, and 1 or 2: its version. Both may be NULL.
+ *   errors  ASSAY_E_INVALID
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_text_squad_size(const assay_text_squad *s, int64_t *questions,
+                                             int32_t *version, assay_error **err);
+
+/* One question about its paragraph, as assay_text_question_create makes it.
+ *   index   0 to questions - 1, in the order of the file; windows of all of them are in the order of
+ *           the records of a data set that was converted with the same settings
+ *   errors  ASSAY_E_INVALID
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_text_squad_question(const assay_text_squad *s, int64_t index,
+                                                 const assay_text *t, assay_str config_json,
+                                                 assay_text_question **out, assay_error **err);
+
+/* Keeps the answer to a question, in place of one given before.
+ *   errors  ASSAY_E_INVALID
+ *   threads alone   since 1.0, provisional */
+ASSAY_API assay_status assay_text_squad_answer(assay_text_squad *s, int64_t index, assay_str answer,
+                                               assay_error **err);
+
+/* Writes the answers given, whole and durable or not at all, in the official form of predictions:
+ * one JSON object of question id and text.
+ *   errors  ASSAY_E_INVALID; ASSAY_E_IO; ASSAY_E_NOT_FOUND: no such folder
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_text_squad_save(const assay_text_squad *s, assay_str path,
+                                             assay_error **err);
+
+/* since 1.0, provisional */
+ASSAY_API void assay_text_squad_free(assay_text_squad *s);
 
 /* Scores predictions of SQuAD as the official scripts of v1.1 and v2.0 do, to the last digit.
  *   file         of SQuAD, JSON, plain or gzip; it says of which version it is
