@@ -93,6 +93,29 @@ function(assay_compile_briefly kind)
   set_property(${kind} ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
 endfunction()
 
+# assay_unity_by_folder(<target> [EXCEPT <folder>...]): with ASSAY_UNITY, a folder's sources are compiled as one. The folders
+# named are not: their files define the same names by design, or whoever links the library wants some of them only.
+function(assay_unity_by_folder target)
+  if(NOT ASSAY_UNITY)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 unity "" "" EXCEPT)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  # gcc takes a source within the one it compiles for a header.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    get_filename_component(folder ${source} ABSOLUTE)
+    get_filename_component(folder ${folder} DIRECTORY)
+    string(MAKE_C_IDENTIFIER "folder_${folder}" group)
+    set_property(SOURCE ${source} TARGET_DIRECTORY ${target} PROPERTY UNITY_GROUP ${group})
+    file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${folder})
+    if(folder IN_LIST unity_EXCEPT)
+      set_property(SOURCE ${source} TARGET_DIRECTORY ${target} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
+endfunction()
+
 # assay_protobuf(<target> <file.proto>...): generates C++ for proto files and links <target> to it.
 # The generated headers are included as "<folder>/<file>.pb.h", relative to the repository root.
 # An object library of this folder compiles them: CMake knows generated files only in the folder that generates them.

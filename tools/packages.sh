@@ -42,7 +42,7 @@ configure_and_build() {
   while [ "$1" != -- ]; do options+=("$1"); shift; done
   shift
   say "Building in $folder"
-  cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release "${options[@]}" >"$folder.configure.log" 2>&1 ||
+  cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DASSAY_UNITY=ON "${options[@]}" >"$folder.configure.log" 2>&1 ||
     { cat "$folder.configure.log" >&2; exit 1; }
   cmake --build "$folder" --target "$@"
 }

@@ -12,7 +12,7 @@
 namespace assay::data {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{1} << 18;
+constexpr size_t kChunkBytes = size_t{1} << 18;
 constexpr uint64_t kPartHeaderBytes = 8, kImageHeaderBytes = 24;
 // Continuation flags: the upper three bits of a part's second word.
 enum Part : uint32_t { kWhole = 0, kFirst = 1, kMiddle = 2, kLast = 3 };
@@ -88,7 +88,7 @@ void RecordIoWriter::write(uint64_t key, std::string_view payload) {
           kMaxRecordIoBytes);
   index_ += cat(key, "\t", bytes_ + buffer_.size(), "\n");
   append_recordio(payload, buffer_);
-  if (buffer_.size() >= kBufferBytes) flush();
+  if (buffer_.size() >= kChunkBytes) flush();
 }
 
 void RecordIoWriter::flush() {

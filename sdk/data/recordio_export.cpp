@@ -10,7 +10,7 @@
 namespace assay::data {
 namespace {
 
-constexpr int64_t kRecordsPerReport = 64;
+constexpr int64_t kPicturesPerReport = 64;
 
 void export_split(const RecordSource& source, const std::string& stem, const std::string& name,
                   const ProgressFunction& progress) {
@@ -18,7 +18,7 @@ void export_split(const RecordSource& source, const std::string& stem, const std
   Example example;
   std::string payload, packed;
   for (int64_t index = 0; index < source.size(); ++index) {
-    if (index % kRecordsPerReport == 0) report_progress(progress, {name, index, source.size()});
+    if (index % kPicturesPerReport == 0) report_progress(progress, {name, index, source.size()});
     source.read(index, payload);
     parse_example(payload, example);
     require(has_feature(example, "jpeg"), Code::kUnsupported, source.where(index),

@@ -3,6 +3,7 @@
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
+#include "sdk/ops/random_step.h"
 
 namespace assay {
 namespace {
@@ -24,11 +25,6 @@ ValueType infer_context(const Op& p, const InferCtx& c) {
   }
   c.require_dims(2, c.x(1).dims);
   return {qkv.dtype, {qkv.dims[0], qkv.dims[1] / 3}};
-}
-
-void require_step(const InferCtx& c, int input) {
-  c.require_dtype(input, DType::kI64);
-  c.require_dims(input, {});
 }
 
 // Of products of all tokens with the longest sequence; exact where all are of that length.

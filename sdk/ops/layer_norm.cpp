@@ -4,16 +4,12 @@
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
+#include "sdk/ops/random_step.h"
 
 namespace assay {
 namespace {
 
 Dims rows_of(const Dims& x) { return Dims(x.span().first(static_cast<size_t>(x.rank()) - 1)); }
-
-void require_step(const InferCtx& c, int input) {
-  c.require_dtype(input, DType::kI64);
-  c.require_dims(input, {});
-}
 
 void require_rate(const InferCtx& c, float rate) {
   c.require(rate >= 0 && rate < 1, "rate must be in [0, 1), got ", rate);

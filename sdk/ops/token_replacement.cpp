@@ -3,6 +3,7 @@
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
+#include "sdk/ops/random_step.h"
 
 namespace assay {
 namespace {
@@ -13,11 +14,6 @@ void require_sequences(const InferCtx& c) {
   c.require(c.x(0).dims.rank() == 2, "ids must be [B,L], got ", c.x(0).dims);
   c.require_dtype(1, DType::kI32);
   c.require_dims(1, {c.x(0).dims[0]});
-}
-
-void require_step(const InferCtx& c, int input) {
-  c.require_dtype(input, DType::kI64);
-  c.require_dims(input, {});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "sdk/base/expect.h"
 #include "sdk/base/utf8.h"

@@ -33,7 +33,6 @@ struct Letters {
 };
 
 std::string joined_pieces(std::span<const int32_t> ids, const Vocabulary& vocabulary) {
-  constexpr std::string_view kContinues = "##";
   std::string text;
   for (const int32_t id : ids) {
     std::string_view piece = vocabulary.piece(id);

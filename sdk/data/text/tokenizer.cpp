@@ -12,8 +12,6 @@
 namespace assay::data {
 namespace {
 
-constexpr std::string_view kContinues = "##";
-
 // Collects the characters between two blanks and writes them as words of the vocabulary's kind.
 class WordWriter {
  public:
@@ -97,7 +95,7 @@ class WordWriter {
   std::vector<char32_t> characters_;
 };
 
-int64_t characters_of(std::string_view utf8) {
+int64_t count_characters(std::string_view utf8) {
   return std::ranges::count_if(utf8, [](char c) { return (c & 0xC0) != 0x80; });
 }
 
@@ -150,7 +148,7 @@ void Tokenizer::append_pieces(std::string_view word, std::vector<int32_t>& ids) 
     ids.resize(begin);
     ids.push_back(vocabulary_->special().unknown);
   };
-  if (characters_of(word) > options_.longest_word) return unknown();
+  if (count_characters(word) > options_.longest_word) return unknown();
   for (std::string_view rest = word; !rest.empty();) {
     const auto& index =
         rest.size() == word.size() ? vocabulary_->beginnings() : vocabulary_->continuations();

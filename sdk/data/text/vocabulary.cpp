@@ -11,8 +11,6 @@
 namespace assay::data {
 namespace {
 
-constexpr std::string_view kContinues = "##";
-
 [[noreturn]] void fail_line(size_t line, std::string_view problem) {
   fail(Code::kFormat, cat("vocabulary, line ", line, ": ", problem));
 }

@@ -14,6 +14,8 @@
 
 namespace assay::data {
 
+inline constexpr std::string_view kContinues = "##";  // begins a piece that continues a word
+
 // What sequences are made of besides words. Every vocabulary has them.
 struct SpecialIds {
   int32_t padding, unknown, classification, separator, mask;

@@ -14,8 +14,6 @@
 namespace reciperun {
 namespace {
 
-using Words = std::vector<std::string>;
-
 class Checker {
  public:
   explicit Checker(const ResolvedRecipe& resolved)
@@ -43,7 +41,8 @@ class Checker {
   }
 
   // `word` is one of `known`, or empty.
-  void need_known(const std::string& word, const Words& known, const std::string& path) const {
+  void need_known(const std::string& word, const std::vector<std::string>& known,
+                  const std::string& path) const {
     if (word.empty() || std::find(known.begin(), known.end(), word) != known.end()) return;
     const std::string similar = closest(word, known);
     need(false, path, "'" + word + "' is unknown",
@@ -85,7 +84,7 @@ class Checker {
   void check_words(const v1::Training& training, const std::string& path) const {
     const v1::Optimizer& optimizer = training.optimizer();
     const std::string below = path + ".optimizer.";
-    const Words kinds = {"bn", "layer_norm", "bias", "scalar"};
+    const std::vector<std::string> kinds = {"bn", "layer_norm", "bias", "scalar"};
     need_known(optimizer.name(), {"sgd", "adam", "adamw", "lamb"}, below + "name");
     need_known(optimizer.lr_rule(), {"absolute", "per_256_global_batch"}, below + "lr_rule");
     need_known(optimizer.convention(), {"pytorch", "tensorflow"}, below + "convention");
@@ -240,7 +239,7 @@ class Checker {
   }
 
   void need_source(const v1::Locator& at, const std::string& path) const {
-    Words ids;
+    std::vector<std::string> ids;
     for (const v1::Source& source : recipe_.source()) ids.push_back(source.id());
     need(std::find(ids.begin(), ids.end(), at.source()) != ids.end(), path,
          "there is no source '" + at.source() + "'",

@@ -23,7 +23,7 @@ constexpr int kMaxDepth = 32;
 
 // --- What protobuf's text parser says, in the words of recipes. ---
 
-struct Words {
+struct Wording {
   std::string what, hint;
 };
 
@@ -60,7 +60,7 @@ const pb::EnumDescriptor* find_enum(const pb::Descriptor& type, const std::strin
   return nullptr;
 }
 
-Words no_such_field(const std::string& message) {
+Wording no_such_field(const std::string& message) {
   const std::string name = quoted(message, 1);
   const pb::Descriptor* type =
       pb::DescriptorPool::generated_pool()->FindMessageTypeByName(quoted(message, 0));
@@ -71,14 +71,14 @@ Words no_such_field(const std::string& message) {
           meant(name, names, type->name() + " has: ")};
 }
 
-Words no_such_value(const std::string& message) {
+Wording no_such_value(const std::string& message) {
   const std::string value = quoted(message, 0), field = quoted(message, 1);
   const pb::EnumDescriptor* type = find_enum(*v1::Recipe::descriptor(), field);
   return {fmt::format("'{}' is no value of '{}'", value, field),
           type == nullptr ? "" : meant(value, value_names(*type), "one of: ")};
 }
 
-Words wrong_kind(const std::string& message) {
+Wording wrong_kind(const std::string& message) {
   static const std::map<std::string, std::string> kKinds = {
       {"Expected integer", "a whole number"},
       {"Expected double", "a number"},
@@ -91,7 +91,7 @@ Words wrong_kind(const std::string& message) {
 }
 
 // Messages it does not know come back as they are.
-Words in_words_of_recipes(const std::string& message) {
+Wording in_words_of_recipes(const std::string& message) {
   const auto says = [&](const char* words) { return message.find(words) != std::string::npos; };
   const std::string first = "'" + quoted(message, 0) + "'";
   const std::string second = "'" + quoted(message, 1) + "'";
@@ -111,7 +111,7 @@ class FirstError : public pb::io::ErrorCollector {
  public:
   void AddError(int line, pb::io::ColumnNumber column, const std::string& message) override {
     if (found) return;
-    const Words words = in_words_of_recipes(message);
+    const Wording words = in_words_of_recipes(message);
     found = TextProblem{std::max(line, 0), std::max(column, 0), words.what, words.hint};
   }
   void AddWarning(int line, pb::io::ColumnNumber column, const std::string& message) override {

@@ -18,9 +18,9 @@ constexpr std::string_view kTable = "table";
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Reads a file line by line; knows where it is for messages.
-class Reader {
+class TableReader {
  public:
-  explicit Reader(const std::string& file) : file_(file) {}
+  explicit TableReader(const std::string& file) : file_(file) {}
 
   void line(const std::string& text) {
     ++line_;
@@ -119,7 +119,7 @@ const SourceTable* SourceFile::find(std::string_view table) const {
 }
 
 SourceFile parse_source(const std::string& file, const std::string& text) {
-  Reader reader(file);
+  TableReader reader(file);
   for (const std::string& line : split(text, '\n')) reader.line(line);
   return std::move(reader).take();
 }

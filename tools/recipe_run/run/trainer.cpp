@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kSide = 96;                       // three matrices fit the first caches
 constexpr size_t kCopyBytes = size_t{4} << 20;  // beyond them
-constexpr double kSeconds = 0.2;
+constexpr double kShortestMeasurement = 0.2;
 
 struct Work {
   std::vector<float> a = std::vector<float>(kSide * kSide, 1.0f);
@@ -41,7 +41,7 @@ struct Work {
 
 double fastest(const std::function<void()>& work) {
   double best = std::numeric_limits<double>::infinity();
-  for (const Stopwatch whole; whole.seconds() < kSeconds;) {
+  for (const Stopwatch whole; whole.seconds() < kShortestMeasurement;) {
     const Stopwatch one;
     work();
     best = std::min(best, one.seconds());

@@ -73,7 +73,7 @@ class ExtremePivot {
   std::vector<Node> sds_;
 };
 
-void require_runs(const Summary& published, int k) {
+void require_two_runs(const Summary& published, int k) {
   if (published.n < 2 || k < 1) {
     throw std::domain_error("an extreme needs two published runs and one of ours");
   }
@@ -82,7 +82,7 @@ void require_runs(const Summary& published, int k) {
 }  // namespace
 
 Interval extreme_interval(const Summary& published, int k, bool maximum, double level) {
-  require_runs(published, k);
+  require_two_runs(published, k);
   const ExtremePivot pivot(k, published.n);
   const double low = pivot.quantile((1 - level) / 2) * published.sd;
   const double high = pivot.quantile((1 + level) / 2) * published.sd;
@@ -91,7 +91,7 @@ Interval extreme_interval(const Summary& published, int k, bool maximum, double 
 }
 
 double extreme_two_sided_p(const Summary& published, int k, bool maximum, double value) {
-  require_runs(published, k);
+  require_two_runs(published, k);
   const double off = maximum ? value - published.mean : published.mean - value;
   if (published.sd == 0) return off == 0 ? 1 : 0;
   const double below = ExtremePivot(k, published.n).cdf(off / published.sd);
