@@ -104,17 +104,17 @@ class ElectraQa : public TextModel {
   }
   bool may_lack_answers() const { return config_.version == "2.0"; }
 
-  // One score for each row [N*L,H] -> [N,L] of where an answer can be.
-  ValueId scores(nn::Builder& b, const Batch& batch, std::string_view dense, ValueId rows) const {
-    const ValueId flat = nn::bert_linear(b, dense, rows, 1);
-    return only_paragraph(b, b.graph().emit1(Reshape{{b.batch(), length()}}, {flat}), batch.types,
-                          batch.length);
+  // A score for each token, rows [N*L,H] -> [N,1,L].
+  ValueId scores(nn::Builder& b, std::string_view dense, ValueId rows) const {
+    return b.graph().emit1(Reshape{{b.batch(), 1, length()}}, {nn::bert_linear(b, dense, rows, 1)});
   }
 
-  // [N,L]
+  // [N,L], only where an answer can be.
   ValueId start_scores(nn::Builder& b, const Batch& batch) const {
     const auto scope = b.scope("start_logits");
-    return scores(b, batch, "start_logit_pooler_dense", batch.x);
+    const ValueId all = scores(b, "start_logit_pooler_dense", batch.x);
+    return b.graph().emit1(Reshape{{b.batch(), length()}},
+                           {only_paragraph(b, all, batch.types, batch.length)});
   }
 
   // Rows of x at `places` [N,k] of the sequences -> [N*k,H].
@@ -122,9 +122,8 @@ class ElectraQa : public TextModel {
     return rows_of(b, batch.x, b.graph().emit1(OffsetIndex{}, {places, batch.all.start}));
   }
 
-  // For each of k starts, places [N,k], the scores of its ends [N,L].
-  std::vector<ValueId> end_scores(nn::Builder& b, const Batch& batch, ValueId places,
-                                  int64_t k) const {
+  // Of the ends of k starts, places [N,k], only where an answer can be -> [N*k,L].
+  ValueId end_scores(nn::Builder& b, const Batch& batch, ValueId places, int64_t k) const {
     const auto scope = b.shared("end_logits");  // all starts go through the same layers
     Graph& g = b.graph();
     const int64_t n = b.batch(), hidden = config_.hidden;
@@ -132,15 +131,16 @@ class ElectraQa : public TextModel {
     const ValueId tokens = g.emit1(Reshape{{n, length(), hidden}}, {dense.of_first(batch.x)});
     const ValueId starts =
         g.emit1(Reshape{{n, k, hidden}}, {dense.of_second(states(b, batch, places))});
-    std::vector<ValueId> all;
+    std::vector<ValueId> of_starts;
     for (int64_t i = 0; i < k; ++i) {
       const ValueId start = g.emit1(Slice{.begin = {0, i, 0}, .dims = {n, 1, hidden}}, {starts});
       ValueId z = nn::activation(b, ActivationKind::kTanh, add(g, tokens, start));
       z = nn::layer_norm(b, "end_logit_pooler_LayerNorm", z, epsilon());
       z = g.emit1(Reshape{{n * length(), hidden}}, {z});
-      all.push_back(scores(b, batch, "end_logit_pooler_dense_1", z));
+      of_starts.push_back(scores(b, "end_logit_pooler_dense_1", z));
     }
-    return all;
+    const ValueId all = k == 1 ? of_starts[0] : g.emit(Concat{1}, of_starts)[0];
+    return g.emit1(Reshape{{n * k, length()}}, {only_paragraph(b, all, batch.types, batch.length)});
   }
 
   // From the state [N,H] of a start: positive where there is no answer -> [N].
@@ -161,7 +161,7 @@ class ElectraQa : public TextModel {
     Graph& g = b.graph();
     const ValueId start_labels = batch.labels[0];
     const ValueId start = start_scores(b, batch);
-    const ValueId end = end_scores(b, batch, start_labels, 1)[0];
+    const ValueId end = end_scores(b, batch, start_labels, 1);
     const ValueId rows = b.training() ? ValueId{} : g.emit1(CountTargets{}, {start_labels});
     nn::Outputs outputs{{"start_logits", start}, {"end_logits", end}};
     const auto add_mean = [&](std::string_view name, ValueId value, ValueId weight) {
@@ -194,11 +194,7 @@ class ElectraQa : public TextModel {
       return g.emit(TopK{k}, {g.emit1(Softmax{.log = true}, {scores})});
     };
     const auto starts = best_of(start);
-    std::vector<ValueId> of_starts;
-    for (const ValueId scores : end_scores(b, batch, starts[1], k))
-      of_starts.push_back(g.emit1(Reshape{{n, 1, length()}}, {scores}));
-    const ValueId scores = g.emit(Concat{1}, of_starts)[0];
-    const auto ends = best_of(g.emit1(Reshape{{n * k, length()}}, {scores}));
+    const auto ends = best_of(end_scores(b, batch, starts[1], k));
     const auto of_window = [&](ValueId found) { return g.emit1(Reshape{{n, k * k}}, {found}); };
     nn::Outputs outputs{{"start_index", starts[1]},
                         {"start_log_prob", starts[0]},

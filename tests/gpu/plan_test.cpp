@@ -17,6 +17,7 @@ namespace {
 
 struct PlanCase {
   std::string architecture, config, precision;
+  std::optional<int64_t> sequence_length = std::nullopt;
 };
 std::ostream& operator<<(std::ostream& out, const PlanCase& c) {
   return out << c.architecture << " " << c.precision;
@@ -49,10 +50,12 @@ TEST_P(H200Plan, StepAndPrediction) {
   config.optimizer.name = "sgd";
   config.optimizer.learning_rate = 0.1;
   config.optimizer.momentum = 0.9;
+  config.sequence_length = c.sequence_length;
   Trainer trainer(instance, config);
   const std::string name = cat(c.architecture, ".", c.precision);
   compare_with_golden(name + ".step", trainer.step_program());
-  const Predictor predictor(*instance, {.precision = parse_precision(c.precision)});
+  const Predictor predictor(
+      *instance, {.precision = parse_precision(c.precision), .sequence_length = c.sequence_length});
   compare_with_golden(name + ".predict", *PredictorSlot(predictor).prepare(8));
 }
 
@@ -62,7 +65,9 @@ INSTANTIATE_TEST_SUITE_P(
                     PlanCase{"resnet18", "", "tf32"}, PlanCase{"resnet18", "", "amp-fp16"},
                     PlanCase{"resnet18", "", "amp-bf16"}, PlanCase{"resnet50", "", "fp32"},
                     PlanCase{"resnet50", "", "tf32"}, PlanCase{"resnet50", "", "amp-fp16"},
-                    PlanCase{"unet_medical", "", "tf32"}, PlanCase{"unet_medical", "", "amp-fp16"}),
+                    PlanCase{"unet_medical", "", "tf32"}, PlanCase{"unet_medical", "", "amp-fp16"},
+                    PlanCase{"electra_base_qa", R"({"layers": 2, "version": "2.0"})", "amp-fp16",
+                             384}),
     [](const auto& param) {
       std::string name = param.param.architecture + "_" + param.param.precision;
       for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';

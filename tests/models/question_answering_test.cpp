@@ -133,7 +133,8 @@ struct ElectraQa : testing::Test {
 
   Loaded loaded(const std::string& more) const {
     const bool answerable = more.find("2.0") != std::string::npos;
-    return {"electra_base_qa", tiny(14, more), fixture, 2, answerable ? "none" : "answer_class."};
+    const auto without = answerable ? std::nullopt : std::optional<std::string>("answer_class.");
+    return {"electra_base_qa", tiny(14, more), fixture, 2, without};
   }
   static std::string config(const std::string& optimizer, const std::string& more = "") {
     return cat("{", optimizer, R"(, "sequence_length": 14)", more, "}");
