@@ -2,6 +2,7 @@
 #include "capi/src/text.h"
 
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "capi/src/abi.h"
@@ -17,6 +18,8 @@
 
 namespace assay::capi {
 namespace {
+
+constexpr double kNeverNone = std::numeric_limits<double>::infinity();
 
 struct TokenizerConfig {
   bool protect_special = true;
@@ -123,33 +126,32 @@ std::span<const float> finite(const float* numbers, size_t n, size_t window,
   return row;
 }
 
-using Answers = std::vector<data::AnsweredWindow>;
+using AnsweredWindows = std::vector<data::AnsweredWindow>;
 
-// `no_answer` says how much the model thinks that there is none; it is held against the threshold
-// beside the best answer's score, or alone.
-AnswerReport best_of(const assay_text_question& question, const Answers& windows,
-                     const AnswerConfig& config, std::optional<double> no_answer,
-                     bool against_best) {
+std::vector<data::AnswerText> best_of(const assay_text_question& question,
+                                      const AnsweredWindows& windows, const AnswerConfig& config) {
+  return data::best_answers(windows, question.context, *question.tokenizer,
+                            {config.n_best, config.longest_answer});
+}
+
+// There is no answer where `excess`, how much the model rather thinks so, is above the threshold.
+AnswerReport reported(const std::vector<data::AnswerText>& answers, std::optional<double> no_answer,
+                      double excess, const AnswerConfig& config) {
   AnswerReport report;
-  if (no_answer) report.set_no_answer(*no_answer);
-  const auto answers = data::best_answers(windows, question.context, *question.tokenizer,
-                                          {config.n_best, config.longest_answer});
+  report.set_answer(excess > config.null_threshold.value_or(kNeverNone) ? "" : answers[0].text);
   for (const data::AnswerText& text : answers) {
     AnswerRow& row = *report.add_answers();
     row.set_text(text.text);
     row.set_score(text.score);
   }
-  const double beside = against_best ? answers.front().score : 0;
-  const bool is_none =
-      config.null_threshold && no_answer && *no_answer - beside > *config.null_threshold;
-  report.set_answer(is_none ? "" : answers.front().text);
+  if (no_answer) report.set_no_answer(*no_answer);
   return report;
 }
 
 AnswerReport answer(const assay_text_question& question, const float* start, const float* end,
                     const AnswerConfig& config) {
-  Answers windows;
-  double none = std::numeric_limits<double>::infinity();
+  AnsweredWindows windows;
+  double none = kNeverNone;
   const auto length = static_cast<size_t>(question.length);
   for (size_t k = 0; k < question.windows.size(); ++k) {
     const data::Window& window = question.windows[k];
@@ -158,7 +160,8 @@ AnswerReport answer(const assay_text_question& question, const float* start, con
     windows.push_back({&window, candidates_of(starts, ends, config.n_best)});
     none = std::min(none, static_cast<double>(starts[0]) + static_cast<double>(ends[0]));
   }
-  return best_of(question, windows, config, none, true);
+  const auto answers = best_of(question, windows, config);
+  return reported(answers, none, none - answers[0].score, config);
 }
 
 void check_spans(const assay_text_question& question, const assay_text_spans& spans,
@@ -182,7 +185,7 @@ AnswerReport answer(const assay_text_question& question, const assay_text_spans&
                     const AnswerConfig& config) {
   check_spans(question, spans, config);
   const auto starts = static_cast<size_t>(spans.starts), ends = static_cast<size_t>(spans.ends);
-  Answers windows;
+  AnsweredWindows windows;
   std::optional<double> none;
   for (size_t k = 0; k < question.windows.size(); ++k) {
     const auto of_start = finite(spans.start_log_prob + k * starts, starts, k, "start_log_prob");
@@ -200,7 +203,7 @@ AnswerReport answer(const assay_text_question& question, const assay_text_spans&
     const double logit = finite(spans.class_logit + k, 1, k, "class_logit")[0];
     none = std::min(none.value_or(logit), logit);
   }
-  return best_of(question, windows, config, none, false);
+  return reported(best_of(question, windows, config), none, none.value_or(0), config);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Any bytes as a vocabulary and a text behind an empty line: each is refused with an Error, or the
-// text becomes ids of the vocabulary.
+// text becomes ids of the vocabulary that stand for parts of it.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -15,8 +15,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const auto vocabulary = assay::data::Vocabulary::parse(std::string(input.substr(0, end)));
     const assay::data::Tokenizer tokenizer(vocabulary);
-    for (const int32_t id : tokenizer.ids(input.substr(end + 2)))
+    const std::string_view text = input.substr(end + 2);
+    const std::vector<int32_t> ids = tokenizer.ids(text);
+    for (const int32_t id : ids)
       if (id < 0 || id >= vocabulary->size()) std::abort();
+    const auto pieces = tokenizer.pieces(text);
+    if (pieces.size() != ids.size()) std::abort();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const auto [begin, past] = pieces[i].bytes;
+      if (pieces[i].id != ids[i] || begin >= past || past > text.size()) std::abort();
+    }
   } catch (const assay::Error&) {
   }
   return 0;
