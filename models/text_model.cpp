@@ -49,12 +49,16 @@ void check(std::string_view model, const EncoderConfig& config) {
 
 TextModel::TextModel(const EncoderConfig& encoder, const nn::TrainingOptions& options)
     : encoder_(encoder),
-      length_(options.sequence_length.value_or(std::min(kSequenceLength, encoder.positions))),
+      length_(length_of(encoder, options)),
       slots_(options.prediction_slots.value_or(std::min(kPredictionSlots, length_))) {
   expect(length_ >= 1 && length_ <= encoder.positions, {"trainer", "sequence_length"}, length_,
          "1 to the model's positions (", encoder.positions, ")");
   expect(slots_ >= 1 && slots_ <= length_, {"trainer", "prediction_slots"}, slots_,
          "1 to sequence_length (", length_, ")");
+}
+
+int64_t TextModel::length_of(const EncoderConfig& encoder, const nn::TrainingOptions& options) {
+  return options.sequence_length.value_or(std::min(kSequenceLength, encoder.positions));
 }
 
 std::shared_ptr<const nn::Model> TextModel::configured(const nn::TrainingOptions& options) const {

@@ -39,6 +39,9 @@ class TextModel : public nn::Model {
 
   std::shared_ptr<const nn::Model> configured(const nn::TrainingOptions& options) const final;
 
+  // Tokens of a sequence, as the options have it.
+  static int64_t length_of(const EncoderConfig& encoder, const nn::TrainingOptions& options);
+
  protected:
   // The same model with other shapes of its batches.
   virtual std::shared_ptr<const nn::Model> with(const nn::TrainingOptions& options) const = 0;

@@ -283,8 +283,9 @@ const EvalOutputs& Trainer::eval(std::span<const HostTensor> batch, bool use_ema
          "more than 0 for evaluation with moving averages");
   eval_arrays_.check(model_->architecture(), batch);
   TrainerProgram& eval = programs_.get(use_ema ? GraphKind::kEvalEma : GraphKind::kEval);
-  // Nothing is drawn in evaluation: the number of the batch does not matter.
+  // What is drawn in evaluation is drawn alike for every batch, however much was trained before.
   eval_arrays_.write(eval.program(), batch, 0);
+  eval.program().set_random_step(0);
   statistics_.with(evaluated_device_, [&] { eval.program().run(&cancel_); });
   last_programs_ = {&eval};
   eval.read_scalars();

@@ -480,6 +480,23 @@ ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
  *   "activation"  "relu" (default), "elu", "tanh", "sigmoid", "gelu", "gelu_tanh" (its
  *                 approximation by tanh), "swish"
  *
+ * "electra_base_pretraining": ELECTRA (arXiv:2003.10555): a generator that guesses masked words and
+ * a discriminator that finds which are the generator's, on one set of embeddings. Batches are text
+ * as it is: masks and draws are made on the device, anew in each step, and always the same ones in
+ * evaluation, which gives loss, mlm_loss, rtd_loss, masked_accuracy, replaced_accuracy,
+ * replaced_precision and replaced_recall. Predicts discriminator_logits [sequence_length], positive
+ * for tokens that seem replaced. Slots for masked words: the trainer's prediction_slots, by default
+ * masked_fraction + 0.005 of the sequence, rounded down
+ *   "vocabulary" ... "gelu"  as bert_base's, "vocabulary" 30528: the discriminator's
+ *   "generator_hidden"   [1, 16384], 256. A multiple of generator_heads
+ *   "generator_layers"   [1, 1024], 12
+ *   "generator_heads"    [1, 1024], 4
+ *   "generator_inner"    [1, 2^20], 1024
+ *   "generator_weight", "discriminator_weight"  [0, 10^6], 1 and 50. Of their losses in the sum
+ *   "masked_fraction"    (0, 1], 0.15. Of a sequence's tokens; they are drawn with repetition
+ *   "shown"              [0, 1], 0.85. Rate of drawn tokens that the generator sees as [MASK]
+ *   "cls", "sep", "mask" [0, 2^24), 101, 102, 103. Numbers of these pieces, which are never drawn
+ *
  * "electra_base_qa": ELECTRA's discriminator (arXiv:2003.10555) with the joint head that it answers
  * questions with: a start, an end given the start, and whether there is an answer. An answer may lie
  * on [CLS], the first token, and on the tokens of type 1 before the last one. Predicts candidates:
@@ -811,8 +828,8 @@ ASSAY_API assay_status assay_trainer_prefetch(assay_trainer *t, const assay_tens
  *           i32, placement i32; of bert_base, all i32, input_ids and segment_ids [batch_size,
  *           sequence_length], length [batch_size], how many of them are real, masked_lm_positions
  *           and masked_lm_ids [batch_size, prediction_slots], -1 in slots that are not used, and
- *           next_sentence_labels [batch_size], 1 for a random sentence; of models that answer
- *           questions, behind the first three, start_positions and end_positions [batch_size], and
+ *           next_sentence_labels [batch_size], 1 for a random sentence; of electra_base_pretraining
+ *           the first three of these; of models that answer questions, behind the first three, start_positions and end_positions [batch_size], and
  *           of version 2.0 is_impossible [batch_size], 0 or 1. Empty: the oldest prefetched batch; nothing else may come while one waits. Read during the call only
  *   info    may be NULL. For other numbers that the model computes: assay_trainer_scalar
  *   errors  ASSAY_E_INVALID: wrong number, type or shape of tensors, an integer out of range;
