@@ -7,7 +7,7 @@
 #include <fstream>
 #include <set>
 
-#include "tests/capi/support.h"
+#include "tests/capi/answering.h"
 
 namespace assay::test {
 namespace {
@@ -132,10 +132,8 @@ class Answers : public testing::Test {
       ok(assay_trainer_step, trainer.get(), +batch, size_t{6}, &info);
     }
     EXPECT_LT(info.loss, 0.05);
-    assay_text* words = nullptr;
-    ok(assay_text_create, text(folder_->at("data")), text(""), &words);
-    ok(assay_text_attach, words, trainer.get());
-    assay_text_free(words);
+    const auto words = make<assay_text>(assay_text_create, text(folder_->at("data")), text(""));
+    ok(assay_text_attach, words.get(), trainer.get());
     ok(assay_checkpoint_save, trainer.get(), text(checkpoint()), 0u);
   }
   static void TearDownTestSuite() { delete folder_; }
@@ -183,69 +181,26 @@ TEST_F(Answers, OfTheExampleProgram) {
 // The whole way of an evaluation: windows, candidates, answers, predictions, the official score.
 TEST_F(Answers, OfAFileHaveTheBestScore) {
   const auto context = make_context();
-  assay_model* opened = nullptr;
-  ok(assay_model_open, context.get(), text(checkpoint()), &opened);
-  const Owned<assay_model> model(opened);
-  assay_text* words = nullptr;
-  ok(assay_text_create, text(checkpoint()), text(""), &words);
-  assay_text_squad* squad = nullptr;
+  const auto model = make<assay_model>(assay_model_open, context.get(), text(checkpoint()));
+  const auto words = make<assay_text>(assay_text_create, text(checkpoint()), text(""));
   const std::string file = folder_->at("data/train.json");
-  ok(assay_text_squad_open, text(file), &squad);
+  const auto squad = make<assay_text_squad>(assay_text_squad_open, text(file));
   int64_t questions = 0;
-  ok(assay_text_squad_size, squad, &questions, nullptr);
+  ok(assay_text_squad_size, squad.get(), &questions, nullptr);
   EXPECT_EQ(questions, kTrained);
-  const auto predictor = make<assay_predictor>(assay_predictor_create, model.get(),
-                                               text(R"({"sequence_length": 48})"));
-  const auto slot = make<assay_slot>(assay_slot_create, predictor.get());
+  Answering answering(context.get(), model.get(), 48);
   for (int64_t i = 0; i < questions; ++i) {
-    assay_text_question* question = nullptr;
-    ok(assay_text_squad_question, squad, i, words,
-       text(R"({"max_length": 48, "stride": 8, "max_question": 16})"), &question);
-    int64_t windows = 0, length = 0;
-    ok(assay_text_question_size, question, &windows, &length);
-    const auto n = static_cast<size_t>(windows * length);
-    std::vector<int32_t> ids(n), types(n), lengths(static_cast<size_t>(windows));
-    for (int64_t w = 0; w < windows; ++w)
-      ok(assay_text_question_read, question, w, &ids[static_cast<size_t>(w * length)],
-         &types[static_cast<size_t>(w * length)], &lengths[static_cast<size_t>(w)]);
-    const int64_t shape[] = {windows, length};
-    const auto borrow = [&](std::vector<int32_t>& from, int32_t rank) {
-      return make<assay_tensor>(assay_tensor_borrow, context.get(), static_cast<void*>(from.data()),
-                                from.size() * sizeof(int32_t), ASSAY_I32, +shape, rank, nullptr,
-                                uintptr_t{0});
-    };
-    const auto a = borrow(ids, 2), b = borrow(types, 2), c = borrow(lengths, 1);
-    const assay_tensor* in[] = {a.get(), b.get(), c.get()};
-    assay_tensor* out[5] = {};
-    ok(assay_predictor_run, predictor.get(), slot.get(), +in, size_t{3}, +out, size_t{5});
-    void* data[5];
-    for (size_t k = 0; k < 5; ++k) {
-      assay_tensor_info info{.struct_size = sizeof info};
-      ok(assay_tensor_get_info, out[k], &info);
-      data[k] = info.data;
-    }
-    const assay_text_spans spans{.struct_size = sizeof spans,
-                                 .windows = windows,
-                                 .starts = 3,
-                                 .ends = 3,
-                                 .start = static_cast<int32_t*>(data[0]),
-                                 .start_log_prob = static_cast<float*>(data[1]),
-                                 .end = static_cast<int32_t*>(data[2]),
-                                 .end_log_prob = static_cast<float*>(data[3]),
-                                 .class_logit = static_cast<float*>(data[4])};
-    const auto answered =
-        report(assay_text_question_answer_spans, question, &spans, text(kNullThreshold));
-    ok(assay_text_squad_answer, squad, i, text(at(answered, "answer").string_value()));
-    for (assay_tensor* tensor : out) assay_tensor_release(tensor);
-    assay_text_question_free(question);
+    const auto question =
+        make<assay_text_question>(assay_text_squad_question, squad.get(), i, words.get(),
+                                  text(R"({"max_length": 48, "stride": 8, "max_question": 16})"));
+    const auto answered = answering.answer(question.get(), kNullThreshold);
+    ok(assay_text_squad_answer, squad.get(), i, text(at(answered, "answer").string_value()));
   }
   const std::string predictions = folder_->at("predictions.json");
-  ok(assay_text_squad_save, squad, text(predictions));
+  ok(assay_text_squad_save, squad.get(), text(predictions));
   const auto score = report(assay_text_score, text(file), text(predictions));
   for (const char* part : {"all", "answerable", "impossible"})
     EXPECT_EQ(number(at(score, part).struct_value(), "exact"), 100) << part;
-  assay_text_squad_free(squad);
-  assay_text_free(words);
 }
 
 TEST_F(Answers, TheProgramExplainsWhatIsWrong) {

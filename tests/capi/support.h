@@ -82,6 +82,9 @@ struct Free {
   void operator()(assay_tensor* handle) const { assay_tensor_release(handle); }
   void operator()(assay_loader* handle) const { assay_loader_free(handle); }
   void operator()(assay_report* handle) const { assay_report_free(handle); }
+  void operator()(assay_text* handle) const { assay_text_free(handle); }
+  void operator()(assay_text_question* handle) const { assay_text_question_free(handle); }
+  void operator()(assay_text_squad* handle) const { assay_text_squad_free(handle); }
 };
 template <class T>
 using Owned = std::unique_ptr<T, Free>;

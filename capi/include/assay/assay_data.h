@@ -415,8 +415,9 @@ ASSAY_API assay_status assay_text_squad_size(const assay_text_squad *s, int64_t 
                                              int32_t *version, assay_error **err);
 
 /* One question about its paragraph, as assay_text_question_create makes it.
- *   index   0 to questions - 1, in the order of the file; windows of all of them are in the order of
- *           the records of a data set that was converted with the same settings
+ *   index   0 to questions - 1, in the order of the file. Windows of all of them, cut with the same
+ *           settings, are in the order of a data set's records; a split "train" has no records of
+ *           questions that were left out
  *   errors  ASSAY_E_INVALID
  *   threads any   since 1.0, provisional */
 ASSAY_API assay_status assay_text_squad_question(const assay_text_squad *s, int64_t index,
