@@ -4,9 +4,17 @@
 // evaluation counts; names and shapes at the published size.
 #include <gmock/gmock.h>
 
-#include <functional>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+
+#include "sdk/train/checkpoint/weights.pb.h"
 #include "sdk/train/predictor.h"
+#include "sdk/train/trainer_checkpoint.h"
+#include "sdk/train/weight_files.h"
 #include "tests/models/text_parity.h"
 
 namespace assay::train {
@@ -252,6 +260,136 @@ TEST_F(ElectraPretraining, RefusesLengthsWithoutPositions) {
     EXPECT_THAT(error_of([&] { Trainer(start.instance, config); }),
                 testing::HasSubstr(cat("sequence_length is ", length)));
   }
+}
+
+// A loss that is no number stops the step, whichever it is, and changes nothing.
+TEST_F(ElectraPretraining, RefusesLossesThatAreNoNumbers) {
+  for (const char* name : {"generator_lm_head.bias", "discriminator_predictions.dense.bias"}) {
+    const Loaded start = model();
+    Trainer trainer(start.instance, config_of(trained(kSgd), 4));
+    const SegmentTensor tensor = start.instance->segments().tensor(name, Role::kValue);
+    const std::vector<float> before = start.read(name, Role::kValue);
+    std::vector<float> broken = before;
+    broken[3] = std::numeric_limits<float>::quiet_NaN();
+    start.instance->backend()->write(tensor.data, broken.data(), tensor.bytes());
+    const std::string table = "electra.embeddings.word_embeddings.weight";
+    const std::vector<float> words = start.read(table, Role::kValue);
+    EXPECT_THAT(error_of([&] { trainer.step(batch()); }), testing::HasSubstr("nothing was updated"))
+        << name;
+    EXPECT_EQ(start.read(table, Role::kValue), words) << name;
+    start.instance->backend()->write(tensor.data, before.data(), tensor.bytes());
+    EXPECT_NEAR(trainer.step(batch()).loss, at("loss"), kOutputs * at("loss")) << name;
+  }
+}
+
+class ElectraFiles : public ElectraPretraining {
+ protected:
+  std::string path = testing::TempDir() + cat("electra_pretraining.", getpid());
+  void TearDown() override { std::filesystem::remove(path); }
+
+  static void expect_weights_of(const Loaded& first, const ModelInstance& second) {
+    for (const auto& [name, dims] : variables_of(second)) {
+      const SegmentTensor tensor = second.segments().tensor(name, Role::kValue);
+      std::vector<float> values(tensor.bytes() / 4);
+      second.backend()->read(values.data(), tensor.data, tensor.bytes());
+      EXPECT_EQ(values, first.read(name, Role::kValue)) << name;
+    }
+  }
+  static weights::NameMap names(const std::string& of) {
+    std::ifstream file(cat(ASSAY_SOURCE_DIR, "/models/names/", of, ".json"));
+    return weights::parse_name_map(std::string(std::istreambuf_iterator<char>(file), {}));
+  }
+};
+
+// Phase 2: longer sequences on the weights and moments of shorter ones, counters from 0.
+TEST_F(ElectraFiles, LongerSequencesContinueShorterOnes) {
+  const std::string lamb = R"("optimizer": {"name": "lamb", "learning_rate": 0.01})";
+  const Loaded first = model(), second = model();
+  Trainer shorter(first.instance, config_of(trained(lamb), 4));
+  shorter.step(batch());
+  save_checkpoint(shorter, path, checkpoint::kAllParts, {});
+  TrainerConfig config = config_of(trained(lamb), 4);
+  config.sequence_length = 12;
+  Trainer longer(second.instance, config);
+  const auto reader = checkpoint::CheckpointReader::open(path);
+  load_checkpoint(longer, reader, checkpoint::kWeights | checkpoint::kMoments);
+  EXPECT_EQ(longer.step_count(), 0);
+  for (const SegmentTensor& tensor : first.instance->segments().all()) {
+    const Role role = tensor.role;
+    if (role != Role::kValue && role != Role::kMoment1 && role != Role::kMoment2) continue;
+    const std::string& name = tensor.variable->name;
+    EXPECT_EQ(second.read(name, role), first.read(name, role)) << name;
+  }
+  std::vector<int32_t> ids(48, 7), segments(48, 0), lengths(4, 12);
+  const auto longest = [&] {
+    return std::vector<HostTensor>{{DType::kI32, {4, 12}, ids.data()},
+                                   {DType::kI32, {4, 12}, segments.data()},
+                                   {DType::kI32, {4}, lengths.data()}};
+  };
+  EXPECT_GT(longer.step(longest()).loss, 0);
+  EXPECT_EQ(longer.step_count(), 1);
+  // Going on where the shorter one stopped is another matter: that wants the same training.
+  EXPECT_THAT(error_of([&] { load_checkpoint(longer, reader, checkpoint::kAllParts); }),
+              testing::HasSubstr("sequence_length"));
+}
+
+TEST_F(ElectraFiles, RefusesCheckpointsOfOtherSizes) {
+  const Loaded first = model();
+  Trainer trainer(first.instance, config_of(trained(kSgd), 4));
+  save_checkpoint(trainer, path, checkpoint::kAllParts, {});
+  const auto reader = checkpoint::CheckpointReader::open(path);
+  const auto loaded_into = [&](const std::string& config) {
+    ModelInstance other(models::create_model("electra_base_pretraining", config),
+                        std::shared_ptr<Backend>(make_backend_under_test(1)));
+    return error_of([&] { load_weights(other, reader); });
+  };
+  EXPECT_THAT(loaded_into(R"({"vocabulary": 104, "hidden": 16, "heads": 2, "layers": 1})"),
+              testing::HasSubstr("vocabulary"));
+  EXPECT_THAT(loaded_into(tiny(R"(, "generator_weight": 2)")),
+              testing::HasSubstr("generator_weight"));
+}
+
+// Each of Hugging Face's two files holds one network; together they are the model again.
+TEST_F(ElectraFiles, OfBothNetworksMakeTheModel) {
+  const Loaded first = model();
+  ModelInstance second(models::create_model("electra_base_pretraining", tiny()),
+                       std::shared_ptr<Backend>(make_backend_under_test(1)));
+  second.ensure_initialized(5);
+  size_t loaded = 0;
+  for (const char* network : {"electra_generator", "electra_discriminator"}) {
+    export_weights(*first.instance, path, names(network));
+    const auto file = safetensors::Reader::open(path);
+    const weights::LoadReport report =
+        import_weights(second, file, {.map = names(network), .allow_partial = true});
+    EXPECT_EQ(report.unused_size() + report.mismatched_size(), 0) << network;
+    loaded += static_cast<size_t>(report.loaded_size());
+  }
+  EXPECT_EQ(loaded, variables_of(second).size() + 5);  // the embeddings are in both
+  expect_weights_of(first, second);
+}
+
+// Google's file of both networks: kernels lie there as [in, out].
+TEST_F(ElectraFiles, OfGoogleHoldTransposedKernels) {
+  const Loaded first = model();
+  export_weights(*first.instance, path, names("electra_google"));
+  const auto file = safetensors::Reader::open(path);
+  const auto dims_of = [&](const std::string& name) {
+    for (const auto& tensor : file.tensors())
+      if (tensor.name == name) return tensor.dims;
+    return std::vector<int64_t>{};
+  };
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(dims_of("electra/embeddings/word_embeddings"), (Sizes{40, 16}));
+  EXPECT_EQ(dims_of("electra/encoder/layer_1/intermediate/dense/kernel"), (Sizes{16, 32}));
+  EXPECT_EQ(dims_of("electra/encoder/layer_0/attention/output/LayerNorm/gamma"), (Sizes{16}));
+  EXPECT_EQ(dims_of("generator/embeddings_project/kernel"), (Sizes{16, 8}));
+  EXPECT_EQ(dims_of("generator/encoder/layer_0/output/dense/kernel"), (Sizes{16, 8}));
+  EXPECT_EQ(dims_of("discriminator_predictions/dense_1/kernel"), (Sizes{16, 1}));
+  EXPECT_EQ(dims_of("generator_predictions/output_bias"), (Sizes{40}));
+  ModelInstance second(models::create_model("electra_base_pretraining", tiny()),
+                       std::shared_ptr<Backend>(make_backend_under_test(1)));
+  import_weights(second, file, {.map = names("electra_google")});  // whole
+  expect_weights_of(first, second);
 }
 
 // Names and shapes as transformers lists them, the generator's encoder apart.

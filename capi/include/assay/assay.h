@@ -646,7 +646,9 @@ ASSAY_API assay_status assay_model_load_weights(assay_model *m, assay_str path, 
 /* Writes weights and statistics, whole and durable or not at all. The file's metadata "format" is
  * "pt" if its layouts are PyTorch's (rank 4: O,I,H,W), else "assay" (O,H,W,I without a map).
  *   format    "safetensors"
- *   map_json  as for loading; the file gets the names and layouts of its side
+ *   map_json  as for loading; the file gets the names and layouts of its side. "partial": true
+ *             leaves out what no rule matches, which is ASSAY_E_INVALID otherwise: one of two
+ *             networks that were trained together
  *   errors    ASSAY_E_INVALID; ASSAY_E_IO; ASSAY_E_NOT_FOUND: no such folder; ASSAY_E_BUSY
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_model_save_weights(const assay_model *m, assay_str path,

@@ -61,7 +61,10 @@ void NameRule::fields(ConfigFields& f) {
   f("role", role, "value or statistic; empty is value");
 }
 
-void NameMap::fields(ConfigFields& f) { f("rules", rules, "the first that matches decides"); }
+void NameMap::fields(ConfigFields& f) {
+  f("rules", rules, "the first that matches decides");
+  f("partial", partial, "whether files are written without what no rule matches");
+}
 
 NameMap parse_name_map(std::string_view json) {
   NameMap map;

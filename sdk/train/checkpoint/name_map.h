@@ -27,6 +27,7 @@ struct NameRule {
 // for any run of characters, the same in both names, in order.
 struct NameMap {
   std::vector<NameRule> rules;
+  bool partial = false;  // files are written without what no rule matches
   void fields(ConfigFields& f);
 };
 

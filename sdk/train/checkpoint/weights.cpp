@@ -166,6 +166,7 @@ void export_weights(const std::string& path, std::span<const Source> sources, co
   bool torch = true;
   for (const Source& source : sources) {
     const std::optional<MappedName> mapped = name_in_file(map, source.name);
+    if (!mapped && map.partial) continue;
     require(mapped.has_value(), Code::kInvalid, "exporting tensor ", source.name,
             ": no rule of the name map matches it");
     const auto order = inverse(order_from_file(mapped->rule, source.dims.span().size()));

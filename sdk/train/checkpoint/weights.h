@@ -48,8 +48,8 @@ struct Source {
 };
 
 // The reverse: names and layouts of the file side of the map. kInvalid for a name that no rule
-// matches. The metadata gets "format": "pt" where the layouts are PyTorch's, so that its programs
-// take the file, else "assay" (convolutions O,H,W,I).
+// matches, unless the map is partial. The metadata gets "format": "pt" where the layouts are
+// PyTorch's, so that its programs take the file, else "assay" (convolutions O,H,W,I).
 void export_weights(const std::string& path, std::span<const Source> sources, const NameMap& map,
                     const std::map<std::string, std::string>& metadata = {});
 
