@@ -80,6 +80,40 @@ TEST_F(CheckpointTest, OpensTheModelOfAFile) {
   EXPECT_EQ(refusal(folder.at("none")).status, ASSAY_E_NOT_FOUND);
 }
 
+// Fine-tuning: what was pre-trained becomes the encoder of a model that answers questions, whose
+// heads stay as they were drawn.
+TEST_F(CheckpointTest, AnEncoderGoesOnUnderOtherHeads) {
+  const std::string size = R"("vocabulary": 120, "hidden": 16, "layers": 1, "heads": 2,
+                              "inner": 32, "positions": 8)";
+  const auto pretrained = make<assay_model>(
+      assay_model_named, context.get(), text("electra_base_pretraining"),
+      text("{" + size + R"(, "generator_hidden": 8, "generator_layers": 1, "generator_heads": 2,
+                             "generator_inner": 16})"));
+  const assay_trainer_options options{
+      .struct_size = sizeof options, .batch_size = 2, .learning_rate = 0.1};
+  const auto trainer =
+      make<assay_trainer>(assay_trainer_create, pretrained.get(), &options,
+                          text(R"({"sequence_length": 8, "optimizer": {"name": "sgd"}})"));
+  ok(assay_checkpoint_save, trainer.get(), text(path), 0u);
+  const std::string weights = folder.at("w.safetensors");
+  report(assay_checkpoint_convert, text(path), text(weights), text("safetensors"), text(""), 0);
+  const auto answers = make<assay_model>(assay_model_named, context.get(), text("electra_base_qa"),
+                                         text("{" + size + "}"));
+  ok(assay_model_initialize, answers.get(), uint64_t{1});
+  const auto loaded = report(assay_model_load_weights, answers.get(), text(weights),
+                             text("safetensors"), text(""), uint32_t{ASSAY_WEIGHTS_PARTIAL});
+  for (const char* name :
+       {"electra.embeddings.word_embeddings.weight", "electra.embeddings.LayerNorm.bias",
+        "electra.encoder.layer.0.attention.self.value.weight",
+        "electra.encoder.layer.0.output.dense.weight"}) {
+    EXPECT_EQ(bits(pretrained.get(), name), bits(answers.get(), name)) << name;
+  }
+  for (const auto& missing : at(loaded, "missing").list_value().values())
+    EXPECT_THAT(missing.string_value(), testing::AnyOf(testing::StartsWith("start_logits."),
+                                                       testing::StartsWith("end_logits.")));
+  EXPECT_EQ(at(loaded, "missing").list_value().values_size(), 8);
+}
+
 TEST_F(CheckpointTest, Operations) {
   const auto model = make_model();
   const auto trainer = make_trainer(model.get());
