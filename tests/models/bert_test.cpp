@@ -6,6 +6,10 @@
 // which AdamW and LAMB make steps.
 #include <gmock/gmock.h>
 
+#include <fstream>
+#include <iterator>
+
+#include "sdk/train/checkpoint/name_map.h"
 #include "sdk/train/predictor.h"
 #include "tests/models/text_parity.h"
 
@@ -170,6 +174,38 @@ TEST(Bert, HasThePublishedVariables) {
                                std::shared_ptr<Backend>(test::make_backend_under_test(1)));
   EXPECT_EQ(variables_of(instance), published_variables("bert_base"));
   EXPECT_EQ(instance.variables().parameter_count(), 110106428);
+}
+
+// Google's names: kernels of dense layers lie there as [in, out], tables and the weights of the
+// next sentence as ours.
+TEST(Bert, HasNamesOfGoogle) {
+  std::ifstream file(cat(ASSAY_SOURCE_DIR, "/models/names/bert_google.json"));
+  const auto map = weights::parse_name_map(std::string(std::istreambuf_iterator<char>(file), {}));
+  const std::map<std::string, std::pair<std::string, std::string>> known{
+      {"bert.embeddings.word_embeddings.weight", {"bert/embeddings/word_embeddings", "SAME"}},
+      {"bert.embeddings.LayerNorm.weight", {"bert/embeddings/LayerNorm/gamma", "SAME"}},
+      {"bert.encoder.layer.11.attention.self.key.weight",
+       {"bert/encoder/layer_11/attention/self/key/kernel", "IO"}},
+      {"bert.encoder.layer.0.attention.output.dense.weight",
+       {"bert/encoder/layer_0/attention/output/dense/kernel", "IO"}},
+      {"bert.encoder.layer.3.output.dense.bias",
+       {"bert/encoder/layer_3/output/dense/bias", "SAME"}},
+      {"bert.encoder.layer.3.output.LayerNorm.bias",
+       {"bert/encoder/layer_3/output/LayerNorm/beta", "SAME"}},
+      {"cls.predictions.bias", {"cls/predictions/output_bias", "SAME"}},
+      {"cls.seq_relationship.weight", {"cls/seq_relationship/output_weights", "SAME"}}};
+  size_t found = 0;
+  for (const auto& [name, dims] : published_variables("bert_base")) {
+    const auto theirs = weights::name_in_file(map, name);
+    ASSERT_TRUE(theirs) << name;
+    EXPECT_EQ(weights::name_in_model(map, theirs->name)->name, name);
+    const auto expected = known.find(name);
+    if (expected == known.end()) continue;
+    ++found;
+    EXPECT_EQ(theirs->name, expected->second.first);
+    EXPECT_EQ(theirs->rule->layout, expected->second.second) << name;
+  }
+  EXPECT_EQ(found, known.size());
 }
 
 }  // namespace

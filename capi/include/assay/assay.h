@@ -482,11 +482,12 @@ ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
  *
  * "electra_base_pretraining": ELECTRA (arXiv:2003.10555): a generator that guesses masked words and
  * a discriminator that finds which are the generator's, on one set of embeddings. Batches are text
- * as it is: masks and draws are made on the device, anew in each step, and always the same ones in
- * evaluation, which gives loss, mlm_loss, rtd_loss, masked_accuracy, replaced_accuracy,
- * replaced_precision and replaced_recall. Predicts discriminator_logits [sequence_length], positive
- * for tokens that seem replaced. Slots for masked words: the trainer's prediction_slots, by default
- * masked_fraction + 0.005 of the sequence, rounded down
+ * as it is: masks and draws are made on the device, anew in each step. Evaluation takes those of
+ * step 0, by the row in the batch (many rows to a batch give many different ones), and gives loss,
+ * mlm_loss, rtd_loss, masked_accuracy, replaced_accuracy, replaced_precision and replaced_recall.
+ * Predicts discriminator_logits [sequence_length], positive for tokens that seem replaced. Slots for
+ * masked words: the trainer's prediction_slots, by default masked_fraction + 0.005 of the sequence,
+ * rounded down
  *   "vocabulary" ... "gelu"  as bert_base's, "vocabulary" 30528: the discriminator's
  *   "generator_hidden"   [1, 16384], 256. A multiple of generator_heads
  *   "generator_layers"   [1, 1024], 12
