@@ -21,11 +21,11 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// hparam values are JSON if they are numbers, booleans or lists, else text.
+// hparam values are JSON if they are numbers, booleans, lists or texts in quotes, else text.
 bool is_json_value(const std::string& value) {
   if (value == "true" || value == "false") return true;
-  return !value.empty() &&
-         (value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9'));
+  const char first = value.empty() ? ' ' : value[0];
+  return first == '[' || first == '"' || first == '-' || (first >= '0' && first <= '9');
 }
 
 void require_no(bool asked_for, const std::string& field, const std::string& instead = {}) {
@@ -128,10 +128,11 @@ std::string schedule_config(const v1::Training& training, const Length& length, 
   const auto steps_of = [&](double epochs) {
     return std::llround(epochs * static_cast<double>(length.steps_per_epoch));
   };
-  const int64_t warmup = s.warmup_unit() == "epoch" ? steps_of(s.warmup())
-                         : s.warmup_unit() == "fraction"
-                             ? std::llround(s.warmup() * static_cast<double>(length.total_steps))
-                             : std::llround(s.warmup());
+  const int64_t warmup =
+      s.warmup_unit() == "epoch" ? steps_of(s.warmup())
+      : s.warmup_unit() == "fraction"
+          ? static_cast<int64_t>(s.warmup() * static_cast<double>(length.total_steps))
+          : std::llround(s.warmup());
   const bool linear = s.kind() == "linear";
   JsonObject json;
   json.field("name", s.kind().empty() ? "constant" : linear ? "polynomial" : s.kind());
