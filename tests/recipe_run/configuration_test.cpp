@@ -45,6 +45,12 @@ TEST(ModelConfig, KeepsJsonAndQuotesTheRest) {
   }
 }
 
+TEST(ModelConfig, ATextInQuotesIsNoNumber) {
+  const v1::Recipe recipe =
+      recipe_of(R"(model { arch: "electra_base_qa" hparam { key: "version" value: "\"2.0\"" } })");
+  EXPECT_EQ(model_config(recipe.model()), R"({"version":"2.0"})");
+}
+
 TEST(TrainerConfig, SgdWithGroupsWarmUpAndEndRate) {
   const v1::Recipe recipe = recipe_of(R"(
     training { epochs: 30 accumulate: 2 batch_per_device: 128 label_smoothing: 0.1 clip_global_norm: 1
@@ -222,6 +228,14 @@ TEST(TrainerConfig, MixupAndAWarmUpThatStartsAnywhere) {
   EXPECT_THAT(trainer_config(recipe, {835, 9}, 1, 0), Not(HasSubstr("warmup_start")));
   recipe.mutable_training()->mutable_schedule()->set_start_lr(0.048);
   EXPECT_THAT(trainer_config(recipe, {835, 9}, 1, 0), HasSubstr(R"("warmup_start":0.25)"));
+}
+
+// As ELECTRA's published loop has it: 0.05 of 693 steps are 34.65, and 34 of them warm up.
+TEST(TrainerConfig, AFractionOfWarmUpIsRoundedDown) {
+  const v1::Recipe recipe = recipe_of(R"(training { steps: 693 batch_per_device: 32
+    optimizer { name: "adamw" lr: 0.0008 convention: "tensorflow" }
+    schedule { kind: "linear" warmup: 0.05 warmup_unit: "fraction" } })");
+  EXPECT_THAT(trainer_config(recipe, {100, 693}, 1, 32), HasSubstr(R"("warmup_steps":34,)"));
 }
 
 TEST(TrainingLength, EpochsStepsAndIncompleteBatches) {
