@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ namespace {
 
 struct Options {
   std::string model = "cnn", config, precision = "fp32", mode = "train", device = "cpu";
+  std::string optimizer = "sgd";
+  std::optional<int64_t> sequence_length, prediction_slots;
   int64_t batch = 128;
   int threads = 2;
   int repeats = 30;
@@ -41,7 +44,7 @@ std::unique_ptr<Backend> make_backend(const Options& o) {
       {.index = std::stoi(o.device.substr(5)), .deterministic = !o.nondeterministic});  // "cuda:0"
 }
 
-// A batch of noise that does not change: loading data is not part of a step.
+// A batch of noise that does not change: loading data is not part of a step. Sequences are full.
 struct Batch {
   std::vector<std::vector<float>> floats;
   std::vector<std::vector<int32_t>> labels;
@@ -56,8 +59,11 @@ struct Batch {
       const Dims dims(sizes);
       if (spec.range) {
         auto& values = labels.emplace_back(dims.numel());
-        for (int32_t& value : values)
-          value = static_cast<int32_t>(random.below(static_cast<uint32_t>(spec.range->high)));
+        const auto [low, high] = *spec.range;
+        for (int32_t& value : values) {
+          const auto drawn = static_cast<int64_t>(random.below(static_cast<uint32_t>(high - low)));
+          value = static_cast<int32_t>(spec.name == "length" ? high - 1 : low + drawn);
+        }
         tensors.push_back({spec.dtype, dims, values.data()});
       } else if (spec.dtype == DType::kI32) {  // placements that move nothing
         tensors.push_back({spec.dtype, dims, labels.emplace_back(dims.numel()).data()});
@@ -195,9 +201,11 @@ int run(const Options& o) {
     train::TrainerConfig config;
     config.batch_size = o.batch;
     config.precision = o.precision;
-    config.optimizer.name = "sgd";
-    config.optimizer.learning_rate = 0.01;
-    config.optimizer.momentum = 0.9;
+    config.sequence_length = o.sequence_length;
+    config.prediction_slots = o.prediction_slots;
+    config.optimizer.name = o.optimizer;
+    config.optimizer.learning_rate = o.optimizer == "sgd" ? 0.01 : 1e-4;
+    if (o.optimizer == "sgd") config.optimizer.momentum = 0.9;
     if (o.fed && specs[0].sample.rank() == 3 && specs[0].sample[2] <= 4)
       config.raw_images.emplace();
     train::Trainer trainer(instance, config);
@@ -213,7 +221,9 @@ int run(const Options& o) {
            o.resident ? measure_resident(o, trainer.step_program()) : measure(o.repeats, step));
   } else {
     instance->ensure_initialized(1);
-    const train::Predictor predictor(*instance, {.precision = parse_precision(o.precision)});
+    const train::Predictor predictor(*instance, {.precision = parse_precision(o.precision),
+                                                 .sequence_length = o.sequence_length,
+                                                 .prediction_slots = o.prediction_slots});
     train::PredictorSlot slot(predictor);
     if (plan_only) return finish(o, *slot.prepare(o.batch), {}), 0;
     const Batch batch(predictor.inputs(), o.batch);
@@ -246,6 +256,11 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::IsMember({"train", "infer"}));
   app.add_option("--batch", o.batch, "samples")->capture_default_str();
+  app.add_option("--optimizer", o.optimizer, "sgd (with momentum) or adamw")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"sgd", "adamw"}));
+  app.add_option("--sequence-length", o.sequence_length, "of text: tokens of a sample");
+  app.add_option("--prediction-slots", o.prediction_slots, "of text: masked words of a sample");
   app.add_option("--device", o.device, "cpu, cuda:0 ..., or h200-plan: only the plan for an H200")
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "h200-plan"}) |
