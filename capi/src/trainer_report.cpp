@@ -57,6 +57,8 @@ TrainerReport describe(train::Trainer& trainer) {
   report.set_samples(static_cast<double>(trainer.sample_count()));
   report.set_loss_scale(trainer.loss_scale());
   set_groups(report, trainer.config(), instance.variables());
+  for (const auto& scalar : trainer.programs().get(train::GraphKind::kEval).scalars())
+    if (!scalar.is_weight) report.add_evaluated(std::string(scalar.name));
   for (const train::GraphKind kind : trainer.programs().update_kinds()) {
     const train::TrainerProgram& program = trainer.programs().get(kind);
     add_passes(*report.mutable_passes(), to_text(kind), program.passes());

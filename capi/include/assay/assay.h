@@ -930,6 +930,7 @@ ASSAY_API assay_status assay_trainer_get_metadata(const assay_trainer *t, assay_
  *           set, at schedule factor 1),
  *           groups [{name, group (index in optimizer.group of the last it matches), weight_decay,
  *           lr_scale, trust_ratio}] one row per trained variable,
+ *           evaluated [..]: what assay_trainer_scalar gives after an evaluation,
  *           memory {..} and passes [..] as in assay_model_check, plan [..]: the programs of an
  *           update, "# step", or "# backward" and "# apply", each followed by a line per node
  *           with its place in the arena and its kernel

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <optional>
 #include <vector>
 
 namespace reciperun::engine {
@@ -46,6 +47,7 @@ class TrainingBench : public LoadedBench {
             "bench '" + bench.id() + "': training is measured on real input", "input: \"real\"");
     loader_ = new_training_loader(context, recipe, feeding_,
                                   training_loader_config(recipe, training_data(recipe), 1, batch_));
+    loaded_.emplace(loader_.get());
     const std::string config =
         trainer_config(recipe, training_length(recipe, loader_samples(loader_.get())), 1, batch_, 1,
                        feeding_.raw_images);
@@ -66,15 +68,13 @@ class TrainingBench : public LoadedBench {
   }
 
  private:
-  void load() override {
-    call(Exit::kCrashed, assay_loader_next, loader_.get(), loaded_, feeding_.tensors, nullptr);
-  }
+  void load() override { loaded_->next(loader_.get()); }
   void compute() override {
     prefetch();
     step();
   }
   void prefetch() {
-    call(Exit::kCrashed, assay_trainer_prefetch, trainer_.get(), loaded_, feeding_.tensors);
+    call(Exit::kCrashed, assay_trainer_prefetch, trainer_.get(), loaded_->data(), loaded_->size());
   }
   void step() {
     call(Exit::kCrashed, assay_trainer_step, trainer_.get(), nullptr, size_t{0}, nullptr);
@@ -85,8 +85,8 @@ class TrainingBench : public LoadedBench {
   Feeding feeding_;
   Trainer trainer_;
   Loader loader_;
-  int ahead_ = 0;                                 // prefetched batches
-  const assay_tensor* loaded_[kRawTensors] = {};  // the loader's last batch
+  int ahead_ = 0;                // prefetched batches
+  std::optional<Batch> loaded_;  // the loader's last
 };
 
 class InferenceBench : public LoadedBench {

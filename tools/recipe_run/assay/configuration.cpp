@@ -196,6 +196,14 @@ const v1::DataRef* data_of_role(const v1::Recipe& recipe,
   return nullptr;
 }
 
+// Of batches of text, which trainers and predictors are made for.
+void add_text_shape(JsonObject& json, const v1::Recipe& recipe) {
+  const v1::DataRef* data = data_of_role(recipe, {"train", "bench"});
+  const TextShape shape = data == nullptr ? TextShape() : text_shape(*data);
+  if (shape.length > 0) json.field("sequence_length", shape.length);
+  if (shape.slots > 0) json.field("prediction_slots", shape.slots);
+}
+
 }  // namespace
 
 std::string precision_name(v1::Numerics::Compute compute) {
@@ -229,14 +237,16 @@ Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devic
 
 void require_offered(const v1::Recipe& recipe, uint32_t devices) {
   const v1::Evaluation& evaluation = recipe.evaluation();
-  const Words scorers = {"", "top1", "top1_center_crop_224", "soft_dice_mean_over_classes"};
+  const Words scorers = {"", "top1", "top1_center_crop_224", "soft_dice_mean_over_classes",
+                         "masked_words"};
   const bool known =
       std::find(scorers.begin(), scorers.end(), evaluation.evaluator()) != scorers.end() &&
       (evaluation.evaluator().empty() || evaluation.evaluator_version() == "1");
   require_no(!known,
              fmt::format("evaluation.evaluator '{}', version '{}',", evaluation.evaluator(),
                          evaluation.evaluator_version()),
-             "version 1 of top1, top1_center_crop_224 or soft_dice_mean_over_classes");
+             "version 1 of top1, top1_center_crop_224, soft_dice_mean_over_classes or "
+             "masked_words");
   for (const auto& [key, value] : evaluation.arg())
     require_no(key != "shards", "evaluation.arg." + key, "shards");
   const std::string& wire = recipe.numerics().gradient_wire();
@@ -277,6 +287,7 @@ std::string trainer_config(const v1::Recipe& recipe, const Length& length, uint6
   json.field("label_smoothing", t.label_smoothing());
   if (t.mixup_alpha() > 0) json.field("mixup_alpha", t.mixup_alpha());
   if (!raw_images.empty()) json.raw("raw_images", raw_images);
+  add_text_shape(json, recipe);
   return json.text();
 }
 
@@ -284,6 +295,7 @@ std::string predictor_config(const v1::Recipe& recipe, int64_t batch) {
   // Never the averaged weights: a model loaded for timing has none, and the time is the same.
   JsonObject json;
   json.field("precision", precision_name(recipe.numerics().compute())).field("max_batch", batch);
+  add_text_shape(json, recipe);
   return json.text();
 }
 

@@ -94,13 +94,13 @@ class AssayDriver : public TrainerDriver {
       if (const fs::path root = recipe.io().data_root(); is_there(root / "dataset.json"))
         return missing + root.string() + " is itself a data set: name the folder that holds it";
       return missing +
-             (prepared_as(data.lock()).empty()
+             (conversion_of(data.lock()).empty()
                   ? fmt::format("no conversion has this name; if one that 'dataset-convert --list' "
                                 "shows fits, let it write there with --to {}",
                                 folder)
                   : fmt::format("make it with: dataset-convert {} --from FOLDER --to {} "
                                 "('dataset-convert --list' says what FOLDER holds)",
-                                data.lock(), folder));
+                                conversion_of(data.lock()), folder));
     }
     return "";
   }

@@ -20,23 +20,33 @@ void set_metrics(const Metrics& metrics, google::protobuf::Map<std::string, doub
 }  // namespace
 
 struct Evaluator::Sums {
+  struct Mean {
+    double sum = 0, weight = 0;
+  };
   int64_t samples = 0, batches = 0;
-  double loss = 0, top1 = 0, top5 = 0;
+  std::map<std::string, Mean> means;        // by the name that the model gives them
   double dice_loss = 0, cross_entropy = 0;  // of the batches' means
 
-  // Of a batch, or of another part of the data.
+  // Of another part of the data.
   void add(const Sums& part) {
     samples += part.samples;
-    loss += part.loss, top1 += part.top1, top5 += part.top5;
+    for (const auto& [name, mean] : part.means) add(name, mean);
+  }
+  void add(const std::string& name, const Mean& part) {
+    means[name].sum += part.sum;
+    means[name].weight += part.weight;
   }
   void add_segmented(int64_t n, double dice_loss_sum, double cross_entropy_sum) {
     ++batches;
     dice_loss += dice_loss_sum / static_cast<double>(n);
     cross_entropy += cross_entropy_sum / static_cast<double>(n);
   }
-  Metrics classification() const {
-    const auto n = static_cast<double>(samples);
-    return {{"accuracy", top1 / n}, {"top1", top1 / n}, {"top5", top5 / n}, {"loss", loss / n}};
+  Metrics of_means() const {
+    Metrics metrics;
+    for (const auto& [name, mean] : means) metrics[name] = mean.sum / mean.weight;
+    if (const auto top1 = metrics.find("top1"); top1 != metrics.end())
+      metrics["accuracy"] = top1->second;
+    return metrics;
   }
   // As the published scripts score: a mean over the images of each batch, then over the batches
   // with equal weight, an incomplete last one included.
@@ -59,12 +69,16 @@ Evaluator::Evaluator(const assay_context* context, const v1::Recipe& recipe, ass
   const auto& metrics = recipe_.evaluation().metric();
   segments_images_ = std::find(metrics.begin(), metrics.end(), "dice") != metrics.end();
   loader_ = new_loader_of(held_out_);
+  const Struct report = report_of(Exit::kCrashed, assay_trainer_report, trainer_);
+  for (const auto& name : assay::tools::at(report, "evaluated").list_value().values())
+    evaluated_.push_back(name.string_value());
 }
 
 std::vector<std::string> Evaluator::metrics() const {
-  const Sums one{.samples = 1, .batches = 1};
+  Sums one{.samples = 1, .batches = 1};
+  for (const std::string& name : evaluated_) one.add(name, {.sum = 0, .weight = 1});
   std::vector<std::string> names;
-  for (const auto& [name, value] : segments_images_ ? one.segmentation() : one.classification())
+  for (const auto& [name, value] : segments_images_ ? one.segmentation() : one.of_means())
     names.push_back(name);
   return names;
 }
@@ -75,8 +89,7 @@ record::Eval Evaluator::evaluate(const Tick& tick) {
     call(Exit::kCrashed, assay_loader_seek, loader_.get(), int64_t{0});
     const Sums sums = evaluate_part(loader_.get(), evaluated_samples(1), tick);
     record::Eval whole;
-    set_metrics(segments_images_ ? sums.segmentation() : sums.classification(),
-                *whole.mutable_metric());
+    set_metrics(segments_images_ ? sums.segmentation() : sums.of_means(), *whole.mutable_metric());
     return whole;
   }
   const auto count = static_cast<int64_t>(parts.size());
@@ -100,11 +113,11 @@ record::Eval Evaluator::evaluate(const Tick& tick) {
     const Sums sums = evaluate_part(loader.get(), samples, part_of_all);
     record::Shard& shard = *out.add_shard();
     shard.set_samples(sums.samples);
-    set_metrics(sums.classification(), *shard.mutable_metric());
+    set_metrics(sums.of_means(), *shard.mutable_metric());
     all.add(sums);
   }
   take_statistics(0);
-  set_metrics(all.classification(), *out.mutable_metric());
+  set_metrics(all.of_means(), *out.mutable_metric());
   return out;
 }
 
@@ -114,15 +127,16 @@ Evaluator::Sums Evaluator::evaluate_part(assay_loader* loader, int64_t samples,
   const uint32_t flags =
       recipe_.evaluation().select() == v1::Evaluation::EMA_LAST ? ASSAY_EVAL_EMA : 0;
   Sums sums;
+  Batch batch(loader);
   while (sums.samples < samples) {
-    const assay_tensor* batch[kBatchTensors] = {};
-    call(Exit::kCrashed, assay_loader_next, loader, batch, kBatchTensors, nullptr);
+    batch.next(loader);
     assay_eval_info info{};
     info.struct_size = sizeof info;
-    call(Exit::kCrashed, assay_trainer_eval, trainer_, batch, kBatchTensors, flags, &info);
+    call(Exit::kCrashed, assay_trainer_eval, trainer_, batch.data(), batch.size(), flags, &info);
     require_labels(info.samples);
-    sums.add({info.samples, 0, info.loss_sum, static_cast<double>(info.top1),
-              static_cast<double>(info.top5)});
+    sums.samples += info.samples;
+    for (const std::string& name : evaluated_)
+      sums.add(name, {scalar(name), scalar(name + ".weight")});
     if (segments_images_)
       sums.add_segmented(info.samples, scalar("dice_loss"), scalar("cross_entropy"));
     if (!tick(static_cast<double>(sums.samples) / static_cast<double>(samples)))

@@ -47,6 +47,7 @@ class Evaluator {
   Share held_out_;
   uint32_t shards_;
   bool segments_images_;
+  std::vector<std::string> evaluated_;  // means that the engine tells of an evaluation
   Loader loader_;
 };
 

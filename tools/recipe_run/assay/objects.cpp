@@ -56,6 +56,17 @@ int64_t split_samples(const v1::Recipe& recipe, const v1::DataRef& data) {
                           data.id(), join(names, " or ")));
 }
 
+// By name of a conversion.
+const std::map<std::string, std::string>& kinds_of_samples() {
+  static const std::map<std::string, std::string> kKinds = [] {
+    std::map<std::string, std::string> kinds;
+    for (const Struct& item : objects_of(report_of(Exit::kCrashed, assay_dataset_list), "datasets"))
+      kinds[name_of(item)] = name_of(item, "samples");
+    return kinds;
+  }();
+  return kKinds;
+}
+
 void check_samples(const v1::DataRef& data, int64_t samples) {
   if (data.expect_samples() == 0 || data.expect_samples() == static_cast<uint64_t>(samples)) return;
   throw Error(Exit::kDataMismatch,
@@ -106,7 +117,8 @@ void check_init(const v1::Model& model, const Struct& report) {
   constexpr double kPrinted = 1e-9;  // relative: both sides round
   for (const Struct& variable : objects_of(report, "variables")) {
     const std::vector<int64_t> shape = integers_of(variable, "shape");
-    if (shape.size() != 4) continue;  // filters; a last dense layer may have a way of its own
+    // Filters and tables; a last dense layer may have a way of its own.
+    if (shape.size() != 4 && name_of(variable, "kind") != "embedding") continue;
     const std::vector<std::string> drawn = split(name_of(variable, "initializer"), '(');
     const Draw asked = draw_of(model.init(), shape);
     const double parameter = drawn.size() < 2 ? 0 : std::atof(drawn[1].c_str());
@@ -118,15 +130,15 @@ void check_init(const v1::Model& model, const Struct& report) {
   }
 }
 
+std::string conversion_of(const std::string& data_set) {
+  for (const auto& [name, samples] : kinds_of_samples())
+    if (data_set == name || data_set.starts_with(name + "_")) return name;
+  return "";
+}
+
 std::string prepared_as(const std::string& data_set) {
-  static const std::map<std::string, std::string> kKinds = [] {
-    std::map<std::string, std::string> kinds;
-    for (const Struct& item : objects_of(report_of(Exit::kCrashed, assay_dataset_list), "datasets"))
-      kinds[name_of(item)] = name_of(item, "samples");
-    return kinds;
-  }();
-  const auto known = kKinds.find(data_set);
-  return known == kKinds.end() ? "" : known->second;
+  const auto known = kinds_of_samples().find(conversion_of(data_set));
+  return known == kinds_of_samples().end() ? "" : known->second;
 }
 
 fs::path folder_of(const v1::Recipe& recipe, const v1::DataRef& data) {
@@ -142,6 +154,14 @@ Loader new_loader(const assay_context* context, const v1::Recipe& recipe, const 
 
 int64_t loader_samples(const assay_loader* loader) {
   return integer_of(report_of(Exit::kCrashed, assay_loader_report, loader), "samples");
+}
+
+Batch::Batch(const assay_loader* loader)
+    : tensors_(
+          objects_of(report_of(Exit::kCrashed, assay_loader_report, loader), "arrays").size()) {}
+
+void Batch::next(assay_loader* loader, assay_batch_info* info) {
+  call(Exit::kCrashed, assay_loader_next, loader, tensors_.data(), tensors_.size(), info);
 }
 
 void check_data(const v1::Recipe& recipe) {
@@ -162,7 +182,7 @@ Share share_of(const v1::Recipe& recipe, const v1::DataRef& data, uint64_t fold)
 Feeding feeding_for(const v1::DataRef& data, bool on_gpu) {
   const auto raw = on_gpu ? raw_pipeline(data) : std::nullopt;
   if (!raw) return {};
-  return {kRawTensors, raw->transform, raw->raw_images};
+  return {raw->transform, raw->raw_images};
 }
 
 Loader new_training_loader(const assay_context* context, const v1::Recipe& recipe,

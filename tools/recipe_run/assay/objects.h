@@ -28,9 +28,6 @@ using assay::tools::text;
 using assay::tools::Trainer;
 using google::protobuf::Struct;
 
-inline constexpr size_t kBatchTensors = 2;  // image and label
-inline constexpr size_t kRawTensors = 3;    // bytes, label and placement
-
 // Of a report: the objects of a list, a text, an integer and a list of them (which reports print as
 // text where they have 64 bits).
 std::vector<Struct> objects_of(const Struct& report, const std::string& list);
@@ -44,8 +41,11 @@ Struct model_report(const assay_model* model);
 // Fails (kUsage) if the first weights that the report tells of are not drawn as model.init says.
 void check_init(const v1::Model& model, const Struct& report);
 
-// How the engine prepares the records of a data set: "images", "photographs", "micrographs"; "" of
-// one it does not know.
+// The conversion that makes a data set: the one whose name it has, or begins with before an
+// underscore ("bert_pretraining_128"); "" if there is none.
+std::string conversion_of(const std::string& data_set);
+// How the engine prepares the records of a data set: "images", "photographs", "micrographs",
+// "masked_pairs", "sequences", "windows"; "" of one it does not know.
 std::string prepared_as(const std::string& data_set);
 
 fs::path folder_of(const v1::Recipe& recipe, const v1::DataRef& data);
@@ -53,6 +53,20 @@ fs::path folder_of(const v1::Recipe& recipe, const v1::DataRef& data);
 Loader new_loader(const assay_context* context, const v1::Recipe& recipe, const v1::DataRef& data,
                   const LoaderConfig& config);
 int64_t loader_samples(const assay_loader* loader);
+
+// The tensors of a loader's last batch, which are the loader's.
+class Batch {
+ public:
+  explicit Batch(const assay_loader* loader);  // room for what its batches hold
+
+  void next(assay_loader* loader, assay_batch_info* info = nullptr);
+
+  const assay_tensor* const* data() const { return tensors_.data(); }
+  size_t size() const { return tensors_.size(); }
+
+ private:
+  std::vector<const assay_tensor*> tensors_;
+};
 
 // Fails if a split of the recipe is not there or does not hold as many samples as the recipe
 // expects, and for a pipeline that this engine does not offer.
@@ -65,8 +79,7 @@ Share share_of(const v1::Recipe& recipe, const v1::DataRef& data, uint64_t fold)
 // Where batches of training come from: a GPU takes images as bytes, where the pipeline allows it,
 // and makes numbers of them itself.
 struct Feeding {
-  size_t tensors = kBatchTensors;  // of a batch
-  std::string transform;           // "": the recipe's whole pipeline
+  std::string transform;  // "": the recipe's whole pipeline
   std::string raw_images;
 };
 Feeding feeding_for(const v1::DataRef& data, bool on_gpu);

@@ -36,6 +36,13 @@ const Order kMicrographOrder = {"scale",
                                 "random_brightness",
                                 "clip"};
 
+const Order kTextOrder = {"tokens"};
+
+bool is_text(const v1::DataRef& data) {
+  const std::string kind = prepared_as(data.lock());
+  return kind == "masked_pairs" || kind == "sequences" || kind == "windows";
+}
+
 bool has_stage(const v1::DataRef& data, const std::string& op) {
   return std::any_of(data.pipeline().begin(), data.pipeline().end(),
                      [&](const v1::Stage& stage) { return stage.op() == op; });
@@ -101,6 +108,7 @@ class StageReader {
     if (values.size() != 2) refuse(name, "is not a list of two numbers", "[0.08, 1]");
     return values;
   }
+  bool has(const std::string& name) const { return stage_.arg().contains(name); }
   int64_t whole(const std::string& name) const {  // 0 to 65,536
     return pixels(name, number(name), 0);
   }
@@ -114,7 +122,7 @@ class StageReader {
  private:
   int64_t pixels(const std::string& name, double value, double least) const {
     if (value != std::floor(value) || value < least || value > kMostPixels)
-      refuse(name, "is not a whole number of pixels");
+      refuse(name, "is not a whole number");
     return static_cast<int64_t>(value);
   }
 
@@ -160,6 +168,9 @@ void write_step(JsonObject& json, const StageReader& reader, const std::string& 
     json.field("max_cut", reader.number("max_cut"));
   } else if (step == "random_brightness") {
     json.field("max_brightness", reader.number("max_delta"));
+  } else if (step == "tokens") {
+    json.field("length", reader.whole("length"));
+    if (reader.has("slots")) json.field("slots", reader.whole("slots"));
   } else {
     json.field("clip", reader.pair("to"));
   }
@@ -196,6 +207,12 @@ v1::DataRef without_order(v1::DataRef data) {
 
 // The engine has defaults that a recipe must not get unasked.
 void require_steps(const v1::DataRef& data, bool micrographs) {
+  if (is_text(data)) {
+    require(has_stage(data, "tokens"),
+            fmt::format("data.{}.pipeline does not say how long its sequences are", data.id()),
+            "tokens {length}, and {slots} of masked words where the data have them");
+    return;
+  }
   if (!micrographs) {  // it resizes and crops in one step
     const bool resizes = has_stage(data, "resize_shorter");
     require(resizes == has_stage(data, "center_crop"),
@@ -215,7 +232,8 @@ void require_steps(const v1::DataRef& data, bool micrographs) {
 // Writes every step into one of the two, those that the trainer can do into `trainers`.
 void write_steps(const v1::DataRef& data, JsonObject& loaders, JsonObject& trainers) {
   const bool micrographs = prepared_as(data.lock()) == "micrographs";
-  OrderCheck order(micrographs ? kMicrographOrder : kOrder, micrographs);
+  const bool text = is_text(data);
+  OrderCheck order(micrographs ? kMicrographOrder : text ? kTextOrder : kOrder, micrographs);
   for (const v1::Stage& stage : data.pipeline()) {
     const StageReader reader(data, stage);
     order.next(reader, micrographs ? reader.step() : stage.op());
@@ -232,7 +250,7 @@ void write_steps(const v1::DataRef& data, JsonObject& loaders, JsonObject& train
   }
   require_steps(data, micrographs);
   // Without a step that says otherwise, pixels are 0 to 255; the engine's own default is 0 to 1.
-  if (!micrographs && data.pipeline_size() > 0 && !has_stage(data, "scale"))
+  if (!micrographs && !text && data.pipeline_size() > 0 && !has_stage(data, "scale"))
     trainers.field("scale", 1.0);
 }
 
@@ -258,13 +276,20 @@ std::string transform_config(const v1::DataRef& whole) {
 
 std::optional<RawPipeline> raw_pipeline(const v1::DataRef& whole) {
   const v1::DataRef data = without_order(whole);
-  if (prepared_as(data.lock()) == "micrographs" || has_stage(data, "random_rotation") ||
-      has_stage(data, "random_erasing"))
+  if (prepared_as(data.lock()) == "micrographs" || is_text(data) ||
+      has_stage(data, "random_rotation") || has_stage(data, "random_erasing"))
     return std::nullopt;
   JsonObject transform, images;
   write_steps(data, transform, images);
   transform.field("raw", true);
   return RawPipeline{transform.text(), images.text()};
+}
+
+TextShape text_shape(const v1::DataRef& whole) {
+  const v1::DataRef data = without_order(whole);
+  if (!is_text(data) || data.pipeline_size() == 0) return {};
+  const StageReader reader(data, data.pipeline(0));
+  return {reader.whole("length"), reader.has("slots") ? reader.whole("slots") : 0};
 }
 
 }  // namespace reciperun::engine

@@ -1,6 +1,7 @@
 // A recipe's pipeline, the steps from record to sample, as the engine's transform.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,12 @@ struct RawPipeline {
 };
 // None for pipelines that cannot be parted so.
 std::optional<RawPipeline> raw_pipeline(const v1::DataRef& data);
+
+// Of data of text: pieces of a sequence, and masked ones. 0 where there are none.
+struct TextShape {
+  int64_t length = 0, slots = 0;
+};
+TextShape text_shape(const v1::DataRef& data);
 
 // Whether the pipeline begins with shuffle_stream {buffer_batches}: records repeat forever, dealt
 // out to the devices and shuffled through a buffer of so many batches, instead of in epochs.

@@ -39,6 +39,7 @@ class AssayTrial : public TrainingTrial {
       train_.push_back(new_training_loader(
           context, recipe, feeding_, training_loader_config(recipe, data, seed, batch, share)));
     }
+    batch_.emplace(train_[0].get());
     length_ = training_length(recipe, loader_samples(train_[0].get()), devices);
     const Struct report = model_report(model_.get());
     parameters_ = static_cast<uint64_t>(integer_of(report, "parameters"));
@@ -118,11 +119,11 @@ class AssayTrial : public TrainingTrial {
     Forward forward(model_.get(), predictor_config(recipe_, evaluation_batch(recipe_)));
     std::vector<SegmentedImage> images;
     while (images.size() < count) {
-      const assay_tensor* batch[kBatchTensors] = {};
+      Batch batch(held_out);
       assay_batch_info info{};
       info.struct_size = sizeof info;
-      call(Exit::kCrashed, assay_loader_next, held_out, batch, kBatchTensors, &info);
-      for (SegmentedImage& image : segmented(forward, batch, info.valid)) {
+      batch.next(held_out, &info);
+      for (SegmentedImage& image : segmented(forward, batch.data(), info.valid)) {
         image.name = slice_name(images.size());
         images.push_back(std::move(image));
       }
@@ -152,9 +153,8 @@ class AssayTrial : public TrainingTrial {
   void prefetch() {
     const size_t device = turn_++ % train_.size();
     if (device == 0) cursor_ = cursor();
-    const assay_tensor* batch[kRawTensors] = {};
-    call(Exit::kCrashed, assay_loader_next, train_[device].get(), batch, feeding_.tensors, nullptr);
-    call(Exit::kCrashed, assay_trainer_prefetch, trainer_.get(), batch, feeding_.tensors);
+    batch_->next(train_[device].get());
+    call(Exit::kCrashed, assay_trainer_prefetch, trainer_.get(), batch_->data(), batch_->size());
     ahead_ = true;
   }
 
@@ -163,6 +163,7 @@ class AssayTrial : public TrainingTrial {
   Feeding feeding_;
   Trainer trainer_;
   std::vector<Loader> train_;           // by emulated device
+  std::optional<Batch> batch_;          // the one that is prefetched
   std::optional<Evaluator> evaluator_;  // absent where nothing is evaluated
   Length length_;
   uint64_t parameters_ = 0;
