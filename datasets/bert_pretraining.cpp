@@ -7,14 +7,15 @@ namespace assay::datasets {
 namespace {
 
 struct BertKeys : CorpusKeys {
-  int64_t max_predictions = 20;
+  int64_t prediction_slots = 20;
   int64_t duplicates = 5;
   double masked_fraction = 0.15;
   float short_fraction = 0.1f;
   BertKeys() { protect_special = false; }
   void fields(ConfigFields& f) override {
     CorpusKeys::fields(f);
-    f("max_predictions", max_predictions, "masked pieces of a sequence at most").in({1, 512, true});
+    f("prediction_slots", prediction_slots, "masked pieces of a sequence at most")
+        .in({1, 512, true});
     f("duplicates", duplicates, "passes over the text, each with other pairs and masks")
         .in({1, 1000, true});
     f("masked_fraction", masked_fraction, "of a sequence's pieces").in({0, 1, true, false});
@@ -30,12 +31,13 @@ data::DatasetManifest convert(const ConvertOptions& options) {
   data::DatasetManifest plan;
   plan.set_dataset(std::string(kBertPretraining.name));
   plan.set_licence(std::string(kBertPretraining.licence));
-  const data::BertOptions of_pairs{.max_length = keys.max_length,
-                                   .max_predictions = keys.max_predictions,
+  const data::BertOptions of_pairs{.sequence_length = keys.sequence_length,
+                                   .prediction_slots = keys.prediction_slots,
                                    .duplicates = keys.duplicates,
                                    .masked_fraction = keys.masked_fraction,
                                    .short_fraction = keys.short_fraction};
-  const data::TokenShape shape{keys.max_length, keys.max_predictions, tokenizer.vocabulary().size(),
+  const data::TokenShape shape{keys.sequence_length, keys.prediction_slots,
+                               tokenizer.vocabulary().size(),
                                tokenizer.vocabulary().special().padding};
   return convert_corpus(options, keys, tokenizer, std::move(plan),
                         [&](const data::Documents& documents, PhiloxStream random, auto& sink) {

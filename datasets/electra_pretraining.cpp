@@ -13,17 +13,18 @@ data::DatasetManifest convert(const ConvertOptions& options) {
   data::DatasetManifest plan;
   plan.set_dataset(std::string(kElectraPretraining.name));
   plan.set_licence(std::string(kElectraPretraining.licence));
-  const data::TokenShape shape{keys.max_length, 0, tokenizer.vocabulary().size(),
+  const data::TokenShape shape{keys.sequence_length, 0, tokenizer.vocabulary().size(),
                                tokenizer.vocabulary().special().padding};
-  return convert_corpus(options, keys, tokenizer, std::move(plan),
-                        [&](const data::Documents& documents, PhiloxStream random, auto& sink) {
-                          std::string payload;
-                          for (const auto& sequence : data::electra_sequences(
-                                   documents, tokenizer.vocabulary(), keys.max_length, random)) {
-                            data::write_sequence(sequence, shape, payload);
-                            sink.write(payload);
-                          }
-                        });
+  return convert_corpus(
+      options, keys, tokenizer, std::move(plan),
+      [&](const data::Documents& documents, PhiloxStream random, auto& sink) {
+        std::string payload;
+        for (const auto& sequence : data::electra_sequences(documents, tokenizer.vocabulary(),
+                                                            keys.sequence_length, random)) {
+          data::write_sequence(sequence, shape, payload);
+          sink.write(payload);
+        }
+      });
 }
 
 data::Transform make_transform(const data::DatasetManifest& manifest,

@@ -22,7 +22,7 @@ struct SquadKeys : TextKeys {
   std::string train, dev;
   int64_t stride = 128;
   int64_t max_question = 64;
-  SquadKeys() { max_length = 384; }
+  SquadKeys() { sequence_length = 384; }
   void fields(ConfigFields& f) override {
     TextKeys::fields(f);
     f("version", version, "of SQuAD: 2.0 has questions without an answer").one_of({"1.1", "2.0"});
@@ -93,8 +93,8 @@ class Converter {
  public:
   Converter(const data::Tokenizer& tokenizer, const SquadKeys& keys)
       : tokenizer_(tokenizer),
-        windows_{keys.max_length, keys.stride, keys.max_question},
-        shape_{keys.max_length, 0, tokenizer.vocabulary().size(),
+        windows_{keys.sequence_length, keys.stride, keys.max_question},
+        shape_{keys.sequence_length, 0, tokenizer.vocabulary().size(),
                tokenizer.vocabulary().special().padding} {}
 
   std::vector<Answerable> convert(const data::SquadParagraph& paragraph, bool trains) const {

@@ -41,7 +41,8 @@ bool names_files(std::string_view key) {
 
 void TextKeys::fields(ConfigFields& f) {
   f("vocabulary", vocabulary, "file of the WordPiece vocabulary, one piece a line; required");
-  f("max_length", max_length, "pieces of a sequence, padding included").in({5, 512, true});
+  f("sequence_length", sequence_length, "pieces of a sequence, padding included")
+      .in({5, 512, true});
   f("protect_special", protect_special,
     "whether [MASK] and the like in the text are themselves, or punctuation and words");
   f("longest_word", longest_word, "words of more characters are [UNK]").in({1, 10'000, true});
@@ -86,13 +87,17 @@ data::TokenShape token_shape(const data::DatasetManifest& manifest, bool has_slo
             ": setting \"", key, "\" is ", value, "; convert the data set again");
     return value;
   };
-  return {number("max_length", 1), has_slots ? number("max_predictions", 1) : 0,
+  return {number("sequence_length", 1), has_slots ? number("prediction_slots", 1) : 0,
           number(kVocabularySize, 1), static_cast<int32_t>(number(kPadding, 0))};
 }
 
 void TokenTransformConfig::fields(ConfigFields& f) {
-  f("length", length, "pieces of a sequence; that of the records").in({1, 512, true});
-  f("slots", slots, "masked positions of a sequence; that of the records").in({1, 512, true});
+  f("sequence_length", sequence_length, "pieces of a sequence; that of the records")
+      .in({1, 512, true});
+  f("prediction_slots", prediction_slots, "masked positions of a sequence; that of the records")
+      .in({1, 512, true});
+  f("stride", stride, "of windows; that of the records").in({1, 512, true});
+  f("max_question", max_question, "of windows; that of the records").in({0, 512, true});
 }
 
 data::Transform token_transform(data::TokenRecords records, const data::DatasetManifest& manifest,
@@ -100,17 +105,20 @@ data::Transform token_transform(data::TokenRecords records, const data::DatasetM
   constexpr std::string_view kOf = "text transform";
   TokenTransformConfig config;
   parse_json(config_json, config, kOf);
+  const auto compare = [&](const char* key, std::optional<int64_t> wanted, bool has) {
+    if (!wanted) return;
+    expect(has, {kOf, key}, *wanted, "none: these records have nothing of the kind");
+    expect(data::find_number(manifest, key) == *wanted, {kOf, key}, *wanted,
+           data::find_number(manifest, key),
+           ", for which the data set was converted; convert it with another ", key);
+  };
   const bool has_slots = records == data::TokenRecords::kMaskedPairs;
-  const data::TokenShape shape = token_shape(manifest, has_slots);
-  expect(config.length.value_or(shape.length) == shape.length, {kOf, "length"},
-         config.length.value_or(0), shape.length,
-         ", for which the data set was converted; convert it with another max_length");
-  expect(has_slots || !config.slots, {kOf, "slots"}, config.slots.value_or(0),
-         "none: these records have no masked positions");
-  expect(config.slots.value_or(shape.slots) == shape.slots, {kOf, "slots"},
-         config.slots.value_or(0), shape.slots,
-         ", for which the data set was converted; convert it with another max_predictions");
-  return data::make_token_transform(records, shape);
+  const bool has_windows = records == data::TokenRecords::kWindows;
+  compare("sequence_length", config.sequence_length, true);
+  compare("prediction_slots", config.prediction_slots, has_slots);
+  compare("stride", config.stride, has_windows);
+  compare("max_question", config.max_question, has_windows);
+  return data::make_token_transform(records, token_shape(manifest, has_slots));
 }
 
 }  // namespace assay::datasets

@@ -14,7 +14,7 @@ inline constexpr const char* kVocabularyName = "vocab.txt";
 
 struct TextKeys : ConversionKeys {
   std::string vocabulary;
-  int64_t max_length = 128;
+  int64_t sequence_length = 128;
   bool protect_special = true;
   int64_t longest_word = 100;
   void fields(ConfigFields& f) override;
@@ -47,7 +47,7 @@ data::TokenShape token_shape(const data::DatasetManifest& manifest, bool has_slo
 // The configuration of a text data set's transform: what a training expects of the records, and
 // kInvalid if they are otherwise.
 struct TokenTransformConfig {
-  std::optional<int64_t> length, slots;
+  std::optional<int64_t> sequence_length, prediction_slots, stride, max_question;
   void fields(ConfigFields& f);
 };
 data::Transform token_transform(data::TokenRecords records, const data::DatasetManifest& manifest,

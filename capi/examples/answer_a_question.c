@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   check(assay_model_open(context, text(argv[1]), &model, &error));
   check(assay_text_create(text(argv[1]), text(""), &vocabulary, &error));
   check(assay_text_question_create(vocabulary, text(argv[2]), text(argv[3]),
-                                   text("{\"max_length\": 384, \"stride\": 128}"), &question,
+                                   text("{\"sequence_length\": 384, \"stride\": 128}"), &question,
                                    &error));
   check(assay_text_question_size(question, &windows, &length, &error));
 

@@ -31,9 +31,9 @@ struct TokenizerConfig {
 };
 
 struct QuestionConfig {
-  int64_t max_length = 384, stride = 128, max_question = 64;
+  int64_t sequence_length = 384, stride = 128, max_question = 64;
   void fields(ConfigFields& f) {
-    f("max_length", max_length, "pieces of a window").in({5, 512, true});
+    f("sequence_length", sequence_length, "pieces of a window").in({5, 512, true});
     f("stride", stride, "from one window's part of the paragraph to the next").in({1, 512, true});
     f("max_question", max_question, "pieces of the question that are kept").in({0, 512, true});
   }
@@ -219,8 +219,8 @@ std::unique_ptr<assay_text_question> make_question(const assay_text& text,
   made->context = data::cut_context(made->paragraph, text.tokenizer);
   expect(!made->context.ids.empty(), {"", "paragraph"}, "without words", "some text");
   made->windows = data::windows_of(question, made->context, text.tokenizer,
-                                   {config.max_length, config.stride, config.max_question});
-  made->length = config.max_length;
+                                   {config.sequence_length, config.stride, config.max_question});
+  made->length = config.sequence_length;
   return made;
 }
 

@@ -104,7 +104,7 @@ class Answers : public testing::Test {
     const assay_context_options alone{.struct_size = sizeof alone, .n_threads = 1};
     const auto context =
         make<assay_context>(assay_context_create, &alone, nullptr, nullptr, size_t{0});
-    const std::string options = R"({"version": "2.0", "max_length": 48, "max_question": 16,
+    const std::string options = R"({"version": "2.0", "sequence_length": 48, "max_question": 16,
                                     "stride": 8, "vocabulary": ")" +
                                 folder_->at("vocab.txt") + R"("})";
     const auto converted =
@@ -190,9 +190,9 @@ TEST_F(Answers, OfAFileHaveTheBestScore) {
   EXPECT_EQ(questions, kTrained);
   Answering answering(context.get(), model.get(), 48);
   for (int64_t i = 0; i < questions; ++i) {
-    const auto question =
-        make<assay_text_question>(assay_text_squad_question, squad.get(), i, words.get(),
-                                  text(R"({"max_length": 48, "stride": 8, "max_question": 16})"));
+    const auto question = make<assay_text_question>(
+        assay_text_squad_question, squad.get(), i, words.get(),
+        text(R"({"sequence_length": 48, "stride": 8, "max_question": 16})"));
     const auto answered = answering.answer(question.get(), kNullThreshold);
     ok(assay_text_squad_answer, squad.get(), i, text(at(answered, "answer").string_value()));
   }

@@ -121,7 +121,8 @@ class QuestionTest : public TextTest {
  protected:
   QuestionTest() { paragraph_ = "a b c d E f. g h i j k l m n"; }
   ~QuestionTest() override { assay_text_question_free(question_); }
-  Outcome ask(const std::string& config = R"({"max_length": 16, "stride": 8, "max_question": 2})") {
+  Outcome ask(
+      const std::string& config = R"({"sequence_length": 16, "stride": 8, "max_question": 2})") {
     return call(assay_text_question_create, text_, text("q r s"), text(paragraph_), text(config),
                 &question_);
   }
@@ -255,7 +256,7 @@ TEST_F(QuestionTest, BadQuestions) {
   paragraph_ = "a \xc3";
   EXPECT_EQ(ask().status, ASSAY_E_FORMAT);
   paragraph_ = "a";
-  EXPECT_EQ(ask(R"({"max_length": 513})").status, ASSAY_E_INVALID);
+  EXPECT_EQ(ask(R"({"sequence_length": 513})").status, ASSAY_E_INVALID);
   EXPECT_THAT(ask(R"({"stride": 400})").message, HasSubstr("cover"));
   EXPECT_EQ(question_, nullptr);
 }
@@ -308,7 +309,7 @@ TEST_F(TextTest, AnswersOfAFile) {
   EXPECT_EQ(version, 2);
   assay_text_question* third = nullptr;
   ok(assay_text_squad_question, squad, int64_t{2}, text_,
-     text(R"({"max_length": 8, "stride": 2, "max_question": 2})"), &third);
+     text(R"({"sequence_length": 8, "stride": 2, "max_question": 2})"), &third);
   int32_t ids[8], types[8], length = 0;
   ok(assay_text_question_read, third, int64_t{0}, +ids, +types, &length);
   EXPECT_THAT(ids, testing::ElementsAre(2, id_of('s'), 3, id_of('c'), id_of('d'), 3, 0, 0));

@@ -51,7 +51,7 @@ class BestAnswers : public testing::Test {
       Vocabulary::parse("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nd\ne\nf\nq\n")};
   ContextPieces context_ = cut_context("A b C d E f", tokenizer_);
   std::vector<Window> windows_ =
-      windows_of("q", context_, tokenizer_, {.max_length = 8, .stride = 2, .max_question = 1});
+      windows_of("q", context_, tokenizer_, {.sequence_length = 8, .stride = 2, .max_question = 1});
   std::vector<AnswerText> answers_;
 };
 

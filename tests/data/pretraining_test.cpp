@@ -70,7 +70,7 @@ class BertInstances : public testing::Test {
   Documents documents_ = documents_of(kDocuments, 30, 7);
   std::shared_ptr<const Vocabulary> vocabulary_ = numbered(1000 * kDocuments);
   std::vector<MaskedSequence> instances_ =
-      bert_instances(documents_, *vocabulary_, {.max_length = 128}, PhiloxStream(3, 2));
+      bert_instances(documents_, *vocabulary_, {.sequence_length = 128}, PhiloxStream(3, 2));
 };
 
 TEST_F(BertInstances, ArePairsOfWhichTheSecondFollowsOrIsRandom) {
@@ -128,7 +128,7 @@ TEST_F(BertInstances, CountHalvesToTheEvenNumber) {
   for (const auto& [size, expected] : {std::pair{30, 4u}, {10, 2u}, {5, 1u}}) {
     Documents two{{Sentence(200, 7)}, {Sentence(200, 8)}};
     const auto instances = bert_instances(
-        two, *vocabulary_, {.max_length = size, .short_fraction = 0}, PhiloxStream(1, 1));
+        two, *vocabulary_, {.sequence_length = size, .short_fraction = 0}, PhiloxStream(1, 1));
     ASSERT_FALSE(instances.empty());
     EXPECT_EQ(instances[0].sequence.ids.size(), static_cast<size_t>(size));
     EXPECT_EQ(instances[0].positions.size(), expected);
@@ -167,7 +167,8 @@ TEST_F(BertInstances, DependOnTheSeedAlone) {
   EXPECT_EQ(ids_of(3), ids_of(3));
   EXPECT_NE(ids_of(3), ids_of(4));
   EXPECT_EQ(error_of([&] {
-              bert_instances(documents_, *vocabulary_, {.max_length = 1024}, PhiloxStream(3, 2));
+              bert_instances(documents_, *vocabulary_, {.sequence_length = 1024},
+                             PhiloxStream(3, 2));
             }).code(),
             Code::kInvalid);
 }

@@ -87,14 +87,14 @@ TEST(SquadWindows, SpansAreFoundWhereAllOfThemIs) {
   const Tokenizer tokenizer = letters();
   const auto context = cut_context(repeated("a ", 12), tokenizer);
   const auto windows =
-      windows_of("q", context, tokenizer, {.max_length = 12, .stride = 4, .max_question = 2});
+      windows_of("q", context, tokenizer, {.sequence_length = 12, .stride = 4, .max_question = 2});
   ASSERT_EQ(windows.size(), 2u);
   EXPECT_EQ(windows[0].find({3, 7})->first, 6);
   EXPECT_EQ(windows[0].find({7, 8}), std::nullopt);
   EXPECT_EQ(windows[1].find({7, 8})->last, 7);
   EXPECT_EQ(windows[1].find({3, 4}), std::nullopt);
   const auto narrow = error_of([&] {
-    windows_of("q", context, tokenizer, {.max_length = 12, .stride = 8, .max_question = 2});
+    windows_of("q", context, tokenizer, {.sequence_length = 12, .stride = 8, .max_question = 2});
   });
   EXPECT_EQ(narrow.code(), Code::kInvalid);
 }

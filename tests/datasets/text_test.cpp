@@ -85,7 +85,8 @@ class TextDataSets : public testing::Test {
 TEST_F(TextDataSets, WindowsOfAQuestion) {
   put("source/train-v1.1.json", squad(kContext, answered("1", kAnswerC)));
   put("source/dev-v1.1.json", squad("a b", answered("2", "")));
-  const auto manifest = convert("squad", R"({"max_length": 16, "stride": 8, "max_question": 2})");
+  const auto manifest =
+      convert("squad", R"({"sequence_length": 16, "stride": 8, "max_question": 2})");
   ASSERT_EQ(manifest.splits_size(), 2);
   EXPECT_EQ(manifest.splits(0).records(), 2);
   EXPECT_EQ(data::find_number(manifest, "stride"), 8);
@@ -100,8 +101,10 @@ TEST_F(TextDataSets, WindowsOfAQuestion) {
 
 TEST_F(TextDataSets, WindowsKnowTheirAnswers) {
   put("source/train-v1.1.json", squad(kContext, answered("1", kAnswerC)));
-  convert("squad", R"({"max_length": 16, "stride": 8, "max_question": 2})");
-  const auto loader = load("train", 3);
+  convert("squad", R"({"sequence_length": 16, "stride": 8, "max_question": 2})");
+  EXPECT_THAT(error_of([&] { load("train", 3, R"({"max_question": 3})"); }).what(),
+              AllOf(HasSubstr("3"), HasSubstr("2"), HasSubstr("max_question")));
+  const auto loader = load("train", 3, R"({"stride": 8, "max_question": 2})");
   const data::Batch& batch = *loader->next();
   const auto ids = values(batch, "input_ids"), types = values(batch, "segment_ids");
   EXPECT_EQ(std::vector<int32_t>(ids.begin(), ids.begin() + 5),
@@ -124,7 +127,7 @@ TEST_F(TextDataSets, WindowsKnowTheirAnswers) {
 TEST_F(TextDataSets, FilesForEvaluationLieBesideTheRecords) {
   const std::string json = squad("a b", answered("2", ""));
   put("source/dev-v1.1.json", json);
-  const auto manifest = convert("squad", R"({"max_length": 200})");
+  const auto manifest = convert("squad", R"({"sequence_length": 200})");
   const std::string out = folder_.at("out");
   EXPECT_EQ(data::read_attached(out, manifest, squad_file_name("dev")), json);
   EXPECT_THAT(tokenizer_of(out, manifest).ids("A z"), ElementsAre(id_of('a'), id_of('z')));
@@ -134,7 +137,7 @@ TEST_F(TextDataSets, FilesForEvaluationLieBesideTheRecords) {
   const Error changed = error_of([&] { data::verify_dataset(out, {}); });
   EXPECT_EQ(changed.code(), Code::kFormat);
   EXPECT_THAT(changed.what(), HasSubstr("vocab.txt"));
-  convert("squad", R"({"max_length": 200})");  // is not complete any more
+  convert("squad", R"({"sequence_length": 200})");  // is not complete any more
   data::verify_dataset(out, {});
 }
 
@@ -142,7 +145,7 @@ TEST_F(TextDataSets, QuestionsWithoutAnAnswer) {
   put("source/dev-v2.0.json",
       squad("a b c", answered("1", "", R"(, "is_impossible": true)") + ", " +
                          answered("2", kAnswerC, R"(, "is_impossible": false)")));
-  convert("squad", R"({"version": "2.0", "max_length": 200})");
+  convert("squad", R"({"version": "2.0", "sequence_length": 200})");
   const data::Batch& batch = *load("dev", 2)->next();
   EXPECT_THAT(values(batch, "is_impossible"), ElementsAre(1, 0));
   EXPECT_THAT(values(batch, "start_positions"), ElementsAre(0, 6));
@@ -152,7 +155,7 @@ TEST_F(TextDataSets, TrainingLeavesOutWhatCannotBeFound) {
   put("source/train-v1.1.json",
       squad("a b c", answered("good", kAnswerC) + ", " +
                          answered("odd", R"({"text": "", "answer_start": 2})")));
-  const auto manifest = convert("squad", R"({"max_length": 200})");
+  const auto manifest = convert("squad", R"({"sequence_length": 200})");
   EXPECT_EQ(manifest.splits(0).records(), 1);
   ASSERT_EQ(manifest.splits(0).shards(0).findings_size(), 1);
   EXPECT_THAT(manifest.splits(0).shards(0).findings(0).examples(0), HasSubstr("odd"));
@@ -176,7 +179,7 @@ TEST_F(TextDataSets, SquadRefusals) {
   EXPECT_EQ(refusal(good, R"({"train": "none.json"})").code(), Code::kNotFound);
   EXPECT_EQ(refusal(good, R"({"version": "3"})").code(), Code::kInvalid);
   EXPECT_THAT(refusal(good, R"({"stride": 400})").what(), HasSubstr("384"));
-  EXPECT_EQ(refusal(good, R"({"max_length": 600})").code(), Code::kInvalid);
+  EXPECT_EQ(refusal(good, R"({"sequence_length": 600})").code(), Code::kInvalid);
   EXPECT_EQ(refusal(good, R"({"vocabulary": ""})").code(), Code::kInvalid);
   put("vocab", "[PAD]\n[UNK]\n");
   EXPECT_THAT(refusal(good, "{}").what(), HasSubstr("[CLS]"));
@@ -199,13 +202,13 @@ TEST_F(TextDataSets, MaskedPairs) {
   put("source/b.txt", corpus(7, 12));
   put("source/a.txt", corpus(6, 12));
   const char* settings =
-      R"({"max_length": 24, "max_predictions": 5, "held_out": 5, "seed": "3", "duplicates": 2})";
+      R"({"sequence_length": 24, "prediction_slots": 5, "held_out": 5, "seed": "3", "duplicates": 2})";
   const auto manifest = convert("bert_pretraining", settings, "source", 1);
   ASSERT_EQ(manifest.splits_size(), 2);
   EXPECT_EQ(manifest.splits(1).name(), "test");
   EXPECT_GT(manifest.splits(0).records(), manifest.splits(1).records());
   EXPECT_EQ(manifest.sources(0).file(), "a.txt");
-  const auto loader = load("train", 16, R"({"length": 24, "slots": 5})");
+  const auto loader = load("train", 16, R"({"sequence_length": 24, "prediction_slots": 5})");
   const data::Batch& batch = *loader->next();
   ASSERT_EQ(batch.array("input_ids").dims, (Dims{16, 24}));
   ASSERT_EQ(batch.array("masked_lm_positions").dims, (Dims{16, 5}));
@@ -237,7 +240,7 @@ TEST_F(TextDataSets, SequencesInPartsThatContinue) {
   ConvertOptions options{
       .source = folder_.at("source.txt"), .output = folder_.at("out"), .shards = 4};
   options.keys = entry.make_keys();
-  parse_config(cat(R"({"max_length": 32, "vocabulary": ")", folder_.at("vocab"), "\"}"),
+  parse_config(cat(R"({"sequence_length": 32, "vocabulary": ")", folder_.at("vocab"), "\"}"),
                config_ref(*options.keys), "test");
   const auto whole = entry.convert(options);
   std::filesystem::remove_all(folder_.at("out"));
@@ -262,7 +265,7 @@ TEST_F(TextDataSets, SequencesInPartsThatContinue) {
   EXPECT_EQ(batch.arrays().size(), 3u);
   // Another length is another data set.
   options.keys = entry.make_keys();
-  parse_config(cat(R"({"max_length": 33, "vocabulary": ")", folder_.at("vocab"), "\"}"),
+  parse_config(cat(R"({"sequence_length": 33, "vocabulary": ")", folder_.at("vocab"), "\"}"),
                config_ref(*options.keys), "test");
   EXPECT_EQ(error_of([&] { entry.convert(options); }).code(), Code::kInvalid);
 }
@@ -287,10 +290,12 @@ TEST_F(TextDataSets, CorpusRefusals) {
 
 TEST_F(TextDataSets, TransformsRefuseOtherShapes) {
   put("source.txt", corpus(3, 12));
-  convert("electra_pretraining", R"({"max_length": 32})", "source.txt");
-  EXPECT_THAT(error_of([&] { load("train", 1, R"({"length": 64})"); }).what(),
-              AllOf(HasSubstr("64"), HasSubstr("32"), HasSubstr("max_length")));
-  EXPECT_THAT(error_of([&] { load("train", 1, R"({"slots": 4})"); }).what(), HasSubstr("slots"));
+  convert("electra_pretraining", R"({"sequence_length": 32})", "source.txt");
+  EXPECT_THAT(error_of([&] { load("train", 1, R"({"sequence_length": 64})"); }).what(),
+              AllOf(HasSubstr("64"), HasSubstr("32"), HasSubstr("sequence_length")));
+  EXPECT_THAT(error_of([&] { load("train", 1, R"({"prediction_slots": 4})"); }).what(),
+              HasSubstr("prediction_slots"));
+  EXPECT_THAT(error_of([&] { load("train", 1, R"({"stride": 4})"); }).what(), HasSubstr("stride"));
 }
 
 // What Google's create_pretraining_data and run_squad write, by name and type.

@@ -13,7 +13,7 @@ namespace {
 
 using namespace assay::data;
 
-constexpr WindowOptions kWindows{.max_length = 16, .stride = 4, .max_question = 4};
+constexpr WindowOptions kWindows{.sequence_length = 16, .stride = 4, .max_question = 4};
 
 const Tokenizer& tokenizer() {
   static const Tokenizer made(Vocabulary::parse("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n.\n"));

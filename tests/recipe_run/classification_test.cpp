@@ -79,7 +79,7 @@ class ClassificationTest : public ::testing::Test {
   record::Eval evaluate(const v1::Recipe& made) {
     const auto trial = driver_->start(made, 1);
     for (int i = 0; i < 4; ++i) trial->run_step();
-    return trial->evaluate([](double) { return true; });
+    return trial->evaluate({}, [](double) { return true; });
   }
 
   static fs::path root_;

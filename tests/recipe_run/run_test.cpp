@@ -525,18 +525,27 @@ TEST(EvaluationTimesTest, EpochsStepsAndEnd) {
 }
 
 TEST(RateOf, Definitions) {
-  const std::vector<double> seconds = {1, 1, 2, 4};
-  EXPECT_DOUBLE_EQ(rate_of(v1::Bench::ITEMS_OVER_TIME, seconds, 10), 5);
-  EXPECT_DOUBLE_EQ(rate_of(v1::Bench::MEAN_OF_STEP_RATES, seconds, 10), (10 + 10 + 5 + 2.5) / 4);
-  EXPECT_DOUBLE_EQ(rate_of(v1::Bench::HARMONIC_MEAN_OF_SEGMENTS, seconds, 10),
+  const std::vector<double> seconds = {1, 1, 2, 4}, items(4, 10);
+  EXPECT_DOUBLE_EQ(rate_of(v1::Bench::ITEMS_OVER_TIME, seconds, items), 5);
+  EXPECT_DOUBLE_EQ(rate_of(v1::Bench::MEAN_OF_STEP_RATES, seconds, items), (10 + 10 + 5 + 2.5) / 4);
+  EXPECT_DOUBLE_EQ(rate_of(v1::Bench::HARMONIC_MEAN_OF_SEGMENTS, seconds, items),
                    2 / (1 / 10.0 + 1 / (20 / 6.0)));
+}
+
+// The last batch of a pass over the data holds what is left.
+TEST(RateOf, BatchesOfSeveralSizes) {
+  const std::vector<double> seconds = {1, 1, 0.5}, items = {10, 10, 2};
+  EXPECT_DOUBLE_EQ(rate_of(v1::Bench::ITEMS_OVER_TIME, seconds, items), 22 / 2.5);
+  EXPECT_DOUBLE_EQ(rate_of(v1::Bench::MEAN_OF_STEP_RATES, seconds, items), 8);
+  EXPECT_DOUBLE_EQ(rate_of(v1::Bench::HARMONIC_MEAN_OF_SEGMENTS, seconds, items),
+                   2 / (1 / 10.0 + 1.5 / 12));
 }
 
 // U-Net's published throughput is the mean of the steps' rates, not images over time.
 TEST(RateOf, TheWorkedExampleOfUnet) {
-  const std::vector<double> seconds{0.010, 0.011, 0.012, 0.030};
-  EXPECT_NEAR(rate_of(v1::Bench::MEAN_OF_STEP_RATES, seconds, 8), 615.1515, 1e-4);
-  EXPECT_NEAR(rate_of(v1::Bench::ITEMS_OVER_TIME, seconds, 8), 507.9365, 1e-4);
+  const std::vector<double> seconds{0.010, 0.011, 0.012, 0.030}, items(4, 8);
+  EXPECT_NEAR(rate_of(v1::Bench::MEAN_OF_STEP_RATES, seconds, items), 615.1515, 1e-4);
+  EXPECT_NEAR(rate_of(v1::Bench::ITEMS_OVER_TIME, seconds, items), 507.9365, 1e-4);
 }
 
 TEST(TrialSeeds, AreDistinctAndStable) {

@@ -85,7 +85,7 @@ class SegmentationTest : public ::testing::Test {
   }
 
   static auto evaluate(TrainingTrial& trial) {
-    return trial.evaluate([](double) { return true; }).metric();
+    return trial.evaluate({}, [](double) { return true; }).metric();
   }
 
   static fs::path root_;

@@ -1,10 +1,12 @@
 // A model of text through the driver, on made-up sentences: from words to evaluations by name.
 #include <assay/assay_data.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tools/recipe_run/assay/driver.h"
@@ -16,7 +18,9 @@ namespace {
 
 using engine::call;
 using engine::text;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
 // Letters are words; a sentence goes up the alphabet, so that masked letters can be told.
@@ -38,6 +42,27 @@ std::string documents() {
   return lines;
 }
 
+// Eight questions about the same 16 letters, two windows each: which letter follows this one? In
+// version 2.0 those for letters that are not there have no answer.
+std::string squad(const std::string& version) {
+  const bool second = version == "2.0";
+  std::string questions;
+  for (int i = 0; i < 8; ++i) {
+    const bool impossible = second && i % 2 == 1;
+    const char letter = static_cast<char>((impossible ? 'q' : 'a') + i);
+    questions +=
+        fmt::format(R"({}{{"id": "{}", "question": "{}", {} "answers": [{}]}})", i > 0 ? ", " : "",
+                    i, letter, second ? fmt::format(R"("is_impossible": {},)", impossible) : "",
+                    impossible ? ""
+                               : fmt::format(R"({{"text": "{}", "answer_start": {}}})",
+                                             static_cast<char>(letter + 1), 2 * (i + 1)));
+  }
+  return fmt::format(
+      R"({{"version": "{}", "data": [{{"title": "t", "paragraphs": [
+          {{"context": "a b c d e f g h i j k l m n o p", "qas": [{}]}}]}}]}})",
+      version, questions);
+}
+
 class TextRecipeTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -50,16 +75,26 @@ class TextRecipeTest : public ::testing::Test {
     const std::string from = (root_ / "source").string();
     const std::string to = (root_ / "bert_pretraining_16").string();
     const std::string keys =
-        R"({"max_length": 16, "max_predictions": 3, "held_out": 4, "vocabulary": ")" +
+        R"({"sequence_length": 16, "prediction_slots": 3, "held_out": 4, "vocabulary": ")" +
         (root_ / "vocabulary").string() + "\"}";
     call(Exit::kCrashed, assay_dataset_convert, context, text("bert_pretraining"), text(from),
          text(to), text(keys), nullptr, uintptr_t{0}, nullptr);
+    for (const std::string version : {"1.1", "2.0"}) {
+      write_file_atomic(root_ / "source" / ("dev-v" + version + ".json"), squad(version));
+      const std::string squads = (root_ / ("squad_v" + version)).string();
+      const std::string cuts = R"({"sequence_length": 16, "stride": 4, "max_question": 2,
+                                   "version": ")" +
+                               version + R"(", "vocabulary": ")" + (root_ / "vocabulary").string() +
+                               "\"}";
+      call(Exit::kCrashed, assay_dataset_convert, context, text("squad"), text(from), text(squads),
+           text(cuts), nullptr, uintptr_t{0}, nullptr);
+    }
   }
   static void TearDownTestSuite() { fs::remove_all(root_); }
 
   static v1::Recipe recipe(const std::string& pipeline =
-                               R"(pipeline { op: "tokens" arg { key: "length" value: "16" }
-                                             arg { key: "slots" value: "3" } })") {
+                               R"(pipeline { op: "tokens" arg { key: "sequence_length" value: "16" }
+                                             arg { key: "prediction_slots" value: "3" } })") {
     v1::Recipe recipe;
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
         R"(id: "test/bert" model { arch: "bert_base" init: "truncated_normal_0.02"
@@ -101,7 +136,7 @@ TEST_F(TextRecipeTest, LearnsWhichLettersFollow) {
   const auto trial = driver_->start(recipe(), 1);
   EXPECT_THAT(trial->metrics(), UnorderedElementsAre("loss", "masked_accuracy", "mlm_loss",
                                                      "next_sentence_accuracy", "nsp_loss"));
-  const auto evaluate = [&] { return trial->evaluate([](double) { return true; }).metric(); };
+  const auto evaluate = [&] { return trial->evaluate({}, [](double) { return true; }).metric(); };
   const auto before = evaluate();
   EXPECT_NEAR(before.at("mlm_loss"), std::log(31.0), 0.2);  // as good as a guess
   EXPECT_NEAR(before.at("loss"), before.at("mlm_loss") + before.at("nsp_loss"), 1e-4);
@@ -110,6 +145,109 @@ TEST_F(TextRecipeTest, LearnsWhichLettersFollow) {
   // Better than what knowing how frequent each letter is gives.
   EXPECT_LT(after.at("mlm_loss"), std::log(26.0) - 0.5);
   EXPECT_GT(after.at("masked_accuracy"), 3.0 / 26);
+}
+
+// A model that answers questions of such a version: all of them learned by heart.
+v1::Recipe answering(const fs::path& root, const std::string& model, const std::string& version) {
+  const std::string pipeline =
+      R"(pipeline { op: "tokens" arg { key: "sequence_length" value: "16" }
+                    arg { key: "stride" value: "4" } arg { key: "max_question" value: "2" } })";
+  v1::Recipe recipe;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(id: "test/questions" model { )" + model +
+          R"( init: "truncated_normal_0.02"
+           hparam { key: "vocabulary" value: "31" } hparam { key: "layers" value: "2" }
+           hparam { key: "hidden" value: "32" } hparam { key: "heads" value: "2" }
+           hparam { key: "inner" value: "64" } hparam { key: "dropout" value: "0" }
+           hparam { key: "attention_dropout" value: "0" } }
+         data { id: "train" role: "train" lock: "squad_v)" +
+          version + R"(" split: "dev" )" + pipeline + R"( }
+         data { id: "dev" role: "eval" lock: "squad_v)" +
+          version + R"(" split: "dev" )" + pipeline + R"( }
+         training { steps: 600 batch_per_device: 8 clip_global_norm: 1
+           optimizer { name: "adamw" lr: 0.003 }
+           schedule { kind: "constant" } }
+         trials { count: 1 }
+         evaluation { evaluator: "squad_v)" +
+          version + R"(" evaluator_version: ")" + version +
+          R"(" metric: "exact_match" metric: "f1" batch: 3 }
+         io { data_root: ")" +
+          root.string() + R"(" workers: 1 })",
+      &recipe));
+  return recipe;
+}
+
+TEST_F(TextRecipeTest, AnswersQuestions) {
+  const std::string electra = R"(arch: "electra_base_qa")";
+  for (const auto& [model, version] :
+       {std::pair{electra, "1.1"},
+        std::pair{electra + R"( hparam { key: "version" value: "\"2.0\"" })", "2.0"}}) {
+    v1::Recipe made = answering(root_, model, version);
+    if (version == std::string("2.0"))
+      (*made.mutable_evaluation()->mutable_arg())["null_score_threshold"] = "0";
+    ASSERT_EQ(refusal(made), "");
+    const auto trial = driver_->start(made, 1);
+    for (int i = 0; i < 600; ++i) trial->run_step();
+    const auto metrics = trial->evaluate(root_, [](double) { return true; }).metric();
+    EXPECT_DOUBLE_EQ(metrics.at("exact_match"), 1) << model;
+    EXPECT_DOUBLE_EQ(metrics.at("f1"), 1);
+    EXPECT_LT(metrics.at("loss"), 0.1);
+    EXPECT_THAT(read_file(root_ / "predictions.json"), HasSubstr(R"("0":"b")"));
+
+    // Its checkpoint says what the words are.
+    trial->save(root_ / "checkpoint");
+    const std::string checkpoint = (root_ / "checkpoint").string();
+    EXPECT_NO_THROW(
+        engine::made<engine::Text>(Exit::kCrashed, assay_text_create, text(checkpoint), text("")));
+  }
+}
+
+// BERT tells scores of all positions instead of candidates.
+TEST_F(TextRecipeTest, AnswersQuestionsByScoresOfPositions) {
+  const v1::Recipe made =
+      answering(root_, R"(arch: "bert_base" hparam { key: "head" value: "span" })", "1.1");
+  ASSERT_EQ(refusal(made), "");
+  const auto trial = driver_->start(made, 1);
+  trial->run_step();
+  const auto metrics = trial->evaluate(root_, [](double) { return true; }).metric();
+  EXPECT_LE(metrics.at("exact_match"), metrics.at("f1"));
+  const std::string predictions = read_file(root_ / "predictions.json");
+  EXPECT_EQ(std::count(predictions.begin(), predictions.end(), ':'), 8);
+  EXPECT_THAT(predictions, Not(HasSubstr("\"\"")));  // it always has an answer
+}
+
+TEST_F(TextRecipeTest, ScoresTheQuestionsThatWereAsked) {
+  v1::Recipe made = answering(root_, R"(arch: "electra_base_qa")", "1.1");
+  for (v1::DataRef& data : *made.mutable_data()) {  // windows 3 to 6: questions 2 and 3, half of 1
+    data.mutable_range()->set_first(3);
+    data.mutable_range()->set_count(5);
+  }
+  made.mutable_training()->set_batch_per_device(5);
+  ASSERT_EQ(refusal(made), "");
+  const auto trial = driver_->start(made, 1);
+  for (int i = 0; i < 600; ++i) trial->run_step();
+  EXPECT_DOUBLE_EQ(trial->evaluate(root_, [](double) { return true; }).metric().at("exact_match"),
+                   1);
+  const std::string predictions = read_file(root_ / "predictions.json");
+  EXPECT_THAT(predictions, AllOf(HasSubstr(R"("2":"d")"), HasSubstr(R"("3":"e")")));
+  EXPECT_THAT(predictions, Not(HasSubstr(R"("1":)")));
+}
+
+TEST_F(TextRecipeTest, RefusesWhatCannotBeScored) {
+  const std::string electra = R"(arch: "electra_base_qa")";
+  v1::Recipe made = answering(root_, electra, "1.1");
+  made.mutable_evaluation()->set_evaluator("squad_v2.0");
+  made.mutable_evaluation()->set_evaluator_version("2.0");
+  EXPECT_THAT(refusal(made), HasSubstr("are SQuAD 1.1, the evaluator scores 2.0"));
+  made = answering(root_, electra, "1.1");
+  (*made.mutable_evaluation()->mutable_arg())["shards"] = "2";
+  EXPECT_THAT(refusal(made), HasSubstr("evaluation.arg.shards is not offered"));
+  made = answering(root_, electra, "1.1");
+  made.mutable_data(1)->mutable_range()->set_count(17);
+  EXPECT_THAT(refusal(made), HasSubstr("the split has 16"));
+  made = answering(root_, electra, "1.1");
+  (*made.mutable_data(0)->mutable_pipeline(0)->mutable_arg())["stride"] = "8";
+  EXPECT_THAT(refusal(made), HasSubstr("stride"));
 }
 
 TEST_F(TextRecipeTest, BenchesTakeAsManyTensorsAsTheModelWants) {
@@ -121,8 +259,8 @@ TEST_F(TextRecipeTest, BenchesTakeAsManyTensorsAsTheModelWants) {
 
 TEST_F(TextRecipeTest, ShapesOfBatchesArePinned) {
   EXPECT_THAT(refusal(recipe("")), HasSubstr("does not say how long its sequences are"));
-  EXPECT_THAT(refusal(recipe(R"(pipeline { op: "tokens" arg { key: "length" value: "32" }
-                                           arg { key: "slots" value: "3" } })")),
+  EXPECT_THAT(refusal(recipe(R"(pipeline { op: "tokens" arg { key: "sequence_length" value: "32" }
+                                           arg { key: "prediction_slots" value: "3" } })")),
               HasSubstr("length"));
   EXPECT_THAT(refusal(recipe(R"(pipeline { op: "scale" arg { key: "by" value: "1" } })")),
               HasSubstr("'scale' is not offered by this engine for such data | tokens"));

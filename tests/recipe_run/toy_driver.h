@@ -58,7 +58,7 @@ class ToyTrial : public TrainingTrial {
     return {step_, step_ * 32, 2.0 / static_cast<double>(step_) + 0.01 * std::abs(weight_), 0.1,
             0.001};
   }
-  record::Eval evaluate(const Tick& tick) override {
+  record::Eval evaluate(const fs::path&, const Tick& tick) override {
     ++toy_.evaluations;
     for (int batch = 1; batch <= 10; ++batch) {
       ++toy_.evaluated_batches;

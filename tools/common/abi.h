@@ -27,6 +27,9 @@ using Predictor = Handle<assay_predictor, assay_predictor_free>;
 using Slot = Handle<assay_slot, assay_slot_free>;
 using Loader = Handle<assay_loader, assay_loader_free>;
 using Tensor = Handle<assay_tensor, assay_tensor_release>;
+using Text = Handle<assay_text, assay_text_free>;
+using TextQuestion = Handle<assay_text_question, assay_text_question_free>;
+using TextSquad = Handle<assay_text_squad, assay_text_squad_free>;
 using Report = Handle<assay_report, assay_report_free>;
 
 inline assay_str text(std::string_view value) { return {value.data(), value.size()}; }

@@ -42,7 +42,7 @@ ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err)
  *
  * Of "squad", "bert_pretraining" and "electra_pretraining":
  *   "vocabulary"       file of a WordPiece vocabulary, one piece a line; needed
- *   "max_length"       [5, 512], 384 of squad, else 128. Pieces of a sequence, padding included
+ *   "sequence_length"       [5, 512], 384 of squad, else 128. Pieces of a sequence, padding included
  *   "protect_special"  true; false of bert_pretraining. Whether "[MASK]" and the like in a text are
  *                      themselves, or punctuation and words
  *   "longest_word"     [1, 10000], 100. Words of more characters are [UNK]
@@ -60,7 +60,7 @@ ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err)
  *   "seed"             64 bits, 0
  *
  * Of "bert_pretraining":
- *   "max_predictions"  [1, 512], 20. Masked pieces of a sequence
+ *   "prediction_slots"  [1, 512], 20. Masked pieces of a sequence
  *   "duplicates"       [1, 1000], 5. Passes over the text, each with other pairs and masks
  *   "masked_fraction"  (0, 1], 0.15. Of a sequence's pieces
  *   "short_fraction"   [0, 1], 0.1. Of sequences that aim at a random shorter length */
@@ -166,15 +166,16 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
  *   "max_brightness"       0. A random number up to this is added to the image or taken from it
  *   "clip"                 [low, high], none. Numbers of the image outside are set to the nearer
  *
- * Of text; with the length L and the number of slots P of the conversion, all i32:
- *   "length"               that of the records; another is an error
- *   "slots"                masked pairs: that of the records; another is an error
- * A sample is "input_ids" [L] and "segment_ids" [L], behind the sequence [PAD] and 0, and "length",
- * its tokens; then of masked pairs (bert_pretraining) "masked_lm_positions" [P] and "masked_lm_ids"
- * [P], 0 and -1 where a slot has none, and "next_sentence_labels", 1 if the second segment does not
- * follow the first; of windows (squad) "start_positions" and "end_positions" of the answer, 0 where
- * the window has none, and "is_impossible", 1 if it has none, all three -1 where the answer is not
- * known. An answer may lie on token 0 and on those of type 1 but the last. Sequences
+ * Of text: what the conversion was told, where it matters; another number is an error:
+ *   "sequence_length"      L
+ *   "prediction_slots"     masked pairs: P
+ *   "stride", "max_question"  windows
+ * A sample, all i32, is "input_ids" [L] and "segment_ids" [L], behind the sequence [PAD] and 0,
+ * and "length", its tokens; then of masked pairs (bert_pretraining) "masked_lm_positions" [P] and
+ * "masked_lm_ids" [P], 0 and -1 where a slot has none, and "next_sentence_labels", 1 if the second
+ * segment does not follow the first; of windows (squad) "start_positions" and "end_positions" of
+ * the answer, 0 where the window has none, and "is_impossible", 1 if it has none, all three -1
+ * where the answer is not known. An answer may lie on token 0 and on those of type 1 but the last. Sequences
  * (electra_pretraining) have nothing more */
 
 /* A loader of one split of a data set. Its worker threads start with the first batch.
@@ -327,7 +328,7 @@ ASSAY_API void assay_text_free(assay_text *t);
 
 /* A question about a paragraph as windows of one length: [CLS] question [SEP] a part of the
  * paragraph [SEP]. Keeps copies of what it needs: text, question and paragraph may go.
- *   config_json  keys, with [ranges], then defaults: "max_length" [5, 512], 384: of a window;
+ *   config_json  keys, with [ranges], then defaults: "sequence_length" [5, 512], 384: of a window;
  *                "stride" [1, 512], 128: from one window's part to the next; "max_question"
  *                [0, 512], 64: pieces of the question that are kept
  *   errors  ASSAY_E_FORMAT: not UTF-8; ASSAY_E_INVALID: a paragraph without words, windows that

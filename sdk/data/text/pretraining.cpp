@@ -67,7 +67,7 @@ class BertBuilder {
   }
 
  private:
-  int64_t max_pieces() const { return options_.max_length - 3; }
+  int64_t max_pieces() const { return options_.sequence_length - 3; }
 
   int64_t draw_target() {
     return random_.bernoulli(options_.short_fraction) ? between(2, max_pieces(), random_)
@@ -154,7 +154,7 @@ class BertBuilder {
   size_t predictions(size_t size) const {
     const double wanted = std::nearbyint(static_cast<double>(size) * options_.masked_fraction);
     return static_cast<size_t>(
-        std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, options_.max_predictions));
+        std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, options_.prediction_slots));
   }
 
   int32_t shown_instead_of(int32_t id) {
@@ -174,11 +174,11 @@ class BertBuilder {
 
 class ElectraBuilder {
  public:
-  ElectraBuilder(const Vocabulary& vocabulary, int64_t max_length, PhiloxStream random,
+  ElectraBuilder(const Vocabulary& vocabulary, int64_t sequence_length, PhiloxStream random,
                  std::vector<TokenSequence>& sequences)
       : vocabulary_(vocabulary),
-        max_length_(max_length),
-        target_(max_length),
+        sequence_length_(sequence_length),
+        target_(sequence_length),
         random_(random),
         sequences_(sequences) {}
 
@@ -203,17 +203,17 @@ class ElectraBuilder {
     const auto cut = [](std::vector<int32_t>& segment, int64_t most) {
       if (static_cast<int64_t>(segment.size()) > most) segment.resize(static_cast<size_t>(most));
     };
-    cut(first, max_length_ - 2);
-    cut(second, std::max<int64_t>(0, max_length_ - static_cast<int64_t>(first.size()) - 3));
+    cut(first, sequence_length_ - 2);
+    cut(second, std::max<int64_t>(0, sequence_length_ - static_cast<int64_t>(first.size()) - 3));
     sequences_.push_back(joined(first, second, vocabulary_.special()));
     sentences_.clear();
     size_ = 0;
-    target_ = random_.bernoulli(0.05f) ? between(5, max_length_, random_) : max_length_;
+    target_ = random_.bernoulli(0.05f) ? between(5, sequence_length_, random_) : sequence_length_;
   }
 
  private:
   const Vocabulary& vocabulary_;
-  const int64_t max_length_;
+  const int64_t sequence_length_;
   int64_t target_;
   int64_t size_ = 0;  // pieces of the sentences that wait
   PhiloxStream random_;
@@ -269,10 +269,10 @@ std::string_view take_sentence(std::string_view& paragraph) {
   return std::exchange(paragraph, {});
 }
 
-void check_length(int64_t max_length) {
-  if (max_length < 5 || max_length > 512)
+void check_length(int64_t sequence_length) {
+  if (sequence_length < 5 || sequence_length > 512)
     fail(Code::kInvalid,
-         cat("sequences of ", max_length, " pieces; models have positions for 5 to 512"));
+         cat("sequences of ", sequence_length, " pieces; models have positions for 5 to 512"));
 }
 
 }  // namespace
@@ -304,7 +304,7 @@ Documents read_documents(std::string_view text, Lines lines, const Tokenizer& to
 
 std::vector<MaskedSequence> bert_instances(const Documents& documents, const Vocabulary& vocabulary,
                                            const BertOptions& options, PhiloxStream random) {
-  check_length(options.max_length);
+  check_length(options.sequence_length);
   std::vector<MaskedSequence> instances;
   BertBuilder builder(documents, vocabulary, options, random);
   for (int64_t pass = 0; pass < options.duplicates; ++pass)
@@ -315,11 +315,11 @@ std::vector<MaskedSequence> bert_instances(const Documents& documents, const Voc
 }
 
 std::vector<TokenSequence> electra_sequences(const Documents& documents,
-                                             const Vocabulary& vocabulary, int64_t max_length,
+                                             const Vocabulary& vocabulary, int64_t sequence_length,
                                              PhiloxStream random) {
-  check_length(max_length);
+  check_length(sequence_length);
   std::vector<TokenSequence> sequences;
-  ElectraBuilder builder(vocabulary, max_length, random, sequences);
+  ElectraBuilder builder(vocabulary, sequence_length, random, sequences);
   for (const Document& document : documents) {
     for (const Sentence& sentence : document) builder.add(sentence);
     builder.emit();

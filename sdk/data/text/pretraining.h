@@ -40,8 +40,8 @@ struct MaskedSequence {
 };
 
 struct BertOptions {
-  int64_t max_length = 128;
-  int64_t max_predictions = 20;
+  int64_t sequence_length = 128;
+  int64_t prediction_slots = 20;
   int64_t duplicates = 5;  // passes over the documents, each with other pairs and masks
   double masked_fraction = 0.15;
   float short_fraction = 0.1f;  // of sequences that aim at a random shorter length
@@ -55,7 +55,7 @@ std::vector<MaskedSequence> bert_instances(const Documents& documents, const Voc
 // The sequences of a file's documents, in their order, as ELECTRA's build_pretraining_dataset makes
 // them: a document's sentences until they reach the length, what overflows dropped.
 std::vector<TokenSequence> electra_sequences(const Documents& documents,
-                                             const Vocabulary& vocabulary, int64_t max_length,
+                                             const Vocabulary& vocabulary, int64_t sequence_length,
                                              PhiloxStream random);
 
 }  // namespace assay::data

@@ -83,10 +83,10 @@ void mark_best_context(std::vector<Window>& windows, int32_t pieces) {
 // Every window has room to reach the next one, however long the question is.
 void check(const WindowOptions& options) {
   if (options.stride >= 1 && options.max_question >= 0 &&
-      options.max_length - options.max_question - 3 >= options.stride)
+      options.sequence_length - options.max_question - 3 >= options.stride)
     return;
   fail(Code::kInvalid,
-       cat("windows of ", options.max_length, " pieces with up to ", options.max_question,
+       cat("windows of ", options.sequence_length, " pieces with up to ", options.max_question,
            " of the question do not cover a context in steps of ", options.stride));
 }
 
@@ -133,7 +133,7 @@ std::vector<Window> windows_of(std::string_view question, const ContextPieces& c
   std::vector<int32_t> question_ids = tokenizer.ids(question);
   if (question_ids.size() > static_cast<size_t>(options.max_question))
     question_ids.resize(static_cast<size_t>(options.max_question));
-  const int64_t room = options.max_length - static_cast<int64_t>(question_ids.size()) - 3;
+  const int64_t room = options.sequence_length - static_cast<int64_t>(question_ids.size()) - 3;
   const SpecialIds& special = tokenizer.vocabulary().special();
   const auto pieces = static_cast<int64_t>(context.ids.size());
   std::vector<Window> windows;

@@ -14,8 +14,8 @@
 namespace assay::data {
 
 struct WindowOptions {
-  int64_t max_length = 384;  // of a window, in pieces
-  int64_t stride = 128;      // from one window's context to the next
+  int64_t sequence_length = 384;  // of a window, in pieces
+  int64_t stride = 128;           // from one window's context to the next
   int64_t max_question = 64;
 };
 

@@ -47,7 +47,7 @@ class TrainingBench : public LoadedBench {
             "bench '" + bench.id() + "': training is measured on real input", "input: \"real\"");
     loader_ = new_training_loader(context, recipe, feeding_,
                                   training_loader_config(recipe, training_data(recipe), 1, batch_));
-    loaded_.emplace(loader_.get());
+    loaded_.emplace(loader_.get(), feeding_.raw_images.empty() ? model_.get() : nullptr);
     const std::string config =
         trainer_config(recipe, training_length(recipe, loader_samples(loader_.get())), 1, batch_, 1,
                        feeding_.raw_images);
@@ -93,7 +93,7 @@ class InferenceBench : public LoadedBench {
  public:
   InferenceBench(const assay_context* context, const v1::Recipe& recipe, const v1::Bench& bench,
                  uint32_t batch, const fs::path& checkpoint)
-      : batch_(batch), model_(new_model(context, recipe)) {
+      : context_(context), batch_(batch), rows_(batch), model_(new_model(context, recipe)) {
     const bool real = bench.input() == "real";
     require(real || bench.input() == "synthetic",
             "bench '" + bench.id() + "': inference is measured on synthetic or real input",
@@ -108,13 +108,17 @@ class InferenceBench : public LoadedBench {
     with_loading_ = real && bench.timing_span() == "load+compute";
     if (real) {
       const v1::DataRef& data = bench_data(recipe);
-      loader_ = new_loader(context, recipe, data, bench_loader_config(recipe, data, batch_));
+      loader_ = new_loader(context, recipe, data,
+                           bench_loader_config(recipe, data, batch_, bench.allow_partial_batch()));
+      loaded_.emplace(loader_.get());
     } else {
-      zeros_ = new_tensor(context, input_shape());
-      input_ = zeros_.get();
+      require(forward_->inputs() == 1,
+              "bench '" + bench.id() + "': synthetic input is one tensor of images",
+              "input: \"real\"");
+      zeros_.push_back(new_tensor(context, input_shape()));
     }
   }
-  int64_t items_per_batch() const override { return batch_; }
+  int64_t items_per_batch() const override { return rows_; }
   double run_batch() override {
     Stopwatch watch;
     if (loader_) load();
@@ -125,9 +129,19 @@ class InferenceBench : public LoadedBench {
 
  private:
   void load() override {
-    call(Exit::kCrashed, assay_loader_next, loader_.get(), &input_, size_t{1}, nullptr);
+    assay_batch_info info{};
+    info.struct_size = sizeof info;
+    loaded_->next(loader_.get(), &info);
+    rows_ = info.valid;
   }
-  void compute() override { forward_->run(input_); }
+  void compute() override {
+    if (!loader_)
+      forward_->run(zeros_);
+    else if (rows_ == batch_)
+      forward_->run(loaded_->data());
+    else
+      forward_->run(first_rows(context_, *loaded_, forward_->inputs(), rows_));
+  }
   std::vector<int64_t> input_shape() const {
     std::vector<int64_t> shape{batch_};
     const Struct image = objects_of(model_report(model_.get()), "inputs")[0];
@@ -135,12 +149,13 @@ class InferenceBench : public LoadedBench {
     return shape;
   }
 
-  int64_t batch_;
+  const assay_context* context_;
+  int64_t batch_, rows_;  // asked for, and of the last batch
   Model model_;
   std::unique_ptr<Forward> forward_;
-  Tensor zeros_;
+  std::vector<Tensor> zeros_;  // what is computed on where nothing is loaded
   Loader loader_;
-  const assay_tensor* input_ = nullptr;  // the zeros, or the loader's last batch
+  std::optional<Batch> loaded_;  // the loader's last
 };
 
 }  // namespace
@@ -161,12 +176,12 @@ DeviceProbe::DeviceProbe(const assay_context* context)
                       text(R"({"image": [32, 32, 1], "conv": [256, 256, 256], "hidden": [0]})"))) {
   call(Exit::kCrashed, assay_model_initialize, model_.get(), uint64_t{1});
   forward_ = std::make_unique<Forward>(model_.get(), R"({"max_batch": 16})");
-  images_ = new_tensor(context, {16, 32, 32, 1});
-  forward_->run(images_.get());
+  images_.push_back(new_tensor(context, {16, 32, 32, 1}));
+  forward_->run(images_);
 }
 
 double DeviceProbe::seconds() {
-  return fastest([this] { forward_->run(images_.get()); });
+  return fastest([this] { forward_->run(images_); });
 }
 
 }  // namespace reciperun::engine

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "tools/recipe_run/assay/objects.h"
 #include "tools/recipe_run/run/trainer.h"
@@ -29,7 +30,7 @@ class DeviceProbe {
  private:
   Model model_;
   std::unique_ptr<Forward> forward_;
-  Tensor images_;
+  std::vector<Tensor> images_;
 };
 
 }  // namespace reciperun::engine

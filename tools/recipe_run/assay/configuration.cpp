@@ -8,8 +8,10 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <utility>
 
+#include "tools/recipe_run/assay/answers.h"
 #include "tools/recipe_run/assay/pipeline.h"
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/util/error.h"
@@ -176,9 +178,9 @@ std::string loss_scale_config(const std::string& text) {
 
 LoaderConfig loader_config(const v1::Recipe& recipe, const v1::DataRef& data, JsonObject loader,
                            const Share& share) {
-  require(!data.has_range() && data.nominal_epoch_samples() == 0,
-          "data '" + data.id() +
-              "': ranges and nominal epoch lengths are not offered by this engine yet");
+  require_no(data.nominal_epoch_samples() > 0, "data." + data.id() + ".nominal_epoch_samples");
+  require_no(data.has_range() && share.records.empty(),
+             "data." + data.id() + ".range of what is timed");
   if (!share.records.empty()) loader.field("record", share.records);
   if (share.world_size > 1) loader.field("rank", share.rank).field("world_size", share.world_size);
   if (recipe.io().workers() > 0) loader.field("workers", recipe.io().workers());
@@ -237,18 +239,28 @@ Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devic
 
 void require_offered(const v1::Recipe& recipe, uint32_t devices) {
   const v1::Evaluation& evaluation = recipe.evaluation();
-  const Words scorers = {"", "top1", "top1_center_crop_224", "soft_dice_mean_over_classes",
-                         "masked_words"};
-  const bool known =
-      std::find(scorers.begin(), scorers.end(), evaluation.evaluator()) != scorers.end() &&
-      (evaluation.evaluator().empty() || evaluation.evaluator_version() == "1");
-  require_no(!known,
+  // By name: the version that is offered.
+  static const std::map<std::string, std::string> kScorers = {{"", ""},
+                                                              {"masked_words", "1"},
+                                                              {"soft_dice_mean_over_classes", "1"},
+                                                              {"squad_v1.1", "1.1"},
+                                                              {"squad_v2.0", "2.0"},
+                                                              {"top1", "1"},
+                                                              {"top1_center_crop_224", "1"}};
+  const auto known = kScorers.find(evaluation.evaluator());
+  Words offered;
+  for (const auto& [name, version] : kScorers)
+    if (!name.empty()) offered.push_back(name + " " + version);
+  require_no(known == kScorers.end() || known->second != evaluation.evaluator_version(),
              fmt::format("evaluation.evaluator '{}', version '{}',", evaluation.evaluator(),
                          evaluation.evaluator_version()),
-             "version 1 of top1, top1_center_crop_224, soft_dice_mean_over_classes or "
-             "masked_words");
+             join(offered, ", "));
+  Words arguments = {"shards"};
+  if (answers_questions(recipe))
+    arguments.assign(std::begin(kAnswerArguments), std::end(kAnswerArguments));
   for (const auto& [key, value] : evaluation.arg())
-    require_no(key != "shards", "evaluation.arg." + key, "shards");
+    require_no(std::find(arguments.begin(), arguments.end(), key) == arguments.end(),
+               "evaluation.arg." + key, join(arguments, ", "));
   const std::string& wire = recipe.numerics().gradient_wire();
   require_no(devices > 1 && !wire.empty() && wire != "fp32",
              "numerics.gradient_wire '" + wire + "'", "\"fp32\"");
@@ -256,8 +268,9 @@ void require_offered(const v1::Recipe& recipe, uint32_t devices) {
 
 void require_offered(const v1::Bench& bench) {
   const std::string name = "bench '" + bench.id() + "': ";
-  require_no(bench.allow_partial_batch(), name + "allow_partial_batch",
-             "it fills up the last batch");
+  require_no(
+      bench.allow_partial_batch() && (bench.mode() == v1::Bench::TRAIN || bench.input() != "real"),
+      name + "allow_partial_batch of training and of synthetic input");
   require_no(!bench.arg().empty(), name + "arg", "it times the network alone");
 }
 
@@ -314,9 +327,11 @@ LoaderConfig training_loader_config(const v1::Recipe& recipe, const v1::DataRef&
   return loader_config(recipe, data, json, share);
 }
 
-LoaderConfig bench_loader_config(const v1::Recipe& recipe, const v1::DataRef& data, int64_t batch) {
+LoaderConfig bench_loader_config(const v1::Recipe& recipe, const v1::DataRef& data, int64_t batch,
+                                 bool partial) {
   JsonObject json;
-  json.field("batch_size", batch).field("order", "sequential").field("last_batch", "wrap");
+  json.field("batch_size", batch).field("order", "sequential");
+  json.field("last_batch", partial ? "pad" : "wrap");
   return loader_config(recipe, data, json, {});
 }
 

@@ -54,8 +54,10 @@ int64_t evaluation_batch(const v1::Recipe& recipe);
 uint32_t evaluation_shards(const v1::Recipe& recipe);
 LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRef& data,
                                       const Share& share = {});
-// Full batches of the data in order, over and over, for timing predictions.
-LoaderConfig bench_loader_config(const v1::Recipe& recipe, const v1::DataRef& data, int64_t batch);
+// Batches of the data in order, over and over, for timing predictions: the last of a pass filled
+// up, or left `partial`.
+LoaderConfig bench_loader_config(const v1::Recipe& recipe, const v1::DataRef& data, int64_t batch,
+                                 bool partial);
 
 // The data of that role or id; Error kUsage if the recipe has none. A recipe that only measures may
 // train on data of role bench.

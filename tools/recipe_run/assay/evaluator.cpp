@@ -58,10 +58,12 @@ struct Evaluator::Sums {
   }
 };
 
-Evaluator::Evaluator(const assay_context* context, const v1::Recipe& recipe, assay_trainer* trainer,
-                     uint32_t devices, Share held_out)
+Evaluator::Evaluator(const assay_context* context, const v1::Recipe& recipe,
+                     const assay_model* model, assay_trainer* trainer, uint32_t devices,
+                     Share held_out)
     : context_(context),
       recipe_(recipe),
+      model_(model),
       trainer_(trainer),
       devices_(devices),
       held_out_(std::move(held_out)),
@@ -72,6 +74,7 @@ Evaluator::Evaluator(const assay_context* context, const v1::Recipe& recipe, ass
   const Struct report = report_of(Exit::kCrashed, assay_trainer_report, trainer_);
   for (const auto& name : assay::tools::at(report, "evaluated").list_value().values())
     evaluated_.push_back(name.string_value());
+  if (answers_questions(recipe_)) answers_.emplace(context_, recipe_, model, held_out_.records);
 }
 
 std::vector<std::string> Evaluator::metrics() const {
@@ -80,18 +83,23 @@ std::vector<std::string> Evaluator::metrics() const {
   std::vector<std::string> names;
   for (const auto& [name, value] : segments_images_ ? one.segmentation() : one.of_means())
     names.push_back(name);
+  if (answers_) names.insert(names.end(), {"exact_match", "f1"});
   return names;
 }
 
-record::Eval Evaluator::evaluate(const Tick& tick) {
+record::Eval Evaluator::evaluate_whole(const fs::path& folder, const Tick& tick) {
+  call(Exit::kCrashed, assay_loader_seek, loader_.get(), int64_t{0});
+  if (answers_) answers_->begin();
+  const Sums sums = evaluate_part(loader_.get(), evaluated_samples(1), tick);
+  record::Eval whole;
+  set_metrics(segments_images_ ? sums.segmentation() : sums.of_means(), *whole.mutable_metric());
+  if (answers_) set_metrics(answers_->finish(folder), *whole.mutable_metric());
+  return whole;
+}
+
+record::Eval Evaluator::evaluate(const fs::path& folder, const Tick& tick) {
   const std::vector<std::vector<int64_t>> parts = shards();
-  if (parts.empty()) {
-    call(Exit::kCrashed, assay_loader_seek, loader_.get(), int64_t{0});
-    const Sums sums = evaluate_part(loader_.get(), evaluated_samples(1), tick);
-    record::Eval whole;
-    set_metrics(segments_images_ ? sums.segmentation() : sums.of_means(), *whole.mutable_metric());
-    return whole;
-  }
+  if (parts.empty()) return evaluate_whole(folder, tick);
   const auto count = static_cast<int64_t>(parts.size());
   record::Eval out;
   Sums all;
@@ -122,19 +130,21 @@ record::Eval Evaluator::evaluate(const Tick& tick) {
 }
 
 // `loader` stands at the beginning of the part.
-Evaluator::Sums Evaluator::evaluate_part(assay_loader* loader, int64_t samples,
-                                         const Tick& tick) const {
+Evaluator::Sums Evaluator::evaluate_part(assay_loader* loader, int64_t samples, const Tick& tick) {
   const uint32_t flags =
       recipe_.evaluation().select() == v1::Evaluation::EMA_LAST ? ASSAY_EVAL_EMA : 0;
   Sums sums;
-  Batch batch(loader);
+  Batch batch(loader, model_);
   while (sums.samples < samples) {
-    batch.next(loader);
+    assay_batch_info loaded{};
+    loaded.struct_size = sizeof loaded;
+    batch.next(loader, &loaded);
     assay_eval_info info{};
     info.struct_size = sizeof info;
     call(Exit::kCrashed, assay_trainer_eval, trainer_, batch.data(), batch.size(), flags, &info);
     require_labels(info.samples);
-    sums.samples += info.samples;
+    if (answers_) answers_->add(batch, loaded.valid);
+    sums.samples += loaded.valid;
     for (const std::string& name : evaluated_)
       sums.add(name, {scalar(name), scalar(name + ".weight")});
     if (segments_images_)
@@ -164,7 +174,7 @@ std::vector<std::vector<int64_t>> Evaluator::shards() const {
     std::iota(records.begin(), records.end(), int64_t{0});
   }
   const size_t count = std::min<size_t>(shards_, records.size());
-  if (segments_images_ || count < 2) return {};
+  if (segments_images_ || answers_ || count < 2) return {};
   const auto place = [&](size_t k) {
     return records.begin() + static_cast<std::ptrdiff_t>(records.size() * k / count);
   };

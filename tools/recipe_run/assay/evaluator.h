@@ -1,8 +1,10 @@
 // What a trainer trained, evaluated over the recipe's held-out data through the C interface.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "tools/recipe_run/assay/answers.h"
 #include "tools/recipe_run/assay/objects.h"
 #include "tools/recipe_run/run/trainer.h"
 
@@ -10,15 +12,15 @@ namespace reciperun::engine {
 
 class Evaluator {
  public:
-  // `context` and `trainer` outlive it; the trainer plays so many `devices`. Error kUsage if the
-  // recipe asks for no number of parts.
-  Evaluator(const assay_context* context, const v1::Recipe& recipe, assay_trainer* trainer,
-            uint32_t devices, Share held_out);
+  // `context`, `model` and `trainer` outlive it; the trainer plays so many `devices`. Error kUsage
+  // if the recipe asks for no number of parts.
+  Evaluator(const assay_context* context, const v1::Recipe& recipe, const assay_model* model,
+            assay_trainer* trainer, uint32_t devices, Share held_out);
 
   // In as many contiguous parts as devices share the data (evaluation_shards), one after another,
-  // each with the running statistics of its device; models that label pixels evaluate everything as
-  // one.
-  record::Eval evaluate(const Tick& tick);
+  // each with the running statistics of its device; models that label pixels or answer questions
+  // evaluate everything as one. Answers are left in `folder`.
+  record::Eval evaluate(const fs::path& folder, const Tick& tick);
   // Names of the metrics that evaluate() tells.
   std::vector<std::string> metrics() const;
 
@@ -33,7 +35,8 @@ class Evaluator {
  private:
   struct Sums;  // what an evaluation adds up, batch after batch
 
-  Sums evaluate_part(assay_loader* loader, int64_t samples, const Tick& tick) const;
+  record::Eval evaluate_whole(const fs::path& folder, const Tick& tick);
+  Sums evaluate_part(assay_loader* loader, int64_t samples, const Tick& tick);
   Loader new_loader_of(const Share& share) const;
   std::vector<std::vector<int64_t>> shards() const;
   void require_labels(int64_t samples) const;
@@ -42,12 +45,14 @@ class Evaluator {
 
   const assay_context* context_;
   v1::Recipe recipe_;
+  const assay_model* model_;
   assay_trainer* trainer_;
   uint32_t devices_;
   Share held_out_;
   uint32_t shards_;
   bool segments_images_;
   std::vector<std::string> evaluated_;  // means that the engine tells of an evaluation
+  std::optional<Answers> answers_;      // where they are scored
   Loader loader_;
 };
 

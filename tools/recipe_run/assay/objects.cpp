@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "tools/recipe_run/assay/folds.h"
 #include "tools/recipe_run/assay/pipeline.h"
@@ -73,6 +74,19 @@ void check_samples(const v1::DataRef& data, int64_t samples) {
               fmt::format("data '{}': split {} holds {} samples, the recipe expects {}", data.id(),
                           data.split(), samples, data.expect_samples()),
               "convert the data set again with dataset-convert");
+}
+
+// The records of data.range, of so many that there are.
+std::vector<int64_t> range_records(const v1::DataRef& data, int64_t samples) {
+  const v1::Range& range = data.range();
+  const auto all = static_cast<uint64_t>(samples);
+  require(range.count() > 0 && range.first() < all && range.count() <= all - range.first(),
+          fmt::format("data.{}.range: {} records from number {} on, the split has {}", data.id(),
+                      range.count(), range.first(), samples));
+  require(!data.has_folds(), "data." + data.id() + ".range and folds exclude each other");
+  std::vector<int64_t> records(range.count());
+  std::iota(records.begin(), records.end(), static_cast<int64_t>(range.first()));
+  return records;
 }
 
 }  // namespace
@@ -156,9 +170,12 @@ int64_t loader_samples(const assay_loader* loader) {
   return integer_of(report_of(Exit::kCrashed, assay_loader_report, loader), "samples");
 }
 
-Batch::Batch(const assay_loader* loader)
+Batch::Batch(const assay_loader* loader, const assay_model* model)
     : tensors_(
-          objects_of(report_of(Exit::kCrashed, assay_loader_report, loader), "arrays").size()) {}
+          objects_of(report_of(Exit::kCrashed, assay_loader_report, loader), "arrays").size()) {
+  if (model != nullptr)
+    tensors_.resize(std::min(tensors_.size(), objects_of(model_report(model), "inputs").size()));
+}
 
 void Batch::next(assay_loader* loader, assay_batch_info* info) {
   call(Exit::kCrashed, assay_loader_next, loader, tensors_.data(), tensors_.size(), info);
@@ -174,6 +191,7 @@ void check_data(const v1::Recipe& recipe) {
 Share share_of(const v1::Recipe& recipe, const v1::DataRef& data, uint64_t fold) {
   const int64_t samples = split_samples(recipe, data);
   check_samples(data, samples);
+  if (data.has_range()) return {range_records(data, samples)};
   if (!data.has_folds()) return {};
   FoldRecords records = fold_records(data.folds(), samples, fold);
   return {data.role() == "train" ? std::move(records.train) : std::move(records.held_out)};
@@ -191,15 +209,46 @@ Loader new_training_loader(const assay_context* context, const v1::Recipe& recip
   return new_loader(context, recipe, training_data(recipe), config);
 }
 
+std::vector<Tensor> first_rows(const assay_context* context, const Batch& batch, size_t tensors,
+                               int64_t rows) {
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < tensors; ++i) {
+    const assay_tensor_info whole = info_of(batch.data()[i]);
+    std::vector<int64_t> shape(whole.shape, whole.shape + whole.ndim);
+    shape[0] = rows;
+    out.push_back(made<Tensor>(Exit::kCrashed, assay_tensor_borrow, context, whole.data,
+                               static_cast<size_t>(whole.bytes), whole.dtype, shape.data(),
+                               whole.ndim, nullptr, uintptr_t{0}));
+  }
+  return out;
+}
+
 Forward::Forward(const assay_model* model, const std::string& config)
     : predictor_(made<Predictor>(Exit::kUsage, assay_predictor_create, model, text(config))),
-      slot_(made<Slot>(Exit::kCrashed, assay_slot_create, predictor_.get())) {}
+      slot_(made<Slot>(Exit::kCrashed, assay_slot_create, predictor_.get())) {
+  const Struct report = report_of(Exit::kCrashed, assay_predictor_report, predictor_.get());
+  inputs_ = objects_of(report, "inputs").size();
+  outputs_ = objects_of(report, "outputs").size();
+}
 
-Tensor Forward::run(const assay_tensor* input) {
-  assay_tensor* output = nullptr;
-  call(Exit::kCrashed, assay_predictor_run, predictor_.get(), slot_.get(), &input, size_t{1},
-       &output, size_t{1});
-  return Tensor(output);
+std::vector<Tensor> Forward::run(const assay_tensor* const* batch) {
+  std::vector<assay_tensor*> views(outputs_);
+  call(Exit::kCrashed, assay_predictor_run, predictor_.get(), slot_.get(), batch, inputs_,
+       views.data(), views.size());
+  return {views.begin(), views.end()};
+}
+
+std::vector<Tensor> Forward::run(const std::vector<Tensor>& batch) {
+  std::vector<const assay_tensor*> tensors;
+  for (const Tensor& tensor : batch) tensors.push_back(tensor.get());
+  return run(tensors.data());
+}
+
+assay_tensor_info info_of(const assay_tensor* tensor) {
+  assay_tensor_info info{};
+  info.struct_size = sizeof info;
+  call(Exit::kCrashed, assay_tensor_get_info, tensor, &info);
+  return info;
 }
 
 Tensor new_tensor(const assay_context* context, const std::vector<int64_t>& shape) {

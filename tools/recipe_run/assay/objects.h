@@ -24,7 +24,10 @@ using assay::tools::report_of;
 using assay::tools::Slot;
 using assay::tools::string;
 using assay::tools::Tensor;
+using assay::tools::Text;
 using assay::tools::text;
+using assay::tools::TextQuestion;
+using assay::tools::TextSquad;
 using assay::tools::Trainer;
 using google::protobuf::Struct;
 
@@ -57,7 +60,9 @@ int64_t loader_samples(const assay_loader* loader);
 // The tensors of a loader's last batch, which are the loader's.
 class Batch {
  public:
-  explicit Batch(const assay_loader* loader);  // room for what its batches hold
+  // Room for what its batches hold; with a model, for no more than that takes: its records may know
+  // more (SQuAD's windows, whether there is an answer).
+  explicit Batch(const assay_loader* loader, const assay_model* model = nullptr);
 
   void next(assay_loader* loader, assay_batch_info* info = nullptr);
 
@@ -86,18 +91,26 @@ Feeding feeding_for(const v1::DataRef& data, bool on_gpu);
 Loader new_training_loader(const assay_context* context, const v1::Recipe& recipe,
                            const Feeding& feeding, LoaderConfig config);
 
+// The first rows of a batch's first tensors, in the loader's memory: valid as long as the batch.
+std::vector<Tensor> first_rows(const assay_context* context, const Batch& batch, size_t tensors,
+                               int64_t rows);
+
 // Forward passes of a model with its present weights. The context must outlive them.
 class Forward {
  public:
   Forward(const assay_model* model, const std::string& predictor_config);
 
-  // Of one batch of inputs.
-  Tensor run(const assay_tensor* input);
+  size_t inputs() const { return inputs_; }
+  // Of one batch, which begins with the inputs. The results hold until the next run.
+  std::vector<Tensor> run(const assay_tensor* const* batch);
+  std::vector<Tensor> run(const std::vector<Tensor>& batch);
 
  private:
   Predictor predictor_;
   Slot slot_;
+  size_t inputs_, outputs_;
 };
+assay_tensor_info info_of(const assay_tensor* tensor);
 Tensor new_tensor(const assay_context* context, const std::vector<int64_t>& shape);  // f32, host
 
 }  // namespace reciperun::engine

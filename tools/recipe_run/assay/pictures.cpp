@@ -70,21 +70,10 @@ bool can_write_pictures() { return false; }
 void write_pictures(const fs::path&, std::span<const SegmentedImage>) {}
 #endif
 
-namespace {
-
-assay_tensor_info info_of(const assay_tensor* tensor) {
-  assay_tensor_info info{};
-  info.struct_size = sizeof info;
-  call(Exit::kCrashed, assay_tensor_get_info, tensor, &info);
-  return info;
-}
-
-}  // namespace
-
 std::vector<SegmentedImage> segmented(Forward& model, const assay_tensor* const* batch,
                                       int64_t count) {
   const assay_tensor_info image = info_of(batch[0]), target = info_of(batch[1]);
-  const Tensor logits = model.run(batch[0]);
+  const Tensor logits = std::move(model.run(batch)[0]);
   const auto side = static_cast<int>(target.shape[1]);
   const auto padded = static_cast<int>(image.shape[1]), frame = (padded - side) / 2;
   const auto* pixels = static_cast<const float*>(image.data);

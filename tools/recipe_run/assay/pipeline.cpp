@@ -38,11 +38,6 @@ const Order kMicrographOrder = {"scale",
 
 const Order kTextOrder = {"tokens"};
 
-bool is_text(const v1::DataRef& data) {
-  const std::string kind = prepared_as(data.lock());
-  return kind == "masked_pairs" || kind == "sequences" || kind == "windows";
-}
-
 bool has_stage(const v1::DataRef& data, const std::string& op) {
   return std::any_of(data.pipeline().begin(), data.pipeline().end(),
                      [&](const v1::Stage& stage) { return stage.op() == op; });
@@ -169,8 +164,9 @@ void write_step(JsonObject& json, const StageReader& reader, const std::string& 
   } else if (step == "random_brightness") {
     json.field("max_brightness", reader.number("max_delta"));
   } else if (step == "tokens") {
-    json.field("length", reader.whole("length"));
-    if (reader.has("slots")) json.field("slots", reader.whole("slots"));
+    json.field("sequence_length", reader.whole("sequence_length"));
+    for (const char* name : {"prediction_slots", "stride", "max_question"})
+      if (reader.has(name)) json.field(name, reader.whole(name));
   } else {
     json.field("clip", reader.pair("to"));
   }
@@ -210,7 +206,7 @@ void require_steps(const v1::DataRef& data, bool micrographs) {
   if (is_text(data)) {
     require(has_stage(data, "tokens"),
             fmt::format("data.{}.pipeline does not say how long its sequences are", data.id()),
-            "tokens {length}, and {slots} of masked words where the data have them");
+            "tokens {sequence_length}, and {prediction_slots} where the data have masked words");
     return;
   }
   if (!micrographs) {  // it resizes and crops in one step
@@ -268,6 +264,11 @@ double stream_buffer_batches(const v1::DataRef& data) {
   return batches;
 }
 
+bool is_text(const v1::DataRef& data) {
+  const std::string kind = prepared_as(data.lock());
+  return kind == "masked_pairs" || kind == "sequences" || kind == "windows";
+}
+
 std::string transform_config(const v1::DataRef& whole) {
   JsonObject json;
   write_steps(without_order(whole), json, json);
@@ -289,7 +290,8 @@ TextShape text_shape(const v1::DataRef& whole) {
   const v1::DataRef data = without_order(whole);
   if (!is_text(data) || data.pipeline_size() == 0) return {};
   const StageReader reader(data, data.pipeline(0));
-  return {reader.whole("length"), reader.has("slots") ? reader.whole("slots") : 0};
+  return {reader.whole("sequence_length"),
+          reader.has("prediction_slots") ? reader.whole("prediction_slots") : 0};
 }
 
 }  // namespace reciperun::engine

@@ -22,6 +22,8 @@ struct RawPipeline {
 // None for pipelines that cannot be parted so.
 std::optional<RawPipeline> raw_pipeline(const v1::DataRef& data);
 
+// Whether the records are text as ids.
+bool is_text(const v1::DataRef& data);
 // Of data of text: pieces of a sequence, and masked ones. 0 where there are none.
 struct TextShape {
   int64_t length = 0, slots = 0;

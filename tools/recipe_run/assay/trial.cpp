@@ -39,7 +39,7 @@ class AssayTrial : public TrainingTrial {
       train_.push_back(new_training_loader(
           context, recipe, feeding_, training_loader_config(recipe, data, seed, batch, share)));
     }
-    batch_.emplace(train_[0].get());
+    batch_.emplace(train_[0].get(), feeding_.raw_images.empty() ? model_.get() : nullptr);
     length_ = training_length(recipe, loader_samples(train_[0].get()), devices);
     const Struct report = model_report(model_.get());
     parameters_ = static_cast<uint64_t>(integer_of(report, "parameters"));
@@ -47,8 +47,13 @@ class AssayTrial : public TrainingTrial {
         trainer_config(recipe, length_, seed, 0, devices, feeding_.raw_images);
     trainer_ =
         made<Trainer>(Exit::kUsage, assay_trainer_create, model_.get(), nullptr, text(config));
+    if (is_text(data)) {  // who answers questions with a checkpoint needs no other file
+      const std::string folder = folder_of(recipe, data).string();
+      const Text words = made<Text>(Exit::kDataMismatch, assay_text_create, text(folder), text(""));
+      call(Exit::kCrashed, assay_text_attach, words.get(), trainer_.get());
+    }
     if (recipe.trials().count() > 0 || has_evaluation_data(recipe))
-      evaluator_.emplace(context, recipe, trainer_.get(), devices,
+      evaluator_.emplace(context, recipe, model_.get(), trainer_.get(), devices,
                          share_of(recipe, evaluation_data(recipe), fold));
   }
 
@@ -91,9 +96,9 @@ class AssayTrial : public TrainingTrial {
     return {info.step, info.samples, losses / batches, info.learning_rate, watch.seconds()};
   }
 
-  record::Eval evaluate(const Tick& tick) override {
+  record::Eval evaluate(const fs::path& folder, const Tick& tick) override {
     require(evaluator_.has_value(), "'" + recipe_.id() + "' only measures speed");
-    return evaluator_->evaluate(tick);
+    return evaluator_->evaluate(folder, tick);
   }
 
   std::vector<std::string> metrics() const override {

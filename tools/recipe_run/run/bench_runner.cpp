@@ -156,19 +156,29 @@ double warm_up(BenchSession& session, const v1::Bench& bench, const std::atomic<
   return watch.seconds();
 }
 
-std::vector<double> time_steps(BenchSession& session, const v1::Bench& bench,
-                               const std::atomic<bool>& stop, const Tick& tick) {
+struct Steps {
+  std::vector<double> seconds, items;
+  void add(double time, int64_t n) {
+    seconds.push_back(time);
+    items.push_back(static_cast<double>(n));
+  }
+};
+
+Steps time_steps(BenchSession& session, const v1::Bench& bench, const std::atomic<bool>& stop,
+                 const Tick& tick) {
   const Stopwatch watch;
-  std::vector<double> seconds;
+  Steps steps;
+  std::vector<double>& seconds = steps.seconds;
   while (seconds.size() < bench.measure_steps()) {
     check_stop(stop);
-    seconds.push_back(session.run_batch());
+    const double time = session.run_batch();
+    steps.add(time, session.items_per_batch());
     if (bench.max_seconds() > 0 && watch.seconds() > bench.max_seconds() &&
         seconds.size() >= kFewestSteps)
       break;
     tick(static_cast<double>(seconds.size()) / bench.measure_steps());
   }
-  return seconds;
+  return steps;
 }
 
 // Items per second of one half of a batch alone; 0 if it has none. What was loaded ahead comes out
@@ -178,18 +188,19 @@ double rate_alone(BenchSession& session, double (BenchSession::*half)(), const v
                   const std::atomic<bool>& stop) {
   const size_t most = std::clamp<size_t>(bench.measure_steps(), kFewestSteps, kStepsAlone);
   const Stopwatch watch;
-  std::vector<double> seconds;
+  Steps steps;
+  std::vector<double>& seconds = steps.seconds;
   while (seconds.size() < most) {
     check_stop(stop);
-    seconds.push_back((session.*half)());
-    if (seconds.back() == 0) return 0;
+    const double time = (session.*half)();
+    if (time == 0) return 0;
+    steps.add(time, session.items_per_batch());
     const bool late = bench.max_seconds() > 0 && watch.seconds() > bench.max_seconds();
     if (late && seconds.size() >= kFewestSteps) break;
   }
-  const std::span<const double> counted = std::span(seconds).subspan(seconds.size() / 2);
-  const double items =
-      static_cast<double>(counted.size()) * static_cast<double>(session.items_per_batch());
-  return items / std::accumulate(counted.begin(), counted.end(), 0.0);
+  const size_t first = seconds.size() / 2;
+  return rate_of(v1::Bench::ITEMS_OVER_TIME, std::span(seconds).subspan(first),
+                 std::span(steps.items).subspan(first));
 }
 
 void write_steps(const fs::path& folder, const std::vector<double>& seconds) {
@@ -215,15 +226,14 @@ void measure(const v1::Bench& bench, TrainerDriver& driver, BenchSession& sessio
   const double before = driver.probe();
   GpuWatch gpu(device);
   const HostWatch host;
-  const std::vector<double> seconds = time_steps(session, bench, stop, tick);
+  const Steps steps = time_steps(session, bench, stop, tick);
   const HostWindow window = host.result();
   set_gpu_window(gpu.result(), device, out);
   out.set_probe_before(before);
   out.set_probe_after(driver.probe());
-  write_steps(folder, seconds);
-  out.set_items_per_second(
-      rate_of(bench.rate(), seconds, static_cast<double>(session.items_per_batch())));
-  out.set_steps(static_cast<uint32_t>(seconds.size()));
+  write_steps(folder, steps.seconds);
+  out.set_items_per_second(rate_of(bench.rate(), steps.seconds, steps.items));
+  out.set_steps(static_cast<uint32_t>(steps.seconds.size()));
   out.set_stolen_cpu(window.steal);
   out.set_cgroup_throttled(window.throttled);
   out.set_foreign_cpu(window.foreign_cpu);
@@ -276,26 +286,26 @@ void measure_repeat(const RunRecord& record, const BenchTask& task, const fs::pa
   write_json(folder / "result.json", result);
 }
 
-double rate_of(v1::Bench::Rate rate, std::span<const double> step_seconds, double items_per_batch) {
-  const double n = static_cast<double>(step_seconds.size());
+double rate_of(v1::Bench::Rate rate, std::span<const double> step_seconds,
+               std::span<const double> step_items) {
+  const size_t n = step_seconds.size();
   if (rate == v1::Bench::MEAN_OF_STEP_RATES) {
     double sum = 0;
-    for (const double s : step_seconds) sum += items_per_batch / s;
-    return sum / n;
+    for (size_t i = 0; i < n; ++i) sum += step_items[i] / step_seconds[i];
+    return sum / static_cast<double>(n);
   }
-  const auto time_of = [](std::span<const double> part) {
-    return std::accumulate(part.begin(), part.end(), 0.0);
+  const auto rate_between = [&](size_t first, size_t end) {
+    const auto sum = [&](std::span<const double> of) {
+      return std::accumulate(of.begin() + static_cast<std::ptrdiff_t>(first),
+                             of.begin() + static_cast<std::ptrdiff_t>(end), 0.0);
+    };
+    return sum(step_items) / sum(step_seconds);
   };
-  if (rate == v1::Bench::HARMONIC_MEAN_OF_SEGMENTS && step_seconds.size() >= 2) {
+  if (rate == v1::Bench::HARMONIC_MEAN_OF_SEGMENTS && n >= 2) {
     // Two halves, as the published tables have two epochs.
-    const size_t half = step_seconds.size() / 2;
-    const double a =
-        static_cast<double>(half) * items_per_batch / time_of(step_seconds.first(half));
-    const double b =
-        (n - static_cast<double>(half)) * items_per_batch / time_of(step_seconds.subspan(half));
-    return 2 / (1 / a + 1 / b);
+    return 2 / (1 / rate_between(0, n / 2) + 1 / rate_between(n / 2, n));
   }
-  return n * items_per_batch / time_of(step_seconds);
+  return rate_between(0, n);
 }
 
 void run_benches(const std::vector<BenchTask>& tasks, const MeasureRepeat& measure,

@@ -33,7 +33,8 @@ void run_benches(const std::vector<BenchTask>& tasks, const MeasureRepeat& measu
                  const std::atomic<bool>& stop, Progress& progress);
 
 // Throughput of one repeat by the bench's rate definition.
-double rate_of(v1::Bench::Rate rate, std::span<const double> step_seconds, double items_per_batch);
+double rate_of(v1::Bench::Rate rate, std::span<const double> step_seconds,
+               std::span<const double> step_items);
 
 // Every repeat of a measurement in a process of its own: memory layout, thread placement and warmed
 // caches are drawn anew, so that repeats differ as much as runs of different users do.

@@ -81,8 +81,9 @@ class TrainingTrial {
 
   // The recipe's metrics over the whole evaluation data, and over each of the contiguous shards
   // that the data fall into where several devices share them (none where one evaluates everything);
-  // step and epoch are the caller's. Does not change the training.
-  virtual record::Eval evaluate(const Tick& tick) = 0;
+  // step and epoch are the caller's. What is scored by files, predictions of SQuAD, is left in
+  // `folder`. Does not change the training.
+  virtual record::Eval evaluate(const fs::path& folder, const Tick& tick) = 0;
   // The names of the metrics that evaluate() tells; none where nothing is evaluated.
   virtual std::vector<std::string> metrics() const = 0;
 
@@ -98,7 +99,7 @@ class TrainingTrial {
 class BenchSession {
  public:
   virtual ~BenchSession() = default;
-  virtual int64_t items_per_batch() const = 0;
+  virtual int64_t items_per_batch() const = 0;  // of the last one that was run or loaded
   // Runs one batch (TRAIN: one update, INFER: one forward pass); seconds of what the bench's
   // timing_span covers, ended by a device synchronisation.
   virtual double run_batch() = 0;

@@ -126,7 +126,7 @@ class TrialRunner {
   record::Eval evaluate(StepLog& steps) {
     progress_.phase(fmt::format("{}, evaluating after step {}", job_.title, trial_->step()));
     try {
-      record::Eval found = trial_->evaluate([&](double fraction) {
+      record::Eval found = trial_->evaluate(job_.folder, [&](double fraction) {
         progress_.update(fraction, "");
         return !job_.stop.load();
       });
