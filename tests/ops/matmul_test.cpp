@@ -49,7 +49,8 @@ struct Sizes {
 
 TEST(Matmul, EverySizeAndTransposition) {
   for (const auto [m, n, k] : {Sizes{1, 1, 1}, Sizes{1, 10, 64}, Sizes{5, 1, 17}, Sizes{3, 17, 5},
-                               Sizes{16, 32, 64}, Sizes{33, 65, 129}, Sizes{7, 10, 300}}) {
+                               Sizes{16, 32, 64}, Sizes{33, 65, 129}, Sizes{7, 10, 300},
+                               Sizes{130, 1024, 6}}) {  // rows a page apart are packed
     for (const bool ta : {false, true}) {
       for (const bool tb : {false, true}) {
         const Dims a = ta ? Dims{k, m} : Dims{m, k}, b = tb ? Dims{n, k} : Dims{k, n};

@@ -94,10 +94,10 @@ class DnnlChain {
   size_t prepared_bytes_ = 0;
 };
 
-// Plans with `build(compute type)`. bf16 primitives exist only on processors with AVX-512;
-// elsewhere the same primitive is built in f32 and the chain converts its operands: same rounding
-// of inputs and results, more memory traffic. Failures of oneDNN become Errors that name op, scope
-// and shapes.
+// Plans with `build(compute type)`. bf16 primitives exist only on processors with AVX-512, and on
+// some of those they take twice the time of f32; elsewhere the same primitive is built in f32 and
+// the chain converts its operands: same rounding of inputs and results, more memory traffic.
+// Failures of oneDNN become Errors that name op, scope and shapes.
 NodePlan plan_with_dnnl(const Planner& c, std::string_view op,
                         const std::function<NodePlan(DType compute)>& build);
 
