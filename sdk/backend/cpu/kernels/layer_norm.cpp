@@ -3,6 +3,7 @@
 // find it.
 #include "sdk/backend/cpu/kernels/kernels.h"
 #include "sdk/backend/cpu/kernels/philox_words.h"
+#include "sdk/backend/cpu/kernels/vector.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
@@ -91,18 +92,19 @@ void backward(const LayerNormGradArgs& args, int64_t first, int64_t rows, float*
     const T* z = static_cast<const T*>(args.z) + begin;
     const T* dy = static_cast<const T*>(args.dy) + begin;
     const float mean = args.mean[r], rstd = args.rstd[r];
-    float sum_g = 0, sum_gx = 0;
-#pragma omp simd reduction(+ : sum_g, sum_gx)
-    for (int64_t c = 0; c < channels; ++c) {
-      const float d = load(dy[c]), normal = (load(z[c]) - mean) * rstd;
-      dgamma[c] += d * normal;
-      dbeta[c] += d;
-      const float g = d * args.gamma[c];
+    // Lanes behind the row are zero, and so is what they add.
+    Vec sum_g{}, sum_gx{};
+    for (int64_t c = 0; c < channels; c += kLanes) {
+      const int64_t n = channels - c;
+      const Vec d = load_lanes(dy + c, n), normal = (load_lanes(z + c, n) - mean) * rstd;
+      store_lanes(dgamma + c, load_lanes(dgamma + c, n) + d * normal, n);
+      store_lanes(dbeta + c, load_lanes(dbeta + c, n) + d, n);
+      const Vec g = d * load_lanes(args.gamma + c, n);
       sum_g += g;
       sum_gx += g * normal;
     }
-    const float mean_g = sum_g / static_cast<float>(channels);
-    const float mean_gx = sum_gx / static_cast<float>(channels);
+    const float mean_g = sum_of_lanes(sum_g) / static_cast<float>(channels);
+    const float mean_gx = sum_of_lanes(sum_gx) / static_cast<float>(channels);
     const auto gradient = [&](int64_t c) {
       const float normal = (load(z[c]) - mean) * rstd;
       return rstd * (load(dy[c]) * args.gamma[c] - mean_g - normal * mean_gx);

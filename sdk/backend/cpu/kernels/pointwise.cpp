@@ -6,9 +6,13 @@
 namespace assay::cpu::ASSAY_ISA {
 namespace {
 
+// A loop of a call does not become vector code: functions of loops take in all they call, and stand
+// alone, since a function of the size that all of them have together takes in nothing more.
+#define ASSAY_LOOP [[gnu::flatten]] [[gnu::noinline]]
+
 // Operands and y [n], in f32 between load and store.
 template <class X, class Y, class F>
-void map(const PointwiseRange* x, PointwiseRange y, int64_t n, F f) {
+ASSAY_LOOP void map(const PointwiseRange* x, PointwiseRange y, int64_t n, F f) {
   const X* a = static_cast<const X*>(x[0].data);
   Y* out = static_cast<Y*>(y.data);
 #pragma omp simd
@@ -16,7 +20,7 @@ void map(const PointwiseRange* x, PointwiseRange y, int64_t n, F f) {
 }
 
 template <class A, class B, class Y, class F>
-void map2(const PointwiseRange* x, PointwiseRange y, int64_t n, F f) {
+ASSAY_LOOP void map2(const PointwiseRange* x, PointwiseRange y, int64_t n, F f) {
   const A* a = static_cast<const A*>(x[0].data);
   const B* b = static_cast<const B*>(x[1].data);
   Y* out = static_cast<Y*>(y.data);

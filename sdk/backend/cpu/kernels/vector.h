@@ -56,6 +56,12 @@ void store_lanes(T* y, Vec value, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = part[i];
 }
 
+inline float sum_of_lanes(Vec x) {
+  float sum = 0;
+  for (int64_t i = 0; i < kLanes; ++i) sum += x[i];
+  return sum;
+}
+
 // Small whole numbers, in two bytes each.
 inline VecBits load_lanes(const uint16_t* x, int64_t n) {
   uint16_t part[kLanes] = {};
