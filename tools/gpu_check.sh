@@ -294,10 +294,13 @@ fed() {
   row "$name" measured "$(median "$together") ms a step fed from the host, $(median "$alone") ms with the batch on the device"
 }
 
-# planned_whole MODEL PRECISION: fails if a convolution of a training step has no engine of cuDNN's.
+# planned_whole MODEL PRECISION: which convolutions of a training step get other engines on this device than those that cuDNN
+# plans for a described H200. Fails if one gets none.
 planned_whole() {
-  "$bin/assay-bench-step" --device cuda:0 --model "$1" --mode train --precision "$2" --batch 8 --repeats 1 --plan >"$log.plan" || return
-  grep 'own:direct' "$log.plan" && return 1
+  local step=("$bin/assay-bench-step" --model "$1" --mode train --precision "$2" --batch 8 --repeats 1 --plan)
+  "${step[@]}" --device h200-plan >"$log.described" || { cat "$log.described"; return 1; }
+  ASSAY_CUDA_PLAN_CACHE= "${step[@]}" --device cuda:0 >"$log.plan" || { cat "$log.plan"; return 1; }
+  diff <(grep -o 'cudnn:[^]]*' "$log.described") <(grep -o 'cudnn:[^]]*' "$log.plan")
   echo "$(grep -c 'cudnn:' "$log.plan") convolutions on cuDNN"
 }
 export -f planned_whole

@@ -44,6 +44,8 @@ std::shared_ptr<Backend> shared_backend_under_test(int threads) {
 
 bool libraries_need_alignment() { return true; }
 
+bool convolutions_are_of_one_type() { return true; }
+
 // A kernel that reads an address that does not exist.
 void break_device(Backend& backend) {
   Graph graph;

@@ -4,13 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "sdk/backend/cuda/device.h"
 #include "sdk/backend/cuda/workspace.h"
+#include "sdk/base/bfloat16.h"
+#include "sdk/base/float16.h"
 #include "tests/gpu/emulation/runtime.h"
 #include "tests/harness/error_of.h"
 
@@ -29,7 +34,7 @@ class Proposals {
     std::optional<int64_t> best;
     device_.use([&] {
       best = fastest_of(static_cast<int64_t>(milliseconds_.size()), device_.stream(), prepare,
-                        [&](int64_t i) { enqueue(i); });
+                        [&](int64_t i, int) { enqueue(i); });
     });
     return best;
   }
@@ -79,6 +84,46 @@ TEST(FastestOf, RaisesWhatLosesTheDevice) {
   EXPECT_EQ(error_of([&] { proposals.fastest(prepare); }).detail().native_code,
             cudaErrorIllegalAddress);
   EXPECT_EQ(error_of([&] { proposals.fastest(); }).code(), Code::kPoisoned);
+}
+
+// As f16, bf16 and f32: neither zeros nor what would overflow, and no two alike in a row.
+TEST(TimingOperands, AreNoiseOfOrdinarySize) {
+  DeviceState device{Options{}};
+  constexpr size_t kValues = 3'000'001;  // beyond the pieces that it is made of
+  std::vector<uint16_t> words(kValues);
+  device.use([&] {
+    const TimingOperands operands({2 * kValues, 2}, device.stream());
+    const HostRead read{words.data(), operands.of(0)[0], 2 * kValues};
+    device.read({&read, 1});
+  });
+  double sum = 0, alike = 0;
+  for (size_t i = 0; i < kValues; ++i) {
+    const auto f16 = static_cast<float>(std::bit_cast<Float16>(words[i]));
+    const auto bf16 = static_cast<float>(std::bit_cast<Bfloat16>(words[i]));
+    ASSERT_GE(std::abs(f16), 0.5f);
+    ASSERT_LT(std::abs(f16), 2.0f);
+    ASSERT_GE(std::abs(bf16), 0x1p-15f);
+    ASSERT_LT(std::abs(bf16), 2.0f);
+    sum += f16;
+    alike += i > 0 && words[i] == words[i - 1];
+  }
+  EXPECT_NEAR(sum / kValues, 0, 0.01);
+  EXPECT_LT(alike / kValues, 0.001);
+}
+
+// Small ones in memory of their own for every run, large ones in the same.
+TEST(TimingOperands, TakeTurnsAsFarAsTheyFitIntoACache) {
+  DeviceState device{Options{}};
+  device.use([&] {
+    const TimingOperands small({100, 200}, device.stream());
+    const TimingOperands large({size_t{300} << 20}, device.stream());
+    std::set<const void*> addresses;
+    for (int run = 0; run < kTimedRuns; ++run) {
+      for (const void* operand : small.of(run)) addresses.insert(operand);
+      EXPECT_EQ(large.of(run)[0], large.of(0)[0]);
+    }
+    EXPECT_EQ(addresses.size(), 2u * kTimedRuns);
+  });
 }
 
 TEST(Tuning, KeepsChoicesOfEachMachineInItsFile) {

@@ -18,4 +18,8 @@ std::shared_ptr<Backend> shared_backend_under_test(int threads);
 // 64-byte boundaries that the runtime gives them.
 bool libraries_need_alignment();
 
+// Whether all operands of a library's convolution are of the data type: biases are rounded to it,
+// and so are results before what is not joined to them, and before they become f32.
+bool convolutions_are_of_one_type();
+
 }  // namespace assay::test

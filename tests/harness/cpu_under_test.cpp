@@ -13,4 +13,6 @@ std::shared_ptr<Backend> shared_backend_under_test(int threads) {
 
 bool libraries_need_alignment() { return false; }
 
+bool convolutions_are_of_one_type() { return false; }
+
 }  // namespace assay::test

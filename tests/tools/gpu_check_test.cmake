@@ -143,9 +143,9 @@ if(NOT said STREQUAL "/before\n")
 endif()
 
 # A convolution that cuDNN does not plan; a device that compute-sanitizer does not know.
-stand_in(assay-bench-step "echo '  conv2d own:direct (cuDNN: NOT_SUPPORTED_SHAPE)'")
+stand_in(assay-bench-step "echo 'convolution at stem: cuDNN has no kernel'; exit 1")
 run(1 --again --precisions tf32 --batches 64 --models resnet50 --steps bench --python none)
-expect("conv2d own:direct (cuDNN: NOT_SUPPORTED_SHAPE)")
+expect("convolution at stem: cuDNN has no kernel")
 expect("resnet50/plan/tf32                             FAILED")
 stand_in(compute-sanitizer "echo '========= Error: Device not supported. Please refer to the documentation'; exit 1")
 run(0 --again --steps sanitizer)

@@ -195,18 +195,21 @@ std::vector<Proposal> proposals_for(const MatrixHandle& handle, const Product& p
 
 std::optional<int64_t> fastest(const MatrixHandle& handle, const MatrixProduct& p, Product& product,
                                const std::vector<Proposal>& proposals, cudaStream_t stream) {
-  const TimingBuffer a(bytes_of(p.transpose_a ? p.k : p.m, p.a_pitch, p.in), stream);
-  const TimingBuffer b(bytes_of(p.transpose_b ? p.n : p.k, p.b_pitch, p.in), stream);
-  const TimingBuffer y(bytes_of(p.m, p.n, p.out), stream), workspace(kWorkspaceBytes, stream);
+  const TimingOperands operands(
+      {bytes_of(p.transpose_a ? p.k : p.m, p.a_pitch, p.in),
+       bytes_of(p.transpose_b ? p.n : p.k, p.b_pitch, p.in), bytes_of(p.m, p.n, p.out)},
+      stream);
+  const TimingBuffer workspace(kWorkspaceBytes, stream);
   const TimingBuffer bias(bytes_of(1, p.n, DType::kF32), stream);
   const TimingBuffer pre(p.gelu_tanh ? bytes_of(p.m, p.n, p.out) : 0, stream);
   if (p.has_bias) product.set_bias(bias.data());
   if (p.gelu_tanh) product.set_pre(pre.data());
   return fastest_of(
       static_cast<int64_t>(proposals.size()), stream, [](int64_t) { return true; },
-      [&](int64_t i) {
-        multiply(handle, product, proposals[static_cast<size_t>(i)], stream, a.data(), b.data(),
-                 y.data(), workspace.data());
+      [&](int64_t i, int run) {
+        const std::span<void* const> set = operands.of(run);
+        multiply(handle, product, proposals[static_cast<size_t>(i)], stream, set[0], set[1], set[2],
+                 workspace.data());
       });
 }
 
@@ -219,10 +222,10 @@ MatrixLibrary::MatrixLibrary(Tuning& tuning, const DeviceState& device)
 
 MatrixLibrary::~MatrixLibrary() = default;
 
-LibraryAnswer MatrixLibrary::plan(const MatrixProduct& p) {
+std::optional<LibraryCall> MatrixLibrary::plan(const MatrixProduct& p) {
   const auto product = std::make_shared<Product>(p);
   const std::vector<Proposal> proposals = proposals_for(*handle_, *product);
-  if (proposals.empty()) return {};
+  if (proposals.empty()) return std::nullopt;
   size_t choice = 0;
   if (tuning_.enabled() && proposals.size() > 1) {
     const std::string call = text_of(p);

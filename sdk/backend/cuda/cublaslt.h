@@ -15,7 +15,7 @@ class MatrixLibrary {
   MatrixLibrary& operator=(const MatrixLibrary&) = delete;
 
   // Needs the device's lock, as running the call does.
-  LibraryAnswer plan(const MatrixProduct& product);
+  std::optional<LibraryCall> plan(const MatrixProduct& product);
 
  private:
   Tuning& tuning_;

@@ -4,18 +4,27 @@
 
 #include <cudnn_frontend.h>
 
-#include <array>
-
 #include "sdk/backend/cuda/workspace.h"
 
 namespace assay::cuda {
 
-struct ConvolutionHandle {
+// What cuDNN plans for: a device of this machine, by its handle, or a described one.
+struct ConvolutionDevice {
   cudnnHandle_t handle = nullptr;
-  ConvolutionHandle() { check(cudnnCreate(&handle), "starting cuDNN"); }
-  ~ConvolutionHandle() { static_cast<void>(cudnnDestroy(handle)); }
-  ConvolutionHandle(const ConvolutionHandle&) = delete;
-  ConvolutionHandle& operator=(const ConvolutionHandle&) = delete;
+  std::shared_ptr<cudnn_frontend::DeviceProperties> described;
+
+  ConvolutionDevice() { check(cudnnCreate(&handle), "starting cuDNN"); }
+  explicit ConvolutionDevice(const DescribedDevice& device)
+      : described(std::make_shared<cudnn_frontend::DeviceProperties>()) {
+    const std::vector<uint8_t> text(device.properties.begin(), device.properties.end());
+    require(described->deserialize(text).is_good(), Code::kUnsupported, "cuDNN ", cudnnGetVersion(),
+            " does not take the description of ", device.name);
+  }
+  ~ConvolutionDevice() {
+    if (handle != nullptr) static_cast<void>(cudnnDestroy(handle));
+  }
+  ConvolutionDevice(const ConvolutionDevice&) = delete;
+  ConvolutionDevice& operator=(const ConvolutionDevice&) = delete;
 };
 
 namespace {
@@ -24,7 +33,10 @@ namespace fe = cudnn_frontend;
 using fe::graph::Graph;
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-constexpr int64_t kWorkspaceBytes = int64_t{256} << 20;
+// A 32nd of the device's memory: 4.4 GiB of an H200. Kernels on tensor cores ask for up to a GiB
+// where images have few channels, and what they leave of the list does not use tensor cores. All
+// nodes of a program share that memory.
+int64_t most_workspace(size_t memory) { return static_cast<int64_t>(memory / 32); }
 
 fe::DataType_t data_type(DType dtype) {
   switch (dtype) {
@@ -80,13 +92,9 @@ class GraphBuilder {
       case ConvolutionKind::kGradData:
         finish(grad_data(), c_.x);
         break;
-      case ConvolutionKind::kGradWeight: {
-        const Tensor x = operand("x", c_.x), dy = operand("dy", c_.y);
-        finish(
-            graph_->conv_wgrad(dy, x, geometry_of<fe::graph::Conv_wgrad_attributes>(c_.geometry)),
-            c_.w);
+      case ConvolutionKind::kGradWeight:
+        finish(grad_weight(), c_.w);
         break;
-      }
     }
     return graph_;
   }
@@ -101,20 +109,13 @@ class GraphBuilder {
                               .set_data_type(data_type(c_.data)));
   }
 
+  // The residual first: with the bias before it cuDNN has no kernel that is compiled already.
   Tensor forward() {
     const Tensor x = operand("x", c_.x), w = operand("w", c_.w);
+    const Tensor bias = c_.has_bias ? operand("bias", {1, 1, 1, c_.y[3]}) : nullptr;
     Tensor y = graph_->conv_fprop(x, w, geometry_of<fe::graph::Conv_fprop_attributes>(c_.geometry));
-    const int64_t filters = c_.y[3];
-    if (c_.has_bias) {
-      const Tensor bias = graph_->tensor(fe::graph::Tensor_attributes()
-                                             .set_name("bias")
-                                             .set_uid(next_uid_++)
-                                             .set_dim({1, filters, 1, 1})
-                                             .set_stride({filters, 1, filters, filters})
-                                             .set_data_type(fe::DataType_t::FLOAT));
-      y = pointwise(y, bias);
-    }
-    if (c_.has_residual) y = pointwise(y, operand("residual", c_.y));
+    if (c_.has_residual) y = sum(y, operand("residual", c_.y));
+    if (c_.has_bias) y = sum(y, bias);
     if (c_.relu) {
       y = graph_->pointwise(
           y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
@@ -124,16 +125,15 @@ class GraphBuilder {
 
   Tensor grad_data() {
     const Tensor dy = operand("dy", c_.y), w = operand("w", c_.w);
-    Tensor dx =
-        graph_->conv_dgrad(dy, w, geometry_of<fe::graph::Conv_dgrad_attributes>(c_.geometry));
-    if (!c_.has_mask) return dx;
-    dx->set_dim(sizes_of(c_.x)).set_stride(strides_of(c_.x));  // strides leave it undetermined
-    return graph_->pointwise(
-        dx, operand("saved", c_.x),
-        fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_BWD));
+    return graph_->conv_dgrad(dy, w, geometry_of<fe::graph::Conv_dgrad_attributes>(c_.geometry));
   }
 
-  Tensor pointwise(const Tensor& a, const Tensor& b) {
+  Tensor grad_weight() {
+    const Tensor x = operand("x", c_.x), dy = operand("dy", c_.y);
+    return graph_->conv_wgrad(dy, x, geometry_of<fe::graph::Conv_wgrad_attributes>(c_.geometry));
+  }
+
+  Tensor sum(const Tensor& a, const Tensor& b) {
     return graph_->pointwise(a, b,
                              fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
   }
@@ -141,7 +141,7 @@ class GraphBuilder {
   void finish(const Tensor& result, const Dims& dims) const {
     result->set_output(true)
         .set_uid(kResultUid)
-        .set_data_type(data_type(c_.out))
+        .set_data_type(data_type(c_.data))
         .set_dim(sizes_of(dims))
         .set_stride(strides_of(dims));
   }
@@ -164,49 +164,21 @@ std::vector<fe::NumericalNote_t> unwanted_notes(const Convolution& c, bool deter
   return notes;
 }
 
-// What ails the installation or the device, and not a convolution; also as the beginning of a name.
-constexpr std::array kFaults{CUDNN_STATUS_NOT_INITIALIZED,
-                             CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH,
-                             CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED,
-                             CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER,
-                             CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART,
-                             CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING,
-                             CUDNN_STATUS_INTERNAL_ERROR,
-                             CUDNN_STATUS_EXECUTION_FAILED};
-
-// Why cuDNN has no engine: the status that it names, "NOT_SUPPORTED_SHAPE". Raises faults, or slow
-// kernels of our own would stand in for a library that only lacks a file.
-std::string refusal(fe::error_t result) {
-  const std::string message = result.get_message();
-  for (const cudnnStatus_t fault : kFaults) {
-    if (message.find(cudnnGetErrorString(fault)) == std::string::npos) continue;
-    ErrorDetail detail;
-    detail.domain = Domain::kCudnn;
-    detail.native_code = fault;
-    fail(Code::kDevice, cat("planning a convolution: ", message), std::move(detail));
-  }
-  constexpr std::string_view kPrefix = "CUDNN_STATUS_";
-  size_t begin = message.find(kPrefix);
-  if (begin == std::string::npos) return "NO_ENGINE";
-  begin += kPrefix.size();
-  const size_t end = message.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_", begin);
-  return message.substr(begin, end == std::string::npos ? end : end - begin);
-}
-
-// Finds engines; says why if there are none.
-std::string propose(Graph& graph, cudnnHandle_t handle, const Convolution& c, bool deterministic) {
-  std::array<char, 1> earlier{};
-  cudnnGetLastErrorString(earlier.data(), earlier.size());  // reading them forgets them
+// Finds engines; says why if there are none. Those that cuDNN would compile while the program runs
+// are left out: seconds each in every process, by a compiler that may be missing, and here without
+// a device they cannot be planned.
+fe::error_t propose(Graph& graph, const ConvolutionDevice& device, const Convolution& c,
+                    bool deterministic, size_t memory) {
+  if (device.described != nullptr) graph.set_device_properties(device.described);
   fe::error_t result = graph.validate();
-  if (result.is_good()) result = graph.build_operation_graph(handle);
+  if (result.is_good()) result = graph.build_operation_graph(device.handle);
   if (result.is_good())
     result = graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
-  if (result.is_good()) {
-    graph.deselect_numeric_notes(unwanted_notes(c, deterministic));
-    graph.deselect_workspace_greater_than(kWorkspaceBytes);
-    result = graph.check_support();
-  }
-  return result.is_good() ? "" : refusal(result);
+  if (result.is_bad()) return result;
+  graph.deselect_numeric_notes(unwanted_notes(c, deterministic))
+      .deselect_behavior_notes({fe::BehaviorNote_t::RUNTIME_COMPILATION})
+      .deselect_workspace_greater_than(most_workspace(memory));
+  return graph.check_support();
 }
 
 std::string name_of(const Graph& graph, int64_t index) {
@@ -229,6 +201,12 @@ size_t workspace_of(const Graph& graph, int64_t index) {
   return static_cast<size_t>(bytes);
 }
 
+const Dims& result_of(const Convolution& c) {
+  return c.kind == ConvolutionKind::kForward    ? c.y
+         : c.kind == ConvolutionKind::kGradData ? c.x
+                                                : c.w;
+}
+
 size_t bytes_of(const Dims& dims, DType dtype) {
   return static_cast<size_t>(dims.numel()) * dtype_size(dtype);
 }
@@ -236,44 +214,28 @@ size_t bytes_of(const Dims& dims, DType dtype) {
 // The fastest of the first few plans that build.
 std::optional<int64_t> fastest(Graph& graph, cudnnHandle_t handle, const Convolution& c,
                                cudaStream_t stream) {
-  const TimingBuffer x(bytes_of(c.x, DType::kF32), stream), w(bytes_of(c.w, DType::kF32), stream);
-  const TimingBuffer y(bytes_of(c.y, DType::kF32), stream);
-  const TimingBuffer residual(c.has_residual ? bytes_of(c.y, c.data) : 1, stream);
-  const TimingBuffer saved(c.has_mask ? bytes_of(c.x, c.data) : 1, stream);
-  const TimingBuffer bias(static_cast<size_t>(c.y[3]) * sizeof(float), stream);
-  std::vector<void*> operands;
-  if (c.kind == ConvolutionKind::kForward) {
-    operands = {x.data(), w.data()};
-    if (c.has_bias) operands.push_back(bias.data());
-    if (c.has_residual) operands.push_back(residual.data());
-    operands.push_back(y.data());
-  } else if (c.kind == ConvolutionKind::kGradData) {
-    operands = {y.data(), w.data()};
-    if (c.has_mask) operands.push_back(saved.data());
-    operands.push_back(x.data());
-  } else {
-    operands = {x.data(), y.data(), w.data()};
-  }
+  std::vector<size_t> bytes{bytes_of(c.x, c.data), bytes_of(c.w, c.data)};
+  if (c.kind == ConvolutionKind::kGradData) bytes[0] = bytes_of(c.y, c.data);
+  if (c.kind == ConvolutionKind::kGradWeight) bytes[1] = bytes_of(c.y, c.data);
+  if (c.has_bias) bytes.push_back(bytes_of({c.y[3]}, c.data));
+  if (c.has_residual) bytes.push_back(bytes_of(c.y, c.data));
+  bytes.push_back(bytes_of(result_of(c), c.data));
+  const TimingOperands operands(bytes, stream);
   std::optional<TimingBuffer> workspace;
   const auto prepare = [&](int64_t i) {
     if (graph.build_plan_at_index(i).is_bad()) return false;
     workspace.emplace(workspace_of(graph, i), stream);
     return true;
   };
-  return fastest_of(graph.get_execution_plan_count(), stream, prepare, [&](int64_t i) {
-    execute(graph, handle, i, stream, operands, workspace->data());
+  return fastest_of(graph.get_execution_plan_count(), stream, prepare, [&](int64_t i, int run) {
+    execute(graph, handle, i, stream, operands.of(run), workspace->data());
   });
 }
 
-// The first plan that builds; says why if none does.
-std::optional<int64_t> first_that_builds(Graph& graph, std::string& why_not) {
-  fe::error_t last{fe::error_code_t::HEURISTIC_QUERY_FAILED, ""};
-  for (int64_t i = 0; i < graph.get_execution_plan_count(); ++i) {
-    fe::error_t result = graph.build_plan_at_index(i);
-    if (result.is_good()) return i;
-    if (result.get_message().find("Deselecting") == std::string::npos) last = result;
-  }
-  why_not = refusal(last);
+// The first plan that builds.
+std::optional<int64_t> first_that_builds(Graph& graph) {
+  for (int64_t i = 0; i < graph.get_execution_plan_count(); ++i)
+    if (graph.build_plan_at_index(i).is_good()) return i;
   return std::nullopt;
 }
 
@@ -290,9 +252,8 @@ std::string text_of(const Convolution& c, bool deterministic) {
   return cat("conv", static_cast<int>(c.kind), " x", c.x, " w", c.w, " y", c.y, " s", g.stride[0],
              ",", g.stride[1], " p", g.pad_begin[0], ",", g.pad_begin[1], ",", g.pad_end[0], ",",
              g.pad_end[1], " d", g.dilation[0], ",", g.dilation[1], " g", g.groups, " ", c.data,
-             "->", c.out, c.has_bias ? " bias" : "", c.has_residual ? " residual" : "",
-             c.relu ? " relu" : "", c.has_mask ? " relu_grad" : "", c.tf32 ? " tf32" : "",
-             deterministic ? " deterministic" : "");
+             c.has_bias ? " bias" : "", c.has_residual ? " residual" : "", c.relu ? " relu" : "",
+             c.tf32 ? " tf32" : "", deterministic ? " deterministic" : "");
 }
 
 // What cuDNN plans on every device that the backend takes.
@@ -301,61 +262,83 @@ Convolution ordinary_convolution() {
   c.geometry.pad_begin = c.geometry.pad_end = {1, 1};
   c.x = c.y = {1, 16, 16, 64};
   c.w = {64, 3, 3, 64};
-  c.data = c.out = DType::kF16;
+  c.data = DType::kF16;
   return c;
 }
 
 }  // namespace
 
 ConvolutionLibrary::ConvolutionLibrary(Tuning& tuning, const DeviceState& device)
-    : tuning_(tuning),
+    : tuning_(&tuning),
       life_(device.life()),
       deterministic_(device.options().deterministic),
       stream_(device.stream()),
-      handle_(life_.own(std::make_unique<ConvolutionHandle>())) {
-  static const bool kWorks = (require_working(), true);  // once a process: it loads the engines
-  static_cast<void>(kWorks);
+      device_(life_->own(std::make_unique<ConvolutionDevice>())) {
+  assay::cuda::check(cudnnGraphVersionCheck(), "comparing the versions of cuDNN's libraries");
+  size_t free = 0;
+  assay::cuda::check(cudaMemGetInfo(&free, &memory_), "asking for the device's memory");
 }
+
+ConvolutionLibrary::ConvolutionLibrary(const DescribedDevice& device)
+    : memory_(device.memory), device_(std::make_shared<ConvolutionDevice>(device)) {}
 
 ConvolutionLibrary::~ConvolutionLibrary() = default;
 
-void ConvolutionLibrary::require_working() {
-  assay::cuda::check(cudnnGraphVersionCheck(), "comparing the versions of cuDNN's libraries");
-  const Convolution c = ordinary_convolution();
-  const LibraryAnswer planned = prepare(c, text_of(c, deterministic_));
-  require(planned.call.has_value(), Code::kUnsupported,
-          "cuDNN cannot plan an ordinary convolution on this device (", planned.refusal,
-          "): install all of one cuDNN release that knows the device");
-}
-
-LibraryAnswer ConvolutionLibrary::plan(const Convolution& c) {
+std::optional<LibraryCall> ConvolutionLibrary::plan(const Convolution& c) {
   const std::string text = text_of(c, deterministic_);
-  auto found = planned_.find(text);
-  if (found == planned_.end()) found = planned_.emplace(text, prepare(c, text)).first;
-  return found->second;
+  const auto found = planned_.find(text);
+  if (found != planned_.end()) return found->second;
+  std::string why_not;
+  const std::optional<LibraryCall> call = prepare(c, text, why_not);
+  if (!call) require_working();
+  planned_.emplace(text, call);
+  return call;
 }
 
-LibraryAnswer ConvolutionLibrary::prepare(const Convolution& c, const std::string& text) {
+void ConvolutionLibrary::require_working() {
+  const Convolution c = ordinary_convolution();
+  std::string why_not;
+  require(prepare(c, text_of(c, deterministic_), why_not).has_value(), Code::kUnsupported,
+          "cuDNN cannot plan an ordinary convolution on this device: install all of one cuDNN "
+          "release that knows the device (",
+          why_not, ")");
+}
+
+std::optional<int64_t> ConvolutionLibrary::choose(Graph& graph, const Convolution& c,
+                                                  const std::string& text) {
+  if (tuning_ == nullptr || !tuning_->enabled()) return first_that_builds(graph);
+  if (const auto known = of_name(graph, tuning_->find(text))) return known;
+  const auto best = fastest(graph, device_->handle, c, stream_);
+  if (!best) return first_that_builds(graph);
+  tuning_->keep(text, name_of(graph, *best));
+  return best;
+}
+
+std::optional<LibraryCall> ConvolutionLibrary::prepare(const Convolution& c,
+                                                       const std::string& text,
+                                                       std::string& why_not) {
+  auto made = std::make_unique<Graph>();
   const std::shared_ptr<Graph> graph =
-      GraphBuilder(c, life_.own(std::make_unique<Graph>())).build();
-  std::string refused = propose(*graph, handle_->handle, c, deterministic_);
-  if (!refused.empty()) return LibraryAnswer::refused(std::move(refused));
-  std::optional<int64_t> index;
-  if (tuning_.enabled()) {
-    index = of_name(*graph, tuning_.find(text));
-    if (!index) {
-      index = fastest(*graph, handle_->handle, c, stream_);
-      if (index) tuning_.keep(text, name_of(*graph, *index));
-    }
+      GraphBuilder(c, life_ ? life_->own(std::move(made)) : std::move(made)).build();
+  fe::error_t proposed = propose(*graph, *device_, c, deterministic_, memory_);
+  if (proposed.is_bad()) {
+    why_not = proposed.get_message();
+    return std::nullopt;
   }
-  if (!index) index = first_that_builds(*graph, refused);
-  if (!index) return LibraryAnswer::refused(std::move(refused));
-  const auto run = [graph, handle = handle_, i = *index](
+  const std::optional<int64_t> index = choose(*graph, c, text);
+  if (!index) {
+    why_not = "none of its proposals can be built";
+    return std::nullopt;
+  }
+  const size_t workspace = workspace_of(*graph, *index);
+  const auto run = [graph, device = device_, i = *index](
                        Stream stream, std::span<void* const> operands, void* scratch) {
-    execute(*graph, handle->handle, i, stream, operands, aligned_workspace(scratch));
+    require(device->handle != nullptr, Code::kInternal, "a plan made without a device was run");
+    execute(*graph, device->handle, i, stream, operands, aligned_workspace(scratch));
   };
-  return LibraryCall{cat("cudnn:", name_of(*graph, *index)),
-                     with_room_to_align(workspace_of(*graph, *index)), run};
+  return LibraryCall{
+      cat("cudnn:", name_of(*graph, *index), workspace > 0 ? cat(" workspace=", workspace) : ""),
+      with_room_to_align(workspace), run};
 }
 
 }  // namespace assay::cuda

@@ -1,6 +1,6 @@
 // What the backend takes from NVIDIA's libraries, behind one interface: matrix products and
-// convolutions. There are three of it: cuBLASLt and cuDNN (vendor_libraries.cpp), one that only
-// names what it would take (planning without a device), and one of loops in tests.
+// convolutions. There are three of it: cuBLASLt and cuDNN on a device, the same planning without
+// one (both vendor_libraries.cpp), and one of loops in tests.
 #pragma once
 
 #include <functional>
@@ -29,18 +29,17 @@ struct MatrixProduct {
 
 enum class ConvolutionKind { kForward, kGradData, kGradWeight };
 
-// NHWC and KRSC, dense. Operands in this order: forward x, w, (bias, residual), y;
-// grad_data dy, w, (saved), dx; grad_weight x, dy, dw.
+// NHWC and KRSC, dense. Operands in this order: forward x, w, (bias, residual), y; grad_data dy, w,
+// dx; grad_weight x, dy, dw. All of one type, the bias as well: cuDNN has tuned kernels for nothing
+// else.
 struct Convolution {
   ConvolutionKind kind = ConvolutionKind::kForward;
   ConvGeometry geometry;
   Dims x, w, y;
-  DType data = DType::kF32;  // of x, w and y
-  DType out = DType::kF32;   // of the result
-  bool has_bias = false;     // [K] f32
+  DType data = DType::kF32;
+  bool has_bias = false;  // [K]
   bool has_residual = false;
   bool relu = false;
-  bool has_mask = false;  // grad_data: 0 where `saved`, like dx, is not positive
   bool tf32 = false;
   bool operator==(const Convolution&) const = default;
 };
@@ -48,38 +47,18 @@ struct Convolution {
 // A prepared call of a library. `run` enqueues it: operands as listed, output last, and scratch of
 // `scratch_bytes`, with the alignment that every plan's has (workspace.h).
 struct LibraryCall {
-  std::string kernel;  // "cublaslt:algo66:tile20", "cudnn:eng34_k2=5"
+  std::string kernel;  // "cublaslt:algo66:tile20", "cudnn:eng34_k2=5 workspace=2048"
   size_t scratch_bytes = 0;
   std::function<void(Stream, std::span<void* const> operands, void* scratch)> run;
 };
 
-// A call, or what the library said of it: "NOT_SUPPORTED_SHAPE", or nothing.
-struct LibraryAnswer {
-  LibraryAnswer() = default;
-  LibraryAnswer(LibraryCall found) : call(std::move(found)) {}
-  static LibraryAnswer refused(std::string why) {
-    LibraryAnswer answer;
-    answer.refusal = std::move(why);
-    return answer;
-  }
-  explicit operator bool() const { return call.has_value(); }
-  const LibraryCall& operator*() const { return *call; }
-  const LibraryCall* operator->() const { return &*call; }
-
-  std::optional<LibraryCall> call;
-  std::string refusal;
-};
-
-// Thread-safe. Where the library has no implementation of a call, the caller asks for less (no
-// epilogue), or takes an own kernel.
+// Thread-safe. Where the library has no implementation of a call, the caller asks for less: no
+// epilogue.
 class Libraries {
  public:
   virtual ~Libraries() = default;
-  virtual LibraryAnswer matrix_product(const MatrixProduct& product) = 0;
-  virtual LibraryAnswer convolution(const Convolution& convolution) = 0;
+  virtual std::optional<LibraryCall> matrix_product(const MatrixProduct& product) = 0;
+  virtual std::optional<LibraryCall> convolution(const Convolution& convolution) = 0;
 };
-
-// Names calls by what they are ("cudnn:forward+bias+relu"); they have no scratch and cannot run.
-std::unique_ptr<Libraries> make_planning_libraries();
 
 }  // namespace assay::cuda

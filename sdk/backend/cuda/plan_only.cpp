@@ -2,7 +2,9 @@
 
 #include <cstring>
 
+#include "sdk/backend/cuda/check.h"
 #include "sdk/backend/cuda/planner.h"
+#include "sdk/backend/cuda/vendor_libraries.h"
 #include "sdk/backend/unbacked.h"
 
 namespace assay::cuda {
@@ -10,13 +12,16 @@ namespace {
 
 class PlanOnlyBackend : public Backend {
  public:
-  explicit PlanOnlyBackend(const Target& target) : target_(target) {}
+  explicit PlanOnlyBackend(const Target& target)
+      : target_(target), libraries_(make_planning_libraries(target)) {}
 
   DeviceInfo info() const override {
+    const size_t cudnn = cudnnGetVersion();
     DeviceInfo info;
     info.kind = "cuda";
     info.name = target_.name;
-    info.driver = "plans only";
+    info.driver =
+        cat("plans only, cuDNN ", cudnn / 10000, ".", cudnn / 100 % 100, ".", cudnn % 100);
     return info;
   }
   Target target() const override { return target_; }
@@ -37,7 +42,7 @@ class PlanOnlyBackend : public Backend {
 
  private:
   Target target_;
-  std::unique_ptr<Libraries> libraries_ = make_planning_libraries();
+  std::unique_ptr<Libraries> libraries_;
   UnbackedMemory memory_;
 };
 

@@ -7,9 +7,10 @@
 
 namespace assay::cuda {
 
-// Own kernels are planned as on the device, down to their scratch; calls of libraries are named by
-// what they compute and have no scratch, since only the library on the device can choose. Memory is
-// addresses without anything behind them; programs do nothing, and all reads give zeros.
+// Own kernels and convolutions are planned as on the device, down to their scratch, for the devices
+// of described_device.h; matrix products are named by what they compute and have no scratch, since
+// cuBLASLt can only choose on the device. Memory is addresses without anything behind them;
+// programs do nothing, and all reads give zeros.
 std::unique_ptr<Backend> make_plan_only_backend(const Target& target);
 
 }  // namespace assay::cuda

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <numeric>
+#include <random>
 
 #include "sdk/backend/cuda/timed_event.h"
 
@@ -35,41 +37,86 @@ void Tuning::keep(const std::string& call, const std::string& name) {
   std::ofstream(path_, std::ios::app) << cat(key, "\t", name, "\n");
 }
 
+namespace {
+
+constexpr size_t kNoiseBytes = size_t{1} << 20;
+
+// Two bytes each: a sign, and 0.5 to 2 as an f16, 2^-15 to 2 as a bf16 or as the upper half of an
+// f32.
+const std::vector<uint16_t>& noise() {
+  static const std::vector<uint16_t> kNoise = [] {
+    std::vector<uint16_t> words(kNoiseBytes / sizeof(uint16_t));
+    std::minstd_rand next;
+    for (uint16_t& word : words) {
+      const auto bits = static_cast<uint32_t>(next() >> 8);
+      word = static_cast<uint16_t>((bits & 0x8000u) | 0x3800u | (bits & 0x7ffu));
+    }
+    return words;
+  }();
+  return kNoise;
+}
+
+}  // namespace
+
 TimingBuffer::TimingBuffer(size_t bytes, cudaStream_t stream)
     : TimingBuffer() {  // so that it is freed whatever fails from here on
   check(cudaMalloc(&data_, bytes == 0 ? 1 : bytes),
         cat("allocating ", bytes, " bytes for timing kernels"));
-  // Bytes that make a finite number of ordinary size in f32, bf16 and f16.
-  check(cudaMemsetAsync(data_, 0x3c, bytes, stream), "filling memory for timing");
+  auto* const begin = static_cast<char*>(data_);
+  size_t filled = std::min(bytes, kNoiseBytes);
+  check(cudaMemcpyAsync(begin, noise().data(), filled, cudaMemcpyHostToDevice, stream),
+        "filling memory for timing");
+  while (filled < bytes) {  // what is there once more
+    const size_t piece = std::min(filled, bytes - filled);
+    check(cudaMemcpyAsync(begin + filled, begin, piece, cudaMemcpyDeviceToDevice, stream),
+          "filling memory for timing");
+    filled += piece;
+  }
 }
 TimingBuffer::~TimingBuffer() { ignore(cudaFree(data_)); }
 
-double time_on_stream(cudaStream_t stream, const std::function<void()>& enqueue) {
-  constexpr int kRuns = 5;
+TimingOperands::TimingOperands(const std::vector<size_t>& bytes, cudaStream_t stream) {
+  constexpr size_t kCacheBytes = size_t{256} << 20;  // twice the largest there are
+  const size_t all = std::accumulate(bytes.begin(), bytes.end(), size_t{1});
+  const size_t sets = std::clamp<size_t>((kCacheBytes + all - 1) / all, 1, kTimedRuns);
+  for (size_t set = 0; set < sets; ++set) {
+    auto& operands = sets_.emplace_back();
+    for (const size_t size : bytes) {
+      buffers_.push_back(std::make_unique<TimingBuffer>(size, stream));
+      operands.push_back(buffers_.back()->data());
+    }
+  }
+}
+
+std::span<void* const> TimingOperands::of(int run) const {
+  return sets_[static_cast<size_t>(run) % sets_.size()];
+}
+
+double time_on_stream(cudaStream_t stream, const std::function<void(int run)>& enqueue) {
+  constexpr int kCounted = kTimedRuns - 1;
   const TimedEvent begin, end;
-  std::array<float, kRuns> milliseconds{};
-  // The first run, which may load the kernel, is not counted.
-  enqueue();
-  for (float& time : milliseconds) {
+  std::array<float, kCounted> milliseconds{};
+  enqueue(0);  // may load the kernel
+  for (int run = 1; run < kTimedRuns; ++run) {
     begin.record(stream);
-    enqueue();
+    enqueue(run);
     end.record(stream);
     end.wait();
-    time = end.milliseconds_since(begin);
+    milliseconds[static_cast<size_t>(run - 1)] = end.milliseconds_since(begin);
   }
-  std::nth_element(milliseconds.begin(), milliseconds.begin() + kRuns / 2, milliseconds.end());
-  return static_cast<double>(milliseconds[kRuns / 2]) * 1e-3;
+  std::nth_element(milliseconds.begin(), milliseconds.begin() + kCounted / 2, milliseconds.end());
+  return static_cast<double>(milliseconds[kCounted / 2]) * 1e-3;
 }
 
 std::optional<int64_t> fastest_of(int64_t count, cudaStream_t stream,
                                   const std::function<bool(int64_t)>& prepare,
-                                  const std::function<void(int64_t)>& enqueue) {
+                                  const std::function<void(int64_t, int run)>& enqueue) {
   std::optional<int64_t> best;
   double best_seconds = 0;
   for (int64_t i = 0, timed = 0; i < count && timed < kMostTimed; ++i) {
     try {
       if (!prepare(i)) continue;
-      const double seconds = time_on_stream(stream, [&] { enqueue(i); });
+      const double seconds = time_on_stream(stream, [&](int run) { enqueue(i, run); });
       ++timed;
       if (!best || seconds < best_seconds) best = i, best_seconds = seconds;
     } catch (const Error&) {

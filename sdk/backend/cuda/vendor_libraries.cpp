@@ -10,10 +10,10 @@ class VendorLibraries : public Libraries {
  public:
   VendorLibraries(const std::string& machine, const DeviceState& device)
       : tuning_(machine), matrices_(tuning_, device), convolutions_(tuning_, device) {}
-  LibraryAnswer matrix_product(const MatrixProduct& product) override {
+  std::optional<LibraryCall> matrix_product(const MatrixProduct& product) override {
     return matrices_.plan(product);
   }
-  LibraryAnswer convolution(const Convolution& convolution) override {
+  std::optional<LibraryCall> convolution(const Convolution& convolution) override {
     return convolutions_.plan(convolution);
   }
 
@@ -23,11 +23,35 @@ class VendorLibraries : public Libraries {
   ConvolutionLibrary convolutions_;
 };
 
+class PlanningLibraries : public Libraries {
+ public:
+  explicit PlanningLibraries(const Target& target) : convolutions_(described_device(target.name)) {}
+  std::optional<LibraryCall> matrix_product(const MatrixProduct& p) override {
+    return LibraryCall{cat("cublaslt:", p.tf32 ? "tf32" : to_text(p.in), p.has_bias ? "+bias" : "",
+                           p.relu ? "+relu" : "", p.gelu_tanh ? "+gelu_tanh" : ""),
+                       0, [](Stream, std::span<void* const>, void*) {
+                         fail(Code::kInternal, "a plan made without a device was run");
+                       }};
+  }
+  std::optional<LibraryCall> convolution(const Convolution& convolution) override {
+    const std::lock_guard lock(mutex_);
+    return convolutions_.plan(convolution);
+  }
+
+ private:
+  std::mutex mutex_;
+  ConvolutionLibrary convolutions_;
+};
+
 }  // namespace
 
 std::unique_ptr<Libraries> make_vendor_libraries(const std::string& machine,
                                                  const DeviceState& device) {
   return std::make_unique<VendorLibraries>(machine, device);
+}
+
+std::unique_ptr<Libraries> make_planning_libraries(const Target& target) {
+  return std::make_unique<PlanningLibraries>(target);
 }
 
 }  // namespace assay::cuda

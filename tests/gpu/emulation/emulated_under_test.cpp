@@ -13,6 +13,8 @@ std::shared_ptr<Backend> shared_backend_under_test(int threads) {
 
 bool libraries_need_alignment() { return false; }
 
+bool convolutions_are_of_one_type() { return true; }
+
 void break_device(Backend& backend) {
   backend.wait();
   cuda::emulation::fail_next_work(cudaErrorIllegalAddress);

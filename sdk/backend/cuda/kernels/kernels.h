@@ -455,29 +455,5 @@ void lamb_apply(Stream, const RunList&, const Control&, const AdamConstants&, co
 // step t.
 void ema(Stream, const RunList&, const float* skip, const int64_t* step, double decay);
 
-// ---- Convolution without a library (convolution.cu) -------------------------------------------
-// For shapes that cuDNN refuses: right, not fast, but for the first of them.
-
-struct ConvShape {
-  int64_t n, h, w, c;  // x
-  int64_t p, q, k;     // y is [n, p, q, k]
-  int64_t r, s;        // weights are [k, r, s, c / groups]
-  int64_t stride[2], pad[2], dilation[2];
-  int64_t groups;
-};
-// Whether a window holds so few elements that the images' way through memory takes the time.
-bool has_few_taps(const ConvShape&);
-// y of such a convolution with its epilogue; rows and channels of args are pixels and filters, x is
-// not used.
-void conv_forward_few_taps(Stream, Element, const ConvShape&, const void* x, const void* w,
-                           const EpilogueArgs&);
-// The result in `out`.
-void conv_forward(Stream, Element, Element out, const ConvShape&, const void* x, const void* w,
-                  void* y);
-void conv_grad_data(Stream, Element, Element out, const ConvShape&, const void* dy, const void* w,
-                    void* dx);
-void conv_grad_weight(Stream, Element, Element out, const ConvShape&, const void* x, const void* dy,
-                      void* dw);
-
 }  // namespace kernels
 }  // namespace assay::cuda

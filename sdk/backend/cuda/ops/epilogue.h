@@ -12,25 +12,13 @@ struct ProductScratch {
   void* product;
   size_t bytes;
 };
-inline ProductScratch product_scratch(const LibraryAnswer& call, size_t product_bytes, void* base) {
+inline ProductScratch product_scratch(const LibraryCall& call, size_t product_bytes, void* base) {
   ScratchLayout layout(base);
   ProductScratch s{};
-  s.call = layout.take_bytes(call ? call->scratch_bytes : 0);
+  s.call = layout.take_bytes(call.scratch_bytes);
   if (product_bytes > 0) s.product = layout.take_bytes(product_bytes);
   s.bytes = layout.bytes();
   return s;
-}
-
-// Asks `request(type)` for a product of the widest type that keeps the promise, else of `narrow`.
-template <class Request>
-LibraryAnswer wide_call(bool has_epilogue, DType narrow, DType& product, const Request& request) {
-  product = has_epilogue ? DType::kF32 : narrow;
-  LibraryAnswer call = request(product);
-  if (!call && product != narrow) {
-    call = request(narrow);
-    if (call) product = narrow;
-  }
-  return call;
 }
 
 inline size_t product_bytes_of(const ValueType& y, DType product) {

@@ -73,11 +73,8 @@ std::optional<NodePlan> plan_product(const Matmul& p, const Planner& c, MatrixPr
   const bool activates = product.relu || product.gelu_tanh;
   const Rest rest{.bias = p.has_bias && !product.has_bias,
                   .activation = activates ? ActivationKind::kNone : p.activation};
-  const auto call = wide_call(rest.any(), p.dtype, product.out, [&](DType out) {
-    MatrixProduct wanted = product;
-    wanted.out = out;
-    return c.libraries().matrix_product(wanted);
-  });
+  if (rest.any()) product.out = DType::kF32;
+  const auto call = c.libraries().matrix_product(product);
   if (!call) return std::nullopt;
   return plan_of(c, product, *call, rest, p.keep_pre && rest.any());
 }

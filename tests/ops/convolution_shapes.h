@@ -1,0 +1,66 @@
+// Convolutions of every kind: odd sizes, few and many channels, strides, padding, dilation, groups.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sdk/graph/ops.h"
+
+namespace assay::test {
+
+inline Dims output_of(const ConvGeometry& g, const Dims& x, const Dims& w) {
+  Dims y{x[0], 0, 0, w[0]};
+  for (int a = 0; a < 2; ++a)
+    y[1 + a] = (x[1 + a] + g.pad_begin[a] + g.pad_end[a] - g.dilation[a] * (w[1 + a] - 1) - 1) /
+                   g.stride[a] +
+               1;
+  return y;
+}
+
+struct ConvolutionShape {
+  std::string name;
+  Dims x, w;
+  ConvGeometry g;
+};
+
+inline ConvGeometry padded(int64_t pad, int64_t stride = 1, int64_t groups = 1) {
+  return {
+      .stride = {stride, stride}, .pad_begin = {pad, pad}, .pad_end = {pad, pad}, .groups = groups};
+}
+
+inline std::vector<ConvolutionShape> convolution_shapes() {
+  return {
+      {"one element", {1, 1, 1, 1}, {1, 1, 1, 1}, {}},
+      {"5x5 from one channel", {2, 8, 9, 1}, {32, 5, 5, 1}, padded(2)},
+      {"3x3 from three channels", {2, 7, 6, 3}, {16, 3, 3, 3}, padded(1)},
+      {"3x3 of whole vectors", {2, 6, 6, 32}, {16, 3, 3, 32}, padded(1)},
+      {"3x3 stride 2", {2, 8, 7, 16}, {32, 3, 3, 16}, padded(1, 2)},
+      {"1x1", {2, 5, 4, 24}, {17, 1, 1, 24}, {}},
+      {"1x1 of whole vectors", {2, 5, 7, 64}, {48, 1, 1, 64}, {}},
+      {"1x1 of many pixels", {1, 33, 32, 4}, {8, 1, 1, 4}, {}},
+      {"1x1 with padding", {2, 3, 4, 8}, {16, 1, 1, 8}, padded(1)},
+      {"1x1 stride 2", {3, 7, 6, 16}, {32, 1, 1, 16}, padded(0, 2)},
+      {"odd channels", {1, 5, 7, 5}, {17, 3, 3, 5}, padded(1)},
+      {"few output channels", {2, 6, 5, 17}, {3, 3, 3, 17}, padded(1)},
+      {"3x1 window", {2, 6, 5, 5}, {4, 3, 1, 5}, {.pad_begin = {1, 0}, .pad_end = {1, 0}}},
+      {"asymmetric padding",
+       {2, 6, 6, 3},
+       {8, 3, 3, 3},
+       {.stride = {2, 2}, .pad_begin = {0, 0}, .pad_end = {1, 1}}},
+      {"all sides different",
+       {1, 6, 7, 4},
+       {5, 2, 3, 4},
+       {.stride = {1, 2}, .pad_begin = {1, 0}, .pad_end = {0, 2}}},
+      {"dilation",
+       {2, 9, 9, 8},
+       {8, 3, 3, 8},
+       {.pad_begin = {2, 2}, .pad_end = {2, 2}, .dilation = {2, 2}}},
+      {"uneven dilation", {1, 9, 8, 3}, {4, 3, 2, 3}, {.dilation = {3, 1}}},
+      {"two groups", {2, 5, 5, 8}, {6, 3, 3, 4}, padded(1, 1, 2)},
+      {"groups of one channel in", {2, 5, 5, 3}, {6, 3, 3, 1}, padded(1, 1, 3)},
+      {"depthwise", {2, 6, 7, 16}, {16, 3, 3, 1}, padded(1, 1, 16)},
+      {"depthwise stride 2, odd channels", {1, 7, 7, 5}, {5, 5, 5, 1}, padded(2, 2, 5)},
+  };
+}
+
+}  // namespace assay::test
