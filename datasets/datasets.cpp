@@ -7,10 +7,10 @@
 namespace assay::datasets {
 
 std::span<const DatasetEntry> dataset_entries() {
-  static const DatasetEntry entries[] = {kFashionMnist,      kCifar10, kImagenet,
-                                         kIsbi2012Em,        kSquad,   kBertPretraining,
-                                         kElectraPretraining};
-  return entries;
+  static const DatasetEntry kEntries[] = {kFashionMnist,      kCifar10, kImagenet,
+                                          kIsbi2012Em,        kSquad,   kBertPretraining,
+                                          kElectraPretraining};
+  return kEntries;
 }
 
 const DatasetEntry& find_dataset(std::string_view name) {

@@ -42,12 +42,12 @@ struct Split {
 std::string find_file(const std::string& source, const std::string& name, const std::string& given,
                       const std::string& version) {
   if (!given.empty()) {
-    const std::string path = join_path(source, given);
+    std::string path = join_path(source, given);
     require(path_exists(path), Code::kNotFound, path, " is not there");
     return path;
   }
   for (const char* ending : {".json", ".json.gz"}) {
-    const std::string path = join_path(source, cat(name, "-v", version, ending));
+    std::string path = join_path(source, cat(name, "-v", version, ending));
     if (path_exists(path)) return path;
   }
   return {};

@@ -89,7 +89,7 @@ Detections detections(nn::Builder& b, ValueId logits, ValueId replaced) {
   const Operand difference = code.append(Fn::kSub, {claimed, is_replaced});
   const Operand wrong = code.append(Fn::kMul, {difference, difference});
   const Operand right = code.append(Fn::kSub, {real, wrong});
-  const auto total = [&](PointwiseCode each, const std::vector<ValueId>& inputs) {
+  const auto total = [&](const PointwiseCode& each, const std::vector<ValueId>& inputs) {
     return b.graph().emit1(SumTo{}, {b.graph().emit(Pointwise{each, DType::kF32}, inputs)[0]});
   };
   const auto total_of = [&](Operand result) {

@@ -191,7 +191,8 @@ AnswerReport answer(const assay_text_question& question, const assay_text_spans&
     const auto of_start = finite(spans.start_log_prob + k * starts, starts, k, "start_log_prob");
     const auto of_end =
         finite(spans.end_log_prob + k * starts * ends, starts * ends, k, "end_log_prob");
-    data::AnsweredWindow& window = windows.emplace_back(&question.windows[k]);
+    data::AnsweredWindow& window = windows.emplace_back();
+    window.window = &question.windows[k];
     for (size_t i = 0; i < starts; ++i) {
       for (size_t j = i * ends; j < (i + 1) * ends; ++j) {
         window.candidates.push_back(

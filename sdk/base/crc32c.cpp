@@ -72,8 +72,8 @@ uint32_t detail::crc32c_extend_portable(uint32_t crc, const void* data, size_t b
 
 uint32_t crc32c_extend(uint32_t crc, const void* data, size_t bytes) {
 #if defined(__x86_64__)
-  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
-  if (has_instruction) return extend_sse42(crc, data, bytes);
+  static const bool kHasInstruction = __builtin_cpu_supports("sse4.2") != 0;
+  if (kHasInstruction) return extend_sse42(crc, data, bytes);
 #endif
   return detail::crc32c_extend_portable(crc, data, bytes);
 }

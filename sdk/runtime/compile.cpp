@@ -127,7 +127,7 @@ class Compiler {
         continue;
       auto* const target = static_cast<std::byte*>(address_[root_[node.inputs[0].index].index]);
       std::byte* const address = root_address(source, target);
-      Forwarded& parts = forwarded.try_emplace(root, address, 0).first->second;
+      Forwarded& parts = forwarded.try_emplace(root, Forwarded{address, 0}).first->second;
       if (parts.address != address) continue;
       parts.bytes += type.bytes();
       parts.stores.push_back(i);

@@ -209,7 +209,7 @@ TEST(JpegTransform, BadConfigurationsNameTheKey) {
            {R"({"mean": [1, 2]})", "mean is a list of 2"},
            {R"({"stddev": [1, 0, 1]})", "stddev is 0"},
            {R"({"crop_padding": 1})", "crop_padding"}}) {
-    const Error error = error_of([&] { transform_of(json); });
+    const Error error = error_of([text = json] { transform_of(text); });
     EXPECT_EQ(error.code(), Code::kInvalid) << json;
     EXPECT_THAT(error.message(), HasSubstr(key)) << json;
     EXPECT_FALSE(error.detail().argument.empty()) << json;

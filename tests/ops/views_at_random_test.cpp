@@ -89,7 +89,6 @@ class RandomGraph {
   }
 
   void add_input() {
-    Dims dims;
     const auto rank = static_cast<int>(2 + below(3));
     std::vector<int64_t> sizes;
     for (int axis = 0; axis < rank; ++axis) sizes.push_back(1 + below(axis + 1 == rank ? 20 : 4));

@@ -392,9 +392,9 @@ NodePlan DnnlChain::finish(const std::string& implementation) const {
 
 NodePlan plan_with_dnnl(const Planner& c, std::string_view op,
                         const std::function<NodePlan(DType compute)>& build) {
-  static const bool avoids_bf16 = is_bf16_slower_than_f32();
+  static const bool kAvoidsBf16 = is_bf16_slower_than_f32();
   try {
-    if (c.x(0).dtype == DType::kBf16 && !avoids_bf16) {
+    if (c.x(0).dtype == DType::kBf16 && !kAvoidsBf16) {
       try {
         return build(DType::kBf16);
       } catch (const dnnl::error& error) {

@@ -76,6 +76,7 @@ NodePlan plan(const ClipGradients& p, const Planner& c) {
   const int threads = elements <= kSerialElems ? 1 : c.threads();
   plan.bind = [=, sum_squares = kernels().update->sum_squares](const Binding& b) -> Launch {
     std::vector<float*> starts;
+    starts.reserve(parts.size());
     for (const Part& part : parts)
       starts.push_back(static_cast<float*>(b.inputs[part.tensor]) + part.begin);
     return [=, scale = b.x<float>(0), squares = static_cast<double*>(b.scratch)](Queue&) {
@@ -107,6 +108,7 @@ NodePlan plan(const GradientNorm& p, const Planner& c) {
   const int threads = elements <= kSerialElems ? 1 : c.threads();
   plan.bind = [=, sum_squares = kernels().update->sum_squares](const Binding& b) -> Launch {
     std::vector<const float*> starts;
+    starts.reserve(parts.size());
     for (const Part& part : parts) starts.push_back(b.x<float>(part.tensor) + part.begin);
     return [=, scale = b.x<float>(0), partial = static_cast<double*>(b.scratch),
             norm = b.y<float>(0), multiplier = b.y<float>(1), skip = b.y<float>(2)](Queue&) {

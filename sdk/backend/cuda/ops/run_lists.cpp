@@ -33,8 +33,8 @@ Run Variables::run_of(const Binding& b, int variable) const {
   run.length = sizes[static_cast<size_t>(variable)];
   run.variable = variable;
   for (int role = 0; role < roles; ++role) {
-    run.at[role] =
-        static_cast<float*>(b.inputs[static_cast<size_t>(first + role * count + variable)]);
+    const int input = first + role * count + variable;
+    run.at[role] = static_cast<float*>(b.inputs[static_cast<size_t>(input)]);
   }
   return run;
 }
