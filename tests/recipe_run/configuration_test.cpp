@@ -59,7 +59,7 @@ TEST(TrainerConfig, SgdWithGroupsWarmUpAndEndRate) {
                   no_decay: "bn" no_decay: "bias" }
       schedule { kind: "cosine" warmup: 1.5 warmup_unit: "epoch" end_lr: 0.001 } }
     evaluation { batch: 250 } numerics { compute: AMP_BF16 loss_scale: "dynamic:32768/2000" })");
-  const std::string json = trainer_config(recipe, {10, 300}, 7, 0);
+  const std::string json = trainer_config(recipe, {10, 300}, 0, 7, 0);
   for (const char* part :
        {R"("name":"sgd","learning_rate":0.1)", R"("nesterov":true)",
         R"("momentum_convention":"pytorch")",
@@ -77,22 +77,22 @@ TEST(TrainerConfig, AdamMilestonesAndRefusals) {
   v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
     optimizer { name: "adam" lr: 0.001 beta1: 0.9 epsilon: 1e-8 convention: "tensorflow" }
     schedule { kind: "step" milestone: [2, 3.5] factor: 0.1 } } numerics { compute: FP32 })");
-  const std::string json = trainer_config(recipe, {100, 500}, 1, 0);
+  const std::string json = trainer_config(recipe, {100, 500}, 0, 1, 0);
   EXPECT_THAT(json, HasSubstr(R"("epsilon_form":"tensorflow")"));
   EXPECT_THAT(json, HasSubstr(R"("boundaries":[200,350])"));
   EXPECT_THAT(json, Not(HasSubstr("momentum")));
   EXPECT_THAT(json, Not(HasSubstr("group")));
   recipe.mutable_numerics()->set_loss_scale("sometimes");
   EXPECT_THAT(error_of([&] {
-                trainer_config(recipe, {100, 500}, 1, 0);
+                trainer_config(recipe, {100, 500}, 0, 1, 0);
               }),
               HasSubstr("numerics.loss_scale"));
   recipe.mutable_numerics()->clear_loss_scale();
   recipe.mutable_training()->mutable_optimizer()->set_no_bias_correction(true);
-  EXPECT_THAT(trainer_config(recipe, {100, 500}, 1, 0), HasSubstr(R"("bias_correction":false)"));
+  EXPECT_THAT(trainer_config(recipe, {100, 500}, 0, 1, 0), HasSubstr(R"("bias_correction":false)"));
   recipe.mutable_training()->add_loss();
   EXPECT_THAT(error_of([&] {
-                trainer_config(recipe, {100, 500}, 1, 0);
+                trainer_config(recipe, {100, 500}, 0, 1, 0);
               }),
               HasSubstr("training.loss"));
 }
@@ -101,7 +101,7 @@ TEST(TrainerConfig, ExemptionsFromDecayAndTrustRatioAreGroups) {
   const v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
     optimizer { name: "lamb" lr: 0.006 weight_decay: 0.01 no_decay: "layer_norm" no_decay: "scalar"
                 no_trust_ratio: "layer_norm" no_trust_ratio: "bias" } })");
-  EXPECT_THAT(trainer_config(recipe, {10, 9}, 1, 0),
+  EXPECT_THAT(trainer_config(recipe, {10, 9}, 0, 1, 0),
               HasSubstr(R"("group":[{"kind":["layer_norm","scalar"],"weight_decay":0},)"
                         R"({"kind":["layer_norm","bias"],"no_trust_ratio":true}])"));
 }
@@ -110,7 +110,7 @@ TEST(TrainerConfig, ExemptionsFromDecayAndTrustRatioAreGroups) {
 std::string told(const v1::Recipe& recipe) {
   const Length length = training_length(recipe, 1000);
   const auto loader = training_loader_config(recipe, recipe.data(0), 1, 8);
-  return trainer_config(recipe, length, 1, 0) + loader.loader + loader.transform +
+  return trainer_config(recipe, length, 2, 1, 0) + loader.loader + loader.transform +
          std::to_string(length.total_steps);
 }
 
@@ -159,8 +159,10 @@ TEST(TrainerConfig, NothingIsDropped) {
         const auto* type = part(recipe)->GetDescriptor();
         for (int i = 0; i < type->field_count(); ++i) {
           const auto& field = *type->field(i);
-          // Read by the runner; a phase and the messages below have their own turn.
+          // Read by the runner; phases become recipes of their own (phases_of), and the messages
+          // below have their own turn.
           static const std::set<std::string> kElsewhere = {"name",
+                                                           "phase",
                                                            "kind",
                                                            "warmup_unit",
                                                            "checkpoint_every_steps",
@@ -217,7 +219,7 @@ TEST(TrainerConfig, MixupAndAWarmUpThatStartsAnywhere) {
   v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 192 mixup_alpha: 0.2
     optimizer { name: "sgd" lr: 0.256 lr_rule: "per_256_global_batch" momentum: 0.875 convention: "tensorflow" }
     schedule { kind: "cosine" warmup: 5 warmup_unit: "epoch" span: 90 } })");
-  std::string json = trainer_config(recipe, {835, 9}, 1, 0);
+  std::string json = trainer_config(recipe, {835, 9}, 0, 1, 0);
   for (const char* part :
        {R"("mixup_alpha":0.2)", R"("learning_rate":0.192)", R"("momentum_convention":"sutskever")",
         R"("warmup_steps":4175)", R"("total_steps":75150)"}) {
@@ -225,9 +227,30 @@ TEST(TrainerConfig, MixupAndAWarmUpThatStartsAnywhere) {
   }
   EXPECT_THAT(json, HasSubstr(R"("warmup_start":0,)"));
   recipe.mutable_training()->mutable_optimizer()->set_convention("pytorch");
-  EXPECT_THAT(trainer_config(recipe, {835, 9}, 1, 0), Not(HasSubstr("warmup_start")));
+  EXPECT_THAT(trainer_config(recipe, {835, 9}, 0, 1, 0), Not(HasSubstr("warmup_start")));
   recipe.mutable_training()->mutable_schedule()->set_start_lr(0.048);
-  EXPECT_THAT(trainer_config(recipe, {835, 9}, 1, 0), HasSubstr(R"("warmup_start":0.25)"));
+  EXPECT_THAT(trainer_config(recipe, {835, 9}, 0, 1, 0), HasSubstr(R"("warmup_start":0.25)"));
+}
+
+// The published factors of ELECTRA-base: 0.8 to the power of the layers above, heads two above the
+// last block.
+TEST(TrainerConfig, RatesByLayer) {
+  v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
+    optimizer { name: "adamw" lr: 0.0008 weight_decay: 0.01 no_decay: "bias" layerwise_lr_decay: 0.8 } })");
+  const std::string json = trainer_config(recipe, {10, 9}, 12, 1, 0);
+  EXPECT_THAT(json, HasSubstr(R"("group":[{"match":["*embeddings.*"],"lr_scale":0.0439804651)"));
+  EXPECT_THAT(json, HasSubstr(R"({"match":["*encoder.layer.0.*"],"lr_scale":0.0549755813)"));
+  EXPECT_THAT(json, HasSubstr(R"({"match":["*encoder.layer.11.*"],"lr_scale":0.64)"));
+  EXPECT_THAT(json, HasSubstr(R"({"kind":["bias"],"weight_decay":0}])"));
+  EXPECT_THAT(error_of([&] {
+                trainer_config(recipe, {10, 9}, 0, 1, 0);
+              }),
+              HasSubstr("layerwise_lr_decay means nothing"));
+  recipe.mutable_training()->mutable_optimizer()->set_layerwise_lr_decay(1.5);
+  EXPECT_THAT(error_of([&] {
+                trainer_config(recipe, {10, 9}, 12, 1, 0);
+              }),
+              HasSubstr("layerwise_lr_decay must be"));
 }
 
 // As ELECTRA's published loop has it: 0.05 of 693 steps are 34.65, and 34 of them warm up.
@@ -235,7 +258,7 @@ TEST(TrainerConfig, AFractionOfWarmUpIsRoundedDown) {
   const v1::Recipe recipe = recipe_of(R"(training { steps: 693 batch_per_device: 32
     optimizer { name: "adamw" lr: 0.0008 convention: "tensorflow" }
     schedule { kind: "linear" warmup: 0.05 warmup_unit: "fraction" } })");
-  EXPECT_THAT(trainer_config(recipe, {100, 693}, 1, 32), HasSubstr(R"("warmup_steps":34,)"));
+  EXPECT_THAT(trainer_config(recipe, {100, 693}, 0, 1, 32), HasSubstr(R"("warmup_steps":34,)"));
 }
 
 TEST(TrainingLength, EpochsStepsAndIncompleteBatches) {
@@ -265,7 +288,7 @@ TEST(TrainerConfig, AConstantScheduleHasNoEnd) {
   const v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
     optimizer { name: "sgd" lr: 0.1 } schedule { warmup: 2 warmup_unit: "step" } }
     numerics { compute: FP32 })");
-  EXPECT_THAT(trainer_config(recipe, {100, 500}, 1, 0),
+  EXPECT_THAT(trainer_config(recipe, {100, 500}, 0, 1, 0),
               HasSubstr(R"("schedule":{"name":"constant","warmup_steps":2})"));
 }
 
@@ -315,9 +338,9 @@ TEST(LoaderConfigTest, PipelinesArePartedBetweenLoaderAndTrainer) {
   EXPECT_THAT(error_of([&] { raw_of(R"(pipeline { op: "no_such" })"); }), HasSubstr("no_such"));
   const v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
     optimizer { name: "sgd" lr: 0.1 } } numerics { compute: FP32 })");
-  EXPECT_THAT(trainer_config(recipe, {100, 500}, 1, 0, 1, photographs->raw_images),
+  EXPECT_THAT(trainer_config(recipe, {100, 500}, 0, 1, 0, 1, photographs->raw_images),
               HasSubstr(R"("raw_images":{"mean":[1,2,3])"));
-  EXPECT_THAT(trainer_config(recipe, {100, 500}, 1, 0), Not(HasSubstr("raw_images")));
+  EXPECT_THAT(trainer_config(recipe, {100, 500}, 0, 1, 0), Not(HasSubstr("raw_images")));
 }
 
 TEST(LoaderConfigTest, StagesOfPhotographs) {
@@ -458,12 +481,12 @@ TEST(EmulatedDevices, StepsBatchesAndLearningRate) {
   EXPECT_EQ(training_length(recipe, 24, 1).total_steps, 6400);
   EXPECT_EQ(training_length(recipe, 3, 8).total_steps, 800);
   const Length length = training_length(recipe, 3, 8);
-  const std::string json = trainer_config(recipe, length, 0, 0, 8);
+  const std::string json = trainer_config(recipe, length, 0, 0, 0, 8);
   EXPECT_THAT(json, HasSubstr(R"("accumulate":8)"));
   EXPECT_THAT(json, HasSubstr(R"("batch_size":8)"));
   EXPECT_THAT(json, HasSubstr(R"("learning_rate":0.0001)"));
   recipe.mutable_training()->mutable_optimizer()->set_lr_rule("per_256_global_batch");
-  EXPECT_THAT(trainer_config(recipe, length, 0, 0, 8), HasSubstr(R"("learning_rate":0.000025)"));
+  EXPECT_THAT(trainer_config(recipe, length, 0, 0, 0, 8), HasSubstr(R"("learning_rate":0.000025)"));
 }
 
 }  // namespace

@@ -51,6 +51,20 @@ TEST(Smoke, StaysOnThisMachine) {
                   "topology.nodes=1", "topology.devices_per_node=1"));
 }
 
+TEST(Smoke, ShortensEveryPhase) {
+  const v1::Recipe recipe = smoked("electra_base/pretraining_dgx1_amp").recipe;
+  for (const v1::Phase& phase : recipe.training().phase()) {
+    EXPECT_EQ(phase.training().steps(), 2u);
+    EXPECT_EQ(phase.training().schedule().warmup(), 1);
+    EXPECT_EQ(phase.training().batch_per_device(), 4u);
+    EXPECT_EQ(phase.training().accumulate(), 1u);
+  }
+}
+
+TEST(Smoke, BeginsFromScratchWithoutTheWeights) {
+  EXPECT_EQ(smoked("electra_base/squad11_dgx1_fp32_1gpu").recipe.model().pretrained(), "");
+}
+
 // A span means nothing to a schedule that is not laid out over the training.
 TEST(Smoke, LeavesSchedulesWithoutALengthAlone) {
   v1::Recipe recipe;

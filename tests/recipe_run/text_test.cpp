@@ -8,10 +8,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <set>
+#include <vector>
 
 #include "tools/recipe_run/assay/driver.h"
 #include "tools/recipe_run/assay/objects.h"
+#include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
 namespace {
@@ -19,6 +24,7 @@ namespace {
 using engine::call;
 using engine::text;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
@@ -147,6 +153,90 @@ TEST_F(TextRecipeTest, LearnsWhichLettersFollow) {
   EXPECT_GT(after.at("masked_accuracy"), 3.0 / 26);
 }
 
+// Two phases of eight steps, each step on the same records, without anything random.
+v1::Recipe in_phases(v1::Recipe recipe) {
+  recipe.clear_bench();
+  recipe.mutable_data()->DeleteSubrange(1, 1);
+  recipe.mutable_data(0)->mutable_range()->set_count(16);
+  v1::Training& training = *recipe.mutable_training();
+  training.set_steps(8);
+  training.mutable_optimizer()->set_no_bias_correction(true);
+  const v1::Training part = training;
+  training.Clear();
+  for (const char* name : {"one", "two"}) {
+    v1::Phase& phase = *training.add_phase();
+    phase.set_name(name);
+    *phase.mutable_training() = part;
+  }
+  recipe.mutable_trials()->set_count(1);
+  recipe.mutable_evaluation()->set_evaluator("training_loss");
+  recipe.mutable_evaluation()->clear_metric();
+  recipe.mutable_evaluation()->add_metric("loss");
+  return recipe;
+}
+
+std::vector<double> losses_of(TrainingTrial& trial, int64_t until) {
+  std::vector<double> losses;
+  while (trial.step() < until) losses.push_back(trial.run_step().loss);
+  return losses;
+}
+
+TEST_F(TextRecipeTest, PhasesGoOnWithWeightsAndMoments) {
+  const v1::Recipe phased = in_phases(recipe());
+  v1::Recipe whole = phased;
+  *whole.mutable_training() = phased.training().phase(0).training();
+  whole.mutable_training()->set_steps(16);
+  ASSERT_EQ(refusal(phased), "");
+  const auto trial = driver_->start(phased, 1);
+  EXPECT_EQ(trial->total_steps(), 16);
+  EXPECT_EQ(trial->steps_per_epoch(), 1);
+  const std::vector<double> losses = losses_of(*trial, 16);
+  const std::vector<double> at_once = losses_of(*driver_->start(whole, 1), 16);
+  ASSERT_EQ(losses.size(), at_once.size());
+  // But for the order in which rows are added.
+  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], at_once[i], 1e-3) << i;
+  EXPECT_LT(losses[15], losses[8] - 0.1);
+
+  // The score is the mean of the last ten.
+  const auto metrics = trial->evaluate({}, [](double) { return true; }).metric();
+  EXPECT_THAT(trial->metrics(), ElementsAre("loss"));
+  EXPECT_NEAR(metrics.at("loss"), std::accumulate(losses.begin() + 6, losses.end(), 0.0) / 10,
+              1e-12);
+}
+
+TEST_F(TextRecipeTest, TrialsAreResumedInTheirPhase) {
+  const v1::Recipe phased = in_phases(recipe());
+  const auto first = driver_->start(phased, 1);
+  for (const int64_t stop : {8, 11}) {  // where the second begins, and in it
+    losses_of(*first, stop);
+    first->save(root_ / "stopped");
+    const auto second = driver_->resume(phased, 1, root_ / "stopped");
+    EXPECT_EQ(second->step(), stop);
+    if (stop == 8) continue;
+    StepResult a, b;
+    while (first->step() < 16) {
+      a = first->run_step(), b = second->run_step();
+      EXPECT_EQ(a.loss, b.loss);
+      EXPECT_EQ(a.step, b.step);
+    }
+    EXPECT_EQ(a.samples, 16 * 16);
+    EXPECT_EQ(b.samples, 16 * 16);
+    const Tick go = [](double) { return true; };
+    EXPECT_EQ(first->evaluate({}, go).metric().at("loss"),
+              second->evaluate({}, go).metric().at("loss"));
+  }
+}
+
+TEST_F(TextRecipeTest, PhasesShareTheirOptimizer) {
+  v1::Recipe phased = in_phases(recipe());
+  v1::Optimizer& other =
+      *phased.mutable_training()->mutable_phase(1)->mutable_training()->mutable_optimizer();
+  other.Clear();
+  other.set_name("sgd");
+  other.set_lr(0.1);
+  EXPECT_THAT(refusal(phased), HasSubstr("cannot go on with the moments of 'adamw'"));
+}
+
 // A model that answers questions of such a version: all of them learned by heart.
 v1::Recipe answering(const fs::path& root, const std::string& model, const std::string& version) {
   const std::string pipeline =
@@ -231,6 +321,68 @@ TEST_F(TextRecipeTest, ScoresTheQuestionsThatWereAsked) {
   const std::string predictions = read_file(root_ / "predictions.json");
   EXPECT_THAT(predictions, AllOf(HasSubstr(R"("2":"d")"), HasSubstr(R"("3":"e")")));
   EXPECT_THAT(predictions, Not(HasSubstr(R"("1":)")));
+}
+
+TEST_F(TextRecipeTest, BeginsWithPretrainedBlocks) {
+  const std::string model = R"(arch: "electra_base_qa")";
+  v1::Recipe made = answering(root_, model, "1.1");
+  made.mutable_training()->mutable_optimizer()->set_layerwise_lr_decay(0.8);
+  made.mutable_model()->set_pretrained("weights");
+  v1::Recipe timed = made;
+  timed.mutable_trials()->set_count(0);
+  EXPECT_EQ(refusal(timed), "");
+  EXPECT_THAT(refusal(made), HasSubstr("there are no weights 'weights'"));
+
+  const v1::Recipe scratch = answering(root_, model, "1.1");
+  fs::create_directories(root_ / "weights");
+  driver_->start(scratch, 7)->save(root_ / "weights" / "checkpoint");
+  const auto differing = [&](const v1::Recipe& recipe) {
+    driver_->start(recipe, 1)->save(root_ / "begun");
+    const std::string a = (root_ / "weights" / "checkpoint").string();
+    const std::string b = (root_ / "begun").string();
+    std::set<std::string> names;
+    for (const auto& tensor : engine::objects_of(
+             engine::report_of(Exit::kCrashed, assay_checkpoint_diff, text(a), text(b)), "tensors"))
+      names.insert(engine::name_of(tensor));
+    return names;
+  };
+  const std::string words = "electra.embeddings.word_embeddings.weight";
+  EXPECT_TRUE(differing(scratch).contains(words));
+  ASSERT_EQ(refusal(made), "");
+  EXPECT_FALSE(differing(made).contains(words));
+  // Names as another program has them, in a file of weights.
+  const std::string from = (root_ / "weights" / "checkpoint").string();
+  const std::string to = (root_ / "weights" / "model.safetensors").string();
+  const std::string map =
+      R"({"rules": [{"file": "theirs.*", "model": "electra.*"}], "partial": true})";
+  engine::report_of(Exit::kCrashed, assay_checkpoint_convert, text(from), text(to),
+                    text("safetensors"), text(map), int32_t{0});
+  EXPECT_THAT(refusal(made), HasSubstr("there is no electra."));
+  write_file_atomic(root_ / "weights" / "names.json", map);
+  ASSERT_EQ(refusal(made), "");
+  const std::set<std::string> heads = differing(made);
+  EXPECT_FALSE(heads.contains(words));
+  EXPECT_TRUE(heads.contains("start_logits.start_logit_pooler_dense.weight"))
+      << testing::PrintToString(heads);
+
+  (*made.mutable_model()->mutable_hparam())["inner"] = "48";
+  EXPECT_THAT(refusal(made), HasSubstr("has another shape"));
+}
+
+// Of every published row of BERT and ELECTRA it can be said what would become of it.
+TEST_F(TextRecipeTest, EveryPublishedRecipeIsOffered) {
+  const fs::path recipes = fs::path(ASSAY_SOURCE_DIR) / "recipes";
+  int checked = 0;
+  for (const std::string& id : recipe_ids(recipes)) {
+    const bool of_text = id.starts_with("dlperf/bert") || id.starts_with("electra_base/") ||
+                         id.starts_with("bert_base/") || id.starts_with("squad/");
+    const v1::Recipe published = load_recipe({recipes, id}).recipe;
+    if (!of_text || published.abstract()) continue;
+    ASSERT_TRUE(driver_->has_model(published)) << id;
+    EXPECT_NO_THROW(driver_->check_offered(published)) << id;
+    ++checked;
+  }
+  EXPECT_EQ(checked, 57);
 }
 
 TEST_F(TextRecipeTest, RefusesWhatCannotBeScored) {

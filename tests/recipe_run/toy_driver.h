@@ -120,7 +120,7 @@ class ToyDriver : public TrainerDriver {
   EngineInfo info() const override { return {"toy 1.0", toy_.devices, toy_.gpu, ""}; }
   std::string why_not(const v1::Recipe&) const override { return toy_.why_not; }
   bool has_model(const v1::Recipe&) const override { return toy_.has_model; }
-  void check_model(const v1::Recipe&) const override {
+  void check_offered(const v1::Recipe&) const override {
     if (!toy_.refused_model.empty()) throw Error(Exit::kUsage, toy_.refused_model);
   }
   std::string missing_data(const v1::Recipe&) const override { return toy_.missing_data; }

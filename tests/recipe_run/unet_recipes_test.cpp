@@ -54,7 +54,7 @@ TEST(UnetRecipes, TrainAsTheScriptsDid) {
     const engine::Length length = engine::training_length(unet, 24 / devices, devices);
     EXPECT_EQ(length.total_steps, 6400 / devices);
     EXPECT_EQ(unet.training().batch_per_device(), 8u);
-    const std::string config = engine::trainer_config(unet, length, 0, 0, devices);
+    const std::string config = engine::trainer_config(unet, length, 0, 0, 0, devices);
     EXPECT_THAT(config, HasSubstr(R"({"name":"adam","learning_rate":0.0001,"beta1":0.9,)"
                                   R"("beta2":0.999,"epsilon":1e-8,"epsilon_form":"tensorflow",)"
                                   R"("weight_decay":0,"clip_norm":0,"ema_decay":0})"));
@@ -69,7 +69,7 @@ TEST(UnetRecipes, TrainAsTheScriptsDid) {
 TEST(UnetRecipes, Precisions) {
   for (const std::string& name : trained()) {
     const v1::Recipe unet = recipe(name);
-    const std::string config = engine::trainer_config(unet, {1, 6400}, 0, 0);
+    const std::string config = engine::trainer_config(unet, {1, 6400}, 0, 0, 0);
     const bool mixed = name.find("_amp_") != std::string::npos;
     EXPECT_EQ(engine::precision_name(unet.numerics().compute()),
               mixed                                      ? "amp-fp16"

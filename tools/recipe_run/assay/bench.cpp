@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -49,8 +50,8 @@ class TrainingBench : public LoadedBench {
                                   training_loader_config(recipe, training_data(recipe), 1, batch_));
     loaded_.emplace(loader_.get(), feeding_.raw_images.empty() ? model_.get() : nullptr);
     const std::string config =
-        trainer_config(recipe, training_length(recipe, loader_samples(loader_.get())), 1, batch_, 1,
-                       feeding_.raw_images);
+        trainer_config(recipe, training_length(recipe, loader_samples(loader_.get())),
+                       encoder_layers(model_.get()), 1, batch_, 1, feeding_.raw_images);
     trainer_ =
         made<Trainer>(Exit::kUsage, assay_trainer_create, model_.get(), nullptr, text(config));
   }
@@ -163,9 +164,18 @@ class InferenceBench : public LoadedBench {
 std::unique_ptr<BenchSession> make_bench(const assay_context* context, const v1::Recipe& recipe,
                                          const v1::Bench& bench, uint32_t batch,
                                          const fs::path& checkpoint, bool on_gpu) {
+  const std::vector<v1::Recipe> phases = phases_of(recipe);
+  const auto& named = recipe.training().phase();
+  const auto found = std::find_if(named.begin(), named.end(), [&](const v1::Phase& phase) {
+    return phase.name() == bench.phase();
+  });
+  require(bench.phase().empty() || found != named.end(),
+          "bench '" + bench.id() + "': there is no phase '" + bench.phase() + "'");
+  const v1::Recipe& measured =
+      phases[bench.phase().empty() ? 0 : static_cast<size_t>(found - named.begin())];
   if (bench.mode() == v1::Bench::TRAIN)
-    return std::make_unique<TrainingBench>(context, recipe, bench, batch, on_gpu);
-  return std::make_unique<InferenceBench>(context, recipe, bench, batch, checkpoint);
+    return std::make_unique<TrainingBench>(context, measured, bench, batch, on_gpu);
+  return std::make_unique<InferenceBench>(context, measured, bench, batch, checkpoint);
 }
 
 // 17 GFLOP for 64 KiB of images: half a millisecond of an H200 in fp32, a tenth of a second of two

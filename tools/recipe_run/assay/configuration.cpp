@@ -51,9 +51,28 @@ std::string group_of(const google::protobuf::RepeatedPtrField<std::string>& kind
   return group.field("kind", names).field(key, value).text();
 }
 
-// What is exempt from weight decay and from LAMB's trust ratio.
-Words groups_of(const v1::Optimizer& o) {
+// Rates by layer: the heads', which stand two above the last block, times decay for each layer down
+// to the embeddings.
+Words layer_groups(double decay, int64_t layers) {
+  const std::string path = "training.optimizer.layerwise_lr_decay";
+  require(decay > 0 && decay <= 1, path + " must be above 0 and at most 1");
+  require(layers > 0, path + " means nothing to a model without layers", "a model of text");
   Words groups;
+  const auto add = [&](const std::string& names, int64_t below) {
+    groups.push_back(JsonObject()
+                         .field("match", Words{names})
+                         .field("lr_scale", std::pow(decay, static_cast<double>(below)))
+                         .text());
+  };
+  add("*embeddings.*", layers + 2);
+  for (int64_t i = 0; i < layers; ++i) add(fmt::format("*encoder.layer.{}.*", i), layers + 1 - i);
+  return groups;
+}
+
+// Rates by layer, and what is exempt from weight decay and from LAMB's trust ratio.
+Words groups_of(const v1::Optimizer& o, int64_t layers) {
+  Words groups;
+  if (o.layerwise_lr_decay() != 0) groups = layer_groups(o.layerwise_lr_decay(), layers);
   if (!o.no_decay().empty() && o.weight_decay() > 0)
     groups.push_back(group_of(o.no_decay(), "weight_decay", 0.0));
   if (!o.no_trust_ratio().empty())
@@ -78,7 +97,6 @@ void require_meaning(const v1::Optimizer& o) {
   require_of(o.epsilon() > 0, path + "epsilon", o.name(), adam);
   require_of(o.no_bias_correction(), path + "no_bias_correction", o.name(), adam);
   require_of(!o.no_trust_ratio().empty(), path + "no_trust_ratio", o.name(), {"lamb"});
-  require_no(o.layerwise_lr_decay() != 0, path + "layerwise_lr_decay");
 }
 
 void require_meaning(const v1::Schedule& s) {
@@ -95,7 +113,7 @@ void require_meaning(const v1::Schedule& s) {
           "step, epoch or fraction");
 }
 
-std::string optimizer_config(const v1::Training& training, uint32_t devices) {
+std::string optimizer_config(const v1::Training& training, int64_t layers, uint32_t devices) {
   const v1::Optimizer& o = training.optimizer();
   require_meaning(o);
   JsonObject json;
@@ -119,7 +137,7 @@ std::string optimizer_config(const v1::Training& training, uint32_t devices) {
   json.field("ema_decay", training.ema_decay());
   if (training.ema_warmup()) json.field("ema_warmup", true);
   if (training.ema_decay() > 0) json.field("ema_statistics", true);
-  if (const Words groups = groups_of(o); !groups.empty())
+  if (const Words groups = groups_of(o, layers); !groups.empty())
     json.raw("group", "[" + join(groups, ",") + "]");
   return json.text();
 }
@@ -213,22 +231,47 @@ std::string precision_name(v1::Numerics::Compute compute) {
   return kNames.at(compute);
 }
 
+std::vector<v1::Recipe> phases_of(const v1::Recipe& recipe) {
+  if (recipe.training().phase().empty()) return {recipe};
+  std::vector<v1::Recipe> phases;
+  for (const v1::Phase& phase : recipe.training().phase()) {
+    const std::string& kind = recipe.training().phase(0).training().optimizer().name();
+    require(phase.training().optimizer().name() == kind,
+            fmt::format("training.phase.{}: '{}' cannot go on with the moments of '{}'",
+                        phase.name(), phase.training().optimizer().name(), kind));
+    v1::Recipe& one = phases.emplace_back(recipe);
+    *one.mutable_training() = phase.training();
+    const v1::DataRef* data = phase_data(recipe, phase);
+    require(data != nullptr, fmt::format("training.phase.{}.data names '{}', which the recipe does "
+                                         "not have",
+                                         phase.name(), phase.data()));
+    const v1::DataRef own = *data;
+    one.clear_data();
+    *one.add_data() = own;
+    for (const v1::DataRef& other : recipe.data())
+      if (other.role() != "train" && other.role() != "bench") *one.add_data() = other;
+  }
+  return phases;
+}
+
+int64_t samples_per_step(const v1::Recipe& recipe, uint32_t devices) {
+  const v1::Training& t = recipe.training();
+  return int64_t{t.batch_per_device()} * std::max<int64_t>(t.accumulate(), 1) * devices;
+}
+
 Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devices) {
   const v1::Training& t = recipe.training();
   require(t.batch_per_device() > 0, "training.batch_per_device must be at least 1");
-  require_no(!t.phase().empty(), "training.phase");
-  const int64_t samples_per_step =
-      int64_t{t.batch_per_device()} * std::max<int64_t>(t.accumulate(), 1) * devices;
+  const int64_t per_step = samples_per_step(recipe, devices);
   Length length;
-  length.steps_per_epoch = t.drop_last() ? samples / samples_per_step
-                                         : (samples + samples_per_step - 1) / samples_per_step;
+  length.steps_per_epoch = t.drop_last() ? samples / per_step : (samples + per_step - 1) / per_step;
   // A stream has no epochs; fewer samples than a step takes make one.
   const v1::DataRef* data = data_of_role(recipe, {"train", "bench"});
   if (data != nullptr && streamed(*data))
     length.steps_per_epoch = std::max<int64_t>(1, length.steps_per_epoch);
   require(length.steps_per_epoch > 0, fmt::format("a step needs {} samples, the training data have "
                                                   "{}",
-                                                  samples_per_step, samples));
+                                                  per_step, samples));
   length.total_steps = t.has_steps()
                            ? static_cast<int64_t>(t.steps())
                            : std::llround(t.epochs() * static_cast<double>(length.steps_per_epoch));
@@ -242,11 +285,13 @@ void require_offered(const v1::Recipe& recipe, uint32_t devices) {
   // By name: the version that is offered.
   static const std::map<std::string, std::string> kScorers = {{"", ""},
                                                               {"masked_words", "1"},
+                                                              {"replaced_words", "1"},
                                                               {"soft_dice_mean_over_classes", "1"},
                                                               {"squad_v1.1", "1.1"},
                                                               {"squad_v2.0", "2.0"},
                                                               {"top1", "1"},
-                                                              {"top1_center_crop_224", "1"}};
+                                                              {"top1_center_crop_224", "1"},
+                                                              {"training_loss", "1"}};
   const auto known = kScorers.find(evaluation.evaluator());
   Words offered;
   for (const auto& [name, version] : kScorers)
@@ -274,20 +319,24 @@ void require_offered(const v1::Bench& bench) {
   require_no(!bench.arg().empty(), name + "arg", "it times the network alone");
 }
 
+bool scores_training_loss(const v1::Recipe& recipe) {
+  return recipe.evaluation().evaluator() == "training_loss";
+}
+
 std::string model_config(const v1::Model& model) {
-  require_no(!model.pretrained().empty(), "model.pretrained");
   JsonObject json;
   for (const auto& [key, value] : model.hparam())
     json.raw(key, is_json_value(value) ? value : json_of(value));
   return json.text();
 }
 
-std::string trainer_config(const v1::Recipe& recipe, const Length& length, uint64_t seed,
-                           int64_t batch, uint32_t devices, const std::string& raw_images) {
+std::string trainer_config(const v1::Recipe& recipe, const Length& length, int64_t layers,
+                           uint64_t seed, int64_t batch, uint32_t devices,
+                           const std::string& raw_images) {
   const v1::Training& t = recipe.training();
   require_no(!t.loss().empty(), "training.loss", "its models bring their own");
   JsonObject json;
-  json.raw("optimizer", optimizer_config(t, devices));
+  json.raw("optimizer", optimizer_config(t, layers, devices));
   json.raw("schedule", schedule_config(t, length, devices));
   const std::string& loss_scale = recipe.numerics().loss_scale();
   if (!loss_scale.empty() && loss_scale != "none")

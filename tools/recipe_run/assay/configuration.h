@@ -18,6 +18,13 @@ struct Length {
   int64_t total_steps = 0;
 };
 
+// The phases of the recipe's training as recipes without phases: of the data to train on each has
+// its own. A recipe without phases is its only one.
+std::vector<v1::Recipe> phases_of(const v1::Recipe& recipe);
+
+// Of one update.
+int64_t samples_per_step(const v1::Recipe& recipe, uint32_t devices);
+
 // Steps of a training over `samples` training samples on `devices` devices.
 Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devices = 1);
 
@@ -32,10 +39,15 @@ void require_offered(const v1::Recipe& recipe, uint32_t devices);
 // The same of a measurement.
 void require_offered(const v1::Bench& bench);
 
-// batch 0: the recipe's own; another one is for benches. `devices` are emulated: their batches
+// Whether a trial's score is the mean of the last steps' losses, and nothing is evaluated.
+bool scores_training_loss(const v1::Recipe& recipe);
+
+// `layers` of the model's encoder, where the optimizer tells them apart. batch 0: the recipe's own;
+// another one is for benches. `devices` are emulated: their batches
 // accumulate into one update. `raw_images`: of a loader that gives bytes, "" of one that does not.
-std::string trainer_config(const v1::Recipe& recipe, const Length& length, uint64_t seed,
-                           int64_t batch, uint32_t devices = 1, const std::string& raw_images = "");
+std::string trainer_config(const v1::Recipe& recipe, const Length& length, int64_t layers,
+                           uint64_t seed, int64_t batch, uint32_t devices = 1,
+                           const std::string& raw_images = "");
 std::string predictor_config(const v1::Recipe& recipe, int64_t batch);
 
 struct LoaderConfig {

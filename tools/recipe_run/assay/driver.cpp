@@ -8,6 +8,8 @@
 
 #include "tools/common/picture_reader.h"
 #include "tools/recipe_run/assay/bench.h"
+#include "tools/recipe_run/assay/pipeline.h"
+#include "tools/recipe_run/assay/pretrained.h"
 #include "tools/recipe_run/assay/trial.h"
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/util/text.h"
@@ -80,8 +82,15 @@ class AssayDriver : public TrainerDriver {
     return false;
   }
 
-  void check_model(const v1::Recipe& recipe) const override {
-    if (has_model(recipe)) new_model(context_.get(), recipe);
+  void check_offered(const v1::Recipe& recipe) const override {
+    if (!has_model(recipe)) return;
+    const int64_t layers = encoder_layers(new_model(context_.get(), recipe).get());
+    require_offered(recipe, devices_);
+    for (const v1::DataRef& data : recipe.data()) transform_config(data);
+    for (const v1::Recipe& phase : phases_of(recipe))
+      trainer_config(phase, training_length(phase, samples_per_step(phase, devices_), devices_),
+                     layers, 0, 0, devices_);
+    for (const v1::Bench& bench : recipe.bench()) require_offered(bench);
   }
 
   std::string missing_data(const v1::Recipe& recipe) const override {
@@ -102,7 +111,7 @@ class AssayDriver : public TrainerDriver {
                                 "('dataset-convert --list' says what FOLDER holds)",
                                 conversion_of(data.lock()), folder));
     }
-    return "";
+    return recipe.trials().count() > 0 ? missing_weights(recipe) : "";  // time needs none
   }
 
   data::Entry describe_data(const fs::path& folder) const override {
@@ -124,7 +133,7 @@ class AssayDriver : public TrainerDriver {
     require(!lacks_devices(recipe),
             fmt::format("'{}' trains on {} devices, here is one", recipe.id(), devices_of(recipe)),
             fmt::format("--emulate-devices {} plays them one after another", devices_of(recipe)));
-    require_offered(recipe, devices_);
+    check_offered(recipe);
     if (const std::string missing = missing_data(recipe); !missing.empty())
       throw Error(Exit::kDataMismatch, missing);
     check_data(recipe);

@@ -43,7 +43,8 @@ struct Evaluator::Sums {
   }
   Metrics of_means() const {
     Metrics metrics;
-    for (const auto& [name, mean] : means) metrics[name] = mean.sum / mean.weight;
+    for (const auto& [name, mean] : means)  // of nothing, as of no finds their precision: 0
+      metrics[name] = mean.weight > 0 ? mean.sum / mean.weight : 0;
     if (const auto top1 = metrics.find("top1"); top1 != metrics.end())
       metrics["accuracy"] = top1->second;
     return metrics;

@@ -42,21 +42,6 @@ Draw draw_of(const std::string& init, const std::vector<int64_t>& shape) {
   return {};
 }
 
-int64_t split_samples(const v1::Recipe& recipe, const v1::DataRef& data) {
-  const std::string folder = folder_of(recipe, data).string();
-  std::vector<std::string> names;
-  for (const Struct& split :
-       objects_of(report_of(Exit::kUsage, assay_dataset_report, text(folder)), "splits")) {
-    names.push_back(name_of(split));
-    if (names.back() == data.split()) return integer_of(split, "records");
-  }
-  throw Error(Exit::kDataMismatch,
-              fmt::format("data '{}': {} has no split '{}'", data.id(), folder, data.split()),
-              fmt::format("convert a source that has it, or take another with --set "
-                          "data.{}.split={}",
-                          data.id(), join(names, " or ")));
-}
-
 // By name of a conversion.
 const std::map<std::string, std::string>& kinds_of_samples() {
   static const std::map<std::string, std::string> kKinds = [] {
@@ -126,6 +111,17 @@ Struct model_report(const assay_model* model) {
   return report_of(Exit::kCrashed, assay_model_report, model);
 }
 
+int64_t encoder_layers(const assay_model* model) {
+  constexpr std::string_view kLayer = "encoder.layer.";
+  int64_t layers = 0;
+  for (const Struct& variable : objects_of(model_report(model), "variables")) {
+    const std::string& name = name_of(variable);
+    if (const size_t at = name.find(kLayer); at != std::string::npos)
+      layers = std::max<int64_t>(layers, 1 + std::atoll(name.c_str() + at + kLayer.size()));
+  }
+  return layers;
+}
+
 void check_init(const v1::Model& model, const Struct& report) {
   if (model.init().empty()) return;
   constexpr double kPrinted = 1e-9;  // relative: both sides round
@@ -164,6 +160,21 @@ Loader new_loader(const assay_context* context, const v1::Recipe& recipe, const 
   const std::string folder = folder_of(recipe, data).string();
   return made<Loader>(Exit::kUsage, assay_loader_create, context, text(folder), text(data.split()),
                       text(config.loader), text(config.transform));
+}
+
+int64_t split_samples(const v1::Recipe& recipe, const v1::DataRef& data) {
+  const std::string folder = folder_of(recipe, data).string();
+  std::vector<std::string> names;
+  for (const Struct& split :
+       objects_of(report_of(Exit::kUsage, assay_dataset_report, text(folder)), "splits")) {
+    names.push_back(name_of(split));
+    if (names.back() == data.split()) return integer_of(split, "records");
+  }
+  throw Error(Exit::kDataMismatch,
+              fmt::format("data '{}': {} has no split '{}'", data.id(), folder, data.split()),
+              fmt::format("convert a source that has it, or take another with --set "
+                          "data.{}.split={}",
+                          data.id(), join(names, " or ")));
 }
 
 int64_t loader_samples(const assay_loader* loader) {

@@ -40,6 +40,7 @@ std::vector<int64_t> integers_of(const Struct& object, const std::string& key);
 
 Model new_model(const assay_context* context, const v1::Recipe& recipe);
 Struct model_report(const assay_model* model);
+int64_t encoder_layers(const assay_model* model);  // 0 of a model that has none
 
 // Fails (kUsage) if the first weights that the report tells of are not drawn as model.init says.
 void check_init(const v1::Model& model, const Struct& report);
@@ -55,6 +56,8 @@ fs::path folder_of(const v1::Recipe& recipe, const v1::DataRef& data);
 
 Loader new_loader(const assay_context* context, const v1::Recipe& recipe, const v1::DataRef& data,
                   const LoaderConfig& config);
+// Records of the split. Error kDataMismatch if the data set has no such split.
+int64_t split_samples(const v1::Recipe& recipe, const v1::DataRef& data);
 int64_t loader_samples(const assay_loader* loader);
 
 // The tensors of a loader's last batch, which are the loader's.

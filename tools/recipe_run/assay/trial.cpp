@@ -1,119 +1,149 @@
-// AssayTrial trains one seed or fold: loaders, trainer, evaluation, checkpoints with the place in
-// the data.
+// AssayTrial trains one seed or fold, phase after phase: evaluation, checkpoints with the place in
+// the data, pictures.
 #include "tools/recipe_run/assay/trial.h"
 
 #include <fmt/core.h>
 
+#include <deque>
+#include <numeric>
 #include <optional>
 #include <vector>
 
 #include "tools/recipe_run/assay/evaluator.h"
 #include "tools/recipe_run/assay/folds.h"
 #include "tools/recipe_run/assay/objects.h"
+#include "tools/recipe_run/assay/phase.h"
 #include "tools/recipe_run/assay/pictures.h"
 #include "tools/recipe_run/assay/pipeline.h"
+#include "tools/recipe_run/assay/pretrained.h"
 #include "tools/recipe_run/recipe/facts.h"
+#include "tools/recipe_run/util/json.h"
+#include "tools/recipe_run/util/text.h"
 
 namespace reciperun::engine {
 namespace {
 
-constexpr std::string_view kCursorKey = "assay.cursor";
+// Of a checkpoint's metadata.
+constexpr const char* kCursorKey = "assay.cursor";
+constexpr const char* kPhaseKey = "recipe_run.phase";
+constexpr const char* kLossesKey = "recipe_run.losses";
+
+constexpr size_t kLastLosses = 10;  // whose mean is the score of training_loss
+
+// The texts that a checkpoint carries.
+std::map<std::string, std::string> metadata_of(const fs::path& checkpoint) {
+  const std::string path = checkpoint.string();
+  std::map<std::string, std::string> out;
+  for (const Struct& text_of_host :
+       objects_of(report_of(Exit::kTampered, assay_checkpoint_inspect, text(path)), "metadata"))
+    out[name_of(text_of_host, "key")] = name_of(text_of_host, "value");
+  return out;
+}
 
 class AssayTrial : public TrainingTrial {
  public:
+  // `first`: the phase that it begins in.
   AssayTrial(const assay_context* context, const v1::Recipe& recipe, uint64_t trial,
              uint32_t devices, bool on_gpu)
-      : recipe_(recipe),
-        model_(new_model(context, recipe)),
-        feeding_(feeding_for(training_data(recipe), on_gpu)) {
+      : context_(context),
+        recipe_(recipe),
+        phases_(phases_of(recipe)),
+        model_(new_model(context, recipe)) {
     if (has_evaluation_data(recipe)) {
       preparation_ = transform_config(evaluation_data(recipe));
-      require_disjoint_folds(training_data(recipe), evaluation_data(recipe));
+      for (const v1::Recipe& phase : phases_)
+        require_disjoint_folds(training_data(phase), evaluation_data(recipe));
     }
     const auto [fold, seed] = trial_part(recipe, trial);
-    const v1::DataRef& data = training_data(recipe);
-    const int64_t batch = recipe.training().batch_per_device();
-    Share share = share_of(recipe, data, fold);
-    share.world_size = devices;
-    for (share.rank = 0; share.rank < devices; ++share.rank) {
-      train_.push_back(new_training_loader(
-          context, recipe, feeding_, training_loader_config(recipe, data, seed, batch, share)));
-    }
-    batch_.emplace(train_[0].get(), feeding_.raw_images.empty() ? model_.get() : nullptr);
-    length_ = training_length(recipe, loader_samples(train_[0].get()), devices);
-    const Struct report = model_report(model_.get());
-    parameters_ = static_cast<uint64_t>(integer_of(report, "parameters"));
-    const std::string config =
-        trainer_config(recipe, length_, seed, 0, devices, feeding_.raw_images);
-    trainer_ =
-        made<Trainer>(Exit::kUsage, assay_trainer_create, model_.get(), nullptr, text(config));
-    if (is_text(data)) {  // who answers questions with a checkpoint needs no other file
-      const std::string folder = folder_of(recipe, data).string();
-      const Text words = made<Text>(Exit::kDataMismatch, assay_text_create, text(folder), text(""));
-      call(Exit::kCrashed, assay_text_attach, words.get(), trainer_.get());
-    }
-    if (recipe.trials().count() > 0 || has_evaluation_data(recipe))
-      evaluator_.emplace(context, recipe, model_.get(), trainer_.get(), devices,
-                         share_of(recipe, evaluation_data(recipe), fold));
+    place_ = {fold, seed, devices, on_gpu};
+    for (const v1::Recipe& phase : phases_) lengths_.push_back(phase_length(phase, place_));
+    parameters_ = static_cast<uint64_t>(integer_of(model_report(model_.get()), "parameters"));
+  }
+
+  void start() {
+    if (recipe_.trials().count() > 0)  // what is only timed needs no weights of its own
+      begin_weights(recipe_, model_.get(), place_.seed);
+    begin_phase(0);
   }
 
   void resume(const fs::path& file) {
     const std::string path = file.string();
     try {
-      step_ = integer_of(report_of(Exit::kTampered, assay_checkpoint_load, trainer_.get(),
+      auto metadata = metadata_of(file);
+      begin_phase(std::stoull("0" + metadata[kPhaseKey]));
+      step_ = integer_of(report_of(Exit::kTampered, assay_checkpoint_load, training_->trainer(),
                                    text(path), uint32_t{0}),
                          "step");
+      for (const std::string& loss : split(metadata[kLossesKey], ' '))
+        if (!loss.empty()) losses_.push_back(std::stod(loss));
     } catch (const Error& error) {
       throw Error(Exit::kTampered, error.what(),
                   "remove '" + file.parent_path().string() +
                       "' and run the same command again: this trial then begins anew");
     }
     assay_str cursor{};
-    call(Exit::kTampered, assay_trainer_get_metadata, trainer_.get(), text(kCursorKey), &cursor);
-    for (const Loader& loader : train_)
-      call(Exit::kTampered, assay_loader_restore, loader.get(), cursor.data, cursor.size);
+    call(Exit::kTampered, assay_trainer_get_metadata, training_->trainer(), text(kCursorKey),
+         &cursor);
+    training_->restore({cursor.data, cursor.size});
   }
 
-  int64_t step() const override { return step_; }
-  int64_t total_steps() const override { return length_.total_steps; }
-  double steps_per_epoch() const override { return static_cast<double>(length_.steps_per_epoch); }
+  int64_t step() const override { return steps_before(phase_) + step_; }
+  int64_t total_steps() const override { return steps_before(phases_.size()); }
+  // Phases may have epochs of several lengths; what counts then is how many there are in all.
+  double steps_per_epoch() const override {
+    double epochs = 0;
+    for (const Length& length : lengths_)
+      epochs +=
+          static_cast<double>(length.total_steps) / static_cast<double>(length.steps_per_epoch);
+    return phases_.size() == 1 ? static_cast<double>(lengths_[0].steps_per_epoch)
+                               : static_cast<double>(total_steps()) / epochs;
+  }
   uint64_t parameters() const override { return parameters_; }
 
   StepResult run_step() override {
-    const Stopwatch watch;
-    assay_step_info info{};
-    double losses = 0;
-    int batches = 0;
-    do {  // micro-batches, one device after the other, until one of them updates
-      if (!ahead_) prefetch();
-      prefetch();  // beside the step
-      info = {};
-      info.struct_size = sizeof info;
-      call(Exit::kCrashed, assay_trainer_step, trainer_.get(), nullptr, size_t{0}, &info);
-      losses += info.loss, ++batches;
-    } while (info.micro_step > 0);
-    step_ = info.step;
-    return {info.step, info.samples, losses / batches, info.learning_rate, watch.seconds()};
+    if (step_ == lengths_[phase_].total_steps) next_phase();
+    StepResult result = training_->run_step();
+    step_ = result.step;
+    result.step += steps_before(phase_);
+    for (size_t k = 0; k < phase_; ++k)
+      result.samples += lengths_[k].total_steps * samples_per_step(phases_[k], place_.devices);
+    losses_.push_back(result.loss);
+    if (losses_.size() > kLastLosses) losses_.pop_front();
+    return result;
   }
 
   record::Eval evaluate(const fs::path& folder, const Tick& tick) override {
+    if (scores_training_loss(recipe_)) {
+      record::Eval mean;
+      (*mean.mutable_metric())["loss"] = std::accumulate(losses_.begin(), losses_.end(), 0.0) /
+                                         static_cast<double>(losses_.size());
+      return mean;
+    }
     require(evaluator_.has_value(), "'" + recipe_.id() + "' only measures speed");
     return evaluator_->evaluate(folder, tick);
   }
 
   std::vector<std::string> metrics() const override {
+    if (scores_training_loss(recipe_)) return {"loss"};
     return evaluator_ ? evaluator_->metrics() : std::vector<std::string>();
   }
 
   void save(const fs::path& file) override {
-    const std::string position = ahead_ ? cursor_ : cursor();
-    call(Exit::kCrashed, assay_trainer_set_metadata, trainer_.get(), text(kCursorKey),
-         text(position));
+    const auto set = [&](const char* key, const std::string& value) {
+      call(Exit::kCrashed, assay_trainer_set_metadata, training_->trainer(), text(key),
+           text(value));
+    };
+    set(kCursorKey, training_->cursor());
     // With it assay-predict prepares pictures as they are evaluated here.
-    if (has_evaluation_data(recipe_))
-      call(Exit::kCrashed, assay_trainer_set_metadata, trainer_.get(), text("preparation"),
-           text(preparation_));
-    call(Exit::kCrashed, assay_checkpoint_save, trainer_.get(), text(file.string()), uint32_t{0});
+    if (has_evaluation_data(recipe_)) set("preparation", preparation_);
+    if (phases_.size() > 1) set(kPhaseKey, std::to_string(phase_));
+    if (scores_training_loss(recipe_)) {
+      std::vector<std::string> losses;
+      for (const double loss : losses_) losses.push_back(shortest(loss));
+      set(kLossesKey, join(losses, " "));
+    }
+    call(Exit::kCrashed, assay_checkpoint_save, training_->trainer(), text(file.string()),
+         uint32_t{0});
   }
 
   void illustrate(const fs::path& folder) override {
@@ -137,6 +167,39 @@ class AssayTrial : public TrainingTrial {
   }
 
  private:
+  int64_t steps_before(size_t phase) const {
+    int64_t steps = 0;
+    for (size_t k = 0; k < phase; ++k) steps += lengths_[k].total_steps;
+    return steps;
+  }
+
+  // A model has one trainer at a time, and the evaluator uses it.
+  void begin_phase(size_t phase) {
+    require(phase < phases_.size(), "the checkpoint is of another training");
+    evaluator_.reset();
+    training_.reset();
+    phase_ = phase, step_ = 0;
+    const v1::Recipe& recipe = phases_[phase];
+    training_.emplace(context_, recipe, model_.get(), place_, lengths_[phase]);
+    if (!scores_training_loss(recipe) &&
+        (recipe.trials().count() > 0 || has_evaluation_data(recipe)))
+      evaluator_.emplace(context_, recipe, model_.get(), training_->trainer(), place_.devices,
+                         share_of(recipe, evaluation_data(recipe), place_.fold));
+  }
+
+  // On the same weights and moments, and under the same loss scale; steps count from 0.
+  void next_phase() {
+    const Moments moments(model_.get());
+    const double scale =
+        assay::tools::at(report_of(Exit::kCrashed, assay_trainer_report, training_->trainer()),
+                         "loss_scale")
+            .number_value();
+    begin_phase(phase_ + 1);
+    moments.give_to(model_.get());
+    if (recipe_.numerics().loss_scale().starts_with("dynamic"))
+      call(Exit::kCrashed, assay_trainer_set, training_->trainer(), text("loss_scale"), scale);
+  }
+
   // By its place in the stack: "slice-07".
   std::string slice_name(size_t index) const {
     const std::vector<int64_t>& records = evaluator_->records();
@@ -144,39 +207,19 @@ class AssayTrial : public TrainingTrial {
                        records.empty() ? static_cast<int64_t>(index) : records[index]);
   }
 
-  // Of the first device's loader: between steps all stand at the same batch.
-  std::string cursor() const {
-    size_t size = 0;
-    call(Exit::kCrashed, assay_loader_cursor, train_[0].get(), nullptr, size_t{0}, &size);
-    std::string bytes(size, '\0');
-    call(Exit::kCrashed, assay_loader_cursor, train_[0].get(), static_cast<void*>(bytes.data()),
-         bytes.size(), &size);
-    return bytes;
-  }
-
-  // Has the trainer take the next batch over, of the device whose turn it is.
-  void prefetch() {
-    const size_t device = turn_++ % train_.size();
-    if (device == 0) cursor_ = cursor();
-    batch_->next(train_[device].get());
-    call(Exit::kCrashed, assay_trainer_prefetch, trainer_.get(), batch_->data(), batch_->size());
-    ahead_ = true;
-  }
-
+  const assay_context* context_;
   v1::Recipe recipe_;
+  std::vector<v1::Recipe> phases_;
+  std::vector<Length> lengths_;  // of the phases
+  PhasePlace place_;
   Model model_;
-  Feeding feeding_;
-  Trainer trainer_;
-  std::vector<Loader> train_;           // by emulated device
-  std::optional<Batch> batch_;          // the one that is prefetched
-  std::optional<Evaluator> evaluator_;  // absent where nothing is evaluated
-  Length length_;
+  std::optional<PhaseTraining> training_;  // the phase under way
+  std::optional<Evaluator> evaluator_;     // absent where nothing is evaluated
   uint64_t parameters_ = 0;
-  int64_t step_ = 0;
-  size_t turn_ = 0;          // batches taken from the loaders
-  bool ahead_ = false;       // one batch more than was trained
-  std::string cursor_;       // before that batch
-  std::string preparation_;  // of pictures that are evaluated: a loader's transform
+  size_t phase_ = 0;
+  int64_t step_ = 0;           // of this phase
+  std::deque<double> losses_;  // of the last steps
+  std::string preparation_;    // of pictures that are evaluated: a loader's transform
 };
 
 }  // namespace
@@ -186,7 +229,7 @@ std::unique_ptr<TrainingTrial> make_training_trial(const assay_context* context,
                                                    uint32_t devices, bool on_gpu,
                                                    const fs::path& checkpoint) {
   auto made = std::make_unique<AssayTrial>(context, recipe, trial, devices, on_gpu);
-  if (!checkpoint.empty()) made->resume(checkpoint);
+  checkpoint.empty() ? made->start() : made->resume(checkpoint);
   return made;
 }
 

@@ -106,7 +106,7 @@ fs::path recipes_root(const std::string& given) {
 std::string why_not_here(const ResolvedRecipe& resolved, uint32_t emulated_devices,
                          TrainerDriver& driver) {
   try {
-    driver.check_model(resolved.recipe);
+    driver.check_offered(resolved.recipe);
   } catch (const Error& error) {
     const std::string path = path_at_fault(resolved.recipe.model(), error.what());
     throw Error(error.exit_code(),

@@ -20,7 +20,7 @@ fs::path recipes_root(const std::string& given);
 using DriverFactory =
     std::function<std::unique_ptr<TrainerDriver>(const std::string& device, uint32_t threads)>;
 
-// TrainerDriver::check_model; its Error begins with the place of the hparam it names, or of the
+// TrainerDriver::check_offered; its Error begins with the place of the hparam it names, or of the
 // model. Then sets up the emulation of so many devices (0: none), and only then asks
 // TrainerDriver::why_not. Plans and runs both begin with it.
 std::string why_not_here(const ResolvedRecipe& resolved, uint32_t emulated_devices,

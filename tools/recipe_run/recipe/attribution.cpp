@@ -392,7 +392,7 @@ class Check {
     const auto& phases = recipe_.training().phase();
     if (said.accumulate > 0 && scope_.devices() == devices_of(recipe_)) {
       for (const v1::Phase& phase : phases) {
-        if (phase.seq_len() == said.sequence)
+        if (sequence_length(*phase_data(recipe_, phase)) == said.sequence)
           compare("accumulate", said.accumulate, phase.training().accumulate());
       }
     }
@@ -430,20 +430,22 @@ class Check {
               shown(platform.device()));
   }
 
+  void check_sequence(const Conditions& said, const v1::DataRef& data) {
+    const uint32_t sequence = sequence_length(data);
+    if (said.sequence > 0 && sequence > 0)
+      compare("data." + data.id() + ".pipeline", said.sequence, sequence);
+  }
+
   void check_data(const Conditions& said) {
     for (const v1::DataRef& data : recipe_.data()) {
       if (!said.data.empty() && !data.lock().ends_with(said.data))
         problem("data.{}.lock: the source says {}, the recipe {}", data.id(), shown(said.data),
                 shown(data.lock()));
-      for (const v1::Stage& stage : data.pipeline()) {
-        const auto length = stage.arg().find("max_len");
-        if (said.sequence > 0 && length != stage.arg().end())
-          compare("data." + data.id() + ".pipeline", std::to_string(said.sequence), length->second);
-      }
+      if (recipe_.training().phase().empty()) check_sequence(said, data);
     }
     for (const v1::Phase& phase : recipe_.training().phase()) {
       if (bench_ != nullptr && phase.name() == bench_->phase())
-        compare("training.phase." + phase.name() + ".seq_len", said.sequence, phase.seq_len());
+        check_sequence(said, *phase_data(recipe_, phase));
     }
   }
 

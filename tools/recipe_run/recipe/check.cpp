@@ -52,8 +52,12 @@ class Checker {
   void check_execution() const {
     need(!recipe_.model().arch().empty(), "model.arch", "not set", "name a model of the engine");
     if (recipe_.training().phase().empty()) check_training(recipe_.training(), "training");
-    for (const v1::Phase& phase : recipe_.training().phase())
-      check_training(phase.training(), "training.phase." + phase.name() + ".training");
+    for (const v1::Phase& phase : recipe_.training().phase()) {
+      const std::string path = "training.phase." + phase.name();
+      check_training(phase.training(), path + ".training");
+      need(phase_data(recipe_, phase) != nullptr, path + ".data",
+           "there is no data '" + phase.data() + "'");
+    }
     need(recipe_.numerics().compute() != v1::Numerics::COMPUTE_UNSET, "numerics.compute", "not set",
          "FP32, TF32, AMP_FP16 or AMP_BF16");
     need_known(recipe_.numerics().gradient_wire(), {"fp32", "fp16", "bf16"},
@@ -150,8 +154,8 @@ class Checker {
       need(!data.lock().empty(), "data." + data.id() + ".lock", "not set", "name the data set");
     }
     const v1::Evaluation& evaluation = recipe_.evaluation();
-    need(evaluation.metric().empty() || !evaluation.data().empty() ||
-             has_role({"eval", "test", "validation"}),
+    need(evaluation.metric().empty() || evaluation.evaluator() == "training_loss" ||
+             !evaluation.data().empty() || has_role({"eval", "test", "validation"}),
          "evaluation", "there is no data with role \"eval\" or \"test\" to evaluate on");
   }
 

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "tools/recipe_run/stats/looks.h"
@@ -164,6 +165,22 @@ std::vector<TrainingPhase> training_phases(const v1::Recipe& recipe, uint32_t de
   for (const v1::Phase& phase : training.phase())
     out.push_back(phase_of(recipe, phase.name(), phase.training(), devices));
   return out;
+}
+
+uint32_t sequence_length(const v1::DataRef& data) {
+  for (const v1::Stage& stage : data.pipeline()) {
+    const auto length = stage.arg().find("sequence_length");
+    if (length != stage.arg().end())
+      return static_cast<uint32_t>(std::strtoul(length->second.c_str(), nullptr, 10));
+  }
+  return 0;
+}
+
+const v1::DataRef* phase_data(const v1::Recipe& recipe, const v1::Phase& phase) {
+  if (!phase.data().empty()) return find_id(recipe.data(), phase.data());
+  for (const v1::DataRef& data : recipe.data())
+    if (data.role() == "train" || data.role() == "bench") return &data;
+  return nullptr;
 }
 
 const v1::Bench* training_bench(const v1::Recipe& recipe, const TrainingPhase& phase) {

@@ -78,6 +78,13 @@ struct TrainingPhase {
 };
 std::vector<TrainingPhase> training_phases(const v1::Recipe& recipe, uint32_t devices);
 
+// Of data of text: pieces of a sequence, padding included; 0 of other data.
+uint32_t sequence_length(const v1::DataRef& data);
+
+// What a phase trains on: the data it names, else those of role train or bench; nullptr if there
+// are none.
+const v1::DataRef* phase_data(const v1::Recipe& recipe, const v1::Phase& phase);
+
 // The bench that trains with a phase's work at its batch, or nullptr.
 const v1::Bench* training_bench(const v1::Recipe& recipe, const TrainingPhase& phase);
 

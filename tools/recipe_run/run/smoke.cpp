@@ -7,6 +7,7 @@
 
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/util/error.h"
+#include "tools/recipe_run/util/file.h"
 #include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
@@ -23,19 +24,30 @@ void set(Sets& sets, const std::string& path, const T& value) {
   sets.push_back(fmt::format("{}={}", path, value));
 }
 
-void shorten_training(const v1::Training& training, Sets& sets) {
+void shorten_training(const v1::Training& training, const std::string& path, uint32_t steps,
+                      Sets& sets) {
   const std::string& kind = training.schedule().kind();
   const bool has_length = kind == "cosine" || kind == "linear" || kind == "polynomial";
   const bool laid_out = training.schedule().span() > 0;
   if (training.has_epochs() && has_length && !laid_out)
-    set(sets, "training.schedule.span", shortest(training.epochs()));
-  set(sets, "training.steps", kSteps);
-  set(sets, "training.batch_per_device", std::min(training.batch_per_device(), kBatch));
-  if (training.accumulate() > 1) set(sets, "training.accumulate", 1);
+    set(sets, path + "schedule.span", shortest(training.epochs()));
+  set(sets, path + "steps", steps);
+  // A warm-up of a number of steps would last longer than the training.
+  if (training.schedule().warmup_unit() == "step" && training.schedule().warmup() >= steps)
+    set(sets, path + "schedule.warmup", 1);
+  set(sets, path + "batch_per_device", std::min(training.batch_per_device(), kBatch));
+  if (training.accumulate() > 1) set(sets, path + "accumulate", 1);
 }
 
 void shorten_trials(const v1::Recipe& recipe, Sets& sets) {
-  shorten_training(recipe.training(), sets);
+  if (recipe.training().phase().empty())
+    shorten_training(recipe.training(), "training.", kSteps, sets);
+  for (const v1::Phase& phase : recipe.training().phase())
+    shorten_training(phase.training(), "training.phase." + phase.name() + ".training.", kSteps / 2,
+                     sets);
+  const fs::path weights = fs::path(recipe.io().data_root()) / recipe.model().pretrained();
+  if (!recipe.model().pretrained().empty() && !is_there(weights))
+    set(sets, "model.pretrained", "\"\"");
   set(sets, "evaluation.when", "end");
   set(sets, "evaluation.batch", kBatch);
   set(sets, "evaluation.batches", kEvaluationBatches);
@@ -68,7 +80,8 @@ void use_one_device(const v1::Recipe& recipe, Sets& sets) {
 }  // namespace
 
 std::vector<std::string> smoke_sets(const v1::Recipe& recipe, const std::string& device) {
-  const bool has_length = recipe.training().length_case() != v1::Training::LENGTH_NOT_SET;
+  const bool has_length = recipe.training().length_case() != v1::Training::LENGTH_NOT_SET ||
+                          !recipe.training().phase().empty();
   const bool trains = recipe.trials().count() > 0;
   require(trains ? has_length : !recipe.bench().empty(),
           "'" + recipe.id() + "' has nothing that --smoke could try",

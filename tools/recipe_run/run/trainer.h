@@ -123,8 +123,9 @@ class TrainerDriver {
   // Whether the engine has a model of the recipe's name.
   virtual bool has_model(const v1::Recipe& /*recipe*/) const { return true; }
 
-  // Fails (kUsage) if the engine has the recipe's model but does not take its hparams.
-  virtual void check_model(const v1::Recipe& /*recipe*/) const {}
+  // Fails (kUsage) if the engine has the recipe's model but does not take its hparams, or does not
+  // offer what else the recipe asks for. Needs no data.
+  virtual void check_offered(const v1::Recipe& /*recipe*/) const {}
 
   // "" if every data set of the recipe is where it looks for it, else which one is not, and what to
   // do.
