@@ -129,9 +129,10 @@ bool is_planned(const std::string& kernel) { return kernel.find("cudnn:eng") != 
 void expect_every_shape_is_planned(Backend& backend) {
   for (const test::ConvolutionShape& s : test::convolution_shapes()) {
     const Dims y_dims = test::output_of(s.g, s.x, s.w);
-    for (const auto& [data, tf32] :
-         {std::pair(DType::kF32, false), std::pair(DType::kF32, true),
-          std::pair(DType::kF16, false), std::pair(DType::kBf16, false)}) {
+    for (const auto& type : {std::pair(DType::kF32, false), std::pair(DType::kF32, true),
+                             std::pair(DType::kF16, false), std::pair(DType::kBf16, false)}) {
+      const DType data = type.first;
+      const bool tf32 = type.second;
       const ValueType x{data, s.x}, w{data, s.w}, y{data, y_dims}, bias{DType::kF32, {s.w[0]}};
       const std::string name = cat(s.name, " ", to_text(data), tf32 ? " tf32" : "");
       const auto kernel = [&](const Op& op, const std::vector<ValueType>& inputs) {

@@ -47,23 +47,70 @@ Cut cut_of(int64_t rows, int64_t channels, const Blocks& blocks, int64_t of_thre
   return {rows, channels, blocks.block.y * of_thread, aligned && channels % kPack<T> == 0};
 }
 
+// Calls body<whole>(channel, n) for the channels of this thread, if there are any. Where packs are
+// whole, n is a constant, and so are the lengths of all loops over elements.
+template <class T, class Body>
+__device__ void for_channels(const Cut& cut, const Body& body) {
+  constexpr int N = kPack<T>;
+  const int64_t channel = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * N;
+  const int64_t rest = cut.channels - channel;
+  if (rest <= 0) return;
+  if (cut.whole) {
+    body.template operator()<true>(channel, N);
+  } else {
+    body.template operator()<false>(channel, rest < N ? static_cast<int>(rest) : N);
+  }
+}
+
+// Calls use(read(at), at) for the rows of this thread in their order; at: of its first channel.
+// Rows are read kBatch at a time before the first of them is used: that many accesses, times those
+// of a row, are under way at once. Returns how many rows there are.
+template <int kBatch, class Read, class Use>
+__device__ int for_rows(const Cut& cut, int64_t channel, const Read& read, const Use& use) {
+  const int64_t first = blockIdx.y * cut.rows_of_block + threadIdx.y;
+  const int64_t next = (blockIdx.y + int64_t{1}) * cut.rows_of_block;
+  const int64_t end = next < cut.rows ? next : cut.rows;
+  const int64_t step = blockDim.y * cut.channels;
+  const int rows =
+      first < end ? static_cast<int>(end - first - 1) / static_cast<int>(blockDim.y) + 1 : 0;
+  int64_t at = first * cut.channels + channel;
+  int left = rows;
+  ASSAY_ROLLED
+  for (; left >= kBatch; left -= kBatch, at += kBatch * step) {
+    decltype(read(at)) batch[kBatch];
+    for (int k = 0; k < kBatch; ++k) batch[k] = read(at + k * step);
+    for (int k = 0; k < kBatch; ++k) use(batch[k], at + k * step);
+  }
+  ASSAY_ROLLED
+  for (; left > 0; --left, at += step) use(read(at), at);
+  return rows;
+}
+
 // ---- Sums -------------------------------------------------------------------------------------
-// A term reads one pack of one row and adds to kKinds sums per channel; `finish` turns a thread's
-// f32 sums over `rows` rows into f64.
+// A term reads packs of one row (`Row`) and adds them to kKinds sums per channel; it reads kBatch
+// rows ahead, and kBlocks blocks are to fit on a multiprocessor. `finish` turns a thread's f32 sums
+// over `rows` rows into f64.
 
 template <class T>
 struct PlainSum {
-  static constexpr int kKinds = 1;
+  static constexpr int kKinds = 1, kBatch = 4, kBlocks = 3;
+  using Row = Pack<T>;
   const T* x;
   struct State {
     float sum[kPack<T>];
   };
-  __device__ void start(State& s, const Cut&, int64_t, int64_t, int) const {
+  template <bool kWhole>
+  __device__ void start(State& s, int64_t, int64_t, int) const {
     for (int i = 0; i < kPack<T>; ++i) s.sum[i] = 0;
   }
-  __device__ void add(State& s, const Cut& cut, int64_t at, int64_t, int n) const {
+  template <bool kWhole>
+  __device__ Row read(int64_t at, int n) const {
+    return read_pack<kWhole>(x + at, n);
+  }
+  template <bool kWhole>
+  __device__ void add(State& s, const Row& row, int64_t, int) const {
     float v[kPack<T>];
-    load_pack<kPack<T>>(x + at, n, cut.whole, v);
+    unpack(row, v);
     for (int i = 0; i < kPack<T>; ++i) s.sum[i] += v[i];
   }
   __device__ void finish(const State& s, double, int i, double (&out)[1]) const {
@@ -73,18 +120,25 @@ struct PlainSum {
 
 template <class T>
 struct Moments {
-  static constexpr int kKinds = 2;
+  static constexpr int kKinds = 2, kBatch = 4, kBlocks = 3;
+  using Row = Pack<T>;
   const T* x;
   struct State {
     float pivot[kPack<T>], d[kPack<T>], q[kPack<T>];
   };
-  __device__ void start(State& s, const Cut& cut, int64_t first_at, int64_t, int n) const {
-    load_pack<kPack<T>>(x + first_at, n, cut.whole, s.pivot);
+  template <bool kWhole>
+  __device__ void start(State& s, int64_t first_at, int64_t, int n) const {
+    unpack(read<kWhole>(first_at, n), s.pivot);
     for (int i = 0; i < kPack<T>; ++i) s.d[i] = s.q[i] = 0;
   }
-  __device__ void add(State& s, const Cut& cut, int64_t at, int64_t, int n) const {
+  template <bool kWhole>
+  __device__ Row read(int64_t at, int n) const {
+    return read_pack<kWhole>(x + at, n);
+  }
+  template <bool kWhole>
+  __device__ void add(State& s, const Row& row, int64_t, int) const {
     float v[kPack<T>];
-    load_pack<kPack<T>>(x + at, n, cut.whole, v);
+    unpack(row, v);
     for (int i = 0; i < kPack<T>; ++i) {
       const float d = v[i] - s.pivot[i];
       s.d[i] += d;
@@ -102,20 +156,55 @@ struct Moments {
 // Where the relu mask of a gradient comes from.
 enum Mask { kNoMask, kFromY, kFromX };
 
+// What says, per channel, where the relu cut off: nothing unless that is computed from x.
+template <class T, Mask kMask>
+struct MaskTable {};
+template <class T>
+struct MaskTable<T, kFromX> {
+  float scale[kPack<T>], shift[kPack<T>];
+};
+template <class T, Mask kMask>
+__device__ MaskTable<T, kMask> mask_table(const NormGradArgs& args, int64_t channel, int n,
+                                          bool whole) {
+  MaskTable<T, kMask> table;
+  if constexpr (kMask == kFromX) {
+    load_pack<kPack<T>>(args.affine.scale + channel, n, whole, table.scale);
+    load_pack<kPack<T>>(args.affine.shift + channel, n, whole, table.shift);
+  }
+  return table;
+}
+
+// A row of what a gradient is made from.
+template <class T, Mask kMask>
+struct GradientRow {
+  Pack<T> x, dy;
+};
+template <class T>
+struct GradientRow<T, kFromY> {
+  Pack<T> x, dy, y;
+};
+template <class T, Mask kMask, bool kWhole>
+__device__ GradientRow<T, kMask> read_gradient(const NormGradArgs& args, int64_t at, int n) {
+  GradientRow<T, kMask> row;
+  row.x = read_pack<kWhole>(static_cast<const T*>(args.x) + at, n);
+  row.dy = read_pack<kWhole>(static_cast<const T*>(args.dy) + at, n);
+  if constexpr (kMask == kFromY) row.y = read_pack<kWhole>(static_cast<const T*>(args.y) + at, n);
+  return row;
+}
+
 // One pack of x and of the gradient that passed the relu.
 template <class T, Mask kMask>
-__device__ void load_gradient(const NormGradArgs& args, int64_t at, int64_t channel, int n,
-                              bool whole, float (&x)[kPack<T>], float (&g)[kPack<T>]) {
-  constexpr int N = kPack<T>;
-  load_pack<N>(static_cast<const T*>(args.x) + at, n, whole, x);
-  load_pack<N>(static_cast<const T*>(args.dy) + at, n, whole, g);
+__device__ void unpack_gradient(const GradientRow<T, kMask>& row, const MaskTable<T, kMask>& table,
+                                float (&x)[kPack<T>], float (&g)[kPack<T>]) {
+  unpack(row.x, x);
+  unpack(row.dy, g);
   if constexpr (kMask == kFromY) {
-    float y[N];
-    load_pack<N>(static_cast<const T*>(args.y) + at, n, whole, y);
-    for (int i = 0; i < N; ++i) g[i] = y[i] <= 0.0f ? 0.0f : g[i];
+    float y[kPack<T>];
+    unpack(row.y, y);
+    for (int i = 0; i < kPack<T>; ++i) g[i] = y[i] <= 0.0f ? 0.0f : g[i];
   } else if constexpr (kMask == kFromX) {  // the forward's own arithmetic decides, to the bit
-    for (int i = 0; i < n; ++i) {
-      const float y = fmaf(x[i], args.affine.scale[channel + i], args.affine.shift[channel + i]);
+    for (int i = 0; i < kPack<T>; ++i) {
+      const float y = fmaf(x[i], table.scale[i], table.shift[i]);
       g[i] = y <= largest_zero<T>() ? 0.0f : g[i];
     }
   }
@@ -124,25 +213,34 @@ __device__ void load_gradient(const NormGradArgs& args, int64_t at, int64_t chan
 // Sums of g and of g * (x - mean).
 template <class T, Mask kMask>
 struct GradientSums {
-  static constexpr int kKinds = 2;
+  static constexpr int kKinds = 2, kBatch = 2, kBlocks = kMask == kFromX ? 2 : 3;
+  using Row = GradientRow<T, kMask>;
   NormGradArgs args;
   const float* mean;
   struct State {
+    MaskTable<T, kMask> table;
     float mean[kPack<T>], g[kPack<T>], gx[kPack<T>];
   };
-  __device__ void start(State& s, const Cut&, int64_t, int64_t channel, int n) const {
-    load_pack<kPack<T>>(mean + channel, n, false, s.mean);
+  template <bool kWhole>
+  __device__ void start(State& s, int64_t, int64_t channel, int n) const {
+    s.table = mask_table<T, kMask>(args, channel, n, kWhole);
+    load_pack<kPack<T>>(mean + channel, n, kWhole, s.mean);
     for (int i = 0; i < kPack<T>; ++i) s.g[i] = s.gx[i] = 0;
   }
-  __device__ void add(State& s, const Cut& cut, int64_t at, int64_t channel, int n) const {
+  template <bool kWhole>
+  __device__ Row read(int64_t at, int n) const {
+    return read_gradient<T, kMask, kWhole>(args, at, n);
+  }
+  template <bool kWhole>
+  __device__ void add(State& s, const Row& row, int64_t at, int n) const {
     float x[kPack<T>], g[kPack<T>];
-    load_gradient<T, kMask>(args, at, channel, n, cut.whole, x, g);
+    unpack_gradient(row, s.table, x, g);
     for (int i = 0; i < kPack<T>; ++i) {
       s.g[i] += g[i];
       s.gx[i] = fmaf(g[i], x[i] - s.mean[i], s.gx[i]);
     }
     if (args.masked != nullptr)
-      store_pack<kPack<T>>(static_cast<T*>(args.masked) + at, n, cut.whole, g);
+      store_pack<kPack<T>>(static_cast<T*>(args.masked) + at, n, kWhole, g);
   }
   __device__ void finish(const State& s, double, int i, double (&out)[2]) const {
     out[0] = static_cast<double>(s.g[i]);
@@ -152,22 +250,27 @@ struct GradientSums {
 
 // partial[row of blocks][kind][channel]
 template <class T, class Term>
-__global__ void channel_sums(Term term, Cut cut, double* partial) {
+__global__ void __launch_bounds__(kThreads, Term::kBlocks)
+    channel_sums(Term term, Cut cut, double* partial) {
   constexpr int N = kPack<T>, kKinds = Term::kKinds;
   __shared__ double shared[N][kThreads];
-  const int64_t channel = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  const int64_t begin = blockIdx.y * cut.rows_of_block;
-  const int64_t end = begin + cut.rows_of_block < cut.rows ? begin + cut.rows_of_block : cut.rows;
-  const int64_t rest = cut.channels - channel;
-  const int n = rest < N ? static_cast<int>(rest) : N;  // not positive: no channels for this thread
   typename Term::State state;
+  int64_t channel = 0;
+  int n = 0;
   double rows = 0;
-  if (n > 0) {
-    term.start(state, cut, begin * cut.channels + channel, channel, n);
-    for (int64_t r = begin + threadIdx.y; r < end; r += blockDim.y, rows += 1) {
-      term.add(state, cut, r * cut.channels + channel, channel, n);
-    }
-  }
+  for_channels<T>(cut, [&]<bool kWhole>(int64_t first, int elements) {
+    channel = first, n = elements;
+    term.template start<kWhole>(state, blockIdx.y * cut.rows_of_block * cut.channels + channel,
+                                channel, elements);
+    rows = for_rows < kWhole
+               ? Term::kBatch
+               : 1 > (
+                         cut, channel,
+                         [&](int64_t at) { return term.template read<kWhole>(at, elements); },
+                         [&](const typename Term::Row& row, int64_t at) {
+                           term.template add<kWhole>(state, row, at, elements);
+                         });
+  });
   const int t = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
   for (int kind = 0; kind < kKinds; ++kind) {
     for (int i = 0; i < N; ++i) {
@@ -191,11 +294,12 @@ __global__ void channel_sums(Term term, Cut cut, double* partial) {
   }
 }
 
-constexpr int kFoldChannels = 8;  // of one block of fold_sums, by kThreads / kFoldChannels rows
+constexpr int kFoldChannels = 8, kFoldRows = kThreads / kFoldChannels;  // of a block of fold_sums
 
 // Adds the partial sums of every channel and calls finish(channel, totals).
 template <int kKinds, class Finish>
 __global__ void fold_sums(const double* partial, int64_t blocks, int64_t channels, Finish finish) {
+  constexpr int kBatch = 8;
   __shared__ double shared[kThreads];
   const int64_t channel = static_cast<int64_t>(blockIdx.x) * kFoldChannels + threadIdx.x;
   const int t = static_cast<int>(threadIdx.y) * kFoldChannels + static_cast<int>(threadIdx.x);
@@ -203,9 +307,18 @@ __global__ void fold_sums(const double* partial, int64_t blocks, int64_t channel
   for (int kind = 0; kind < kKinds; ++kind) {
     double sum = 0;
     if (channel < channels) {
-      for (int64_t b = threadIdx.y; b < blocks; b += blockDim.y) {
-        sum += partial[(b * kKinds + kind) * channels + channel];
+      const double* next = partial + (threadIdx.y * kKinds + kind) * channels + channel;
+      const int64_t step = kFoldRows * kKinds * channels;
+      int left =
+          threadIdx.y < blocks ? static_cast<int>(blocks - threadIdx.y - 1) / kFoldRows + 1 : 0;
+      ASSAY_ROLLED
+      for (; left >= kBatch; left -= kBatch, next += kBatch * step) {  // read ahead, added in order
+        double batch[kBatch];
+        for (int k = 0; k < kBatch; ++k) batch[k] = next[k * step];
+        for (int k = 0; k < kBatch; ++k) sum += batch[k];
       }
+      ASSAY_ROLLED
+      for (; left > 0; --left, next += step) sum += *next;
     }
     shared[t] = sum;
     __syncthreads();
@@ -227,7 +340,7 @@ void sum_and_finish(Stream stream, const Term& term, int64_t rows, int64_t chann
   launch(stream, blocks.grid, blocks.block, channel_sums<T, Term>, term,
          cut_of<T>(rows, channels, blocks, of_thread, aligned), partial);
   launch(stream, dim3(static_cast<unsigned>(ceil_div(channels, kFoldChannels))),
-         dim3(kFoldChannels, kThreads / kFoldChannels), fold_sums<Term::kKinds, Finish>,
+         dim3(kFoldChannels, kFoldRows), fold_sums<Term::kKinds, Finish>,
          static_cast<const double*>(partial), static_cast<int64_t>(blocks.grid.y), channels,
          finish);
 }
@@ -321,54 +434,58 @@ __global__ void slab_sums(const T* x, int64_t slabs, int64_t rows, int64_t chann
 
 // ---- Maps -------------------------------------------------------------------------------------
 
-// Calls body(offset, channel, n) for every pack of this thread.
-template <class T, class Body>
-__device__ void for_packs(const Cut& cut, const Body& body) {
-  const int64_t channel = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kPack<T>;
-  const int64_t rest = cut.channels - channel;
-  if (rest <= 0) return;
-  const int n = rest < kPack<T> ? static_cast<int>(rest) : kPack<T>;
-  const int64_t begin = blockIdx.y * cut.rows_of_block;
-  const int64_t end = begin + cut.rows_of_block < cut.rows ? begin + cut.rows_of_block : cut.rows;
-  for (int64_t r = begin + threadIdx.y; r < end; r += blockDim.y) {
-    body(r * cut.channels + channel, channel, n);
-  }
-}
-
 // x, residual, y [rows, channels].
 template <class T, bool kRelu, bool kResidual>
 __global__ void apply_affine(const T* x, Affine affine, const T* residual, T* y, Cut cut) {
   constexpr int N = kPack<T>;
-  for_packs<T>(cut, [&](int64_t at, int64_t channel, int n) {
-    float v[N], scale[N], shift[N];  // the tables stay in the first-level cache
-    load_pack<N>(x + at, n, cut.whole, v);
-    load_pack<N>(affine.scale + channel, n, cut.whole, scale);
-    load_pack<N>(affine.shift + channel, n, cut.whole, shift);
-    for (int i = 0; i < N; ++i) v[i] = fmaf(v[i], scale[i], shift[i]);
-    if constexpr (kResidual) {
-      float extra[N];
-      load_pack<N>(residual + at, n, cut.whole, extra);
-      for (int i = 0; i < N; ++i) v[i] += extra[i];
-    }
-    if constexpr (kRelu) {
-      for (int i = 0; i < N; ++i) v[i] = 0.0f > v[i] ? 0.0f : v[i];
-    }
-    store_pack<N>(y + at, n, cut.whole, v);
+  struct Row {
+    Pack<T> x, residual;
+  };
+  for_channels<T>(cut, [&]<bool kWhole>(int64_t channel, int n) {
+    float scale[N], shift[N];
+    load_pack<N>(affine.scale + channel, n, kWhole, scale);
+    load_pack<N>(affine.shift + channel, n, kWhole, shift);
+    const auto read = [&](int64_t at) {
+      Row row;
+      row.x = read_pack<kWhole>(x + at, n);
+      if constexpr (kResidual) row.residual = read_pack<kWhole>(residual + at, n);
+      return row;
+    };
+    for_rows<kWhole ? (kResidual ? 2 : 4) : 1>(cut, channel, read, [&](const Row& row, int64_t at) {
+      float v[N];
+      unpack(row.x, v);
+      for (int i = 0; i < N; ++i) v[i] = fmaf(v[i], scale[i], shift[i]);
+      if constexpr (kResidual) {
+        float extra[N];
+        unpack(row.residual, extra);
+        for (int i = 0; i < N; ++i) v[i] += extra[i];
+      }
+      if constexpr (kRelu) {
+        for (int i = 0; i < N; ++i) v[i] = 0.0f > v[i] ? 0.0f : v[i];
+      }
+      store_pack<N>(y + at, n, kWhole, v);
+    });
   });
 }
 
 // dx [rows, channels].
 template <class T, Mask kMask>
-__global__ void apply_gradient(NormGradArgs args, T* dx, Cut cut) {
+__global__ void __launch_bounds__(kThreads, 3) apply_gradient(NormGradArgs args, T* dx, Cut cut) {
   constexpr int N = kPack<T>;
-  for_packs<T>(cut, [&](int64_t at, int64_t channel, int n) {
-    float x[N], g[N];
-    load_gradient<T, kMask>(args, at, channel, n, cut.whole, x, g);
-    for (int i = 0; i < n; ++i) {
-      const int64_t k = channel + i;
-      g[i] = fmaf(args.affine.scale[k], g[i], fmaf(args.b[k], x[i], args.c[k]));
-    }
-    store_pack<N>(dx + at, n, cut.whole, g);
+  for_channels<T>(cut, [&]<bool kWhole>(int64_t channel, int n) {
+    const auto table = mask_table<T, kMask>(args, channel, n, kWhole);
+    float scale[N], b[N], c[N];
+    load_pack<N>(args.affine.scale + channel, n, kWhole, scale);
+    load_pack<N>(args.b + channel, n, kWhole, b);
+    load_pack<N>(args.c + channel, n, kWhole, c);
+    for_rows<kWhole ? 2 : 1>(
+        cut, channel, [&](int64_t at) { return read_gradient<T, kMask, kWhole>(args, at, n); },
+        [&](const GradientRow<T, kMask>& row, int64_t at) {
+          float x[N], g[N];
+          unpack_gradient(row, table, x, g);
+          for (int i = 0; i < N; ++i) g[i] = fmaf(scale[i], g[i], fmaf(b[i], x[i], c[i]));
+          store_pack<N>(dx + at, n, kWhole, g);
+        });
   });
 }
 
@@ -426,8 +543,10 @@ void dispatch_mask(Mask mask, const Body& body) {
   body.template operator()<kFromX>();
 }
 
-bool aligned(const NormGradArgs& args, const void* dx) {
-  return on_16_bytes(args.x, args.dy, args.y, args.masked, dx);  // null lies on a boundary
+// Null lies on a boundary.
+bool aligned(const NormGradArgs& args, const void* more) {
+  return on_16_bytes(args.x, args.dy, args.y, args.masked, args.affine.scale, args.affine.shift,
+                     args.b, args.c, more);
 }
 
 }  // namespace
@@ -491,7 +610,7 @@ void norm_grad_sums(Stream stream, Element element, const NormGradArgs& args, co
   dispatch(element, [&]<class T>(T) {
     dispatch_mask(mask_of(args), [&]<Mask kMask>() {
       sum_and_finish<T>(stream, GradientSums<T, kMask>{args, in.mean}, rows, channels,
-                        aligned(args, nullptr), partial, finish);
+                        aligned(args, in.mean), partial, finish);
     });
   });
 }

@@ -125,6 +125,33 @@ __device__ inline void store_pack(T* p, int n, bool whole, const float (&v)[N]) 
   }
 }
 
+// A pack as it lies in memory: loops read several ahead, and convert each where they use it.
+template <class T>
+struct Pack {
+  T element[kPack<T>];
+};
+
+// p[0, n) as read_pack finds it: whole packs lie on 16-byte boundaries, n is kPack<T> then.
+// Elements beyond n are 0.
+template <bool kWhole, class T>
+__device__ inline Pack<T> read_pack(const T* p, int n) {
+  Pack<T> pack{};
+  if constexpr (kWhole) {
+    const uint4 bits = *reinterpret_cast<const uint4*>(p);
+    memcpy(&pack, &bits, sizeof pack);
+  } else {
+    for (int i = 0; i < kPack<T>; ++i) {
+      if (i < n) pack.element[i] = p[i];
+    }
+  }
+  return pack;
+}
+
+template <class T>
+__device__ inline void unpack(const Pack<T>& pack, float (&v)[kPack<T>]) {
+  for (int i = 0; i < kPack<T>; ++i) v[i] = load(pack.element[i]);
+}
+
 // ---- Indices and sums -------------------------------------------------------------------------
 
 __device__ inline int64_t global_thread() {
