@@ -76,6 +76,32 @@ __global__ void max_forward(PoolShape s, const T* x, T* y, bool whole) {
   });
 }
 
+// Positions of the winners of a pack's channels in their windows, [0, n) of p: one access where
+// packs are whole.
+template <int N>
+struct alignas(N * sizeof(uint16_t)) Positions {
+  uint16_t of[N];
+};
+template <int N>
+__device__ Positions<N> load_positions(const uint16_t* p, int n, bool whole) {
+  if (whole) return *reinterpret_cast<const Positions<N>*>(p);
+  Positions<N> positions{};
+  for (int i = 0; i < N; ++i) {
+    if (i < n) positions.of[i] = p[i];
+  }
+  return positions;
+}
+template <int N>
+__device__ void store_positions(uint16_t* p, int n, bool whole, const Positions<N>& positions) {
+  if (whole) {
+    *reinterpret_cast<Positions<N>*>(p) = positions;
+    return;
+  }
+  for (int i = 0; i < N; ++i) {
+    if (i < n) p[i] = positions.of[i];
+  }
+}
+
 // which = row-major position in its window of the first maximum, or of the first NaN.
 template <class T>
 __global__ void max_position(PoolShape s, const T* x, uint16_t* which, bool whole) {
@@ -97,9 +123,9 @@ __global__ void max_position(PoolShape s, const T* x, uint16_t* which, bool whol
         }
       }
     }
-    for (int i = 0; i < N; ++i) {
-      if (i < p.n) which[p.at + i] = static_cast<uint16_t>(position[i]);
-    }
+    Positions<N> found;
+    for (int i = 0; i < N; ++i) found.of[i] = static_cast<uint16_t>(position[i]);
+    store_positions<N>(which + p.at, p.n, whole, found);
   });
 }
 
@@ -178,8 +204,9 @@ __global__ void max_backward(PoolShape s, const T* x, const uint16_t* which, con
         const int here = static_cast<int>((place.row + s.pad[0] - p * s.stride[0]) * s.window[1] +
                                           place.column + s.pad[1] - q * s.stride[1]);
         load_pack<N>(dy + at, place.n, whole.pooled, v);
+        const Positions<N> winners = load_positions<N>(which + at, place.n, whole.pooled);
         for (int i = 0; i < N; ++i) {
-          if (i < place.n && which[at + i] == here) sum[i] += v[i];
+          if (winners.of[i] == here) sum[i] += v[i];
         }
       }
     }
@@ -260,7 +287,7 @@ bool tiles_2x2(const PoolShape& s) {
 void max_pool_grad(Stream stream, Element element, const PoolShape& s, const void* x,
                    const void* dy, const JoinedGradient& joined, uint16_t* which, void* dx) {
   dispatch(element, [&]<class T>(T) {
-    const Whole whole{whole_packs<T>(s, x, dy) && on_16_bytes(dx),
+    const Whole whole{whole_packs<T>(s, x, dy) && on_16_bytes(dx, which),
                       joined.pitch % kPack<T> == 0 && on_16_bytes(joined.addend)};
     if (tiles_2x2(s)) {
       launch(stream, blocks_of<T>(s, ceil_div(s.h, 2) * ceil_div(s.w, 2)), kThreads,
@@ -269,7 +296,7 @@ void max_pool_grad(Stream stream, Element element, const PoolShape& s, const voi
       return;
     }
     launch(stream, blocks_of<T>(s, s.p * s.q), kThreads, max_position<T>, s,
-           static_cast<const T*>(x), which, whole_packs<T>(s, x, x));
+           static_cast<const T*>(x), which, whole_packs<T>(s, x, which));
     launch(stream, blocks_of<T>(s, s.h * s.w), kThreads, max_backward<T>, s,
            static_cast<const T*>(x), static_cast<const uint16_t*>(which), static_cast<const T*>(dy),
            joined, static_cast<T*>(dx), whole);
