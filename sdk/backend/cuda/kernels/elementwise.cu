@@ -53,7 +53,7 @@ __global__ void drop(DropoutArgs args, const int64_t* step, const T* x, T* y, in
 // x, residual, pre [rows, channels]; y likewise, with a pitch; bias [channels].
 template <class X, class Y>
 __global__ void add_epilogue(EpilogueArgs args, bool whole) {
-  constexpr int N = kPack<X> < kPack<Y> ? kPack<Y> : kPack<X>;
+  constexpr int N = kPack<Y>;
   const int64_t packs = (args.channels + N - 1) / N;
   for (int64_t i = global_thread(); i < args.rows * packs; i += total_threads()) {
     const int64_t row = i / packs, first = i % packs * N;
@@ -90,13 +90,13 @@ void dropout(Stream stream, Element element, const DropoutArgs& args, const int6
 
 void epilogue(Stream stream, Element x, Element y, const EpilogueArgs& args) {
   if (args.rows * args.channels == 0) return;
-  dispatch(x, [&]<class X>(X) {
-    dispatch(y, [&]<class Y>(Y) {
-      constexpr int N = kPack<X> < kPack<Y> ? kPack<Y> : kPack<X>;
-      const bool whole = whole_rows<N>(args) && on_16_bytes(args.x);
-      const int64_t work = args.rows * ceil_div(args.channels, N);
+  dispatch(y, [&]<class Y>(Y) {
+    const auto run = [&]<class X>(X) {
+      const bool whole = whole_rows<kPack<Y>>(args) && on_16_bytes(args.x);
+      const int64_t work = args.rows * ceil_div(args.channels, kPack<Y>);
       launch(stream, blocks_for(work), kThreads, add_epilogue<X, Y>, args, whole);
-    });
+    };
+    x == Element::kF32 ? run(float{}) : run(Y{});
   });
 }
 

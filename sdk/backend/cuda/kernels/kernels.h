@@ -65,8 +65,8 @@ void dropout(Stream, Element, const DropoutArgs&, const int64_t* step, const voi
              int64_t n);
 
 // y[r,c] = act(x[r,c] + bias[c] + residual[r,c]): what a library's product could not take along.
-// bias and residual may be null; `kind` is an ActivationKind. y may be x or residual if the element
-// sizes and the lengths of their rows agree.
+// bias and residual may be null; `kind` is an ActivationKind; x is f32 or of y's type. y may be x
+// or residual if the element sizes and the lengths of their rows agree.
 struct EpilogueArgs {
   const void* x;
   const float* bias;
