@@ -308,10 +308,10 @@ typedef struct assay_context_options {
   int32_t reserved;    /* 0 */
 } assay_context_options;
 
-/* Makes a context: the devices to work on and what they share. Does not touch other contexts.
+/* Makes a context. Does not touch others; but a CUDA device that has failed (ASSAY_E_POISONED) is
+ * reset for the whole process, also for what the host itself or another library has on it.
  *   options, host  NULL for all defaults; copied
- *   devices        n_devices of them; NULL and 0: the CPU. One device in this version. A device
- *                  that cannot be used is an error, never replaced by another
+ *   devices        one in this version, never replaced by another; NULL, n_devices 0: the CPU
  *   errors  ASSAY_E_INVALID; ASSAY_E_UNSUPPORTED with the device's unavailable_reason;
  *           ASSAY_E_OOM_HOST
  *   threads any   since 1.0, stable */
