@@ -74,6 +74,8 @@ void ScheduleConfig::fields(ConfigFields& f) {
       .of({"polynomial", "cosine"})
       .in({0, kMostFactor})
       .otherwise(0.0);
+  f("decay_from_start", decay_from_start, "fall as if there were no warm-up before")
+      .of({"polynomial", "cosine"});
   f("power", power, "1 is linear").of({"polynomial"}).in(kPositive).otherwise(1.0);
   f("gamma", gamma, "factor of a fall").of({"step", "exponential"}).in(kPositive).otherwise(0.1);
   f("boundaries", boundaries, "steps at which the rate falls, increasing; required").of({"step"});

@@ -45,7 +45,8 @@ struct OptimizerConfig {
 
 // Factor of the learning rate at step s (from 0), T = total_steps, W = warmup_steps:
 //   s < W: (s + 1) / W, or with warmup_start = f: f + (1 - f) s / W
-//   then, with t = (s - W) / (T - W) held in [0, 1] and e = end_factor:
+//   then, with t = (s - W) / (T - W), or s / T with decay_from_start, held in [0, 1], and
+//   e = end_factor:
 //   constant 1;  cosine e + (1 - e) (1 + cos(pi t)) / 2;  polynomial e + (1 - e) (1 - t)^power;
 //   step gamma^(number of boundaries <= s);  exponential gamma^((s - W) / decay_steps)
 struct ScheduleConfig {
@@ -53,6 +54,7 @@ struct ScheduleConfig {
   int64_t warmup_steps = 0;
   std::optional<int64_t> total_steps;
   std::optional<double> end_factor;
+  std::optional<bool> decay_from_start;
   std::optional<double> power;
   std::optional<double> gamma;
   std::vector<int64_t> boundaries;

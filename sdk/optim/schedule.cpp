@@ -32,7 +32,9 @@ double schedule_factor(const ScheduleConfig& config, int64_t step) {
   }
   if (kind == "exponential") return std::pow(*config.gamma, done / *config.decay_steps);
   const double end = *config.end_factor;
-  const double t = std::min(1.0, done / static_cast<double>(*config.total_steps - warmup));
+  const int64_t first = config.decay_from_start.value_or(false) ? 0 : warmup;
+  const double t = std::min(
+      1.0, static_cast<double>(step - first) / static_cast<double>(*config.total_steps - first));
   if (kind == "cosine") return end + (1 - end) * 0.5 * (1 + std::cos(std::numbers::pi * t));
   return end + (1 - end) * std::pow(1 - t, *config.power);
 }

@@ -138,5 +138,24 @@ TEST(Schedule, RefusesKeysOfOtherKindsAndAMissingName) {
   EXPECT_THAT(error_of(config), HasSubstr("schedule.boundaries belongs to step"));
 }
 
+// ELECTRA's first code: the rate has dropped by the share of the warm-up where that ends.
+TEST(Schedule, FallsAsIfThereWereNoWarmup) {
+  ScheduleConfig config;
+  config.name = "polynomial";
+  config.warmup_steps = 34, config.total_steps = 693, config.warmup_start = 0;
+  config.decay_from_start = true;
+  config = with_defaults(config);
+  expect_good(config);
+  EXPECT_DOUBLE_EQ(schedule_factor(config, 17), 0.5);
+  EXPECT_DOUBLE_EQ(schedule_factor(config, 34), 1 - 34.0 / 693);
+  EXPECT_DOUBLE_EQ(schedule_factor(config, 346), 1 - 346.0 / 693);
+  EXPECT_DOUBLE_EQ(schedule_factor(config, 693), 0);
+  config.decay_from_start = false;
+  EXPECT_DOUBLE_EQ(schedule_factor(config, 34), 1);
+  ScheduleConfig constant;
+  constant.name = "constant", constant.decay_from_start = true;
+  EXPECT_THAT(error_of(constant), HasSubstr("decay_from_start"));
+}
+
 }  // namespace
 }  // namespace assay::optim

@@ -750,7 +750,8 @@ typedef struct assay_trainer_options {
  *       "no_trust_ratio"  lamb: false. Takes trust ratio 1
  *   "schedule"          the factor of the rate at step s, from 0; left out: "constant"
  *     "name"            needed. With W = warmup_steps, T = total_steps, e = end_factor and
- *                       t = (s - W) / (T - W) held in [0, 1], for s >= W:
+ *                       t = (s - W) / (T - W), or s / T with decay_from_start, held in [0, 1],
+ *                       for s >= W:
  *                       "constant"     1
  *                       "step"         gamma ^ (number of boundaries <= s)
  *                       "polynomial"   e + (1 - e) (1 - t) ^ power
@@ -760,6 +761,7 @@ typedef struct assay_trainer_options {
  *     "warmup_start"    >= 0, none. f: for s < W the factor is f + (1 - f) s / W instead
  *     "total_steps"     polynomial, cosine: > warmup_steps; needed
  *     "end_factor"      polynomial, cosine: >= 0, 0
+ *     "decay_from_start"  polynomial, cosine: false. Falls as if there were no warm-up before
  *     "power"           polynomial: > 0, 1
  *     "gamma"           step, exponential: > 0, 0.1
  *     "boundaries"      step: increasing steps; needed

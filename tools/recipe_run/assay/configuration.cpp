@@ -105,6 +105,7 @@ void require_meaning(const v1::Schedule& s) {
   const Words with_length = {"cosine", "linear", "polynomial"};
   require_of(s.end_lr() > 0, path + "end_lr", kind, with_length);
   require_of(s.span() > 0, path + "span", kind, with_length);
+  require_of(s.decay_from_start(), path + "decay_from_start", kind, with_length);
   require_of(s.power() > 0, path + "power", kind, {"polynomial"});
   require_of(s.factor() > 0, path + "factor", kind, {"step", "exponential"});
   require_of(!s.milestone().empty(), path + "milestone", kind, {"step"});
@@ -164,6 +165,7 @@ std::string schedule_config(const v1::Training& training, const Length& length, 
     // Laid out over `span` epochs, though training may end before.
     json.field("total_steps", s.span() == 0 ? length.total_steps : steps_of(s.span()));
     json.field("end_factor", s.end_lr() / learning_rate(training, devices));
+    if (s.decay_from_start()) json.field("decay_from_start", true);
   }
   if (s.power() > 0 && !linear) json.field("power", s.power());
   if (s.factor() > 0) json.field("gamma", s.factor());
