@@ -143,7 +143,8 @@ std::string optimizer_config(const v1::Training& training, int64_t layers, uint3
   return json.text();
 }
 
-std::string schedule_config(const v1::Training& training, const Length& length, uint32_t devices) {
+std::string schedule_config(const v1::Recipe& recipe, const Length& length, uint32_t devices) {
+  const v1::Training& training = recipe.training();
   const v1::Schedule& s = training.schedule();
   require_meaning(s);
   const auto steps_of = [&](double epochs) {
@@ -176,6 +177,10 @@ std::string schedule_config(const v1::Training& training, const Length& length, 
   }
   if (s.kind() == "exponential")
     json.field("decay_steps", static_cast<double>(length.steps_per_epoch));
+  // A Keras optimizer counts the updates that it did, and the schedule follows that count.
+  const bool moves = warmup > 0 || !(s.kind().empty() || s.kind() == "constant");
+  const bool may_skip = moves && recipe.numerics().loss_scale().starts_with("dynamic");
+  if (may_skip && training.optimizer().convention() == "tensorflow") json.field("on_skip", "hold");
   return json.text();
 }
 
@@ -339,7 +344,7 @@ std::string trainer_config(const v1::Recipe& recipe, const Length& length, int64
   require_no(!t.loss().empty(), "training.loss", "its models bring their own");
   JsonObject json;
   json.raw("optimizer", optimizer_config(t, layers, devices));
-  json.raw("schedule", schedule_config(t, length, devices));
+  json.raw("schedule", schedule_config(recipe, length, devices));
   const std::string& loss_scale = recipe.numerics().loss_scale();
   if (!loss_scale.empty() && loss_scale != "none")
     json.raw("loss_scale", loss_scale_config(loss_scale));
