@@ -109,7 +109,8 @@ class MicrographMaker : public SampleMaker {
     const auto level = [&](uint8_t pixel) { return plan.level[pixel]; };
     const auto share = [](uint8_t pixel) { return static_cast<float>(pixel) / 255.0f; };
     for (int y = 0; y < plan.size; ++y) {
-      const size_t row = static_cast<size_t>((y + plan.frame) * plan.padded + plan.frame);
+      const int first = (y + plan.frame) * plan.padded + plan.frame;
+      const auto row = static_cast<size_t>(first);
       for (int x = 0; x < plan.size; ++x) {
         const auto &at_y = rows[static_cast<size_t>(y)], &at_x = columns[static_cast<size_t>(x)];
         const size_t to = row + static_cast<size_t>(x);

@@ -18,11 +18,19 @@ import protocol
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = {  # (task, precision): opponents, each with the modes it may choose its fastest from
-    ("train", "fp32"): {"pytorch_train_step.py": ["eager", "eager-fused", "compile"]},
-    ("train", "bf16"): {"pytorch_train_step.py": ["eager", "eager-fused", "compile"]},
-    ("infer", "fp32"): {"onnxruntime_infer.py": ["all", "extended"],
-                        "pytorch_infer.py": ["eager", "jit", "compile"]},
-    ("infer", "bf16"): {"pytorch_infer.py": ["eager", "jit", "compile"]},
+    ("train", "fp32"): [("pytorch_train_step.py", ["eager", "eager-fused", "compile"])],
+    ("train", "bf16"): [("pytorch_train_step.py", ["eager", "eager-fused", "compile"])],
+    ("infer", "fp32"): [("onnxruntime_infer.py", ["all", "extended"]),
+                        ("pytorch_infer.py", ["eager", "jit", "compile"])],
+    ("infer", "bf16"): [("pytorch_infer.py", ["eager", "jit", "compile"])],
+}
+PYTORCH_TEXT = ("pytorch_text.py", ["eager", "compile"])
+TEXT_SCRIPTS = {
+    ("train", "fp32"): [PYTORCH_TEXT],
+    ("train", "bf16"): [PYTORCH_TEXT],
+    ("infer", "fp32"): [("exported_text.py", ["onnxruntime"]), ("exported_text.py", ["openvino"]),
+                        PYTORCH_TEXT],
+    ("infer", "bf16"): [("exported_text.py", ["openvino"]), PYTORCH_TEXT],
 }
 
 
@@ -39,14 +47,22 @@ def run_json(command):
 def run_ours(chosen, case):
     model, task, precision, batch = case
     repeats = chosen.repeats * (10 if batch == 1 else 1)  # as the opponents do by themselves
-    return run_json([chosen.ours, "--json", "--model", model, "--precision", precision, "--mode",
+    network = ["--model", model]
+    if model in protocol.TEXTS:
+        text = protocol.TEXTS[model]
+        network = ["--model", text.model, "--config", text.config, "--optimizer", "adamw",
+                   "--sequence-length", str(text.length)]
+        if text.slots:
+            network += ["--prediction-slots", str(text.slots)]
+    return run_json([chosen.ours, "--json", *network, "--precision", precision, "--mode",
                      task, "--batch", str(batch), "--threads", str(chosen.threads), "--repeats",
                      str(repeats)])
 
 
 def run_peer(chosen, case, script, mode):
-    model, _, precision, batch = case
-    return run_json([chosen.python, HERE / script, "--models", model, "--precisions", precision,
+    model, task, precision, batch = case
+    return run_json([chosen.python, HERE / script, "--task", task, "--models", model,
+                     "--precisions", precision,
                      "--batches", str(batch), "--threads", str(chosen.threads), "--repeats",
                      str(chosen.repeats), "--modes", mode])
 
@@ -64,21 +80,19 @@ def fastest_mode(chosen, case, script, modes):
 def cases(chosen):
     for task in chosen.tasks:
         for model in chosen.models:
-            batches = [protocol.SHAPES[model][3]] if task == "train" else \
-                    protocol.INFERENCE_BATCHES[model]
             for precision in chosen.precisions:
-                for batch in batches:
+                for batch in protocol.batches(model, task):
                     yield model, task, precision, batch
 
 
 def alternate(chosen, case):
     """Results of every side, one per round: ours first in even rounds, last in odd ones."""
-    peers = {}
-    for script, modes in SCRIPTS[case[1], case[2]].items():
+    sides = {}
+    scripts = TEXT_SCRIPTS if case[0] in protocol.TEXTS else SCRIPTS
+    for script, modes in scripts[case[1], case[2]]:
         modes = [mode for mode in modes if mode not in chosen.skip_modes]
-        peers[script] = fastest_mode(chosen, case, script, modes)
-    sides = {script: (lambda s=script, m=mode: run_peer(chosen, case, s, m))
-             for script, mode in peers.items()}
+        mode = fastest_mode(chosen, case, script, modes)
+        sides[script, mode] = lambda s=script, m=mode: run_peer(chosen, case, s, m)
     if chosen.ours:
         sides = {"ours": lambda: run_ours(chosen, case), **sides}
     results = {side: [] for side in sides}
@@ -122,7 +136,8 @@ def parse():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=10, help="timed runs per side and round")
-    parser.add_argument("--models", nargs="+", default=list(protocol.SHAPES))
+    parser.add_argument("--models", nargs="+", default=list(protocol.SHAPES),
+                        choices=[*protocol.SHAPES, *protocol.TEXTS])
     parser.add_argument("--tasks", nargs="+", default=["train", "infer"])
     parser.add_argument("--precisions", nargs="+", default=["fp32", "bf16"])
     parser.add_argument("--skip-modes", nargs="+", default=[], help="for example: compile")

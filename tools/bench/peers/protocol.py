@@ -7,17 +7,44 @@ import resource
 import statistics
 import sys
 import time
+from typing import NamedTuple
 
 # model: (height and width, channels, classes, training batch)
 SHAPES = {"cnn": (28, 1, 10, 128), "resnet18": (32, 3, 10, 64), "resnet50": (224, 3, 1000, 16)}
 INFERENCE_BATCHES = {"cnn": (1, 64), "resnet18": (1, 64), "resnet50": (1, 16)}
 
 
-def arguments(description, precisions, modes):
+class Text(NamedTuple):
+    """A text model: ours with its configuration, tokens and masked words of a sequence, sequences of a batch."""
+    model: str
+    config: str
+    length: int
+    slots: int
+    training: tuple
+    inference: tuple
+
+
+TEXTS = {
+    "bert_base": Text("bert_base", "{}", 128, 20, (8,), ()),
+    "electra_base_pretraining": Text("electra_base_pretraining", "{}", 128, 19, (8,), ()),
+    "bert_base_squad": Text("bert_base", '{"head": "span"}', 384, 0, (2,), (1,)),
+    "bert_base_squad128": Text("bert_base", '{"head": "span"}', 128, 0, (), (1, 8)),
+}
+
+
+def batches(name, task):
+    if name in TEXTS:
+        return TEXTS[name].training if task == "train" else TEXTS[name].inference
+    return (SHAPES[name][3],) if task == "train" else INFERENCE_BATCHES[name]
+
+
+def arguments(description, precisions, modes, models=SHAPES):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=30, help="timed runs of each case")
-    parser.add_argument("--models", nargs="+", default=list(SHAPES), choices=list(SHAPES))
+    parser.add_argument("--models", nargs="+", default=list(models), choices=list(models))
+    parser.add_argument("--task", default="train", choices=["train", "infer"],
+                        help="where a script has both")
     parser.add_argument("--precisions", nargs="+", default=precisions, choices=precisions)
     parser.add_argument("--batches", nargs="+", type=int, help="default: the protocol's")
     parser.add_argument("--modes", nargs="+", default=modes, choices=modes)
