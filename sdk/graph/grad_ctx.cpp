@@ -46,6 +46,7 @@ ValueId concatenated(Graph& graph, const std::vector<ValueId>& list) {
   const int axis = whole.rank() == 0 ? -1 : axis_filled_by(parts, whole);
   if (axis < 0) return {};
   std::vector<ValueId> values;
+  values.reserve(parts.size());
   for (const GradientPart& part : parts) values.push_back(part.value);
   return graph.emit(Concat{axis}, values)[0];
 }

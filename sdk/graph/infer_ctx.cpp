@@ -31,7 +31,7 @@ void InferCtx::y(ValueType type, int alias) {
 }
 
 void InferCtx::view(ValueType type, Layout layout) {
-  results_.push_back({type, 0, std::move(layout)});
+  results_.push_back({type, 0, layout});
 }
 
 Layout InferCtx::layout(int i) const {

@@ -9,7 +9,10 @@ namespace assay::nn {
 namespace {
 
 // Inputs of one output of a weight [K, ...].
-double fan_in(const Dims& weight) { return static_cast<double>(weight.numel() / weight[0]); }
+double fan_in(const Dims& weight) {
+  const int64_t inputs = weight.numel() / weight[0];
+  return static_cast<double>(inputs);
+}
 
 }  // namespace
 

@@ -31,7 +31,8 @@ ValueType infer_context(const Op& p, const InferCtx& c) {
 template <class Op>
 double product_flops(const Op& p, const NodeView& c, int products) {
   const Dims& qkv = c.x(0).dims;
-  return 2.0 * products * static_cast<double>(qkv[0] * qkv[1] / 3 * p.longest);
+  const int64_t channels = qkv[1] / 3;
+  return 2.0 * products * static_cast<double>(qkv[0] * channels * p.longest);
 }
 
 }  // namespace

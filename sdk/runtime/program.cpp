@@ -15,6 +15,7 @@ const Program::Port& find_port(const std::vector<Program::Port>& ports, std::str
     if (port.name == name) return port;
   }
   std::vector<std::string_view> known;
+  known.reserve(ports.size());
   for (const Program::Port& port : ports) known.push_back(port.name);
   fail_unknown(cat("no ", kind, " is called"), kind, name, known);
 }

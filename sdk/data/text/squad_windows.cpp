@@ -2,6 +2,7 @@
 #include "sdk/data/text/squad_windows.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 
 #include "sdk/base/error.h"
