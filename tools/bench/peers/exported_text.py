@@ -40,16 +40,6 @@ def on_onnxruntime(path, inputs, threads, precision):
     return lambda: session.run(None, inputs), onnxruntime.__version__
 
 
-def on_openvino(path, inputs, threads, precision):
-    import openvino
-    core = openvino.Core()
-    compiled = core.compile_model(path, "CPU", {
-        "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16"}[precision]})
-    request = compiled.create_infer_request()
-    return lambda: request.infer(inputs), openvino.__version__.split("-")[0]
-
-
 def main():
     chosen = protocol.arguments(__doc__.splitlines()[0], ["fp32", "bf16"], MODES, protocol.TEXTS)
     for name in chosen.models:
@@ -58,7 +48,7 @@ def main():
                 for mode in chosen.modes:
                     with tempfile.TemporaryDirectory() as folder:
                         path, inputs = export(name, batch, folder)
-                        make = on_openvino if mode == "openvino" else on_onnxruntime
+                        make = protocol.on_openvino if mode == "openvino" else on_onnxruntime
                         run, version = make(path, inputs, chosen.threads, precision)
                         times = protocol.measure(run, chosen.repeats)
                     case = (name, "infer", precision, batch, chosen.threads)

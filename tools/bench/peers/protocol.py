@@ -84,6 +84,19 @@ def measure(run, repeats, warm_up_seconds=1.0):
     return times
 
 
+def on_openvino(model, inputs, threads, precision):
+    """A call that answers with OpenVINO, of the ONNX `model` (a path or bytes), and its version; shapes are the inputs'."""
+    import openvino
+    core = openvino.Core()
+    network = core.read_model(model)
+    network.reshape({name: list(value.shape) for name, value in inputs.items()})
+    compiled = core.compile_model(network, "CPU", {
+        "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16"}[precision]})
+    request = compiled.create_infer_request()
+    return lambda: request.infer(inputs), openvino.__version__.split("-")[0]
+
+
 def percentile(times, share):
     """Linear between the two nearest order statistics."""
     times = sorted(times)

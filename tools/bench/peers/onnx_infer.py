@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""ONNX Runtime's time for fp32 inference on the CPU: one line of JSON per model and batch.
+"""ONNX Runtime's and OpenVINO's time for inference on the CPU: one line of JSON per model, precision and batch.
 
-  all        every graph optimisation: batch norm folded, blocked (NCHWc) convolutions
-  extended   without the layout change, for comparison
+  all        ONNX Runtime with every graph optimisation: batch norm folded, blocked (NCHWc) convolutions; fp32
+  extended   the same without the layout change, for comparison
+  openvino   OpenVINO, compiled for latency; bf16 is its inference precision
 The ONNX graphs are written node by node, so that PyTorch's exporter has no say in them.
 """
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 import protocol
 
-MODES = ["all", "extended"]
+MODES = ["all", "extended", "openvino"]
 
 
 class Graph:
@@ -115,30 +115,36 @@ def resnet50(size, channels, classes):
 MODELS = {"cnn": cnn, "resnet18": resnet18, "resnet50": resnet50}
 
 
-def predictor(name, batch, threads, mode):
-    size, channels, classes, _ = protocol.SHAPES[name]
-    options = ort.SessionOptions()
+def on_onnxruntime(model, images, threads, precision, level):
+    import onnxruntime
+    if precision != "fp32":
+        raise SystemExit("ONNX Runtime has no bf16 on the CPU")
+    options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    level = f"ORT_ENABLE_{mode.upper()}"
-    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{level.upper()}")
     # The batch is known in advance, as it is to Assay's predictor.
-    options.add_free_dimension_override_by_name("batch", batch)
-    model = MODELS[name](size, channels, classes)
-    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    images = np.random.default_rng(2).standard_normal((batch, channels, size, size), np.float32)
-    return lambda: session.run(None, {"x": images})
+    options.add_free_dimension_override_by_name("batch", images.shape[0])
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, {"x": images}), onnxruntime.__version__
 
 
 def main():
-    chosen = protocol.arguments(__doc__.splitlines()[0], ["fp32"], MODES)
+    chosen = protocol.arguments(__doc__.splitlines()[0], ["fp32", "bf16"], MODES)
     for name in chosen.models:
-        for batch in chosen.batches or protocol.INFERENCE_BATCHES[name]:
-            for mode in chosen.modes:
-                run = predictor(name, batch, chosen.threads, mode)
-                repeats = chosen.repeats * (10 if batch == 1 else 1)
-                times = protocol.measure(run, repeats)
-                case = (name, "infer", "fp32", batch, chosen.threads)
-                protocol.report("onnxruntime", mode, case, times, ort.__version__)
+        size, channels, classes, _ = protocol.SHAPES[name]
+        model = MODELS[name](size, channels, classes)
+        for precision in chosen.precisions:
+            for batch in chosen.batches or protocol.INFERENCE_BATCHES[name]:
+                images = np.random.default_rng(2).standard_normal((batch, channels, size, size), np.float32)
+                for mode in chosen.modes:
+                    if mode == "openvino":
+                        run, version = protocol.on_openvino(model, {"x": images}, chosen.threads, precision)
+                    else:
+                        run, version = on_onnxruntime(model, images, chosen.threads, precision, mode)
+                    repeats = chosen.repeats * (10 if batch == 1 else 1)
+                    times = protocol.measure(run, repeats)
+                    case = (name, "infer", precision, batch, chosen.threads)
+                    protocol.report("openvino" if mode == "openvino" else "onnxruntime", mode, case, times, version)
 
 
 if __name__ == "__main__":
