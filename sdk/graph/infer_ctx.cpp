@@ -30,9 +30,7 @@ void InferCtx::y(ValueType type, int alias) {
   results_.push_back({type, alias, alias < 0 ? dense_layout(type.dims) : layout(alias)});
 }
 
-void InferCtx::view(ValueType type, Layout layout) {
-  results_.push_back({type, 0, layout});
-}
+void InferCtx::view(ValueType type, Layout layout) { results_.push_back({type, 0, layout}); }
 
 Layout InferCtx::layout(int i) const {
   const Value& value = graph_.value(inputs_[i]);
