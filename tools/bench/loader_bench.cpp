@@ -37,14 +37,14 @@ std::shared_ptr<const RecordSource> made_up_records() {
 
 // Arguments: workers, MiB of cache.
 void load(benchmark::State& state, const std::string& transform_json) {
-  static const auto records = made_up_records();
+  static const auto kRecords = made_up_records();
   LoaderConfig config;
   config.batch_size = kBatch;
   config.workers = static_cast<int32_t>(state.range(0));
   config.cache_mib = static_cast<int32_t>(state.range(1));
   ImageTransformConfig transform;
   parse_json(transform_json, transform, "bench");
-  Loader loader(records, make_image_transform({{28, 28, 1}, 10}, transform), config);
+  Loader loader(kRecords, make_image_transform({{28, 28, 1}, 10}, transform), config);
   const auto epoch = static_cast<int64_t>(loader.batches_per_epoch());
   for (int64_t i = 0; i < epoch; ++i) loader.next();  // the first epoch fills the cache
   for (auto _ : state) benchmark::DoNotOptimize(loader.next());

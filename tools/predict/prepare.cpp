@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <google/protobuf/util/json_util.h>
 
+#include <cmath>
 #include <opencv2/imgproc.hpp>
 #include <set>
 #include <string>
@@ -51,8 +52,8 @@ cv::Mat resized(const cv::Mat& picture, int height, int width) {
 
 cv::Mat middle(const cv::Mat& picture, int shorter, const SampleShape& shape) {
   const double factor = static_cast<double>(shorter) / std::min(picture.rows, picture.cols);
-  const int height = std::max(shape.height, static_cast<int>(picture.rows * factor + 0.5));
-  const int width = std::max(shape.width, static_cast<int>(picture.cols * factor + 0.5));
+  const int height = std::max(shape.height, static_cast<int>(std::lround(picture.rows * factor)));
+  const int width = std::max(shape.width, static_cast<int>(std::lround(picture.cols * factor)));
   const cv::Mat large = resized(picture, height, width);
   return large({(width - shape.width) / 2, (height - shape.height) / 2, shape.width, shape.height});
 }

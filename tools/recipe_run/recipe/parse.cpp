@@ -28,9 +28,9 @@ struct Wording {
 };
 
 // The text between the n-th pair of double quotes (n from 0), or "".
-std::string quoted(const std::string& message, int n) {
+std::string quoted(const std::string& message, size_t n) {
   const std::vector<std::string> parts = split(message, '"');
-  const auto at = static_cast<size_t>(2 * n + 1);
+  const size_t at = 2 * n + 1;
   return at < parts.size() ? parts[at] : "";
 }
 
