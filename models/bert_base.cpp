@@ -63,7 +63,7 @@ class Bert : public TextModel {
     {
       const auto bert = b.scope("bert");
       const auto scope = b.scope("encoder");
-      x = nn::transformer_layers(b, x, all, blocks());
+      x = encoded(b, x, all, blocks());
     }
     return is_span() ? span(b, x, batch) : pretraining(b, x, all, batch);
   }

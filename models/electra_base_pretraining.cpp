@@ -166,7 +166,7 @@ class ElectraPretraining : public TextModel {
       config.layers = config_.generator_layers;
       config.heads = config_.generator_heads;
       config.inner = config_.generator_inner;
-      x = nn::transformer_layers(b, x, batch.all, config);
+      x = encoded(b, x, batch.all, config);
     }
     x = rows_of(b, x, b.graph().emit1(OffsetIndex{}, {masked.positions, batch.all.start}));
     return vocabulary_logits(b, x,
@@ -192,7 +192,7 @@ class ElectraPretraining : public TextModel {
     {
       const auto electra = b.scope("electra");
       const auto scope = b.scope("encoder");
-      x = nn::transformer_layers(b, x, batch.all, blocks());
+      x = encoded(b, x, batch.all, blocks());
     }
     const auto scope = b.scope("discriminator_predictions");
     x = nn::activation(b, config_.activation(), nn::bert_linear(b, "dense", x, config_.hidden));

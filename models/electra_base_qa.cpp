@@ -84,7 +84,7 @@ class ElectraQa : public TextModel {
     {
       const auto electra = b.scope("electra");
       const auto scope = b.scope("encoder");
-      batch.x = nn::transformer_layers(b, batch.x, batch.all, blocks());
+      batch.x = encoded(b, batch.x, batch.all, blocks());
     }
     if (b.mode() == Mode::kPredict) return candidates(b, batch);
     batch.labels.assign(given.begin() + 3, given.end());

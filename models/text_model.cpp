@@ -50,7 +50,8 @@ void check(std::string_view model, const EncoderConfig& config) {
 TextModel::TextModel(const EncoderConfig& encoder, const nn::TrainingOptions& options)
     : encoder_(encoder),
       length_(length_of(encoder, options)),
-      slots_(options.prediction_slots.value_or(std::min(kPredictionSlots, length_))) {
+      slots_(options.prediction_slots.value_or(std::min(kPredictionSlots, length_))),
+      packed_sixteenths_(options.packed_sixteenths) {
   expect(length_ >= 1 && length_ <= encoder.positions, {"trainer", "sequence_length"}, length_,
          "1 to the model's positions (", encoder.positions, ")");
   expect(slots_ >= 1 && slots_ <= length_, {"trainer", "prediction_slots"}, slots_,
@@ -65,6 +66,7 @@ std::shared_ptr<const nn::Model> TextModel::configured(const nn::TrainingOptions
   nn::TrainingOptions others = options;
   others.sequence_length.reset();
   others.prediction_slots.reset();
+  others.packed_sixteenths = 0;
   return others == nn::TrainingOptions{} ? with(options) : Model::configured(others);
 }
 
@@ -72,6 +74,7 @@ std::vector<nn::InputSpec> TextModel::token_inputs(nn::Mode mode) const {
   std::vector<nn::InputSpec> inputs{integers("input_ids", {length_}, {0, encoder_.vocabulary}),
                                     integers("segment_ids", {length_}, {0, kTypes}),
                                     integers("length", {}, {1, length_ + 1})};
+  inputs.back().counts_places = true;
   // Rows that fill up the last batch of a data set have no token, and count nowhere.
   if (mode == nn::Mode::kEval) inputs.back().padding = 0;
   return inputs;
@@ -118,6 +121,15 @@ nn::TransformerConfig TextModel::blocks() const {
           .attention_dropout = static_cast<float>(encoder_.attention_dropout),
           .epsilon = epsilon(),
           .activation = encoder_.activation()};
+}
+
+ValueId TextModel::encoded(nn::Builder& b, ValueId x, const nn::Sequences& all,
+                           const nn::TransformerConfig& blocks) const {
+  if (packed_sixteenths_ == 0) return nn::transformer_layers(b, x, all, blocks);
+  const int64_t capacity = (b.batch() * length_ * packed_sixteenths_ + 15) / 16;
+  const auto places = b.graph().emit(PackedPlaces{capacity, length_}, {all.length});
+  x = nn::transformer_layers(b, rows_of(b, x, places[1]), {places[0], all.length, length_}, blocks);
+  return rows_of(b, x, places[2]);
 }
 
 ValueId TextModel::vocabulary_logits(nn::Builder& b, ValueId x, const VocabularyHead& head) const {

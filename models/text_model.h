@@ -64,6 +64,10 @@ class TextModel : public nn::Model {
   ValueId embedded(nn::Builder& b, std::string_view scope, ValueId ids, ValueId types) const;
   // The keys of the blocks.
   nn::TransformerConfig blocks() const;
+  // x [N*L,H] -> [N*L,H], through blocks under the scope that is open. If the batch is packed they
+  // see no padding, whose rows come out as zeros.
+  ValueId encoded(nn::Builder& b, ValueId x, const nn::Sequences& all,
+                  const nn::TransformerConfig& blocks) const;
   // x [N,H] -> [N,V]: dense, GELU, layer norm, the word table of the absolute scope `tables`, and a
   // bias. Names of the parameters in the scope that is open.
   struct VocabularyHead {
@@ -74,6 +78,7 @@ class TextModel : public nn::Model {
  private:
   EncoderConfig encoder_;
   int64_t length_, slots_;
+  int packed_sixteenths_;
 };
 
 // The rows of x [T,C] that the index [P] i32 names.

@@ -621,6 +621,21 @@ struct OffsetIndex {
   bool operator==(const OffsetIndex&) const = default;
 };
 
+/// Sequences of a padded batch moved together: places there and here, so that nothing is computed
+/// for padding. The lengths together must be at most `capacity`.
+///   input     length [B] i32, 0 to `longest`
+///   outputs   start [B] i32, the first row of each sequence; source [capacity] i32, the row of the
+///             padded batch (B * longest rows) that a row holds, -1 behind the last; target
+///             [B * longest] i32, the row that a row of the padded batch has got, -1 for padding
+struct PackedPlaces {
+  int64_t capacity = 0, longest = 0;
+  static constexpr std::string_view kName = "packed_places";
+  static void fields(auto& self, auto&& f) {
+    f("capacity", self.capacity), f("longest", self.longest);
+  }
+  bool operator==(const PackedPlaces&) const = default;
+};
+
 // ---- Tokens replaced by a generator's (ELECTRA) -------------------------------------------------
 //
 // None has a gradient. Words are drawn by their place, used or not, so that nothing depends on
@@ -976,7 +991,7 @@ struct EmaUpdate {
 // clang-format off
 // What computes values: not run if nobody reads them.
 #define ASSAY_VALUE_OPS(X)                                                                         \
-  X(Arange) X(OffsetIndex) X(MaskTokens) X(SampleTokens) X(ReplaceTokens)                          \
+  X(Arange) X(OffsetIndex) X(PackedPlaces) X(MaskTokens) X(SampleTokens) X(ReplaceTokens)                          \
   X(Input) X(Parameter) X(StepScalar) X(Fill) X(ImageFromBytes) X(MixRows) X(MixTargets)           \
   X(CountTargets) X(Reshape) X(Slice) X(SliceGrad) X(Transpose) X(Copy) X(Concat) X(Pointwise)     \
   X(SumTo) X(Dropout) X(Conv2d)                                                                    \

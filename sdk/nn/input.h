@@ -34,6 +34,8 @@ struct InputSpec {
   std::optional<IndexRange> range = std::nullopt;
   // An integer outside of `range` that is allowed too: it says that there is nothing.
   std::optional<int64_t> padding = std::nullopt;
+  // How many places of a sample hold something; those behind them are padding.
+  bool counts_places = false;
   // Not given by the caller but drawn on the host: fills [rows, sample...] for batch number `index`
   // of a training with this seed, always with the same.
   std::function<void(uint64_t seed, int64_t index, int64_t rows, void* to)> draw = nullptr;

@@ -14,6 +14,8 @@ std::shared_ptr<const Model> Model::configured(const TrainingOptions& options) c
                                    std::pair{"prediction_slots", options.prediction_slots}})
     expect(!value, {"trainer", key}, value.value_or(0), "absent: ", architecture(),
            " reads no text");
+  expect(options.packed_sixteenths == 0, {"trainer", "packed"}, "true", "absent: ", architecture(),
+         " reads no text");
   expect(options.mixup_alpha == 0, {"trainer", "mixup_alpha"}, options.mixup_alpha,
          "0: ", architecture(), " is no classifier of images");
   fail(Code::kInvalid, "trainer: raw_images is for classifiers of images of 1 to 4 channels");

@@ -25,6 +25,9 @@ struct TrainingOptions {
   // Of models of text: tokens of a sequence with its padding, and places for masked words in it.
   // They are shapes of a batch; the weights fit all of them.
   std::optional<int64_t> sequence_length, prediction_slots;
+  // Of models of text: room for the tokens of a batch without its padding, in sixteenths of the
+  // room with it; 0: padding is computed like tokens.
+  int packed_sixteenths = 0;
   bool operator==(const TrainingOptions&) const = default;
 };
 

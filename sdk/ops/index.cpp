@@ -1,4 +1,4 @@
-// Arange and OffsetIndex: places of tokens, as numbers of rows.
+// Arange, OffsetIndex and PackedPlaces: places of tokens, as numbers of rows.
 #include <algorithm>
 #include <cstdint>
 
@@ -32,5 +32,22 @@ void infer(const OffsetIndex&, InferCtx& c) {
 }
 void grad(const OffsetIndex& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const OffsetIndex&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
+
+void infer(const PackedPlaces& p, InferCtx& c) {
+  c.require_inputs(1);
+  c.require_dtype(0, DType::kI32);
+  const Dims& length = c.x(0).dims;
+  c.require(length.rank() == 1, "length must be [B], got ", length);
+  c.require(p.longest >= 1 && length[0] <= INT32_MAX / p.longest,
+            "the rows of the padded batch are numbered in i32");
+  const int64_t padded = length[0] * p.longest;
+  c.require(p.capacity >= 1 && p.capacity <= padded, "capacity must be 1 to ", padded, ", got ",
+            p.capacity);
+  c.y({DType::kI32, length});
+  c.y({DType::kI32, {p.capacity}});
+  c.y({DType::kI32, {padded}});
+}
+void grad(const PackedPlaces& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const PackedPlaces&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 }  // namespace assay

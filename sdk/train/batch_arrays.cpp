@@ -38,6 +38,19 @@ void BatchArrays::check(std::string_view architecture, std::span<const HostTenso
   check_batch(architecture, given(), batch, rows_);
 }
 
+int BatchArrays::filled_sixteenths(std::span<const HostTensor> batch) const {
+  const auto counted = std::ranges::find_if(inputs_, &nn::InputSpec::counts_places);
+  if (counted == inputs_.end()) return 16;
+  const HostTensor& counts = batch[static_cast<size_t>(counted - inputs_.begin())];
+  int64_t filled = 0;
+  for (int64_t row = 0; row < rows_; ++row) {
+    filled += counts.dtype == DType::kI64 ? static_cast<const int64_t*>(counts.data)[row]
+                                          : static_cast<const int32_t*>(counts.data)[row];
+  }
+  const int64_t places = rows_ * (counted->range->high - 1);
+  return static_cast<int>(std::max<int64_t>(1, (filled * 16 + places - 1) / places));
+}
+
 std::span<const void* const> BatchArrays::collect(std::span<const HostTensor> batch,
                                                   int64_t index) {
   for (size_t i = 0; i < given_; ++i) elements_[i] = elements_of(inputs_[i], batch[i], made_[i]);

@@ -25,6 +25,9 @@ class BatchArrays {
 
   // As check_batch, for those that are given.
   void check(std::string_view architecture, std::span<const HostTensor> batch) const;
+  // How many sixteenths of the batch's places, rounded up, hold something: 1 to 16. All where no
+  // input counts them.
+  int filled_sixteenths(std::span<const HostTensor> batch) const;
   // The elements of every input for batch number `index`, which was checked.
   std::span<const void* const> collect(std::span<const HostTensor> batch, int64_t index);
   // Where the program reads them.

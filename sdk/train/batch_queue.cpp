@@ -8,6 +8,7 @@ void BatchQueue::push(std::span<const HostTensor> batch, int64_t index,
                       std::shared_ptr<const void> keep) {
   require(waiting() < kMostWaiting, Code::kInvalid,
           "two prefetched batches wait already; train on one first");
+  filled_[waiting()] = arrays_.filled_sixteenths(batch);
   // Read at once, so `keep` may go when this returns.
   if (waiting() == 0) return stage(batch, index);
   std::ranges::copy(batch, noted_.begin());
@@ -15,6 +16,11 @@ void BatchQueue::push(std::span<const HostTensor> batch, int64_t index,
   noted_index_ = index;
   keep_ = std::move(keep);
   has_noted_ = true;
+}
+
+void BatchQueue::deliver(const Program& program) {
+  feed_->deliver(arrays_.places_in(program));
+  filled_[0] = filled_[1];
 }
 
 void BatchQueue::stage(std::span<const HostTensor> batch, int64_t index) {

@@ -22,10 +22,12 @@ class BatchQueue {
   // A batch that was checked; `index` is its number, for what is drawn. `keep` is let go when its
   // memory has been read. kInvalid if two wait.
   void push(std::span<const HostTensor> batch, int64_t index, std::shared_ptr<const void> keep);
+  // Of the oldest: BatchArrays::filled_sixteenths.
+  int filled_sixteenths() const { return filled_[0]; }
   // Batches pushed and not delivered.
   size_t waiting() const { return (feed_ ? feed_->staged() : 0) + (has_noted_ ? 1 : 0); }
   // The oldest into the program's inputs.
-  void deliver(const Program& program) { feed_->deliver(arrays_.places_in(program)); }
+  void deliver(const Program& program);
   void read_noted();
   void clear();
 
@@ -35,6 +37,7 @@ class BatchQueue {
   Backend& backend_;
   BatchArrays& arrays_;
   std::unique_ptr<Feed> feed_;
+  std::array<int, kMostWaiting> filled_{};  // by place in the queue
   bool has_noted_ = false;
   std::array<HostTensor, kMostBatchTensors> noted_;
   size_t noted_count_ = 0;

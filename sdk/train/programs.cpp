@@ -56,33 +56,44 @@ Programs::Programs(ModelInstance& instance, const nn::Model& model, const Traine
     : instance_(instance),
       model_(model),
       config_(config),
+      whole_(config.packed ? kWholeBatch : 0),
       arena_(std::make_shared<Arena>(*instance.backend())) {}
 
-BuiltGraph Programs::build(GraphKind kind) const {
+BuiltGraph Programs::build(Key key) const {
+  const auto& [kind, sixteenths] = key;
+  std::shared_ptr<const nn::Model> packed;
+  if (sixteenths != whole_) {
+    nn::TrainingOptions options = training_options(config_);
+    options.packed_sixteenths = sixteenths;
+    packed = instance_.model().configured(options);
+  }
+  const nn::Model& model = packed ? *packed : model_;
   const Target target = instance_.backend()->target();
   if (kind == GraphKind::kEval || kind == GraphKind::kEvalEma) {
-    return build_eval_graph(model_, instance_.variables(), config_, kind == GraphKind::kEvalEma,
+    return build_eval_graph(model, instance_.variables(), config_, kind == GraphKind::kEvalEma,
                             target);
   }
-  return build_training_graph(model_, instance_.variables(), config_, kind, target);
+  return build_training_graph(model, instance_.variables(), config_, kind, target);
 }
 
 void Programs::build_update() {
-  for (const GraphKind kind : update_kinds()) built_.emplace(kind, build(kind));
+  for (const GraphKind kind : update_kinds())
+    built_.emplace(Key{kind, whole_}, build({kind, whole_}));
 }
 
-TrainerProgram Programs::plan(GraphKind kind) {
-  const auto ready = built_.find(kind);
-  BuiltGraph built = ready != built_.end() ? std::move(ready->second) : build(kind);
-  built_.erase(kind);
+TrainerProgram Programs::plan(Key key) {
+  const auto ready = built_.find(key);
+  BuiltGraph built = ready != built_.end() ? std::move(ready->second) : build(key);
+  built_.erase(key);
   auto program = compile(std::move(built.graph), instance_.segments(), {.arena = arena_});
   return {std::move(program), std::move(built.passes), built.outputs};
 }
 
 // With the first program of training, all that training can need is planned: the arena does not
 // grow in the middle of it. They are there together or, where one cannot be planned, not at all.
-TrainerProgram& Programs::get(GraphKind kind) {
-  if (const auto known = planned_.find(kind); known != planned_.end()) return known->second;
+TrainerProgram& Programs::get(GraphKind kind, int sixteenths) {
+  const Key key{kind, sixteenths};
+  if (const auto known = planned_.find(key); known != planned_.end()) return known->second;
   const bool trains = kind != GraphKind::kEval && kind != GraphKind::kEvalEma;
   std::set<GraphKind> wanted{kind};
   if (trains && kind != GraphKind::kStep) {
@@ -91,12 +102,14 @@ TrainerProgram& Programs::get(GraphKind kind) {
   }
   if (trains) wanted.insert(GraphKind::kEval);
   if (trains && config_.optimizer.ema_decay > 0) wanted.insert(GraphKind::kEvalEma);
-  std::map<GraphKind, TrainerProgram> ready;
+  std::map<Key, TrainerProgram> ready;
   for (const GraphKind each : wanted) {
-    if (!planned_.contains(each)) ready.emplace(each, plan(each));
+    const Key whole{each, whole_};
+    if (!planned_.contains(whole)) ready.emplace(whole, plan(whole));
   }
+  if (sixteenths != whole_) ready.emplace(key, plan(key));
   planned_.merge(ready);
-  return planned_.at(kind);
+  return planned_.at(key);
 }
 
 std::span<const GraphKind> Programs::update_kinds() const {
@@ -108,7 +121,7 @@ std::span<const GraphKind> Programs::update_kinds() const {
 
 MemoryReport Programs::memory() const {
   MemoryReport largest;
-  for (const auto& [kind, entry] : planned_) {
+  for (const auto& [key, entry] : planned_) {
     const MemoryReport& report = entry.program().memory();
     // The arena is as large as the largest program wants it, whose other numbers go with it.
     if (report.arena_bytes >= largest.arena_bytes) largest = report;

@@ -62,7 +62,11 @@ class Programs {
   // Builds the graphs of an update without planning them: errors of model and configuration
   // surface.
   void build_update();
-  TrainerProgram& get(GraphKind kind);
+  TrainerProgram& get(GraphKind kind) { return get(kind, whole_); }
+  // Where batches are packed, the program with room for `sixteenths` of a padded batch's tokens
+  // (at least 1). Those for less than all are planned when a batch first asks for them; they fit
+  // into the memory of the whole one.
+  TrainerProgram& get(GraphKind kind, int sixteenths);
   // The programs that one update runs: step, or backward and apply. Further batches of an update
   // run kBackwardNext, which is planned with them and differs by how gradients are stored.
   std::span<const GraphKind> update_kinds() const;
@@ -71,15 +75,21 @@ class Programs {
   MemoryReport memory() const;
 
  private:
-  BuiltGraph build(GraphKind kind) const;
-  TrainerProgram plan(GraphKind kind);
+  struct Key {
+    GraphKind kind;
+    int sixteenths;  // 0: batches are not packed
+    auto operator<=>(const Key&) const = default;
+  };
+  BuiltGraph build(Key key) const;
+  TrainerProgram plan(Key key);
 
   ModelInstance& instance_;
   const nn::Model& model_;
   const TrainerConfig& config_;
+  const int whole_;
   std::shared_ptr<Arena> arena_;
-  std::map<GraphKind, BuiltGraph> built_;  // and not planned yet
-  std::map<GraphKind, TrainerProgram> planned_;
+  std::map<Key, BuiltGraph> built_;  // and not planned yet
+  std::map<Key, TrainerProgram> planned_;
 };
 
 }  // namespace assay::train

@@ -100,10 +100,18 @@ StepInfo Trainer::with_prefetched_dropped_on_failure(const Body& body) {
   }
 }
 
-void Trainer::load_training_batch(Program& program, std::span<const HostTensor> batch) {
-  if (batch.empty()) return prefetched_.deliver(program);
-  check_training_batch(batch);
-  training_arrays_.write(program, batch, batches_);
+TrainerProgram& Trainer::program_with(GraphKind kind, std::span<const HostTensor> batch) {
+  if (!batch.empty()) check_training_batch(batch);
+  TrainerProgram& found =
+      !config_.packed
+          ? programs_.get(kind)
+          : programs_.get(kind, batch.empty() ? prefetched_.filled_sixteenths()
+                                              : training_arrays_.filled_sixteenths(batch));
+  if (batch.empty())
+    prefetched_.deliver(found.program());
+  else
+    training_arrays_.write(found.program(), batch, batches_);
+  return found;
 }
 
 // The place in the schedule.
@@ -218,8 +226,7 @@ StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
   }
   require_between_updates();
   const auto start = Clock::now();
-  TrainerProgram& step = programs_.get(GraphKind::kStep);
-  load_training_batch(step.program(), batch);
+  TrainerProgram& step = program_with(GraphKind::kStep, batch);
   set_scalars(step.program());
   StepInfo info = begin_info();
   step.program().run(&cancel_);
@@ -242,8 +249,7 @@ StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
     fail_micro_step(cat("fewer than ", *config_.accumulate, " before another"), "call apply first");
   const auto start = Clock::now();
   TrainerProgram& half =
-      programs_.get(micro_step_ == 0 ? GraphKind::kBackwardFirst : GraphKind::kBackwardNext);
-  load_training_batch(half.program(), batch);
+      program_with(micro_step_ == 0 ? GraphKind::kBackwardFirst : GraphKind::kBackwardNext, batch);
   set_scalars(half.program());
   StepInfo info = begin_info();
   // They follow each backward, before it is known whether its update will be done.
@@ -282,7 +288,9 @@ const EvalOutputs& Trainer::eval(std::span<const HostTensor> batch, bool use_ema
   expect(!use_ema || !instance_->averaged().empty(), {"trainer", "optimizer.ema_decay"}, 0,
          "more than 0 for evaluation with moving averages");
   eval_arrays_.check(model_->architecture(), batch);
-  TrainerProgram& eval = programs_.get(use_ema ? GraphKind::kEvalEma : GraphKind::kEval);
+  const GraphKind kind = use_ema ? GraphKind::kEvalEma : GraphKind::kEval;
+  TrainerProgram& eval = config_.packed ? programs_.get(kind, eval_arrays_.filled_sixteenths(batch))
+                                        : programs_.get(kind);
   // What is drawn in evaluation is drawn alike for every batch, however much was trained before.
   eval_arrays_.write(eval.program(), batch, 0);
   eval.program().set_random_step(0);

@@ -121,7 +121,8 @@ class Trainer {
  private:
   using Clock = std::chrono::steady_clock;
   void check_training_batch(std::span<const HostTensor> batch) const;
-  void load_training_batch(Program& program, std::span<const HostTensor> batch);
+  // The program of this kind for the batch, which lies in its inputs.
+  TrainerProgram& program_with(GraphKind kind, std::span<const HostTensor> batch);
   void require_turn(std::span<const HostTensor> batch) const;
   template <class Body>
   StepInfo with_prefetched_dropped_on_failure(const Body& body);

@@ -120,6 +120,7 @@ void TrainerConfig::fields(ConfigFields& f) {
       .in(kCounts);
   f("prediction_slots", prediction_slots, "masked words of a sequence; the model's if not given")
       .in(kCounts);
+  f("packed", packed, "padding of sequences is not computed");
 }
 
 TrainerConfig with_defaults(TrainerConfig config) {
@@ -142,7 +143,8 @@ nn::TrainingOptions training_options(const TrainerConfig& config) {
   nn::TrainingOptions options{.label_smoothing = static_cast<float>(config.label_smoothing),
                               .mixup_alpha = config.mixup_alpha,
                               .sequence_length = config.sequence_length,
-                              .prediction_slots = config.prediction_slots};
+                              .prediction_slots = config.prediction_slots,
+                              .packed_sixteenths = config.packed ? kWholeBatch : 0};
   if (config.raw_images) {
     const RawImagesConfig& raw = *config.raw_images;
     options.raw_images.emplace();

@@ -36,6 +36,7 @@ struct TrainerConfig {
   std::optional<RawImagesConfig> raw_images;
   std::optional<int64_t> sequence_length;
   std::optional<int64_t> prediction_slots;
+  bool packed = false;
   void fields(ConfigFields& f);
 };
 
@@ -45,6 +46,10 @@ TrainerConfig with_defaults(TrainerConfig config);
 // kInvalid names the key at fault. Names of parameters and passes are checked where the graph is
 // built.
 void check(const TrainerConfig& config);
+
+// Sixteenths: packed batches run in programs that have room for that many of a padded batch's
+// tokens.
+inline constexpr int kWholeBatch = 16;
 
 // What of it is the model's to heed.
 nn::TrainingOptions training_options(const TrainerConfig& config);

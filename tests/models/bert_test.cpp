@@ -35,7 +35,7 @@ std::string trained(const std::string& optimizer, const std::string& more = "") 
 }
 
 struct Form {
-  std::string fixture, config;
+  std::string fixture, config, trainer = "";
 };
 std::ostream& operator<<(std::ostream& out, const Form& form) { return out << form.fixture; }
 
@@ -45,7 +45,7 @@ TEST_P(BertForms, LossesAndEveryGradient) {
   const Fixture start("models/bert_tiny"), expected("models/" + GetParam().fixture);
   const auto batch = pretraining_batch(start);
   const Loaded model("bert_base", tiny(GetParam().config), start);
-  Trainer trainer(model.instance, config_of(trained(kSgd), 4));
+  Trainer trainer(model.instance, config_of(trained(kSgd, GetParam().trainer), 4));
   const StepInfo info = trainer.backward(batch);
   EXPECT_NEAR(info.loss, expected.at("loss").f32[0], kOutputs * info.loss);
   for (const char* name : {"mlm_loss", "nsp_loss"})
@@ -55,6 +55,7 @@ TEST_P(BertForms, LossesAndEveryGradient) {
 
 INSTANTIATE_TEST_SUITE_P(Models, BertForms,
                          testing::Values(Form{"bert_tiny", ""},
+                                         Form{"bert_tiny", "", R"(, "packed": true)"},
                                          Form{"bert_tiny.gelu_tanh", R"(, "gelu": "tanh")"},
                                          Form{"bert_tiny.epsilon_1e-5", R"(, "epsilon": 1e-5)"}),
                          [](const auto& param) { return "Case" + std::to_string(param.index); });
@@ -96,11 +97,15 @@ TEST(Bert, Evaluation) {
 
 TEST(Bert, InBf16) {
   const Fixture fixture("models/bert_tiny");
-  const Loaded model("bert_base", tiny(), fixture);
-  Trainer trainer(model.instance, config_of(trained(kSgd, R"(, "precision": "amp-bf16")"), 4));
-  const StepInfo info = trainer.backward(pretraining_batch(fixture));
-  EXPECT_NEAR(info.loss, fixture.at("loss").f32[0], 0x1p-8 * info.loss);
-  expect_gradients(model, fixture, 16 * 0x1p-8);
+  for (const char* more : {"", R"(, "packed": true)"}) {
+    SCOPED_TRACE(more);
+    const Loaded model("bert_base", tiny(), fixture);
+    const auto config = trained(kSgd, cat(R"(, "precision": "amp-bf16")", more));
+    Trainer trainer(model.instance, config_of(config, 4));
+    const StepInfo info = trainer.backward(pretraining_batch(fixture));
+    EXPECT_NEAR(info.loss, fixture.at("loss").f32[0], 0x1p-8 * info.loss);
+    expect_gradients(model, fixture, 16 * 0x1p-8);
+  }
 }
 
 void expect_steps_of(const std::string& rule, const std::string& optimizer) {
@@ -147,6 +152,42 @@ TEST(Bert, LengthIsTheBatchsNotTheModels) {
   const auto expected = read_output(of_ten.run(batch), "masked_lm_logits");
   EXPECT_LT(relative_error(read_output(of_twelve.run(longer), "masked_lm_logits"), expected),
             kOutputs);
+}
+
+// Batches of different fillings, prefetched and not, in evaluation too: each in a program of its
+// own, to the same weights as padded ones.
+TEST(Bert, PackedBatchesTrainAsPaddedOnes) {
+  const Fixture fixture("models/bert_tiny");
+  auto batch =
+      batch_of(fixture, {"ids", "segments", "lengths", "positions", "labels", "next_sentence"});
+  const std::vector<int32_t> full(4, 10), uneven{10, 3, 7, 4};
+  std::vector<int32_t> at_start(12, 0);
+  batch[3].data = at_start.data();
+  const auto with = [&](const std::vector<int32_t>& lengths) {
+    auto other = batch;
+    other[2].data = lengths.data();
+    return other;
+  };
+  const std::vector<std::vector<HostTensor>> batches{with(full), batch, with(uneven), with(full)};
+  std::vector<std::vector<float>> losses;
+  std::vector<double> evaluated;
+  for (const char* more : {"", R"(, "packed": true)"}) {
+    const Loaded model("bert_base", tiny(), fixture);
+    Trainer trainer(model.instance, config_of(trained(kSgd, more), 4));
+    auto& of_this = losses.emplace_back();
+    for (size_t i = 0; i < batches.size(); i += 2) {
+      trainer.prefetch(batches[i]), trainer.prefetch(batches[i + 1]);
+      of_this.push_back(static_cast<float>(trainer.step({}).loss));
+      of_this.push_back(static_cast<float>(trainer.step({}).loss));
+    }
+    for (const auto& each : batches) {
+      of_this.push_back(static_cast<float>(trainer.step(each).loss));
+      evaluated.push_back(find_output(trainer.eval(each), "loss").value);
+    }
+  }
+  EXPECT_LT(relative_error(losses[1], losses[0]), kOutputs);
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_NEAR(evaluated[4 + i], evaluated[i], kOutputs * evaluated[i]) << i;
 }
 
 TEST(Bert, RefusesShapesThatItsTablesDoNotHave) {

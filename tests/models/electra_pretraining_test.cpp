@@ -59,13 +59,16 @@ class ElectraPretraining : public testing::Test {
 };
 
 TEST_F(ElectraPretraining, LossesAndEveryGradient) {
-  const Loaded start = model();
-  Trainer trainer(start.instance, config_of(trained(kSgd), 4));
-  const StepInfo info = trainer.backward(batch());
-  EXPECT_NEAR(info.loss, at("loss"), kOutputs * info.loss);
-  for (const char* name : {"mlm_loss", "rtd_loss"})
-    EXPECT_NEAR(trainer.scalar(name), at(name), kOutputs * at(name)) << name;
-  expect_gradients(start, fixture, kGradients);
+  for (const char* more : {"", R"(, "packed": true)"}) {
+    SCOPED_TRACE(more);
+    const Loaded start = model();
+    Trainer trainer(start.instance, config_of(trained(kSgd, more), 4));
+    const StepInfo info = trainer.backward(batch());
+    EXPECT_NEAR(info.loss, at("loss"), kOutputs * info.loss);
+    for (const char* name : {"mlm_loss", "rtd_loss"})
+      EXPECT_NEAR(trainer.scalar(name), at(name), kOutputs * at(name)) << name;
+    expect_gradients(start, fixture, kGradients);
+  }
 }
 
 TEST_F(ElectraPretraining, WeightsOfLosses) {
@@ -88,11 +91,15 @@ TEST_F(ElectraPretraining, ThreeStepsOfLamb) {
 }
 
 TEST_F(ElectraPretraining, InBf16) {
-  const Loaded start = model();
-  Trainer trainer(start.instance, config_of(trained(kSgd, R"(, "precision": "amp-bf16")"), 4));
-  const StepInfo info = trainer.backward(batch());
-  EXPECT_NEAR(info.loss, at("loss"), 0x1p-7 * info.loss);
-  expect_gradients(start, fixture, 16 * 0x1p-8);
+  for (const char* more : {"", R"(, "packed": true)"}) {
+    SCOPED_TRACE(more);
+    const Loaded start = model();
+    const auto config = trained(kSgd, cat(R"(, "precision": "amp-bf16")", more));
+    Trainer trainer(start.instance, config_of(config, 4));
+    const StepInfo info = trainer.backward(batch());
+    EXPECT_NEAR(info.loss, at("loss"), 0x1p-7 * info.loss);
+    expect_gradients(start, fixture, 16 * 0x1p-8);
+  }
 }
 
 // An evaluation draws what the first batch of a training draws, which the fixture has.

@@ -47,5 +47,36 @@ TEST(OffsetIndex, CountsFromTheBeginningsOfSequences) {
       offset_reference);
 }
 
+// Row by row.
+std::vector<Tensor> packed_reference(const Op& op, const std::vector<Tensor>& x) {
+  const auto& p = std::get<PackedPlaces>(op);
+  const auto sequences = static_cast<int64_t>(x[0].values.size());
+  Tensor start{{sequences}, {}}, source{{p.capacity}, {}}, target{{sequences * p.longest}, {}};
+  for (int64_t i = 0; i < sequences; ++i) {
+    start.values.push_back(static_cast<double>(source.values.size()));
+    for (int64_t place = 0; place < p.longest; ++place) {
+      const bool has = place < x[0].values[static_cast<size_t>(i)];
+      target.values.push_back(has ? static_cast<double>(source.values.size()) : -1);
+      if (has) source.values.push_back(static_cast<double>(i * p.longest + place));
+    }
+  }
+  source.values.resize(static_cast<size_t>(p.capacity), -1);
+  return {start, source, target};
+}
+
+TEST(PackedPlaces, PutSequencesOneBehindTheOther) {
+  const auto length = [](std::vector<double> lengths) -> std::vector<Argument> {
+    const auto n = static_cast<int64_t>(lengths.size());
+    return {{{n}, DType::kI32, Recipe::listed(std::move(lengths))}};
+  };
+  check_op({{"room", PackedPlaces{12, 7}, length({3, 0, 5})},
+            {"just_fits", PackedPlaces{8, 7}, length({0, 7, 1})},
+            {"whole", PackedPlaces{9, 3}, length({3, 3, 3})},
+            {"nothing", PackedPlaces{4, 2}, length({0, 0})},
+            {"one", PackedPlaces{400, 512}, length({381})},
+            {"many", PackedPlaces{40 * 300, 384}, {{{40}, DType::kI32, Recipe::integer(0, 300)}}}},
+           packed_reference);
+}
+
 }  // namespace
 }  // namespace assay::test

@@ -273,8 +273,11 @@ TEST_F(TextRecipeTest, AnswersQuestions) {
        {std::pair{electra, "1.1"},
         std::pair{electra + R"( hparam { key: "version" value: "\"2.0\"" })", "2.0"}}) {
     v1::Recipe made = answering(root_, model, version);
-    if (version == std::string("2.0"))
+    if (version == std::string("2.0")) {
       (*made.mutable_evaluation()->mutable_arg())["null_score_threshold"] = "0";
+      for (v1::DataRef& data : *made.mutable_data())
+        (*data.mutable_pipeline(0)->mutable_arg())["packed"] = "true";
+    }
     ASSERT_EQ(refusal(made), "");
     const auto trial = driver_->start(made, 1);
     for (int i = 0; i < 600; ++i) trial->run_step();
@@ -414,6 +417,10 @@ TEST_F(TextRecipeTest, ShapesOfBatchesArePinned) {
   EXPECT_THAT(refusal(recipe(R"(pipeline { op: "tokens" arg { key: "sequence_length" value: "32" }
                                            arg { key: "prediction_slots" value: "3" } })")),
               HasSubstr("length"));
+  EXPECT_THAT(refusal(recipe(R"(pipeline { op: "tokens" arg { key: "sequence_length" value: "16" }
+                                           arg { key: "prediction_slots" value: "3" }
+                                           arg { key: "packed" value: "yes" } })")),
+              HasSubstr("packed 'yes' is neither true nor false"));
   EXPECT_THAT(refusal(recipe(R"(pipeline { op: "scale" arg { key: "by" value: "1" } })")),
               HasSubstr("'scale' is not offered by this engine for such data | tokens"));
   v1::Recipe accuracy = recipe();

@@ -25,7 +25,7 @@ namespace {
 struct Options {
   std::string model = "cnn", config, precision = "fp32", mode = "train", device = "cpu";
   std::string optimizer = "sgd";
-  std::optional<int64_t> sequence_length, prediction_slots;
+  std::optional<int64_t> sequence_length, prediction_slots, tokens;
   int64_t batch = 128;
   int threads = 2;
   int repeats = 30;
@@ -44,14 +44,15 @@ std::unique_ptr<Backend> make_backend(const Options& o) {
       {.index = std::stoi(o.device.substr(5)), .deterministic = !o.nondeterministic});  // "cuda:0"
 }
 
-// A batch of noise that does not change: loading data is not part of a step. Sequences are full.
+// A batch of noise that does not change: loading data is not part of a step. Sequences are full
+// unless it is said how many `tokens` they have.
 struct Batch {
   std::vector<std::vector<float>> floats;
   std::vector<std::vector<int32_t>> labels;
   std::vector<std::vector<uint8_t>> bytes;
   std::vector<train::HostTensor> tensors;
 
-  Batch(std::span<const nn::InputSpec> specs, int64_t rows) {
+  Batch(std::span<const nn::InputSpec> specs, int64_t rows, std::optional<int64_t> tokens = {}) {
     PhiloxStream random(1, 1);
     for (const nn::InputSpec& spec : specs) {
       std::vector<int64_t> sizes{rows};
@@ -59,10 +60,12 @@ struct Batch {
       const Dims dims(sizes);
       if (spec.range) {
         auto& values = labels.emplace_back(dims.numel());
-        const auto [low, high] = *spec.range;
+        auto [low, high] = *spec.range;
+        if (spec.counts_places) low = tokens.value_or(high - 1), high = low + 1;
+        if (tokens && spec.name.ends_with("positions")) high = *tokens;
         for (int32_t& value : values) {
           const auto drawn = static_cast<int64_t>(random.below(static_cast<uint32_t>(high - low)));
-          value = static_cast<int32_t>(spec.name == "length" ? high - 1 : low + drawn);
+          value = static_cast<int32_t>(low + drawn);
         }
         tensors.push_back({spec.dtype, dims, values.data()});
       } else if (spec.dtype == DType::kI32) {  // placements that move nothing
@@ -203,6 +206,7 @@ int run(const Options& o) {
     config.precision = o.precision;
     config.sequence_length = o.sequence_length;
     config.prediction_slots = o.prediction_slots;
+    config.packed = o.tokens.has_value();
     config.optimizer.name = o.optimizer;
     config.optimizer.learning_rate = o.optimizer == "sgd" ? 0.01 : 1e-4;
     if (o.optimizer == "sgd") config.optimizer.momentum = 0.9;
@@ -210,7 +214,7 @@ int run(const Options& o) {
       config.raw_images.emplace();
     train::Trainer trainer(instance, config);
     if (plan_only) return finish(o, trainer.step_program(), {}), 0;
-    const Batch batch(trainer.training_inputs(), o.batch);
+    const Batch batch(trainer.training_inputs(), o.batch, o.tokens);
     if (o.fed) trainer.prefetch(batch.tensors);
     const auto step = [&] {
       if (o.fed) trainer.prefetch(batch.tensors);
@@ -261,6 +265,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"sgd", "adamw"}));
   app.add_option("--sequence-length", o.sequence_length, "of text: tokens of a sample");
   app.add_option("--prediction-slots", o.prediction_slots, "of text: masked words of a sample");
+  app.add_option("--tokens", o.tokens,
+                 "of text: tokens of a sample that are no padding, which training then leaves out");
   app.add_option("--device", o.device, "cpu, cuda:0 ..., or h200-plan: only the plan for an H200")
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "h200-plan"}) |

@@ -714,6 +714,10 @@ typedef struct assay_trainer_options {
  *   "sequence_length"   models of text: tokens of a sequence with its padding, 128. Weights fit
  *                       every length up to the model's positions
  *   "prediction_slots"  bert_base: masked words of a sequence, 20
+ *   "packed"            false. Models of text: tokens of a batch are computed without the padding
+ *                       between them, in programs with room for a sixteenth, two ... of a padded
+ *                       batch, each planned when a batch first needs it. Results differ from those
+ *                       of padded batches by what dropout draws, and by rounding
  *   "disabled_pass"     [names], []. Graph rewrites to leave out (assay_model_check lists them)
  *   "optimizer"         needed
  *     "name"            "sgd", "adam", "adamw" or "lamb"; needed
@@ -834,8 +838,10 @@ ASSAY_API assay_status assay_trainer_prefetch(assay_trainer *t, const assay_tens
  *           sequence_length], length [batch_size], how many of them are real, masked_lm_positions
  *           and masked_lm_ids [batch_size, prediction_slots], -1 in slots that are not used, and
  *           next_sentence_labels [batch_size], 1 for a random sentence; of electra_base_pretraining
- *           the first three of these; of models that answer questions, behind the first three, start_positions and end_positions [batch_size], and
- *           of version 2.0 is_impossible [batch_size], 0 or 1. Empty: the oldest prefetched batch; nothing else may come while one waits. Read during the call only
+ *           the first three of these; of models that answer questions, behind the first three,
+ *           start_positions and end_positions [batch_size], and of version 2.0 is_impossible
+ *           [batch_size], 0 or 1. Empty: the oldest prefetched batch; nothing else may come while
+ *           one waits. Read during the call only
  *   info    may be NULL. For other numbers that the model computes: assay_trainer_scalar
  *   errors  ASSAY_E_INVALID: wrong number, type or shape of tensors, an integer out of range;
  *           ASSAY_E_NONFINITE unless loss scaling is dynamic; ASSAY_E_CANCELLED; ASSAY_E_BUSY.

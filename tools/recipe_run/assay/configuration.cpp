@@ -224,9 +224,12 @@ const v1::DataRef* data_of_role(const v1::Recipe& recipe,
 }
 
 // Of batches of text, which trainers and predictors are made for.
-void add_text_shape(JsonObject& json, const v1::Recipe& recipe) {
+TextShape shape_of_batches(const v1::Recipe& recipe) {
   const v1::DataRef* data = data_of_role(recipe, {"train", "bench"});
-  const TextShape shape = data == nullptr ? TextShape() : text_shape(*data);
+  return data == nullptr ? TextShape() : text_shape(*data);
+}
+
+void add_text_shape(JsonObject& json, const TextShape& shape) {
   if (shape.length > 0) json.field("sequence_length", shape.length);
   if (shape.slots > 0) json.field("prediction_slots", shape.slots);
 }
@@ -356,7 +359,9 @@ std::string trainer_config(const v1::Recipe& recipe, const Length& length, int64
   json.field("label_smoothing", t.label_smoothing());
   if (t.mixup_alpha() > 0) json.field("mixup_alpha", t.mixup_alpha());
   if (!raw_images.empty()) json.raw("raw_images", raw_images);
-  add_text_shape(json, recipe);
+  const TextShape text = shape_of_batches(recipe);
+  add_text_shape(json, text);
+  if (text.packed) json.field("packed", true);
   return json.text();
 }
 
@@ -364,7 +369,7 @@ std::string predictor_config(const v1::Recipe& recipe, int64_t batch) {
   // Never the averaged weights: a model loaded for timing has none, and the time is the same.
   JsonObject json;
   json.field("precision", precision_name(recipe.numerics().compute())).field("max_batch", batch);
-  add_text_shape(json, recipe);
+  add_text_shape(json, shape_of_batches(recipe));
   return json.text();
 }
 

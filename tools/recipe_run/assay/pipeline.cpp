@@ -107,6 +107,12 @@ class StageReader {
   int64_t whole(const std::string& name) const {  // 0 to 65,536
     return pixels(name, number(name), 0);
   }
+  bool flag(const std::string& name) const {
+    const std::string& value = text(name);
+    if (value != "true" && value != "false")
+      refuse(name, "is neither true nor false", "true or false");
+    return value == "true";
+  }
   // The side of a square, given as height and width: 1 to 65,536.
   int64_t side(const std::string& name) const {
     const std::vector<double> to = pair(name);
@@ -291,7 +297,8 @@ TextShape text_shape(const v1::DataRef& whole) {
   if (!is_text(data) || data.pipeline_size() == 0) return {};
   const StageReader reader(data, data.pipeline(0));
   return {reader.whole("sequence_length"),
-          reader.has("prediction_slots") ? reader.whole("prediction_slots") : 0};
+          reader.has("prediction_slots") ? reader.whole("prediction_slots") : 0,
+          reader.has("packed") && reader.flag("packed")};
 }
 
 }  // namespace reciperun::engine

@@ -27,6 +27,7 @@ bool is_text(const v1::DataRef& data);
 // Of data of text: pieces of a sequence, and masked ones. 0 where there are none.
 struct TextShape {
   int64_t length = 0, slots = 0;
+  bool packed = false;  // padding is not computed in training
 };
 TextShape text_shape(const v1::DataRef& data);
 

@@ -27,6 +27,26 @@ __global__ void offset(const int32_t* index, const int32_t* start, int32_t* y, i
     y[i] = index[i] < 0 ? -1 : index[i] + start[i / of_each];
 }
 
+// One block for each sequence; that of the last one also marks the rows behind it.
+__global__ void pack_places(const int32_t* length, int32_t* start, int32_t* source, int32_t* target,
+                            int64_t longest, int64_t capacity) {
+  const auto rows_of = [&](int64_t sequence, int64_t before) {
+    const int64_t rows = length[sequence], room = capacity - before;
+    const int64_t most = room < longest ? room : longest;
+    return rows < 0 ? 0 : rows < most ? rows : most;
+  };
+  const int64_t sequence = blockIdx.x, first = sequence * longest;
+  int64_t row = 0;
+  for (int64_t i = 0; i < sequence; ++i) row += rows_of(i, row);
+  const int64_t rows = rows_of(sequence, row);
+  if (threadIdx.x == 0) start[sequence] = static_cast<int32_t>(row);
+  for (int64_t i = threadIdx.x; i < longest; i += blockDim.x)
+    target[first + i] = i < rows ? static_cast<int32_t>(row + i) : -1;
+  const int64_t end = sequence + 1 == gridDim.x ? capacity : row + rows;
+  for (int64_t i = threadIdx.x; i < end - row; i += blockDim.x)
+    source[row + i] = i < rows ? static_cast<int32_t>(first + i) : -1;
+}
+
 // x, y [n]
 template <class T>
 __global__ void drop(DropoutArgs args, const int64_t* step, const T* x, T* y, int64_t n,
@@ -77,6 +97,13 @@ void arange(Stream stream, int32_t* y, int64_t n, int64_t period, int64_t step) 
 void offset_index(Stream stream, const int32_t* index, const int32_t* start, int32_t* y, int64_t n,
                   int64_t of_each) {
   if (n > 0) launch(stream, blocks_for(n), kThreads, offset, index, start, y, n, of_each);
+}
+
+void packed_places(Stream stream, const int32_t* length, int32_t* start, int32_t* source,
+                   int32_t* target, int64_t sequences, int64_t longest, int64_t capacity) {
+  if (sequences == 0) return;
+  launch(stream, static_cast<unsigned>(sequences), kThreads, pack_places, length, start, source,
+         target, longest, capacity);
 }
 
 void dropout(Stream stream, Element element, const DropoutArgs& args, const int64_t* step,

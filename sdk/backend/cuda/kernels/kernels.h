@@ -31,6 +31,10 @@ void arange(Stream, int32_t* y, int64_t n, int64_t period, int64_t step);
 // y[i] = index[i] + start[i / of_each], -1 where index[i] is negative; start [n / of_each]
 void offset_index(Stream, const int32_t* index, const int32_t* start, int32_t* y, int64_t n,
                   int64_t of_each);
+// As PackedPlaces (ops.h): length, start [sequences], source [capacity], target [sequences,
+// longest]
+void packed_places(Stream, const int32_t* length, int32_t* start, int32_t* source, int32_t* target,
+                   int64_t sequences, int64_t longest, int64_t capacity);
 
 // y[i] = the last step (pointwise.cu), i < n. Values are numbered: inputs from 0 on, then steps
 // from kMostPointwiseInputs on; a negative operand is the step's number.

@@ -1,4 +1,4 @@
-// Arange and OffsetIndex.
+// Arange, OffsetIndex and PackedPlaces.
 #include "sdk/backend/cuda/ops/own_kernel.h"
 
 namespace assay::cuda {
@@ -21,6 +21,20 @@ NodePlan plan(const OffsetIndex&, const Planner& c) {
   plan.bind = [=](const Binding& b) -> Launch {
     return [=, index = b.x<int32_t>(0), start = b.x<int32_t>(1), y = b.y<int32_t>()](Queue& q) {
       kernels::offset_index(stream_of(q), index, start, y, n, of_each);
+    };
+  };
+  return plan;
+}
+
+// length, start [sequences]; source [capacity]; target [sequences * longest].
+NodePlan plan(const PackedPlaces& p, const Planner& c) {
+  const int64_t sequences = c.x(0).numel();
+  NodePlan plan = own_plan("packed_places");
+  plan.bind = [=](const Binding& b) -> Launch {
+    return [=, length = b.x<int32_t>(0), start = b.y<int32_t>(0), source = b.y<int32_t>(1),
+            target = b.y<int32_t>(2)](Queue& q) {
+      kernels::packed_places(stream_of(q), length, start, source, target, sequences, p.longest,
+                             p.capacity);
     };
   };
   return plan;
