@@ -59,11 +59,12 @@ class BertSpan : public testing::Test {
     return allowed;
   }
   Fixture fixture{"models/bert_span_tiny"};
-  Loaded model{"bert_base", tiny(12, R"(, "head": "span")"), fixture};
+  Loaded loaded() const { return {"bert_base", tiny(12, R"(, "head": "span")"), fixture}; }
   std::vector<HostTensor> batch = batch_of(fixture, {"ids", "segments", "lengths", "start", "end"});
 };
 
 TEST_F(BertSpan, LossAndEveryGradient) {
+  const Loaded model = loaded();
   Trainer trainer(model.instance, config_of(config(kSgd), 3));
   const StepInfo info = trainer.backward(batch);
   EXPECT_NEAR(info.loss, fixture.at("real.loss").f32[0], kOutputs * info.loss);
@@ -71,6 +72,7 @@ TEST_F(BertSpan, LossAndEveryGradient) {
 }
 
 TEST_F(BertSpan, ScoresOfTokensAndNoneOfPadding) {
+  const Loaded model = loaded();
   const Predictor predictor(*model.instance, {.sequence_length = 10});
   PredictorSlot slot(predictor);
   Program& program = slot.run(std::vector<HostTensor>(batch.begin(), batch.begin() + 3));
@@ -90,6 +92,7 @@ TEST_F(BertSpan, LossDoesNotDependOnPadding) {
   }
   batch[0] = {DType::kI32, {3, 12}, ids.data()};
   batch[1] = {DType::kI32, {3, 12}, segments.data()};
+  const Loaded model = loaded();
   Trainer trainer(model.instance, config_of(cat("{", kSgd, R"(, "sequence_length": 12})"), 3));
   const StepInfo info = trainer.backward(batch);
   EXPECT_NEAR(info.loss, fixture.at("real.loss").f32[0], kOutputs * info.loss);
@@ -97,6 +100,7 @@ TEST_F(BertSpan, LossDoesNotDependOnPadding) {
 }
 
 TEST_F(BertSpan, EvaluationLeavesOutUnknownAnswers) {
+  const Loaded model = loaded();
   Trainer trainer(model.instance, config_of(config(kSgd), 3));
   expect_eval(trainer.eval(batch), "loss", 3 * fixture.at("real.loss").f32[0], 3);
   const std::vector<int32_t> unknown{-1, -1, -1};
@@ -105,6 +109,7 @@ TEST_F(BertSpan, EvaluationLeavesOutUnknownAnswers) {
 }
 
 TEST_F(BertSpan, ThreeStepsOfAdamWWithoutBiasCorrection) {
+  const Loaded model = loaded();
   Trainer trainer(model.instance, config_of(config(R"("optimizer": {"name": "adamw",
       "learning_rate": 1, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "bias_correction": false,
       "clip_norm": 1, "weight_decay": 0.01,
@@ -116,6 +121,7 @@ TEST_F(BertSpan, ThreeStepsOfAdamWWithoutBiasCorrection) {
 }
 
 TEST_F(BertSpan, InBf16) {
+  const Loaded model = loaded();
   Trainer trainer(model.instance, config_of(config(kSgd, R"(, "precision": "amp-bf16")"), 3));
   const StepInfo info = trainer.backward(batch);
   EXPECT_NEAR(info.loss, fixture.at("real.loss").f32[0], 0x1p-8 * info.loss);
@@ -158,12 +164,15 @@ TEST_F(ElectraQa, LossAndEveryGradientOfVersion1) {
 }
 
 TEST_F(ElectraQa, LossesAndEveryGradientOfVersion2) {
-  const Loaded model = loaded(kVersion2);
-  Trainer trainer(model.instance, config_of(config(kSgd), 3));
-  const StepInfo info = trainer.backward(batch);
-  EXPECT_NEAR(info.loss, number("v2.loss"), kOutputs * info.loss);
-  EXPECT_NEAR(trainer.scalar("span_loss"), number("v1.loss"), kOutputs * info.loss);
-  expect_gradients(model, fixture, kGradients, "v2.grad.");
+  for (const char* more : {"", R"(, "packed": true)"}) {
+    SCOPED_TRACE(more);
+    const Loaded model = loaded(kVersion2);
+    Trainer trainer(model.instance, config_of(config(kSgd, more), 3));
+    const StepInfo info = trainer.backward(batch);
+    EXPECT_NEAR(info.loss, number("v2.loss"), kOutputs * info.loss);
+    EXPECT_NEAR(trainer.scalar("span_loss"), number("v1.loss"), kOutputs * info.loss);
+    expect_gradients(model, fixture, kGradients, "v2.grad.");
+  }
 }
 
 TEST_F(ElectraQa, EvaluationScoresFromTheGoldStart) {
