@@ -414,46 +414,51 @@ struct AvgPoolGrad {
 
 // ---- Batch normalisation ------------------------------------------------------------------------
 
-/// Training form: y = act(gamma * (x - mean) / sqrt(var + eps) + beta + residual), act = relu or
-/// identity, mean and (biased) var over all but the last axis of this batch.
+/// Training form: y = act(gamma * (x - mean) / sqrt(var + eps) + beta + residual), mean and
+/// (biased) var over all but the last axis of this batch; act is none, relu or swish, and behind a
+/// residual not swish, whose gradient reads what it is applied to.
 ///   inputs    x [..., C] data type; gamma, beta [C] f32; residual like x if has_residual
 ///   outputs   y like x; mean [C], var [C] f32 (for RunningStatistics and the gradient)
 ///   gradient  BatchNormGrad.   source  arXiv:1502.03167
 struct BatchNorm {
   float epsilon = 1e-5f;
-  bool relu = false;
+  ActivationKind activation = ActivationKind::kNone;
   bool has_residual = false;
   static constexpr std::string_view kName = "batch_norm";
   static void fields(auto& self, auto&& f) {
-    f("epsilon", self.epsilon), f("relu", self.relu), f("has_residual", self.has_residual);
+    f("epsilon", self.epsilon), f("activation", self.activation);
+    f("has_residual", self.has_residual);
   }
   bool operator==(const BatchNorm&) const = default;
 };
 
-/// inputs   x, gamma, beta, mean, var, dy, and y if has_residual && relu
+/// inputs   x, gamma, beta, mean, var, dy, and y if reads_y()
 /// outputs  dx like x; dgamma, dbeta [C] f32; dresidual like x if has_residual
-/// With relu and no residual the mask is recomputed from x with the forward's own arithmetic, which
-/// saves reading y.
+/// Without a residual what the activation was applied to is recomputed from x with the forward's
+/// own arithmetic, which saves reading y.
 struct BatchNormGrad {
   float epsilon = 1e-5f;
-  bool relu = false;
+  ActivationKind activation = ActivationKind::kNone;
   bool has_residual = false;
+  bool reads_y() const { return has_residual && activation != ActivationKind::kNone; }
   static constexpr std::string_view kName = "batch_norm_grad";
   static void fields(auto& self, auto&& f) {
-    f("epsilon", self.epsilon), f("relu", self.relu), f("has_residual", self.has_residual);
+    f("epsilon", self.epsilon), f("activation", self.activation);
+    f("has_residual", self.has_residual);
   }
   bool operator==(const BatchNormGrad&) const = default;
 };
 
-/// Inference form, with given statistics. No gradient.
+/// Inference form, with given statistics. No gradient; act may be swish behind a residual too.
 ///   inputs    x, gamma, beta, mean, var; residual if has_residual
 struct BatchNormInference {
   float epsilon = 1e-5f;
-  bool relu = false;
+  ActivationKind activation = ActivationKind::kNone;
   bool has_residual = false;
   static constexpr std::string_view kName = "batch_norm_inference";
   static void fields(auto& self, auto&& f) {
-    f("epsilon", self.epsilon), f("relu", self.relu), f("has_residual", self.has_residual);
+    f("epsilon", self.epsilon), f("activation", self.activation);
+    f("has_residual", self.has_residual);
   }
   bool operator==(const BatchNormInference&) const = default;
 };

@@ -2,6 +2,7 @@
 // channel are f32 whatever the type of the data.
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
+#include "sdk/graph/text.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
 
@@ -26,9 +27,30 @@ void require_like_x(const InferCtx& c, int input, std::string_view name) {
   c.require(c.x(input) == c.x(0), name, " is ", c.x(input), ", x is ", c.x(0));
 }
 
+void require_activation(const InferCtx& c, ActivationKind kind) {
+  c.require(kind == ActivationKind::kNone || kind == ActivationKind::kRelu ||
+                kind == ActivationKind::kSwish,
+            "can end in relu or swish, not in ", to_text(kind));
+}
+
+// Of training and of its gradient.
+void require_differentiable(const InferCtx& c, ActivationKind kind, bool has_residual) {
+  require_activation(c, kind);
+  c.require(!has_residual || kind == ActivationKind::kNone || gradient_reads_output(kind),
+            "cannot train ", to_text(kind),
+            " behind a residual: its gradient reads what it is applied to");
+}
+
+double flops_of(ActivationKind kind) {
+  return kind == ActivationKind::kNone   ? 0
+         : kind == ActivationKind::kRelu ? 1
+                                         : kFlopsPerExponential + 3;
+}
+
 }  // namespace
 
 void infer(const BatchNorm& p, InferCtx& c) {
+  require_differentiable(c, p.activation, p.has_residual);
   c.require_inputs(3 + p.has_residual);
   const int64_t channels = channels_of(c, 0);
   c.require(c.x(0).numel() / channels > 1,
@@ -41,26 +63,27 @@ void infer(const BatchNorm& p, InferCtx& c) {
 }
 
 void grad(const BatchNorm& p, GradCtx& c) {
-  const BatchNormGrad op{p.epsilon, p.relu, p.has_residual};
+  const BatchNormGrad op{p.epsilon, p.activation, p.has_residual};
   // With a residual x alone does not tell the mask, so y comes as well.
-  const auto d = p.has_residual && p.relu
-                     ? c.emit(op, {c.x(0), c.x(1), c.x(2), c.y(1), c.y(2), c.dy(), c.y(0)})
-                     : c.emit(op, {c.x(0), c.x(1), c.x(2), c.y(1), c.y(2), c.dy()});
+  const auto d = op.reads_y() ? c.emit(op, {c.x(0), c.x(1), c.x(2), c.y(1), c.y(2), c.dy(), c.y(0)})
+                              : c.emit(op, {c.x(0), c.x(1), c.x(2), c.y(1), c.y(2), c.dy()});
   for (int i = 0; i < 3; ++i) c.dx(i, d[i]);
   if (p.has_residual) c.dx(3, d[3]);
 }
 NodeFacts facts(const BatchNorm& p, const NodeView& c) {
-  NodeFacts facts{(6.0 + p.relu + p.has_residual) * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
+  NodeFacts facts{
+      (6.0 + flops_of(p.activation) + p.has_residual) * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
   if (p.has_residual) facts.in_place.push_back({0, 3});
   return facts;
 }
 
 void infer(const BatchNormGrad& p, InferCtx& c) {
-  c.require_inputs(6 + (p.has_residual && p.relu));
+  require_differentiable(c, p.activation, p.has_residual);
+  c.require_inputs(6 + p.reads_y());
   const int64_t channels = channels_of(c, 0);
   require_channels(c, 1, 5, channels);
   require_like_x(c, 5, "dy");
-  if (p.has_residual && p.relu) require_like_x(c, 6, "y");
+  if (p.reads_y()) require_like_x(c, 6, "y");
   c.y(c.x(0));
   c.y({DType::kF32, {channels}});
   c.y({DType::kF32, {channels}});
@@ -68,12 +91,14 @@ void infer(const BatchNormGrad& p, InferCtx& c) {
 }
 void grad(const BatchNormGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const BatchNormGrad& p, const NodeView& c) {
-  NodeFacts facts{(9.0 + 2.0 * p.relu) * count_of(c.x(0)), traffic_of(c), {{0, 0}, {0, 5}}};
+  NodeFacts facts{
+      (9.0 + 2.0 * flops_of(p.activation)) * count_of(c.x(0)), traffic_of(c), {{0, 0}, {0, 5}}};
   if (p.has_residual) facts.in_place.push_back({3, 5});
   return facts;
 }
 
 void infer(const BatchNormInference& p, InferCtx& c) {
+  require_activation(c, p.activation);
   c.require_inputs(5 + p.has_residual);
   require_channels(c, 1, 5, channels_of(c, 0));
   if (p.has_residual) require_like_x(c, 5, "residual");
@@ -81,7 +106,8 @@ void infer(const BatchNormInference& p, InferCtx& c) {
 }
 void grad(const BatchNormInference& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const BatchNormInference& p, const NodeView& c) {
-  NodeFacts facts{(2.0 + p.relu + p.has_residual) * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
+  NodeFacts facts{
+      (2.0 + flops_of(p.activation) + p.has_residual) * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
   if (p.has_residual) facts.in_place.push_back({0, 5});
   return facts;
 }

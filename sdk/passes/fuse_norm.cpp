@@ -6,15 +6,24 @@
 namespace assay {
 namespace {
 
-// The node's normalisation, as either form, through a common view of its two flags.
+// The node's normalisation, as either form, through a common view of what can be joined to it.
 struct NormFlags {
-  bool* relu;
+  ActivationKind* activation;
   bool* has_residual;
+  bool trains;
+
+  bool is_plain() const { return activation != nullptr && *activation == ActivationKind::kNone; }
+  bool can_end_in(ActivationKind kind) const {
+    if (kind == ActivationKind::kRelu) return true;
+    // In training its gradient would need the sum with the residual, which nobody keeps.
+    return kind == ActivationKind::kSwish && !(trains && *has_residual);
+  }
 };
 NormFlags norm_flags(Op& op) {
-  if (auto* p = std::get_if<BatchNorm>(&op)) return {&p->relu, &p->has_residual};
-  if (auto* p = std::get_if<BatchNormInference>(&op)) return {&p->relu, &p->has_residual};
-  return {nullptr, nullptr};
+  if (auto* p = std::get_if<BatchNorm>(&op)) return {&p->activation, &p->has_residual, true};
+  if (auto* p = std::get_if<BatchNormInference>(&op))
+    return {&p->activation, &p->has_residual, false};
+  return {nullptr, nullptr, false};
 }
 
 // Outputs of a normalisation beside y: batch mean and variance, which move with it.
@@ -24,22 +33,23 @@ std::vector<ValueId> statistics_of(const Node& node) {
 
 }  // namespace
 
-// batch_norm ─▶ relu   ⇒   batch_norm{relu}
-// Saves a read and a write of y forward; backward the mask is recomputed from x instead of reading
-// y twice.
-bool fuse_batch_norm_relu(Graph& graph) {
+// batch_norm ─▶ relu or swish   ⇒   batch_norm{activation}
+// Saves a read and a write of y forward; backward what the activation was applied to is recomputed
+// from x instead of being read twice.
+bool fuse_batch_norm_activation(Graph& graph) {
   const Uses uses(graph);
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId relu{i};
-    if (activation_of(graph.node(relu).op) != ActivationKind::kRelu) continue;
-    const ValueId y = graph.node(relu).inputs[0];
+    const NodeId id{i};
+    const ActivationKind kind = activation_of(graph.node(id).op);
+    if (kind == ActivationKind::kNone) continue;
+    const ValueId y = graph.node(id).inputs[0];
     const NodeId norm = graph.value(y).producer;
     Op op = graph.node(norm).op;
     const NormFlags flags = norm_flags(op);
-    if (flags.relu == nullptr || *flags.relu || !uses.only_reader(y, relu)) continue;
-    *flags.relu = true;
-    graph.rewrite(relu, op, graph.node(norm).inputs, statistics_of(graph.node(norm)));
+    if (!flags.is_plain() || !flags.can_end_in(kind) || !uses.only_reader(y, id)) continue;
+    *flags.activation = kind;
+    graph.rewrite(id, op, graph.node(norm).inputs, statistics_of(graph.node(norm)));
     changed = true;
   }
   return changed;
@@ -52,8 +62,7 @@ bool fuse_batch_norm_add(Graph& graph) {
     const NodeId norm = graph.value(y).producer;
     Op op = graph.node(norm).op;
     const NormFlags flags = norm_flags(op);
-    if (flags.relu == nullptr || *flags.relu || *flags.has_residual || y == z ||
-        !rewriter.uses().only_reader(y, add))
+    if (!flags.is_plain() || *flags.has_residual || y == z || !rewriter.uses().only_reader(y, add))
       return false;
     *flags.has_residual = true;
     std::vector<ValueId> inputs = graph.node(norm).inputs;
@@ -87,7 +96,7 @@ bool fold_batch_norm(Graph& graph) {
     Conv2d fused = *c;
     fused.has_bias = true;
     fused.has_residual = flags.has_residual;
-    fused.activation = flags.relu ? ActivationKind::kRelu : ActivationKind::kNone;
+    fused.activation = flags.activation;
     graph.set_scope(norm_node.scope);
     const auto folded = graph.emit(
         FoldBatchNorm{flags.epsilon},

@@ -15,10 +15,11 @@
 namespace assay {
 namespace {
 
-// The sum of a residual block stands between its normalisation and its relu: it is joined first.
+// The sum of a residual block stands between its normalisation and its activation: it is joined
+// first.
 constexpr std::array kForward{
     Pass{"fuse_batch_norm_add", fuse_batch_norm_add},
-    Pass{"fuse_batch_norm_relu", fuse_batch_norm_relu},
+    Pass{"fuse_batch_norm_activation", fuse_batch_norm_activation},
     Pass{"fuse_activation", fuse_activation},
 };
 // A pool's gradient takes its addend before f' multiplies both; sums are cast by their terms before

@@ -14,6 +14,19 @@ double normalised(double x, double gamma, double beta, double mean, double var, 
   return gamma * (x - mean) / std::sqrt(var + epsilon) + beta;
 }
 
+using enum ActivationKind;
+constexpr ActivationKind kKinds[] = {kNone, kRelu, kSwish};
+
+double activated(ActivationKind kind, double v) {
+  if (kind == kRelu) return std::max(v, 0.0);
+  return kind == kSwish ? v / (1 + std::exp(-v)) : v;
+}
+double derivative(ActivationKind kind, double v) {
+  if (kind == kRelu) return v > 0 ? 1 : 0;
+  const double s = 1 / (1 + std::exp(-v));
+  return kind == kSwish ? s * (1 + v * (1 - s)) : 1;
+}
+
 // inputs x, gamma, beta, [residual]; outputs y, mean, var
 std::vector<Tensor> batch_norm_reference(const Op& op, const std::vector<Tensor>& in) {
   const auto& p = std::get<BatchNorm>(op);
@@ -29,7 +42,7 @@ std::vector<Tensor> batch_norm_reference(const Op& op, const std::vector<Tensor>
     double v = normalised(x[i], in[1].values[c], in[2].values[c], mean.values[c], var.values[c],
                           p.epsilon);
     if (p.has_residual) v += in[3].values[i];
-    y.values[i] = p.relu ? std::max(v, 0.0) : v;
+    y.values[i] = activated(p.activation, v);
   }
   return {y, mean, var};
 }
@@ -51,7 +64,7 @@ OpCase batch_norm_case(const BatchNorm& op, const Dims& x) {
   }
   // Moving gamma or beta moves a whole channel over the kink of relu, where differences are no
   // derivative; BatchNormGrad.Values covers what this leaves out.
-  if (!op.relu) gradients.insert(gradients.end(), {1, 2});
+  if (op.activation != kRelu) gradients.insert(gradients.end(), {1, 2});
   return {to_text(x), op, inputs, {.terms = rows, .magnitude = 3, .ulps = 8}, gradients};
 }
 
@@ -59,15 +72,16 @@ OpCase batch_norm_case(const BatchNorm& op, const Dims& x) {
 // a large epsilon keeps the test well conditioned.
 float epsilon_for(const Dims& x) { return x.numel() / x.back() < 8 ? 0.5f : 1e-3f; }
 
-void check_batch_norm(bool relu, bool residual) {
+void check_batch_norm(ActivationKind activation, bool residual) {
   for (const Dims& x : kShapes)
-    check_op(batch_norm_case({epsilon_for(x), relu, residual}, x), batch_norm_reference);
+    check_op(batch_norm_case({epsilon_for(x), activation, residual}, x), batch_norm_reference);
 }
 
-TEST(BatchNorm, Plain) { check_batch_norm(false, false); }
-TEST(BatchNorm, Relu) { check_batch_norm(true, false); }
-TEST(BatchNorm, Residual) { check_batch_norm(false, true); }
-TEST(BatchNorm, ResidualAndRelu) { check_batch_norm(true, true); }
+TEST(BatchNorm, Plain) { check_batch_norm(kNone, false); }
+TEST(BatchNorm, Relu) { check_batch_norm(kRelu, false); }
+TEST(BatchNorm, Residual) { check_batch_norm(kNone, true); }
+TEST(BatchNorm, ResidualAndRelu) { check_batch_norm(kRelu, true); }
+TEST(BatchNorm, Swish) { check_batch_norm(kSwish, false); }
 
 // A naive sum of squares in f32 would leave no digit of the variance.
 TEST(BatchNorm, LargeMeanDoesNotCancel) {
@@ -117,9 +131,8 @@ std::vector<Tensor> grad_reference(const Op& op, const std::vector<Tensor>& in) 
   };
   for (size_t i = 0; i < n; ++i) {
     const size_t c = i % channels;
-    const double y =
-        p.has_residual && p.relu ? in[6].values[i] : in[1].values[c] * xhat(i) + in[2].values[c];
-    if (p.relu && y <= 0) g.values[i] = 0;
+    const double y = p.reads_y() ? in[6].values[i] : in[1].values[c] * xhat(i) + in[2].values[c];
+    g.values[i] *= derivative(p.activation, y);
     dgamma.values[c] += g.values[i] * xhat(i);
     dbeta.values[c] += g.values[i];
   }
@@ -133,12 +146,13 @@ std::vector<Tensor> grad_reference(const Op& op, const std::vector<Tensor>& in) 
 }
 
 TEST(BatchNormGrad, Values) {
-  for (const bool relu : {false, true}) {
+  for (const ActivationKind kind : kKinds) {
     for (const bool residual : {false, true}) {
+      if (residual && kind == kSwish) continue;
       for (const Dims& x : kShapes) {
         const Dims c{x.back()};
         OpCase op_case{to_text(x),
-                       BatchNormGrad{1e-3f, relu, residual},
+                       BatchNormGrad{1e-3f, kind, residual},
                        {{x, {}, Recipe::uniform(-2, 3)},
                         {c, DType::kF32, Recipe::uniform(0.5, 2)},
                         {c, DType::kF32},
@@ -146,7 +160,7 @@ TEST(BatchNormGrad, Values) {
                         {c, DType::kF32, Recipe::uniform(1, 2)},
                         {x}},
                        {.terms = x.numel() / x.back(), .magnitude = 3}};
-        if (relu && residual) op_case.inputs.push_back({x});
+        if (kind == kRelu && residual) op_case.inputs.push_back({x});
         check_op(op_case, grad_reference);
       }
     }
@@ -158,7 +172,7 @@ TEST(BatchNormGrad, RecomputedMaskAgreesWithForward) {
   const Dims dims{50, 20, 20, 3};
   for (const DType dtype : {DType::kF32, DType::kBf16}) {
     const OpCase c{"",
-                   BatchNorm{1e-5f, true, false},
+                   BatchNorm{1e-5f, kRelu, false},
                    {{dims, {}, Recipe::uniform(-1, 1)},
                     {{3}, DType::kF32, Recipe::listed({1e-38, 1, 0})},  // y: denormal, usual, tiny
                     {{3}, DType::kF32, Recipe::listed({0, 0, 1e-40})}}};
@@ -171,7 +185,7 @@ TEST(BatchNormGrad, RecomputedMaskAgreesWithForward) {
     // One element of dy at a time is too slow; dbeta counts the elements that pass.
     const Tensor ones{dims, std::vector<double>(y.values.size(), 1.0)};
     const RunResult backward =
-        run_node(BatchNormGrad{1e-5f, true, false}, {in[0], in[1], in[2], mean, var, ones},
+        run_node(BatchNormGrad{1e-5f, kRelu, false}, {in[0], in[1], in[2], mean, var, ones},
                  {dtype, f32, f32, f32, f32, dtype});
     const Tensor dbeta = decode(backward.outputs[2], {f32, {3}});
     std::array<double, 3> positive{};
@@ -189,18 +203,18 @@ std::vector<Tensor> inference_reference(const Op& op, const std::vector<Tensor>&
     double v = normalised(in[0].values[i], in[1].values[c], in[2].values[c], in[3].values[c],
                           in[4].values[c], p.epsilon);
     if (p.has_residual) v += in[5].values[i];
-    y.values[i] = p.relu ? std::max(v, 0.0) : v;
+    y.values[i] = activated(p.activation, v);
   }
   return {y};
 }
 
 TEST(BatchNormInference, UsesGivenStatistics) {
-  for (const bool relu : {false, true}) {
+  for (const ActivationKind kind : kKinds) {
     for (const bool residual : {false, true}) {
       for (const Dims& x : kShapes) {
         const Dims c{x.back()};
         OpCase op_case{to_text(x),
-                       BatchNormInference{1e-3f, relu, residual},
+                       BatchNormInference{1e-3f, kind, residual},
                        {{x, {}, Recipe::uniform(-2, 3)},
                         {c, DType::kF32, Recipe::uniform(0.5, 2)},
                         {c, DType::kF32},

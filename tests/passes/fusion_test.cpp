@@ -27,7 +27,7 @@ const char* const kConvNorm =
     "%3 = parameter() {name=\"g\", role=value, dtype=f32, dims=[3]} : f32[3]\n"
     "%4 = parameter() {name=\"b\", role=value, dtype=f32, dims=[3]} : f32[3]\n";
 const char* const kTrainNorm =
-    "%5, %6, %7 = batch_norm(%2, %3, %4) {epsilon=1e-05, relu=false, has_residual=false} : "
+    "%5, %6, %7 = batch_norm(%2, %3, %4) {epsilon=1e-05, activation=none, has_residual=false} : "
     "f32[2,4,4,3], f32[3], f32[3]\n";
 
 std::string run(bool (*pass)(Graph&), const std::string& text, bool expect_change = true) {
@@ -39,28 +39,42 @@ std::string run(bool (*pass)(Graph&), const std::string& text, bool expect_chang
   return graph_text(g);
 }
 
-TEST(FuseBatchNormRelu, MovesTheReluAndTheStatistics) {
-  const std::string out =
-      run(fuse_batch_norm_relu, std::string(kConvNorm) + kTrainNorm +
-                                    "%8 = pointwise(%5) {code=relu, dtype=none} : f32[2,4,4,3]\n"
-                                    "return y=%8, mean=%6, var=%7\n");
-  EXPECT_THAT(out,
-              HasSubstr("batch_norm(%2, %3, %4) {epsilon=1e-05, relu=true, has_residual=false}"));
+TEST(FuseBatchNormActivation, MovesTheReluAndTheStatistics) {
+  const std::string out = run(fuse_batch_norm_activation,
+                              std::string(kConvNorm) + kTrainNorm +
+                                  "%8 = pointwise(%5) {code=relu, dtype=none} : f32[2,4,4,3]\n"
+                                  "return y=%8, mean=%6, var=%7\n");
+  EXPECT_THAT(
+      out,
+      HasSubstr("batch_norm(%2, %3, %4) {epsilon=1e-05, activation=relu, has_residual=false}"));
   EXPECT_THAT(out, Not(HasSubstr("code=relu")));
 }
 
-TEST(FuseBatchNormRelu, LeavesAnotherActivationAndASecondReaderAlone) {
-  run(fuse_batch_norm_relu,
+TEST(FuseBatchNormActivation, TakesSwishButInTrainingNotBehindAResidual) {
+  const std::string swish = "%8 = pointwise(%5) {code=swish, dtype=none} : f32[2,4,4,3]\n";
+  EXPECT_THAT(run(fuse_batch_norm_activation,
+                  std::string(kConvNorm) + kTrainNorm + swish + "return y=%8\n"),
+              HasSubstr("activation=swish, has_residual=false}"));
+  run(fuse_batch_norm_activation,
+      std::string(kConvNorm) +
+          "%5, %6, %7 = batch_norm(%2, %3, %4, %0) {epsilon=1e-05, activation=none, "
+          "has_residual=true} : f32[2,4,4,3], f32[3], f32[3]\n" +
+          swish + "return y=%8\n",
+      false);
+}
+
+TEST(FuseBatchNormActivation, LeavesAnotherActivationAndASecondReaderAlone) {
+  run(fuse_batch_norm_activation,
       std::string(kConvNorm) + kTrainNorm +
           "%8 = pointwise(%5) {code=tanh, dtype=none} : f32[2,4,4,3]\nreturn y=%8\n",
       false);
-  run(fuse_batch_norm_relu,
+  run(fuse_batch_norm_activation,
       std::string(kConvNorm) + kTrainNorm +
           "%8 = pointwise(%5) {code=relu, dtype=none} : f32[2,4,4,3]\n%9 = pointwise(%8, %5) "
           "{code=add, dtype=none} : "
           "f32[2,4,4,3]\nreturn y=%9\n",
       false);
-  run(fuse_batch_norm_relu,
+  run(fuse_batch_norm_activation,
       std::string(kConvNorm) + kTrainNorm +
           "%8 = pointwise(%5) {code=relu, dtype=none} : f32[2,4,4,3]\nreturn y=%8, pre=%5\n",
       false);
@@ -72,8 +86,8 @@ TEST(FuseBatchNormAdd, TakesTheResidualWhicheverSideItIsOn) {
     const std::string out = run(fuse_batch_norm_add, std::string(kConvNorm) + kTrainNorm + add +
                                                          " : f32[2,4,4,3]\nreturn y=%8\n");
     EXPECT_THAT(
-        out,
-        HasSubstr("batch_norm(%2, %3, %4, %0) {epsilon=1e-05, relu=false, has_residual=true}"));
+        out, HasSubstr(
+                 "batch_norm(%2, %3, %4, %0) {epsilon=1e-05, activation=none, has_residual=true}"));
     EXPECT_THAT(out, Not(HasSubstr("code=add")));
   }
 }
@@ -81,7 +95,8 @@ TEST(FuseBatchNormAdd, TakesTheResidualWhicheverSideItIsOn) {
 TEST(FuseBatchNormAdd, LeavesAReluBetweenAndASumWithItselfAlone) {
   run(fuse_batch_norm_add,
       std::string(kConvNorm) +
-          "%5, %6, %7 = batch_norm(%2, %3, %4) {epsilon=1e-05, relu=true, has_residual=false} : "
+          "%5, %6, %7 = batch_norm(%2, %3, %4) {epsilon=1e-05, activation=relu, "
+          "has_residual=false} : "
           "f32[2,4,4,3], f32[3], f32[3]\n"
           "%8 = pointwise(%5, %0) {code=add, dtype=none} : f32[2,4,4,3]\nreturn y=%8\n",
       false);
@@ -96,7 +111,7 @@ TEST(FoldBatchNorm, MovesIntoTheWeights) {
       "%5 = parameter() {name=\"m\", role=statistic, dtype=f32, dims=[3]} : f32[3]\n"
       "%6 = parameter() {name=\"v\", role=statistic, dtype=f32, dims=[3]} : f32[3]\n";
   const std::string norm =
-      "%7 = batch_norm_inference(%2, %3, %4, %5, %6, %0) {epsilon=1e-05, relu=true, "
+      "%7 = batch_norm_inference(%2, %3, %4, %5, %6, %0) {epsilon=1e-05, activation=relu, "
       "has_residual=true} : f32[2,4,4,3]\n";
   const std::string out = run(fold_batch_norm, kConvNorm + statistics + norm + "return y=%7\n");
   EXPECT_THAT(out, HasSubstr("fold_batch_norm(%1, "));
@@ -289,7 +304,7 @@ TEST(Pipeline, PassesCanBeSwitchedOffByName) {
       "%8 = pointwise(%5) {code=relu, dtype=none} : f32[2,4,4,3]\nreturn y=%8\n";
   Graph g = parse_graph(text);
   const auto records =
-      run_passes(g, forward_passes(), std::vector<std::string>{"fuse_batch_norm_relu"});
+      run_passes(g, forward_passes(), std::vector<std::string>{"fuse_batch_norm_activation"});
   EXPECT_EQ(records.size(), forward_passes().size() - 1);
   EXPECT_THAT(graph_text(g), HasSubstr("code=relu"));
   try {

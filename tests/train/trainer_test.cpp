@@ -477,7 +477,7 @@ TEST(Trainer, TheLossScaleChangesBetweenUpdatesOnly) {
 TEST(Trainer, FusedEqualsUnfused) {
   Trainer fused(new_instance(), config_of(kSgd));
   TrainerConfig config = config_of(kSgd);
-  for (const char* pass : {"fuse_batch_norm_add", "fuse_batch_norm_relu", "fuse_activation",
+  for (const char* pass : {"fuse_batch_norm_add", "fuse_batch_norm_activation", "fuse_activation",
                            "fuse_gradient_addition", "fuse_activation_grad", "sum_gradients_in_f32",
                            "fuse_gradient_cast", "fuse_kept_activation", "fuse_pointwise"}) {
     config.disabled_pass.push_back(pass);

@@ -87,12 +87,14 @@ void add_normalisations(std::vector<OpBench>& list, DType dtype) {
     const ValueType data{dtype, x};
     const ValueType channel{DType::kF32, {x.back()}};
     const std::string suffix = cat("/", to_text(x), "/", dtype);
-    list.push_back({"batch_norm_relu" + suffix, BatchNorm{.relu = true}, {data, channel, channel}});
+    list.push_back({"batch_norm_relu" + suffix,
+                    BatchNorm{.activation = ActivationKind::kRelu},
+                    {data, channel, channel}});
     list.push_back({"batch_norm_add_relu" + suffix,
-                    BatchNorm{.relu = true, .has_residual = true},
+                    BatchNorm{.activation = ActivationKind::kRelu, .has_residual = true},
                     {data, channel, channel, data}});
     list.push_back({"batch_norm_grad_relu" + suffix,
-                    BatchNormGrad{.relu = true},
+                    BatchNormGrad{.activation = ActivationKind::kRelu},
                     {data, channel, channel, channel, channel, data}});
   }
 }

@@ -117,7 +117,7 @@ void for_rows(int64_t n, int64_t lanes, const Row& row) {
 }
 
 // x, residual, y [n], rows of `lanes`; scale, shift [lanes].
-template <class T, bool kRelu, bool kResidual>
+template <class T, ActivationKind kAct, bool kResidual>
 void affine_rows(const T* x, const float* scale, const float* shift, const T* residual, T* y,
                  int64_t n, int64_t lanes) {
   for_rows(n, lanes, [&](int64_t begin, int64_t width) {
@@ -128,39 +128,51 @@ void affine_rows(const T* x, const float* scale, const float* shift, const T* re
     for (int64_t i = 0; i < width; ++i) {
       float v = fma(load(in[i]), scale[i], shift[i]);
       if constexpr (kResidual) v += load(extra[i]);
-      if constexpr (kRelu) v = relu(v);
+      if constexpr (kAct == ActivationKind::kRelu) v = relu(v);
+      if constexpr (kAct == ActivationKind::kSwish) v *= sigmoid(v);
       store(out[i], v);
     }
   });
 }
 
+template <class T, ActivationKind kAct>
+void affine_to(const T* x, const float* scale, const float* shift, const T* residual, T* y,
+               int64_t n, int64_t lanes) {
+  residual == nullptr ? affine_rows<T, kAct, false>(x, scale, shift, residual, y, n, lanes)
+                      : affine_rows<T, kAct, true>(x, scale, shift, residual, y, n, lanes);
+}
+
 template <class T>
 void affine(const void* x, const float* scale, const float* shift, const void* residual,
-            bool with_relu, void* y, int64_t n, int64_t lanes) {
+            ActivationKind activation, void* y, int64_t n, int64_t lanes) {
   const T* in = static_cast<const T*>(x);
   const T* extra = static_cast<const T*>(residual);
   T* out = static_cast<T*>(y);
-  if (extra == nullptr) {
-    with_relu ? affine_rows<T, true, false>(in, scale, shift, extra, out, n, lanes)
-              : affine_rows<T, false, false>(in, scale, shift, extra, out, n, lanes);
-  } else {
-    with_relu ? affine_rows<T, true, true>(in, scale, shift, extra, out, n, lanes)
-              : affine_rows<T, false, true>(in, scale, shift, extra, out, n, lanes);
-  }
+  if (activation == ActivationKind::kRelu)
+    return affine_to<T, ActivationKind::kRelu>(in, scale, shift, extra, out, n, lanes);
+  if (activation == ActivationKind::kSwish)
+    return affine_to<T, ActivationKind::kSwish>(in, scale, shift, extra, out, n, lanes);
+  affine_to<T, ActivationKind::kNone>(in, scale, shift, extra, out, n, lanes);
 }
 
-// Where the relu mask of a gradient comes from.
-enum Mask { kNoMask, kFromY, kFromX };
+// What the gradient is multiplied by: nothing, the mask of a relu, from y or from x, or the
+// derivative of swish.
+enum Mask { kNoMask, kFromY, kFromX, kSwishFromX };
 
 // The largest forward value that is stored as zero: 0, or half of the smallest bfloat16.
 inline float largest_zero(float) { return 0.0f; }
 inline float largest_zero(Bf16) { return 0x1p-134f; }
 
-// The gradient that passed the relu. For kFromX the forward's own arithmetic decides, to the bit.
+// The gradient that passed the activation. For kFromX the forward's own arithmetic decides, to the
+// bit.
 template <class T, Mask kMask>
 float masked_gradient(float dy, float x, float y, float scale, float shift) {
   if constexpr (kMask == kNoMask) return dy;
   if constexpr (kMask == kFromY) return y <= 0.0f ? 0.0f : dy;
+  if constexpr (kMask == kSwishFromX) {
+    const float v = fma(x, scale, shift), s = sigmoid(v);
+    return dy * s * fma(v, 1.0f - s, 1.0f);
+  }
   return fma(x, scale, shift) <= largest_zero(T{}) ? 0.0f : dy;
 }
 
@@ -182,7 +194,7 @@ template <class T, Mask kMask, bool kWrite>
 float row_gradient(const GradRow<T>& row, int64_t i, float x, float scale, float shift) {
   const float y = kMask == kFromY ? load(row.y[i]) : 0.0f;
   const float g = masked_gradient<T, kMask>(load(row.dy[i]), x, y, scale, shift);
-  if constexpr (kWrite) store_exact(row.out[i], g);
+  if constexpr (kWrite) store_exact(row.out[i], g);  // a mask: nothing to round
   return g;
 }
 
@@ -260,7 +272,10 @@ void grad_sums_written(const NormGradArgs& args, void* masked, int64_t n, int64_
 template <class T>
 void grad_sums(const NormGradArgs& args, void* masked, int64_t n, int64_t lanes, double* sum_g,
                double* sum_gx) {
-  if (!args.relu) return grad_sums_written<T, kNoMask>(args, masked, n, lanes, sum_g, sum_gx);
+  if (args.activation == ActivationKind::kNone)
+    return grad_sums_written<T, kNoMask>(args, masked, n, lanes, sum_g, sum_gx);
+  if (args.activation == ActivationKind::kSwish)
+    return grad_sums_masked<T, kSwishFromX, false>(args, nullptr, n, lanes, sum_g, sum_gx);
   if (args.y) return grad_sums_written<T, kFromY>(args, masked, n, lanes, sum_g, sum_gx);
   return grad_sums_written<T, kFromX>(args, masked, n, lanes, sum_g, sum_gx);
 }
@@ -301,7 +316,10 @@ void grad_apply_masked(const NormGradArgs& args, const float* b, const float* c,
 template <class T>
 void grad_apply(const NormGradArgs& args, const float* b, const float* c, void* dx, int64_t n,
                 int64_t lanes) {
-  if (!args.relu) return grad_apply_masked<T, kNoMask>(args, b, c, dx, n, lanes);
+  if (args.activation == ActivationKind::kNone)
+    return grad_apply_masked<T, kNoMask>(args, b, c, dx, n, lanes);
+  if (args.activation == ActivationKind::kSwish)
+    return grad_apply_masked<T, kSwishFromX>(args, b, c, dx, n, lanes);
   if (args.y) return grad_apply_masked<T, kFromY>(args, b, c, dx, n, lanes);
   return grad_apply_masked<T, kFromX>(args, b, c, dx, n, lanes);
 }

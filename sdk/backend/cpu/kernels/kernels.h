@@ -62,10 +62,11 @@ struct DropoutKernels {
 // for any number of channels, and expands its tables to `lanes`.
 
 // Sums of g and of g * (x - mean), and the input gradient from them; see ops/batch_norm.cpp.
+// g = dy times the derivative of the activation: none, relu or swish.
 struct NormGradArgs {
   const void *x, *dy;
-  const void* y;                      // relu mask from y > 0; null: from the recomputed forward
-  bool relu;                          // false: no mask
+  const void* y;  // relu mask from y > 0; null: from the recomputed forward, as of swish
+  ActivationKind activation;
   const float *scale, *shift, *mean;  // [lanes]
 };
 
@@ -76,8 +77,8 @@ struct ChannelKernels {
   void (*sums[2])(const void* x, int64_t n, int64_t lanes, double* sum);
   // y = act(x * scale + shift + residual); residual may be null; y may be x or residual.
   void (*affine[2])(const void* x, const float* scale, const float* shift, const void* residual,
-                    bool relu, void* y, int64_t n, int64_t lanes);
-  // g = masked dy (also written to `masked` unless null, which may be dy or y itself);
+                    ActivationKind activation, void* y, int64_t n, int64_t lanes);
+  // g (also written to `masked` unless null, which may be dy or y itself);
   // sum_g[lane] = sum g, sum_gx[lane] = sum g * (x - mean).
   void (*grad_sums[2])(const NormGradArgs& args, void* masked, int64_t n, int64_t lanes,
                        double* sum_g, double* sum_gx);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sdk/backend/cpu/ops/lanes.h"
+#include "sdk/graph/text.h"
 
 namespace assay::cpu {
 namespace {
@@ -13,8 +14,8 @@ namespace {
 struct ChannelAffine {
   float scale, shift;
 };
-// y = x * scale + shift. The gradient recomputes the relu mask from it, so forward and backward
-// must both take it from here.
+// y = x * scale + shift. The gradient recomputes what the activation read from it, so forward and
+// backward must both take it from here.
 ChannelAffine channel_affine(float gamma, float beta, float mean, float var, float epsilon) {
   const double deviation = std::sqrt(static_cast<double>(var) + epsilon);
   const auto scale = static_cast<float>(gamma / deviation);
@@ -104,9 +105,9 @@ void finish_gradient(const Lanes& l, const BackwardScratch& s, const float* var,
   repeat_over_lanes(l, s.c);
 }
 
-std::string_view suffix(bool relu, bool residual) {
-  if (relu) return residual ? "_residual_relu" : "_relu";
-  return residual ? "_residual" : "";
+std::string suffix(ActivationKind kind, bool residual) {
+  return cat(residual ? "_residual" : "", kind == ActivationKind::kNone ? "" : "_",
+             kind == ActivationKind::kNone ? "" : to_text(kind));
 }
 
 }  // namespace
@@ -114,7 +115,7 @@ std::string_view suffix(bool relu, bool residual) {
 // x, residual, y [..., C]; gamma, beta, mean, var [C].
 NodePlan plan(const BatchNorm& p, const Planner& c) {
   const Lanes l = lanes_of(c.x(0).dims);
-  NodePlan plan = own_plan(cat("norm", suffix(p.relu, p.has_residual)));
+  NodePlan plan = own_plan(cat("norm", suffix(p.activation, p.has_residual)));
   plan.scratch_bytes = forward_scratch(l, nullptr).bytes;
   const int element = element_of(c.x(0));
   const auto moments = kernels().channel->moments[element];
@@ -135,7 +136,7 @@ NodePlan plan(const BatchNorm& p, const Planner& c) {
       parallel_for(threads, l.pieces.count(), [&](int64_t i) {
         const int64_t begin = l.pieces.begin(i);
         affine(at(x, begin, size), s.scale, s.shift,
-               residual == nullptr ? nullptr : at(residual, begin, size), p.relu,
+               residual == nullptr ? nullptr : at(residual, begin, size), p.activation,
                at(y, begin, size), l.pieces.length(i), l.lanes);
       });
     };
@@ -146,7 +147,7 @@ NodePlan plan(const BatchNorm& p, const Planner& c) {
 // As BatchNorm, with mean and var given.
 NodePlan plan(const BatchNormInference& p, const Planner& c) {
   const Lanes l = lanes_of(c.x(0).dims);
-  NodePlan plan = own_plan(cat("norm_given", suffix(p.relu, p.has_residual)));
+  NodePlan plan = own_plan(cat("norm_given", suffix(p.activation, p.has_residual)));
   const auto tables = [l](void* base) {
     ScratchLayout scratch(base);
     float* scale = scratch.take<float>(static_cast<size_t>(l.lanes));
@@ -165,7 +166,7 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
       parallel_for(threads, l.pieces.count(), [&](int64_t i) {
         const int64_t begin = l.pieces.begin(i);
         affine(at(x, begin, size), scale, shift,
-               residual == nullptr ? nullptr : at(residual, begin, size), p.relu,
+               residual == nullptr ? nullptr : at(residual, begin, size), p.activation,
                at(y, begin, size), l.pieces.length(i), l.lanes);
       });
     };
@@ -176,7 +177,7 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
 // x, dy, y, dx, dresidual [..., C]; gamma, beta, mean, var, dgamma, dbeta [C].
 NodePlan plan(const BatchNormGrad& p, const Planner& c) {
   const Lanes l = lanes_of(c.x(0).dims);
-  NodePlan plan = own_plan(cat("norm_grad", suffix(p.relu, p.has_residual)));
+  NodePlan plan = own_plan(cat("norm_grad", suffix(p.activation, p.has_residual)));
   plan.scratch_bytes = backward_scratch(l, nullptr).bytes;
   const int element = element_of(c.x(0));
   const auto sums = kernels().channel->grad_sums[element];
@@ -185,18 +186,18 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
                threads = c.threads()](const Binding& b) -> Launch {
     const BackwardScratch s = backward_scratch(l, b.scratch);
     const ChannelInputs in{b.x<float>(1), b.x<float>(2), b.x<float>(3), b.x<float>(4)};
-    const bool mask_from_y = p.relu && p.has_residual;
+    const bool masks = p.activation != ActivationKind::kNone;
     const void* x = b.x<void>(0);
     const void* dy = b.x<void>(5);
-    const void* y = mask_from_y ? b.x<void>(6) : nullptr;
+    const void* y = p.reads_y() ? b.x<void>(6) : nullptr;
     void* residual = p.has_residual ? b.y<void>(3) : nullptr;
     // Without a mask dresidual is dy, maybe in its place already.
-    void* masked = residual == dy && !p.relu ? nullptr : residual;
+    void* masked = residual == dy && !masks ? nullptr : residual;
     const auto args_at = [=](int64_t begin) -> NormGradArgs {
       return {at(x, begin, size),
               at(dy, begin, size),
               y == nullptr ? nullptr : at(y, begin, size),
-              p.relu,
+              p.activation,
               s.scale,
               s.shift,
               s.mean};
@@ -218,7 +219,7 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
         NormGradArgs args = args_at(begin);
         if (masked != nullptr) {
           args.dy = at(masked, begin, size);
-          args.relu = false;
+          args.activation = ActivationKind::kNone;
         }
         apply(args, s.b, s.c, at(dx, begin, size), l.pieces.length(i), l.lanes);
       });

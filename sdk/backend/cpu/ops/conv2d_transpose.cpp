@@ -44,8 +44,9 @@ class Epilogue {
     const Tables tables = tables_of(scratch);
     fill(tables, bias);
     const bool relu = kind_ == ActivationKind::kRelu;
+    const auto joined = relu ? ActivationKind::kRelu : ActivationKind::kNone;
     const auto finish = [&](const void* from, void* to, int64_t n) {
-      affine_(from, tables.scale, tables.shift, nullptr, relu, to, n, lanes_.lanes);
+      affine_(from, tables.scale, tables.shift, nullptr, joined, to, n, lanes_.lanes);
       const void* const operands[] = {to};
       if (!relu && kind_ != ActivationKind::kNone) activate_.run_part(operands, to, 0, n);
     };
@@ -89,8 +90,7 @@ class Epilogue {
   int threads_;
   Layout dense_;
   Pass<2> pass_;
-  void (*affine_)(const void*, const float*, const float*, const void*, bool, void*, int64_t,
-                  int64_t);
+  std::decay_t<decltype(ChannelKernels::affine[0])> affine_;
   PointwiseFunction activate_;
 };
 

@@ -5,6 +5,7 @@
 // second launch adds these in a fixed order. A thread's own sum is f32 over at most kRowsOfThread
 // rows, and moments are taken around a pivot (the block's first row), so that a large common mean
 // does not cancel: with x = 1000 +- 1 the variance keeps its f32 digits.
+#include "sdk/backend/cuda/kernels/epilogue.h"
 #include "sdk/backend/cuda/kernels/language.h"
 
 namespace assay::cuda::kernels {
@@ -153,21 +154,24 @@ struct Moments {
   }
 };
 
-// Where the relu mask of a gradient comes from.
-enum Mask { kNoMask, kFromY, kFromX };
+// What the gradient is multiplied by: nothing, the mask of a relu, from y or from x, or the
+// derivative of swish.
+enum Mask { kNoMask, kFromY, kFromX, kSwishFromX };
+template <Mask kMask>
+constexpr bool kRecomputes = kMask == kFromX || kMask == kSwishFromX;
 
-// What says, per channel, where the relu cut off: nothing unless that is computed from x.
-template <class T, Mask kMask>
+// What the forward is computed again from, per channel: nothing unless that is asked for.
+template <class T, bool kFilled>
 struct MaskTable {};
 template <class T>
-struct MaskTable<T, kFromX> {
+struct MaskTable<T, true> {
   float scale[kPack<T>], shift[kPack<T>];
 };
 template <class T, Mask kMask>
-__device__ MaskTable<T, kMask> mask_table(const NormGradArgs& args, int64_t channel, int n,
-                                          bool whole) {
-  MaskTable<T, kMask> table;
-  if constexpr (kMask == kFromX) {
+__device__ MaskTable<T, kRecomputes<kMask>> mask_table(const NormGradArgs& args, int64_t channel,
+                                                       int n, bool whole) {
+  MaskTable<T, kRecomputes<kMask>> table;
+  if constexpr (kRecomputes<kMask>) {
     load_pack<kPack<T>>(args.affine.scale + channel, n, whole, table.scale);
     load_pack<kPack<T>>(args.affine.shift + channel, n, whole, table.shift);
   }
@@ -192,10 +196,11 @@ __device__ GradientRow<T, kMask> read_gradient(const NormGradArgs& args, int64_t
   return row;
 }
 
-// One pack of x and of the gradient that passed the relu.
+// One pack of x and of the gradient that passed the activation.
 template <class T, Mask kMask>
-__device__ void unpack_gradient(const GradientRow<T, kMask>& row, const MaskTable<T, kMask>& table,
-                                float (&x)[kPack<T>], float (&g)[kPack<T>]) {
+__device__ void unpack_gradient(const GradientRow<T, kMask>& row,
+                                const MaskTable<T, kRecomputes<kMask>>& table, float (&x)[kPack<T>],
+                                float (&g)[kPack<T>]) {
   unpack(row.x, x);
   unpack(row.dy, g);
   if constexpr (kMask == kFromY) {
@@ -207,18 +212,23 @@ __device__ void unpack_gradient(const GradientRow<T, kMask>& row, const MaskTabl
       const float y = fmaf(x[i], table.scale[i], table.shift[i]);
       g[i] = y <= largest_zero<T>() ? 0.0f : g[i];
     }
+  } else if constexpr (kMask == kSwishFromX) {
+    for (int i = 0; i < kPack<T>; ++i) {
+      const float v = fmaf(x[i], table.scale[i], table.shift[i]), s = sigmoid(v);
+      g[i] *= s * fmaf(v, 1.0f - s, 1.0f);
+    }
   }
 }
 
 // Sums of g and of g * (x - mean).
 template <class T, Mask kMask>
 struct GradientSums {
-  static constexpr int kKinds = 2, kBatch = 2, kBlocks = kMask == kFromX ? 2 : 3;
+  static constexpr int kKinds = 2, kBatch = 2, kBlocks = kRecomputes<kMask> ? 2 : 3;
   using Row = GradientRow<T, kMask>;
   NormGradArgs args;
   const float* mean;
   struct State {
-    MaskTable<T, kMask> table;
+    MaskTable<T, kRecomputes<kMask>> table;
     float mean[kPack<T>], g[kPack<T>], gx[kPack<T>];
   };
   template <bool kWhole>
@@ -435,7 +445,7 @@ __global__ void slab_sums(const T* x, int64_t slabs, int64_t rows, int64_t chann
 // ---- Maps -------------------------------------------------------------------------------------
 
 // x, residual, y [rows, channels].
-template <class T, bool kRelu, bool kResidual>
+template <class T, ActivationKind kAct, bool kResidual>
 __global__ void apply_affine(const T* x, Affine affine, const T* residual, T* y, Cut cut) {
   constexpr int N = kPack<T>;
   struct Row {
@@ -460,17 +470,20 @@ __global__ void apply_affine(const T* x, Affine affine, const T* residual, T* y,
         unpack(row.residual, extra);
         for (int i = 0; i < N; ++i) v[i] += extra[i];
       }
-      if constexpr (kRelu) {
+      if constexpr (kAct == ActivationKind::kRelu) {
         for (int i = 0; i < N; ++i) v[i] = 0.0f > v[i] ? 0.0f : v[i];
+      } else if constexpr (kAct == ActivationKind::kSwish) {
+        for (int i = 0; i < N; ++i) v[i] *= sigmoid(v[i]);
       }
       store_pack<N>(y + at, n, kWhole, v);
     });
   });
 }
 
-// dx [rows, channels].
+// dx [rows, channels]. What swish takes does not fit the registers of three blocks.
 template <class T, Mask kMask>
-__global__ void __launch_bounds__(kThreads, 3) apply_gradient(NormGradArgs args, T* dx, Cut cut) {
+__global__ void __launch_bounds__(kThreads, kMask == kSwishFromX ? 2 : 3)
+    apply_gradient(NormGradArgs args, T* dx, Cut cut) {
   constexpr int N = kPack<T>;
   for_channels<T>(cut, [&]<bool kWhole>(int64_t channel, int n) {
     const auto table = mask_table<T, kMask>(args, channel, n, kWhole);
@@ -532,7 +545,8 @@ __global__ void update_running(RunningArgs args, int64_t channels) {
 }
 
 Mask mask_of(const NormGradArgs& args) {
-  if (!args.relu) return kNoMask;
+  if (args.activation == ActivationKind::kNone) return kNoMask;
+  if (args.activation == ActivationKind::kSwish) return kSwishFromX;
   return args.y != nullptr ? kFromY : kFromX;
 }
 
@@ -540,6 +554,7 @@ template <class Body>
 void dispatch_mask(Mask mask, const Body& body) {
   if (mask == kNoMask) return body.template operator()<kNoMask>();
   if (mask == kFromY) return body.template operator()<kFromY>();
+  if (mask == kSwishFromX) return body.template operator()<kSwishFromX>();
   body.template operator()<kFromX>();
 }
 
@@ -593,15 +608,20 @@ void norm_statistics(Stream stream, Element element, const void* x, int64_t rows
 }
 
 void norm_apply(Stream stream, Element element, const void* x, Affine affine, const void* residual,
-                bool relu, void* y, int64_t rows, int64_t channels) {
+                ActivationKind activation, void* y, int64_t rows, int64_t channels) {
   const bool on_boundary = on_16_bytes(x, y, residual, affine.scale, affine.shift);
-  dispatch(element, [&]<class T>(T) {
-    const auto kernel = relu ? residual ? apply_affine<T, true, true> : apply_affine<T, true, false>
-                        : residual ? apply_affine<T, false, true>
-                                   : apply_affine<T, false, false>;
-    launch_map<T>(stream, kernel, rows, channels, on_boundary, static_cast<const T*>(x), affine,
-                  static_cast<const T*>(residual), static_cast<T*>(y));
-  });
+  const auto apply = [&]<ActivationKind kAct>() {
+    dispatch(element, [&]<class T>(T) {
+      const auto kernel = residual ? apply_affine<T, kAct, true> : apply_affine<T, kAct, false>;
+      launch_map<T>(stream, kernel, rows, channels, on_boundary, static_cast<const T*>(x), affine,
+                    static_cast<const T*>(residual), static_cast<T*>(y));
+    });
+  };
+  if (activation == ActivationKind::kRelu)
+    return apply.template operator()<ActivationKind::kRelu>();
+  if (activation == ActivationKind::kSwish)
+    return apply.template operator()<ActivationKind::kSwish>();
+  apply.template operator()<ActivationKind::kNone>();
 }
 
 void norm_grad_sums(Stream stream, Element element, const NormGradArgs& args, const NormInputs& in,
@@ -620,7 +640,7 @@ void norm_grad_apply(Stream stream, Element element, const NormGradArgs& args, v
   NormGradArgs now = args;
   if (args.masked != nullptr) {
     now.dy = args.masked;
-    now.relu = false;
+    now.activation = ActivationKind::kNone;
   }
   dispatch(element, [&]<class T>(T) {
     dispatch_mask(mask_of(now), [&]<Mask kMask>() {

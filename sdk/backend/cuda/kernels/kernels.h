@@ -96,8 +96,8 @@ void sum_rows(Stream, Element, const void* x, int64_t rows, int64_t channels, do
 void sum_slabs(Stream, Element, const void* x, int64_t slabs, int64_t rows, int64_t channels,
                float* y);
 
-// scale and shift of y = x * scale + shift; [channels]. Gradients recompute the forward's relu mask
-// from them, to the bit.
+// scale and shift of y = x * scale + shift; [channels]. Gradients recompute from them what the
+// activation read, to the bit.
 struct Affine {
   float *scale, *shift;
 };
@@ -111,14 +111,14 @@ void norm_affine(Stream, const NormInputs&, int64_t channels, Affine);
 void norm_statistics(Stream, Element, const void* x, int64_t rows, int64_t channels,
                      double* partial, const NormInputs& in, float* mean, float* var, Affine);
 // y = act(x * scale + shift + residual); residual may be null, y may be x or residual.
-void norm_apply(Stream, Element, const void* x, Affine, const void* residual, bool relu, void* y,
-                int64_t rows, int64_t channels);
+void norm_apply(Stream, Element, const void* x, Affine, const void* residual, ActivationKind,
+                void* y, int64_t rows, int64_t channels);
 
 struct NormGradArgs {
   const void *x, *dy;
-  const void* y;  // relu mask from y > 0; null: from the recomputed forward
-  bool relu;      // false: no mask
-  void* masked;   // takes the masked gradient; null: nobody wants it; may be dy or y
+  const void* y;  // relu mask from y > 0; null: from the recomputed forward, as of swish
+  ActivationKind activation;  // none, relu or swish
+  void* masked;               // takes the masked gradient; null: nobody wants it; may be dy or y
   Affine affine;
   float *b, *c;  // [channels], scratch: dx = scale * g + b * x + c
 };

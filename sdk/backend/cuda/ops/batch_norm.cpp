@@ -2,6 +2,7 @@
 // pass over elements; the traffic of the CPU backend's. Own kernels: cuDNN's normalisation engine
 // wants channels in multiples of 8 and moves the same bytes once it does not fit on the chip.
 #include "sdk/backend/cuda/ops/own_kernel.h"
+#include "sdk/graph/text.h"
 
 namespace assay::cuda {
 namespace {
@@ -47,9 +48,9 @@ BackwardScratch backward_scratch(Element element, const Rows& r, void* base) {
   return s;
 }
 
-std::string_view suffix(bool relu, bool residual) {
-  if (relu) return residual ? "_residual_relu" : "_relu";
-  return residual ? "_residual" : "";
+std::string suffix(ActivationKind kind, bool residual) {
+  return cat(residual ? "_residual" : "", kind == ActivationKind::kNone ? "" : "_",
+             kind == ActivationKind::kNone ? "" : to_text(kind));
 }
 
 // gamma, beta, mean, var are inputs 1 to 4 of the gradient and of the inference form.
@@ -63,7 +64,7 @@ kernels::NormInputs inputs_of(const Binding& b, float epsilon) {
 NodePlan plan(const BatchNorm& p, const Planner& c) {
   const Rows r(c.x(0).dims);
   const Element element = element_of(c.x(0));
-  NodePlan plan = own_plan(cat("norm", suffix(p.relu, p.has_residual)));
+  NodePlan plan = own_plan(cat("norm", suffix(p.activation, p.has_residual)));
   plan.scratch_bytes = forward_scratch(element, r, true, nullptr).bytes;
   plan.bind = [=](const Binding& b) -> Launch {
     const ForwardScratch s = forward_scratch(element, r, true, b.scratch);
@@ -73,7 +74,8 @@ NodePlan plan(const BatchNorm& p, const Planner& c) {
       const Stream stream = stream_of(q);
       kernels::norm_statistics(stream, element, x, r.rows, r.channels, s.partial, in, mean, var,
                                s.affine);
-      kernels::norm_apply(stream, element, x, s.affine, residual, p.relu, y, r.rows, r.channels);
+      kernels::norm_apply(stream, element, x, s.affine, residual, p.activation, y, r.rows,
+                          r.channels);
     };
   };
   return plan;
@@ -83,7 +85,7 @@ NodePlan plan(const BatchNorm& p, const Planner& c) {
 NodePlan plan(const BatchNormInference& p, const Planner& c) {
   const Rows r(c.x(0).dims);
   const Element element = element_of(c.x(0));
-  NodePlan plan = own_plan(cat("norm_given", suffix(p.relu, p.has_residual)));
+  NodePlan plan = own_plan(cat("norm_given", suffix(p.activation, p.has_residual)));
   plan.scratch_bytes = forward_scratch(element, r, false, nullptr).bytes;
   plan.bind = [=](const Binding& b) -> Launch {
     const ForwardScratch s = forward_scratch(element, r, false, b.scratch);
@@ -91,7 +93,8 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
             residual = p.has_residual ? b.x<void>(5) : nullptr, y = b.y<void>()](Queue& q) {
       const Stream stream = stream_of(q);
       kernels::norm_affine(stream, in, r.channels, s.affine);
-      kernels::norm_apply(stream, element, x, s.affine, residual, p.relu, y, r.rows, r.channels);
+      kernels::norm_apply(stream, element, x, s.affine, residual, p.activation, y, r.rows,
+                          r.channels);
     };
   };
   return plan;
@@ -101,21 +104,22 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
 NodePlan plan(const BatchNormGrad& p, const Planner& c) {
   const Rows r(c.x(0).dims);
   const Element element = element_of(c.x(0));
-  NodePlan plan = own_plan(cat("norm_grad", suffix(p.relu, p.has_residual)));
+  NodePlan plan = own_plan(cat("norm_grad", suffix(p.activation, p.has_residual)));
   plan.scratch_bytes = backward_scratch(element, r, nullptr).bytes;
   plan.bind = [=](const Binding& b) -> Launch {
     const BackwardScratch s = backward_scratch(element, r, b.scratch);
     const void* dy = b.x<void>(5);
     void* residual = p.has_residual ? b.y<void>(3) : nullptr;
-    const kernels::NormGradArgs args{.x = b.x<void>(0),
-                                     .dy = dy,
-                                     .y = p.relu && p.has_residual ? b.x<void>(6) : nullptr,
-                                     .relu = p.relu,
-                                     // Without a mask dresidual is dy, maybe in its place already.
-                                     .masked = residual == dy && !p.relu ? nullptr : residual,
-                                     .affine = s.affine,
-                                     .b = s.b,
-                                     .c = s.c};
+    const kernels::NormGradArgs args{
+        .x = b.x<void>(0),
+        .dy = dy,
+        .y = p.reads_y() ? b.x<void>(6) : nullptr,
+        .activation = p.activation,
+        // Without a mask dresidual is dy, maybe in its place already.
+        .masked = residual == dy && p.activation == ActivationKind::kNone ? nullptr : residual,
+        .affine = s.affine,
+        .b = s.b,
+        .c = s.c};
     return [=, in = inputs_of(b, p.epsilon), dx = b.y<void>(0), dgamma = b.y<float>(1),
             dbeta = b.y<float>(2)](Queue& q) {
       const Stream stream = stream_of(q);
