@@ -60,6 +60,18 @@ inline std::vector<ConvolutionShape> convolution_shapes() {
       {"groups of one channel in", {2, 5, 5, 3}, {6, 3, 3, 1}, padded(1, 1, 3)},
       {"depthwise", {2, 6, 7, 16}, {16, 3, 3, 1}, padded(1, 1, 16)},
       {"depthwise stride 2, odd channels", {1, 7, 7, 5}, {5, 5, 5, 1}, padded(2, 2, 5)},
+      {"depthwise 5x5 of two vectors", {2, 9, 8, 35}, {35, 5, 5, 1}, padded(2, 1, 35)},
+      {"depthwise of many rows", {1, 70, 5, 4}, {4, 3, 3, 1}, padded(1, 1, 4)},
+      {"depthwise 3x3 SAME stride 2",
+       {2, 8, 10, 16},
+       {16, 3, 3, 1},
+       {.stride = {2, 2}, .pad_end = {1, 1}, .groups = 16}},
+      {"depthwise 5x5 SAME stride 2",
+       {1, 6, 8, 17},
+       {17, 5, 5, 1},
+       {.stride = {2, 2}, .pad_begin = {1, 1}, .pad_end = {2, 2}, .groups = 17}},
+      {"depthwise 3x3 with gaps", {1, 12, 9, 3}, {3, 3, 3, 1}, padded(0, 4, 3)},
+      {"depthwise 5x5 wider than the image", {1, 2, 1, 2}, {2, 5, 5, 1}, padded(4, 1, 2)},
   };
 }
 

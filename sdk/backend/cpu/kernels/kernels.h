@@ -232,6 +232,24 @@ struct WinogradKernels {
                         int64_t steps, bool add, float* out, int64_t ldo);
 };
 
+// ---- Depthwise convolution --------------------------------------------------------------------
+// Windows of 3x3 or 5x5, one filter for each channel.
+
+struct DepthwiseShape {
+  int64_t h, w, c;  // of an image x
+  int64_t p, q;     // of an image of results
+  int64_t window;   // 3 or 5
+  int64_t stride[2], pad[2];
+};
+struct DepthwiseKernels {
+  int64_t lanes;                                             // channels of a vector
+  int64_t (*weight_gradient_work)(const DepthwiseShape& s);  // floats
+  // sums[window][window][lanes] over the rows [begin, end) of dy, for the vector of channels that
+  // begins at `channel`. x and dy are of one image.
+  void (*weight_gradient[2])(const DepthwiseShape& s, const void* x, const void* dy,
+                             int64_t channel, int64_t begin, int64_t end, float* work, float* sums);
+};
+
 // ---- Softmax ----------------------------------------------------------------------------------
 
 struct SoftmaxKernels {
@@ -329,6 +347,7 @@ struct Kernels {
   const GatherKernels* gather;
   const PoolKernels* pool;
   const WinogradKernels* winograd;
+  const DepthwiseKernels* depthwise;
   const SoftmaxKernels* softmax;
   const SigmoidKernels* sigmoid;
   const SoftTargetLossKernels* soft_target_loss;

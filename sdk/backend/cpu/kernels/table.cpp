@@ -15,6 +15,7 @@ extern const AttentionKernels kAttention;
 extern const GatherKernels kGather;
 extern const PoolKernels kPool;
 extern const WinogradKernels kWinograd;
+extern const DepthwiseKernels kDepthwise;
 extern const SoftmaxKernels kSoftmax;
 extern const SigmoidKernels kSigmoid;
 extern const SoftTargetLossKernels kSoftTargetLoss;
@@ -22,8 +23,8 @@ extern const UpdateKernels kUpdate;
 
 extern const Kernels kTable;
 const Kernels kTable = {
-    ASSAY_TEXT(ASSAY_ISA), &kElementwise, &kPointwise, &kDropout,  &kChannel, &kLayerNorm,
-    &kAttention,           &kGather,      &kPool,      &kWinograd, &kSoftmax, &kSigmoid,
-    &kSoftTargetLoss,      &kUpdate};
+    ASSAY_TEXT(ASSAY_ISA), &kElementwise, &kPointwise, &kDropout,        &kChannel,
+    &kLayerNorm,           &kAttention,   &kGather,    &kPool,           &kWinograd,
+    &kDepthwise,           &kSoftmax,     &kSigmoid,   &kSoftTargetLoss, &kUpdate};
 
 }  // namespace assay::cpu::ASSAY_ISA

@@ -1,6 +1,8 @@
-// Conv2d and its gradients on oneDNN: activations pinned to NHWC, weights in oneDNN's own layout.
+// Conv2d and its gradients, most of them on oneDNN: activations pinned to NHWC, weights in oneDNN's
+// own layout.
 #include "sdk/backend/cpu/onednn.h"
 #include "sdk/backend/cpu/ops/conv1x1.h"
+#include "sdk/backend/cpu/ops/depthwise.h"
 #include "sdk/backend/cpu/ops/pointwise.h"
 #include "sdk/backend/cpu/ops/winograd.h"
 #include "sdk/graph/elementwise.h"
@@ -232,6 +234,7 @@ NodePlan plan(const Conv2dGradData& p, const Planner& c) {
 }
 
 NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
+  if (prefers_depthwise(p, c)) return plan_depthwise(p, c);
   if (prefers_winograd(p, c)) return plan_winograd(p, c);
   return plan_with_dnnl(c, Conv2dGradWeight::kName, [&](DType compute) {
     return prefers_product(p, c) ? plan_product(p, c, compute) : plan_grad_weight(p, c, compute);
