@@ -847,6 +847,21 @@ struct Store {
   bool operator==(const Store&) const = default;
 };
 
+/// g_i <- g_i + loss_scale * accumulate * weight_decay * p_i for n gradients as of ClipGradients:
+/// what weight_decay / 2 * |p_i|^2 adds to them as a part of the loss.
+///   inputs    loss_scale [] f32, p_0 ... p_{n-1}, g_0 ... g_{n-1} f32
+///   outputs   g'_0.. aliasing the gradients; loss [] f32 = weight_decay / 2 * sum |p_i|^2, summed
+///             in f64 in a fixed order
+struct DecayGradients {
+  float weight_decay = 0;
+  int64_t accumulate = 1;
+  static constexpr std::string_view kName = "decay_gradients";
+  static void fields(auto& self, auto&& f) {
+    f("weight_decay", self.weight_decay), f("accumulate", self.accumulate);
+  }
+  bool operator==(const DecayGradients&) const = default;
+};
+
 /// g_i <- g_i min(1, clip_norm / n_i) for n gradients, each multiplied by loss_scale and summed
 /// over `accumulate` batches: n_i = |g_i| / (loss_scale * accumulate), summed as by GradientNorm. A
 /// gradient that is not finite stays as it is, for GradientNorm to find.
@@ -1008,8 +1023,8 @@ struct EmaUpdate {
   X(SoftDiceLoss) X(SoftDiceLossGrad) X(TopK) X(TopKCorrect) X(GradientNorm)
 // What changes memory that outlives the run, in place: run even if nobody reads its outputs.
 #define ASSAY_UPDATE_OPS(X)                                                                        \
-  X(RunningStatistics) X(Store) X(ClipGradients) X(CountStep) X(LossScaleUpdate) X(SgdUpdate) X(AdamUpdate)         \
-  X(LambUpdate) X(EmaUpdate)
+  X(RunningStatistics) X(Store) X(DecayGradients) X(ClipGradients) X(CountStep) X(LossScaleUpdate) \
+  X(SgdUpdate) X(AdamUpdate) X(LambUpdate) X(EmaUpdate)
 #define ASSAY_OPS(X) ASSAY_VALUE_OPS(X) ASSAY_UPDATE_OPS(X)
 // clang-format on
 

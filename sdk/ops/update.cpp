@@ -1,5 +1,5 @@
-// Store, ClipGradients, GradientNorm, the optimizers and what they count: the tail of a training
-// step.
+// Store, DecayGradients, ClipGradients, GradientNorm, the optimizers and what they count: the tail
+// of a training step.
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
@@ -57,6 +57,16 @@ NodeFacts facts(const Store& p, const NodeView& c) {
   if (p.accumulate) return {.flops = count_of(c.y()), .bytes = traffic_of(c)};
   return {.bytes = 2 * bytes_of(c.y())};
 }
+
+void infer(const DecayGradients& p, InferCtx& c) {
+  require_scalar(c, 0, DType::kF32);
+  c.require(p.weight_decay > 0 && p.accumulate >= 1,
+            "weight_decay must be positive and accumulate at least 1");
+  infer_lists(c, 1, 2, {1});
+  c.y({DType::kF32, {}});
+}
+void grad(const DecayGradients& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const DecayGradients&, const NodeView& c) { return list_facts(c, 1, 2, 4); }
 
 void infer(const ClipGradients& p, InferCtx& c) {
   require_scalar(c, 0, DType::kF32);

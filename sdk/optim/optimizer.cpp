@@ -7,6 +7,7 @@
 
 #include "sdk/base/expect.h"
 #include "sdk/base/wildcard.h"
+#include "sdk/graph/elementwise.h"
 #include "sdk/graph/leaves.h"
 
 namespace assay::optim {
@@ -178,9 +179,34 @@ void append_average(Graph& graph, const OptimizerConfig& config, const UpdateInp
   graph.emit(EmaUpdate{static_cast<float>(config.ema_decay), config.ema_warmup}, operands);
 }
 
+ValueId append_decay(Graph& graph, const OptimizerConfig& config, const VariableTable& variables,
+                     ValueId loss_scale, int64_t accumulate, std::span<ValueId> gradients) {
+  if (!config.decay_in_loss.value_or(false)) return {};
+  Leaves leaves(graph);
+  ValueId loss;
+  for (const std::vector<GroupedParameter>& parameters :
+       by_settings(resolve_groups(config, variables))) {
+    if (parameters.front().weight_decay == 0) continue;
+    graph.set_scope(cat("optimizer.", set_name(parameters.front())));
+    std::vector<ValueId> operands{loss_scale};
+    push_parameters(leaves, variables, parameters, Role::kValue, operands);
+    for (const GroupedParameter& parameter : parameters)
+      operands.push_back(gradients[parameter.index]);
+    const DecayGradients op{static_cast<float>(parameters.front().weight_decay), accumulate};
+    const auto outputs = graph.emit(op, operands);
+    for (size_t i = 0; i < parameters.size(); ++i) gradients[parameters[i].index] = outputs[i];
+    loss = loss.valid() ? add(graph, loss, outputs.back()) : outputs.back();
+  }
+  return loss;
+}
+
 void append_update(Graph& graph, const OptimizerConfig& config, const VariableTable& variables,
                    const UpdateInputs& inputs, std::span<const ValueId> gradients) {
-  const auto sets = by_settings(resolve_groups(config, variables));
+  auto resolved = resolve_groups(config, variables);
+  if (config.decay_in_loss.value_or(false)) {  // the gradients have it already
+    for (GroupedParameter& parameter : resolved) parameter.weight_decay = 0;
+  }
+  const auto sets = by_settings(std::move(resolved));
   Leaves leaves(graph);
   std::vector<ValueId> updated_values;
   for (const std::vector<GroupedParameter>& parameters : sets) {

@@ -39,6 +39,12 @@ struct UpdateInputs {
   ValueId learning_rate, multiplier, skip, step;  // step: i64, already counted
 };
 
+// Of `decay_in_loss`: adds the decay's part to the gradients, scaled by `loss_scale` and summed
+// over `accumulate` batches like they are, and gives its part of the loss; without decay none.
+// `gradients` holds one value per trained variable, in table order.
+ValueId append_decay(Graph& graph, const OptimizerConfig& config, const VariableTable& variables,
+                     ValueId loss_scale, int64_t accumulate, std::span<ValueId> gradients);
+
 // Appends the updates of all groups, then the moving averages of the parameters. `gradients` holds
 // one value per trained variable, in table order.
 void append_update(Graph& graph, const OptimizerConfig& config, const VariableTable& variables,

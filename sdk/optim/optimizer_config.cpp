@@ -52,6 +52,10 @@ void OptimizerConfig::fields(ConfigFields& f) {
       .otherwise(true);
   f("weight_decay", weight_decay, "L2 term of the gradient (sgd, adam), or decoupled (adamw, lamb)")
       .in({0, kMostDecay});
+  f("decay_in_loss", decay_in_loss,
+    "decay is a part of the loss, weight_decay / 2 |p|^2: its gradient is clipped with the rest")
+      .of({"sgd", "adam"})
+      .otherwise(false);
   f("group", group, "parameters with other settings; where several match, the last that gives one");
   f("clip_norm", clip_norm, "most norm of the gradient of all parameters; 0 is off")
       .in({0, kMaxF32, true});

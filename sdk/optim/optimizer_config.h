@@ -34,6 +34,7 @@ struct OptimizerConfig {
   std::optional<std::string> epsilon_form;
   std::optional<bool> bias_correction;
   double weight_decay = 0;
+  std::optional<bool> decay_in_loss;
   std::vector<Group> group;
   double clip_norm = 0;
   double clip_each_norm = 0;

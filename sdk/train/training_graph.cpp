@@ -119,6 +119,11 @@ class TrainingGraphBuilder {
       return operands;
     };
     const int64_t accumulate = *config_.accumulate;
+    if (const ValueId decay =
+            optim::append_decay(graph(), config_.optimizer, variables_, scale, accumulate, stored_);
+        decay.valid())
+      graph().outputs().push_back({"decay_loss", decay});
+    graph().set_scope("optimizer");
     if (const auto each = static_cast<float>(config_.optimizer.clip_each_norm); each > 0)
       stored_ = graph().emit(ClipGradients{each, accumulate}, with_gradients());
     const GradientNorm norm{static_cast<float>(config_.optimizer.clip_norm), accumulate};

@@ -1,4 +1,4 @@
-// Store, ClipGradients, GradientNorm, CountStep, LossScaleUpdate.
+// Store, DecayGradients, ClipGradients, GradientNorm, CountStep, LossScaleUpdate.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,6 +49,35 @@ TEST(GradientNorm, NormMultiplierAndSkip) {
         {{"one", op, {scale, {{3, 5}}}, {}, {}, kF32Only},
          {"many", op, {scale, {{17}}, {{1}}, {{33, 1001}}, {{20000}}, {{7}}}, {}, {}, kF32Only}},
         norm_reference);
+  }
+}
+
+// outputs gradients, loss
+std::vector<Tensor> decay_reference(const Op& op, const std::vector<Tensor>& x) {
+  const auto& p = std::get<DecayGradients>(op);
+  const size_t n = (x.size() - 1) / 2;
+  std::vector<Tensor> out(x.begin() + 1 + static_cast<std::ptrdiff_t>(n), x.end());
+  double sum = 0;
+  for (size_t k = 0; k < n; ++k) {
+    for (size_t i = 0; i < out[k].values.size(); ++i) {
+      const double value = x[1 + k].values[i];
+      out[k].values[i] +=
+          p.weight_decay * x[0].values[0] * static_cast<double>(p.accumulate) * value;
+      sum += value * value;
+    }
+  }
+  out.push_back({{}, {p.weight_decay / 2 * sum}});
+  return out;
+}
+
+TEST(DecayGradients, AddsWhatItsPartOfTheLossAddsToThem) {
+  const std::vector<Dims> dims{{17}, {1}, {33, 1001}, {20000}, {7}};
+  for (const DecayGradients& op : {DecayGradients{0.25f, 1}, DecayGradients{4e-5f, 3}}) {
+    std::vector<Argument> inputs{{{}, {}, Recipe::listed({128})}};
+    for (int list = 0; list < 2; ++list) {
+      for (const Dims& d : dims) inputs.push_back({d});
+    }
+    check_op({"many", op, inputs, {}, {}, kF32Only}, decay_reference);
   }
 }
 

@@ -134,7 +134,11 @@ TEST(Config, RefusesKeysOfOtherOptimizers) {
   config.beta1 = 0.9;
   EXPECT_THAT(error_of(config),
               HasSubstr("optimizer.beta1 belongs to adam, adamw or lamb, not to sgd, which takes "
-                        "momentum, nesterov and momentum_convention"));
+                        "momentum, nesterov, momentum_convention and decay_in_loss"));
+  config = sgd();
+  config.name = "lamb";
+  config.decay_in_loss = true;
+  EXPECT_THAT(error_of(config), HasSubstr("optimizer.decay_in_loss belongs to sgd or adam"));
   config = sgd();
   config.name = "adam";
   config.momentum = 0;

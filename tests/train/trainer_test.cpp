@@ -608,6 +608,44 @@ TEST(Trainer, ClipsEachGradientBeforeAllTogether) {
   }
 }
 
+// Decay as a part of the loss: its gradient is there before anything is clipped.
+TEST(Trainer, DecayInTheLossIsClippedWithTheRest) {
+  constexpr double kDecay = 0.25;
+  for (const int64_t accumulate : {1, 2}) {
+    TrainerConfig config = config_of(kSgd);
+    config.accumulate = accumulate;
+    config.loss_scale.mode = "static";
+    config.loss_scale.initial = 64;
+    config.optimizer.group.emplace_back().match.push_back("*.weight");
+    config.optimizer.group[0].weight_decay = kDecay;
+    Trainer behind(new_instance(), config);
+    config.optimizer.decay_in_loss = true;
+    Trainer inside(new_instance(), config);
+    config.optimizer.clip_each_norm = 0.01;
+    Trainer clipped(new_instance(), config);
+    double squares = 0;
+    for (const SegmentTensor& value : inside.instance().segments().all(Role::kValue)) {
+      if (!value.variable->name.ends_with(".weight")) continue;
+      for (const float w : values_of(inside.instance(), value.variable->name, Role::kValue))
+        squares += static_cast<double>(w) * static_cast<double>(w);
+    }
+    for (int i = 0; i < accumulate; ++i) {
+      for (Trainer* trainer : {&behind, &inside, &clipped}) trainer->step(Batch(i).tensors());
+    }
+    EXPECT_NEAR(inside.scalar("decay_loss"), kDecay / 2 * squares, 1e-6 * squares);
+    for (const SegmentTensor& value : inside.instance().segments().all(Role::kValue)) {
+      const std::string& name = value.variable->name;
+      const auto a = values_of(behind.instance(), name, Role::kValue);
+      const auto b = values_of(inside.instance(), name, Role::kValue);
+      for (size_t k = 0; k < a.size(); ++k) EXPECT_NEAR(a[k], b[k], 1e-6) << name;
+      const auto g = values_of(clipped.instance(), name, Role::kGradient);
+      const double scale = 64.0 * static_cast<double>(accumulate);
+      EXPECT_LE(std::sqrt(std::inner_product(g.begin(), g.end(), g.begin(), 0.0)) / scale, 0.010001)
+          << name;
+    }
+  }
+}
+
 TEST(Predictor, IsASnapshot) {
   Trainer trainer(new_instance(), config_of(kSgd));
   trainer.step(Batch(0).tensors());

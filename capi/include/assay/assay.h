@@ -723,6 +723,8 @@ typedef struct assay_trainer_options {
  *     "name"            "sgd", "adam", "adamw" or "lamb"; needed
  *     "learning_rate"   > 0; needed here or in the options. The rate at schedule factor 1
  *     "weight_decay"    [0, 1e6), 0. Added to the gradient (sgd, adam) or decoupled (adamw, lamb)
+ *     "decay_in_loss"   sgd, adam: false. Decay is a part of the loss, weight_decay / 2 |w|^2: what
+ *                       it adds to gradients is clipped with the rest
  *     "clip_norm"       >= 0, 0 is none. Largest L2 norm of all gradients together; larger ones
  *                       are scaled down to it
  *     "clip_each_norm"  >= 0, 0 is none. Largest L2 norm of the gradient of each parameter, before

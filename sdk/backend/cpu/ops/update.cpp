@@ -1,5 +1,5 @@
-// Store, ClipGradients, GradientNorm, CountStep, LossScaleUpdate: between the gradients and the
-// optimizer.
+// Store, DecayGradients, ClipGradients, GradientNorm, CountStep, LossScaleUpdate: between the
+// gradients and the optimizer.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -15,16 +15,16 @@ NodePlan scalar_plan(const char* kernel) {
   return plan;
 }
 
-// A part of gradient `tensor`. Tensors are cut one by one, so that the order of the sum does not
+// A part of input `tensor`. Tensors are cut one by one, so that the order of the sum does not
 // depend on where they lie in memory.
 struct Part {
   int tensor;
   int64_t begin, length;
 };
-std::vector<Part> gradient_parts(const Planner& c) {
+std::vector<Part> parts_of(const Planner& c, int first, int end) {
   constexpr int64_t kPartElems = 2 * kChunkElems;
   std::vector<Part> parts;
-  for (int i = 1; i < c.n_inputs(); ++i) {
+  for (int i = first; i < end; ++i) {
     const Chunks cut{c.x(i).numel(), kPartElems};
     for (int64_t k = 0; k < cut.count(); ++k) parts.push_back({i, cut.begin(k), cut.length(k)});
   }
@@ -66,10 +66,47 @@ NodePlan plan(const Store& p, const Planner& c) {
   return plan;
 }
 
+// Values and gradients any dims, dense, the latter in place; scratch [parts]; scale, loss [].
+NodePlan plan(const DecayGradients& p, const Planner& c) {
+  const int variables = (c.n_inputs() - 1) / 2;
+  const std::vector<Part> parts = parts_of(c, 1, 1 + variables);
+  NodePlan plan = own_plan("decay_gradients");
+  plan.scratch_bytes = parts.size() * sizeof(double);
+  const int threads = elements_of(parts) <= kSerialElems ? 1 : c.threads();
+  plan.bind = [=, sum_squares = kernels().update->sum_squares,
+               weight_decay = static_cast<double>(p.weight_decay),
+               accumulate = static_cast<double>(p.accumulate)](const Binding& b) -> Launch {
+    struct Pair {
+      const float* value;
+      float* gradient;
+    };
+    std::vector<Pair> starts;
+    starts.reserve(parts.size());
+    for (const Part& part : parts)
+      starts.push_back(
+          {b.x<float>(part.tensor) + part.begin, b.y<float>(part.tensor - 1) + part.begin});
+    return [=, scale = b.x<float>(0), squares = static_cast<double*>(b.scratch),
+            loss = b.y<float>(variables)](Queue&) {
+      const auto factor =
+          static_cast<float>(weight_decay * static_cast<double>(*scale) * accumulate);
+      const auto n = static_cast<int64_t>(parts.size());
+      parallel_for(threads, n, [&](int64_t i) {
+        squares[i] = sum_squares(starts[i].value, parts[i].length);
+        for (int64_t k = 0; k < parts[i].length; ++k)
+          starts[i].gradient[k] += factor * starts[i].value[k];
+      });
+      double sum = 0;
+      for (int64_t i = 0; i < n; ++i) sum += squares[i];
+      *loss = static_cast<float>(weight_decay / 2 * sum);
+    };
+  };
+  return plan;
+}
+
 // Gradients any dims, dense, in place; scratch [parts]; scale []. Rarely does a gradient exceed its
 // norm, so that all but the sums is done by one thread.
 NodePlan plan(const ClipGradients& p, const Planner& c) {
-  const std::vector<Part> parts = gradient_parts(c);
+  const std::vector<Part> parts = parts_of(c, 1, c.n_inputs());
   const double elements = elements_of(parts);
   NodePlan plan = own_plan("clip_gradients");
   plan.scratch_bytes = parts.size() * sizeof(double);
@@ -101,7 +138,7 @@ NodePlan plan(const ClipGradients& p, const Planner& c) {
 
 // Gradients any dims, dense; scratch [parts]; scale, norm, multiplier, skip [].
 NodePlan plan(const GradientNorm& p, const Planner& c) {
-  const std::vector<Part> parts = gradient_parts(c);
+  const std::vector<Part> parts = parts_of(c, 1, c.n_inputs());
   const double elements = elements_of(parts);
   NodePlan plan = own_plan("sum_squares");
   plan.scratch_bytes = parts.size() * sizeof(double);

@@ -399,6 +399,14 @@ void add_to(Stream, float* y, const float* x, int64_t n);  // y += x
 
 // partial[first_piece + block] = sum of squares of at[0] over the block.
 void sum_squares(Stream, const RunList&, double* partial);
+// at[1] += weight_decay * loss_scale * accumulate * at[0].
+struct DecayArgs {
+  const float* loss_scale;
+  double weight_decay, accumulate;
+};
+void decay(Stream, const RunList&, const DecayArgs&);
+// *y = factor * (the sum of n numbers).
+void sum_up(Stream, const double* x, int64_t n, double factor, float* y);
 // Scales each run's at[0], one whole variable, down to the norm clip_norm * loss_scale * accumulate
 // by the `partial` sums of squares; one that is not finite stays. `factors` [variables] is scratch.
 struct ClipArgs {

@@ -1,5 +1,5 @@
-// Store, ClipGradients, GradientNorm, CountStep, LossScaleUpdate: between the gradients and the
-// optimizer.
+// Store, DecayGradients, ClipGradients, GradientNorm, CountStep, LossScaleUpdate: between the
+// gradients and the optimizer.
 #include "sdk/backend/cuda/ops/run_lists.h"
 
 namespace assay::cuda {
@@ -14,6 +14,27 @@ NodePlan plan(const Store& p, const Planner& c) {
     if (accumulate) return [=](Queue& q) { kernels::add_to(stream_of(q), dst, src, n); };
     if (src == dst) return nullptr;
     return [=](Queue& q) { copy_on_device(stream_of(q), dst, src, bytes); };
+  };
+  return plan;
+}
+
+// Values and gradients any dims, dense, the latter in place; scratch [pieces]; scale, loss [].
+NodePlan plan(const DecayGradients& p, const Planner& c) {
+  const Variables variables(c, 1, 2);
+  NodePlan plan = own_plan("decay_gradients");
+  plan.scratch_bytes = static_cast<size_t>(variables.pieces()) * sizeof(double);
+  plan.bind = [=](const Binding& b) -> Launch {
+    auto* partial = static_cast<double*>(b.scratch);
+    const double weight_decay = static_cast<double>(p.weight_decay);
+    const kernels::DecayArgs args{b.x<float>(0), weight_decay, static_cast<double>(p.accumulate)};
+    return [=, loss = b.y<float>(variables.count), lists = variables.lists(b)](Queue& q) {
+      const Stream stream = stream_of(q);
+      for (const kernels::RunList& list : lists) {
+        kernels::sum_squares(stream, list, partial);
+        kernels::decay(stream, list, args);
+      }
+      kernels::sum_up(stream, partial, variables.pieces(), weight_decay / 2, loss);
+    };
   };
   return plan;
 }
