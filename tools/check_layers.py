@@ -9,11 +9,11 @@ import re
 import sys
 
 # Folder -> folders whose headers it may include, besides its own. Layers, from top to bottom:
-# tools -> capi -> models, datasets -> train -> nn, optim, data, runtime -> passes, backend -> ops -> graph -> base
+# tools -> capi -> models, datasets -> train -> nn, optim, data, runtime -> passes, backend -> comm, ops -> graph -> base
 BASE = ["sdk/base"]
 GRAPH = BASE + ["sdk/graph"]
 OPS = GRAPH + ["sdk/ops"]
-LOW = OPS + ["sdk/passes", "sdk/backend"]
+LOW = OPS + ["sdk/comm", "sdk/passes", "sdk/backend"]
 MIDDLE = LOW + ["sdk/nn", "sdk/optim", "sdk/data", "sdk/runtime"]
 TRAIN = MIDDLE + ["sdk/train"]
 ALL_SDK = TRAIN + ["models", "datasets"]
@@ -22,7 +22,8 @@ ALLOWED = {
     "sdk/graph": BASE,
     "sdk/ops": GRAPH,
     "sdk/passes": OPS,
-    "sdk/backend": OPS,
+    "sdk/comm": GRAPH,
+    "sdk/backend": OPS + ["sdk/comm"],
     "sdk/nn": LOW,
     "sdk/optim": LOW,
     "sdk/data": LOW,

@@ -19,9 +19,12 @@
 
 #include "sdk/backend/feed.h"
 #include "sdk/graph/node_view.h"
+#include "sdk/graph/queue.h"
 #include "sdk/graph/target.h"
 
 namespace assay {
+
+class Channel;
 
 // Addresses of one node's tensors, fixed for the life of the program.
 struct Binding {
@@ -31,6 +34,8 @@ struct Binding {
   void* scratch = nullptr;
   // NodePlan::Prepare::bytes that outlive the runs, or null if nothing was prepared.
   void* prepared = nullptr;
+  // To the other devices, where the program has one.
+  Channel* channel = nullptr;
 
   template <class T>
   const T* x(int i) const {
@@ -41,18 +46,6 @@ struct Binding {
     return static_cast<T*>(outputs[i]);
   }
 };
-
-// Where a launch goes: what is put on one queue happens in that order. Made by the backend, whose
-// launches alone know what is behind it: a stream of a GPU, or nothing on the CPU, where a launch
-// is over when it returns.
-class Queue {
- public:
-  virtual ~Queue() = default;
-};
-
-// Runs (CPU) or enqueues (GPU) one node; empty if there is nothing to do. Never allocates or locks;
-// may throw Error.
-using Launch = std::function<void(Queue&)>;
 
 // A launch's place in a program.
 struct ScheduledLaunch {

@@ -847,6 +847,16 @@ struct Store {
   bool operator==(const Store&) const = default;
 };
 
+/// g_i <- the sum of what every device has for it, for n gradients that lie side by side. Summed in
+/// order of the devices' ranks, so that all get the same bits.
+///   inputs    g_0 ... g_{n-1} f32
+///   outputs   g'_0.. aliasing them
+struct AllReduce {
+  static constexpr std::string_view kName = "all_reduce";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const AllReduce&) const = default;
+};
+
 /// g_i <- g_i + loss_scale * accumulate * weight_decay * p_i for n gradients as of ClipGradients:
 /// what weight_decay / 2 * |p_i|^2 adds to them as a part of the loss.
 ///   inputs    loss_scale [] f32, p_0 ... p_{n-1}, g_0 ... g_{n-1} f32
@@ -1023,8 +1033,8 @@ struct EmaUpdate {
   X(SoftDiceLoss) X(SoftDiceLossGrad) X(TopK) X(TopKCorrect) X(GradientNorm)
 // What changes memory that outlives the run, in place: run even if nobody reads its outputs.
 #define ASSAY_UPDATE_OPS(X)                                                                        \
-  X(RunningStatistics) X(Store) X(DecayGradients) X(ClipGradients) X(CountStep) X(LossScaleUpdate) \
-  X(SgdUpdate) X(AdamUpdate) X(LambUpdate) X(EmaUpdate)
+  X(RunningStatistics) X(Store) X(AllReduce) X(DecayGradients) X(ClipGradients) X(CountStep)       \
+  X(LossScaleUpdate) X(SgdUpdate) X(AdamUpdate) X(LambUpdate) X(EmaUpdate)
 #define ASSAY_OPS(X) ASSAY_VALUE_OPS(X) ASSAY_UPDATE_OPS(X)
 // clang-format on
 

@@ -1,5 +1,5 @@
-// Store, DecayGradients, ClipGradients, GradientNorm, the optimizers and what they count: the tail
-// of a training step.
+// Store, AllReduce, DecayGradients, ClipGradients, GradientNorm, the optimizers and what they
+// count: the tail of a training step.
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
@@ -57,6 +57,10 @@ NodeFacts facts(const Store& p, const NodeView& c) {
   if (p.accumulate) return {.flops = count_of(c.y()), .bytes = traffic_of(c)};
   return {.bytes = 2 * bytes_of(c.y())};
 }
+
+void infer(const AllReduce&, InferCtx& c) { infer_lists(c, 0, 1, {0}); }
+void grad(const AllReduce& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const AllReduce&, const NodeView& c) { return list_facts(c, 0, 1, 1); }
 
 void infer(const DecayGradients& p, InferCtx& c) {
   require_scalar(c, 0, DType::kF32);

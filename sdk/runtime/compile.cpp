@@ -17,6 +17,7 @@ class Compiler {
   Compiler(Graph graph, Segments& segments, const CompileOptions& options)
       : program_(new Program), segments_(segments), options_(options) {
     program_->backend_ = &segments.backend();
+    program_->channel_ = options.channel;
     const auto follows = [&](const Parameter& first, const Parameter& second) {
       return first.role == second.role && address_of(first) + bytes_of(first) == address_of(second);
     };

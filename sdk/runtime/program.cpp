@@ -52,7 +52,7 @@ Launch Program::bind_node(int i, const std::function<Launch(const Binding&)>& fo
   const int64_t scratch = scratch_offset_[static_cast<size_t>(i)];
   return form({inputs, outputs,
                scratch < 0 ? nullptr : static_cast<std::byte*>(arena_->data()) + scratch,
-               prepared_[static_cast<size_t>(i)]});
+               prepared_[static_cast<size_t>(i)], channel_});
 }
 
 void Program::bind_to(void* block) {

@@ -88,6 +88,7 @@ class Program {
   void* address(ValueId value) const;
 
   Backend* backend_ = nullptr;
+  Channel* channel_ = nullptr;
   Graph graph_;
   std::vector<NodePlan> plans_;          // by node
   std::vector<NodeFacts> facts_;         // by node
@@ -116,6 +117,8 @@ struct CompileOptions {
   // The memory it shares with programs that never run at the same time, without `constants`; taken
   // when one of them runs. Null: its own, taken now.
   std::shared_ptr<Arena> arena = nullptr;
+  // What AllReduce goes through; outlives the program.
+  Channel* channel = nullptr;
 };
 
 // Plans every node on the segments' backend and plans memory. The segments must outlive the

@@ -52,12 +52,17 @@ void TrainerProgram::read_scalars(std::span<const HostRead> more) {
   program_->backend().read_all(reads_);
 }
 
-Programs::Programs(ModelInstance& instance, const nn::Model& model, const TrainerConfig& config)
+Programs::Programs(ModelInstance& instance, const nn::Model& model, const TrainerConfig& config,
+                   Channel* channel)
     : instance_(instance),
       model_(model),
       config_(config),
+      channel_(channel),
       whole_(config.packed ? kWholeBatch : 0),
       arena_(std::make_shared<Arena>(*instance.backend())) {}
+
+// Whether a device sees several batches in an update.
+bool Programs::accumulates() const { return batches_of_rank(config_, channel_) > 1; }
 
 BuiltGraph Programs::build(Key key) const {
   const auto& [kind, sixteenths] = key;
@@ -73,7 +78,8 @@ BuiltGraph Programs::build(Key key) const {
     return build_eval_graph(model, instance_.variables(), config_, kind == GraphKind::kEvalEma,
                             target);
   }
-  return build_training_graph(model, instance_.variables(), config_, kind, target);
+  return build_training_graph(model, instance_.variables(), config_, kind, target,
+                              channel_ != nullptr);
 }
 
 void Programs::build_update() {
@@ -85,7 +91,8 @@ TrainerProgram Programs::plan(Key key) {
   const auto ready = built_.find(key);
   BuiltGraph built = ready != built_.end() ? std::move(ready->second) : build(key);
   built_.erase(key);
-  auto program = compile(std::move(built.graph), instance_.segments(), {.arena = arena_});
+  auto program =
+      compile(std::move(built.graph), instance_.segments(), {.arena = arena_, .channel = channel_});
   return {std::move(program), std::move(built.passes), built.outputs};
 }
 
@@ -98,7 +105,7 @@ TrainerProgram& Programs::get(GraphKind kind, int sixteenths) {
   std::set<GraphKind> wanted{kind};
   if (trains && kind != GraphKind::kStep) {
     wanted.insert({GraphKind::kBackwardFirst, GraphKind::kApply});
-    if (*config_.accumulate > 1) wanted.insert(GraphKind::kBackwardNext);
+    if (accumulates()) wanted.insert(GraphKind::kBackwardNext);
   }
   if (trains) wanted.insert(GraphKind::kEval);
   if (trains && config_.optimizer.ema_decay > 0) wanted.insert(GraphKind::kEvalEma);
@@ -115,7 +122,7 @@ TrainerProgram& Programs::get(GraphKind kind, int sixteenths) {
 std::span<const GraphKind> Programs::update_kinds() const {
   static constexpr std::array kWhole{GraphKind::kStep};
   static constexpr std::array kHalves{GraphKind::kBackwardFirst, GraphKind::kApply};
-  if (*config_.accumulate > 1) return kHalves;
+  if (accumulates()) return kHalves;
   return kWhole;
 }
 

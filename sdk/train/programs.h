@@ -56,8 +56,9 @@ class TrainerProgram {
 // Evaluation alone does without the others. Not thread-safe; the references outlive this.
 class Programs {
  public:
-  // `model` is the instance's, as it is trained.
-  Programs(ModelInstance& instance, const nn::Model& model, const TrainerConfig& config);
+  // `model` is the instance's, as it is trained, by one device or those of the channel.
+  Programs(ModelInstance& instance, const nn::Model& model, const TrainerConfig& config,
+           Channel* channel);
 
   // Builds the graphs of an update without planning them: errors of model and configuration
   // surface.
@@ -80,12 +81,14 @@ class Programs {
     int sixteenths;  // 0: batches are not packed
     auto operator<=>(const Key&) const = default;
   };
+  bool accumulates() const;
   BuiltGraph build(Key key) const;
   TrainerProgram plan(Key key);
 
   ModelInstance& instance_;
   const nn::Model& model_;
   const TrainerConfig& config_;
+  Channel* const channel_;
   const int whole_;
   std::shared_ptr<Arena> arena_;
   std::map<Key, BuiltGraph> built_;  // and not planned yet

@@ -9,6 +9,7 @@
 
 #include "sdk/base/expect.h"
 #include "sdk/base/utf8.h"
+#include "sdk/base/version.h"
 #include "sdk/optim/optimizer.h"
 #include "sdk/optim/schedule.h"
 #include "sdk/train/trainer_config.h"
@@ -24,8 +25,8 @@ std::shared_ptr<const nn::Model> trained_model(const ModelInstance& instance,
                                           : instance.model().configured(options);
 }
 
-TrainerConfig checked(TrainerConfig config) {
-  config = with_defaults(std::move(config));
+TrainerConfig checked(TrainerConfig config, const Channel* channel) {
+  config = with_devices(std::move(config), channel);
   check(config);
   return config;
 }
@@ -54,16 +55,19 @@ void forget_training(Segments& segments) {
 
 }  // namespace
 
-Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
+Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config,
+                 std::shared_ptr<Channel> channel)
     : instance_(std::move(instance)),
-      config_(checked(std::move(config))),
+      channel_(std::move(channel)),
+      config_(checked(std::move(config), channel_.get())),
       model_(trained_model(*instance_, config_)),
       training_arrays_(model_->inputs(nn::Mode::kTrain), config_.batch_size, config_.seed),
       eval_arrays_(model_->inputs(nn::Mode::kEval), *config_.eval_batch_size, config_.seed),
       prefetched_(*instance_->backend(), training_arrays_),
-      programs_(*instance_, *model_, config_),
+      programs_(*instance_, *model_, config_, channel_.get()),
+      batches_(rank()),
       learning_rate_(config_.optimizer.learning_rate),
-      statistics_(instance_->segments(), *config_.emulated_devices) {
+      statistics_(instance_->segments(), *config_.emulated_devices / ranks()) {
   optim::resolve_groups(config_.optimizer, instance_->variables());
   programs_.build_update();  // all errors surface now
   Segments& segments = instance_->segments();
@@ -72,11 +76,40 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config)
   for (const Role role : optim::state_roles(config_.optimizer)) segments.ensure(role);
   instance_->ensure_initialized(config_.seed);  // once nothing can fail: fresh weights stay fresh
   forget_training(segments);
+  if (channel_ != nullptr) begin_alike();
   instance_->restart_averages();
   instance_->set_averaged(optim::averaged_roles(config_.optimizer));
   write_state(segments, kLossScaleVariable, initial_loss_scale(config_));
   write_state(segments, kStepVariable, int64_t{0});
   write_state(segments, kGoodStepsVariable, int32_t{0});
+}
+
+void Trainer::begin_alike() {
+  require_agreement(*channel_, "version of the library", kLibraryVersion);
+  require_agreement(*channel_, "model", instance_->model().architecture());
+  const auto require_alike = [&](std::string_view what, const std::string& mine) {
+    const std::vector<std::string> all = channel_->gather(mine);
+    for (size_t rank = 1; rank < all.size(); ++rank) {
+      const auto difference = first_difference(all[0], all[rank]);
+      if (!difference) continue;
+      fail(Code::kComm,
+           cat("rank ", rank, " has ", what, ".", difference->key, " ", difference->theirs,
+               ", rank 0 has ", difference->ours),
+           {.argument = difference->key,
+            .expected = difference->ours,
+            .actual = difference->theirs,
+            .hint = "configure every rank alike"});
+    }
+  };
+  require_alike("model", instance_->model().config_json());
+  require_alike("trainer", config_json());
+  std::vector<ScheduledLaunch> launches;
+  for (const Role role : {Role::kValue, Role::kStatistic}) {
+    const Memory& memory = instance_->segments().memory(role);
+    launches.emplace_back(channel_->broadcast(memory.data(), memory.bytes()));
+  }
+  instance_->backend()->make_executable(std::move(launches), 0)->run(nullptr);
+  instance_->backend()->wait();
 }
 
 void Trainer::check_training_batch(std::span<const HostTensor> batch) const {
@@ -87,7 +120,7 @@ void Trainer::prefetch(std::span<const HostTensor> batch, std::shared_ptr<const 
   check_training_batch(batch);
   // The number that the batch will have at its step: what is drawn for it depends on that alone.
   const auto before = static_cast<int64_t>(prefetched_.waiting());
-  prefetched_.push(batch, batches_ + before, std::move(keep));
+  prefetched_.push(batch, batches_ + before * ranks(), std::move(keep));
 }
 
 template <class Body>
@@ -190,8 +223,8 @@ void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
 void Trainer::finish_accumulation(bool skipped, bool refused) {
   if (skipped) statistics_.put_back();
   if (refused) {
-    batches_ -= micro_step_;
-    samples_ -= micro_step_ * config_.batch_size;
+    batches_ -= micro_step_ * ranks();
+    samples_ -= micro_step_ * ranks() * config_.batch_size;
   }
   micro_step_ = 0;
 }
@@ -212,9 +245,9 @@ StepInfo Trainer::step(std::span<const HostTensor> batch) {
 }
 
 StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
-  if (*config_.accumulate > 1) {
+  if (batches_of_update() > 1) {
     StepInfo info = run_backward(batch);
-    if (micro_step_ < *config_.accumulate) return info;
+    if (micro_step_ < batches_of_update()) return info;
     // Past cancelling: the gradients hold this batch already, and the caller would give it again.
     const StepInfo applied = run_apply(nullptr);
     const double seconds = info.seconds + applied.seconds;
@@ -234,8 +267,8 @@ StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
   // On a GPU, run() has only put the work on its queue: this goes on beside it.
   prefetched_.read_noted();
   finish_update(step, info);
-  ++batches_;
-  samples_ += config_.batch_size;
+  batches_ += ranks();
+  samples_ += ranks() * config_.batch_size;
   return end_info(info, start);
 }
 
@@ -245,8 +278,8 @@ StepInfo Trainer::backward(std::span<const HostTensor> batch) {
 }
 
 StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
-  if (micro_step_ == *config_.accumulate) [[unlikely]]
-    fail_micro_step(cat("fewer than ", *config_.accumulate, " before another"), "call apply first");
+  if (micro_step_ == batches_of_update()) [[unlikely]]
+    fail_micro_step(cat("fewer than ", batches_of_update(), " before another"), "call apply first");
   const auto start = Clock::now();
   TrainerProgram& half =
       program_with(micro_step_ == 0 ? GraphKind::kBackwardFirst : GraphKind::kBackwardNext, batch);
@@ -254,14 +287,14 @@ StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
   StepInfo info = begin_info();
   // They follow each backward, before it is known whether its update will be done.
   if (micro_step_ == 0) statistics_.take();
-  statistics_.select(micro_step_ % *config_.emulated_devices);
+  statistics_.select(micro_step_ % statistics_.devices());
   half.program().run(&cancel_);
   last_programs_ = {&half};
   prefetched_.read_noted();
   half.read_scalars();
   info.loss = last_loss_ = half.scalar("loss");
-  ++micro_step_, ++batches_;
-  samples_ += config_.batch_size;
+  ++micro_step_, batches_ += ranks();
+  samples_ += ranks() * config_.batch_size;
   return end_info(info, start);
 }
 
@@ -270,8 +303,8 @@ StepInfo Trainer::apply() {
 }
 
 StepInfo Trainer::run_apply(const std::atomic<bool>* cancel) {
-  if (micro_step_ != *config_.accumulate) [[unlikely]]
-    fail_micro_step(cat(*config_.accumulate, " before apply"), "call backward for the others");
+  if (micro_step_ != batches_of_update()) [[unlikely]]
+    fail_micro_step(cat(batches_of_update(), " before apply"), "call backward for the others");
   const auto start = Clock::now();
   TrainerProgram& half = programs_.get(GraphKind::kApply);
   set_scalars(half.program());
@@ -335,7 +368,7 @@ void Trainer::set(std::string_view key, double value) {
   if (std::ranges::find(kKeys, key) == std::end(kKeys))
     fail_unknown("trainer: nothing to set is called", "key", key, kKeys);
   if (key == "evaluated_device") {
-    const auto last = static_cast<double>(*config_.emulated_devices - 1);
+    const auto last = static_cast<double>(statistics_.devices() - 1);
     expect_number({"trainer", key}, value, {0, last, true, true});
     expect(value == std::floor(value), {"trainer", key}, value, "a whole number");
     evaluated_device_ = static_cast<int64_t>(value);
@@ -372,7 +405,7 @@ void Trainer::restore(const Progress& progress) {
   step_ = progress.step;
   // The device's own count has just been loaded with the segments of role kState.
   updates_ = read_state<int64_t>(instance_->segments(), kStepVariable);
-  batches_ = progress.batches;
+  batches_ = progress.batches + rank();
   samples_ = progress.samples;
   learning_rate_ = progress.learning_rate;
   loss_scale_.reset();

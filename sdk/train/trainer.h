@@ -61,8 +61,12 @@ EvalOutput find_output(const EvalOutputs& outputs, std::string_view name);
 class Trainer {
  public:
   // Checks the whole configuration, initialises fresh weights from the seed, allocates optimizer
-  // state.
-  Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config);
+  // state. With a channel this is one device of several, each with a trainer of its own, which
+  // together do what one trainer with `emulated_devices` does in turn, and to the same bits: rank r
+  // is device r, and the configuration is that of all. Their weights begin as rank 0's. kComm if
+  // they differ in library, model or configuration.
+  Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config,
+          std::shared_ptr<Channel> channel = nullptr);
 
   // Takes over the batch of a later step, so that its transfer goes on beside the step before: an
   // empty batch given to step or backward stands for the oldest one prefetched. Two may wait. The
@@ -107,8 +111,10 @@ class Trainer {
   double loss_scale() const;
   int64_t update_count() const { return updates_; }  // steps whose update was done, not skipped
   int64_t good_steps() const;                        // updates since the loss scale last changed
-  // For checkpoints. Fails in the middle of an accumulation.
+  // For checkpoints. Fails in the middle of an accumulation. The progress is rank 0's.
   void restore(const Progress& progress);
+  // Null where there is one device.
+  Channel* channel() const { return channel_.get(); }
   const DeviceStatistics& device_statistics() const { return statistics_; }
   DeviceStatistics& device_statistics() { return statistics_; }
   void require_between_updates() const;
@@ -142,7 +148,13 @@ class Trainer {
   [[noreturn]] void fail_no_scalar(std::string_view name) const;
   [[noreturn]] void fail_micro_step(std::string expected, std::string hint) const;
 
+  void begin_alike();
+  int64_t ranks() const { return channel_ == nullptr ? 1 : channel_->size(); }
+  int64_t rank() const { return channel_ == nullptr ? 0 : channel_->rank(); }
+  int64_t batches_of_update() const { return batches_of_rank(config_, channel_.get()); }
+
   std::shared_ptr<ModelInstance> instance_;
+  std::shared_ptr<Channel> channel_;
   TrainerConfig config_;
   std::shared_ptr<const nn::Model> model_;  // as it is trained (nn/training_options.h)
   BatchArrays training_arrays_, eval_arrays_;
@@ -153,7 +165,7 @@ class Trainer {
   int64_t step_ = 0;     // updates done or skipped
   int64_t updates_ = 0;  // done: what the device counts as well
   int64_t micro_step_ = 0;
-  int64_t batches_ = 0;  // Progress::batches
+  int64_t batches_;  // Progress::batches, of the next batch
   int64_t samples_ = 0;
   double last_loss_ = 0;
   EvalOutputs evaluated_;  // of the last call of eval

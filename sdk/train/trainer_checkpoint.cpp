@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <map>
 
 #include "sdk/base/expect.h"
@@ -196,6 +197,15 @@ std::string device_statistics_name(int64_t device) {
 
 std::vector<std::vector<std::byte>> save_device_statistics(const Trainer& trainer) {
   std::vector<std::vector<std::byte>> saved;
+  if (Channel* const channel = trainer.channel()) {
+    const auto own = trainer.instance().segments().save(Role::kStatistic).bytes;
+    const auto all = channel->gather({reinterpret_cast<const char*>(own.data()), own.size()});
+    for (size_t rank = 1; rank < all.size(); ++rank) {
+      const auto bytes = std::as_bytes(std::span(all[rank]));
+      saved.emplace_back(bytes.begin(), bytes.end());
+    }
+    return saved;
+  }
   for (int64_t device = 1; device < trainer.device_statistics().devices(); ++device)
     saved.push_back(trainer.device_statistics().save(device));
   return saved;
@@ -208,7 +218,7 @@ std::map<int64_t, std::vector<std::byte>> read_device_statistics(const Trainer& 
   std::map<int64_t, std::vector<std::byte>> found;
   if ((parts & Part::kTrainerState) == 0) return found;
   const DeviceStatistics& statistics = trainer.device_statistics();
-  for (int64_t device = 1; device < statistics.devices(); ++device) {
+  for (int64_t device = 1; device < *trainer.config().emulated_devices; ++device) {
     const std::string name = device_statistics_name(device);
     const checkpoint::TensorInfo* info = reader.find(name, Role::kState);
     if (info == nullptr) continue;
@@ -222,6 +232,27 @@ std::map<int64_t, std::vector<std::byte>> read_device_statistics(const Trainer& 
 
 void restore(Segments& segments, std::span<const HostSegment> loaded) {
   for (const HostSegment& segment : loaded) segments.restore(segment);
+}
+
+}  // namespace
+
+namespace {
+
+// Everybody learns whether rank 0 could write the file.
+template <class Write>
+void write_as_rank_0(Channel* channel, const Write& write) {
+  if (channel == nullptr) return write();
+  std::exception_ptr failure;
+  std::string message;
+  try {
+    if (channel->rank() == 0) write();
+  } catch (const std::exception& error) {
+    failure = std::current_exception();
+    message = error.what();
+  }
+  const std::string said = channel->gather(message)[0];
+  if (failure != nullptr) std::rethrow_exception(failure);
+  require(said.empty(), Code::kComm, "rank 0 could not save: ", said);
 }
 
 }  // namespace
@@ -240,7 +271,9 @@ void save_checkpoint(const Trainer& trainer, const std::string& path, uint32_t p
                        {static_cast<int64_t>(of_devices[i].size())},
                        of_devices[i]});
   }
-  checkpoint::write_checkpoint(path, state_of(trainer, parts, host), records);
+  write_as_rank_0(trainer.channel(), [&] {
+    checkpoint::write_checkpoint(path, state_of(trainer, parts, host), records);
+  });
 }
 
 CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader, uint32_t parts) {
@@ -254,7 +287,12 @@ CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader
   const auto of_devices = read_device_statistics(trainer, reader, parts);
   restore(segments, read_segments(segments, reader, roles));
   if (holds(roles, Role::kStatistic)) trainer.device_statistics().restart();
-  for (const auto& [device, bytes] : of_devices) trainer.device_statistics().restore(device, bytes);
+  for (const auto& [device, bytes] : of_devices) {
+    if (trainer.channel() == nullptr)
+      trainer.device_statistics().restore(device, bytes);
+    else if (trainer.channel()->rank() == device)
+      segments.restore({Role::kStatistic, bytes});
+  }
   if (holds(roles, Role::kValue) && !holds(roles, Role::kEma))
     trainer.instance().restart_averages();
   if ((parts & Part::kTrainerState) == 0) return state;

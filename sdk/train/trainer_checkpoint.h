@@ -16,7 +16,9 @@ struct HostState {
 };
 
 // Writes the chosen parts (bits of checkpoint::Part) atomically. Must stand between updates. With
-// all parts, a trainer loaded from the file goes on with the same bits as this one.
+// all parts, a trainer loaded from the file goes on with the same bits as this one. One of several
+// devices: all call it, rank 0 writes, and kComm tells the others that it could not; the file is
+// that of a trainer that emulates them.
 void save_checkpoint(const Trainer& trainer, const std::string& path, uint32_t parts,
                      const HostState& host);
 

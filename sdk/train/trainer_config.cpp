@@ -139,6 +139,21 @@ void check(const TrainerConfig& config) {
          *config.accumulate, "a multiple of emulated_devices (", *config.emulated_devices, ")");
 }
 
+TrainerConfig with_devices(TrainerConfig config, const Channel* channel) {
+  if (channel != nullptr) {
+    const int64_t devices = channel->size();
+    if (!config.emulated_devices) config.emulated_devices = devices;
+    if (!config.accumulate) config.accumulate = devices;
+    expect(*config.emulated_devices == devices, {"trainer", "emulated_devices"},
+           *config.emulated_devices, devices, ", the number of ranks, or left out");
+  }
+  return with_defaults(std::move(config));
+}
+
+int64_t batches_of_rank(const TrainerConfig& config, const Channel* channel) {
+  return *config.accumulate / (channel == nullptr ? 1 : channel->size());
+}
+
 nn::TrainingOptions training_options(const TrainerConfig& config) {
   nn::TrainingOptions options{.label_smoothing = static_cast<float>(config.label_smoothing),
                               .mixup_alpha = config.mixup_alpha,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sdk/base/config.h"
+#include "sdk/comm/channel.h"
 #include "sdk/nn/training_options.h"
 #include "sdk/optim/optimizer_config.h"
 
@@ -50,6 +51,13 @@ void check(const TrainerConfig& config);
 // Sixteenths: packed batches run in programs that have room for that many of a padded batch's
 // tokens.
 inline constexpr int kWholeBatch = 16;
+
+// Every default filled in for a trainer that is one of the channel's devices, if there is one: the
+// configuration is then that of all of them together. kInvalid: emulated_devices or accumulate does
+// not fit their number.
+TrainerConfig with_devices(TrainerConfig config, const Channel* channel);
+// How many of an update's batches one device of the channel sees; all without a channel.
+int64_t batches_of_rank(const TrainerConfig& config, const Channel* channel);
 
 // What of it is the model's to heed.
 nn::TrainingOptions training_options(const TrainerConfig& config);

@@ -8,6 +8,7 @@
 #include "sdk/graph/autodiff.h"
 #include "sdk/graph/leaves.h"
 #include "sdk/optim/optimizer.h"
+#include "sdk/passes/reduce_gradients.h"
 #include "sdk/train/model_instance.h"
 
 namespace assay::train {
@@ -45,8 +46,14 @@ std::string statistic_output(size_t update, const char* which) {
 class TrainingGraphBuilder {
  public:
   TrainingGraphBuilder(const nn::Model& model, VariableTable& variables,
-                       const TrainerConfig& config, GraphKind kind, const Target& target)
-      : model_(model), variables_(variables), config_(config), kind_(kind), target_(target) {}
+                       const TrainerConfig& config, GraphKind kind, const Target& target,
+                       bool distributed)
+      : model_(model),
+        variables_(variables),
+        config_(config),
+        kind_(kind),
+        target_(target),
+        distributed_(distributed) {}
 
   BuiltGraph build() {
     const bool backward = kind_ != GraphKind::kApply;
@@ -61,6 +68,7 @@ class TrainingGraphBuilder {
     if (apply && config_.optimizer.ema_statistics) append_averages_of_statistics();
     append_records(built_.passes, run_passes(graph(), training_passes(), config_.disabled_pass));
     append_records(built_.passes, run_passes(graph(), finishing_passes(), config_.disabled_pass));
+    if (distributed_ && apply) begin_reductions_early(graph());
     return std::move(built_);
   }
 
@@ -112,6 +120,7 @@ class TrainingGraphBuilder {
         stored_.push_back(leaves_->leaf(*variable, Role::kGradient));
     }
     graph().set_scope("optimizer");
+    if (distributed_) stored_ = append_all_reduce(graph(), stored_);
     const ValueId scale = state(kLossScaleVariable);
     const auto with_gradients = [&] {
       std::vector<ValueId> operands{scale};
@@ -192,6 +201,7 @@ class TrainingGraphBuilder {
   const TrainerConfig& config_;
   GraphKind kind_;
   const Target& target_;
+  const bool distributed_;
   BuiltGraph built_;
   std::optional<Leaves> leaves_;  // from the forward passes on
   std::vector<nn::Builder::StatisticsUpdate> updates_;
@@ -208,8 +218,9 @@ std::string_view to_text(GraphKind kind) {
 }
 
 BuiltGraph build_training_graph(const nn::Model& model, VariableTable& variables,
-                                const TrainerConfig& config, GraphKind kind, const Target& target) {
-  return TrainingGraphBuilder(model, variables, config, kind, target).build();
+                                const TrainerConfig& config, GraphKind kind, const Target& target,
+                                bool distributed) {
+  return TrainingGraphBuilder(model, variables, config, kind, target, distributed).build();
 }
 
 BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,

@@ -39,10 +39,11 @@ struct BuiltGraph {
 };
 
 // Outputs: "loss" (mean) and the model's own where there is a forward; "grad_norm" and "skip" where
-// there is an update. `kind` is one of training; `config` has its defaults (trainer_config.h).
+// there is an update. `kind` is one of training; `config` has its defaults (trainer_config.h). If
+// `distributed`, an update is that of the gradients of all devices.
 BuiltGraph build_training_graph(const nn::Model& model, VariableTable& variables,
                                 const TrainerConfig& config, GraphKind kind,
-                                const Target& target = {});
+                                const Target& target = {}, bool distributed = false);
 
 // Outputs: those of the model in evaluation. With `use_ema` parameters, and statistics if they are
 // averaged, are read from their moving averages.

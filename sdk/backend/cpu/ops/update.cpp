@@ -1,9 +1,10 @@
-// Store, DecayGradients, ClipGradients, GradientNorm, CountStep, LossScaleUpdate: between the
-// gradients and the optimizer.
+// Store, AllReduce, DecayGradients, ClipGradients, GradientNorm, CountStep, LossScaleUpdate:
+// between the gradients and the optimizer.
 #include <cmath>
 #include <cstring>
 #include <vector>
 
+#include "sdk/backend/all_reduce.h"
 #include "sdk/backend/cpu/ops/own_kernel.h"
 
 namespace assay::cpu {
@@ -65,6 +66,8 @@ NodePlan plan(const Store& p, const Planner& c) {
   };
   return plan;
 }
+
+NodePlan plan(const AllReduce&, const Planner& c) { return all_reduce_plan(c); }
 
 // Values and gradients any dims, dense, the latter in place; scratch [parts]; scale, loss [].
 NodePlan plan(const DecayGradients& p, const Planner& c) {

@@ -1,5 +1,6 @@
-// Store, DecayGradients, ClipGradients, GradientNorm, CountStep, LossScaleUpdate: between the
-// gradients and the optimizer.
+// Store, AllReduce, DecayGradients, ClipGradients, GradientNorm, CountStep, LossScaleUpdate:
+// between the gradients and the optimizer.
+#include "sdk/backend/all_reduce.h"
 #include "sdk/backend/cuda/ops/run_lists.h"
 
 namespace assay::cuda {
@@ -17,6 +18,8 @@ NodePlan plan(const Store& p, const Planner& c) {
   };
   return plan;
 }
+
+NodePlan plan(const AllReduce&, const Planner& c) { return all_reduce_plan(c); }
 
 // Values and gradients any dims, dense, the latter in place; scratch [pieces]; scale, loss [].
 NodePlan plan(const DecayGradients& p, const Planner& c) {

@@ -1,0 +1,138 @@
+// An exchange between threads: everybody says where its data lies, takes what is for it from the
+// others, and waits until all have done so.
+#include "sdk/comm/local.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "sdk/base/error.h"
+#include "sdk/comm/host_channel.h"
+
+namespace assay {
+namespace {
+
+// What the ranks of one channel share.
+class Group {
+ public:
+  Group(int size)
+      : size_(size), here_(static_cast<size_t>(size)), sent_(static_cast<size_t>(size)) {}
+
+  int size() const { return size_; }
+
+  void join(int rank) {
+    const std::lock_guard lock(mutex_);
+    require(!joined_[rank], Code::kInvalid, "rank ", rank, " of this channel is there already");
+    joined_[rank] = true;
+  }
+  void leave(int rank) { end(cat("rank ", rank, " has left the channel")); }
+  void end(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    if (ended_.empty()) ended_ = why;
+    changed_.notify_all();
+  }
+
+  void publish(int rank, std::span<const std::span<const std::byte>> sent) {
+    sent_[static_cast<size_t>(rank)] = sent;
+  }
+  std::span<const std::byte> sent(size_t from, int to) const {
+    return sent_[from][static_cast<size_t>(to)];
+  }
+
+  // Returns when every rank has called it as often as this one.
+  void meet(int rank, std::chrono::nanoseconds timeout) {
+    std::unique_lock lock(mutex_);
+    const int64_t meeting = ++here_[static_cast<size_t>(rank)];
+    changed_.notify_all();
+    const bool met =
+        changed_.wait_for(lock, timeout, [&] { return !ended_.empty() || late(meeting).empty(); });
+    if (late(meeting).empty()) return;
+    if (!met) {
+      const std::string who = ranks_text(late(meeting));
+      ended_ = cat(who, late(meeting).size() == 1 ? " has" : " have", " not come within ",
+                   std::chrono::duration<double>(timeout).count(), " s");
+      changed_.notify_all();
+      fail(Code::kTimeout, ended_);
+    }
+    fail(Code::kComm, cat("the channel has ended: ", ended_));
+  }
+
+ private:
+  std::vector<int> late(int64_t meeting) const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < size_; ++rank) {
+      if (here_[static_cast<size_t>(rank)] < meeting) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  const int size_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<int, bool> joined_;
+  std::vector<int64_t> here_;  // how many meetings each rank has come to
+  std::vector<std::span<const std::span<const std::byte>>>
+      sent_;           // by rank, for the exchange under way
+  std::string ended_;  // why, if it has
+};
+
+class LocalChannel : public HostChannel {
+ public:
+  LocalChannel(std::shared_ptr<Group> group, int rank, std::chrono::nanoseconds timeout)
+      : HostChannel(rank, group->size(), timeout), group_(std::move(group)) {
+    group_->join(rank);
+  }
+  ~LocalChannel() override { group_->leave(rank()); }
+  LocalChannel(const LocalChannel&) = delete;
+  LocalChannel& operator=(const LocalChannel&) = delete;
+
+  void meet() { group_->meet(rank(), timeout()); }
+  void abort() override { group_->end(cat("rank ", rank(), " has aborted it")); }
+
+ private:
+  void exchange(std::span<const Sent> to, std::span<const Received> from) override {
+    group_->publish(rank(), to);
+    meet();
+    for (size_t r = 0; r < from.size(); ++r) {
+      if (from[r].empty()) continue;
+      const Sent theirs = group_->sent(r, rank());
+      if (theirs.size() != from[r].size()) fail_size(r, theirs.size(), from[r].size());
+      std::memcpy(from[r].data(), theirs.data(), theirs.size());
+    }
+    meet();  // the others have read theirs
+  }
+
+  [[noreturn]] void fail_size(size_t from, size_t sent, size_t wanted) {
+    const std::string why =
+        cat("rank ", from, " sent ", sent, " bytes, and rank ", rank(), " waited for ", wanted);
+    group_->end(why);
+    fail(Code::kComm, why);
+  }
+
+  std::shared_ptr<Group> group_;
+};
+
+// Groups that somebody is in, by name. Never destroyed: channels of static objects may outlive it.
+std::shared_ptr<Group> group_named(const std::string& name, int size) {
+  static auto& mutex = *new std::mutex;
+  static auto& groups = *new std::map<std::string, std::weak_ptr<Group>>;
+  const std::lock_guard lock(mutex);
+  std::erase_if(groups, [](const auto& entry) { return entry.second.expired(); });
+  std::shared_ptr<Group> group = groups[name].lock();
+  if (group == nullptr) groups[name] = group = std::make_shared<Group>(size);
+  require(group->size() == size, Code::kInvalid, "this channel has ", group->size(), " ranks, not ",
+          size);
+  return group;
+}
+
+}  // namespace
+
+std::unique_ptr<Channel> make_local_channel(const std::string& name, int rank, int size,
+                                            std::chrono::nanoseconds timeout) {
+  auto channel = std::make_unique<LocalChannel>(group_named(name, size), rank, timeout);
+  channel->meet();
+  return channel;
+}
+
+}  // namespace assay

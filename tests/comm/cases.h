@@ -1,0 +1,235 @@
+// What holds on every kind of channel, asked by one of its ranks.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "models/models.h"
+#include "sdk/backend/cpu/device.h"
+#include "sdk/base/philox.h"
+#include "sdk/comm/channel.h"
+#include "sdk/train/trainer_checkpoint.h"
+#include "tests/train/training_setup.h"
+
+namespace assay::test {
+
+// Numbers of a rank, of many sizes, so that another order of summing gives other bits.
+inline std::vector<float> numbers_of(int rank, int64_t n) {
+  PhiloxStream random(5, static_cast<uint64_t>(rank));
+  std::vector<float> numbers(static_cast<size_t>(n));
+  for (float& number : numbers) {
+    const float size = random.uniform(-1, 1);
+    number = size * (random.below(2) == 0 ? 1.0f : 1e5f);
+  }
+  return numbers;
+}
+
+inline void run(const Launch& launch) {
+  Queue queue;
+  launch(queue);
+}
+
+inline void expect_sums_in_order(Channel& channel) {
+  for (const int64_t n : {1, 2, 15, 16, 17, 33, 1000, 4099, 300000}) {
+    std::vector<float> sum = numbers_of(0, n);
+    for (int rank = 1; rank < channel.size(); ++rank) {
+      const std::vector<float> theirs = numbers_of(rank, n);
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += theirs[i];
+    }
+    std::vector<float> mine = numbers_of(channel.rank(), n);
+    const Launch launch = channel.all_reduce(mine.data(), n);
+    run(launch);
+    EXPECT_EQ(mine, sum) << n;
+    std::ranges::copy(numbers_of(channel.rank(), n), mine.begin());  // the same launch again
+    run(launch);
+    EXPECT_EQ(mine, sum) << n;
+  }
+}
+
+inline void expect_broadcasts_and_texts(Channel& channel) {
+  std::vector<int> data(100000, channel.rank());
+  if (channel.rank() == 0) std::iota(data.begin(), data.end(), 0);
+  run(channel.broadcast(data.data(), data.size() * sizeof(int)));
+  for (size_t i = 0; i < data.size(); i += 9999) EXPECT_EQ(data[i], static_cast<int>(i));
+  const auto text_of = [](int rank) { return std::string(static_cast<size_t>(rank) * 1000, 'x'); };
+  const auto texts = channel.gather(text_of(channel.rank()));
+  ASSERT_EQ(texts.size(), static_cast<size_t>(channel.size()));
+  for (int rank = 0; rank < channel.size(); ++rank)
+    EXPECT_EQ(texts[static_cast<size_t>(rank)], text_of(rank));
+}
+
+inline void expect_disagreement_is_named(Channel& channel) {
+  require_agreement(channel, "recipe", "a");
+  try {
+    require_agreement(channel, "recipe", channel.rank() == 1 ? "b" : "a");
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kComm);
+    EXPECT_EQ(error.message(), "rank 1 has another recipe than rank 0: b, not a");
+  }
+}
+
+// ---- Training -----------------------------------------------------------------------------------
+
+struct Network {
+  const char *name, *config;
+};
+inline constexpr Network kNetworks[] = {
+    {"cnn", R"({"image": [12, 12, 1], "conv": [4], "hidden": [16], "batch_norm": true})"},
+    {"cnn", R"({"image": [12, 12, 1], "conv": [4, 6], "hidden": [16], "dropout": 0.25})"},
+    {"bert_base", R"({"vocabulary": 40, "hidden": 16, "layers": 2, "heads": 2, "inner": 32,
+                      "positions": 12})"}};
+
+// Words that depend on the batch's number alone.
+struct Words {
+  static constexpr int64_t kRows = 3, kLength = 10, kSlots = 2;
+  std::vector<int32_t> ids, types, length, places, labels, next;
+  explicit Words(uint64_t number) {
+    PhiloxStream random(17, number);
+    const auto draw = [&](std::vector<int32_t>& to, int64_t n, uint32_t end) {
+      for (int64_t i = 0; i < n; ++i) to.push_back(static_cast<int32_t>(random.below(end)));
+    };
+    draw(ids, kRows * kLength, 40), draw(types, kRows * kLength, 2), draw(length, kRows, 6);
+    for (int32_t& value : length) value += 5;
+    draw(places, kRows * kSlots, 5), draw(labels, kRows * kSlots, 40), draw(next, kRows, 2);
+  }
+  std::vector<train::HostTensor> tensors() const {
+    const auto tensor = [](const std::vector<int32_t>& values, Dims dims) {
+      return train::HostTensor{DType::kI32, dims, values.data()};
+    };
+    return {tensor(ids, {kRows, kLength}),   tensor(types, {kRows, kLength}),
+            tensor(length, {kRows}),         tensor(places, {kRows, kSlots}),
+            tensor(labels, {kRows, kSlots}), tensor(next, {kRows})};
+  }
+};
+
+// A trainer of the network, alone or as one device of the channel's.
+struct Training {
+  Training(const Network& chosen, int devices, int64_t batches, std::shared_ptr<Channel> channel,
+           uint64_t first_weights = 0)
+      : is_text(std::string_view(chosen.name) == "bert_base"),
+        instance(std::make_shared<train::ModelInstance>(
+            std::shared_ptr<nn::Model>(models::create_model(chosen.name, chosen.config)),
+            std::shared_ptr<Backend>(cpu::make_backend({.threads = 1})))) {
+    if (first_weights > 0) instance->ensure_initialized(first_weights);
+    train::TrainerConfig config = train::test::config_of(
+        R"({"optimizer": {"name": "adamw", "learning_rate": 1e-2, "clip_norm": 1}, "seed": 3})",
+        is_text ? Words::kRows : train::test::kBatch);
+    config.emulated_devices = devices, config.accumulate = batches;
+    if (is_text) config.sequence_length = Words::kLength, config.prediction_slots = Words::kSlots;
+    trainer = std::make_unique<train::Trainer>(instance, config, std::move(channel));
+  }
+  void step(uint64_t number) const {
+    if (is_text)
+      trainer->step(Words(number).tensors());
+    else
+      trainer->step(train::test::Batch(number).tensors());
+  }
+  std::vector<std::byte> bytes() const { return train::test::persistent_bytes(*instance); }
+
+  bool is_text;
+  std::shared_ptr<train::ModelInstance> instance;
+  std::unique_ptr<train::Trainer> trainer;
+};
+
+// Twenty updates of the channel's devices, of `each` batches on each, end in the bits of one
+// trainer that plays them all, statistics of the devices included. Weights that differ at first do
+// not matter: rank 0's count.
+inline void expect_bits_of_emulation(const std::shared_ptr<Channel>& channel,
+                                     const Network& network, const std::string& folder) {
+  constexpr uint64_t kUpdates = 20;
+  const int devices = channel->size();
+  const Training one(network, devices, devices, channel,
+                     static_cast<uint64_t>(channel->rank()) + 1);
+  const Training all(network, devices, devices, nullptr, 1);
+  const auto n = static_cast<uint64_t>(devices), rank = static_cast<uint64_t>(channel->rank());
+  for (uint64_t update = 0; update < kUpdates; ++update) {
+    one.step(update * n + rank);
+    for (uint64_t device = 0; device < n; ++device) all.step(update * n + device);
+  }
+  EXPECT_EQ(one.instance->segments().save(Role::kValue).bytes,
+            all.instance->segments().save(Role::kValue).bytes);
+  EXPECT_EQ(one.trainer->sample_count(), all.trainer->sample_count());
+  // The file that rank 0 writes is that of the emulation, so each goes on from the other's.
+  const std::string theirs = folder + "/ranks.ckpt", ours = folder + "/emulated.ckpt";
+  train::save_checkpoint(*one.trainer, theirs, checkpoint::kAllParts, {});
+  if (rank == 0) train::save_checkpoint(*all.trainer, ours, checkpoint::kAllParts, {});
+  channel->gather("");  // written
+  const auto load = [](const Training& training, const std::string& path) {
+    const auto reader = checkpoint::CheckpointReader::open(path);
+    train::load_checkpoint(*training.trainer, reader, checkpoint::kAllParts);
+  };
+  load(one, ours), load(all, theirs);
+  for (uint64_t update = kUpdates; update < kUpdates + 3; ++update) {
+    one.step(update * n + rank);
+    for (uint64_t device = 0; device < n; ++device) all.step(update * n + device);
+  }
+  EXPECT_EQ(one.instance->segments().save(Role::kValue).bytes,
+            all.instance->segments().save(Role::kValue).bytes);
+  if (rank == 0) {
+    EXPECT_EQ(one.bytes(), all.bytes());
+  }
+}
+
+// Several batches on each device are summed there first, and once between the devices.
+inline void expect_accumulation_on_each_device(const std::shared_ptr<Channel>& channel) {
+  const int devices = channel->size();
+  const Training one(kNetworks[1], devices, 3 * devices, channel);
+  const Training same(kNetworks[1], devices, 3 * devices, nullptr);
+  const auto n = static_cast<uint64_t>(devices), rank = static_cast<uint64_t>(channel->rank());
+  for (uint64_t batch = 0; batch < 6; ++batch) {
+    one.step(batch * n + rank);
+    for (uint64_t device = 0; device < n; ++device) same.step(batch * n + device);
+  }
+  EXPECT_EQ(one.trainer->update_count(), 2);
+  // Another order of the sum: close, and the same on every rank.
+  const auto as_floats = [](const Training& training) {
+    const auto bytes = training.instance->segments().save(Role::kValue).bytes;
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+    return values;
+  };
+  const std::vector<float> mine = as_floats(one), reference = as_floats(same);
+  for (size_t i = 0; i < mine.size(); ++i) ASSERT_NEAR(mine[i], reference[i], 1e-5) << i;
+  const auto bytes = std::as_bytes(std::span(mine));
+  const auto all = channel->gather({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  for (const std::string& theirs : all) EXPECT_EQ(theirs, all[0]);
+}
+
+// A batch that is no number on one rank changes nothing on any.
+inline void expect_refused_everywhere(const std::shared_ptr<Channel>& channel) {
+  const int devices = channel->size();
+  const Training one(kNetworks[0], devices, devices, channel);
+  one.step(static_cast<uint64_t>(channel->rank()));
+  const auto before = one.bytes();
+  train::test::Batch broken(7);
+  if (channel->rank() == devices - 1) broken.images[0] = std::numeric_limits<float>::quiet_NaN();
+  try {
+    one.trainer->step(broken.tensors());
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kNonFinite);
+  }
+  EXPECT_EQ(one.bytes(), before);
+  one.step(static_cast<uint64_t>(devices + channel->rank()));  // and it goes on
+}
+
+inline void expect_other_configurations_refused(const std::shared_ptr<Channel>& channel) {
+  try {
+    const Training one(kNetworks[0], channel->size(), channel->size() * (1 + channel->rank() % 2),
+                       channel);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kComm);
+    EXPECT_EQ(error.message(), cat("rank 1 has trainer.accumulate \"", 2 * channel->size(),
+                                   "\", rank 0 has \"", channel->size(), '"'));
+  }
+}
+
+}  // namespace assay::test
