@@ -1,6 +1,7 @@
 // Trainers through the C interface. A call owns its model's storage while it runs, holds the batch
 // for reading, and can be interrupted through the trainer's cancel flag.
 #include "capi/src/trainer.h"
+#include "capi/src/comm.h"
 
 #include <chrono>
 
@@ -36,6 +37,13 @@ void finish(const assay_trainer& trainer, const train::StepInfo& info, assay_ste
   if (out != nullptr) write_struct(out, "info", to_info(info));
 }
 
+// An interruption stops a call at its next launch, and one that waits for other ranks at once.
+Operation operation_of(assay_trainer& trainer) {
+  Channel* const channel = trainer.impl.channel();
+  return {trainer.model->context(), trainer.impl.cancel_flag(),
+          channel == nullptr ? nullptr : abort_channel, channel};
+}
+
 using TakeBatch = train::StepInfo (train::Trainer::*)(std::span<const train::HostTensor>);
 
 assay_status run_batch(assay_trainer* t, TakeBatch take, const assay_tensor* const* batch, size_t n,
@@ -45,7 +53,7 @@ assay_status run_batch(assay_trainer* t, TakeBatch take, const assay_tensor* con
     check_output(info, "info");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     const BatchUse tensors(batch, n, "batch");
-    const Operation operation(trainer.model->context(), trainer.impl.cancel_flag());
+    const Operation operation = operation_of(trainer);
     finish(trainer, (trainer.impl.*take)(tensors.tensors()), info);
   });
 }
@@ -80,7 +88,8 @@ assay_status assay_trainer_create(assay_model* m, const assay_trainer_options* o
         read_trainer_config(options, to_text(config_json, "config_json"));
     const ExclusiveUse use(state->access(), "model");
     require(!state->has_trainer, Code::kInvalid, "the model has a trainer already; free it first");
-    auto trainer = std::make_unique<assay_trainer>(state, config);
+    auto trainer = std::make_unique<assay_trainer>(
+        state, config, channel_of(read_struct(options, "options").comm));
     state->context().log(ASSAY_LOG_INFO, "trainer", state->model()->architecture(), ", ",
                          trainer->impl.instance().variables().parameter_count(),
                          " parameters, batch ", trainer->impl.config().batch_size, ", ",
@@ -116,7 +125,7 @@ assay_status assay_trainer_apply(assay_trainer* t, assay_step_info* info, assay_
     assay_trainer& trainer = not_null(t, "t");
     check_output(info, "info");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
-    const Operation operation(trainer.model->context(), trainer.impl.cancel_flag());
+    const Operation operation = operation_of(trainer);
     finish(trainer, trainer.impl.apply(), info);
   });
 }
@@ -129,7 +138,7 @@ assay_status assay_trainer_eval(assay_trainer* t, const assay_tensor* const* bat
     check_output(info, "info");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     const BatchUse tensors(batch, n, "batch");
-    const Operation operation(trainer.model->context(), trainer.impl.cancel_flag());
+    const Operation operation = operation_of(trainer);
     const auto start = std::chrono::steady_clock::now();
     const train::EvalOutputs& outputs =
         trainer.impl.eval(tensors.tensors(), (flags & ASSAY_EVAL_EMA) != 0);

@@ -33,8 +33,8 @@ class HeldBatch {
 
 struct assay_trainer {
   assay_trainer(std::shared_ptr<assay::capi::ModelState> state,
-                const assay::train::TrainerConfig& config)
-      : model(std::move(state)), impl(model->make_instance(), config) {
+                const assay::train::TrainerConfig& config, std::shared_ptr<assay::Channel> channel)
+      : model(std::move(state)), impl(model->make_instance(), config, std::move(channel)) {
     model->has_trainer = true;
   }
   ~assay_trainer() { model->has_trainer = false; }

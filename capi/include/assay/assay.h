@@ -107,8 +107,8 @@ enum {
   ASSAY_E_NOT_FOUND = -9,   /* no such file, model, variable or key */
   ASSAY_E_BUSY = -10,       /* the handle or its storage is in use by another thread */
   ASSAY_E_CANCELLED = -11,  /* assay_context_interrupt, or a progress function, stopped the call */
-  ASSAY_E_TIMEOUT = -12,    /* not used yet */
-  ASSAY_E_COMM = -13,       /* not used yet */
+  ASSAY_E_TIMEOUT = -12,    /* another rank has not come in time (assay_comm.h) */
+  ASSAY_E_COMM = -13,       /* another rank failed, left or brought something else */
   ASSAY_E_CALLBACK = -14,   /* a function of the host gave what cannot be used */
   ASSAY_E_NONDETERMINISTIC = -15, /* no deterministic kernel exists for what was asked */
   ASSAY_E_POISONED = -16,         /* an earlier failure left this handle unusable: free it */
@@ -125,6 +125,7 @@ typedef struct assay_trainer assay_trainer;     /* assay_trainer_free */
 typedef struct assay_predictor assay_predictor; /* assay_predictor_free */
 typedef struct assay_slot assay_slot;           /* assay_slot_free */
 typedef struct assay_report assay_report;       /* assay_report_free */
+typedef struct assay_comm assay_comm;           /* assay_comm_free, assay_comm.h */
 
 typedef struct assay_str {
   const char *data;
@@ -681,6 +682,7 @@ typedef struct assay_trainer_options {
   double learning_rate; /* at schedule factor 1, positive; config_json: optimizer.learning_rate */
   int32_t precision;    /* ASSAY_PRECISION_*; 0: FP32 */
   int32_t reserved;     /* 0, else ASSAY_E_INVALID */
+  assay_comm *comm;     /* the other devices that train with this one; NULL: none */
 } assay_trainer_options;
 
 /* Configuration of a trainer: one JSON object. After a key stand its range in brackets and its
@@ -694,7 +696,11 @@ typedef struct assay_trainer_options {
  *                       of so many devices in turn: batch i is device i % emulated_devices's. Each
  *                       keeps running statistics of its own, which start as the model's; between
  *                       updates the first device's are the model's, which predictions and averages
- *                       take. Those of the others are saved with ASSAY_PART_TRAINER_STATE
+ *                       take. Those of the others are saved with ASSAY_PART_TRAINER_STATE. With
+ *                       assay_trainer_options.comm the devices are its ranks: each sees every so
+ *                       many-th batch only, this is their number, and "accumulate" counts the
+ *                       batches of all, one each if not given. Where each has several, these are
+ *                       summed first
  *   "precision"         "fp32" (default), "amp-bf16"; on GPUs also "tf32", "amp-fp16"
  *   "seed"              64 bits, 0. Of first weights and dropout
  *   "label_smoothing"   [0, 1), 0. Mass of the target moved to all classes alike
