@@ -129,9 +129,9 @@ class Emulate : public testing::Test {
 TEST_F(Emulate, APlanAndARunAgree) {
   const Ended refused = call("run", {"--quiet"});
   EXPECT_EQ(refused.code, kNotRun) << refused.err;
-  EXPECT_THAT(refused.out, HasSubstr("needs 8 devices, or --emulate-devices 8"));
+  EXPECT_THAT(refused.out, HasSubstr("needs 8 devices: mpirun -np 8, or --emulate-devices 8"));
   const Ended not_planned = call("plan", {});
-  EXPECT_THAT(not_planned.out, HasSubstr("needs 8 devices, or --emulate-devices 8"));
+  EXPECT_THAT(not_planned.out, HasSubstr("needs 8 devices: mpirun -np 8, or --emulate-devices 8"));
 
   const Ended plan = call("plan", {"--emulate-devices", "8"});
   EXPECT_EQ(plan.code, 0) << plan.err;

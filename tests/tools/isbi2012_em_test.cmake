@@ -25,7 +25,7 @@ set(two unet_medical/reduced --set topology.devices_per_node=2 --set training.st
 set(untimed "timings say nothing where one device plays several")
 expect(0 "NOT RUN: ${untimed}" plan ${two} --emulate-devices 2 --data . --runs emulated)
 expect(0 "fold 1 of 5.*NOT RUN.*${untimed}" run ${two} --emulate-devices 2 --seeds 1 --data . --runs emulated --quiet)
-expect(4 "needs 8 devices, or --emulate-devices 8" run unet_medical/dgx1_fp32_8gpu --data . --runs emulated)
+expect(4 "needs 8 devices: mpirun -np 8, or --emulate-devices 8" run unet_medical/dgx1_fp32_8gpu --data . --runs emulated)
 if(NOT PREDICT)
   return()
 endif()

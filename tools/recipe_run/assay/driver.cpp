@@ -4,12 +4,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "tools/common/picture_reader.h"
 #include "tools/recipe_run/assay/bench.h"
 #include "tools/recipe_run/assay/pipeline.h"
 #include "tools/recipe_run/assay/pretrained.h"
+#include "tools/recipe_run/assay/ranks.h"
 #include "tools/recipe_run/assay/trial.h"
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/util/text.h"
@@ -46,9 +48,14 @@ class AssayDriver : public TrainerDriver {
  public:
   AssayDriver(const std::string& device, uint32_t threads)
       : device_(device_of(device)), context_(new_context(threads, device_)) {}
+  ~AssayDriver() override {
+    if (ranks_ && ranks_->conducts()) dismiss(*ranks_);
+  }
+  AssayDriver(const AssayDriver&) = delete;
+  AssayDriver& operator=(const AssayDriver&) = delete;
 
   EngineInfo info() const override {
-    EngineInfo info{"assay " + string(assay_version_string())};
+    EngineInfo info{"assay " + string(assay_version_string()), rank_of_process().world};
     if (on_cpu()) return info;
     assay_device_info device{};
     device.struct_size = sizeof device;
@@ -64,7 +71,7 @@ class AssayDriver : public TrainerDriver {
       return precision_name(recipe.numerics().compute()) + " needs a GPU: --device cuda:0";
     const uint32_t devices = devices_of(recipe);
     return lacks_devices(recipe)
-               ? fmt::format("needs {0} devices, or --emulate-devices {0}", devices)
+               ? fmt::format("needs {0} devices: mpirun -np {0}, or --emulate-devices {0}", devices)
                : "";
   }
 
@@ -130,9 +137,13 @@ class AssayDriver : public TrainerDriver {
   }
 
   uint64_t check(const v1::Recipe& recipe) override {
-    require(!lacks_devices(recipe),
-            fmt::format("'{}' trains on {} devices, here is one", recipe.id(), devices_of(recipe)),
-            fmt::format("--emulate-devices {} plays them one after another", devices_of(recipe)));
+    require(
+        !lacks_devices(recipe),
+        fmt::format("'{}' trains on {}, here {}", recipe.id(), device_count(devices_of(recipe)),
+                    devices_ == 1 ? "is one" : fmt::format("are {}", devices_)),
+        fmt::format("mpirun -np {0} starts a process for each; --emulate-devices {0} plays them "
+                    "one after another",
+                    devices_of(recipe)));
     check_offered(recipe);
     if (const std::string missing = missing_data(recipe); !missing.empty())
       throw Error(Exit::kDataMismatch, missing);
@@ -148,12 +159,12 @@ class AssayDriver : public TrainerDriver {
   }
 
   std::unique_ptr<TrainingTrial> start(const v1::Recipe& recipe, uint64_t seed) override {
-    return make_training_trial(context_.get(), recipe, seed, devices_, !on_cpu());
+    return make_trial(recipe, seed, {});
   }
 
   std::unique_ptr<TrainingTrial> resume(const v1::Recipe& recipe, uint64_t seed,
                                         const fs::path& checkpoint) override {
-    return make_training_trial(context_.get(), recipe, seed, devices_, !on_cpu(), checkpoint);
+    return make_trial(recipe, seed, checkpoint);
   }
 
   std::unique_ptr<BenchSession> bench(const v1::Recipe& recipe, const BenchTask& task,
@@ -164,7 +175,16 @@ class AssayDriver : public TrainerDriver {
     return make_bench(context_.get(), recipe, bench, task.batch, checkpoint, !on_cpu());
   }
 
+  bool conducts(const v1::Recipe& recipe, double timeout_seconds) override {
+    const RankPlace place = rank_of_process();
+    if (place.world == 1) return true;
+    ranks_.emplace(context_.get(), place, timeout_seconds, identity_of(recipe));
+    if (!ranks_->conducts()) follow(*ranks_, maker(recipe));
+    return ranks_->conducts();
+  }
+
   void emulate(const v1::Recipe& recipe, uint32_t devices) override {
+    require(rank_of_process().world == 1, "--emulate-devices is for one process, not for ranks");
     const uint32_t own = devices_of(recipe);
     require(devices == own,
             fmt::format("'{}' trains on {}, not on {}", recipe.id(), device_count(own), devices),
@@ -201,6 +221,26 @@ class AssayDriver : public TrainerDriver {
     }
   }
 
+  MakeTrial maker(const v1::Recipe& recipe) const {
+    return [this, &recipe](uint64_t seed, const fs::path& checkpoint) {
+      return make_training_trial(context_.get(), recipe, seed, devices_,
+                                 ranks_ ? &*ranks_ : nullptr, !on_cpu(), checkpoint);
+    };
+  }
+  std::unique_ptr<TrainingTrial> make_trial(const v1::Recipe& recipe, uint64_t seed,
+                                            const fs::path& checkpoint) const {
+    return ranks_ ? conducted_trial(*ranks_, maker(recipe), seed, checkpoint)
+                  : maker(recipe)(seed, checkpoint);
+  }
+
+  // The recipe, and what its data sets hold.
+  std::string identity_of(const v1::Recipe& recipe) const {
+    std::string text = recipe.ShortDebugString();
+    for (const v1::DataRef& data : recipe.data())
+      text += "\n" + describe_data(folder_of(recipe, data)).ShortDebugString();
+    return text;
+  }
+
   // Benches take the devices they name.
   bool lacks_devices(const v1::Recipe& recipe) const {
     return devices_of(recipe) != devices_ && recipe.trials().count() != 0;
@@ -208,7 +248,8 @@ class AssayDriver : public TrainerDriver {
 
   assay_device_id device_;
   Context context_;
-  uint32_t devices_ = 1;  // emulated
+  uint32_t devices_ = rank_of_process().world;  // of ranks, or emulated
+  std::optional<RankGroup> ranks_;
   std::unique_ptr<DeviceProbe> probe_;
 };
 

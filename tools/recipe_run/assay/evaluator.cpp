@@ -7,6 +7,8 @@
 #include <map>
 #include <numeric>
 
+#include "tools/recipe_run/util/text.h"
+
 namespace reciperun::engine {
 namespace {
 
@@ -41,6 +43,21 @@ struct Evaluator::Sums {
     dice_loss += dice_loss_sum / static_cast<double>(n);
     cross_entropy += cross_entropy_sum / static_cast<double>(n);
   }
+  // "<samples> <name> <sum> <weight> ..." for another rank.
+  std::string text() const {
+    std::vector<std::string> words{std::to_string(samples)};
+    for (const auto& [name, mean] : means)
+      words.insert(words.end(), {name, shortest(mean.sum), shortest(mean.weight)});
+    return join(words, " ");
+  }
+  static Sums of(const std::string& text) {
+    const std::vector<std::string> words = split(text, ' ');
+    Sums sums;
+    sums.samples = std::stoll(words[0]);
+    for (size_t i = 1; i + 2 < words.size(); i += 3)
+      sums.means[words[i]] = {std::stod(words[i + 1]), std::stod(words[i + 2])};
+    return sums;
+  }
   Metrics of_means() const {
     Metrics metrics;
     for (const auto& [name, mean] : means)  // of nothing, as of no finds their precision: 0
@@ -61,12 +78,13 @@ struct Evaluator::Sums {
 
 Evaluator::Evaluator(const assay_context* context, const v1::Recipe& recipe,
                      const assay_model* model, assay_trainer* trainer, uint32_t devices,
-                     Share held_out)
+                     const RankGroup* ranks, Share held_out)
     : context_(context),
       recipe_(recipe),
       model_(model),
       trainer_(trainer),
       devices_(devices),
+      ranks_(ranks),
       held_out_(std::move(held_out)),
       shards_(evaluation_shards(recipe)) {
   const auto& metrics = recipe_.evaluation().metric();
@@ -99,33 +117,69 @@ record::Eval Evaluator::evaluate_whole(const fs::path& folder, const Tick& tick)
 }
 
 record::Eval Evaluator::evaluate(const fs::path& folder, const Tick& tick) {
-  const std::vector<std::vector<int64_t>> parts = shards();
-  if (parts.empty()) return evaluate_whole(folder, tick);
-  const auto count = static_cast<int64_t>(parts.size());
-  record::Eval out;
-  Sums all;
+  const Parts parts = shards();
+  const bool alone = parts.empty() || shards_ != devices_;  // the first device does it all
+  if (alone && ranks_ != nullptr && !ranks_->conducts()) return {};
+  return parts.empty() ? evaluate_whole(folder, tick) : evaluate_parts(parts, tick);
+}
+
+Evaluator::Sums Evaluator::evaluate_share(const std::vector<int64_t>& records, int64_t parts,
+                                          const Tick& tick) {
+  const Loader loader = new_loader_of({.records = records});
+  return evaluate_part(
+      loader.get(), std::min(static_cast<int64_t>(records.size()), evaluated_samples(parts)), tick);
+}
+
+// Each rank its part.
+std::vector<Evaluator::Sums> Evaluator::sums_of_ranks(const Parts& parts, const Tick& tick) {
+  std::string mine;  // nothing of a rank without a part
+  try {
+    if (ranks_->rank() < parts.size())
+      mine = evaluate_share(parts[ranks_->rank()], std::ssize(parts), tick).text();
+  } catch (const Error& error) {
+    if (error.exit_code() == Exit::kInterrupted) ranks_->gather("stopped");
+    throw;
+  }
+  std::vector<Sums> found;
+  for (const std::string& theirs : ranks_->gather(mine)) {
+    if (theirs == "stopped") throw Error(Exit::kInterrupted, "stopped while evaluating");
+    if (!theirs.empty()) found.push_back(Sums::of(theirs));
+  }
+  return found;
+}
+
+// One process all parts. A recipe that cuts the data for others than its devices has them all
+// evaluated by the first.
+std::vector<Evaluator::Sums> Evaluator::sums_in_turn(const Parts& parts, const Tick& tick) {
+  const bool plays = devices_ > 1 && ranks_ == nullptr && shards_ == devices_;
   const auto take_statistics = [&](int64_t device) {
-    if (devices_ > 1)
+    if (plays)
       call(Exit::kCrashed, assay_trainer_set, trainer_, text("evaluated_device"),
            static_cast<double>(device));
   };
+  std::vector<Sums> found;
   for (const std::vector<int64_t>& records : parts) {
-    // A recipe that cuts the data for others than its devices has them all evaluated by the first.
-    take_statistics(shards_ == devices_ ? out.shard_size() : 0);
-    const auto done = static_cast<double>(out.shard_size());
+    take_statistics(std::ssize(found));
+    const auto done = static_cast<double>(found.size());
     const Tick part_of_all = [&](double fraction) {
-      return tick((done + fraction) / static_cast<double>(count));
+      return tick((done + fraction) / static_cast<double>(parts.size()));
     };
-    const Loader loader = new_loader_of({.records = records});
-    const int64_t samples =
-        std::min(static_cast<int64_t>(records.size()), evaluated_samples(count));
-    const Sums sums = evaluate_part(loader.get(), samples, part_of_all);
+    found.push_back(evaluate_share(records, std::ssize(parts), part_of_all));
+  }
+  take_statistics(0);
+  return found;
+}
+
+record::Eval Evaluator::evaluate_parts(const Parts& parts, const Tick& tick) {
+  const bool each_its_own = ranks_ != nullptr && shards_ == devices_;
+  record::Eval out;
+  Sums all;
+  for (const Sums& sums : each_its_own ? sums_of_ranks(parts, tick) : sums_in_turn(parts, tick)) {
     record::Shard& shard = *out.add_shard();
     shard.set_samples(sums.samples);
     set_metrics(sums.of_means(), *shard.mutable_metric());
     all.add(sums);
   }
-  take_statistics(0);
   set_metrics(all.of_means(), *out.mutable_metric());
   return out;
 }
@@ -168,7 +222,7 @@ Loader Evaluator::new_loader_of(const Share& share) const {
 }
 
 // The records of each part, none of them empty; no parts where one device evaluates everything.
-std::vector<std::vector<int64_t>> Evaluator::shards() const {
+Evaluator::Parts Evaluator::shards() const {
   std::vector<int64_t> records = held_out_.records;
   if (records.empty()) {
     records.resize(static_cast<size_t>(loader_samples(loader_.get())));
@@ -179,7 +233,7 @@ std::vector<std::vector<int64_t>> Evaluator::shards() const {
   const auto place = [&](size_t k) {
     return records.begin() + static_cast<std::ptrdiff_t>(records.size() * k / count);
   };
-  std::vector<std::vector<int64_t>> out;
+  Parts out;
   for (size_t k = 0; k < count; ++k) out.emplace_back(place(k), place(k + 1));
   return out;
 }

@@ -6,20 +6,22 @@
 
 #include "tools/recipe_run/assay/answers.h"
 #include "tools/recipe_run/assay/objects.h"
+#include "tools/recipe_run/assay/ranks.h"
 #include "tools/recipe_run/run/trainer.h"
 
 namespace reciperun::engine {
 
 class Evaluator {
  public:
-  // `context`, `model` and `trainer` outlive it; the trainer plays so many `devices`. Error kUsage
-  // if the recipe asks for no number of parts.
+  // `context`, `model`, `trainer` and `ranks` outlive it; so many `devices` train, which the
+  // trainer plays if there are no ranks. Error kUsage if the recipe asks for no number of parts.
   Evaluator(const assay_context* context, const v1::Recipe& recipe, const assay_model* model,
-            assay_trainer* trainer, uint32_t devices, Share held_out);
+            assay_trainer* trainer, uint32_t devices, const RankGroup* ranks, Share held_out);
 
-  // In as many contiguous parts as devices share the data (evaluation_shards), one after another,
-  // each with the running statistics of its device; models that label pixels or answer questions
-  // evaluate everything as one. Answers are left in `folder`.
+  // In as many contiguous parts as devices share the data (evaluation_shards), one after another or
+  // each by its rank, with the running statistics of its device; models that label pixels or answer
+  // questions evaluate everything as one. Answers are left in `folder`. Every rank must call it;
+  // the result is the first one's.
   record::Eval evaluate(const fs::path& folder, const Tick& tick);
   // Names of the metrics that evaluate() tells.
   std::vector<std::string> metrics() const;
@@ -33,12 +35,17 @@ class Evaluator {
   const std::vector<int64_t>& records() const { return held_out_.records; }
 
  private:
-  struct Sums;  // what an evaluation adds up, batch after batch
+  struct Sums;                                      // what an evaluation adds up, batch after batch
+  using Parts = std::vector<std::vector<int64_t>>;  // records
 
   record::Eval evaluate_whole(const fs::path& folder, const Tick& tick);
+  record::Eval evaluate_parts(const Parts& parts, const Tick& tick);
+  std::vector<Sums> sums_of_ranks(const Parts& parts, const Tick& tick);
+  std::vector<Sums> sums_in_turn(const Parts& parts, const Tick& tick);
+  Sums evaluate_share(const std::vector<int64_t>& records, int64_t parts, const Tick& tick);
   Sums evaluate_part(assay_loader* loader, int64_t samples, const Tick& tick);
   Loader new_loader_of(const Share& share) const;
-  std::vector<std::vector<int64_t>> shards() const;
+  Parts shards() const;
   void require_labels(int64_t samples) const;
   int64_t evaluated_samples(int64_t parts) const;
   double scalar(std::string_view name) const;
@@ -48,6 +55,7 @@ class Evaluator {
   const assay_model* model_;
   assay_trainer* trainer_;
   uint32_t devices_;
+  const RankGroup* ranks_;
   Share held_out_;
   uint32_t shards_;
   bool segments_images_;

@@ -2,6 +2,8 @@
 // that was trained last.
 #include "tools/recipe_run/assay/phase.h"
 
+#include "tools/recipe_run/util/text.h"
+
 namespace reciperun::engine {
 
 Length phase_length(const v1::Recipe& recipe, const PhasePlace& place) {
@@ -13,19 +15,24 @@ Length phase_length(const v1::Recipe& recipe, const PhasePlace& place) {
 
 PhaseTraining::PhaseTraining(const assay_context* context, const v1::Recipe& recipe,
                              assay_model* model, const PhasePlace& place, const Length& length)
-    : feeding_(feeding_for(training_data(recipe), place.on_gpu)) {
+    : feeding_(feeding_for(training_data(recipe), place.on_gpu)), ranks_(place.ranks) {
   const v1::DataRef& data = training_data(recipe);
   Share share = share_of(recipe, data, place.fold);
   share.world_size = place.devices;
-  for (share.rank = 0; share.rank < place.devices; ++share.rank)
+  for (share.rank = 0; share.rank < place.devices; ++share.rank) {
+    if (ranks_ != nullptr && share.rank != ranks_->rank()) continue;
     loaders_.push_back(
         new_training_loader(context, recipe, feeding_,
                             training_loader_config(recipe, data, place.seed,
                                                    recipe.training().batch_per_device(), share)));
+  }
   batch_.emplace(loaders_[0].get(), feeding_.raw_images.empty() ? model : nullptr);
   const std::string config = trainer_config(recipe, length, encoder_layers(model), place.seed, 0,
                                             place.devices, feeding_.raw_images);
-  trainer_ = made<Trainer>(Exit::kUsage, assay_trainer_create, model, nullptr, text(config));
+  assay_trainer_options options{};
+  options.struct_size = sizeof options;
+  options.comm = ranks_ == nullptr ? nullptr : ranks_->comm();
+  trainer_ = made<Trainer>(Exit::kUsage, assay_trainer_create, model, &options, text(config));
   if (is_text(data)) {  // who answers questions with a checkpoint needs no other file
     const std::string folder = folder_of(recipe, data).string();
     const Text words = made<Text>(Exit::kDataMismatch, assay_text_create, text(folder), text(""));
@@ -46,7 +53,16 @@ StepResult PhaseTraining::run_step() {
     call(Exit::kCrashed, assay_trainer_step, trainer_.get(), nullptr, size_t{0}, &info);
     losses += info.loss, ++batches;
   } while (info.micro_step > 0);
-  return {info.step, info.samples, losses / batches, info.learning_rate, watch.seconds()};
+  const double loss = mean_over_ranks(losses / batches);
+  return {info.step, info.samples, loss, info.learning_rate, watch.seconds()};
+}
+
+// Every rank has had as many batches.
+double PhaseTraining::mean_over_ranks(double loss) const {
+  if (ranks_ == nullptr) return loss;
+  double sum = 0;
+  for (const std::string& each : ranks_->gather(shortest(loss))) sum += std::stod(each);
+  return sum / ranks_->world();
 }
 
 void PhaseTraining::restore(std::string_view cursor) {

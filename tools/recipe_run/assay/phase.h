@@ -1,4 +1,5 @@
-// One phase of a trial: loaders, one for each emulated device, that feed one trainer.
+// One phase of a trial: loaders, one for each device that this process plays, that feed one
+// trainer.
 #pragma once
 
 #include <optional>
@@ -7,6 +8,7 @@
 
 #include "tools/recipe_run/assay/configuration.h"
 #include "tools/recipe_run/assay/objects.h"
+#include "tools/recipe_run/assay/ranks.h"
 #include "tools/recipe_run/run/trainer.h"
 
 namespace reciperun::engine {
@@ -14,8 +16,9 @@ namespace reciperun::engine {
 // Which part of a trial's data is trained on, by whom.
 struct PhasePlace {
   uint64_t fold = 0, seed = 0;
-  uint32_t devices = 1;  // emulated
+  uint32_t devices = 1;
   bool on_gpu = false;
+  const RankGroup* ranks = nullptr;  // null: one process plays all devices in turn
 };
 
 // Steps of a phase; of a recipe without phases (phases_of).
@@ -37,11 +40,13 @@ class PhaseTraining {
 
  private:
   std::string cursor_now() const;
+  double mean_over_ranks(double loss) const;
   void prefetch();
 
   Feeding feeding_;
+  const RankGroup* ranks_;
   Trainer trainer_;
-  std::vector<Loader> loaders_;  // by emulated device
+  std::vector<Loader> loaders_;  // by device of this process
   std::optional<Batch> batch_;   // the one that is prefetched
   size_t turn_ = 0;              // batches taken from the loaders
   bool ahead_ = false;           // one batch more than was trained

@@ -44,7 +44,7 @@ class AssayTrial : public TrainingTrial {
  public:
   // `first`: the phase that it begins in.
   AssayTrial(const assay_context* context, const v1::Recipe& recipe, uint64_t trial,
-             uint32_t devices, bool on_gpu)
+             uint32_t devices, const RankGroup* ranks, bool on_gpu)
       : context_(context),
         recipe_(recipe),
         phases_(phases_of(recipe)),
@@ -55,7 +55,7 @@ class AssayTrial : public TrainingTrial {
         require_disjoint_folds(training_data(phase), evaluation_data(recipe));
     }
     const auto [fold, seed] = trial_part(recipe, trial);
-    place_ = {fold, seed, devices, on_gpu};
+    place_ = {fold, seed, devices, on_gpu, ranks};
     for (const v1::Recipe& phase : phases_) lengths_.push_back(phase_length(phase, place_));
     parameters_ = static_cast<uint64_t>(integer_of(model_report(model_.get()), "parameters"));
   }
@@ -184,7 +184,7 @@ class AssayTrial : public TrainingTrial {
     if (!scores_training_loss(recipe) &&
         (recipe.trials().count() > 0 || has_evaluation_data(recipe)))
       evaluator_.emplace(context_, recipe, model_.get(), training_->trainer(), place_.devices,
-                         share_of(recipe, evaluation_data(recipe), place_.fold));
+                         place_.ranks, share_of(recipe, evaluation_data(recipe), place_.fold));
   }
 
   // On the same weights and moments, and under the same loss scale; steps count from 0.
@@ -226,9 +226,9 @@ class AssayTrial : public TrainingTrial {
 
 std::unique_ptr<TrainingTrial> make_training_trial(const assay_context* context,
                                                    const v1::Recipe& recipe, uint64_t trial,
-                                                   uint32_t devices, bool on_gpu,
-                                                   const fs::path& checkpoint) {
-  auto made = std::make_unique<AssayTrial>(context, recipe, trial, devices, on_gpu);
+                                                   uint32_t devices, const RankGroup* ranks,
+                                                   bool on_gpu, const fs::path& checkpoint) {
+  auto made = std::make_unique<AssayTrial>(context, recipe, trial, devices, ranks, on_gpu);
   checkpoint.empty() ? made->start() : made->resume(checkpoint);
   return made;
 }

@@ -167,7 +167,9 @@ class CommandLine {
         "  recipe-run run fashion_mnist/cnn_2conv_bn --seeds 5      five seeds, or two more than "
         "the three that are there\n"
         "  recipe-run run fashion_mnist/resnet18 --smoke            four steps on whatever data "
-        "lie there: does it train?",
+        "lie there: does it train?\n"
+        "  mpirun -np 8 recipe-run run unet_medical/dgx1_amp_8gpu   a process for each of the "
+        "recipe's devices",
         [this] {
           apply_data_root(run_.sets);
           if (threads_ >= 0) run_.sets.push_back(fmt::format("io.threads={}", threads_));
@@ -191,6 +193,10 @@ class CommandLine {
     run.add_flag("--smoke", run_.smoke,
                  "four steps of batch 4 on whatever data lie there: does it train at all?")
         ->excludes("--bench-only");
+    option(run, "--rank-timeout", run_.rank_timeout, "SECONDS",
+           "started by mpirun: how long a rank waits for another before it gives up; more than an "
+           "evaluation takes")
+        .check(CLI::Range(1.0, 1e6));
     run.add_flag("--quiet", run_.quiet, "no progress bar");
     run.add_flag("--require", run_.require,
                  "required rows that were not run or cannot be compared count too (exit 4)");

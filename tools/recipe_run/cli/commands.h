@@ -53,8 +53,9 @@ struct RunArguments {
   bool bench_only = false;
   bool quiet = false;
   bool require = false;
-  bool smoke = false;  // a few steps only; no benches
-  uint32_t seeds = 0;  // number of trials; 0 = the recipe's
+  bool smoke = false;          // a few steps only; no benches
+  uint32_t seeds = 0;          // number of trials; 0 = the recipe's
+  double rank_timeout = 1800;  // seconds that a rank waits for another
   RunOptions options;
 };
 Exit run_command(const fs::path& root, const RunArguments& arguments,

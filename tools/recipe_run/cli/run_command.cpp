@@ -68,13 +68,17 @@ Exit run_command(const fs::path& root, const RunArguments& arguments,
     require_locked_data(resolved.data_lock, recipe,
                         [&](const fs::path& folder) { return driver->describe_data(folder); });
   }
+  std::atomic<bool>& stop = stop_on_signals();  // mpirun hands them to all: the first rank decides
+  if (!driver->conducts(recipe, arguments.rank_timeout)) return Exit::kOk;
   Progress progress(stderr, isatty(STDERR_FILENO) != 0, arguments.quiet);
   if (!modified.empty())
     progress.note(fmt::format("published rows will be NOT COMPARABLE ({})", modified));
   const bool trains = recipe.trials().count() > 0;
-  options.benches = !arguments.no_bench && !(arguments.smoke && trains);
+  const uint32_t ranks = driver->info().devices;
+  if (ranks > 1) options.place.ranks = ranks;
+  options.benches = !arguments.no_bench && !(arguments.smoke && trains) && ranks == 1;
   options.trials = !arguments.bench_only && trains;
-  const RunOutcome outcome = run_recipe(resolved, options, *driver, progress, stop_on_signals());
+  const RunOutcome outcome = run_recipe(resolved, options, *driver, progress, stop);
   RunRecord record = RunRecord::open(outcome.folder);
   const Report report = make_report(record, {.require_all = arguments.require});
   const fs::path folder = write_reports(record, report);

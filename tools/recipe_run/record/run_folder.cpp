@@ -167,6 +167,7 @@ RunRecord RunRecord::create(const fs::path& runs, const ResolvedRecipe& resolved
   info.set_evidence(
       evidence_word(place.emulated_devices > 0 ? Evidence::kEmulated : Evidence::kMeasured));
   info.set_emulated_devices(place.emulated_devices);
+  info.set_ranks(place.ranks);
   info.set_place(place.device);
   info.set_not_comparable(resolved.modified_reason());
   info.set_engine(engine);
@@ -213,7 +214,9 @@ RunRecord RunRecord::open(const fs::path& folder) {
   return out;
 }
 
-RunPlace RunRecord::place() const { return {info_.place(), info_.emulated_devices()}; }
+RunPlace RunRecord::place() const {
+  return {info_.place(), info_.emulated_devices(), info_.ranks()};
+}
 
 void RunRecord::save() const {
   record::Run info = info_;
@@ -336,6 +339,7 @@ Measurements RunRecord::measurements() const {
   if (out.not_comparable.empty()) out.not_comparable = incomparable_as_it_stands(recipe_);
   out.device = info_.device();
   out.machine = info_.machine();
+  if (info_.ranks() > 0) out.devices = info_.ranks();
   if (info_.emulated_devices() > 0) {
     out.devices = info_.emulated_devices();
     out.evidence = Evidence::kEmulated;
@@ -360,7 +364,7 @@ std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& res
       record::Run info;
       read_json(*it / "run.json", info);
       if (info.exec_digest() == resolved.exec_digest && info.recipe() == resolved.recipe.id() &&
-          RunPlace{info.place(), info.emulated_devices()} == place)
+          RunPlace{info.place(), info.emulated_devices(), info.ranks()} == place)
         return *it;
     } catch (const Error& error) {
       skipped.push_back(error.what());

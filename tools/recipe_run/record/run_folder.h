@@ -27,6 +27,7 @@ std::string utc_now();
 struct RunPlace {
   std::string device = "cpu";     // or "cuda:0", "cuda:1", ...
   uint32_t emulated_devices = 0;  // that it plays one after another; 0 = none
+  uint32_t ranks = 0;             // processes that train together, a device each; 0 = one
   bool operator==(const RunPlace&) const = default;
 };
 

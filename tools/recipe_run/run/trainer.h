@@ -150,6 +150,11 @@ class TrainerDriver {
   virtual std::unique_ptr<BenchSession> bench(const v1::Recipe& recipe, const BenchTask& task,
                                               const fs::path& checkpoint) = 0;
 
+  // Where several processes train together: meets the others, and answers whether this one keeps
+  // the record and says what is done; if not, it has done its part when this returns. A rank that
+  // does not answer for so long is given up.
+  virtual bool conducts(const v1::Recipe& /*recipe*/, double /*timeout_seconds*/) { return true; }
+
   // From now on trials train as on `devices` devices, one after another on the one there is: each
   // virtual rank has its own shard, random streams and batch statistics, gradients are averaged in
   // rank order in the recipe's wire type, and one optimizer step follows. Fails (kUsage) if this
