@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "sdk/backend/cuda/loader.h"
 #include "sdk/base/philox.h"
 #include "sdk/base/version.h"
+#include "sdk/comm/mpi.h"
 #include "sdk/graph/elementwise.h"
 #include "sdk/train/predictor.h"
 #include "sdk/train/trainer.h"
@@ -35,6 +37,7 @@ struct Options {
   bool resident = false;
   bool fed = false;
   bool nondeterministic = false;
+  bool rank = false;
 };
 
 std::unique_ptr<Backend> make_backend(const Options& o) {
@@ -91,10 +94,12 @@ double milliseconds(const auto& action) {
 }
 
 // At least 3 runs and one second of warm-up, then `repeats` timed runs, sorted. `action` does
-// `per_action` runs.
-std::vector<double> measure(int repeats, const auto& action, int per_action = 1) {
+// `per_action` runs. Ranks warm up with as many runs, as each waits for the others in every one.
+std::vector<double> measure(int repeats, const auto& action, int per_action = 1,
+                            bool as_rank = false) {
+  constexpr int kWarmRuns = 10;
   double warm = 0;
-  for (int i = 0; i < 3 || warm < 1000; ++i) warm += milliseconds(action);
+  for (int i = 0; as_rank ? i < kWarmRuns : i < 3 || warm < 1000; ++i) warm += milliseconds(action);
   std::vector<double> times(static_cast<size_t>(repeats));
   for (double& time : times) time = milliseconds(action) / per_action;
   std::sort(times.begin(), times.end());
@@ -185,7 +190,20 @@ std::vector<double> measure_resident(const Options& o, Program& program) {
   return measure(o.repeats, runs, kRuns);
 }
 
+// As mpirun started this process.
+std::shared_ptr<Channel> mpi_channel() {
+  const auto number = [](const char* variable) {
+    const char* const value = std::getenv(variable);
+    require(value != nullptr, Code::kInvalid, "--rank is for processes that mpirun starts");
+    return std::atoi(value);
+  };
+  return make_mpi_channel(number("OMPI_COMM_WORLD_RANK"), number("OMPI_COMM_WORLD_SIZE"),
+                          std::chrono::minutes(10));
+}
+
 void finish(const Options& o, Program& program, const std::vector<double>& times) {
+  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (o.rank && std::string_view(rank) != "0") return;
   if (!times.empty()) print_times(o, times);
   if (o.profile && o.device != "h200-plan") {
     const DType dtype = o.precision == "amp-bf16" ? DType::kBf16 : DType::kF32;
@@ -212,7 +230,8 @@ int run(const Options& o) {
     if (o.optimizer == "sgd") config.optimizer.momentum = 0.9;
     if (o.fed && specs[0].sample.rank() == 3 && specs[0].sample[2] <= 4)
       config.raw_images.emplace();
-    train::Trainer trainer(instance, config);
+    const std::shared_ptr<Channel> channel = o.rank ? mpi_channel() : nullptr;
+    train::Trainer trainer(instance, config, channel);
     if (plan_only) return finish(o, trainer.step_program(), {}), 0;
     const Batch batch(trainer.training_inputs(), o.batch, o.tokens);
     if (o.fed) trainer.prefetch(batch.tensors);
@@ -222,7 +241,8 @@ int run(const Options& o) {
     };
     if (o.resident) step();
     finish(o, trainer.step_program(),
-           o.resident ? measure_resident(o, trainer.step_program()) : measure(o.repeats, step));
+           o.resident ? measure_resident(o, trainer.step_program())
+                      : measure(o.repeats, step, 1, o.rank));
   } else {
     instance->ensure_initialized(1);
     const train::Predictor predictor(*instance, {.precision = parse_precision(o.precision),
@@ -292,6 +312,9 @@ int main(int argc, char** argv) {
   app.add_flag("--profile", o.profile,
                "time, GFLOP/s, GB/s and share of the roofline of every node");
   app.add_flag("--plan", o.plan, "the compiled plan as text");
+  app.add_flag("--rank", o.rank,
+               "train with the other processes that mpirun started; the first prints")
+      ->excludes("--resident", "--profile");
   CLI11_PARSE(app, argc, argv);
   try {
     if (o.precision == "bf16") o.precision = "amp-bf16";
