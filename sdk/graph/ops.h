@@ -833,6 +833,147 @@ struct TopKCorrect {
   bool operator==(const TopKCorrect&) const = default;
 };
 
+// ---- Boxes (detection of objects) ---------------------------------------------------------------
+//
+// A box is (ymin, xmin, ymax, xmax) in pixels, f32; an anchor is a box. Heads see the image at L
+// levels: class logits [B,h,w,k C] and box codes [B,h,w,k 4] of k anchors a cell, of data types.
+// Anchors and (anchor, class) pairs are numbered level after level, each as its tensor lies in
+// memory: A anchors in all, pair = anchor * C + class. What has places for G boxes says in `count`
+// [B] i32 how many an image has; -1: the row is none of the batch, padding, and adds nothing.
+
+/// y [A,4] f32: nine boxes at the middle of every cell of rows/s x columns/s, s = 2^level: sizes
+/// scale s 2^(o/3), o = 0, 1, 2, each in the aspects (1, 1), (0.7, 1.4), (1.4, 0.7) of (height,
+/// width). Computed in f64 and rounded. The last level's s divides rows and columns.
+struct Anchors {
+  int64_t rows = 0, columns = 0;
+  int64_t first_level = 3, last_level = 7;
+  float scale = 4;
+  static constexpr std::string_view kName = "anchors";
+  static void fields(auto& self, auto&& f) {
+    f("rows", self.rows), f("columns", self.columns);
+    f("first_level", self.first_level), f("last_level", self.last_level), f("scale", self.scale);
+  }
+  bool operator==(const Anchors&) const = default;
+};
+
+/// Which box each anchor stands for: the one it overlaps most (the lower of equals) if that is at
+/// least `threshold`, by area of the intersection over that of the union. Then each box takes the
+/// anchor it overlaps most (the lower of equals); of boxes that take the same one the lower has it.
+///   inputs    boxes [B,G,4] f32, count [B] i32, anchors [A,4] f32
+///   outputs   match [B,A] i32: the box, -1: none, -2: padding; positives [] f32: matches >= 0.
+///   No gradient.
+struct MatchAnchors {
+  float threshold = 0.5f;
+  static constexpr std::string_view kName = "match_anchors";
+  static void fields(auto& self, auto&& f) { f("threshold", self.threshold); }
+  bool operator==(const MatchAnchors&) const = default;
+};
+
+/// Focal loss of classes and Huber loss of boxes over all levels, with N = positives + 1. z = 1 for
+/// the class of the box that matches the pair's anchor, else 0:
+///   class_loss  sum over pairs of (z alpha + (1 - z) (1 - alpha)) (1 - p)^gamma -log p / N, p =
+///               sigmoid(x) where z is 1 and sigmoid(-x) else
+///   box_loss    sum over coordinates of matched anchors of h(code - target) / (4 N), without those
+///               whose target is exactly 0; h(e) = e^2/2 where |e| <= delta, else delta (|e| -
+///               delta/2). The target of anchor (y, x, h, w) for box (y', x', h', w'), given by
+///               their middles and sizes of at least 1e-8, is (y' - y) / h, (x' - x) / w,
+///               log(h'/h), log(w'/w)
+///   loss        class_loss + box_weight box_loss
+///   inputs    L class logits, L box codes, boxes [B,G,4] f32, classes [B,G] i32 in [0,C),
+///             anchors [A,4], match [B,A], positives []
+///   outputs   loss, class_loss, box_loss [] f32, summed in f64 in a fixed order; the first has a
+///             gradient. A matched class outside [0,C) makes them NaN
+///   gradient  DetectionLossGrad
+///   source    arXiv:1708.02002
+struct DetectionLoss {
+  float alpha = 0.25f;
+  float gamma = 1.5f;
+  float delta = 0.1f;
+  float box_weight = 50;
+  static constexpr std::string_view kName = "detection_loss";
+  static void fields(auto& self, auto&& f) {
+    f("alpha", self.alpha), f("gamma", self.gamma);
+    f("delta", self.delta), f("box_weight", self.box_weight);
+  }
+  bool operator==(const DetectionLoss&) const = default;
+};
+
+/// The gradients of class logits and box codes, 2 L outputs, from the same inputs and dloss [] f32,
+/// the last.
+struct DetectionLossGrad {
+  float alpha = 0.25f;
+  float gamma = 1.5f;
+  float delta = 0.1f;
+  float box_weight = 50;
+  static constexpr std::string_view kName = "detection_loss_grad";
+  static void fields(auto& self, auto&& f) {
+    f("alpha", self.alpha), f("gamma", self.gamma);
+    f("delta", self.delta), f("box_weight", self.box_weight);
+  }
+  bool operator==(const DetectionLossGrad&) const = default;
+};
+
+/// The `count` largest numbers of each image's levels together, in descending order, and their
+/// pairs. Of equal ones the lower pair is first; NaN comes behind all numbers. No gradient.
+///   inputs    L tensors [B,...] of one data type
+///   outputs   value [B,count] f32, pair [B,count] i32
+struct TopCandidates {
+  int64_t count = 5000;
+  static constexpr std::string_view kName = "top_candidates";
+  static void fields(auto& self, auto&& f) { f("count", self.count); }
+  bool operator==(const TopCandidates&) const = default;
+};
+
+/// boxes [B,K,4] f32 that the codes of the pairs' anchors mean: DetectionLoss's targets, backwards.
+/// No gradient.
+///   inputs    L box codes, anchors [A,4] f32, pair [B,K] i32 in [0, A classes)
+struct DecodeBoxes {
+  int64_t classes = 1;
+  static constexpr std::string_view kName = "decode_boxes";
+  static void fields(auto& self, auto&& f) { f("classes", self.classes); }
+  bool operator==(const DecodeBoxes&) const = default;
+};
+
+/// Of the candidates of each class, class = pair mod classes, again and again the best is taken,
+/// and the scores of those left are multiplied by exp(-o^2 / sigma), o their overlap with it; those
+/// below `least` are dropped, but the first of a class is always taken. Of all taken the `count`
+/// best by score stay; of equals the lower class. Sizes are (max - min + 1) in o.
+///   inputs    boxes [B,K,4] f32, score [B,K] f32, pair [B,K] i32
+///   outputs   box [B,count,4] f32, score [B,count] f32, class [B,count] i32, best first; behind
+///   the
+///             last 0, 0 and -1.   No gradient.
+///   source    arXiv:1704.04503, Gaussian form
+struct SoftSuppression {
+  int64_t classes = 1;
+  int64_t count = 100;
+  float sigma = 0.5f;
+  float least = 0.001f;
+  static constexpr std::string_view kName = "soft_suppression";
+  static void fields(auto& self, auto&& f) {
+    f("classes", self.classes), f("count", self.count);
+    f("sigma", self.sigma), f("least", self.least);
+  }
+  bool operator==(const SoftSuppression&) const = default;
+};
+
+/// Of all candidates with a score above `least`, which come best first, those stay that overlap
+/// none that stays before by more than `most`, whatever their classes; the first `count` of them,
+/// with their boxes clipped to [0, limit[0]] rows and [0, limit[1]] columns.
+///   inputs, outputs   as SoftSuppression
+struct HardSuppression {
+  int64_t classes = 1;
+  int64_t count = 100;
+  float most = 0.5f;
+  float least = 0.4f;
+  std::array<int64_t, 2> limit{0, 0};
+  static constexpr std::string_view kName = "hard_suppression";
+  static void fields(auto& self, auto&& f) {
+    f("classes", self.classes), f("count", self.count);
+    f("most", self.most), f("least", self.least), f("limit", self.limit);
+  }
+  bool operator==(const HardSuppression&) const = default;
+};
+
 // ---- Gradients and updates ----------------------------------------------------------------------
 //
 // Updates are in place: the output is the input's memory after the update, and no node ordered
@@ -1030,7 +1171,9 @@ struct EmaUpdate {
   X(LayerNorm) X(LayerNormGrad) X(Attention) X(AttentionGrad) X(GatherRows) X(GatherRowsGrad)      \
   X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad) X(SigmoidCrossEntropy)              \
   X(SigmoidCrossEntropyGrad) X(SoftTargetCrossEntropy) X(SoftTargetCrossEntropyGrad)               \
-  X(SoftDiceLoss) X(SoftDiceLossGrad) X(TopK) X(TopKCorrect) X(GradientNorm)
+  X(SoftDiceLoss) X(SoftDiceLossGrad) X(TopK) X(TopKCorrect) X(GradientNorm)              \
+  X(Anchors) X(MatchAnchors) X(DetectionLoss) X(DetectionLossGrad) X(TopCandidates)                \
+  X(DecodeBoxes) X(SoftSuppression) X(HardSuppression)
 // What changes memory that outlives the run, in place: run even if nobody reads its outputs.
 #define ASSAY_UPDATE_OPS(X)                                                                        \
   X(RunningStatistics) X(Store) X(AllReduce) X(DecayGradients) X(ClipGradients) X(CountStep)       \

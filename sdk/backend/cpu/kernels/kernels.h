@@ -278,6 +278,11 @@ struct SigmoidKernels {
   // dx = factor * (sigmoid(x) - target); dx may be x.
   void (*cross_entropy_grad[2])(const void* x, const int32_t* target, float factor, void* dx,
                                 int64_t n);
+  // The focal loss (1 - p)^gamma -log p, p = sigmoid(x) if `hit`, else sigmoid(-x). Sum over x [n],
+  // f64.
+  double (*focal[2])(const void* x, bool hit, float gamma, int64_t n);
+  // dx = factor * its derivative; dx may be x.
+  void (*focal_grad[2])(const void* x, bool hit, float gamma, float factor, void* dx, int64_t n);
 };
 
 // ---- Losses over pixels -------------------------------------------------------------------------

@@ -103,6 +103,20 @@ inline float exponential_minus_1(float x) {
 // 0 below -88.7, where e^-x overflows, instead of a denormal.
 inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
+// log(1 + x) for x in [0, 1], within 2 ulp: the series of 2 atanh(x / (2 + x)).
+inline float logarithm_of_1_plus(float x) {
+  const float s = x / (2.0f + x);
+  const float t = s * s;
+  float p = 1.0f / 15.0f;
+  p = fma(p, t, 1.0f / 13.0f);
+  p = fma(p, t, 1.0f / 11.0f);
+  p = fma(p, t, 1.0f / 9.0f);
+  p = fma(p, t, 1.0f / 7.0f);
+  p = fma(p, t, 0.2f);
+  p = fma(p, t, 1.0f / 3.0f);
+  return 2.0f * fma(s * t, p, s);
+}
+
 inline float hyperbolic_tangent(float x) {
   const float a = magnitude(x);
   const float e = exponential_minus_1(2.0f * (a > 10.0f ? 10.0f : a));  // 1 beyond, in f32

@@ -373,6 +373,82 @@ void sigmoid_cross_entropy(Stream, Element, const void* x, const int32_t* target
 void sigmoid_cross_entropy_grad(Stream, Element, const void* x, const int32_t* target,
                                 const LossFactor& factor, void* dx, int64_t n);
 
+// ---- Boxes (detection_loss.cu, detections.cu) -------------------------------------------------
+// See ops.h. Tensors of the levels follow one another; boxes [images, places, 4], counts [images],
+// anchors [anchors, 4], match [images, anchors].
+
+constexpr int kMostLevels = 8;
+struct LevelTensors {
+  int n;
+  int64_t images;
+  const void* data[kMostLevels];
+  int64_t first[kMostLevels + 1];  // numbers of an image before each level, and of all of them
+};
+
+struct AnchorCells {
+  int64_t rows, columns;  // of one level
+  double stride, height[9], width[9];
+};
+void anchors(Stream, const AnchorCells&, float* y);
+
+struct BoxMatching {
+  int64_t images, places, anchors;
+  float threshold;
+};
+// `best` is scratch [images, places].
+void match_anchors(Stream, const BoxMatching&, const float* boxes, const int32_t* counts,
+                   const float* anchor, int32_t* best, int32_t* match, float* positives);
+
+struct DetectionTruth {
+  int64_t places, anchors, classes;
+  const float* boxes;
+  const int32_t* labels;  // [images, places]
+  const float* anchor;
+  const int32_t* match;
+  const float* positives;
+};
+struct DetectionLossArgs {
+  float alpha, gamma, delta, box_weight;
+};
+size_t detection_loss_bytes(int64_t images, int64_t anchors);  // of `partial`
+void detection_loss(Stream, Element, const LevelTensors& logits, const LevelTensors& codes,
+                    const DetectionTruth&, const DetectionLossArgs&, double* partial, float* loss,
+                    float* class_loss, float* box_loss);
+// dlogits and dcodes [n levels]; each may be its input.
+struct LevelGradients {
+  void *logits[kMostLevels], *codes[kMostLevels];
+};
+void detection_loss_grad(Stream, Element, const LevelTensors& logits, const LevelTensors& codes,
+                         const DetectionTruth&, const DetectionLossArgs&, const float* dloss,
+                         const LevelGradients&);
+
+size_t top_candidates_bytes(int64_t images, int64_t numbers, int64_t count);  // of `scratch`
+void top_candidates(Stream, Element, const LevelTensors&, int64_t count, void* scratch,
+                    float* value, int32_t* pair);
+// pair [images, candidates], y [images, candidates, 4]
+void decode_boxes(Stream, Element, const LevelTensors& codes, const float* anchor,
+                  const int32_t* pair, int64_t candidates, int64_t classes, float* y);
+
+struct Suppression {
+  int64_t images, candidates, classes, count;
+};
+// boxes [images, candidates, 4], score and pair [images, candidates].
+struct Candidates {
+  const float *boxes, *score;
+  const int32_t* pair;
+};
+// [images, count, 4], [images, count], [images, count]
+struct Detections {
+  float *box, *score;
+  int32_t* label;
+};
+size_t soft_suppression_bytes(const Suppression&);  // of `scratch`
+void soft_suppression(Stream, const Suppression&, float sigma, float least, const Candidates&,
+                      void* scratch, const Detections&);
+// `free` is scratch [images, candidates].
+void hard_suppression(Stream, const Suppression&, float most, float least, const float (&limit)[2],
+                      const Candidates&, uint8_t* free, const Detections&);
+
 // ---- Updates (update.cu) ----------------------------------------------------------------------
 // All f32; `skip` [] says that nothing may change. Many tensors go into one launch: their addresses
 // travel in the kernel's arguments, which a captured graph keeps.
