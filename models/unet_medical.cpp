@@ -82,10 +82,8 @@ class UnetMedical : public nn::Model {
     x = bottom(b, x);
     for (int64_t level = config_.depth - 1; level >= 0; --level)
       x = up(b, level, x, skips[static_cast<size_t>(level)]);
-    const nn::Conv2dConfig pointwise{.channels = config_.classes,
-                                     .kernel = {1, 1},
-                                     .init = nn::glorot_uniform,
-                                     .zero_bias = true};
+    const nn::Conv2dConfig pointwise{
+        .channels = config_.classes, .kernel = {1, 1}, .init = nn::glorot_uniform, .bias_init = 0};
     return nn::segmentation_outputs(b, nn::conv2d(b, "output", x, pointwise));
   }
 
@@ -98,8 +96,7 @@ class UnetMedical : public nn::Model {
   }
 
   static ValueId two_convolutions(nn::Builder& b, ValueId x, int64_t channels) {
-    const nn::Conv2dConfig config{
-        .channels = channels, .init = nn::glorot_uniform, .zero_bias = true};
+    const nn::Conv2dConfig config{.channels = channels, .init = nn::glorot_uniform, .bias_init = 0};
     x = relu(b, nn::conv2d(b, "conv1", x, config));
     return relu(b, nn::conv2d(b, "conv2", x, config));
   }

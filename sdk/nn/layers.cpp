@@ -1,6 +1,7 @@
 // Layers as the nodes they stand for: parameters by name, shapes checked, initial values chosen.
 #include "sdk/nn/layers.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "sdk/graph/elementwise.h"
@@ -12,6 +13,30 @@ namespace {
 double fan_in(const Dims& weight) {
   const int64_t inputs = weight.numel() / weight[0];
   return static_cast<double>(inputs);
+}
+
+// What cutting a normal at two standard deviations leaves of its standard deviation.
+constexpr double kLeftByTheCut = 0.87962566103423978;
+
+Initializer truncated_normal(double variance) {
+  return {Initializer::Kind::kTruncatedNormal, std::sqrt(variance) / kLeftByTheCut};
+}
+
+// Before and behind `size` elements, by TensorFlow's SAME.
+std::array<int64_t, 2> same_padding(int64_t size, int64_t window, int64_t stride) {
+  const int64_t results = (size + stride - 1) / stride;
+  const int64_t total = std::max<int64_t>(0, (results - 1) * stride + window - size);
+  return {total / 2, total - total / 2};
+}
+
+// The padding of images x [N,H,W,C]: at the beginnings, and at the ends.
+struct Padding {
+  std::array<int64_t, 2> begin, end;
+};
+Padding same_padding(const Dims& x, std::array<int64_t, 2> window, std::array<int64_t, 2> stride) {
+  const auto rows = same_padding(x[1], window[0], stride[0]);
+  const auto columns = same_padding(x[2], window[1], stride[1]);
+  return {{rows[0], columns[0]}, {rows[1], columns[1]}};
 }
 
 }  // namespace
@@ -29,22 +54,54 @@ Initializer uniform_fan_in(const Dims& weight) {
   return {Initializer::Kind::kUniform, std::sqrt(1.0 / fan_in(weight))};
 }
 
+Initializer he_truncated_normal(const Dims& weight) { return truncated_normal(2 / fan_in(weight)); }
+
+Initializer lecun_truncated_normal(const Dims& weight) {
+  return truncated_normal(1 / fan_in(weight));
+}
+
+// fan_in + fan_out = window * (K + C), the same for both layouts of weights.
+Initializer glorot_uniform(const Dims& weight) {
+  const auto fans = static_cast<double>(weight[1] * weight[2] * (weight[0] + weight[3]));
+  return {Initializer::Kind::kUniform, std::sqrt(6.0 / fans)};
+}
+
 ValueId conv2d(Builder& b, std::string_view name, ValueId x, const Conv2dConfig& config) {
   const auto scope = b.scope(name);
   const Dims& in = b.dims(x);
   require(in.rank() == 4, Code::kInvalid, b.graph().scope(), ": conv2d needs x [N,H,W,C], got ",
           in);
   const Dims weight{config.channels, config.kernel[0], config.kernel[1], in[3] / config.groups};
+  const Padding padding = config.same ? same_padding(in, config.kernel, config.stride)
+                                      : Padding{config.padding, config.padding};
   const ConvGeometry geometry{.stride = config.stride,
-                              .pad_begin = config.padding,
-                              .pad_end = config.padding,
+                              .pad_begin = padding.begin,
+                              .pad_end = padding.end,
                               .groups = config.groups};
   const ValueId w = b.parameter("weight", weight, config.init(weight));
   if (!config.bias) return b.graph().emit1(Conv2d{.geometry = geometry}, {x, w});
-  const ValueId bias =
-      b.parameter("bias", {config.channels},
-                  config.zero_bias ? constant(0) : uniform_fan_in(weight), VariableKind::kBias);
+  const ValueId bias = b.parameter(
+      "bias", {config.channels},
+      config.bias_init ? constant(*config.bias_init) : uniform_fan_in(weight), VariableKind::kBias);
   return b.graph().emit1(Conv2d{.geometry = geometry, .has_bias = true}, {x, w, bias});
+}
+
+ValueId separable_conv2d(Builder& b, std::string_view name, ValueId x,
+                         const SeparableConv2dConfig& config) {
+  const auto scope = b.scope(name);
+  const int64_t in = b.dims(x).back();
+  x = conv2d(b, "conv_dw", x,
+             {.channels = in,
+              .kernel = {config.kernel, config.kernel},
+              .same = true,
+              .groups = in,
+              .bias = false,
+              .init = config.depthwise_init});
+  return conv2d(b, "conv_pw", x,
+                {.channels = config.channels,
+                 .kernel = {1, 1},
+                 .init = config.pointwise_init,
+                 .bias_init = config.bias});
 }
 
 ValueId batch_norm(Builder& b, std::string_view name, ValueId x, const BatchNormConfig& config) {
@@ -100,6 +157,12 @@ ValueId max_pool(Builder& b, ValueId x, int64_t window, int64_t stride, int64_t 
   const PoolGeometry geometry{
       {window, window}, {stride, stride}, {padding, padding}, {padding, padding}};
   return b.graph().emit1(MaxPool{geometry}, {x});
+}
+
+ValueId max_pool_same(Builder& b, ValueId x, int64_t window, int64_t stride) {
+  const Padding padding = same_padding(b.dims(x), {window, window}, {stride, stride});
+  return b.graph().emit1(MaxPool{{{window, window}, {stride, stride}, padding.begin, padding.end}},
+                         {x});
 }
 
 ValueId global_average_pool(Builder& b, ValueId x) {

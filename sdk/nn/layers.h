@@ -2,6 +2,7 @@
 // parameters.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "sdk/nn/builder.h"
@@ -17,6 +18,19 @@ Initializer kaiming_normal_fan_out(const Dims& weight);
 Initializer kaiming_normal_fan_in(const Dims& weight);
 // Uniform in +-sqrt(1 / fan_in): PyTorch's default for linear layers and their biases.
 Initializer uniform_fan_in(const Dims& weight);
+// TensorFlow's variance scaling by the inputs of one output: normal of variance 2 / (R*S*C) (He) or
+// 1 / (R*S*C) (LeCun), cut at two standard deviations of the normal that has it after the cut.
+Initializer he_truncated_normal(const Dims& weight);
+Initializer lecun_truncated_normal(const Dims& weight);
+// Glorot & Bengio (2010): uniform in +-sqrt(6 / (fan_in + fan_out)), for weights [K,R,S,C] of
+// convolutions and [C,R,S,K] of transposed ones. TensorFlow's default.
+Initializer glorot_uniform(const Dims& weight);
+// Of the weight [C,R,S,1] of a depthwise convolution as Keras counts its inputs, R*S*C, and
+// outputs, R*S.
+template <Initializer (*init)(const Dims& weight)>
+Initializer depthwise(const Dims& weight) {
+  return init({1, weight[1], weight[2], weight[0]});
+}
 inline Initializer constant(double value) { return {Initializer::Kind::kConstant, value}; }
 
 // ---- Layers ----
@@ -26,13 +40,29 @@ struct Conv2dConfig {
   std::array<int64_t, 2> kernel{3, 3};
   std::array<int64_t, 2> stride{1, 1};
   std::array<int64_t, 2> padding{0, 0};  // on both sides of rows and columns
+  bool same =
+      false;  // TensorFlow's SAME instead: ceil(size / stride) results, the odd pixel behind
   int64_t groups = 1;
   bool bias = true;
   Initializer (*init)(const Dims& weight) = kaiming_normal_fan_out;
-  bool zero_bias = false;  // initial biases 0; otherwise as PyTorch draws them, uniform_fan_in
+  // Initial biases; none: as PyTorch draws them, uniform_fan_in.
+  std::optional<double> bias_init;
 };
 // x [N,H,W,C] -> [N,P,Q,channels]. Parameters: weight [K,R,S,C/groups], bias [K].
 ValueId conv2d(Builder& b, std::string_view name, ValueId x, const Conv2dConfig& config);
+
+struct SeparableConv2dConfig {
+  int64_t channels = 0;  // output channels
+  int64_t kernel = 3;    // rows and columns
+  Initializer (*depthwise_init)(const Dims& weight) = depthwise<glorot_uniform>;
+  Initializer (*pointwise_init)(const Dims& weight) = glorot_uniform;
+  double bias = 0;  // initial
+};
+// One filter for each channel, SAME, then a mixture of the channels with bias; nothing between.
+// Parameters: conv_dw.weight [C,kernel,kernel,1], conv_pw.weight [channels,1,1,C],
+// conv_pw.bias [channels].
+ValueId separable_conv2d(Builder& b, std::string_view name, ValueId x,
+                         const SeparableConv2dConfig& config);
 
 struct BatchNormConfig {
   float epsilon = 1e-5f;
@@ -60,6 +90,8 @@ ValueId activation(Builder& b, ActivationKind kind, ValueId x);
 // Identity outside training and at rate 0. The mask depends on the seed, the name and the step.
 ValueId dropout(Builder& b, std::string_view name, ValueId x, float rate);
 ValueId max_pool(Builder& b, ValueId x, int64_t window, int64_t stride, int64_t padding = 0);
+// With TensorFlow's SAME padding.
+ValueId max_pool_same(Builder& b, ValueId x, int64_t window, int64_t stride);
 // [N,H,W,C] -> [N,C]
 ValueId global_average_pool(Builder& b, ValueId x);
 // [N,...] -> [N, rest], in memory order: H, W, C.

@@ -2,17 +2,9 @@
 // evaluation.
 #include "sdk/nn/segmentation.h"
 
-#include <cmath>
-
 #include "sdk/graph/elementwise.h"
 
 namespace assay::nn {
-
-// fan_in + fan_out = window * (K + C), the same for both layouts of weights.
-Initializer glorot_uniform(const Dims& weight) {
-  const auto fans = static_cast<double>(weight[1] * weight[2] * (weight[0] + weight[3]));
-  return {Initializer::Kind::kUniform, std::sqrt(6.0 / fans)};
-}
 
 ValueId conv2d_transpose_3x3_double(Builder& b, std::string_view name, ValueId x,
                                     int64_t channels) {

@@ -9,10 +9,6 @@
 
 namespace assay::nn {
 
-// Glorot & Bengio (2010): uniform in +-sqrt(6 / (fan_in + fan_out)), for weights [K,R,S,C] of
-// convolutions and [C,R,S,K] of transposed ones. TensorFlow's default.
-Initializer glorot_uniform(const Dims& weight);
-
 // Transposed convolution that doubles rows and columns, with TensorFlow's SAME rule: window 3,
 // stride 2, the last row and column of the full result dropped. x [N,P,Q,C] -> [N,2P,2Q,channels].
 // Parameters: weight [C,3,3,channels] (glorot_uniform), bias [channels] (zero).
