@@ -31,6 +31,12 @@ std::vector<ValueId> statistics_of(const Node& node) {
   return {node.outputs.begin() + 1, node.outputs.end()};
 }
 
+ValueId difference(Graph& graph, ValueId a, ValueId b) {
+  const PointwiseCode code(PointwiseFn::kSub,
+                           {PointwiseOperand::input(0), PointwiseOperand::input(1)});
+  return graph.emit1(Pointwise{code, {}}, {a, b});
+}
+
 }  // namespace
 
 // batch_norm ─▶ relu or swish   ⇒   batch_norm{activation}
@@ -72,8 +78,9 @@ bool fuse_batch_norm_add(Graph& graph) {
   });
 }
 
-// conv2d(x, w) ─▶ batch_norm_inference
+// conv2d(x, w, bias?) ─▶ batch_norm_inference
 //   ⇒ conv2d{bias, residual, activation}(x, fold(w), fold(bias))
+// A bias in front of a normalisation moves its mean.
 // For predictors: the folded weights are constants, computed once; the normalisation disappears.
 bool fold_batch_norm(Graph& graph) {
   Rewriter rewriter(graph);
@@ -86,8 +93,7 @@ bool fold_batch_norm(Graph& graph) {
     const Node norm_node = graph.node(norm);
     const NodeId conv = graph.value(norm_node.inputs[0]).producer;
     const auto* c = std::get_if<Conv2d>(&graph.node(conv).op);
-    if (c == nullptr || c->has_bias || c->has_residual || c->activation != ActivationKind::kNone)
-      continue;
+    if (c == nullptr || c->has_residual || c->activation != ActivationKind::kNone) continue;
     if (!rewriter.uses().only_reader(norm_node.inputs[0], norm)) continue;
     const ValueId x = graph.node(conv).inputs[0];
     ValueId w = graph.node(conv).inputs[1];
@@ -98,9 +104,11 @@ bool fold_batch_norm(Graph& graph) {
     fused.has_residual = flags.has_residual;
     fused.activation = flags.activation;
     graph.set_scope(norm_node.scope);
-    const auto folded = graph.emit(
-        FoldBatchNorm{flags.epsilon},
-        {w, norm_node.inputs[1], norm_node.inputs[2], norm_node.inputs[3], norm_node.inputs[4]});
+    ValueId mean = norm_node.inputs[3];
+    if (c->has_bias) mean = difference(graph, mean, graph.node(conv).inputs[2]);
+    const auto folded =
+        graph.emit(FoldBatchNorm{flags.epsilon},
+                   {w, norm_node.inputs[1], norm_node.inputs[2], mean, norm_node.inputs[4]});
     const ValueId weights = dtype == DType::kF32 ? folded[0] : cast(graph, folded[0], dtype);
     std::vector<ValueId> inputs{x, weights, folded[1]};
     if (flags.has_residual) inputs.push_back(norm_node.inputs[5]);

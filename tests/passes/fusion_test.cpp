@@ -121,6 +121,26 @@ TEST(FoldBatchNorm, MovesIntoTheWeights) {
   run(fold_batch_norm, kConvNorm + statistics + norm + "return y=%7, conv=%2\n", false);
 }
 
+TEST(FoldBatchNorm, MovesTheMeanByABias) {
+  const std::string out =
+      run(fold_batch_norm,
+          "%0 = input() {name=\"x\", dtype=f32, dims=[2,4,4,3]} : f32[2,4,4,3]\n"
+          "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[3,1,1,3]} : f32[3,1,1,3]\n"
+          "%2 = parameter() {name=\"c\", role=value, dtype=f32, dims=[3]} : f32[3]\n"
+          "%3 = conv2d(%0, %1, %2) {stride=[1,1], pad_begin=[0,0], pad_end=[0,0], dilation=[1,1], "
+          "groups=1, has_bias=true, has_residual=false, activation=none, keep_pre=false} : "
+          "f32[2,4,4,3]\n"
+          "%4 = parameter() {name=\"g\", role=value, dtype=f32, dims=[3]} : f32[3]\n"
+          "%5 = parameter() {name=\"b\", role=value, dtype=f32, dims=[3]} : f32[3]\n"
+          "%6 = parameter() {name=\"m\", role=statistic, dtype=f32, dims=[3]} : f32[3]\n"
+          "%7 = parameter() {name=\"v\", role=statistic, dtype=f32, dims=[3]} : f32[3]\n"
+          "%8 = batch_norm_inference(%3, %4, %5, %6, %7) {epsilon=1e-05, activation=swish, "
+          "has_residual=false} : f32[2,4,4,3]\nreturn y=%8\n");
+  EXPECT_THAT(out, HasSubstr("%7 = pointwise(%5, %2) {code=[sub(x0, x1)]"));
+  EXPECT_THAT(out, HasSubstr("has_bias=true, has_residual=false, activation=swish"));
+  EXPECT_THAT(out, Not(HasSubstr("batch_norm_inference")));
+}
+
 TEST(FuseActivation, OnlyKindsWhoseGradientReadsTheOutput) {
   const std::string relu =
       run(fuse_activation,
