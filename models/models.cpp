@@ -15,6 +15,8 @@ constexpr std::array kModels{
                create_bert_base},
     ModelEntry{"cnn", "convolution blocks with pooling, hidden layers and a classifier",
                create_cnn},
+    ModelEntry{"efficientdet_d0", "EfficientDet-D0, which finds objects in images",
+               create_efficientdet_d0},
     ModelEntry{"electra_base_pretraining",
                "ELECTRA's generator of masked words and discriminator of replaced ones",
                create_electra_base_pretraining},

@@ -25,6 +25,7 @@ std::unique_ptr<nn::Model> create_model(std::string_view name, std::string_view 
 // Defined in <name>.cpp.
 std::unique_ptr<nn::Model> create_bert_base(std::string_view config_json);
 std::unique_ptr<nn::Model> create_cnn(std::string_view config_json);
+std::unique_ptr<nn::Model> create_efficientdet_d0(std::string_view config_json);
 std::unique_ptr<nn::Model> create_electra_base_pretraining(std::string_view config_json);
 std::unique_ptr<nn::Model> create_electra_base_qa(std::string_view config_json);
 std::unique_ptr<nn::Model> create_resnet18(std::string_view config_json);

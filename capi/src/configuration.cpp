@@ -12,12 +12,18 @@ struct PredictorConfig {
   std::string precision = "fp32";
   bool use_ema = false;
   int64_t max_batch = 1024;
+  std::vector<int64_t> image_size;
+  std::optional<std::string> suppression;
   std::optional<int64_t> sequence_length, prediction_slots;
   std::vector<std::string> disabled_pass;
   void fields(ConfigFields& f) {
     f("precision", precision, "fp32, tf32, amp-fp16 or amp-bf16");
     f("use_ema", use_ema, "predict with the moving averages of the weights");
     f("max_batch", max_batch, "most rows of a batch");
+    f("image_size", image_size, "[rows, columns] of models that take several; theirs if not given")
+        .in({1, 1 << 20, true});
+    f("suppression", suppression, "of a detector: how finds that overlap are thinned out")
+        .one_of({"soft", "hard"});
     f("sequence_length", sequence_length, "tokens of a sequence; the model's if not given")
         .in({1, 1 << 30, true});
     f("prediction_slots", prediction_slots, "masked words of a sequence; the model's if not given")
@@ -65,6 +71,8 @@ train::PredictorOptions read_predictor_config(std::string_view json) {
   return {.precision = parse_precision(config.precision),
           .use_ema = config.use_ema,
           .max_batch = config.max_batch,
+          .image_size = config.image_size,
+          .suppression = config.suppression.value_or(""),
           .sequence_length = config.sequence_length,
           .prediction_slots = config.prediction_slots,
           .disabled_passes = std::move(config.disabled_pass)};

@@ -16,6 +16,10 @@ std::shared_ptr<const Model> Model::configured(const TrainingOptions& options) c
            " reads no text");
   expect(options.packed_sixteenths == 0, {"trainer", "packed"}, "true", "absent: ", architecture(),
          " reads no text");
+  expect(options.image_size.empty(), {"trainer", "image_size"}, options.image_size.size(),
+         "absent: the images of ", architecture(), " have the size of its configuration");
+  expect(options.suppression.empty(), {"trainer", "suppression"}, options.suppression,
+         "absent: ", architecture(), " finds no objects");
   expect(options.mixup_alpha == 0, {"trainer", "mixup_alpha"}, options.mixup_alpha,
          "0: ", architecture(), " is no classifier of images");
   fail(Code::kInvalid, "trainer: raw_images is for classifiers of images of 1 to 4 channels");

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "sdk/base/pixel_levels.h"
 
@@ -22,8 +24,12 @@ struct TrainingOptions {
   // sample from Beta(alpha, alpha); 0: not mixed.
   double mixup_alpha = 0;
   std::optional<RawImages> raw_images;
+  // Rows and columns of the images of a model that takes more than one size; empty: its own. They,
+  // and what follows, are shapes of a batch; the weights fit all of them.
+  std::vector<int64_t> image_size;
+  // Of a detector's predictions: "soft" or "hard"; empty: soft.
+  std::string suppression;
   // Of models of text: tokens of a sequence with its padding, and places for masked words in it.
-  // They are shapes of a batch; the weights fit all of them.
   std::optional<int64_t> sequence_length, prediction_slots;
   // Of models of text: room for the tokens of a batch without its padding, in sixteenths of the
   // room with it; 0: padding is computed like tokens.

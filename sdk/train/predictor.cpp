@@ -20,7 +20,9 @@ Predictor::Predictor(const ModelInstance& instance, PredictorOptions options)
       !options_.use_ema || !instance.averaged().empty(), {"predictor", "use_ema"}, "true",
       "false: this model has no moving averages, which a trainer with optimizer.ema_decay keeps");
   std::shared_ptr<const nn::Model> model = instance.shared_model();
-  const nn::TrainingOptions shapes{.sequence_length = options_.sequence_length,
+  const nn::TrainingOptions shapes{.image_size = options_.image_size,
+                                   .suppression = options_.suppression,
+                                   .sequence_length = options_.sequence_length,
                                    .prediction_slots = options_.prediction_slots};
   if (shapes != nn::TrainingOptions{}) model = model->configured(shapes);
   // The model object lives as long as the snapshot: both are shared.

@@ -18,6 +18,8 @@ struct PredictorOptions {
   Precision precision = Precision::kF32;
   bool use_ema = false;
   int64_t max_batch = 1024;
+  std::vector<int64_t> image_size;  // rows, columns; empty: the model's
+  std::string suppression;          // of a detector: "soft" or "hard"; empty: soft
   std::optional<int64_t> sequence_length, prediction_slots;  // of models of text
   std::vector<std::string> disabled_passes;
 };

@@ -115,6 +115,8 @@ void TrainerConfig::fields(ConfigFields& f) {
   f("mixup_alpha", mixup_alpha, "images are mixed with weights of Beta(alpha, alpha); 0 is off")
       .in({0, 1e6, true});
   f("raw_images", raw_images, "batches bring bytes, and the device makes them numbers");
+  f("image_size", image_size, "[rows, columns] of models that take several; theirs if not given")
+      .in(kCounts);
   f("sequence_length", sequence_length,
     "tokens of a sequence with its padding; the model's if not given")
       .in(kCounts);
@@ -157,6 +159,7 @@ int64_t batches_of_rank(const TrainerConfig& config, const Channel* channel) {
 nn::TrainingOptions training_options(const TrainerConfig& config) {
   nn::TrainingOptions options{.label_smoothing = static_cast<float>(config.label_smoothing),
                               .mixup_alpha = config.mixup_alpha,
+                              .image_size = config.image_size,
                               .sequence_length = config.sequence_length,
                               .prediction_slots = config.prediction_slots,
                               .packed_sixteenths = config.packed ? kWholeBatch : 0};

@@ -35,6 +35,7 @@ struct TrainerConfig {
   std::vector<std::string> disabled_pass;
   double mixup_alpha = 0;
   std::optional<RawImagesConfig> raw_images;
+  std::vector<int64_t> image_size;
   std::optional<int64_t> sequence_length;
   std::optional<int64_t> prediction_slots;
   bool packed = false;

@@ -5,39 +5,24 @@
 
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <map>
 
 #include "models/models.h"
 #include "sdk/backend/cpu/device.h"
-#include "sdk/base/hash.h"
 #include "sdk/base/proto_json.h"
 #include "sdk/train/predictor.h"
 #include "sdk/train/trainer.h"
+#include "tests/models/made_up.h"
 
 namespace assay::train {
 namespace {
 
+using test::made_up;
+
 constexpr int64_t kImage = 572, kOutput = 388;
 // Four times PyTorch's own float32 error against the file (README of the fixtures).
 constexpr double kLogits = 2.7e-6, kGradients = 8e-4;
-
-// Numbers in [-1, 1), by name and place.
-std::vector<float> made_up(std::string_view name, int64_t count, float scale = 1) {
-  std::vector<float> values(static_cast<size_t>(count));
-  const auto base = static_cast<uint32_t>(hash_name(name));
-  for (size_t i = 0; i < values.size(); ++i) {
-    uint32_t x = static_cast<uint32_t>(i) * 2654435761u + base;
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    x *= 0x846ca68bu;
-    x ^= x >> 16;
-    values[i] = (static_cast<float>(x >> 8) / 8388608.0f - 1.0f) * scale;
-  }
-  return values;
-}
 
 float scale_of(const Variable& variable) {
   if (variable.dims.rank() == 1) return 0.125f;
@@ -45,15 +30,6 @@ float scale_of(const Variable& variable) {
   const int64_t inputs = variable.dims[transposed ? 0 : 3];
   return static_cast<float>(
       std::sqrt(6.0 / static_cast<double>(variable.dims[1] * variable.dims[2] * inputs)));
-}
-
-std::map<std::string, double> expectations() {
-  std::ifstream file(std::string(ASSAY_SOURCE_DIR) +
-                     "/tests/fixtures/models/unet_medical_full.tsv");
-  std::map<std::string, double> values;
-  std::string name;
-  for (double value = 0; file >> name >> value;) values[name] = value;
-  return values;
 }
 
 double seconds_of(const std::function<void()>& work) {
@@ -102,7 +78,7 @@ class UnetFull : public testing::Test {
 
   std::shared_ptr<ModelInstance> instance_;
   std::vector<float> image_ = made_up("input.image", kImage*kImage), target_;
-  std::map<std::string, double> expected_ = expectations();
+  std::map<std::string, double> expected_ = test::results_of("unet_medical_full.tsv");
 };
 
 TEST_F(UnetFull, TrainsAndPredictsAsPyTorchDoes) {

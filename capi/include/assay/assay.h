@@ -481,6 +481,18 @@ ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
  *   "activation"  "relu" (default), "elu", "tanh", "sigmoid", "gelu", "gelu_tanh" (its
  *                 approximation by tanh), "swish"
  *
+ * "efficientdet_d0": finds objects (arXiv:1911.09070) as NVIDIA's TensorFlow 2 code does: a B0
+ * without drop-connect, three BiFPN cells whose fusion weights pass no ReLU, heads that five levels
+ * share; effdet's names. It takes "image" [rows, columns, 3], (byte / 255 - mean) / stddev of
+ * ImageNet with 0 in padding, and normalises it once more; rows and columns are the trainer's or
+ * predictor's image_size. To learn from, "boxes" [99, 4] (ymin, xmin, ymax, xmax in pixels),
+ * "classes" [99] from 0 with -1 behind the last, and "count" []. Trains on class_loss + 50 box_loss;
+ * predicts boxes [100, 4], scores [100], best first, and classes [100], -1 behind the last
+ *   "classes"       [1, 10^4], 91. Of an anchor: COCO's numbers from 1 to 90, and one that none has
+ *   "width"         [1, 1024], 64. Channels of the BiFPN and the heads
+ *   "cells"         [1, 16], 3. Of the BiFPN
+ *   "repeats"       [1, 16], 3. Convolutions of a head before the one that predicts
+ *
  * "electra_base_pretraining": ELECTRA (arXiv:2003.10555): a generator that guesses masked words and
  * a discriminator that finds which are the generator's, on one set of embeddings. Batches are text
  * as it is: masks and draws are made on the device, anew in each step. Evaluation takes those of
@@ -717,6 +729,8 @@ typedef struct assay_trainer_options {
  *     "mean", "stddev"  [numbers], 0 and 1. One, or one for each channel
  *     "channels"        of the batch's image; the model's if left out. Further channels of the
  *                       model's image are 0
+ *   "image_size"        efficientdet_d0: [rows, columns] of its images, multiples of 128, [512, 512].
+ *                       Weights fit every size
  *   "sequence_length"   models of text: tokens of a sequence with its padding, 128. Weights fit
  *                       every length up to the model's positions
  *   "prediction_slots"  bert_base: masked words of a sequence, 20
@@ -1069,6 +1083,9 @@ ASSAY_API assay_status assay_checkpoint_convert(assay_str from, assay_str to, as
  *     "precision"      "fp32" (default), "amp-bf16"; on GPUs also "tf32", "amp-fp16"
  *     "use_ema"        false. Predict with the moving averages the last trainer kept
  *     "max_batch"      at least 1, 1024. Largest batch of a run
+ *     "image_size"     efficientdet_d0: [rows, columns], multiples of 128, [512, 512]
+ *     "suppression"    efficientdet_d0: "soft" (default), Gaussian and class by class, as COCO's
+ *                      evaluation wants it; or "hard", over all classes, scores above 0.4
  *     "sequence_length"  models of text: tokens of a sequence with its padding, 128
  *     "prediction_slots"  bert_base: masked words of a sequence, 20
  *     "disabled_pass"  [names], []. Graph rewrites to leave out

@@ -15,9 +15,10 @@ fs::path folder_of_weights(const v1::Recipe& recipe) {
   return fs::path(recipe.io().data_root()) / recipe.model().pretrained();
 }
 
+// What a pre-trained network need not have.
 bool is_head(const std::string& variable) {
-  return variable.find("embeddings.") == std::string::npos &&
-         variable.find("encoder.") == std::string::npos;
+  const auto is_of = [&](const char* part) { return variable.find(part) != std::string::npos; };
+  return !is_of("embeddings.") && !is_of("encoder.") && !is_of("backbone.");
 }
 
 // A checkpoint's weights lie in a file of their own while they are read.
