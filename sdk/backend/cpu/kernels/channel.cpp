@@ -198,12 +198,13 @@ float row_gradient(const GradRow<T>& row, int64_t i, float x, float scale, float
   return g;
 }
 
-// Four rows per visit of the accumulators and coefficients, which halves the loads. Rows begin at
+// Four rows per visit of the accumulators and coefficients, which halves the loads; flat, because a
+// loop with four calls of swish's derivative is no vector code. Rows begin at
 // `offset` and lie `stride` apart; `lane` is the first of their lanes; g_sum, gx_sum [lanes].
 template <class T, Mask kMask, bool kWrite>
-void grad_sums_block(const NormGradArgs& args, void* masked, int64_t offset, int64_t rows,
-                     int64_t stride, int64_t lane, int64_t lanes, float* __restrict g_sum,
-                     float* __restrict gx_sum) {
+[[gnu::flatten]] void grad_sums_block(const NormGradArgs& args, void* masked, int64_t offset,
+                                      int64_t rows, int64_t stride, int64_t lane, int64_t lanes,
+                                      float* __restrict g_sum, float* __restrict gx_sum) {
   const float* scale = args.scale + lane;
   const float* shift = args.shift + lane;
   const float* mean = args.mean + lane;
@@ -282,8 +283,8 @@ void grad_sums(const NormGradArgs& args, void* masked, int64_t n, int64_t lanes,
 
 // args.x, dy, y and dx [n], rows of `lanes`; b, c [lanes].
 template <class T, Mask kMask>
-void grad_apply_masked(const NormGradArgs& args, const float* b, const float* c, void* dx,
-                       int64_t n, int64_t lanes) {
+[[gnu::flatten]] void grad_apply_masked(const NormGradArgs& args, const float* b, const float* c,
+                                        void* dx, int64_t n, int64_t lanes) {
   const float *scale = args.scale, *shift = args.shift;
   const auto value = [=](const GradRow<T>& row, int64_t i) {
     const float x = load(row.x[i]);
