@@ -98,6 +98,9 @@ INSTANTIATE_TEST_SUITE_P(
                     PlanCase{"resnet50", "", "amp-bf16"}, PlanCase{"unet_medical", "", "fp32"},
                     PlanCase{"unet_medical", "", "tf32"}, PlanCase{"unet_medical", "", "amp-fp16"},
                     PlanCase{"unet_medical", "", "amp-bf16"},
+                    PlanCase{"bert_base", R"({"layers": 2})", "amp-fp16", 128},
+                    PlanCase{"electra_base_pretraining", R"({"layers": 2, "generator_layers": 2})",
+                             "amp-fp16", 128},
                     PlanCase{"electra_base_qa", R"({"layers": 2, "version": "2.0"})", "amp-fp16",
                              384}),
     [](const auto& param) {
