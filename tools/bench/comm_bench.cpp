@@ -1,5 +1,6 @@
 // Sums over the ranks of mpirun, beside MPI's own MPI_Allreduce: milliseconds and bus bandwidth by
-// size, of the first rank. The bandwidth is that of NCCL's tests, 2 (n - 1) / n bytes a byte summed.
+// size, of the first rank. The bandwidth is that of NCCL's tests, 2 (n - 1) / n bytes a byte
+// summed.
 #include <dlfcn.h>
 
 #include <algorithm>
