@@ -68,6 +68,7 @@ train::TrainerConfig read_trainer_config(const assay_trainer_options* options,
 train::PredictorOptions read_predictor_config(std::string_view json) {
   PredictorConfig config;
   parse_json(json, config, "predictor configuration");
+  check_config("predictor", "", config);
   return {.precision = parse_precision(config.precision),
           .use_ema = config.use_ema,
           .max_batch = config.max_batch,

@@ -137,6 +137,11 @@ Outputs ImageClassifier::forward(Builder& b) const {
 }
 
 std::shared_ptr<const Model> ImageClassifier::configured(const TrainingOptions& options) const {
+  TrainingOptions others = options;
+  others.label_smoothing = 0;
+  others.mixup_alpha = 0;
+  others.raw_images.reset();
+  if (others != TrainingOptions{}) return Model::configured(others);
   return std::make_shared<ImageClassifier>(network_, options);
 }
 

@@ -131,6 +131,37 @@ TEST_F(PredictorTest, BadRequests) {
   fails(ASSAY_E_INVALID, assay_slot_prepare, slot.get(), int64_t{5});
 }
 
+// The size of images and the way finds are thinned out are the predictor's, not the model's.
+TEST_F(PredictorTest, DetectorsTakeImagesOfSeveralSizes) {
+  const auto detector =
+      make<assay_model>(assay_model_named, context.get(), text("efficientdet_d0"), text(""));
+  ok(assay_model_initialize, detector.get(), uint64_t{1});
+  const auto predictor = make<assay_predictor>(
+      assay_predictor_create, detector.get(),
+      text(R"({"max_batch": 1, "image_size": [128, 256], "suppression": "hard"})"));
+  const auto described = report(assay_predictor_report, predictor.get());
+  const auto& input = at(described, "inputs").list_value().values(0).struct_value();
+  EXPECT_EQ(at(input, "sample_shape").list_value().values(1).number_value(), 256);
+  const auto slot = make_slot(predictor.get());
+  const int64_t shape[] = {1, 128, 256, 3};
+  const auto image = make<assay_tensor>(assay_tensor_new, context.get(), kCpu, ASSAY_F32, shape, 4);
+  const assay_tensor* const images[] = {image.get()};
+  assay_tensor* out[3] = {nullptr, nullptr, nullptr};
+  ok(assay_predictor_run, predictor.get(), slot.get(), images, size_t{1}, out, size_t{3});
+  const Owned<assay_tensor> boxes(out[0]), scores(out[1]), classes(out[2]);
+  EXPECT_EQ(numbers(scores.get())[0], 0);  // nothing is sure at first
+
+  const auto refused = [&](const assay_model* of, const char* config) {
+    assay_predictor* made = nullptr;
+    return fails(ASSAY_E_INVALID, assay_predictor_create, of, text(config), &made);
+  };
+  EXPECT_THAT(refused(detector.get(), R"({"image_size": [128, 200]})"),
+              HasSubstr("multiples of 128"));
+  EXPECT_THAT(refused(detector.get(), R"({"suppression": "none"})"), HasSubstr("suppression"));
+  EXPECT_THAT(refused(model.get(), R"({"image_size": [128, 128]})"), HasSubstr("image_size"));
+  EXPECT_THAT(refused(model.get(), R"({"suppression": "hard"})"), HasSubstr("finds no objects"));
+}
+
 TEST_F(PredictorTest, Profile) {
   const auto slot = make_slot(make_predictor().get());  // the slot outlives its predictor
   const auto profile = report(assay_slot_profile, slot.get(), int64_t{2}, 3);
