@@ -37,7 +37,7 @@ void finish(const assay_trainer& trainer, const train::StepInfo& info, assay_ste
   if (out != nullptr) write_struct(out, "info", to_info(info));
 }
 
-// An interruption stops a call at its next launch, and one that waits for other ranks at once.
+// Of training: an interruption stops it at its next launch, and where it waits for other ranks.
 Operation operation_of(assay_trainer& trainer) {
   Channel* const channel = trainer.impl.channel();
   return {trainer.model->context(), trainer.impl.cancel_flag(),
@@ -138,7 +138,7 @@ assay_status assay_trainer_eval(assay_trainer* t, const assay_tensor* const* bat
     check_output(info, "info");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     const BatchUse tensors(batch, n, "batch");
-    const Operation operation = operation_of(trainer);
+    const Operation operation(trainer.model->context(), trainer.impl.cancel_flag());
     const auto start = std::chrono::steady_clock::now();
     const train::EvalOutputs& outputs =
         trainer.impl.eval(tensors.tensors(), (flags & ASSAY_EVAL_EMA) != 0);

@@ -7,6 +7,7 @@
 #include <exception>
 #include <map>
 
+#include "sdk/base/crc32c.h"
 #include "sdk/base/expect.h"
 #include "sdk/base/version.h"
 #include "sdk/optim/optimizer.h"
@@ -230,6 +231,15 @@ std::map<int64_t, std::vector<std::byte>> read_device_statistics(const Trainer& 
   return found;
 }
 
+// Ranks that went on from different files would never be alike again.
+void require_same_file(Channel& channel, const CheckpointReader& reader,
+                       std::span<const HostSegment> loaded) {
+  uint32_t crc = 0;
+  for (const HostSegment& segment : loaded)
+    crc = crc32c_extend(crc, segment.bytes.data(), segment.bytes.size());
+  require_agreement(channel, "checkpoint", cat("step ", reader.state().step, ", sum ", crc));
+}
+
 void restore(Segments& segments, std::span<const HostSegment> loaded) {
   for (const HostSegment& segment : loaded) segments.restore(segment);
 }
@@ -285,7 +295,9 @@ CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader
   const std::vector<Role> roles = roles_of(trainer, parts);
   // The first line that changes anything; nothing that lies in the file can fail from here on.
   const auto of_devices = read_device_statistics(trainer, reader, parts);
-  restore(segments, read_segments(segments, reader, roles));
+  const std::vector<HostSegment> loaded = read_segments(segments, reader, roles);
+  if (trainer.channel() != nullptr) require_same_file(*trainer.channel(), reader, loaded);
+  restore(segments, loaded);
   if (holds(roles, Role::kStatistic)) trainer.device_statistics().restart();
   for (const auto& [device, bytes] : of_devices) {
     if (trainer.channel() == nullptr)

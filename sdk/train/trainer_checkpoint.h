@@ -25,9 +25,10 @@ void save_checkpoint(const Trainer& trainer, const std::string& path, uint32_t p
 // Loads the chosen parts and returns the state of the file. The file must hold them, of the same
 // model configuration; extra parts are left alone. Moments want the same optimizer. Trainer state
 // wants the same of everything that decides how training goes on (trainer_config.h); a rate that
-// was set comes back with it. Weights without their moving averages start these again. Everything
-// is read and checked before anything is changed, which takes memory for one more copy of the
-// parts: after an error the trainer is as it was.
+// was set comes back with it. Weights without their moving averages start these again. All of
+// several devices load the same file, else kComm. Everything is read and checked before anything is
+// changed, which takes memory for one more copy of the parts: after an error the trainer is as it
+// was.
 checkpoint::CheckpointState load_checkpoint(Trainer& trainer,
                                             const checkpoint::CheckpointReader& reader,
                                             uint32_t parts);

@@ -220,6 +220,31 @@ inline void expect_refused_everywhere(const std::shared_ptr<Channel>& channel) {
   one.step(static_cast<uint64_t>(devices + channel->rank()));  // and it goes on
 }
 
+// Each rank another file: nobody loads any.
+inline void expect_other_files_refused(const std::shared_ptr<Channel>& channel,
+                                       const std::string& folder) {
+  const int devices = channel->size();
+  const Training one(kNetworks[0], devices, devices, channel);
+  for (int step = 0; step < 2; ++step) {
+    train::save_checkpoint(*one.trainer, cat(folder, "/", step), checkpoint::kAllParts, {});
+    one.step(static_cast<uint64_t>(step));
+  }
+  channel->gather("");  // written
+  const auto before = one.bytes();
+  const auto reader =
+      checkpoint::CheckpointReader::open(cat(folder, "/", channel->rank() == 0 ? 0 : 1));
+  try {
+    train::load_checkpoint(*one.trainer, reader, checkpoint::kAllParts);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kComm);
+    EXPECT_NE(error.message().find("rank 1 has another checkpoint than rank 0: step 1"),
+              std::string::npos)
+        << error.message();
+  }
+  EXPECT_EQ(one.bytes(), before);
+}
+
 inline void expect_other_configurations_refused(const std::shared_ptr<Channel>& channel) {
   try {
     const Training one(kNetworks[0], channel->size(), channel->size() * (1 + channel->rank() % 2),

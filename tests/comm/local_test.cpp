@@ -66,6 +66,13 @@ TEST(LocalTraining, WantsTheSameOfAllRanks) {
   });
 }
 
+TEST(LocalTraining, LoadsTheSameFileOnAllRanks) {
+  const std::string folder = testing::TempDir() + "comm_files";
+  std::filesystem::create_directories(folder);
+  on_ranks(2, [&](const auto& channel) { expect_other_files_refused(channel, folder); });
+  std::filesystem::remove_all(folder);
+}
+
 template <class Body>
 void expect_error(Code code, const std::string& text, const Body& body) {
   try {
