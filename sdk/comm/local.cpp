@@ -40,6 +40,25 @@ class Group {
     return sent_[from][static_cast<size_t>(to)];
   }
 
+  // What others have published may be read between these: its owner waits for the second before it
+  // takes it back. Fails if the channel has ended.
+  void begin_reading() {
+    const std::lock_guard lock(mutex_);
+    if (!ended_.empty()) fail_ended();
+    ++readers_;
+  }
+  void end_reading() {
+    const std::lock_guard lock(mutex_);
+    --readers_;
+    changed_.notify_all();
+  }
+  // For a rank that gives up: nobody reads what it published when this returns, or ever will.
+  void take_back(const std::string& why) {
+    end(why);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return readers_ == 0; });
+  }
+
   // Returns when every rank has called it as often as this one.
   void meet(int rank, std::chrono::nanoseconds timeout) {
     std::unique_lock lock(mutex_);
@@ -55,10 +74,13 @@ class Group {
       changed_.notify_all();
       fail(Code::kTimeout, ended_);
     }
-    fail(Code::kComm, cat("the channel has ended: ", ended_));
+    fail_ended();
   }
 
  private:
+  [[noreturn]] void fail_ended() const {
+    fail(Code::kComm, cat("the channel has ended: ", ended_));
+  }
   std::vector<int> late(int64_t meeting) const {
     std::vector<int> ranks;
     for (int rank = 0; rank < size_; ++rank) {
@@ -73,7 +95,8 @@ class Group {
   std::map<int, bool> joined_;
   std::vector<int64_t> here_;  // how many meetings each rank has come to
   std::vector<std::span<const std::span<const std::byte>>>
-      sent_;           // by rank, for the exchange under way
+      sent_;  // by rank, for the exchange under way
+  int readers_ = 0;
   std::string ended_;  // why, if it has
 };
 
@@ -93,21 +116,31 @@ class LocalChannel : public HostChannel {
  private:
   void exchange(std::span<const Sent> to, std::span<const Received> from) override {
     group_->publish(rank(), to);
-    meet();
+    try {
+      meet();
+      take(from);
+      meet();  // the others have taken theirs
+    } catch (const Error& error) {
+      group_->take_back(error.message());
+      throw;
+    }
+  }
+
+  void take(std::span<const Received> from) {
+    struct Reading {
+      explicit Reading(Group& of) : group(of) { group.begin_reading(); }
+      ~Reading() { group.end_reading(); }
+      Reading(const Reading&) = delete;
+      Reading& operator=(const Reading&) = delete;
+      Group& group;
+    } const reading(*group_);
     for (size_t r = 0; r < from.size(); ++r) {
       if (from[r].empty()) continue;
       const Sent theirs = group_->sent(r, rank());
-      if (theirs.size() != from[r].size()) fail_size(r, theirs.size(), from[r].size());
+      require(theirs.size() == from[r].size(), Code::kComm, "rank ", r, " sent ", theirs.size(),
+              " bytes, and rank ", rank(), " waited for ", from[r].size());
       std::memcpy(from[r].data(), theirs.data(), theirs.size());
     }
-    meet();  // the others have read theirs
-  }
-
-  [[noreturn]] void fail_size(size_t from, size_t sent, size_t wanted) {
-    const std::string why =
-        cat("rank ", from, " sent ", sent, " bytes, and rank ", rank(), " waited for ", wanted);
-    group_->end(why);
-    fail(Code::kComm, why);
   }
 
   std::shared_ptr<Group> group_;

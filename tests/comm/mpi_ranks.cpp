@@ -4,7 +4,8 @@
 #include <filesystem>
 
 #include "sdk/comm/mpi.h"
-#include "tests/comm/cases.h"
+#include "tests/comm/channel_cases.h"
+#include "tests/comm/training_cases.h"
 
 namespace assay::test {
 namespace {
