@@ -15,7 +15,7 @@ namespace assay::test {
 
 // Calls body on each rank's thread with its channel.
 inline void on_ranks(int ranks, const std::function<void(std::shared_ptr<Channel>)>& body,
-              std::chrono::nanoseconds timeout = std::chrono::minutes(1)) {
+                     std::chrono::nanoseconds timeout = std::chrono::minutes(1)) {
   static int groups = 0;
   const std::string name = cat("group ", ++groups);
   std::vector<std::thread> threads;
