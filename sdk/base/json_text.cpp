@@ -98,14 +98,18 @@ std::string_view hint_for(std::string_view text, size_t offset) {
   if ((found == '}' || found == ']') && after_comma) return "remove the comma before it";
   if (found == '\'') return "JSON has double quotes only";
   if (found == '/' || found == '#') return "JSON has no comments";
+  const std::string_view rest = text.substr(found == '-' ? offset + 1 : offset);
+  if (rest.starts_with("NaN") || rest.starts_with("Infinity")) return "JSON has no such number";
   return "";
 }
 
 // Builds the tree from the events of the parser and keeps the place of each.
 class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeBuilder> {
  public:
-  TreeBuilder(const JsonSource& source, const rapidjson::MemoryStream& stream)
-      : source_(source), stream_(stream) {}
+  // `items` may be null: all is kept.
+  TreeBuilder(const JsonSource& source, const rapidjson::MemoryStream& stream,
+              const JsonItems* items)
+      : source_(source), stream_(stream), items_(items) {}
 
   bool Null() { return add(Kind::kNull); }
   bool Bool(bool) { return add(Kind::kBool); }
@@ -123,7 +127,7 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
   }
 
   bool Key(const char* characters, rapidjson::SizeType size, bool) {
-    JsonMember& member = open_.back()->members.emplace_back();
+    JsonMember& member = open_.back().value->members.emplace_back();
     member.offset = token();
     member.key.assign(characters, size);
     check_characters(member.key, member.offset);
@@ -134,7 +138,7 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
   bool StartArray() { return open(Kind::kList); }
 
   bool EndObject(rapidjson::SizeType) {
-    check_keys(open_.back()->members);
+    check_keys(open_.back().value->members);
     return close();
   }
   bool EndArray(rapidjson::SizeType) { return close(); }
@@ -163,6 +167,12 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
   }
 
  private:
+  struct Container {
+    JsonValue* value;
+    size_t size;      // items so far, of a list
+    bool keeps_last;  // a list that has an item only until the next
+  };
+
   // Where the next token begins: behind the last one, blanks, commas and colons.
   size_t token() const {
     size_t offset = done_;
@@ -175,13 +185,21 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
   JsonValue& place(Kind kind) {
     JsonValue* value = &root_;
     if (!open_.empty()) {
-      JsonValue& parent = *open_.back();
-      value =
-          parent.kind == Kind::kList ? &parent.items.emplace_back() : &parent.members.back().value;
+      Container& parent = open_.back();
+      value = parent.value->kind == Kind::kList ? &place_item(parent)
+                                                : &parent.value->members.back().value;
     }
     value->kind = kind;
     value->offset = token();
     return *value;
+  }
+
+  static JsonValue& place_item(Container& list) {
+    std::vector<JsonValue>& items = list.value->items;
+    if (!list.keeps_last || items.empty()) items.emplace_back();
+    if (list.keeps_last && list.size > 0) items.back() = {};
+    ++list.size;
+    return items.back();
   }
 
   // A scalar as it is written; numbers are converted where their type is known (json_number).
@@ -195,19 +213,36 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
     JsonValue& value = place(kind);
     if (open_.size() == kMaxJsonDepth)
       fail_at(value.offset, "deeper nesting", cat("at most ", kMaxJsonDepth, " levels"));
-    open_.push_back(&value);
+    const bool keeps_last = items_ != nullptr && kind == Kind::kList && is_passed_over();
+    open_.push_back({&value, 0, keeps_last});
     return done();
   }
 
   bool close() {
-    JsonValue& value = *open_.back();
+    const Container closed = open_.back();
     open_.pop_back();
-    return end(value);
+    if (closed.keeps_last) closed.value->items = {};
+    return end(*closed.value);
   }
 
   bool end(JsonValue& value) {
     value.size = stream_.Tell() - value.offset;
-    return done();
+    done();
+    if (items_ != nullptr && open_.size() == 2 && holds_items())
+      items_->take(open_[0].value->members.back().key, open_[1].size - 1, value);
+    return true;
+  }
+
+  // Whether the second container that is open is a list of the outermost object.
+  bool holds_items() const {
+    return open_[0].value->kind == Kind::kObject && open_[1].value->kind == Kind::kList;
+  }
+
+  // Whether the items of a list that begins here are gone as soon as they are read.
+  bool is_passed_over() const {
+    if (open_.size() == 1) return open_[0].value->kind == Kind::kObject;
+    if (open_.size() < 3 || !holds_items() || open_[2].value->kind != Kind::kObject) return false;
+    return std::ranges::count(items_->skipped, open_[2].value->members.back().key) > 0;
   }
 
   bool done() {
@@ -238,11 +273,12 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
   // Of the value being read, or read last: "optimizer.group[1].match".
   std::string path() const {
     std::string path;
-    for (const JsonValue* container : open_) {
-      if (container->kind == Kind::kList) {
-        path += cat('[', std::max<size_t>(container->items.size(), 1) - 1, ']');
-      } else if (!container->members.empty()) {
-        path += cat(path.empty() ? "" : ".", printable(container->members.back().key));
+    for (const Container& container : open_) {
+      const std::vector<JsonMember>& members = container.value->members;
+      if (container.value->kind == Kind::kList) {
+        path += cat('[', std::max<size_t>(container.size, 1) - 1, ']');
+      } else if (!members.empty()) {
+        path += cat(path.empty() ? "" : ".", printable(members.back().key));
       }
     }
     return path;
@@ -250,18 +286,17 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
 
   const JsonSource& source_;
   const rapidjson::MemoryStream& stream_;
+  const JsonItems* items_;
   JsonValue root_;
   // The containers being read, outermost first. Nothing is added to one while another in it is
   // open, so the pointers hold.
-  std::vector<JsonValue*> open_;
+  std::vector<Container> open_;
   size_t done_ = 0;  // end of the last token
 };
 
-}  // namespace
-
-JsonValue parse_json_text(const JsonSource& source) {
+JsonValue parse(const JsonSource& source, const JsonItems* items) {
   rapidjson::MemoryStream stream(source.text.data(), source.text.size());
-  TreeBuilder builder(source, stream);
+  TreeBuilder builder(source, stream, items);
   // The parser takes a zero byte for the end.
   const size_t zero = source.text.find('\0');
   if (zero != std::string_view::npos) builder.fail_at(zero, "a zero byte", "text");
@@ -270,6 +305,14 @@ JsonValue parse_json_text(const JsonSource& source) {
       reader.Parse<rapidjson::kParseValidateEncodingFlag>(stream, builder);
   if (result.IsError()) builder.fail_parse(result.Code(), result.Offset());
   return builder.take();
+}
+
+}  // namespace
+
+JsonValue parse_json_text(const JsonSource& source) { return parse(source, nullptr); }
+
+JsonValue parse_json_items(const JsonSource& source, const JsonItems& items) {
+  return parse(source, &items);
 }
 
 std::string json_place(std::string_view text, size_t offset) {

@@ -84,7 +84,8 @@ TEST(JsonText, SaysWhereAMistakeIs) {
       {"[1 2]", "line 1, column 4, near [0]", "'2'", "a comma or a closing bracket", ""},
       {"{} {}", "line 1, column 4", "'{'", "nothing after the closing brace", ""},
       {"{\"o\": {\"h\": [1, 2, tru]}}", "line 1, column 20, near o.h[1]", "'tru'", "a value", ""},
-      {"{\"a\": NaN}", "line 1, column 7, near a", "'NaN'", "a value", ""},
+      {"{\"a\": NaN}", "line 1, column 7, near a", "'NaN'", "a value", "JSON has no such number"},
+      {"[-Infinity]", "line 1, column 2", "'-Infinity'", "a value", "JSON has no such number"},
       {"{\"a\": True}", "line 1, column 7, near a", "'True'", "a value", ""},
       {"[+1]", "line 1, column 2", "'+1'", "a value", ""},
       {"[.5]", "line 1, column 2", "'.5'", "a value", ""},
@@ -136,6 +137,63 @@ TEST(JsonText, PrefixesOfATextAreErrors) {
     EXPECT_EQ(error_of(prefix).code(), Code::kInvalid) << prefix;
   }
   EXPECT_NO_THROW(parse(text));
+}
+
+// What a reader of items sees of a text: "list[index] = text of the item".
+std::vector<std::string> items_of(const std::string& text, std::string_view skipped = "") {
+  std::vector<std::string> seen;
+  const auto take = [&](std::string_view list, size_t index, const JsonValue& item) {
+    seen.push_back(cat(list, '[', index, "] = ", text.substr(item.offset, item.size)));
+  };
+  parse_json_items({text, "it"}, {take, {skipped}});
+  return seen;
+}
+
+TEST(JsonItems, ComeOneByOneFromTheListsOfTheOutermostObject) {
+  EXPECT_THAT(
+      items_of(R"({"a": [1, {"b": [2, 3]}, [4]], "o": {"c": [5]}, "d": [], "e": ["f"]})"),
+      testing::ElementsAre("a[0] = 1", R"(a[1] = {"b": [2, 3]})", "a[2] = [4]", R"(e[0] = "f")"));
+  EXPECT_THAT(items_of(R"([[1], {"a": [2]}])"), testing::IsEmpty());
+  EXPECT_THAT(items_of("1"), testing::IsEmpty());
+}
+
+TEST(JsonItems, AreWhole) {
+  const std::string text = R"({"a": [{"x": [1, [2, {"y": 3}]], "skip": [[4, 5], [6]], "z": "w"}]})";
+  JsonValue item;
+  const auto take = [&](std::string_view, size_t, const JsonValue& taken) { item = taken; };
+  const JsonValue root = parse_json_items({text, "it"}, {take, {"skip"}});
+  ASSERT_EQ(root.members.size(), 1u);
+  EXPECT_EQ(root.members[0].value.kind, Kind::kList);
+  EXPECT_TRUE(root.members[0].value.items.empty());
+  ASSERT_EQ(item.members.size(), 3u);
+  EXPECT_EQ(item.members[0].value.items[1].items[1].members[0].value.text, "3");
+  EXPECT_EQ(item.members[1].key, "skip");
+  EXPECT_EQ(item.members[1].value.kind, Kind::kList);
+  EXPECT_TRUE(item.members[1].value.items.empty());
+  EXPECT_EQ(item.members[2].value.text, "w");
+}
+
+// Mistakes are where they are with parse_json_text, also in what is skipped.
+TEST(JsonItems, SayWhereAMistakeIs) {
+  for (const char* text : {
+           R"({"a": [{"s": [[1, 2], [3, tru]]}]})",
+           R"({"a": [{"b": 1}, {"b": [1, 2, 3, NaN]}]})",
+           R"({"a": [{"b": 1, "b": 2}]})",
+           R"({"a": [1, 2, 3], "a": []})",
+           R"({"a": [{"s": {"k": [1], "k": 2}}]})",
+           R"({"a": [{"s": "half)",
+           R"({"a": [1, 2, 3)",
+       }) {
+    const std::string expected = error_of(text).message();
+    EXPECT_THAT(expected, HasSubstr("line 1")) << text;
+    try {
+      items_of(text, "s");
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kInvalid);
+      EXPECT_EQ(error.message(), expected);
+    }
+  }
 }
 
 TEST(JsonPlace, CountsCharacters) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sdk/base/error.h"
-#include "sdk/base/json_text.h"
+#include "sdk/base/json_reader.h"
 #include "sdk/base/utf8.h"
 #include "sdk/data/text/unicode.h"
 
@@ -152,22 +152,15 @@ SquadScores score_predictions(const SquadFile& file, const Predictions& predicti
 }
 
 Predictions parse_predictions(std::string_view json, std::string_view what) {
-  const auto fail_format = [&](const JsonValue& at, std::string_view problem) {
-    fail(Code::kFormat, cat(what, ", ", json_place(json, at.offset), ": ", problem));
-  };
+  const JsonReader reader({json, what});
+  const JsonValue root = reader.parse();
+  if (root.kind != JsonValue::Kind::kObject)
+    reader.fail_at(root, "predictions are one object: {\"question id\": \"answer\", ...}");
   Predictions predictions;
-  try {
-    const JsonValue root = parse_json_text({json, what});
-    if (root.kind != JsonValue::Kind::kObject)
-      fail_format(root, "predictions are one object: {\"question id\": \"answer\", ...}");
-    for (const JsonMember& member : root.members) {
-      if (member.value.kind != JsonValue::Kind::kText)
-        fail_format(member.value, "an answer is a text");
-      predictions[member.key] = member.value.text;
-    }
-  } catch (const Error& error) {
-    if (error.code() != Code::kInvalid) throw;
-    throw Error(Code::kFormat, error.message(), error.detail());
+  for (const JsonMember& member : root.members) {
+    if (member.value.kind != JsonValue::Kind::kText)
+      reader.fail_at(member.value, "an answer is a text");
+    predictions[member.key] = member.value.text;
   }
   return predictions;
 }
