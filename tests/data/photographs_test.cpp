@@ -1,11 +1,9 @@
 // Real photographs: 43 original files of ImageNet, if the sample data are there.
 #include <gtest/gtest.h>
-#include <zip.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <memory>
 
 #include "sdk/base/file.h"
 #include "sdk/base/proto_json.h"
@@ -14,6 +12,7 @@
 #include "sdk/data/example.h"
 #include "sdk/data/example.pb.h"
 #include "sdk/data/jpeg.h"
+#include "tests/data/archive.h"
 
 namespace assay::data {
 namespace {
@@ -24,24 +23,7 @@ std::string archive_path() {
          "/imagenet-sample/imagenet_originals_subset.zip";
 }
 
-std::map<std::string, std::string> read_archive(const std::string& path) {
-  std::map<std::string, std::string> files;
-  const std::unique_ptr<zip_t, decltype(&zip_discard)> archive(
-      zip_open(path.c_str(), ZIP_RDONLY, nullptr), zip_discard);
-  if (archive == nullptr) return files;
-  for (zip_uint64_t i = 0; i < static_cast<zip_uint64_t>(zip_get_num_entries(archive.get(), 0));
-       ++i) {
-    zip_stat_t stat{};
-    if (zip_stat_index(archive.get(), i, 0, &stat) != 0) continue;
-    std::string bytes(stat.size, '\0');
-    const std::unique_ptr<zip_file_t, decltype(&zip_fclose)> file(
-        zip_fopen_index(archive.get(), i, 0), zip_fclose);
-    EXPECT_EQ(zip_fread(file.get(), bytes.data(), bytes.size()),
-              static_cast<zip_int64_t>(bytes.size()));
-    files[stat.name] = std::move(bytes);
-  }
-  return files;
-}
+using test::read_archive;
 
 class Photographs : public testing::Test {
  protected:
