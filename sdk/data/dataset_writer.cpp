@@ -243,7 +243,7 @@ void DatasetWriter::write_split(const std::string& name, const PayloadFunction& 
 
 namespace {
 
-void add_finding(Shard& shard, const std::string& kind, const std::string& example) {
+void add_finding(Shard& shard, const std::string& kind, const std::string& example, int64_t count) {
   constexpr int kExamples = 5;
   Finding* finding = nullptr;
   for (Finding& known : *shard.mutable_findings()) {
@@ -253,7 +253,7 @@ void add_finding(Shard& shard, const std::string& kind, const std::string& examp
     finding = shard.add_findings();
     finding->set_kind(kind);
   }
-  finding->set_count(finding->count() + 1);
+  finding->set_count(finding->count() + count);
   if (finding->examples_size() < kExamples) finding->add_examples(example);
 }
 
@@ -265,8 +265,8 @@ class WritingSink : public DatasetWriter::ShardSink {
     writer_.write(payload);
     digest_.add(payload);
   }
-  void note(const std::string& kind, const std::string& example) override {
-    add_finding(shard_, kind, example);
+  void note(const std::string& kind, const std::string& example, int64_t count) override {
+    add_finding(shard_, kind, example, count);
   }
 
  private:
@@ -318,14 +318,15 @@ void DatasetWriter::write_shard(Shard& shard, const Progress& begin, const Entry
   const auto produce = [&](int64_t index, Entry& entry) {
     entry.payload.clear();
     entry.usable = true;
-    entry.finding.clear();
+    entry.remarks.clear();
     make(begin.done + index, entry);
   };
   const auto consume = [&](int64_t index, const Entry& entry) {
     if (index % kEntriesPerReport == 0) {
       report_progress(progress, {begin.phase, begin.done + index, begin.total});
     }
-    if (!entry.finding.empty()) sink.note(entry.finding, entry.example);
+    for (const Entry::Remark& remark : entry.remarks)
+      sink.note(remark.kind, remark.example, remark.count);
     if (entry.usable) sink.write(entry.payload);
   };
   ordered_map<Entry>(shard.records(), threads, produce, consume);

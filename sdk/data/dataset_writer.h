@@ -44,10 +44,14 @@ class DatasetWriter {
 
   // An entry of a source whose files may turn out unusable.
   struct Entry {
+    // What is remarkable about it: a kind of Finding, which entry it is and why, and how often.
+    struct Remark {
+      std::string kind, example;
+      int64_t count = 1;
+    };
     std::string payload;
     bool usable = true;
-    std::string finding;  // what is remarkable about it, a kind of Finding; "" for nothing
-    std::string example;  // which entry it is, and why
+    std::vector<Remark> remarks;
   };
   // Writes a split whose planned records are entries: calls make(index, entry) for each, on
   // `threads` threads at once, with a cleared entry. Entries that are not usable are left out;
@@ -62,7 +66,7 @@ class DatasetWriter {
     virtual ~ShardSink() = default;
     virtual void write(std::string_view payload) = 0;
     // Something remarkable about the source: a kind of Finding and the case.
-    virtual void note(const std::string& kind, const std::string& example) = 0;
+    virtual void note(const std::string& kind, const std::string& example, int64_t count = 1) = 0;
   };
   // Writes a split of which only the shards are planned: calls make(k, first, sink) for shard k,
   // whose first record has the number `first` in the split. Shards finished before are read back

@@ -245,12 +245,11 @@ class Entries : public testing::Test {
     return plan;
   }
   static void make(int64_t index, DatasetWriter::Entry& entry) {
-    EXPECT_TRUE(entry.payload.empty() && entry.usable && entry.finding.empty());
-    entry.example = cat("entry ", index);
-    if (index % 4 == 0) entry.finding = "remarkable";
+    EXPECT_TRUE(entry.payload.empty() && entry.usable && entry.remarks.empty());
+    if (index % 4 == 0) entry.remarks = {{"remarkable", cat("entry ", index), 1 + index / 4}};
     if (index % 10 == 0) {
       entry.usable = false;
-      entry.finding = "left out";
+      entry.remarks = {{"left out", cat("entry ", index)}};
     }
     entry.payload = cat("payload ", index);
   }
@@ -288,7 +287,7 @@ TEST_F(Entries, LeavesOutAndReports) {
   EXPECT_EQ(split.shards(0).findings(0).kind(), "left out");
   EXPECT_EQ(split.shards(0).findings(0).examples(0), "entry 0");
   EXPECT_EQ(split.shards(0).findings(1).kind(), "remarkable");
-  EXPECT_EQ(split.shards(0).findings(1).count(), 2);
+  EXPECT_EQ(split.shards(0).findings(1).count(), 5);  // of two entries
   verify_dataset(folder_.at("set"), {});
   const auto source = open_split(folder_.at("set"), manifest, "train");
   std::string payload;
@@ -378,7 +377,7 @@ TEST_F(Entries, NothingUsableIsAnError) {
   DatasetWriter writer(folder_.at("set"), plan(), false, WhenStopped::kKeep);
   const auto none = [](int64_t, DatasetWriter::Entry& entry) {
     entry.usable = false;
-    entry.finding = "left out";
+    entry.remarks = {{"left out", "all"}};
   };
   const Error error = error_of([&] { writer.write_entries("train", none, 2, {}); });
   EXPECT_EQ(error.code(), Code::kFormat);
