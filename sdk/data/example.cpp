@@ -102,6 +102,12 @@ void set_bytes_feature(Example& example, const std::string& name, std::string_vi
   values[0].assign(value);
 }
 
+void set_bytes_list_feature(Example& example, const std::string& name,
+                            std::span<const std::string> values) {
+  auto& list = *feature_of(example, name).mutable_bytes_list()->mutable_value();
+  list.Assign(values.begin(), values.end());
+}
+
 void set_int64_feature(Example& example, const std::string& name, int64_t value) {
   set_int64s_feature(example, name, {&value, 1});
 }

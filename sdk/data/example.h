@@ -30,6 +30,8 @@ std::span<const float> floats_feature(const Example& example, const std::string&
 bool has_feature(const Example& example, const std::string& name);
 
 void set_bytes_feature(Example& example, const std::string& name, std::string_view value);
+void set_bytes_list_feature(Example& example, const std::string& name,
+                            std::span<const std::string> values);
 void set_int64_feature(Example& example, const std::string& name, int64_t value);
 void set_float_feature(Example& example, const std::string& name, float value);
 void set_int64s_feature(Example& example, const std::string& name, std::span<const int64_t> values);

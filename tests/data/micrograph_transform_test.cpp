@@ -21,7 +21,8 @@ using test::error_of;
 using testing::HasSubstr;
 
 TEST(Bilinear, LegacyResizeReadsAtTheCorners) {
-  const auto axis = legacy_resize_axis(512, 388);
+  std::vector<AxisSample> axis;
+  legacy_resize_axis(512, 388, 0, 388, axis);
   ASSERT_EQ(axis.size(), 388u);
   const auto at = [&](size_t o) {
     return static_cast<double>(axis[o].low) + static_cast<double>(axis[o].weight);
@@ -31,6 +32,11 @@ TEST(Bilinear, LegacyResizeReadsAtTheCorners) {
   EXPECT_NEAR(at(194), 256.0, 5e-5);  // f32 coordinates
   EXPECT_NEAR(at(387), 510.680412, 5e-5);
   for (const AxisSample& sample : axis) EXPECT_EQ(sample.high, std::min(sample.low + 1, 511));
+  std::vector<AxisSample> part;
+  legacy_resize_axis(512, 388, 100, 3, part);
+  ASSERT_EQ(part.size(), 3u);
+  EXPECT_EQ(part[2].low, axis[102].low);
+  EXPECT_EQ(part[2].weight, axis[102].weight);
 }
 
 TEST(Bilinear, CropAndResizeReadsBetweenTheEnds) {

@@ -5,16 +5,16 @@
 
 namespace assay::data {
 
-std::vector<AxisSample> legacy_resize_axis(int source, int target) {
+void legacy_resize_axis(int source, int target, int first, int count,
+                        std::vector<AxisSample>& samples) {
   const float scale = static_cast<float>(source) / static_cast<float>(target);
-  std::vector<AxisSample> samples;
+  samples.clear();
   // f32 throughout, as in TensorFlow's kernel: f64 would give other weights.
-  for (int o = 0; o < target; ++o) {
+  for (int o = first; o < first + count; ++o) {
     const float at = static_cast<float>(o) * scale;
     const int low = std::min(static_cast<int>(at), source - 1);
     samples.push_back({low, std::min(low + 1, source - 1), at - static_cast<float>(low)});
   }
-  return samples;
 }
 
 void crop_resize_axis(int source, float from, float to, int target,

@@ -13,8 +13,10 @@ struct AxisSample {
   float weight;
 };
 
-// tf.image.resize_bilinear without align_corners: output o reads at o * source / target.
-std::vector<AxisSample> legacy_resize_axis(int source, int target);
+// tf.image.resize_bilinear without align_corners: output o of `target` reads at o * source /
+// target. Replaces `samples` by `count` outputs from `first` on.
+void legacy_resize_axis(int source, int target, int first, int count,
+                        std::vector<AxisSample>& samples);
 
 // tf.image.crop_and_resize along one axis: output o of `target` reads at
 // from * (source - 1) + o * (to - from) * (source - 1) / (target - 1), 0 <= from < to <= 1.

@@ -99,8 +99,8 @@ class MicrographMaker : public SampleMaker {
   void prepare(std::string_view record, std::string& prepared) override {
     const Plan& plan = *plan_;
     const Micrograph from = read_record(record, example_);
-    const auto rows = legacy_resize_axis(from.height, plan.size);
-    const auto columns = legacy_resize_axis(from.width, plan.size);
+    legacy_resize_axis(from.height, plan.size, 0, plan.size, rows_);
+    legacy_resize_axis(from.width, plan.size, 0, plan.size, columns_);
     std::vector<float> image(plan.pixels());
     std::string classes(plan.pixels() + 1, '\0');
     const auto* pixels = reinterpret_cast<const uint8_t*>(from.image->data());
@@ -112,7 +112,7 @@ class MicrographMaker : public SampleMaker {
       const int first = (y + plan.frame) * plan.padded + plan.frame;
       const auto row = static_cast<size_t>(first);
       for (int x = 0; x < plan.size; ++x) {
-        const auto &at_y = rows[static_cast<size_t>(y)], &at_x = columns[static_cast<size_t>(x)];
+        const auto &at_y = rows_[static_cast<size_t>(y)], &at_x = columns_[static_cast<size_t>(x)];
         const size_t to = row + static_cast<size_t>(x);
         image[to] = sample_bilinear(pixels, from.width, at_y, at_x, level);
         if (mask != nullptr)
