@@ -7,9 +7,9 @@
 namespace assay::datasets {
 
 std::span<const DatasetEntry> dataset_entries() {
-  static const DatasetEntry kEntries[] = {kFashionMnist,      kCifar10, kImagenet,
-                                          kIsbi2012Em,        kSquad,   kBertPretraining,
-                                          kElectraPretraining};
+  static const DatasetEntry kEntries[] = {
+      kFashionMnist, kCifar10, kImagenet,        kCoco,
+      kIsbi2012Em,   kSquad,   kBertPretraining, kElectraPretraining};
   return kEntries;
 }
 

@@ -48,7 +48,7 @@ struct DatasetEntry {
   // Where Debian or another package puts the source; "" if nowhere.
   std::string_view default_source;
   // What its samples are, which decides what make_transform takes: "images" of one size,
-  // "photographs", "micrographs", "masked_pairs", "sequences" or "windows".
+  // "photographs", "objects", "micrographs", "masked_pairs", "sequences" or "windows".
   std::string_view samples;
   // Returns at once when the folder already holds the same data set from the same files. Stopped,
   // it leaves nothing, or what the next call continues from (data::WhenStopped). kNotFound, kFormat
@@ -56,7 +56,8 @@ struct DatasetEntry {
   data::DatasetManifest (*convert)(const ConvertOptions& options);
   // How records of the data set become samples. `config_json` is the JSON text of its transform's
   // configuration ("" is all defaults; ImageTransformConfig for images of one size,
-  // JpegTransformConfig for photographs, MicrographTransformConfig for isbi2012_em). kInvalid for
+  // JpegTransformConfig for photographs, DetectionTransformConfig for objects,
+  // MicrographTransformConfig for isbi2012_em). kInvalid for
   // unknown keys and senseless values.
   data::Transform (*make_transform)(const data::DatasetManifest& manifest,
                                     std::string_view config_json);
@@ -72,6 +73,7 @@ const DatasetEntry& find_dataset(std::string_view name);
 // Defined in <name>.cpp.
 extern const DatasetEntry kBertPretraining;
 extern const DatasetEntry kCifar10;
+extern const DatasetEntry kCoco;
 extern const DatasetEntry kElectraPretraining;
 extern const DatasetEntry kFashionMnist;
 extern const DatasetEntry kImagenet;

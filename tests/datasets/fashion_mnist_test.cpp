@@ -147,7 +147,7 @@ TEST_F(FashionMnistTest, OutputThatCannotBeWritten) {
 }
 
 TEST(Datasets, ListAndNames) {
-  EXPECT_EQ(dataset_entries().size(), 7u);
+  EXPECT_EQ(dataset_entries().size(), 8u);
   const Error error = error_of([] { find_dataset("mnist"); });
   EXPECT_EQ(error.code(), Code::kNotFound);
   EXPECT_THAT(error.message(), HasSubstr("fashion_mnist"));

@@ -20,13 +20,14 @@ namespace {
 
 constexpr char kFooter[] =
     R"(Converting again what is already there takes no time. An interrupted conversion leaves nothing behind;
-those of imagenet and of text leave their finished files, and the same command continues from there.
+those of imagenet, coco and of text leave their finished files, and the same command continues from there.
 
 Exit codes: 0 done; 2 wrong usage; 5 it failed; 6 files are missing, damaged or others; 75 interrupted.
 
 Examples:
   dataset-convert fashion_mnist --from /usr/share/datasets/fashion-mnist --to data/fashion_mnist
   dataset-convert imagenet --from ILSVRC2012 --to data/imagenet --verify
+  dataset-convert coco --from coco2017 --to data/coco_2017
   dataset-convert squad --from squad --to data/squad --set vocabulary=bert-base-uncased-vocab.txt
   dataset-convert bert_pretraining --from books.txt --to data/books --set vocabulary=vocab.txt \
     --set lines=paragraphs --set held_out=20

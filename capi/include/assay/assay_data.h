@@ -32,11 +32,20 @@ typedef int32_t (*assay_progress)(uintptr_t user, assay_str phase, int64_t done,
 
 /* The data sets that assay_dataset_convert knows.
  *   report  datasets [{name, summary, licence, default_source, samples: how its records become
- *           samples, by which of the transforms below, "images", "photographs", "micrographs",
- *           "masked_pairs", "sequences" or "windows"; options: keys of its conversion beside those
+ *           samples, by which of the transforms below, "images", "photographs", "objects",
+ *           "micrographs", "masked_pairs", "sequences" or "windows"; options: keys of its conversion beside those
  *           of all, [{key, type: "text", "number" or "bool", text}]}]
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err);
+
+/* Conversion of "coco": keys of options_json.
+ *   "train", "val"     files of instances in the source; annotations/instances_train2017.json and
+ *                      annotations/instances_val2017.json, where they are there
+ *   "train_images", "val_images"  folders of the images that they name; train2017 and val2017
+ * The source is a folder, with the zip archives directly in it, or one such archive. Boxes that are
+ * empty, inverted or not inside of their image are dropped; images of another size than the file of
+ * instances says are left out: the report counts both. At most 99 boxes of an image are no crowds.
+ * Categories are 1 to 10000, and class c of a detector is category c + 1. */
 
 /* Conversions of text: keys of options_json, with [ranges], then defaults.
  *
@@ -66,8 +75,8 @@ ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err)
  *   "short_fraction"   [0, 1], 0.1. Of sequences that aim at a random shorter length */
 
 /* Turns published files into a data set. Returns at once if the folder already holds the same. A
- * conversion that failed or was stopped leaves nothing behind; only those of "imagenet" and of text
- * ("squad", "bert_pretraining", "electra_pretraining") keep finished shards (record files), from
+ * conversion that failed or was stopped leaves nothing behind; only those of "imagenet", "coco" and of
+ * text ("squad", "bert_pretraining", "electra_pretraining") keep finished shards (record files), from
  * which the next call with the same arguments continues, even if the process was killed. Images that cannot be decoded are left out, and files of other formats
  * than JPEG need assay_host.read_image. The report counts both.
  *   name          of assay_dataset_list
@@ -88,12 +97,13 @@ ASSAY_API assay_status assay_dataset_convert(const assay_context *c, assay_str n
 /* Describes a data set by its manifest.
  *   report  format_version, dataset, licence,
  *           splits [{name, records, content_sha256, shards [{file, records, bytes, crc32c,
- *           findings [{kind ("left out", "re-encoded as JPEG", "CMYK", "grey"), count,
- *           examples [..]}]}]}],
+ *           findings [{kind ("left out", "re-encoded as JPEG", "CMYK", "grey", "empty or inverted
+ *           box", "box outside of its image"), count, examples [..]}]}]}],
  *           sources [{file, bytes, sha256}], classes, class_names [..],
  *           settings [{key, value}]: how text was converted,
  *           files [{file, bytes, sha256}]: what lies beside the records: of text "vocab.txt", of
- *           squad the published file of each split, unpacked, "train.json" and "dev.json"
+ *           squad and coco the published file of each split, unpacked, "train.json" and "dev.json"
+ *           or "val.json"
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION; ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_dataset_report(assay_str folder, assay_report **out,
@@ -155,6 +165,20 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
  *                          within a few grey levels of the same
  *   "raw"                  false. true: mirroring and normalisation are left to a trainer, as
  *                          above; scale, mean, stddev and channels are errors then
+ *
+ * Of photographs with boxes (coco): the image is normalised, mirrored, and resized with its aspect
+ * kept (bilinear, the rule of TensorFlow 1) until it fits; it lies at the upper left of zeros.
+ *   "size"                 [rows, columns] of the result, each [1, 4096]; [512, 512]
+ *   "scale_jitter"         [least, largest], each [0.01, 100], none: a random factor of the size
+ *                          that the image is fit to; of a larger one a random part is seen. For
+ *                          training
+ *   "flip_horizontal", "scale", "mean", "stddev"  as above
+ *   "origin"               false. true: what a sample shows is said behind its other arrays
+ * A sample is "image", "boxes" f32[99, 4], (ymin, xmin, ymax, xmax) in its pixels, zeros behind the
+ * last, "classes" i32[99], -1 behind the last, and "count" i32 of boxes, -1 for padding. Crowds are
+ * no boxes; boxes are cut one pixel inside of the sample's end, and dropped if nothing is left.
+ * With origin, "source_id" i64, the image's id, -1 if it is no number, and "scale" f32, which times
+ * the sample's pixels gives the image's
  *
  * Of micrographs with masks (isbi2012_em), steps in this order:
  *   "scale", "offset"      1/127.5 and -1. A pixel p becomes p scale + offset
