@@ -1,5 +1,6 @@
-// Photographs on their way to the network: decode, crop, resize, flip, normalise, on one thread.
-// Images per second, in the form of tools/bench/peers/image_pipeline.py.
+// Photographs on their way to a classifier (decode, crop, resize, flip, normalise) and to a
+// detector (decode, normalise, flip, resize, crop, pad to 512 x 512), on one thread. Images per
+// second, in the form of tools/bench/peers/image_pipeline.py.
 //
 //   image_bench FOLDER [ROUNDS]     every .jpg of the folder, ROUNDS times (default 3); JSON lines
 #include <algorithm>
@@ -12,7 +13,10 @@
 #include "sdk/base/error.h"
 #include "sdk/base/file.h"
 #include "sdk/base/proto_json.h"
+#include "sdk/data/augment/detection_transform.h"
 #include "sdk/data/augment/jpeg_transform.h"
+#include "sdk/data/detection_records.h"
+#include "sdk/data/example.pb.h"
 
 namespace assay::data {
 namespace {
@@ -20,40 +24,81 @@ namespace {
 constexpr const char* kNormalise =
     R"("scale": 1, "mean": [123.68, 116.779, 103.939], "stddev": [58.393, 57.12, 57.375]})";
 
-// What JpegMaker::prepare makes of a record: the label, then the file.
-std::vector<std::string> prepared_images(const std::string& folder) {
+std::vector<std::string> read_images(const std::string& folder) {
   std::vector<std::string> images;
-  for (const std::string& path : list_files(folder, "*.jpg")) {
-    images.push_back(std::string(sizeof(int32_t), '\0') + read_file(path));
-  }
+  for (const std::string& path : list_files(folder, "*.jpg")) images.push_back(read_file(path));
   require(!images.empty(), Code::kNotFound, folder, " holds no .jpg files");
   return images;
 }
 
-void measure(const char* name, const std::string& json, const std::vector<std::string>& images,
+std::string labelled_record(const std::string& jpeg) {
+  Example example;
+  set_bytes_feature(example, "jpeg", jpeg);
+  set_int64_feature(example, "label", 0);
+  std::string record;
+  serialize_example(example, record);
+  return record;
+}
+
+// With seven boxes, as many as an image of COCO has in the mean.
+std::string boxes_record(const std::string& jpeg) {
+  DetectionRecord detection;
+  detection.jpeg = jpeg;
+  detection.objects.assign(7, {.ymin = 0.25f, .xmin = 0.25f, .ymax = 0.5f, .xmax = 0.5f});
+  std::string record;
+  write_detection(detection, record);
+  return record;
+}
+
+// Finishes every record once a round, and prints the median round's rate.
+void measure(const char* name, const Transform& transform, const std::vector<std::string>& records,
              int rounds) {
-  JpegTransformConfig config;
-  parse_json(json, config, name);
-  const Transform transform = make_jpeg_transform(1000, config);
   const auto maker = transform.make_worker();
-  std::vector<float> image(static_cast<size_t>(transform.arrays[0].dims.numel()));
-  int32_t label = 0;
-  std::byte* const arrays[] = {reinterpret_cast<std::byte*>(image.data()),
-                               reinterpret_cast<std::byte*>(&label)};
+  std::vector<std::string> prepared(records.size());
+  for (size_t i = 0; i < records.size(); ++i) maker->prepare(records[i], prepared[i]);
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::byte*> arrays;
+  for (const ArraySpec& spec : transform.arrays)
+    arrays.push_back(memory.emplace_back(spec.sample_bytes()).data());
   std::vector<double> rates;
   for (int round = 0; round <= rounds; ++round) {  // the first warms up
     const auto start = std::chrono::steady_clock::now();
-    for (size_t i = 0; i < images.size(); ++i) {
+    for (size_t i = 0; i < prepared.size(); ++i) {
       PhiloxStream random(1, i, static_cast<uint64_t>(round));
-      maker->finish(images[i], random, arrays);
+      maker->finish(prepared[i], random, arrays);
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    if (round > 0) rates.push_back(static_cast<double>(images.size()) / seconds.count());
+    if (round > 0) rates.push_back(static_cast<double>(prepared.size()) / seconds.count());
   }
   std::sort(rates.begin(), rates.end());
   std::printf(R"({"name": "%s", "peer": "assay", "images_per_second": %.1f, "images": %zu})"
               "\n",
-              name, rates[rates.size() / 2], images.size());
+              name, rates[rates.size() / 2], prepared.size());
+}
+
+void measure_labelled(const std::vector<std::string>& images, int rounds) {
+  std::vector<std::string> records;
+  for (const std::string& image : images) records.push_back(labelled_record(image));
+  const auto each = [&](const char* name, const std::string& json) {
+    JpegTransformConfig config;
+    parse_json(json + ", " + kNormalise, config, name);
+    measure(name, make_jpeg_transform(1000, config), records, rounds);
+  };
+  each("train", R"({"crop": "random", "flip_horizontal": 0.5)");
+  each("train_exact", R"({"crop": "random", "flip_horizontal": 0.5, "reduced_decoding": false)");
+  each("eval", R"({"crop": "centre")");
+}
+
+void measure_detection(const std::vector<std::string>& images, int rounds) {
+  std::vector<std::string> records;
+  for (const std::string& image : images) records.push_back(boxes_record(image));
+  const auto each = [&](const char* name, const std::string& json) {
+    DetectionTransformConfig config;
+    parse_json(json + ", " + kNormalise, config, name);
+    measure(name, make_detection_transform(90, config), records, rounds);
+  };
+  each("detect_train", R"({"scale_jitter": [0.1, 2], "flip_horizontal": 0.5)");
+  each("detect_eval", R"({"size": [512, 512])");
 }
 
 int run(int argc, char** argv) {
@@ -62,13 +107,9 @@ int run(int argc, char** argv) {
     return 2;
   }
   const int rounds = argc == 3 ? std::max(std::atoi(argv[2]), 1) : 3;
-  const auto images = prepared_images(argv[1]);
-  const std::string tail = std::string(", ") + kNormalise;
-  measure("train", R"({"crop": "random", "flip_horizontal": 0.5)" + tail, images, rounds);
-  measure("train_exact",
-          R"({"crop": "random", "flip_horizontal": 0.5, "reduced_decoding": false)" + tail, images,
-          rounds);
-  measure("eval", R"({"crop": "centre")" + tail, images, rounds);
+  const auto images = read_images(argv[1]);
+  measure_labelled(images, rounds);
+  measure_detection(images, rounds);
   return 0;
 }
 
