@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "models/models.h"
+#include "sdk/data/augment/detection_transform.h"
 #include "sdk/train/checkpoint/name_map.h"
 #include "sdk/train/predictor.h"
 #include "tests/models/loaded.h"
@@ -39,6 +40,27 @@ struct Written {
   VariableTable variables;
   nn::Outputs outputs;
 };
+
+// The batches of a loader go into a trainer as they are.
+TEST(EfficientDet, TakesTheSamplesOfItsTransform) {
+  data::DetectionTransformConfig config;
+  config.size = {384, 256};
+  nn::TrainingOptions options;
+  options.image_size = {384, 256};
+  const data::Transform transform = data::make_detection_transform(90, config);
+  const auto model = models::create_model(kName, "")->configured(options);
+  for (const nn::Mode mode : {nn::Mode::kTrain, nn::Mode::kEval}) {
+    const std::vector<nn::InputSpec> inputs = model->inputs(mode);
+    ASSERT_EQ(inputs.size(), transform.arrays.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const data::ArraySpec& array = transform.arrays[i];
+      EXPECT_EQ(array.name, inputs[i].name);
+      EXPECT_EQ(array.dtype, inputs[i].dtype) << array.name;
+      EXPECT_EQ(array.dims, inputs[i].sample) << array.name;
+      EXPECT_EQ(inputs[i].padding.value_or(array.pad), array.pad) << array.name;
+    }
+  }
+}
 
 TEST(EfficientDet, HasThePublishedNumberOfParameters) {
   const Written model;
