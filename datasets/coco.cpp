@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "datasets/coco_records.h"
 #include "datasets/datasets.h"
 #include "datasets/image_records.h"
 #include "datasets/source_files.h"
@@ -23,7 +24,6 @@ namespace {
 constexpr const char* kSplitNames[] = {"train", "val"};
 constexpr uint64_t kMaxJsonBytes = uint64_t{1} << 32;
 constexpr uint64_t kMaxImageBytes = uint64_t{1} << 27;
-constexpr int64_t kMaxCategory = 10000;  // the largest head of a detector
 
 struct CocoKeys : ConversionKeys {
   std::string train, val, train_images, val_images;
@@ -35,6 +35,7 @@ struct CocoKeys : ConversionKeys {
   }
 };
 
+// Of a file of instances, or of `records`.
 struct Split {
   std::string name;
   std::string annotations;  // name of the file
@@ -42,11 +43,17 @@ struct Split {
   std::string json;
   data::CocoInstances instances;
   uint64_t bytes = 0;  // of all images
+  std::vector<std::string> record_files;
+  std::shared_ptr<const data::RecordSet> records;
+
+  int64_t size() const {
+    return records ? records->size() : static_cast<int64_t>(instances.images.size());
+  }
 };
 
 Split read_split(const SourceFiles& files, const std::string& name, const std::string& annotations,
                  const std::string& images) {
-  Split split{name, annotations, images, files.read(annotations, kMaxJsonBytes), {}, 0};
+  Split split{name, annotations, images, files.read(annotations, kMaxJsonBytes), {}, 0, {}, {}};
   split.instances = data::parse_coco_instances(split.json, annotations);
   for (const data::CocoImage& image : split.instances.images) {
     const std::string path = join_path(images, image.file_name);
@@ -66,9 +73,15 @@ std::vector<Split> read_splits(const SourceFiles& files, const CocoKeys& keys) {
     const std::string annotations =
         given.empty() ? cat("annotations/instances_", name, "2017.json") : given;
     require(given.empty() || files.has(given), Code::kNotFound, files.path(), " holds no ", given);
-    if (files.has(annotations))
+    const auto record_files = find_record_files(files.path(), name);
+    if (files.has(annotations)) {
       splits.push_back(
           read_split(files, name, annotations, folder.empty() ? name + "2017" : folder));
+    } else if (!record_files.empty()) {
+      splits.push_back({.name = name,
+                        .record_files = record_files,
+                        .records = std::make_shared<data::RecordSet>(record_files)});
+    }
   }
   require(!splits.empty(), Code::kNotFound, files.path(),
           " holds neither annotations/instances_train2017.json nor "
@@ -76,21 +89,27 @@ std::vector<Split> read_splits(const SourceFiles& files, const CocoKeys& keys) {
   return splits;
 }
 
+void add_category(const data::CocoCategory& category, const Split& split,
+                  std::map<int64_t, std::string>& names) {
+  require(category.id >= 1 && category.id <= kMaxCategory, Code::kFormat, split.annotations,
+          ": the category ", excerpt(category.name), " has the id ", category.id,
+          ", expected 1 to ", kMaxCategory);
+  const auto [known, is_new] = names.emplace(category.id, category.name);
+  require(is_new || known->second == category.name, Code::kFormat, split.annotations, ": category ",
+          category.id, " is ", excerpt(category.name), " here and ", excerpt(known->second),
+          " in another split");
+}
+
 // Class c of a detector is category c + 1, so that COCO's numbers keep their gaps. By id.
-std::map<int64_t, std::string> category_names(const std::vector<Split>& splits) {
+std::map<int64_t, std::string> category_names(const std::vector<Split>& splits,
+                                              const data::ProgressFunction& progress) {
   std::map<int64_t, std::string> names;
   for (const Split& split : splits) {
-    for (const data::CocoCategory& category : split.instances.categories) {
-      require(category.id >= 1 && category.id <= kMaxCategory, Code::kFormat, split.annotations,
-              ": the category ", excerpt(category.name), " has the id ", category.id,
-              ", expected 1 to ", kMaxCategory);
-      const auto [known, is_new] = names.emplace(category.id, category.name);
-      require(is_new || known->second == category.name, Code::kFormat, split.annotations,
-              ": category ", category.id, " is ", excerpt(category.name), " here and ",
-              excerpt(known->second), " in ", splits[0].annotations);
-    }
+    if (split.records) names.merge(categories_of(*split.records, split.name, progress));
+    for (const data::CocoCategory& category : split.instances.categories)
+      add_category(category, split, names);
   }
-  require(!names.empty(), Code::kFormat, splits[0].annotations, ": \"categories\" is empty");
+  require(!names.empty(), Code::kFormat, "split ", splits[0].name, " has no categories");
   return names;
 }
 
@@ -137,10 +156,23 @@ data::SourceFile describe_images(const Split& split, const SourceFiles& files) {
   return source;
 }
 
-data::DatasetManifest make_plan(const std::vector<Split>& splits, const SourceFiles& files,
-                                const std::map<int64_t, std::string>& categories, int shards) {
+void plan_split(const Split& split, const SourceFiles& files, int shards,
+                data::DatasetManifest& plan) {
   // 256 shards of COCO's train2017, 32 of val2017, as they are published.
   constexpr int64_t kImagesPerShard = 156, kMaxShards = 256;
+  const int64_t chosen = std::clamp<int64_t>(split.size() / kImagesPerShard, 1, kMaxShards);
+  data::plan_split(plan, split.name, split.size(), shards != 0 ? shards : static_cast<int>(chosen));
+  if (split.records) {
+    *plan.add_sources() = describe_records(split.record_files, split.name);
+    return;
+  }
+  *plan.add_sources() = describe_annotations(split);
+  *plan.add_sources() = describe_images(split, files);
+  data::plan_file(plan, split.name + ".json", split.json);
+}
+
+data::DatasetManifest make_plan(const std::vector<Split>& splits, const SourceFiles& files,
+                                const std::map<int64_t, std::string>& categories, int shards) {
   data::DatasetManifest plan;
   plan.set_dataset(std::string(kCoco.name));
   plan.set_licence(std::string(kCoco.licence));
@@ -150,14 +182,7 @@ data::DatasetManifest make_plan(const std::vector<Split>& splits, const SourceFi
     const auto name = categories.find(id);
     plan.add_class_names(name == categories.end() ? "" : name->second);
   }
-  for (const Split& split : splits) {
-    *plan.add_sources() = describe_annotations(split);
-    *plan.add_sources() = describe_images(split, files);
-    const auto images = static_cast<int64_t>(split.instances.images.size());
-    const int64_t chosen = std::clamp<int64_t>(images / kImagesPerShard, 1, kMaxShards);
-    data::plan_split(plan, split.name, images, shards != 0 ? shards : static_cast<int>(chosen));
-    data::plan_file(plan, split.name + ".json", split.json);
-  }
+  for (const Split& split : splits) plan_split(split, files, shards, plan);
   return plan;
 }
 
@@ -231,23 +256,28 @@ class EntryMaker {
   const data::ImageReader& read_image_;
 };
 
+void write_split(const Split& split, const SourceFiles& files,
+                 const std::map<int64_t, std::string>& categories, const ConvertOptions& options,
+                 data::DatasetWriter& writer) {
+  const EntryMaker maker(split, files, categories, options.read_image);
+  const auto make = [&](int64_t index, data::DatasetWriter::Entry& entry) {
+    if (split.records) return make_record_entry(*split.records, index, options.read_image, entry);
+    maker.make(static_cast<size_t>(index), entry);
+  };
+  if (!split.records) writer.write_attached(split.name + ".json", split.json);
+  writer.write_entries(split.name, make, options.threads, options.progress);
+}
+
 data::DatasetManifest convert(const ConvertOptions& options) {
   const auto keys = checked_keys<CocoKeys>(options, kCoco.name);
   const SourceFiles files(options.source);
   const std::vector<Split> splits = read_splits(files, keys);
-  const auto categories = category_names(splits);
+  const auto categories = category_names(splits, options.progress);
   for (const Split& split : splits) require_few_boxes(split);
   data::DatasetWriter writer(options.output, make_plan(splits, files, categories, options.shards),
                              options.overwrite, data::WhenStopped::kKeep);
   if (writer.complete()) return writer.manifest();
-  for (const Split& split : splits) {
-    const EntryMaker maker(split, files, categories, options.read_image);
-    const auto make = [&](int64_t index, data::DatasetWriter::Entry& entry) {
-      maker.make(static_cast<size_t>(index), entry);
-    };
-    writer.write_attached(split.name + ".json", split.json);
-    writer.write_entries(split.name, make, options.threads, options.progress);
-  }
+  for (const Split& split : splits) write_split(split, files, categories, options, writer);
   writer.finish();
   return writer.manifest();
 }
@@ -266,7 +296,8 @@ std::unique_ptr<ConversionKeys> make_keys() { return std::make_unique<CocoKeys>(
 constinit const DatasetEntry kCoco = {
     "coco",
     "photographs with boxes around objects; source: a folder, with its zip archives, or one "
-    "archive, with annotations/instances_train2017.json and train2017, and the same of val2017",
+    "archive, with annotations/instances_train2017.json and train2017, and the same of val2017; or "
+    "the record files of TensorFlow's object detection, *train*record* and *val*record*",
     "COCO's annotations: CC BY 4.0; the photographs: each under the licence that Flickr says",
     "",
     "objects",

@@ -242,7 +242,7 @@ TEST_F(CocoTest, RefusesWhatCannotBeConverted) {
   put_instances("train", instances({one}, {}, R"({"id": 0, "name": "background"})"));
   EXPECT_THAT(refusal(), HasSubstr("the category \"background\" has the id 0, expected 1 to"));
   put_instances("train", instances({one}, {}, ""));
-  EXPECT_THAT(refusal(), HasSubstr("\"categories\" is empty"));
+  EXPECT_THAT(refusal(), HasSubstr("split train has no categories"));
   put_instances("train", R"({"images": [], )");
   EXPECT_THAT(refusal(),
               HasSubstr("annotations/instances_train2017.json: line 1, column 16, near images: "));
@@ -256,7 +256,7 @@ TEST_F(CocoTest, RefusesWhatCannotBeConverted) {
   put_instances("train", instances({one}, many));
   put_instances("val", instances({one}, {}, R"({"id": 1, "name": "dog"})"));
   put("val2017/a.jpg", fixture("one_pixel.jpg"));
-  EXPECT_THAT(refusal(), HasSubstr("category 1 is \"dog\" here and \"person\" in annotations/"));
+  EXPECT_THAT(refusal(), HasSubstr("category 1 is \"dog\" here and \"person\" in another"));
   put_instances("val", instances({one}, {}, R"({"id": 1, "name": "person"})"));
   EXPECT_EQ(coco_.convert(options()).splits_size(), 2);
 }
@@ -280,6 +280,42 @@ TEST_F(CocoTest, FilesMayHaveOtherNames) {
   const auto manifest =
       coco_.convert(with_keys(R"({"val": "mine.json", "val_images": "pictures"})"));
   EXPECT_EQ(manifest.splits(0).name(), "val");
+}
+
+// Records of Google's and NVIDIA's converters, as tests/fixtures/detection has them.
+TEST_F(CocoTest, RecordsOfOtherConvertersAreTaken) {
+  const auto detection = [](const std::string& name) {
+    return read_file(ASSAY_SOURCE_DIR "/tests/fixtures/detection/" + name + ".example");
+  };
+  std::string broken = detection("google");
+  broken.replace(broken.find("\xff\xd8"), 2, "??");
+  const auto put_records = [&](const std::string& name, const std::vector<std::string>& payloads) {
+    std::string framed;
+    for (const std::string& payload : payloads) data::append_record(payload, framed);
+    put(name, framed);
+  };
+  put_records("train-00000-of-00002.tfrecord", {detection("nvidia"), detection("no_lists")});
+  put_records("train-00001-of-00002.tfrecord", {broken, detection("google")});
+  put_records("coco_val.record-00000-of-00001", {detection("empty_lists")});
+  const auto manifest = coco_.convert(options());
+  EXPECT_EQ(manifest.classes(), 90);
+  EXPECT_EQ(manifest.class_names(89), "toothbrush");
+  EXPECT_EQ(manifest.class_names(1), "");  // Google's does not say
+  EXPECT_EQ(findings_of(manifest.splits(0)), (Findings{{"left out", 1}}));
+  EXPECT_THAT(examples_of(manifest.splits(0)),
+              HasSubstr("train-00001-of-00002.tfrecord, record 0"));
+  const auto train = records("train");
+  ASSERT_EQ(train.size(), 3u);
+  EXPECT_EQ(train[0].objects.size(), 2u);
+  EXPECT_EQ(train[2].objects[0].category, 2);
+  EXPECT_EQ(manifest.splits(1).records(), 1);
+  std::string payload;
+  data::open_split(folder_.at("set"), manifest, "train")->read(2, payload);
+  EXPECT_EQ(payload, detection("google"));  // as it was
+
+  put_records("train-00001-of-00002.tfrecord", {"junk"});
+  EXPECT_THAT(error_of([&] { coco_.convert(options("other")); }).message(),
+              HasSubstr("train-00001-of-00002.tfrecord, record 0: the 4 bytes"));
 }
 
 // Interrupted after the first shard, the next call continues there.

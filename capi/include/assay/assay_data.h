@@ -45,7 +45,9 @@ ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err)
  * The source is a folder, with the zip archives directly in it, or one such archive. Boxes that are
  * empty, inverted or not inside of their image are dropped; images of another size than the file of
  * instances says are left out: the report counts both. At most 99 boxes of an image are no crowds.
- * Categories are 1 to 10000, and class c of a detector is category c + 1. */
+ * Categories are 1 to 10000, and class c of a detector is category c + 1. A folder may hold the
+ * record files of TensorFlow's object detection instead, "*train*record*" and "*val*record*": their
+ * images are checked, and records kept as they are. */
 
 /* Conversions of text: keys of options_json, with [ranges], then defaults.
  *
