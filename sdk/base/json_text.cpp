@@ -228,9 +228,15 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
   bool end(JsonValue& value) {
     value.size = stream_.Tell() - value.offset;
     done();
-    if (items_ != nullptr && open_.size() == 2 && holds_items())
-      items_->take(open_[0].value->members.back().key, open_[1].size - 1, value);
+    if (items_ != nullptr) take(value);
     return true;
+  }
+
+  void take(const JsonValue& value) const {
+    if (open_.size() == 1 && open_[0].value->kind == Kind::kList)
+      items_->take("", open_[0].size - 1, value);
+    if (open_.size() == 2 && holds_items())
+      items_->take(open_[0].value->members.back().key, open_[1].size - 1, value);
   }
 
   // Whether the second container that is open is a list of the outermost object.
@@ -240,6 +246,7 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
 
   // Whether the items of a list that begins here are gone as soon as they are read.
   bool is_passed_over() const {
+    if (open_.empty()) return true;
     if (open_.size() == 1) return open_[0].value->kind == Kind::kObject;
     if (open_.size() < 3 || !holds_items() || open_[2].value->kind != Kind::kObject) return false;
     return std::ranges::count(items_->skipped, open_[2].value->members.back().key) > 0;

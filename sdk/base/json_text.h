@@ -45,17 +45,18 @@ struct JsonSource {
 // was expected.
 JsonValue parse_json_text(const JsonSource& source);
 
-// What becomes of the lists that are members of a text's outermost object, so that reading a text
-// needs the memory of its largest item.
+// What becomes of the outermost list, or of the lists that are members of the outermost object, so
+// that reading a text needs the memory of its largest item.
 struct JsonItems {
-  // Called for each of their items as soon as it is read: the key, the item's number and the item,
-  // which is not kept. What it throws ends the reading.
+  // Called for each of their items as soon as it is read: the key (none of an outermost list), the
+  // item's number and the item, which is not kept. What it throws ends the reading.
   std::function<void(std::string_view list, size_t index, const JsonValue& item)> take;
   // Members of items of which only the kind is kept, and that what stands in them is JSON.
   std::vector<std::string_view> skipped;
 };
 
-// The object without the items of its lists. Fails as parse_json_text, also after items were taken.
+// The object without the items of its lists, or the list without its items. Fails as
+// parse_json_text, also after items were taken.
 JsonValue parse_json_items(const JsonSource& source, const JsonItems& items);
 
 // "line 2, column 14" of a byte of the text, both from 1; columns count characters.

@@ -149,11 +149,13 @@ std::vector<std::string> items_of(const std::string& text, std::string_view skip
   return seen;
 }
 
-TEST(JsonItems, ComeOneByOneFromTheListsOfTheOutermostObject) {
+TEST(JsonItems, ComeOneByOneFromTheOutermostLists) {
   EXPECT_THAT(
       items_of(R"({"a": [1, {"b": [2, 3]}, [4]], "o": {"c": [5]}, "d": [], "e": ["f"]})"),
       testing::ElementsAre("a[0] = 1", R"(a[1] = {"b": [2, 3]})", "a[2] = [4]", R"(e[0] = "f")"));
-  EXPECT_THAT(items_of(R"([[1], {"a": [2]}])"), testing::IsEmpty());
+  EXPECT_THAT(items_of(R"([[1], {"a": [2]}])"),
+              testing::ElementsAre("[0] = [1]", R"([1] = {"a": [2]})"));
+  EXPECT_THAT(items_of("[]"), testing::IsEmpty());
   EXPECT_THAT(items_of("1"), testing::IsEmpty());
 }
 
@@ -183,6 +185,7 @@ TEST(JsonItems, SayWhereAMistakeIs) {
            R"({"a": [{"s": {"k": [1], "k": 2}}]})",
            R"({"a": [{"s": "half)",
            R"({"a": [1, 2, 3)",
+           R"([1, {"a": 2}, {"a": 3 4}])",
        }) {
     const std::string expected = error_of(text).message();
     EXPECT_THAT(expected, HasSubstr("line 1")) << text;
