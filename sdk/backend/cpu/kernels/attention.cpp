@@ -4,8 +4,7 @@
 //
 // Operands are brought into the forms that products.h reads: "rows" [n][width], a row per token,
 // zeros from the head's size on, and "panels" [n / kPanel][size][kPanel], tokens side by side.
-#include "sdk/backend/cpu/kernels/kernels.h"
-#include "sdk/backend/cpu/kernels/philox_words.h"
+#include "sdk/backend/cpu/kernels/attention_head.h"
 #include "sdk/backend/cpu/kernels/products.h"
 
 namespace assay::cpu::ASSAY_ISA {
@@ -30,43 +29,6 @@ void load_rows(const T* from, int64_t pitch, int64_t rows, int64_t size, float f
     for (int64_t c = 0; c < size; ++c) y[c] = factor * load(x[c]);
     for (int64_t c = size; c < width; ++c) y[c] = 0;
   }
-}
-
-// The halves of two vectors, lane by lane in turn.
-inline Vec interleave_low(Vec a, Vec b) {
-#if ASSAY_LANES == 16
-  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-#elif ASSAY_LANES == 8
-  return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-#else
-  return __builtin_shufflevector(a, b, 0, 4, 1, 5);
-#endif
-}
-inline Vec interleave_high(Vec a, Vec b) {
-#if ASSAY_LANES == 16
-  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
-                                 31);
-#elif ASSAY_LANES == 8
-  return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-#else
-  return __builtin_shufflevector(a, b, 2, 6, 3, 7);
-#endif
-}
-
-// to[c][r] = from[r][c] of a square of registers: interleaving the halves of the rows once for
-// every bit of a lane's number turns them.
-template <class T>
-void turn_square(const T* from, int64_t pitch, float* to, int64_t to_pitch) {
-  Vec rows[kLanes], other[kLanes];
-  for (int64_t r = 0; r < kLanes; ++r) rows[r] = load_vec(from + r * pitch);
-  for (int64_t bit = 1; bit < kLanes; bit *= 2) {
-    for (int64_t r = 0; r < kLanes / 2; ++r) {
-      other[2 * r] = interleave_low(rows[r], rows[r + kLanes / 2]);
-      other[2 * r + 1] = interleave_high(rows[r], rows[r + kLanes / 2]);
-    }
-    for (int64_t r = 0; r < kLanes; ++r) rows[r] = other[r];
-  }
-  for (int64_t c = 0; c < kLanes; ++c) store_vec(to + c * to_pitch, rows[c]);
 }
 
 template <class T>
@@ -113,24 +75,6 @@ void turned_sums(const float* weights, int64_t pitch, int64_t n, const float* va
     outer_product(weights, pitch, n, values + first, width, rows, add, out + first, width);
 }
 
-// body(first, n, words) for stretches of the keys of one query: words[i] is drawn by key first + i.
-template <class Body>
-void with_words(const AttentionShape& shape, int64_t token, int64_t head, int64_t keys,
-                const Body& body) {
-  const int64_t row_counters = (shape.longest + 3) / 4;
-  const int64_t counter = (token * shape.heads + head) * row_counters;
-  alignas(64) uint32_t words[kPhiloxBlock];
-  for (int64_t first = 0; first < keys; first += kPhiloxBlock) {
-    draw(*shape.dropout, static_cast<uint64_t>(counter + first / 4), words);
-    body(first, least(kPhiloxBlock, keys - first), words);
-  }
-}
-
-struct RowSums {
-  float largest;
-  float exponentials;  // sum of e^(x - largest)
-};
-
 // x = e^(x - largest); NaN anywhere makes the sum NaN.
 RowSums exponentials(float* x, int64_t n) {
   float largest = -__builtin_inff();
@@ -144,19 +88,6 @@ RowSums exponentials(float* x, int64_t n) {
   }
   return {largest, sum};
 }
-
-// From `token` on.
-template <class T>
-struct Head {
-  int64_t pitch;  // elements from one token to the next
-  T *q, *k, *v;
-
-  Head(const AttentionShape& s, T* qkv, int64_t head, int64_t token)
-      : pitch(3 * s.heads * s.size),
-        q(qkv + token * pitch + head * s.size),
-        k(q + s.heads * s.size),
-        v(k + s.heads * s.size) {}
-};
 
 int64_t forward_work(int64_t size, int64_t longest) {
   const int64_t width = whole_panels(size);
@@ -191,11 +122,7 @@ void forward(const AttentionArgs& args, int64_t head, int64_t begin, int64_t end
       factor[r] = 1.0f / sums.exponentials;
       if (s.dropout == nullptr) continue;
       factor[r] *= s.dropout->scale;
-      const uint32_t drop_below = s.dropout->drop_below;
-      with_words(s, token, head, n, [&](int64_t at, int64_t count, const uint32_t* words) {
-#pragma omp simd
-        for (int64_t i = 0; i < count; ++i) row[at + i] = words[i] >= drop_below ? row[at + i] : 0;
-      });
+      drop_weights(s, token, head, n, row);
     }
     weighted_sums(tile, pitch, rows, values, width, n, out);
     for (int64_t r = 0; r < rows; ++r)
@@ -222,7 +149,8 @@ void row_gradient(const AttentionShape& shape, int64_t token, int64_t head, int6
     float *x = scores + at, *d = dp + at;
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) {
-      const float p = exponential(x[i] - logsumexp), keep = words[i] >= drop_below ? scale : 0.0f;
+      const float p = exponential(x[i] - logsumexp);
+      const float keep = words[i] >= drop_below ? scale : 0.0f;
       x[i] = keep * p;
       d[i] = p * (keep * d[i] - delta);
     }

@@ -363,4 +363,8 @@ struct Kernels {
 // variable ASSAY_CPU_ISA may name a lesser one ("avx2", "baseline"), for tests and comparisons.
 const Kernels& kernels();
 
+// Attention of bf16, and only of it, on the tile registers of AMX; null where the processor or the
+// system has none, or ASSAY_CPU_ISA is set ("avx512" does without them and keeps all else).
+const AttentionKernels* tile_attention();
+
 }  // namespace assay::cpu

@@ -2,6 +2,12 @@
 #include <cstdlib>
 #include <string_view>
 
+#ifdef ASSAY_KERNELS_X86_64
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "sdk/backend/cpu/kernels/kernels.h"
 
 namespace assay::cpu {
@@ -16,9 +22,18 @@ extern const Kernels kTable;
 namespace avx512 {
 extern const Kernels kTable;
 }
+namespace amx {
+extern const AttentionKernels kAttention;
+}
 #endif
 
 namespace {
+
+// The most of the instruction sets that may be used; "" is all.
+std::string_view most() {
+  const char* const variable = std::getenv("ASSAY_CPU_ISA");
+  return variable != nullptr ? variable : "";
+}
 
 #ifdef ASSAY_KERNELS_X86_64
 // What the flags -march=x86-64-v3 and -v4 let the compiler use.
@@ -31,14 +46,25 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vl");
 }
+
+// Linux gives a process the large state of tile registers when it asks for it.
+bool has_tiles() {
+  constexpr unsigned kAvx512Bf16 = 1u << 5;                  // CPUID 7.1 EAX
+  constexpr unsigned kAmxBf16AndTile = 1u << 22 | 1u << 24;  // CPUID 7.0 EDX
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  unsigned a = 0, b = 0, c = 0, d = 0, a1 = 0;
+  if (!has_avx512() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 ||
+      __get_cpuid_count(7, 1, &a1, &b, &c, &b) == 0)
+    return false;
+  return (d & kAmxBf16AndTile) == kAmxBf16AndTile && (a1 & kAvx512Bf16) != 0 &&
+         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
 #endif
 
 const Kernels& choose() {
 #ifdef ASSAY_KERNELS_X86_64
-  const char* const variable = std::getenv("ASSAY_CPU_ISA");
-  const std::string_view most = variable != nullptr ? variable : "";
-  const bool baseline_only = most == "baseline";
-  if (has_avx512() && !baseline_only && most != "avx2") return avx512::kTable;
+  const bool baseline_only = most() == "baseline";
+  if (has_avx512() && !baseline_only && most() != "avx2") return avx512::kTable;
   if (has_avx2() && !baseline_only) return avx2::kTable;
 #endif
   return baseline::kTable;
@@ -49,6 +75,14 @@ const Kernels& choose() {
 const Kernels& kernels() {
   static const Kernels& chosen = choose();
   return chosen;
+}
+
+const AttentionKernels* tile_attention() {
+#ifdef ASSAY_KERNELS_X86_64
+  static const bool available = most().empty() && has_tiles();
+  if (available) return &amx::kAttention;
+#endif
+  return nullptr;
 }
 
 }  // namespace assay::cpu

@@ -38,6 +38,19 @@ AttentionShape shape_of(const Op& p, const Planner& c) {
           .dropout = nullptr};
 }
 
+// The kernels for data of a type, and what a plan is called that uses them.
+struct Chosen {
+  const AttentionKernels& kernels;
+  NodePlan plan;
+};
+Chosen choose(const ValueType& data) {
+  const AttentionKernels* const tiles = data.dtype == DType::kBf16 ? tile_attention() : nullptr;
+  if (tiles == nullptr) return {*kernels().attention, own_plan("attention")};
+  NodePlan plan;
+  plan.kernel = "own:attention:amx";
+  return {*tiles, plan};
+}
+
 // A plan for all heads of all sequences.
 struct Heads {
   AttentionShape shape;
@@ -108,8 +121,7 @@ void clear_tokens(void* x, size_t bytes, const AttentionShape& s, int64_t parts,
 
 // qkv [T,3,heads,D], start, length [B], context [T,heads,D], logsumexp [heads,T], step [].
 NodePlan plan(const Attention& p, const Planner& c) {
-  NodePlan plan = own_plan("attention");
-  const AttentionKernels& k = *kernels().attention;
+  auto [k, plan] = choose(c.x(0));
   const Heads heads(p, c, k.forward_work(shape_of(p, c).size, p.longest));
   plan.scratch_bytes = heads.scratch_bytes();
   plan.bind = [heads, kernel = k.forward[element_of(c.x(0))],
@@ -135,8 +147,7 @@ NodePlan plan(const Attention& p, const Planner& c) {
 // qkv, dqkv [T,3,heads,D], start, length [B], context, dcontext [T,heads,D], logsumexp [heads,T],
 // step [].
 NodePlan plan(const AttentionGrad& p, const Planner& c) {
-  NodePlan plan = own_plan("attention");
-  const AttentionKernels& k = *kernels().attention;
+  auto [k, plan] = choose(c.x(0));
   const Heads heads(p, c, k.backward_work(shape_of(p, c).size, p.longest));
   plan.scratch_bytes = heads.scratch_bytes();
   plan.in_place = {{0, 0}};
