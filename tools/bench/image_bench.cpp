@@ -1,12 +1,12 @@
 // Photographs on their way to a classifier (decode, crop, resize, flip, normalise) and to a
 // detector (decode, normalise, flip, resize, crop, pad to 512 x 512), on one thread. Images per
-// second, in the form of tools/bench/peers/image_pipeline.py.
+// second of processor time, in the form of tools/bench/peers/image_pipeline.py.
 //
 //   image_bench FOLDER [ROUNDS]     every .jpg of the folder, ROUNDS times (default 3); JSON lines
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -62,13 +62,13 @@ void measure(const char* name, const Transform& transform, const std::vector<std
     arrays.push_back(memory.emplace_back(spec.sample_bytes()).data());
   std::vector<double> rates;
   for (int round = 0; round <= rounds; ++round) {  // the first warms up
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     for (size_t i = 0; i < prepared.size(); ++i) {
       PhiloxStream random(1, i, static_cast<uint64_t>(round));
       maker->finish(prepared[i], random, arrays);
     }
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    if (round > 0) rates.push_back(static_cast<double>(prepared.size()) / seconds.count());
+    const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+    if (round > 0) rates.push_back(static_cast<double>(prepared.size()) / seconds);
   }
   std::sort(rates.begin(), rates.end());
   std::printf(R"({"name": "%s", "peer": "assay", "images_per_second": %.1f, "images": %zu})"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Images per second of the transforms of ImageNet and COCO on one thread: Assay, torchvision (Pillow, tensors) and OpenCV in turn.
+"""Images per second of processor time, one thread, transforms of ImageNet and COCO: Assay, torchvision (Pillow, tensors), OpenCV.
 
 Training: decode, random resized crop (area 0.08 to 1, aspect 3/4 to 4/3) to 224 x 224 with an antialiased triangle filter, flip,
 normalise. Evaluation: shorter side to 256, middle 224 x 224, normalise. Every side draws its own windows from the same
@@ -125,10 +125,10 @@ def measure(peer, files, rounds):
     for name, run in PEERS[peer]().items():
         timed = []
         for _ in range(rounds + 1):  # the first warms up
-            start = time.perf_counter()
+            start = time.process_time()
             for file in files:
                 run(file)
-            timed.append(len(files) / (time.perf_counter() - start))
+            timed.append(len(files) / (time.process_time() - start))
         rates[name] = statistics.median(timed[1:])
     return rates
 
