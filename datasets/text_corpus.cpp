@@ -160,9 +160,9 @@ data::Documents read_range(const Corpus& corpus, const TextRange& range, data::L
   std::string text(range.size(), '\0');
   File::open_read(path).read_exact_at(text.data(), text.size(), range.begin);
   try {
-    return data::read_documents(text, lines, tokenizer);
+    return data::read_documents(text, lines, tokenizer, range.line);
   } catch (const Error& error) {
-    throw error.with_context(cat(path, ", document from line ", range.line));
+    throw error.with_context(path);
   }
 }
 

@@ -277,13 +277,14 @@ void check_length(int64_t sequence_length) {
 
 }  // namespace
 
-Documents read_documents(std::string_view text, Lines lines, const Tokenizer& tokenizer) {
+Documents read_documents(std::string_view text, Lines lines, const Tokenizer& tokenizer,
+                         int64_t first_line) {
   Documents documents;
   Document document;
   const auto end_document = [&] {
     if (!document.empty()) documents.push_back(std::exchange(document, {}));
   };
-  for (int64_t number = 1; !text.empty(); ++number) {
+  for (int64_t number = first_line; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));

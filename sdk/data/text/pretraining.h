@@ -22,8 +22,9 @@ enum class Lines {
                // abbreviation
 };
 // An empty line ends a document; lines and documents of which the tokenizer keeps nothing are left
-// out. Fails with kFormat and the line for text that is not UTF-8.
-Documents read_documents(std::string_view text, Lines lines, const Tokenizer& tokenizer);
+// out. Fails with kFormat and the line, counted from `first_line` on, for text that is not UTF-8.
+Documents read_documents(std::string_view text, Lines lines, const Tokenizer& tokenizer,
+                         int64_t first_line = 1);
 
 // [CLS] first segment [SEP], or [CLS] first [SEP] second [SEP]: type 0 up to the first [SEP], 1
 // behind it. Not padded.
