@@ -2,6 +2,7 @@
 // (arXiv:1810.04805), of any text.
 
 #include "datasets/text_corpus.h"
+#include "datasets/text_records.h"
 
 namespace assay::datasets {
 namespace {
@@ -24,6 +25,17 @@ struct BertKeys : CorpusKeys {
   }
 };
 
+// Of pairs that another program made.
+struct PairRecordKeys : TextKeys {
+  int64_t prediction_slots;
+  explicit PairRecordKeys(const BertKeys& keys)
+      : TextKeys(keys), prediction_slots(keys.prediction_slots) {}
+  void fields(ConfigFields& f) override {
+    TextKeys::fields(f);
+    f("prediction_slots", prediction_slots, "masked pieces of a sequence at most");
+  }
+};
+
 data::DatasetManifest convert(const ConvertOptions& options) {
   auto keys = checked_keys<BertKeys>(options, kBertPretraining.name);
   const data::Tokenizer tokenizer =
@@ -31,14 +43,19 @@ data::DatasetManifest convert(const ConvertOptions& options) {
   data::DatasetManifest plan;
   plan.set_dataset(std::string(kBertPretraining.name));
   plan.set_licence(std::string(kBertPretraining.licence));
+  const data::TokenShape shape{keys.sequence_length, keys.prediction_slots,
+                               tokenizer.vocabulary().size(),
+                               tokenizer.vocabulary().special().padding};
+  if (is_of_records(options, keys, kBertPretraining.name)) {
+    PairRecordKeys of_records(keys);
+    return convert_records(options, of_records, tokenizer.vocabulary(), std::move(plan),
+                           data::TokenRecords::kMaskedPairs, shape);
+  }
   const data::BertOptions of_pairs{.sequence_length = keys.sequence_length,
                                    .prediction_slots = keys.prediction_slots,
                                    .duplicates = keys.duplicates,
                                    .masked_fraction = keys.masked_fraction,
                                    .short_fraction = keys.short_fraction};
-  const data::TokenShape shape{keys.sequence_length, keys.prediction_slots,
-                               tokenizer.vocabulary().size(),
-                               tokenizer.vocabulary().special().padding};
   return convert_corpus(options, keys, tokenizer, std::move(plan),
                         [&](const data::Documents& documents, PhiloxStream random, auto& sink) {
                           std::string payload;
@@ -60,7 +77,7 @@ data::Transform make_transform(const data::DatasetManifest& manifest,
 constinit const DatasetEntry kBertPretraining = {
     "bert_pretraining",
     "pairs of text segments with masked pieces, as BERT is trained on; source: a text file or a "
-    "folder of .txt files, an empty line between documents",
+    "folder of .txt files, an empty line between documents, or .tfrecord files of Google's scripts",
     "that of the text",
     "",
     "masked_pairs",

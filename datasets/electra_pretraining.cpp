@@ -2,6 +2,7 @@
 // any text: masking is the model's.
 
 #include "datasets/text_corpus.h"
+#include "datasets/text_records.h"
 
 namespace assay::datasets {
 namespace {
@@ -15,6 +16,11 @@ data::DatasetManifest convert(const ConvertOptions& options) {
   plan.set_licence(std::string(kElectraPretraining.licence));
   const data::TokenShape shape{keys.sequence_length, 0, tokenizer.vocabulary().size(),
                                tokenizer.vocabulary().special().padding};
+  if (is_of_records(options, keys, kElectraPretraining.name)) {
+    TextKeys of_records = keys;
+    return convert_records(options, of_records, tokenizer.vocabulary(), std::move(plan),
+                           data::TokenRecords::kSequences, shape);
+  }
   return convert_corpus(
       options, keys, tokenizer, std::move(plan),
       [&](const data::Documents& documents, PhiloxStream random, auto& sink) {
@@ -37,7 +43,7 @@ data::Transform make_transform(const data::DatasetManifest& manifest,
 constinit const DatasetEntry kElectraPretraining = {
     "electra_pretraining",
     "text segments without masks, as ELECTRA is trained on; source: a text file or a folder of "
-    ".txt files, an empty line between documents",
+    ".txt files, an empty line between documents, or .tfrecord files of the published scripts",
     "that of the text",
     "",
     "sequences",

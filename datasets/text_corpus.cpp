@@ -82,7 +82,8 @@ std::vector<std::string> text_files(const std::string& source) {
   if (!is_directory(source)) return {source};
   std::vector<std::string> files = list_files(source, "*.txt");
   require(!files.empty(), Code::kNotFound, source,
-          " holds no .txt files; packed ones (.gz, .xz) have to be unpacked first");
+          " holds neither .txt nor .tfrecord files; packed ones (.gz, .xz) have to be unpacked "
+          "first");
   std::ranges::sort(files);
   return files;
 }

@@ -270,6 +270,50 @@ TEST_F(TextDataSets, SequencesInPartsThatContinue) {
   EXPECT_EQ(error_of([&] { entry.convert(options); }).code(), Code::kInvalid);
 }
 
+// Files of records as the published scripts leave them: no manifest, numbered at the end.
+TEST_F(TextDataSets, RecordsOfThePublishedScripts) {
+  put("text.txt", corpus(9, 12));
+  convert("bert_pretraining", R"({"sequence_length": 24, "prediction_slots": 5})", "text.txt");
+  const std::string records = read_file(folder_.at("out/train-00000-of-00001.tfrecord"));
+  const int64_t made = data::read_manifest(folder_.at("out")).splits(0).records();
+  std::filesystem::remove_all(folder_.at("out"));
+  put("source/examples.tfrecord-0-of-2", records);
+  put("source/examples.tf_record-1-of-2", records);
+  const auto pairs = [&](const std::string& settings) {
+    return convert("bert_pretraining", settings);
+  };
+  const auto manifest = pairs(R"({"sequence_length": 24, "prediction_slots": 5})");
+  ASSERT_EQ(manifest.splits_size(), 1);
+  EXPECT_EQ(manifest.splits(0).shards_size(), 2);
+  EXPECT_EQ(manifest.splits(0).records(), 2 * made);
+  // Nobody knows how often the text was passed over.
+  EXPECT_THAT(error_of([&] { data::find_setting(manifest, "duplicates"); }).what(),
+              HasSubstr("duplicates"));
+  data::verify_dataset(folder_.at("out"), {});
+  const auto loader = load("train", 4, R"({"sequence_length": 24, "prediction_slots": 5})");
+  EXPECT_EQ(values(*loader->next(), "input_ids")[0], kCls);
+  // The sequences in them are ELECTRA's too.
+  std::filesystem::remove_all(folder_.at("out"));
+  EXPECT_EQ(convert("electra_pretraining", R"({"sequence_length": 24})").splits(0).records(),
+            2 * made);
+  std::filesystem::remove_all(folder_.at("out"));
+
+  const auto refusal = [&](const std::string& settings) {
+    const Error error = error_of([&] { pairs(settings); });
+    EXPECT_FALSE(path_exists(folder_.at("out/dataset.json")));
+    return std::string(error.what());
+  };
+  EXPECT_THAT(refusal(R"({"sequence_length": 32, "prediction_slots": 5})"),
+              AllOf(HasSubstr("examples.tf_record-1-of-2, record 0"), HasSubstr("another length")));
+  EXPECT_THAT(refusal(R"({"sequence_length": 24, "prediction_slots": 6})"),
+              HasSubstr("masked_lm_positions"));
+  EXPECT_THAT(refusal(R"({"sequence_length": 24, "prediction_slots": 5, "held_out": 3})"),
+              HasSubstr("held_out"));
+  put("source/examples.tfrecord-0-of-2", records.substr(0, records.size() - 9));
+  EXPECT_THAT(refusal(R"({"sequence_length": 24, "prediction_slots": 5})"),
+              HasSubstr("examples.tfrecord-0-of-2"));
+}
+
 TEST_F(TextDataSets, CorpusRefusals) {
   const auto refusal = [&](const std::string& text, const std::string& settings = "{}") {
     put("source/a.txt", text);

@@ -49,7 +49,10 @@ ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err)
  * record files of TensorFlow's object detection instead, "*train*record*" and "*val*record*": their
  * images are checked, and records kept as they are. */
 
-/* Conversions of text: keys of options_json, with [ranges], then defaults.
+/* Conversions of text: keys of options_json, with [ranges], then defaults. Of "bert_pretraining" and
+ * "electra_pretraining" the source may also be TFRecord files ("tfrecord" or "tf_record" in their
+ * names) that the published scripts wrote: they are checked and become the split "train", for which
+ * vocabulary, lengths and slots must be given as they were made.
  *
  * Of "squad", "bert_pretraining" and "electra_pretraining":
  *   "vocabulary"       file of a WordPiece vocabulary, one piece a line; needed

@@ -1,5 +1,5 @@
-// Sequences of ids as records, under the feature names of the published scripts, and back: records
-// that Google's, NVIDIA's and OneFlow's scripts wrote load here, and ours load there.
+// Sequences of ids as records, under the feature names of the published scripts, and back:
+// TFRecords that Google's and NVIDIA's scripts for TensorFlow wrote load here, and ours load there.
 //
 //   masked pairs (BERT)     input_ids, input_mask, segment_ids int64 [L]; masked_lm_positions,
 //                           masked_lm_ids int64 [P], masked_lm_weights float [P];
