@@ -10,6 +10,14 @@
 
 namespace assay::capi {
 
+TensorOwner new_tensor(std::shared_ptr<const Context> context, const ValueType& type) {
+  const auto backend = context->backend();
+  TensorOwner tensor(new assay_tensor(type.dtype, type.dims, std::move(context)));
+  tensor->memory = backend->allocate_host(tensor->bytes());
+  tensor->data = tensor->memory->data();
+  return tensor;
+}
+
 Dims checked_dims(const int64_t* shape, int32_t ndim, assay_dtype dtype) {
   expect(ndim >= 0 && ndim <= ASSAY_MAX_NDIM, {"", "ndim"}, ndim, "0 to ", int{ASSAY_MAX_NDIM});
   check_array(shape, static_cast<size_t>(ndim), "shape");
@@ -77,10 +85,7 @@ assay_status assay_tensor_new(const assay_context* c, assay_device_id device, as
       fail_mismatch(Code::kNotFound, {"device", "device", capi::to_text(device),
                                       cat("host memory, ", capi::to_text({ASSAY_DEVICE_CPU, 0}))});
     const Dims dims = checked_dims(shape, ndim, dtype);
-    auto tensor = std::make_unique<assay_tensor>(static_cast<DType>(dtype), dims, context);
-    tensor->memory = context->backend()->allocate_host(tensor->bytes());
-    tensor->data = tensor->memory->data();
-    *out = tensor.release();
+    *out = new_tensor(context, {static_cast<DType>(dtype), dims}).release();
   });
 }
 

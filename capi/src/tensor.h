@@ -51,6 +51,9 @@ struct ReleaseTensor {
 };
 using TensorOwner = std::unique_ptr<assay_tensor, ReleaseTensor>;
 
+// Of host memory that batches on the context's device may lie in.
+TensorOwner new_tensor(std::shared_ptr<const Context> context, const ValueType& type);
+
 // Checks a shape argument; sizes at least 0 whose product fits.
 Dims checked_dims(const int64_t* shape, int32_t ndim, assay_dtype dtype);
 

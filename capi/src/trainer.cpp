@@ -166,6 +166,20 @@ assay_status assay_trainer_scalar(assay_trainer* t, assay_str name, double* valu
   });
 }
 
+assay_status assay_trainer_output(assay_trainer* t, assay_str name, assay_tensor** out,
+                                  assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    assay_trainer& trainer = not_null(t, "t");
+    const std::string_view wanted = to_text(name, "name");
+    const ExclusiveUse use(trainer.model->access(), "trainer or its model");
+    const Program::Port& from = trainer.impl.evaluated(wanted);
+    TensorOwner copy = new_tensor(trainer.model->shared_context(), from.type);
+    trainer.model->context().backend()->read(copy->data, from.data, copy->bytes());
+    *out = copy.release();
+  });
+}
+
 assay_status assay_trainer_set(assay_trainer* t, assay_str key, double value, assay_error** err) {
   return guard(err, [&] {
     assay_trainer& trainer = not_null(t, "t");

@@ -135,6 +135,7 @@ StepInfo Trainer::with_prefetched_dropped_on_failure(const Body& body) {
 
 TrainerProgram& Trainer::program_with(GraphKind kind, std::span<const HostTensor> batch) {
   if (!batch.empty()) check_training_batch(batch);
+  evaluated_program_ = nullptr;
   TrainerProgram& found =
       !config_.packed
           ? programs_.get(kind)
@@ -306,6 +307,7 @@ StepInfo Trainer::run_apply(const std::atomic<bool>* cancel) {
   if (micro_step_ != batches_of_update()) [[unlikely]]
     fail_micro_step(cat(batches_of_update(), " before apply"), "call backward for the others");
   const auto start = Clock::now();
+  evaluated_program_ = nullptr;
   TrainerProgram& half = programs_.get(GraphKind::kApply);
   set_scalars(half.program());
   statistics_.select(0);
@@ -322,6 +324,7 @@ const EvalOutputs& Trainer::eval(std::span<const HostTensor> batch, bool use_ema
          "more than 0 for evaluation with moving averages");
   eval_arrays_.check(model_->architecture(), batch);
   const GraphKind kind = use_ema ? GraphKind::kEvalEma : GraphKind::kEval;
+  evaluated_program_ = nullptr;
   TrainerProgram& eval = config_.packed ? programs_.get(kind, eval_arrays_.filled_sixteenths(batch))
                                         : programs_.get(kind);
   // What is drawn in evaluation is drawn alike for every batch, however much was trained before.
@@ -330,6 +333,7 @@ const EvalOutputs& Trainer::eval(std::span<const HostTensor> batch, bool use_ema
   statistics_.with(evaluated_device_, [&] { eval.program().run(&cancel_); });
   last_programs_ = {&eval};
   eval.read_scalars();
+  evaluated_program_ = &eval;
   evaluated_.clear();
   for (const TrainerProgram::Scalar& scalar : eval.scalars()) {
     if (!scalar.is_weight)
@@ -350,6 +354,17 @@ double Trainer::scalar(std::string_view output) {
     if (scalar != nullptr) return scalar->value;
   }
   fail_no_scalar(output);
+}
+
+const Program::Port& Trainer::evaluated(std::string_view output) const {
+  require(evaluated_program_ != nullptr, Code::kInvalid,
+          "the last batch was not evaluated, or its tensors have been overwritten since: read them "
+          "right after the evaluation");
+  const Program& program = evaluated_program_->program();
+  if (const Program::Port* found = program.find_output(output)) return *found;
+  std::vector<std::string_view> known;
+  for (const Program::Port& port : program.outputs()) known.push_back(port.name);
+  fail_unknown("the evaluation gave nothing", "name", output, known);
 }
 
 void Trainer::fail_no_scalar(std::string_view name) const {

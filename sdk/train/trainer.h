@@ -89,6 +89,10 @@ class Trainer {
   // A scalar output of the model for the last batch trained or evaluated: "dice_loss", "top1". A
   // mean over the batch in training, a sum in evaluation. kNotFound, listing the names.
   double scalar(std::string_view output);
+  // An output of the model for the last batch, which was evaluated: logits, as the device holds
+  // them until another program runs. kInvalid if none was evaluated or something ran since;
+  // kNotFound, listing the names.
+  const Program::Port& evaluated(std::string_view output) const;
 
   // "learning_rate" (the rate at schedule factor 1), "loss_scale"; checkpoints hold both.
   // "evaluated_device": the emulated device whose statistics evaluations read. Unknown keys fail
@@ -119,8 +123,11 @@ class Trainer {
   DeviceStatistics& device_statistics() { return statistics_; }
   void require_between_updates() const;
 
-  // The compiled programs, for reports. Plans what was not used yet.
-  Programs& programs() { return programs_; }
+  // The compiled programs, for reports, which may plan or run them.
+  Programs& programs() {
+    evaluated_program_ = nullptr;
+    return programs_;
+  }
   Program& step_program() { return programs_.get(GraphKind::kStep).program(); }
   Program& eval_program() { return programs_.get(GraphKind::kEval).program(); }
 
@@ -171,6 +178,7 @@ class Trainer {
   EvalOutputs evaluated_;  // of the last call of eval
   // Those of the last batch trained or evaluated; the second is the apply half of an update.
   std::array<const TrainerProgram*, 2> last_programs_{};
+  const TrainerProgram* evaluated_program_ = nullptr;  // whose outputs stand in the arena, or null
   double learning_rate_;  // at schedule factor 1: that of the configuration until it is set
   DeviceStatistics statistics_;
   int64_t evaluated_device_ = 0;  // of the emulated ones

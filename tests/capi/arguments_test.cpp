@@ -61,6 +61,7 @@ TEST_F(ArgumentsTest, NullSubjects) {
   refuses("t", assay_trainer_backward, no_trainer, batch.tensors(), size_t{2}, nullptr);
   refuses("t", assay_trainer_apply, no_trainer, nullptr);
   refuses("t", assay_trainer_scalar, no_trainer, text("loss"), nullptr);
+  refuses("t", assay_trainer_output, no_trainer, text("logits"), &tensor_out);
   refuses("t", assay_trainer_eval, no_trainer, batch.tensors(), size_t{2}, 0u, nullptr);
   refuses("t", assay_trainer_set, no_trainer, text("learning_rate"), 1.0);
   refuses("t", assay_trainer_set_metadata, no_trainer, text("k"), empty);

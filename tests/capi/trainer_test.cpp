@@ -49,6 +49,49 @@ TEST_F(TrainerTest, ScalarsOfTheLastBatch) {
   EXPECT_EQ(value, eval.top1);
 }
 
+// The logits of an evaluation are those that its counts come from. The copy outlives the next
+// batch.
+TEST_F(TrainerTest, TensorsOfTheLastEvaluation) {
+  const auto model = make_model();
+  const auto trainer = make_trainer(model.get());
+  assay_tensor* none = nullptr;
+  const auto refused = [&] {
+    return fails(ASSAY_E_INVALID, assay_trainer_output, trainer.get(), text("logits"), &none);
+  };
+  EXPECT_THAT(refused(), HasSubstr("not evaluated"));
+  for (int i = 0; i < 5; ++i) step(trainer.get(), batch);
+  refused();
+  assay_eval_info eval{.struct_size = sizeof eval};
+  ok(assay_trainer_eval, trainer.get(), batch.tensors(), size_t{2}, 0u, &eval);
+  const auto logits = make<assay_tensor>(assay_trainer_output, trainer.get(), text("logits"));
+  EXPECT_THAT(fails(ASSAY_E_NOT_FOUND, assay_trainer_output, trainer.get(), text("logit"), &none),
+              HasSubstr("\"logits\""));
+  step(trainer.get(), batch);
+  refused();
+  ok(assay_trainer_eval, trainer.get(), batch.tensors(), size_t{2}, 0u, nullptr);
+  report(assay_trainer_profile, trainer.get(), 1);
+  refused();
+  EXPECT_EQ(none, nullptr);
+
+  assay_tensor_info info{.struct_size = sizeof info};
+  ok(assay_tensor_get_info, logits.get(), &info);
+  ASSERT_EQ(info.dtype, ASSAY_F32);
+  ASSERT_EQ(info.ndim, 2);
+  ASSERT_EQ(info.shape[0], kBatch);
+  const auto* rows = static_cast<const float*>(info.data);
+  double right = 0, loss = 0;
+  for (int64_t n = 0; n < kBatch; ++n) {
+    const float* row = rows + n * info.shape[1];
+    const int32_t label = batch.labels()[n];
+    right += std::max_element(row, row + info.shape[1]) - row == label;
+    double sum = 0;
+    for (int64_t c = 0; c < info.shape[1]; ++c) sum += std::exp(double(row[c]) - row[label]);
+    loss += std::log(sum);
+  }
+  EXPECT_EQ(right, eval.top1);
+  EXPECT_NEAR(loss, eval.loss_sum, 1e-5 * loss);
+}
+
 TEST_F(TrainerTest, ScalarsOfAnAccumulatedUpdate) {
   const auto model = make_model();
   const auto trainer = make_trainer(

@@ -926,6 +926,18 @@ ASSAY_API assay_status assay_trainer_eval(assay_trainer *t, const assay_tensor *
 ASSAY_API assay_status assay_trainer_scalar(assay_trainer *t, assay_str name, double *value,
                                             assay_error **err);
 
+/* A tensor that the model computed for the batch evaluated last: "logits" of classifiers and of
+ * unet_medical, "masked_lm_logits" and "next_sentence_logits", "generator_logits" and
+ * "discriminator_logits", "start_logits", "end_logits" and "class_logit" of models of text.
+ *   name    what the model has stands in the message of ASSAY_E_NOT_FOUND
+ *   out     receives a copy in host memory, rows in the order of the batch: assay_tensor_release.
+ *           f32; under mixed precision it may be of the lower one
+ *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_INVALID unless an evaluation was the last that this trainer
+ *           did, reports and profiles included; ASSAY_E_BUSY; ASSAY_E_OOM_HOST
+ *   threads alone, with the model   since 1.0, provisional */
+ASSAY_API assay_status assay_trainer_output(assay_trainer *t, assay_str name, assay_tensor **out,
+                                            assay_error **err);
+
 /* Changes a setting between steps.
  *   key     "learning_rate" (the rate at schedule factor 1), or "loss_scale", which changes
  *           between updates only. Both are saved with checkpoints and come back with
