@@ -65,13 +65,14 @@ report::Conversion to_safetensors(const std::string& checkpoint, const std::stri
     reader.read(info, data);
     sources.push_back({info.name, info.dtype, info.dims, data});
   }
-  weights::export_weights(
+  const std::vector<std::string> left_out = weights::export_weights(
       safetensors, sources, map,
       {{"assay.model", reader.state().model_name}, {std::string(kStatisticsKey), statistics}});
   report::Conversion out;
   out.set_from(checkpoint);
   out.set_to(safetensors);
-  out.set_tensors(static_cast<int>(sources.size()));
+  out.set_tensors(static_cast<int>(sources.size() - left_out.size()));
+  for (const std::string& name : left_out) out.add_skipped(name);
   return out;
 }
 

@@ -159,14 +159,19 @@ LoadReport import_weights(const safetensors::Reader& file, std::span<const Desti
   return report;
 }
 
-void export_weights(const std::string& path, std::span<const Source> sources, const NameMap& map,
-                    const std::map<std::string, std::string>& metadata) {
+std::vector<std::string> export_weights(const std::string& path, std::span<const Source> sources,
+                                        const NameMap& map,
+                                        const std::map<std::string, std::string>& metadata) {
+  std::vector<std::string> left_out;
   std::vector<safetensors::Record> records;
   std::vector<std::byte> reordered;  // of the tensor being written
   bool torch = true;
   for (const Source& source : sources) {
     const std::optional<MappedName> mapped = name_in_file(map, source.name);
-    if (!mapped && map.partial) continue;
+    if (!mapped && map.partial) {
+      left_out.push_back(source.name);
+      continue;
+    }
     require(mapped.has_value(), Code::kInvalid, "exporting tensor ", source.name,
             ": no rule of the name map matches it");
     const auto order = inverse(order_from_file(mapped->rule, source.dims.span().size()));
@@ -182,6 +187,7 @@ void export_weights(const std::string& path, std::span<const Source> sources, co
   std::map<std::string, std::string> described = metadata;
   described["format"] = torch ? "pt" : "assay";
   safetensors::write(path, records, described);
+  return left_out;
 }
 
 }  // namespace assay::weights

@@ -48,9 +48,11 @@ struct Source {
 };
 
 // The reverse: names and layouts of the file side of the map. kInvalid for a name that no rule
-// matches, unless the map is partial. The metadata gets "format": "pt" where the layouts are
-// PyTorch's, so that its programs take the file, else "assay" (convolutions O,H,W,I).
-void export_weights(const std::string& path, std::span<const Source> sources, const NameMap& map,
-                    const std::map<std::string, std::string>& metadata = {});
+// matches, unless the map is partial: returns the names then left out. The metadata gets "format":
+// "pt" where the layouts are PyTorch's, so that its programs take the file, else "assay"
+// (convolutions O,H,W,I).
+std::vector<std::string> export_weights(const std::string& path, std::span<const Source> sources,
+                                        const NameMap& map,
+                                        const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace assay::weights

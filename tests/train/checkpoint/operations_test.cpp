@@ -188,6 +188,22 @@ TEST_F(Operations, SafetensorsSayWhoseLayoutTheyHave) {
   EXPECT_EQ(format_with(R"({"rules":[{"file":"*","model":"*","layout":"OIHW"}]})"), "pt");
 }
 
+// One of two networks: what the map does not name is counted and told.
+TEST_F(Operations, ConvertsWhatAPartialMapNames) {
+  SampleTensors tensors;
+  tensors.add("generator.weight", Role::kValue, DType::kF32, {4, 3}, 1);
+  tensors.add("reader.weight", Role::kValue, DType::kF32, {4, 3}, 2);
+  const std::string original = save("original.ckpt", {}, tensors.records());
+  const std::string exported = path("exported.safetensors");
+  const report::Conversion out = to_safetensors(
+      original, exported,
+      weights::parse_name_map(
+          R"({"rules": [{"file": "electra.*", "model": "reader.*"}], "partial": true})"));
+  EXPECT_EQ(out.tensors(), 1);
+  EXPECT_THAT(out.skipped(), ElementsAre("generator.weight"));
+  EXPECT_EQ(safetensors::Reader::open(exported).tensors().size(), 1u);
+}
+
 // Roles survive the way through a format that has none.
 TEST_F(Operations, StatisticsComeBackAsStatisticsWithoutAMap) {
   SampleTensors tensors;
