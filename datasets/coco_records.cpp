@@ -1,3 +1,5 @@
+// Records of other converters: read once for their categories, and once for the conversion, which
+// looks at their images and copies them.
 #include "datasets/coco_records.h"
 
 #include <algorithm>

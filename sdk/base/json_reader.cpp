@@ -1,3 +1,4 @@
+// Members and their types, with complaints in the words of the file.
 #include "sdk/base/json_reader.h"
 
 #include <charconv>

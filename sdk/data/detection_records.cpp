@@ -1,3 +1,5 @@
+// Boxes as columns of features, one number of each box in each; read strictly, since a loader takes
+// records that others wrote.
 #include "sdk/data/detection_records.h"
 
 #include <charconv>
