@@ -88,6 +88,12 @@ TEST_F(ArgumentsTest, NullSubjects) {
   refuses("l", assay_loader_restore, no_loader, static_cast<const void*>(memory), size_t{1});
   refuses("l", assay_loader_seek, no_loader, int64_t{0});
   refuses("l", assay_loader_report, no_loader, &report_out);
+  assay_detections* const no_detections = nullptr;
+  refuses("d", assay_detections_add, no_detections, int64_t{1}, 1.0f, nullptr, nullptr, nullptr,
+          size_t{0});
+  refuses("d", assay_detections_size, no_detections, nullptr, nullptr);
+  refuses("d", assay_detections_save, no_detections, text("x"));
+  refuses("d", assay_detections_score, no_detections, text("x"), empty, &report_out);
   for (const void* out : {static_cast<void*>(context_out), static_cast<void*>(model_out),
                           static_cast<void*>(trainer_out), static_cast<void*>(tensor_out)}) {
     EXPECT_EQ(out, nullptr);

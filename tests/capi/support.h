@@ -85,6 +85,7 @@ struct Free {
   void operator()(assay_text* handle) const { assay_text_free(handle); }
   void operator()(assay_text_question* handle) const { assay_text_question_free(handle); }
   void operator()(assay_text_squad* handle) const { assay_text_squad_free(handle); }
+  void operator()(assay_detections* handle) const { assay_detections_free(handle); }
 };
 template <class T>
 using Owned = std::unique_ptr<T, Free>;

@@ -1,4 +1,4 @@
-/* Assay: data sets, loaders and text.
+/* Assay: data sets, loaders, text and detections.
  *
  * A data set is a folder that assay_dataset_convert made from the files its authors publish: record
  * files and a manifest. A loader gives its samples as batches that a trainer takes as they are.
@@ -20,6 +20,7 @@ typedef struct assay_loader assay_loader;               /* assay_loader_free */
 typedef struct assay_text assay_text;                   /* assay_text_free */
 typedef struct assay_text_question assay_text_question; /* assay_text_question_free */
 typedef struct assay_text_squad assay_text_squad;       /* assay_text_squad_free */
+typedef struct assay_detections assay_detections;       /* assay_detections_free */
 
 /* ---- Data sets ------------------------------------------------------------------------------- */
 
@@ -33,8 +34,8 @@ typedef int32_t (*assay_progress)(uintptr_t user, assay_str phase, int64_t done,
 /* The data sets that assay_dataset_convert knows.
  *   report  datasets [{name, summary, licence, default_source, samples: how its records become
  *           samples, by which of the transforms below, "images", "photographs", "objects",
- *           "micrographs", "masked_pairs", "sequences" or "windows"; options: keys of its conversion beside those
- *           of all, [{key, type: "text", "number" or "bool", text}]}]
+ *           "micrographs", "masked_pairs", "sequences" or "windows"; options: keys of its
+ *           conversion beside those of all, [{key, type: "text", "number" or "bool", text}]}]
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err);
 
@@ -482,6 +483,81 @@ ASSAY_API void assay_text_squad_free(assay_text_squad *s);
  *   threads any   since 1.0, provisional */
 ASSAY_API assay_status assay_text_score(assay_str file, assay_str predictions, assay_report **out,
                                         assay_error **err);
+
+/* ---- Detections ------------------------------------------------------------------------------ */
+
+/* What a detector ("efficientdet_d0") finds in the images of a data set, written and scored as COCO
+ * wants it. All of this section is provisional: it may change before it is declared stable. */
+
+/* A collection without images.
+ *   errors  ASSAY_E_INVALID
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_detections_create(assay_detections **out, assay_error **err);
+
+/* A collection read from a file of results: one JSON list of
+ * {"image_id", "category_id", "bbox": [x, y, width, height], "score"}, of anyone who writes them.
+ *   path    JSON, plain or gzip, up to 4 GiB of text; other members of the objects are passed over
+ *   errors  ASSAY_E_IO, ASSAY_E_NOT_FOUND; ASSAY_E_FORMAT with line and column: JSON that is damaged,
+ *           members missing or of another type, a width or height below 0; ASSAY_E_INVALID
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_detections_open(assay_str path, assay_detections **out,
+                                             assay_error **err);
+
+/* Keeps what was found in one image, in place of what was given for it before. An image in which
+ * nothing was found may be given or left out. Takes a row of what a predictor gives, and copies it.
+ *   image_id  the number that the data set's file has for the image; a loader's "source_id"
+ *   scale     pixels of the image per pixel of what the model saw of it, as 1.25 where 640 columns
+ *             became 512; a loader's "scale"
+ *   boxes     [n, 4] ymin, xmin, ymax, xmax, in pixels of what the model saw; they need not lie in
+ *             it. The box kept is x, y, width and height in pixels of the image, in f32
+ *   scores    [n], the higher the surer
+ *   classes   [n] from 0; the category of COCO is a class + 1. The first that is negative ends the
+ *             list: what follows is not read
+ *   errors  ASSAY_E_INVALID: numbers that are not finite, a box with its ends exchanged, a scale
+ *           that is not above 0. The collection is then as before
+ *   threads alone   since 1.0, provisional */
+ASSAY_API assay_status assay_detections_add(assay_detections *d, int64_t image_id, float scale,
+                                            const float *boxes, const float *scores,
+                                            const int32_t *classes, size_t n, assay_error **err);
+
+/* How many images were given or have detections in the file, and how many detections there are.
+ * Both may be NULL.
+ *   errors  ASSAY_E_INVALID
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_detections_size(const assay_detections *d, int64_t *images,
+                                             int64_t *detections, assay_error **err);
+
+/* Writes a file of results, whole and durable or not at all: images by ascending id, what was found
+ * in each in the order given, numbers in as many digits as read back the same.
+ *   errors  ASSAY_E_INVALID; ASSAY_E_IO; ASSAY_E_NOT_FOUND: no such folder
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_detections_save(const assay_detections *d, assay_str path,
+                                             assay_error **err);
+
+/* Scores as COCO's Python tools (pycocotools) score boxes, to the last bit: precision and recall in
+ * [0, 1], averaged over overlaps (intersection over union) of 0.5, 0.55, ... 0.95, points of recall
+ * 0, 0.01, ... 1, and categories. All images of the file count, also those without detections.
+ *   instances    JSON of COCO's instances ("instances_val2017.json"), plain or gzip, up to 4 GiB
+ *   config_json  "curves" false: whether the report has them. Empty: defaults
+ *   report       images, of the file, and images_found, those with detections; objects, without
+ *                crowds; detections, and foreign, those of categories that the file does not list,
+ *                which are left out; all {ap, ap50, ap75 (at these overlaps), ap_small, ap_medium,
+ *                ap_large (by area, up to 32^2 and 96^2 pixels), ar1, ar10, ar100 (of so many best
+ *                detections of an image and category), ar_small, ar_medium, ar_large}, -1 where
+ *                there is no object; categories [{id, name, objects, detections, scores {as all}}]
+ *                by ascending id; curves [{overlap, precision [101]}], empty without "curves":
+ *                precision by point of recall, over objects of all sizes and the 100 best
+ *                detections, the mean over categories; each category with objects has its own
+ *   errors  ASSAY_E_IO, ASSAY_E_NOT_FOUND; ASSAY_E_FORMAT with line and column: not such a file,
+ *           ids twice, annotations of images or categories that it does not list, captions;
+ *           ASSAY_E_INVALID, also for detections in images that it does not list
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_detections_score(const assay_detections *d, assay_str instances,
+                                              assay_str config_json, assay_report **out,
+                                              assay_error **err);
+
+/* since 1.0, provisional */
+ASSAY_API void assay_detections_free(assay_detections *d);
 
 #ifdef __cplusplus
 }
