@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "sdk/base/error.h"
@@ -97,6 +98,18 @@ TEST(SquadWindows, SpansAreFoundWhereAllOfThemIs) {
     windows_of("q", context, tokenizer, {.sequence_length = 12, .stride = 8, .max_question = 2});
   });
   EXPECT_EQ(narrow.code(), Code::kInvalid);
+}
+
+// As much work a piece as of a short one.
+TEST(SquadWindows, ALongContext) {
+  constexpr int kPieces = 1'000'000;
+  const std::string text = repeated("a ", kPieces);
+  const Tokenizer tokenizer = letters();
+  const std::vector<Window> windows = windows_of("q", cut_context(text, tokenizer), tokenizer, {});
+  EXPECT_EQ(windows.size(), 7811u);  // of 380 pieces, 128 apart
+  int64_t best = 0;
+  for (const Window& window : windows) best += std::ranges::count(window.best_context, true);
+  EXPECT_EQ(best, kPieces);
 }
 
 TEST(SquadWindows, TextsWithoutWords) {

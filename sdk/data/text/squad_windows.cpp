@@ -69,15 +69,18 @@ double context_around(const Window& window, int32_t piece) {
 }
 
 void mark_best_context(std::vector<Window>& windows, int32_t pieces) {
-  for (int32_t piece = 0; piece < pieces; ++piece) {
-    Window* best = nullptr;
-    for (Window& window : windows) {
-      const int32_t at = piece - window.context_begin;
-      if (at < 0 || at >= window.context_size) continue;
-      if (best == nullptr || context_around(window, piece) > context_around(*best, piece))
-        best = &window;
+  std::vector<Window*> best(static_cast<size_t>(pieces));  // of equal ones the first
+  for (Window& window : windows) {
+    for (int32_t i = 0; i < window.context_size; ++i) {
+      const int32_t piece = window.context_begin + i;
+      Window*& known = best[static_cast<size_t>(piece)];
+      if (known == nullptr || context_around(window, piece) > context_around(*known, piece))
+        known = &window;
     }
-    best->best_context[static_cast<size_t>(piece - best->context_begin)] = true;
+  }
+  for (int32_t piece = 0; piece < pieces; ++piece) {
+    Window& window = *best[static_cast<size_t>(piece)];
+    window.best_context[static_cast<size_t>(piece - window.context_begin)] = true;
   }
 }
 
