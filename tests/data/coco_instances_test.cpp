@@ -101,7 +101,7 @@ std::string annotation(const std::string& change) {
 TEST(CocoInstances, SaysWhatIsWrong) {
   const struct {
     std::string json, problem;
-  } kCases[] = {
+  } cases[] = {
       {file_with("{}"), "a member \"id\" is missing"},
       {file_with("3"), "an annotation is of another type: a number, expected an object"},
       {file_with(annotation("") + "," + annotation("")), "the id 1 was given to an annotation"},
@@ -136,7 +136,7 @@ TEST(CocoInstances, SaysWhatIsWrong) {
       {file_with(annotation(R"(, "segmentation": [[1, 2], [3,]])")), "line 1, column"},
       {file_with(annotation(R"(, "id": 2)")), "key \"id\" again"},
   };
-  for (const auto& c : kCases) EXPECT_THAT(problem_of(c.json), HasSubstr(c.problem)) << c.json;
+  for (const auto& c : cases) EXPECT_THAT(problem_of(c.json), HasSubstr(c.problem)) << c.json;
 }
 
 TEST(CocoInstances, RealFiles) {
@@ -144,8 +144,8 @@ TEST(CocoInstances, RealFiles) {
   const struct {
     const char* split;
     size_t objects, crowds, empty;
-  } kSplits[] = {{"train", 368, 4, 1}, {"val", 327, 5, 2}};  // by the data's README
-  for (const auto& split : kSplits) {
+  } splits[] = {{"train", 368, 4, 1}, {"val", 327, 5, 2}};  // by the data's README
+  for (const auto& split : splits) {
     const CocoInstances file = read(test::coco_annotations(split.split));
     EXPECT_EQ(file.images.size(), 40u);
     EXPECT_EQ(file.categories.size(), 80u);

@@ -172,11 +172,11 @@ TEST(DetectionTransform, PublishedExamplesOfScales) {
   const struct {
     float factor, scale;
     int height, width;  // of 480 x 640
-  } kCases[] = {{0.1f, 0.0796875f, 38, 51},
-                {1.3f, 1.0390625f, 498, 512},  // 498 x 665 before it is cut
-                {2.0f, 1.6f, 512, 512}};       // 768 x 1024
+  } cases[] = {{0.1f, 0.0796875f, 38, 51},
+               {1.3f, 1.0390625f, 498, 512},  // 498 x 665 before it is cut
+               {2.0f, 1.6f, 512, 512}};       // 768 x 1024
   const std::string record = record_of(grey_jpeg(480, 640), {{0.5f, 0.25f, 1, 1, 1}});
-  for (const auto& c : kCases) {
+  for (const auto& c : cases) {
     DetectionTransformConfig config;
     config.scale_jitter = {c.factor, c.factor};
     config.origin = true;
@@ -294,7 +294,7 @@ TEST(DetectionRecords, RefusesWhatIsNoBox) {
     EXPECT_EQ(error.code(), Code::kFormat);
     return error.message();
   };
-  const auto set = [](const char* name, std::vector<float> values) {
+  const auto set = [](const char* name, const std::vector<float>& values) {
     return [=](Example& example) { set_floats_feature(example, name, values); };
   };
   EXPECT_THAT(problem_of(set("image/object/bbox/xmin", {0})), HasSubstr("expected equally many"));

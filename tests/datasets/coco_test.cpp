@@ -96,7 +96,7 @@ class CocoTest : public testing::Test {
     return given;
   }
   Error refusal(const ConvertOptions& given) {
-    const Error error = error_of([&] { coco_.convert(given); });
+    Error error = error_of([&] { coco_.convert(given); });
     EXPECT_NE(error.code(), Code::kOk);
     EXPECT_FALSE(path_exists(folder_.at("set/dataset.json")));
     return error;
