@@ -153,6 +153,29 @@ TEST_F(TextRecipeTest, LearnsWhichLettersFollow) {
   EXPECT_GT(after.at("masked_accuracy"), 3.0 / 26);
 }
 
+// A word would be asked for that has no row, or the wrong ones be masked.
+TEST_F(TextRecipeTest, RefusesAnotherVocabulary) {
+  v1::Recipe made = recipe();
+  (*made.mutable_model()->mutable_hparam())["vocabulary"] = "30";
+  EXPECT_THAT(refusal(made), AllOf(HasSubstr("its vocabulary has 31 pieces"), HasSubstr("for 30"),
+                                   HasSubstr("model.hparam.vocabulary")));
+  (*made.mutable_model()->mutable_hparam())["vocabulary"] = "32";
+  EXPECT_EQ(refusal(made), "");
+
+  made.mutable_model()->set_arch("electra_base_pretraining");
+  for (const char* key : {"generator_hidden", "generator_inner"})
+    (*made.mutable_model()->mutable_hparam())[key] = "16";
+  const auto takes = [&](const char* key, const char* number) {
+    (*made.mutable_model()->mutable_hparam())[key] = number;
+    return refusal(made);
+  };
+  takes("cls", "2"), takes("sep", "3");
+  EXPECT_THAT(takes("mask", "5"),
+              AllOf(HasSubstr("[MASK] is piece 4 of its vocabulary, the model takes 5 for it"),
+                    HasSubstr("model.hparam.mask")));
+  EXPECT_THAT(takes("mask", "4"), Not(HasSubstr("vocabulary")));
+}
+
 // Two phases of eight steps, each step on the same records, without anything random.
 v1::Recipe in_phases(v1::Recipe recipe) {
   recipe.clear_bench();
@@ -293,6 +316,23 @@ TEST_F(TextRecipeTest, AnswersQuestions) {
     EXPECT_NO_THROW(
         engine::made<engine::Text>(Exit::kCrashed, assay_text_create, text(checkpoint), text("")));
   }
+}
+
+// As the published fine-tunings read them: in the order of the file, through a small buffer.
+TEST_F(TextRecipeTest, LearnsFromAStreamOfWindows) {
+  v1::Recipe made = answering(root_, R"(arch: "electra_base_qa")", "1.1");
+  v1::DataRef& train = *made.mutable_data(0);
+  *train.add_pipeline() = train.pipeline(0);
+  train.mutable_pipeline(0)->Clear();
+  train.mutable_pipeline(0)->set_op("shuffle_stream");
+  (*train.mutable_pipeline(0)->mutable_arg())["buffer_batches"] = "3";
+  made.mutable_training()->set_steps(60);
+  ASSERT_EQ(refusal(made), "");
+  const auto trial = driver_->start(made, 1);
+  EXPECT_EQ(trial->total_steps(), 60);
+  const double first = trial->run_step().loss;
+  for (int i = 1; i < 59; ++i) trial->run_step();
+  EXPECT_LT(trial->run_step().loss, first - 0.5);
 }
 
 // BERT tells scores of all positions instead of candidates.

@@ -148,7 +148,9 @@ class AssayDriver : public TrainerDriver {
     if (const std::string missing = missing_data(recipe); !missing.empty())
       throw Error(Exit::kDataMismatch, missing);
     check_data(recipe);
-    check_init(recipe.model(), model_report(new_model(context_.get(), recipe).get()));
+    const Struct model = model_report(new_model(context_.get(), recipe).get());
+    check_init(recipe.model(), model);
+    check_vocabulary(recipe, model);
     const auto trial = start(recipe, 0);
     const uint64_t expected = recipe.model().expect_parameters();
     require(expected == 0 || expected == trial->parameters(),

@@ -61,6 +61,18 @@ void check_samples(const v1::DataRef& data, int64_t samples) {
               "convert the data set again with dataset-convert");
 }
 
+// The pieces of a data set's vocabulary and their numbers.
+std::map<std::string, int64_t> pieces_of(const fs::path& folder) {
+  const std::string path = folder.string();
+  const Text words = made<Text>(Exit::kDataMismatch, assay_text_create, text(path), text(""));
+  assay_str lines{};
+  call(Exit::kCrashed, assay_text_vocabulary, words.get(), &lines);
+  std::map<std::string, int64_t> pieces;
+  for (const std::string& piece : split(string(lines), '\n'))
+    if (!piece.empty()) pieces.emplace(piece, static_cast<int64_t>(pieces.size()));
+  return pieces;
+}
+
 // The records of data.range, of so many that there are.
 std::vector<int64_t> range_records(const v1::DataRef& data, int64_t samples) {
   const v1::Range& range = data.range();
@@ -196,6 +208,33 @@ void check_data(const v1::Recipe& recipe) {
   for (const v1::DataRef& data : recipe.data()) {
     check_samples(data, split_samples(recipe, data));
     transform_config(data);
+  }
+}
+
+void check_vocabulary(const v1::Recipe& recipe, const Struct& model) {
+  const auto& keys = at(model, "config").struct_value().fields();
+  for (const v1::DataRef& data : recipe.data()) {
+    if (!is_text(data)) continue;
+    const std::map<std::string, int64_t> pieces = pieces_of(folder_of(recipe, data));
+    const auto refuse = [&](const std::string& problem, const std::string& key) {
+      throw Error(Exit::kDataMismatch, "data '" + data.id() + "': " + problem,
+                  fmt::format("set model.hparam.{}, or convert the data set with the vocabulary "
+                              "that the recipe is for",
+                              key));
+    };
+    const auto rows = keys.find("vocabulary");
+    if (rows != keys.end() && integer(rows->second) < static_cast<int64_t>(pieces.size()))
+      refuse(fmt::format("its vocabulary has {} pieces, the model has rows for {}", pieces.size(),
+                         integer(rows->second)),
+             "vocabulary");
+    for (const auto& [key, piece] :
+         {std::pair{"cls", "[CLS]"}, {"sep", "[SEP]"}, {"mask", "[MASK]"}}) {
+      const auto number = keys.find(key);
+      if (number != keys.end() && integer(number->second) != pieces.at(piece))
+        refuse(fmt::format("{} is piece {} of its vocabulary, the model takes {} for it", piece,
+                           pieces.at(piece), integer(number->second)),
+               key);
+    }
   }
 }
 

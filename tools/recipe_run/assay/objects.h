@@ -80,6 +80,10 @@ class Batch {
 // expects, and for a pipeline that this engine does not offer.
 void check_data(const v1::Recipe& recipe);
 
+// Fails (kDataMismatch) if data of text were made with more pieces than the model has rows for, or
+// with special pieces at other places than its configuration says: it would mask the wrong words.
+void check_vocabulary(const v1::Recipe& recipe, const Struct& model);
+
 // The records of a trial's fold; none, which means all, without folds. Fails if the split does not
 // hold as many samples as the recipe expects.
 Share share_of(const v1::Recipe& recipe, const v1::DataRef& data, uint64_t fold);
