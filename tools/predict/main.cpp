@@ -13,6 +13,7 @@
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
+#include "tools/predict/boxes.h"
 #include "tools/predict/prepare.h"
 
 namespace assay::tools {
@@ -21,12 +22,15 @@ namespace {
 constexpr char kFooter[] =
     R"(A model that classifies prints a line for each picture: its name, then the likeliest classes with their
 probabilities. A model that labels pixels writes a mask for each picture, of the picture's size: class 0 is
-black, the last class is white. --to names a folder (PNG files) or a .tif file (a page each).
+black, the last class is white. --to names a folder (PNG files) or a .tif file (a page each). A model that finds
+objects prints a line for each picture: its name, then of each object its class, its probability and left, top,
+width and height in pixels; with --to it also draws them on copies of the pictures.
 
 How pixels become the model's numbers stands in checkpoints that recipe-run wrote. For other checkpoints say it
 with --prepare, in the words of a loader's transform: "scale", "offset", "mean", "stddev"; "resize_shorter", and
-the middle of the picture is taken; "size" with "padded", and zeros surround the picture. Without any of it pixels are
-divided by 255, and the picture is resized to what the model takes.
+the middle of the picture is taken; "size" with "padded", and zeros surround the picture; "size" as [rows, columns] of
+what a model sees that finds objects. Without any of it pixels are divided by 255, and the picture is resized to what the
+model takes.
 
 Exit codes: 0 done; 2 wrong usage; 4 the device cannot be used; 5 it failed; 6 files are missing or damaged;
 75 interrupted.
@@ -34,6 +38,7 @@ Exit codes: 0 done; 2 wrong usage; 4 the device cannot be used; 5 it failed; 6 f
 Examples:
   assay-predict runs/RUN/trials/seed-0001/checkpoint-1872 photo.png more/
   assay-predict unet.ckpt slices.tif --to masks.tif
+  assay-predict detector.ckpt street/ --to found --least 0.5 --names data/coco
   assay-predict cats.ckpt *.jpg --top 3 --names data/imagenet --prepare '{"resize_shorter": 256, "scale": 1,
                 "mean": [123.68, 116.78, 103.94]}')";
 
@@ -43,6 +48,7 @@ struct Request {
   std::string checkpoint, to, prepare, names, device = "cpu";
   std::vector<std::string> pictures;
   int top = 1, threads = 0;
+  double least = 0.3;
   bool quiet = false;
 };
 
@@ -67,10 +73,13 @@ google::protobuf::Struct inspect(const std::string& checkpoint) {
   return content;
 }
 
+enum class Answer { kClasses, kMask, kBoxes };
+
 // A model with its weights, and what it takes and gives.
 class Labeller {
  public:
-  Labeller(const Request& request, const google::protobuf::Struct& content) {
+  Labeller(const Request& request, const google::protobuf::Struct& content,
+           const Preparation& preparation) {
     const assay_device_id device = device_of(request.device);
     assay_context_options options{};
     options.struct_size = sizeof options;
@@ -85,66 +94,96 @@ class Labeller {
     model_.reset(model);
     call(Exit::kDataMismatch, assay_model_load_weights, model, text(request.checkpoint),
          text("checkpoint"), text(""), uint32_t{0}, nullptr);
+    const std::string size =
+        preparation.detector_size.empty()
+            ? ""
+            : fmt::format(R"(, "image_size": [{}])", fmt::join(preparation.detector_size, ", "));
     assay_predictor* predictor = nullptr;
-    call(Exit::kCrashed, assay_predictor_create, model, text(R"({"max_batch": 1})"), &predictor);
+    call(Exit::kCrashed, assay_predictor_create, model,
+         text(fmt::format(R"({{"max_batch": 1{}}})", size)), &predictor);
     predictor_.reset(predictor);
     assay_slot* slot = nullptr;
     call(Exit::kCrashed, assay_slot_create, predictor, &slot);
     slot_.reset(slot);
-    assay_report* report = nullptr;
-    call(Exit::kCrashed, assay_predictor_report, predictor, &report);
-    const auto described = parse(Report(report));
-    input_ = shape_of(described, "inputs");
-    output_ = shape_of(described, "outputs");
-    if (input_.size() != 3 || (output_.size() != 1 && output_.size() != 3))
-      throw Error(Exit::kUsage,
-                  fmt::format("model '{}' does not label pictures: it takes [{}] and "
-                              "gives [{}]",
-                              name, fmt::join(input_, ", "), fmt::join(output_, ", ")));
+    describe(name);
   }
 
-  bool labels_pixels() const { return output_.size() == 3; }
+  Answer answer() const {
+    if (finds_) return Answer::kBoxes;
+    return output().size() == 3 ? Answer::kMask : Answer::kClasses;
+  }
   SampleShape input() const { return {input_[0], input_[1], input_[2]}; }
   // Rows and columns of what is labelled, then classes; of a classifier the classes alone.
-  const std::vector<int>& output() const { return output_; }
+  const std::vector<int>& output() const { return outputs_[0]; }
 
   // Scores of the classes, of every pixel if it labels pixels.
-  std::vector<float> scores(std::vector<float>& sample) {
+  std::vector<float> scores(std::vector<float>& sample) { return read<float>(run(sample, 1), 0); }
+
+  DetectorOutput boxes(std::vector<float>& sample) {
+    const std::vector<Tensor> out = run(sample, 3);
+    return {read<float>(out, 0), read<float>(out, 1), read<int32_t>(out, 2)};
+  }
+
+ private:
+  void describe(const std::string& name) {
+    assay_report* report = nullptr;
+    call(Exit::kCrashed, assay_predictor_report, predictor_.get(), &report);
+    const auto described = parse(Report(report));
+    std::string names;
+    for (const auto& output : at(described, "outputs").list_value().values()) {
+      outputs_.push_back(shape_of(output.struct_value()));
+      names += text_of(output.struct_value(), "name") + " ";
+    }
+    const auto& inputs = at(described, "inputs").list_value();
+    if (!inputs.values().empty()) input_ = shape_of(inputs.values(0).struct_value());
+    finds_ = names == "boxes scores classes ";
+    // Predictions give their scores first.
+    const bool labels = !outputs_.empty() && (output().size() == 1 || output().size() == 3);
+    if (input_.size() == 3 && (finds_ || labels)) return;
+    throw Error(Exit::kUsage, fmt::format("model '{}' does not label pictures: it takes [{}] and "
+                                          "gives {}",
+                                          name, fmt::join(input_, ", "), names));
+  }
+
+  static std::vector<int> shape_of(const google::protobuf::Struct& row) {
+    std::vector<int> out;
+    for (const auto& side : at(row, "sample_shape").list_value().values())
+      out.push_back(static_cast<int>(side.number_value()));
+    return out;
+  }
+
+  // The first `count` outputs.
+  std::vector<Tensor> run(std::vector<float>& sample, size_t count) {
     const int64_t shape[4] = {1, input_[0], input_[1], input_[2]};
     assay_tensor* borrowed = nullptr;
     call(Exit::kCrashed, assay_tensor_borrow, context_.get(), static_cast<void*>(sample.data()),
          sample.size() * sizeof(float), assay_dtype{ASSAY_F32}, static_cast<const int64_t*>(shape),
          int32_t{4}, nullptr, uintptr_t{0}, &borrowed);
     const Tensor input(borrowed);
-    assay_tensor* out = nullptr;
     const assay_tensor* batch[] = {input.get()};
-    call(Exit::kCrashed, assay_predictor_run, predictor_.get(), slot_.get(), batch, size_t{1}, &out,
-         size_t{1});
-    const Tensor logits(out);
-    size_t count = 1;
-    for (const int side : output_) count *= static_cast<size_t>(side);
-    std::vector<float> values(count);
-    call(Exit::kCrashed, assay_tensor_read, logits.get(), static_cast<void*>(values.data()),
-         count * sizeof(float));
-    return values;
+    std::vector<assay_tensor*> out(count, nullptr);
+    call(Exit::kCrashed, assay_predictor_run, predictor_.get(), slot_.get(), batch, size_t{1},
+         out.data(), out.size());
+    return {out.begin(), out.end()};
   }
 
- private:
-  // Of the first: predictions take their input first and give their scores first.
-  static std::vector<int> shape_of(const google::protobuf::Struct& described, const char* key) {
-    std::vector<int> out;
-    const auto& list = at(described, key).list_value();
-    if (list.values().empty()) return out;
-    for (const auto& side : at(list.values(0).struct_value(), "sample_shape").list_value().values())
-      out.push_back(static_cast<int>(side.number_value()));
-    return out;
+  template <class T>
+  std::vector<T> read(const std::vector<Tensor>& out, size_t i) const {
+    size_t count = 1;
+    for (const int side : outputs_[i]) count *= static_cast<size_t>(side);
+    std::vector<T> values(count);
+    call(Exit::kCrashed, assay_tensor_read, out[i].get(), static_cast<void*>(values.data()),
+         count * sizeof(T));
+    return values;
   }
 
   Context context_;
   Model model_;
   Predictor predictor_;
   Slot slot_;
-  std::vector<int> input_, output_;
+  std::vector<int> input_;
+  std::vector<std::vector<int>> outputs_;
+  bool finds_ = false;  // objects
 };
 
 // What the checkpoint's writer left, unless the user says it.
@@ -173,8 +212,10 @@ std::vector<std::string> class_names(const std::string& source) {
   return names;
 }
 
+// Data sets leave numbers without a name where a class is not used.
 std::string name_of(const std::vector<std::string>& names, size_t index) {
-  return index < names.size() ? names[index] : fmt::format("class {}", index);
+  return index < names.size() && !names[index].empty() ? names[index]
+                                                       : fmt::format("class {}", index);
 }
 
 // The likeliest classes of one picture with their probabilities.
@@ -208,50 +249,91 @@ cv::Mat mask_of(const std::vector<float>& scores, const std::vector<int>& shape,
   return out;
 }
 
+// Answers about picture after picture.
+class Answers {
+ public:
+  Answers(const Request& request, Labeller& labeller, const Preparation& preparation)
+      : request_(request),
+        labeller_(labeller),
+        preparation_(preparation),
+        names_(class_names(request.names)) {
+    const Answer answer = labeller.answer();
+    if (answer == Answer::kMask && request.to.empty())
+      throw Error(Exit::kUsage, "this model labels pixels: say with --to where its masks shall go",
+                  "a folder for PNG files, or one .tif file");
+    if (answer != Answer::kClasses && !request.to.empty()) pictures_.emplace(request.to);
+  }
+
+  void add(const Page& page) {
+    if (labeller_.answer() == Answer::kBoxes) return add_boxes(page);
+    std::vector<float> sample = prepare(page, preparation_, labeller_.input());
+    const std::vector<float> scores = labeller_.scores(sample);
+    if (labeller_.answer() == Answer::kMask) {
+      pictures_->add(page.name, mask_of(scores, labeller_.output(), page.picture.size()));
+    } else {
+      fmt::print("{}{}\n", page.name, class_line(scores, names_, request_.top));
+    }
+  }
+
+  void finish() {
+    if (!pictures_) return;
+    pictures_->finish();
+    fmt::print("{}\n", request_.to);
+  }
+
+ private:
+  void add_boxes(const Page& page) {
+    std::vector<float> sample = prepare_for_detector(page, preparation_, labeller_.input());
+    const auto boxes =
+        found_boxes(labeller_.boxes(sample), static_cast<float>(request_.least),
+                    detector_scale(page.picture.size(), labeller_.input()), page.picture.size());
+    const auto name = [&](size_t of_class) { return name_of(names_, of_class); };
+    fmt::print("{}{}\n", page.name, box_line(boxes, name));
+    if (pictures_) pictures_->add(page.name, drawn(page.picture, boxes, name));
+  }
+
+  const Request& request_;
+  Labeller& labeller_;
+  const Preparation& preparation_;
+  std::vector<std::string> names_;
+  std::optional<PictureWriter> pictures_;
+};
+
 Exit label(const Request& request) {
   const auto files = picture_files(request.pictures);
   const auto content = inspect(request.checkpoint);
   const Preparation preparation = preparation_of(request, content);
-  const std::vector<std::string> names = class_names(request.names);
-  Labeller labeller(request, content);
-  if (labeller.labels_pixels() && request.to.empty())
-    throw Error(Exit::kUsage, "this model labels pixels: say with --to where its masks shall go",
-                "a folder for PNG files, or one .tif file");
-  std::optional<MaskWriter> masks;
-  if (labeller.labels_pixels()) masks.emplace(request.to);
+  Labeller labeller(request, content, preparation);
+  Answers answers(request, labeller, preparation);
   Progress progress(stderr, isatty(STDERR_FILENO) != 0, request.quiet);
   progress.begin("labelling");
   size_t done = 0, pages = 0;
   for (const std::filesystem::path& file : files) {
     for (const Page& page : read_pages(file)) {
       if (interrupted != 0) throw Error(Exit::kInterrupted, "stopped");
-      std::vector<float> sample = prepare(page, preparation, labeller.input());
-      const std::vector<float> scores = labeller.scores(sample);
-      if (masks) {
-        masks->add(page.name, mask_of(scores, labeller.output(), page.picture.size()));
-      } else {
-        fmt::print("{}{}\n", page.name, class_line(scores, names, request.top));
-      }
+      answers.add(page);
       ++pages;
     }
     progress.update(static_cast<double>(++done) / static_cast<double>(files.size()), file.string());
   }
-  if (masks) masks->finish();
   if (!request.quiet) progress.end(fmt::format("{} pictures", pages));
-  if (masks) fmt::print("{}\n", request.to);
+  answers.finish();
   return Exit::kOk;
 }
 
 Exit run(int argc, const char* const* argv) {
-  CLI::App app("Labels pictures with the model of a checkpoint: classes or masks.",
+  CLI::App app("Labels pictures with the model of a checkpoint: classes, masks or boxes.",
                "assay-predict");
   Request request;
   app.add_option("checkpoint", request.checkpoint, "checkpoint file with the model's weights")
       ->required();
   app.add_option("pictures", request.pictures, "picture files, or folders of them")->required();
-  app.add_option("--to", request.to, "masks: folder to fill, or .tif file to write");
+  app.add_option("--to", request.to, "masks and boxes: folder to fill, or .tif file to write");
   app.add_option("--top", request.top, "classes: how many of the likeliest to print")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--least", request.least, "boxes: the least probability of those to tell and draw")
+      ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--names", request.names,
                  "names of the classes: a text file with a line each, or the folder of a data set");

@@ -88,7 +88,7 @@ std::vector<Page> read_pages(const fs::path& file) {
   return out;
 }
 
-MaskWriter::MaskWriter(fs::path target) : target_(std::move(target)) {
+PictureWriter::PictureWriter(fs::path target) : target_(std::move(target)) {
   std::error_code error;
   const fs::path folder = is_tiff() ? fs::absolute(target_).parent_path() : target_;
   if (!is_tiff()) fs::create_directories(folder, error);
@@ -96,22 +96,22 @@ MaskWriter::MaskWriter(fs::path target) : target_(std::move(target)) {
     throw Error(Exit::kUsage, fmt::format("there is no folder '{}'", folder.string()));
 }
 
-bool MaskWriter::is_tiff() const {
+bool PictureWriter::is_tiff() const {
   return target_.extension() == ".tif" || target_.extension() == ".tiff";
 }
 
-void MaskWriter::add(const std::string& name, const cv::Mat& mask) {
+void PictureWriter::add(const std::string& name, const cv::Mat& picture) {
   if (is_tiff()) {
-    pages_.push_back(mask);
+    pages_.push_back(picture);
     return;
   }
   std::string file = fs::path(name).filename().string();
   std::replace(file.begin(), file.end(), ':', '-');
   write_whole(target_ / (file + ".png"),
-              [&](const std::string& path) { return cv::imwrite(path, mask); });
+              [&](const std::string& path) { return cv::imwrite(path, picture); });
 }
 
-void MaskWriter::finish() {
+void PictureWriter::finish() {
   if (!is_tiff()) return;
   write_whole(target_, [&](const std::string& path) { return cv::imwritemulti(path, pages_); });
 }

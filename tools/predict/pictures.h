@@ -22,13 +22,13 @@ std::vector<std::filesystem::path> picture_files(const std::vector<std::string>&
 // 8 bits.
 std::vector<Page> read_pages(const std::filesystem::path& file);
 
-// Masks as grey pictures. A `target` that ends in .tif or .tiff is one file with a page for each;
-// any other is a folder, created if need be, with a PNG file for each. What is written appears
-// whole or not at all. Fails (Error kCrashed) if it cannot be written.
-class MaskWriter {
+// Pictures, grey or in blue, green and red. A `target` that ends in .tif or .tiff is one file with
+// a page for each; any other is a folder, created if need be, with a PNG file for each. What is
+// written appears whole or not at all. Fails (Error kCrashed) if it cannot be written.
+class PictureWriter {
  public:
-  explicit MaskWriter(std::filesystem::path target);
-  void add(const std::string& name, const cv::Mat& mask);
+  explicit PictureWriter(std::filesystem::path target);
+  void add(const std::string& name, const cv::Mat& picture);
   void finish();
 
  private:

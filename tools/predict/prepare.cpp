@@ -62,6 +62,28 @@ double of_channel(const std::vector<double>& list, int channel) {
   return list.size() == 1 ? list[0] : list.at(static_cast<size_t>(channel));
 }
 
+// What a picture's sides are multiplied by.
+float fitting(const cv::Size& picture, const SampleShape& shape) {
+  return std::min(static_cast<float>(shape.height) / static_cast<float>(picture.height),
+                  static_cast<float>(shape.width) / static_cast<float>(picture.width));
+}
+
+// By TensorFlow 1's bilinear rule, with which detectors are trained: pixel o of the result stands
+// at o times the ratio of the sizes, and no pixel is averaged away.
+cv::Mat fit(const cv::Mat& picture, const SampleShape& shape) {
+  const float factor = fitting(picture.size(), shape);
+  const auto side = [&](int size) {
+    return std::max(static_cast<int>(static_cast<float>(size) * factor), 1);
+  };
+  const int height = side(picture.rows), width = side(picture.cols);
+  const cv::Matx23d map(static_cast<double>(picture.cols) / width, 0, 0, 0,
+                        static_cast<double>(picture.rows) / height, 0);
+  cv::Mat out;
+  cv::warpAffine(picture, out, map, {width, height}, cv::INTER_LINEAR | cv::WARP_INVERSE_MAP,
+                 cv::BORDER_REPLICATE);
+  return out;
+}
+
 void require_fitting(const Preparation& p, const SampleShape& shape) {
   for (const auto* list : {&p.mean, &p.stddev}) {
     if (list->size() != 1 && list->size() != static_cast<size_t>(shape.channels))
@@ -76,6 +98,24 @@ void require_fitting(const Preparation& p, const SampleShape& shape) {
                                           shape.height, shape.width));
 }
 
+// The numbers of a sample in which the picture lies at `corner` and everything else is zero.
+std::vector<float> as_numbers(const cv::Mat& sized, const cv::Point& corner, const Preparation& p,
+                              const SampleShape& shape) {
+  std::vector<float> out(static_cast<size_t>(shape.height) * static_cast<size_t>(shape.width) *
+                         static_cast<size_t>(shape.channels));
+  for (int y = 0; y < sized.rows; ++y) {
+    const uint8_t* row = sized.ptr<uint8_t>(y);
+    float* to = out.data() +
+                (static_cast<ptrdiff_t>(corner.y + y) * shape.width + corner.x) * shape.channels;
+    for (int i = 0; i < sized.cols * shape.channels; ++i) {
+      const int c = i % shape.channels;
+      to[i] = static_cast<float>((row[i] * p.scale + p.offset - of_channel(p.mean, c)) /
+                                 of_channel(p.stddev, c));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Preparation parse_preparation(const std::string& json) {
@@ -87,8 +127,9 @@ Preparation parse_preparation(const std::string& json) {
     const auto found = keys.fields().find(key);
     return found == keys.fields().end() ? otherwise : found->second.number_value();
   };
-  static const std::set<std::string> kKnown = {
-      "scale", "offset", "mean", "stddev", "crop", "size", "padded", "channels", "resize_shorter"};
+  static const std::set<std::string> kKnown = {"scale",          "offset", "mean",   "stddev",
+                                               "crop",           "size",   "padded", "channels",
+                                               "resize_shorter", "origin"};
   for (const auto& [key, value] : keys.fields()) {
     if (kKnown.contains(key) && (key != "crop" || value.string_value() == "centre")) continue;
     throw Error(Exit::kUsage, fmt::format("the preparation cannot have the key \"{}\"", key),
@@ -101,6 +142,11 @@ Preparation parse_preparation(const std::string& json) {
   if (keys.fields().contains("stddev")) out.stddev = numbers(keys.fields().at("stddev"));
   out.resize_shorter = static_cast<int>(number("resize_shorter", 0));
   if (keys.fields().contains("padded")) out.padded_size = static_cast<int>(number("size", 0));
+  if (const auto size = keys.fields().find("size");
+      size != keys.fields().end() && size->second.has_list_value()) {
+    for (const double side : numbers(size->second))
+      out.detector_size.push_back(static_cast<int>(side));
+  }
   return out;
 }
 
@@ -110,20 +156,19 @@ std::vector<float> prepare(const Page& page, const Preparation& p, const SampleS
   const cv::Mat sized = p.resize_shorter > 0 ? middle(picture, p.resize_shorter, shape)
                         : p.padded_size > 0  ? resized(picture, p.padded_size, p.padded_size)
                                              : resized(picture, shape.height, shape.width);
-  const int top = (shape.height - sized.rows) / 2, left = (shape.width - sized.cols) / 2;
-  std::vector<float> out(static_cast<size_t>(shape.height) * static_cast<size_t>(shape.width) *
-                         static_cast<size_t>(shape.channels));
-  for (int y = 0; y < sized.rows; ++y) {
-    const uint8_t* row = sized.ptr<uint8_t>(y);
-    float* to =
-        out.data() + (static_cast<ptrdiff_t>(top + y) * shape.width + left) * shape.channels;
-    for (int i = 0; i < sized.cols * shape.channels; ++i) {
-      const int c = i % shape.channels;
-      to[i] = static_cast<float>((row[i] * p.scale + p.offset - of_channel(p.mean, c)) /
-                                 of_channel(p.stddev, c));
-    }
-  }
-  return out;
+  return as_numbers(sized, {(shape.width - sized.cols) / 2, (shape.height - sized.rows) / 2}, p,
+                    shape);
+}
+
+float detector_scale(const cv::Size& picture, const SampleShape& shape) {
+  return 1 / fitting(picture, shape);
+}
+
+std::vector<float> prepare_for_detector(const Page& page, const Preparation& p,
+                                        const SampleShape& shape) {
+  require_fitting(p, shape);
+  const cv::Mat picture = with_channels(page.picture, shape.channels);
+  return as_numbers(fit(picture, shape), {0, 0}, p, shape);
 }
 
 }  // namespace assay::tools

@@ -18,6 +18,7 @@ struct Preparation {
   std::vector<double> mean = {0}, stddev = {1};  // one number, or one for each channel
   int resize_shorter = 0;  // > 0: the shorter side gets so many pixels, and the middle is taken
   int padded_size = 0;     // > 0: the picture gets so many pixels a side, and zeros surround it
+  std::vector<int> detector_size;  // rows and columns that a detector sees; none: the model says
 };
 
 // Reads the JSON object of a transform that evaluates. Keys that draw at random and unknown ones
@@ -34,5 +35,13 @@ struct SampleShape {
 // (Error kUsage) if the preparation does not fit the shape.
 std::vector<float> prepare(const Page& page, const Preparation& preparation,
                            const SampleShape& shape);
+
+// Pixels of the picture per pixel of a detector's sample: the picture is fit into it.
+float detector_scale(const cv::Size& picture, const SampleShape& shape);
+
+// The same for a detector: the picture keeps its aspect and lies at the upper left corner, zeros
+// fill what it leaves of the sample.
+std::vector<float> prepare_for_detector(const Page& page, const Preparation& preparation,
+                                        const SampleShape& shape);
 
 }  // namespace assay::tools
