@@ -47,6 +47,17 @@ void add_plan(TrainerReport& report, train::GraphKind kind, const Program& progr
   }
 }
 
+void set_communication(TrainerReport& report, const train::Trainer& trainer) {
+  if (trainer.channel() == nullptr) return;
+  const train::Communication& all = trainer.communication();
+  CommunicationReport& out = *report.mutable_communication();
+  out.set_ranks(trainer.channel()->size());
+  out.set_updates(static_cast<double>(all.updates));
+  out.set_bytes(static_cast<double>(all.bytes));
+  out.set_seconds(all.seconds);
+  out.set_waited(all.waited);
+}
+
 TrainerReport describe(train::Trainer& trainer) {
   TrainerReport report;
   train::ModelInstance& instance = trainer.instance();
@@ -65,6 +76,7 @@ TrainerReport describe(train::Trainer& trainer) {
     add_plan(report, kind, program.program());
   }
   set_memory(*report.mutable_memory(), trainer);
+  set_communication(report, trainer);
   return report;
 }
 

@@ -102,6 +102,12 @@ struct NodeTime {
   double seconds = 0;  // of one launch
 };
 
+// Of one run.
+struct QueueTimes {
+  double communication = 0;  // seconds that the launches of the second queue took
+  double waited = 0;         // seconds of these in which the first one stood still for them
+};
+
 // Bound launches in execution order. Those of different queues may overlap where `after` lets them;
 // all of them come after the run before and before the next.
 class Executable {
@@ -113,6 +119,8 @@ class Executable {
   virtual void run(const std::atomic<bool>* cancel) = 0;
   // Runs all launches once, one after the other, with a timer around each.
   virtual std::vector<NodeTime> run_timed() = 0;
+  // Of the last run; zeros where nothing is measured.
+  virtual QueueTimes queue_times() const { return {}; }
 };
 
 struct DeviceInfo {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sdk/base/dtype.h"
 #include "sdk/graph/queue.h"
 
 namespace assay {
@@ -25,12 +26,15 @@ class Channel {
   virtual int size() const = 0;
 
   // data [n] f32, in place: the sum over the ranks, added in their order, the same bits everywhere.
-  virtual Launch all_reduce(float* data, int64_t n) = 0;
+  // Over a wire of f16 (the other choice is f32) each rank's numbers are rounded before and the
+  // sum, of f32, after.
+  virtual Launch all_reduce(float* data, int64_t n, DType wire = DType::kF32) = 0;
   // Bytes of rank 0, to the others.
   virtual Launch broadcast(void* data, size_t bytes) = 0;
   // A text of every rank, by rank. Host memory; all have come when it returns.
   virtual std::vector<std::string> gather(std::string_view mine) = 0;
-  // Ends the calls of this rank that wait, with kComm. Any thread.
+  // Gives up: calls of this rank that wait end with kComm, and then those of the others. Any
+  // thread.
   virtual void abort() = 0;
 };
 

@@ -8,27 +8,30 @@
 #include <memory>
 
 #include "sdk/base/error.h"
+#include "sdk/base/float16.h"
 
 namespace assay {
 namespace {
 
-constexpr int64_t kLine = 16;  // floats; parts begin where lines of memory do
+constexpr int64_t kLine = 16;  // numbers; parts begin where lines of memory do
 
 int64_t begin_of_part(int64_t n, int part, int parts) {
   if (part == parts) return n;
   return std::min(n, (n + kLine - 1) / kLine * part / parts * kLine);
 }
 
-void add(float* to, const float* other, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) to[i] += other[i];
+template <class Number>
+void add(float* to, const Number* other, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] += static_cast<float>(other[i]);
 }
 
 }  // namespace
 
-// Everything that one sum needs, made when it is planned.
+// Everything that one sum of f32 or f16 needs, made when it is planned. Adds in f32.
+template <class Number>
 class HostChannel::Sum {
  public:
-  Sum(HostChannel& channel, float* data, int64_t n)
+  Sum(HostChannel& channel, Number* data, int64_t n)
       : channel_(channel), to_(ranks()), from_(ranks()) {
     const auto part = [&](int rank) {
       const int64_t begin = begin_of_part(n, rank, channel_.size());
@@ -36,7 +39,7 @@ class HostChannel::Sum {
                        static_cast<size_t>(begin_of_part(n, rank + 1, channel_.size()) - begin));
     };
     mine_ = part(channel_.rank());
-    channel_.received_.resize(std::max(channel_.received_.size(), ranks() * mine_.size()));
+    channel_.received_.resize(std::max(channel_.received_.size(), ranks() * mine_.size_bytes()));
     for (size_t r = 0; r < ranks(); ++r) parts_.push_back(part(static_cast<int>(r)));
   }
 
@@ -55,8 +58,8 @@ class HostChannel::Sum {
  private:
   size_t ranks() const { return static_cast<size_t>(channel_.size()); }
   // This rank's part, as rank r has it.
-  std::span<float> copy(size_t r) {
-    return std::span(channel_.received_).subspan(r * mine_.size(), mine_.size());
+  std::span<Number> copy(size_t r) {
+    return {reinterpret_cast<Number*>(channel_.received_.data()) + r * mine_.size(), mine_.size()};
   }
   template <class Body>
   void each_other(const Body& body) {
@@ -71,25 +74,47 @@ class HostChannel::Sum {
       const size_t n = std::min(sum.size(), mine_.size() - begin);
       for (size_t r = 0; r < ranks(); ++r) {
         const bool own = static_cast<int>(r) == channel_.rank();
-        const float* values = (own ? mine_.data() : copy(r).data()) + begin;
+        const Number* values = (own ? mine_.data() : copy(r).data()) + begin;
         if (r == 0)
-          std::copy_n(values, n, sum.begin());
+          std::transform(values, values + n, sum.begin(), to_float);
         else
           add(sum.data(), values, static_cast<int64_t>(n));
       }
-      std::copy_n(sum.begin(), n, mine_.data() + begin);
+      std::transform(sum.begin(), sum.begin() + n, mine_.data() + begin,
+                     [](float value) { return Number(value); });
     }
   }
+  static float to_float(Number value) { return static_cast<float>(value); }
 
   HostChannel& channel_;
-  std::vector<std::span<float>> parts_;  // of the data, by the rank that adds them up
-  std::span<float> mine_;
+  std::vector<std::span<Number>> parts_;  // of the data, by the rank that adds them up
+  std::span<Number> mine_;
   std::vector<Sent> to_;
   std::vector<Received> from_;
 };
 
-Launch HostChannel::all_reduce(float* data, int64_t n) {
-  return [sum = std::make_shared<Sum>(*this, data, n)](Queue&) { sum->run(); };
+// Of f32 numbers that travel as f16.
+class HostChannel::RoundedSum {
+ public:
+  RoundedSum(HostChannel& channel, float* data, int64_t n)
+      : data_(data), rounded_(static_cast<size_t>(n)), sum_(channel, rounded_.data(), n) {}
+
+  void run() {
+    for (size_t i = 0; i < rounded_.size(); ++i) rounded_[i] = Float16(data_[i]);
+    sum_.run();
+    for (size_t i = 0; i < rounded_.size(); ++i) data_[i] = static_cast<float>(rounded_[i]);
+  }
+
+ private:
+  float* data_;
+  std::vector<Float16> rounded_;
+  Sum<Float16> sum_;
+};
+
+Launch HostChannel::all_reduce(float* data, int64_t n, DType wire) {
+  if (wire == DType::kF16)
+    return [sum = std::make_shared<RoundedSum>(*this, data, n)](Queue&) { sum->run(); };
+  return [sum = std::make_shared<Sum<float>>(*this, data, n)](Queue&) { sum->run(); };
 }
 
 Launch HostChannel::broadcast(void* data, size_t bytes) {

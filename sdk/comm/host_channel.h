@@ -13,7 +13,7 @@ class HostChannel : public Channel {
  public:
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  Launch all_reduce(float* data, int64_t n) override;
+  Launch all_reduce(float* data, int64_t n, DType wire) override;
   Launch broadcast(void* data, size_t bytes) override;
   std::vector<std::string> gather(std::string_view mine) override;
 
@@ -30,10 +30,12 @@ class HostChannel : public Channel {
   std::chrono::nanoseconds timeout() const { return timeout_; }
 
  private:
+  template <class Number>
   class Sum;
+  class RoundedSum;
   const int rank_, size_;
   const std::chrono::nanoseconds timeout_;
-  std::vector<float> received_;  // of a sum; as large as the largest that was planned
+  std::vector<std::byte> received_;  // of a sum; as large as the largest that was planned
 };
 
 // "rank 2", "ranks 0, 3".

@@ -1,11 +1,16 @@
-// An exchange by messages of MPI. Nothing blocks in MPI itself, which knows no time limits:
-// messages are started and asked after until all have arrived or time is over.
+// An exchange by messages of MPI, which knows no time limits: messages are started and asked after
+// until all have arrived or time is over, and the few calls that wait in MPI itself do so on a
+// thread that can be left behind.
+//
+// A rank that gives up tells the others why. From then on its process makes no call of MPI, which
+// alone would move the data that is still under way to memory that is gone.
 #include "sdk/comm/mpi.h"
 
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -21,7 +26,13 @@ namespace {
 using Comm = void*;
 using Datatype = void*;
 using Request = void*;
-constexpr int kSuccess = 0, kThreadSerialized = 2, kAnyLength = 256;
+struct Status {
+  int source, tag, error, cancelled;
+  size_t bytes;
+};
+constexpr int kSuccess = 0, kThreadSerialized = 2, kAnyLength = 256, kAnySource = -1;
+
+constexpr int kData = 0, kFarewell = 1;  // tags
 
 struct Mpi {
   int (*initialized)(int*);
@@ -36,7 +47,9 @@ struct Mpi {
   int (*comm_set_errhandler)(Comm, void*);
   int (*isend)(const void*, int, Datatype, int, int, Comm, Request*);
   int (*irecv)(void*, int, Datatype, int, int, Comm, Request*);
-  int (*test)(Request*, int*, void*);
+  int (*test)(Request*, int*, Status*);
+  int (*get_count)(const Status*, Datatype, int*);
+  int (*iprobe)(int, int, Comm, int*, Status*);
   int (*error_string)(int, char*, int*);
   Comm world;
   Datatype byte;
@@ -73,6 +86,8 @@ Mpi open_mpi() {
   find(library, "MPI_Isend", mpi.isend);
   find(library, "MPI_Irecv", mpi.irecv);
   find(library, "MPI_Test", mpi.test);
+  find(library, "MPI_Get_count", mpi.get_count);
+  find(library, "MPI_Iprobe", mpi.iprobe);
   find(library, "MPI_Error_string", mpi.error_string);
   find(library, "ompi_mpi_comm_world", mpi.world);
   find(library, "ompi_mpi_byte", mpi.byte);
@@ -94,48 +109,81 @@ void check(int result, const char* call) {
        {.domain = Domain::kMpi, .native_code = result});
 }
 
+std::string seconds(std::chrono::nanoseconds time) {
+  return cat(std::chrono::duration<double>(time).count(), " s");
+}
+
+// Runs a call of MPI's that waits for all ranks; false if they have not come in time. The call then
+// goes on for ever.
+template <class Call>
+bool returns_within(std::chrono::nanoseconds timeout, const char* name, const Call& call) {
+  std::packaged_task<int()> task(call);
+  std::future<int> result = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (result.wait_for(timeout) == std::future_status::timeout) return false;
+  check(result.get(), name);
+  return true;
+}
+
 // MPI is up while a session lives.
 class Session {
  public:
-  Session() {
+  explicit Session(std::chrono::nanoseconds timeout) : timeout_(timeout) {
     int over = 0, up = 0, level = 0;
     check(mpi().finalized(&over), "MPI_Finalized");
     require(over == 0, Code::kInvalid,
             "MPI was finalized in this process, and cannot be initialised again");
     check(mpi().initialized(&up), "MPI_Initialized");
     ours_ = up == 0;
-    if (ours_)
-      check(mpi().init_thread(nullptr, nullptr, kThreadSerialized, &level), "MPI_Init_thread");
-    else
-      check(mpi().query_thread(&level), "MPI_Query_thread");
+    if (ours_) initialise();
+    check(mpi().query_thread(&level), "MPI_Query_thread");
     require(level >= kThreadSerialized, Code::kUnsupported,
             "MPI was initialised for calls of one thread only; MPI_THREAD_SERIALIZED is needed");
   }
+  // Ranks that have lost each other would not come to a finalization either.
   ~Session() {
-    if (ours_ && !broken_) mpi().finalize();
+    if (!ours_ || lost_) return;
+    try {
+      if (!returns_within(timeout_, "MPI_Finalize", [] { return mpi().finalize(); })) lost_ = true;
+    } catch (const Error&) {  // nobody is left to be told
+    }
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
-  // Ranks that do not answer would not come to a finalization either.
-  void set_broken() { broken_ = true; }
+
+  static void lose() { lost_ = true; }
+  static bool is_lost() { return lost_; }
 
  private:
+  void initialise() {
+    const auto call = [] {
+      int level = 0;
+      return mpi().init_thread(nullptr, nullptr, kThreadSerialized, &level);
+    };
+    if (returns_within(timeout_, "MPI_Init_thread", call)) return;
+    lost_ = true;
+    fail(Code::kTimeout, cat("not all ranks have initialised MPI within ", seconds(timeout_)));
+  }
+
+  static inline std::atomic<bool> lost_{false};  // as good as finalized
+  const std::chrono::nanoseconds timeout_;
   bool ours_ = false;
-  std::atomic<bool> broken_{false};
 };
 
-std::shared_ptr<Session> session() {
+std::shared_ptr<Session> session(std::chrono::nanoseconds timeout) {
   static auto& mutex = *new std::mutex;
   static auto& shared = *new std::weak_ptr<Session>;
   const std::lock_guard lock(mutex);
+  require(!Session::is_lost(), Code::kInvalid,
+          "this process has given up other ranks of MPI; start all of them anew");
   std::shared_ptr<Session> open = shared.lock();
-  if (open == nullptr) shared = open = std::make_shared<Session>();
+  if (open == nullptr) shared = open = std::make_shared<Session>(timeout);
   return open;
 }
 
 struct Message {
   Request request = nullptr;
-  int peer = 0;
+  int peer = 0, bytes = 0;
   bool received = false, over = false;
 };
 
@@ -158,21 +206,23 @@ class Patience {
 class MpiChannel : public HostChannel {
  public:
   MpiChannel(int rank, int size, std::chrono::nanoseconds timeout)
-      : HostChannel(rank, size, timeout), session_(session()) {
+      : HostChannel(rank, size, timeout), session_(session(timeout)) {
     int own = 0, all = 0;
     check(mpi().comm_rank(mpi().world, &own), "MPI_Comm_rank");
     check(mpi().comm_size(mpi().world, &all), "MPI_Comm_size");
     expect_started(own == rank && all == size, rank, size, own, all);
-    check(mpi().comm_dup(mpi().world, &comm_), "MPI_Comm_dup");
+    const auto made = std::make_shared<Comm>();  // of a call that may outlive this
+    const auto call = [made] { return mpi().comm_dup(mpi().world, made.get()); };
+    if (!returns_within(timeout, "MPI_Comm_dup", call)) {
+      Session::lose();
+      fail(Code::kTimeout, cat("not all ranks have come within ", seconds(timeout)));
+    }
+    comm_ = *made;
     mpi().comm_set_errhandler(comm_, mpi().errors_return);
   }
-  // After a failure messages may be under way for ever: their memory stays MPI's, and so does
-  // comm_.
   ~MpiChannel() override {
-    if (ended_.empty() && !aborted_)
-      mpi().comm_free(&comm_);
-    else
-      session_->set_broken();
+    if (aborted_) end(aborted_text());
+    if (ended_.empty() && !Session::is_lost()) mpi().comm_free(&comm_);
   }
   MpiChannel(const MpiChannel&) = delete;
   MpiChannel& operator=(const MpiChannel&) = delete;
@@ -188,24 +238,31 @@ class MpiChannel : public HostChannel {
   }
 
   void exchange(std::span<const Sent> to, std::span<const Received> from) override {
+    if (ended_.empty() && Session::is_lost()) ended_ = "another one of this process has ended";
     if (!ended_.empty()) fail(Code::kComm, cat("the channel has ended: ", ended_));
+    if (aborted_) end_with(Code::kComm, aborted_text());
+    hear_farewell();  // of one whose last message came before it gave up
     messages_.clear();
-    for (size_t r = 0; r < from.size(); ++r) start(from[r], static_cast<int>(r), true);
-    for (size_t r = 0; r < to.size(); ++r) start(to[r], static_cast<int>(r), false);
+    for (size_t r = 0; r < from.size(); ++r) start(from[r], static_cast<int>(r));
+    for (size_t r = 0; r < to.size(); ++r) start(to[r], static_cast<int>(r));
     finish();
   }
 
   template <class Bytes>
-  void start(Bytes bytes, int peer, bool received) {
+  void start(Bytes bytes, int peer) {
     constexpr size_t kMost = size_t{1} << 28;  // counts are ints
     for (; !bytes.empty(); bytes = bytes.subspan(std::min(kMost, bytes.size()))) {
-      Message& message = messages_.emplace_back(Message{.peer = peer, .received = received});
-      const int n = static_cast<int>(std::min(kMost, bytes.size()));
+      Message& message = messages_.emplace_back();
+      message.peer = peer;
+      message.bytes = static_cast<int>(std::min(kMost, bytes.size()));
+      message.received = std::is_same_v<Bytes, Received>;
       if constexpr (std::is_same_v<Bytes, Received>)
-        note(mpi().irecv(bytes.data(), n, mpi().byte, peer, 0, comm_, &message.request),
+        note(mpi().irecv(bytes.data(), message.bytes, mpi().byte, peer, kData, comm_,
+                         &message.request),
              "MPI_Irecv");
       else
-        note(mpi().isend(bytes.data(), n, mpi().byte, peer, 0, comm_, &message.request),
+        note(mpi().isend(bytes.data(), message.bytes, mpi().byte, peer, kData, comm_,
+                         &message.request),
              "MPI_Isend");
     }
   }
@@ -215,17 +272,48 @@ class MpiChannel : public HostChannel {
     Patience patience;
     for (size_t open = messages_.size(); open > 0;) {
       for (Message& message : messages_) {
-        if (message.over) continue;
-        int over = 0;
-        note(mpi().test(&message.request, &over, nullptr), "MPI_Test");
-        message.over = over != 0;
-        if (message.over) --open, patience.progress();
+        if (!message.over && is_over(message)) --open, patience.progress();
       }
       if (open == 0) return;
-      if (aborted_) end_with(Code::kComm, cat("rank ", rank(), " has aborted it"));
+      if (aborted_) end_with(Code::kComm, aborted_text());
+      hear_farewell();
       if (std::chrono::steady_clock::now() > end) fail_late();
       patience.wait();
     }
+  }
+
+  bool is_over(Message& message) {
+    int over = 0, bytes = 0;
+    Status status{};
+    const int result = mpi().test(&message.request, &over, &status);
+    if (result != kSuccess) note(result, cat("a message of rank ", message.peer).c_str());
+    message.over = over != 0;
+    if (!message.over || !message.received) return message.over;
+    note(mpi().get_count(&status, mpi().byte, &bytes), "MPI_Get_count");
+    if (bytes != message.bytes)
+      end_with(Code::kComm, cat("rank ", message.peer, " sent ", bytes, " bytes, and rank ", rank(),
+                                " waited for ", message.bytes));
+    return true;
+  }
+
+  // Fails with the words of a rank that has given up.
+  void hear_farewell() {
+    int said = 0, bytes = 0;
+    Status status{};
+    note(mpi().iprobe(kAnySource, kFarewell, comm_, &said, &status), "MPI_Iprobe");
+    if (said == 0) return;
+    mpi().get_count(&status, mpi().byte, &bytes);
+    auto& words = *new std::string(static_cast<size_t>(bytes), ' ');  // MPI's if it does not come
+    Request request = nullptr;
+    note(mpi().irecv(words.data(), bytes, mpi().byte, status.source, kFarewell, comm_, &request),
+         "MPI_Irecv");
+    int over = 0;
+    Patience patience;
+    for (int asked = 0; over == 0 && asked < kFarewellTries; ++asked, patience.wait())
+      note(mpi().test(&request, &over, nullptr), "MPI_Test");
+    ended_ = over == 0 ? cat("rank ", status.source, " has given up") : words;
+    Session::lose();
+    fail(Code::kComm, cat("the channel has ended: ", ended_));
   }
 
   [[noreturn]] void fail_late() {
@@ -237,23 +325,48 @@ class MpiChannel : public HostChannel {
       }
       if (!late.empty()) break;
     }
-    end_with(Code::kTimeout,
-             cat(ranks_text(late), late.size() == 1 ? " has" : " have", " not come within ",
-                 std::chrono::duration<double>(timeout()).count(), " s"));
+    end_with(Code::kTimeout, cat(ranks_text(late), late.size() == 1 ? " has" : " have",
+                                 " not come within ", seconds(timeout())));
   }
 
   void note(int result, const char* call) {
     try {
       check(result, call);
     } catch (const Error& error) {
-      ended_ = error.message();
+      end(error.message());
       throw;
     }
   }
   [[noreturn]] void end_with(Code code, const std::string& why) {
-    ended_ = why;
+    end(why);
     fail(code, why);
   }
+  std::string aborted_text() const { return cat("rank ", rank(), " has aborted it"); }
+
+  // Tells the others why, as far as they can be reached. Messages are short, and MPI takes those
+  // over without waiting for who receives them.
+  void end(const std::string& why) {
+    if (!ended_.empty() || Session::is_lost()) return;
+    ended_ = why;
+    auto& words = *new std::string(why.substr(0, kLongestFarewell));  // MPI's from now on
+    std::vector<Request> requests;
+    for (int peer = 0; peer < size(); ++peer) {
+      Request request = nullptr;
+      if (peer != rank() && mpi().isend(words.data(), static_cast<int>(words.size()), mpi().byte,
+                                        peer, kFarewell, comm_, &request) == kSuccess)
+        requests.push_back(request);
+    }
+    int over = 0;
+    Patience patience;
+    for (int asked = 0; !requests.empty() && asked < kFarewellTries; ++asked, patience.wait()) {
+      mpi().test(&requests.back(), &over, nullptr);
+      if (over != 0) requests.pop_back();
+    }
+    Session::lose();
+  }
+
+  static constexpr int kFarewellTries = 10000;  // half a second
+  static constexpr size_t kLongestFarewell = 1000;
 
   std::shared_ptr<Session> session_;
   Comm comm_ = nullptr;

@@ -989,12 +989,14 @@ struct Store {
 };
 
 /// g_i <- the sum of what every device has for it, for n gradients that lie side by side. Summed in
-/// order of the devices' ranks, so that all get the same bits.
+/// order of the devices' ranks, so that all get the same bits. With `wire` f16 what a device has is
+/// rounded to f16 before, and the sum (in f32) after.
 ///   inputs    g_0 ... g_{n-1} f32
 ///   outputs   g'_0.. aliasing them
 struct AllReduce {
+  std::optional<DType> wire;  // f32 if not given
   static constexpr std::string_view kName = "all_reduce";
-  static void fields(auto&, auto&&) {}
+  static void fields(auto& self, auto&& f) { f("wire", self.wire); }
   bool operator==(const AllReduce&) const = default;
 };
 

@@ -58,7 +58,10 @@ NodeFacts facts(const Store& p, const NodeView& c) {
   return {.bytes = 2 * bytes_of(c.y())};
 }
 
-void infer(const AllReduce&, InferCtx& c) { infer_lists(c, 0, 1, {0}); }
+void infer(const AllReduce& p, InferCtx& c) {
+  c.require(!p.wire || *p.wire == DType::kF16, "wire can be f16, not ", to_text(*p.wire));
+  infer_lists(c, 0, 1, {0});
+}
 void grad(const AllReduce& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const AllReduce&, const NodeView& c) { return list_facts(c, 0, 1, 1); }
 

@@ -6,12 +6,12 @@
 namespace assay {
 
 std::vector<ValueId> append_all_reduce(Graph& graph, std::span<const ValueId> stored,
-                                       size_t bucket_bytes) {
+                                       std::optional<DType> wire, size_t bucket_bytes) {
   std::vector<ValueId> sums(stored.size());
   for (size_t end = stored.size(); end > 0;) {
     size_t begin = end, bytes = 0;
     while (begin > 0 && bytes < bucket_bytes) bytes += graph.type(stored[--begin]).bytes();
-    const auto reduced = graph.emit(AllReduce{}, stored.subspan(begin, end - begin));
+    const auto reduced = graph.emit(AllReduce{wire}, stored.subspan(begin, end - begin));
     graph.node(graph.value(reduced[0]).producer).queue = QueueId::kCommunication;
     std::ranges::copy(reduced, sums.begin() + static_cast<std::ptrdiff_t>(begin));
     end = begin;

@@ -245,6 +245,23 @@ StepInfo Trainer::step(std::span<const HostTensor> batch) {
   return with_prefetched_dropped_on_failure([&] { return run_step(batch); });
 }
 
+// After a failure in the middle the next sum would meet another one of theirs.
+void Trainer::run_with_others(Program& program, const std::atomic<bool>* cancel) {
+  try {
+    program.run(cancel);
+  } catch (...) {
+    if (channel_ != nullptr) channel_->abort();
+    throw;
+  }
+  if (channel_ == nullptr) return;
+  const QueueTimes times = program.queue_times();
+  ++communication_.updates;
+  const auto numbers = instance_->segments().bytes(Role::kGradient) / dtype_size(DType::kF32);
+  communication_.bytes += numbers * dtype_size(gradient_wire(config_).value_or(DType::kF32));
+  communication_.seconds += times.communication;
+  communication_.waited += times.waited;
+}
+
 StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
   if (batches_of_update() > 1) {
     StepInfo info = run_backward(batch);
@@ -263,7 +280,7 @@ StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
   TrainerProgram& step = program_with(GraphKind::kStep, batch);
   set_scalars(step.program());
   StepInfo info = begin_info();
-  step.program().run(&cancel_);
+  run_with_others(step.program(), &cancel_);
   last_programs_ = {&step};
   // On a GPU, run() has only put the work on its queue: this goes on beside it.
   prefetched_.read_noted();
@@ -313,7 +330,7 @@ StepInfo Trainer::run_apply(const std::atomic<bool>* cancel) {
   statistics_.select(0);
   StepInfo info = begin_info();
   info.loss = last_loss_;
-  half.program().run(cancel);
+  run_with_others(half.program(), cancel);
   last_programs_[1] = &half;
   finish_update(half, info);
   return end_info(info, start);

@@ -47,6 +47,15 @@ struct Progress {
   double learning_rate = 0;  // at schedule factor 1
 };
 
+// What a trainer and those of the other ranks sent each other for their updates.
+struct Communication {
+  int64_t updates = 0;
+  uint64_t bytes = 0;  // of gradients that were summed, as they travelled
+  // Of the sums, those that waited for another rank included; and how much of that the backward
+  // pass did not hide. Zeros where the device does not measure.
+  double seconds = 0, waited = 0;
+};
+
 // What one evaluation batch gave under a name of the model's (nn/output.h), a f32 scalar.
 struct EvalOutput {
   std::string_view name;
@@ -119,6 +128,7 @@ class Trainer {
   void restore(const Progress& progress);
   // Null where there is one device.
   Channel* channel() const { return channel_.get(); }
+  const Communication& communication() const { return communication_; }
   const DeviceStatistics& device_statistics() const { return statistics_; }
   DeviceStatistics& device_statistics() { return statistics_; }
   void require_between_updates() const;
@@ -142,6 +152,7 @@ class Trainer {
   StepInfo run_step(std::span<const HostTensor> batch);
   StepInfo run_backward(std::span<const HostTensor> batch);
   StepInfo run_apply(const std::atomic<bool>* cancel);
+  void run_with_others(Program& program, const std::atomic<bool>* cancel);
   void set_scalars(Program& program);
   int64_t schedule_step() const;
   double learning_rate() const;
@@ -180,6 +191,7 @@ class Trainer {
   std::array<const TrainerProgram*, 2> last_programs_{};
   const TrainerProgram* evaluated_program_ = nullptr;  // whose outputs stand in the arena, or null
   double learning_rate_;  // at schedule factor 1: that of the configuration until it is set
+  Communication communication_;
   DeviceStatistics statistics_;
   int64_t evaluated_device_ = 0;  // of the emulated ones
 };

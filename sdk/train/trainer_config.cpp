@@ -106,6 +106,9 @@ void TrainerConfig::fields(ConfigFields& f) {
     "whose batches follow each other in an update, each with running statistics of its own")
       .in(kCounts)
       .otherwise(1.0);
+  f("gradient_wire", gradient_wire, "what devices send each other, emulated ones too")
+      .one_of({"fp32", "fp16"})
+      .otherwise("fp32");
   f("precision", precision, "what is computed with")
       .one_of({"fp32", "tf32", "amp-fp16", "amp-bf16"})
       .otherwise("fp32");
@@ -150,6 +153,11 @@ TrainerConfig with_devices(TrainerConfig config, const Channel* channel) {
            *config.emulated_devices, devices, ", the number of ranks, or left out");
   }
   return with_defaults(std::move(config));
+}
+
+std::optional<DType> gradient_wire(const TrainerConfig& config) {
+  const bool rounded = *config.emulated_devices > 1 && config.gradient_wire == "fp16";
+  return rounded ? std::optional(DType::kF16) : std::nullopt;
 }
 
 int64_t batches_of_rank(const TrainerConfig& config, const Channel* channel) {

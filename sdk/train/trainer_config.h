@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sdk/base/config.h"
+#include "sdk/base/dtype.h"
 #include "sdk/comm/channel.h"
 #include "sdk/nn/training_options.h"
 #include "sdk/optim/optimizer_config.h"
@@ -29,6 +30,7 @@ struct TrainerConfig {
   std::optional<int64_t> eval_batch_size;
   std::optional<int64_t> accumulate;
   std::optional<int64_t> emulated_devices;
+  std::optional<std::string> gradient_wire;
   std::optional<std::string> precision;
   uint64_t seed = 0;
   double label_smoothing = 0;
@@ -57,6 +59,9 @@ inline constexpr int kWholeBatch = 16;
 // configuration is then that of all of them together. kInvalid: emulated_devices or accumulate does
 // not fit their number.
 TrainerConfig with_devices(TrainerConfig config, const Channel* channel);
+// f16 where what devices send each other is rounded to it; played by one, their sums are rounded
+// alike. Nothing where there is one device.
+std::optional<DType> gradient_wire(const TrainerConfig& config);
 // How many of an update's batches one device of the channel sees; all without a channel.
 int64_t batches_of_rank(const TrainerConfig& config, const Channel* channel);
 

@@ -80,6 +80,13 @@ class TrainingGraphBuilder {
   }
   ValueId state(std::string_view name) { return leaf(name, Role::kState); }
 
+  // One device that plays several rounds what they would send each other.
+  bool plays_wire() const { return !distributed_ && gradient_wire(config_).has_value(); }
+  ValueId as_f16(ValueId value) {
+    return graph().emit1(Pointwise{{PointwiseFn::kF16, {PointwiseOperand::input(0)}}, DType::kF32},
+                         {value});
+  }
+
   void append_forward() {
     nn::Builder builder(graph(), nn::Mode::kTrain, config_.batch_size, variables_, config_.seed);
     train::append_forward(built_, model_, builder);
@@ -106,8 +113,8 @@ class TrainingGraphBuilder {
               trained[i]->name);
       graph().set_scope(trained[i]->name);
       const ValueId target = leaves_->leaf(*trained[i], Role::kGradient);
-      stored_.push_back(
-          graph().emit1(Store{kind_ == GraphKind::kBackwardNext}, {target, gradients[i]}));
+      const ValueId sent = plays_wire() ? as_f16(gradients[i]) : gradients[i];
+      stored_.push_back(graph().emit1(Store{kind_ == GraphKind::kBackwardNext}, {target, sent}));
     }
     graph().set_scope("");
   }
@@ -120,7 +127,10 @@ class TrainingGraphBuilder {
         stored_.push_back(leaves_->leaf(*variable, Role::kGradient));
     }
     graph().set_scope("optimizer");
-    if (distributed_) stored_ = append_all_reduce(graph(), stored_);
+    if (distributed_) stored_ = append_all_reduce(graph(), stored_, gradient_wire(config_));
+    if (plays_wire()) {
+      for (ValueId& sum : stored_) sum = graph().emit1(Store{}, {sum, as_f16(sum)});
+    }
     const ValueId scale = state(kLossScaleVariable);
     const auto with_gradients = [&] {
       std::vector<ValueId> operands{scale};

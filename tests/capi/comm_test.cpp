@@ -73,6 +73,31 @@ TEST(Comm, RanksTrainAsOneTrainerThatPlaysThem) {
   EXPECT_TRUE(at(difference, "identical").bool_value()) << difference.ShortDebugString();
 }
 
+TEST(Comm, ReportsSayWhatWasSent) {
+  on_ranks(2, [](int, assay_context* context, assay_comm* comm) {
+    const auto model = small_model(context);
+    const auto trainer = make_trainer(model.get(), comm);
+    const SmallBatch batch(context);
+    for (int step = 0; step < 3; ++step)
+      ok(assay_trainer_step, trainer.get(), batch.tensors(), size_t{2}, nullptr);
+    const auto sent =
+        at(report(assay_trainer_report, trainer.get()), "communication").struct_value();
+    const auto number = [&](const char* key) { return at(sent, key).number_value(); };
+    EXPECT_EQ(number("ranks"), 2);
+    EXPECT_EQ(number("updates"), 3);
+    const double parameters =
+        at(report(assay_model_report, model.get()), "parameters").number_value();
+    EXPECT_GE(number("bytes"), 3 * 4 * parameters);
+    EXPECT_LT(number("bytes"), 3 * (4 * parameters + 64 * 20));  // each begins at a line of memory
+    EXPECT_GT(number("seconds"), 0);
+    EXPECT_GE(number("waited"), 0);
+  });
+  const auto context = make_context();
+  const auto model = small_model(context.get());
+  const auto alone = make_trainer(model.get(), nullptr);
+  EXPECT_FALSE(report(assay_trainer_report, alone.get()).fields().contains("communication"));
+}
+
 TEST(Comm, TextsOfAllRanks) {
   on_ranks(3, [](int rank, assay_context*, assay_comm* comm) {
     const auto texts =

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sdk/base/error.h"
+#include "sdk/base/float16.h"
 #include "sdk/base/philox.h"
 #include "sdk/comm/channel.h"
 
@@ -23,6 +24,17 @@ inline std::vector<float> numbers_of(int rank, int64_t n) {
     number = size * (random.below(2) == 0 ? 1.0f : 1e5f);
   }
   return numbers;
+}
+
+template <class Body>
+void expect_error(Code code, const std::string& text, const Body& body) {
+  try {
+    body();
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_NE(error.message().find(text), std::string::npos) << error.what();
+  }
 }
 
 inline void run(const Launch& launch) {
@@ -43,6 +55,28 @@ inline void expect_sums_in_order(Channel& channel) {
     EXPECT_EQ(mine, sum) << n;
     std::ranges::copy(numbers_of(channel.rank(), n), mine.begin());  // the same launch again
     run(launch);
+    EXPECT_EQ(mine, sum) << n;
+  }
+}
+
+// What travels as f16 is rounded once on its way there and once on its way back.
+inline void expect_rounded_sums(Channel& channel) {
+  const auto rounded = [](float value) { return static_cast<float>(Float16(value)); };
+  const auto numbers = [](int rank, int64_t n) {
+    std::vector<float> small = numbers_of(rank, n);
+    for (float& number : small) number *= 1e-2f;  // f16 ends at 65504
+    return small;
+  };
+  for (const int64_t n : {1, 17, 4099}) {
+    std::vector<float> sum(static_cast<size_t>(n));
+    for (int rank = 0; rank < channel.size(); ++rank) {
+      const std::vector<float> theirs = numbers(rank, n);
+      for (size_t i = 0; i < sum.size(); ++i)
+        sum[i] = rank == 0 ? rounded(theirs[i]) : sum[i] + rounded(theirs[i]);
+    }
+    std::ranges::transform(sum, sum.begin(), rounded);
+    std::vector<float> mine = numbers(channel.rank(), n);
+    run(channel.all_reduce(mine.data(), n, DType::kF16));
     EXPECT_EQ(mine, sum) << n;
   }
 }

@@ -31,15 +31,4 @@ inline void on_ranks(int ranks, const std::function<void(std::shared_ptr<Channel
   for (std::thread& thread : threads) thread.join();
 }
 
-template <class Body>
-void expect_error(Code code, const std::string& text, const Body& body) {
-  try {
-    body();
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_NE(error.message().find(text), std::string::npos) << error.what();
-  }
-}
-
 }  // namespace assay::test

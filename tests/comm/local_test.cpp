@@ -12,6 +12,9 @@ class Ranks : public testing::TestWithParam<int> {};
 TEST_P(Ranks, SumInOrder) {
   on_ranks(GetParam(), [](const auto& channel) { expect_sums_in_order(*channel); });
 }
+TEST_P(Ranks, SumWhatWasRounded) {
+  on_ranks(GetParam(), [](const auto& channel) { expect_rounded_sums(*channel); });
+}
 TEST_P(Ranks, BroadcastAndGather) {
   on_ranks(GetParam(), [](const auto& channel) { expect_broadcasts_and_texts(*channel); });
 }

@@ -1,7 +1,9 @@
 // One rank of MPI, which does what every channel does. Started by mpirun, as many times as there
 // are ranks; each checks for itself.
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "sdk/comm/mpi.h"
 #include "tests/comm/channel_cases.h"
@@ -17,13 +19,16 @@ int of_environment(const char* name) {
   return value == nullptr ? 0 : std::atoi(value);
 }
 
+int own_rank() { return of_environment("OMPI_COMM_WORLD_RANK"); }
+int all_ranks() { return of_environment("OMPI_COMM_WORLD_SIZE"); }
+
 const std::shared_ptr<Channel>& channel() {
-  static const std::shared_ptr<Channel> made = make_mpi_channel(
-      of_environment("OMPI_COMM_WORLD_RANK"), of_environment("OMPI_COMM_WORLD_SIZE"), 60s);
+  static const std::shared_ptr<Channel> made = make_mpi_channel(own_rank(), all_ranks(), 60s);
   return made;
 }
 
 TEST(Mpi, SumsInOrder) { expect_sums_in_order(*channel()); }
+TEST(Mpi, SumsWhatWasRounded) { expect_rounded_sums(*channel()); }
 TEST(Mpi, BroadcastsAndGathers) { expect_broadcasts_and_texts(*channel()); }
 
 TEST(Mpi, TrainingHasTheBitsOfEmulation) {
@@ -52,20 +57,54 @@ TEST(Mpi, RefusesAnotherRankThanThatOfTheProcess) {
   }
 }
 
-// In a run of its own: MPI is not finalized afterwards, which mpirun complains of.
-TEST(MpiFailures, RanksThatDoNotComeAreNamed) {
-  const auto patient = make_mpi_channel(channel()->rank(), channel()->size(), 1s);
-  if (channel()->rank() != 1) {
-    try {
-      patient->gather("");
-      ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Code::kTimeout);
-      EXPECT_NE(error.message().find("rank 1 has not come within 1 s"), std::string::npos)
-          << error.message();
-    }
-  }
-  channel()->gather("");
+// Each in a run of its own: afterwards the process cannot use MPI, nor finalize it, which mpirun
+// complains of.
+std::shared_ptr<Channel> channel_with(std::chrono::nanoseconds timeout) {
+  return make_mpi_channel(own_rank(), all_ranks(), timeout);
+}
+
+TEST(MpiFailures, RanksThatDoNotComeAreNamedEverywhere) {
+  const auto patient = channel_with(1s);
+  if (own_rank() == 1) std::this_thread::sleep_for(2s);
+  expect_error(own_rank() == 1 ? Code::kComm : Code::kTimeout, "rank 1 has not come within 1 s",
+               [&] { patient->gather(""); });
+  expect_error(Code::kComm, "rank 1 has not come within 1 s", [&] { patient->gather(""); });
+  expect_error(Code::kInvalid, "has given up other ranks of MPI", [] { channel_with(1s); });
+}
+
+TEST(MpiFailures, ARankThatGivesUpIsNamedAtOnce) {
+  const auto patient = channel_with(60s);
+  const auto start = std::chrono::steady_clock::now();
+  if (own_rank() == 1) return patient->abort();
+  expect_error(Code::kComm, "rank 1 has aborted it", [&] { patient->gather(""); });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 20s);
+}
+
+TEST(MpiFailures, OtherSizesAreSeen) {
+  const auto patient = channel_with(60s);
+  std::vector<float> data(100);
+  const Launch launch = patient->all_reduce(data.data(), own_rank() == 0 ? 100 : 64);
+  expect_error(Code::kComm, "", [&] { run(launch); });  // one gets more, the other less
+}
+
+TEST(MpiFailures, ARankThatDoesNotStartIsNotWaitedForForEver) {
+  if (own_rank() == 1) std::this_thread::sleep_for(2s);
+  expect_error(Code::kTimeout, "not all ranks have", [] { channel_with(1s); });
+}
+
+TEST(MpiFailures, ARankThatMakesNoChannelIsNotWaitedForForEver) {
+  const auto first = channel_with(1s);
+  if (own_rank() == 1) return std::this_thread::sleep_for(3s);
+  expect_error(Code::kTimeout, "not all ranks have come within 1 s", [] { channel_with(1s); });
+  expect_error(Code::kComm, "another one of this process has ended", [&] { first->gather(""); });
+}
+
+TEST(MpiFailures, ARankThatDoesNotLeaveIsNotWaitedForForEver) {
+  auto leaving = channel_with(1s);
+  if (own_rank() == 1) return std::this_thread::sleep_for(4s);
+  const auto start = std::chrono::steady_clock::now();
+  leaving.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 3s);
 }
 
 }  // namespace

@@ -18,11 +18,12 @@
 namespace assay::test {
 
 struct Network {
-  const char *name, *config;
+  const char *name, *config, *wire = "fp32";
 };
 inline constexpr Network kNetworks[] = {
     {"cnn", R"({"image": [12, 12, 1], "conv": [4], "hidden": [16], "batch_norm": true})"},
     {"cnn", R"({"image": [12, 12, 1], "conv": [4, 6], "hidden": [16], "dropout": 0.25})"},
+    {"cnn", R"({"image": [12, 12, 1], "conv": [4], "hidden": [16], "batch_norm": true})", "fp16"},
     {"bert_base", R"({"vocabulary": 40, "hidden": 16, "layers": 2, "heads": 2, "inner": 32,
                       "positions": 12})"}};
 
@@ -62,6 +63,7 @@ struct Training {
         R"({"optimizer": {"name": "adamw", "learning_rate": 1e-2, "clip_norm": 1}, "seed": 3})",
         is_text ? Words::kRows : train::test::kBatch);
     config.emulated_devices = devices, config.accumulate = batches;
+    config.gradient_wire = chosen.wire;
     if (is_text) config.sequence_length = Words::kLength, config.prediction_slots = Words::kSlots;
     trainer = std::make_unique<train::Trainer>(instance, config, std::move(channel));
   }

@@ -1,6 +1,10 @@
 // Trainers in threads, each one device of several.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 
+#include "sdk/base/float16.h"
 #include "tests/comm/local_ranks.h"
 #include "tests/comm/training_cases.h"
 
@@ -24,6 +28,26 @@ TEST(LocalTraining, HasTheBitsOfEmulation) {
 
 TEST(LocalTraining, SumsBatchesOfADeviceFirst) { on_ranks(3, expect_accumulation_on_each_device); }
 
+// Each device's gradients are rounded, and then their sum.
+TEST(LocalTraining, RoundsWhatItPlaysAsItWouldSendIt) {
+  const auto gradients = [](const char* wire) {
+    const Training training({kNetworks[0].name, kNetworks[0].config, wire}, 2, 2, nullptr);
+    training.step(0), training.step(1);
+    const auto bytes = training.instance->segments().save(Role::kGradient).bytes;
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  };
+  const std::vector<float> exact = gradients("fp32"), sent = gradients("fp16");
+  EXPECT_NE(exact, sent);
+  const float largest =
+      std::abs(*std::ranges::max_element(exact, {}, [](float value) { return std::abs(value); }));
+  for (size_t i = 0; i < exact.size(); ++i) {
+    ASSERT_EQ(sent[i], static_cast<float>(Float16(sent[i]))) << i;
+    ASSERT_NEAR(sent[i], exact[i], 0x1p-9 * largest) << i;
+  }
+}
+
 TEST(LocalTraining, SkipsOrRefusesTogether) { on_ranks(2, expect_refused_everywhere); }
 
 TEST(LocalTraining, WantsTheSameOfAllRanks) {
@@ -38,6 +62,21 @@ TEST(LocalTraining, LoadsTheSameFileOnAllRanks) {
   std::filesystem::create_directories(folder);
   on_ranks(2, [&](const auto& channel) { expect_other_files_refused(channel, folder); });
   std::filesystem::remove_all(folder);
+}
+
+// One that is cancelled on one rank is over on all, and no later sum meets it.
+TEST(LocalFailures, AStepThatEndsOnOneRankEndsOnAll) {
+  on_ranks(2, [](const auto& channel) {
+    const Training one(kNetworks[0], 2, 2, channel);
+    one.step(static_cast<uint64_t>(channel->rank()));
+    const bool cancelled = channel->rank() == 1;
+    one.trainer->cancel_flag() = cancelled;
+    expect_error(cancelled ? Code::kCancelled : Code::kComm,
+                 cancelled ? "cancelled" : "rank 1 has aborted it", [&] { one.step(2); });
+    one.trainer->cancel_flag() = false;
+    expect_error(Code::kComm, "rank 1 has aborted it", [&] { one.step(3); });
+    EXPECT_EQ(one.trainer->step_count(), 1);
+  });
 }
 
 // A step that waits in vain changes nothing.

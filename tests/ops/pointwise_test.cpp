@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
+#include "sdk/base/float16.h"
 #include "sdk/graph/text.h"
 #include "sdk/ops/broadcast.h"
 #include "tests/harness/error_of.h"
@@ -282,6 +284,26 @@ TEST(Pointwise, MixesTypesAndRoundsOnce) {
     check_op({"rounding", Pointwise{{Fn::kBf16, {x(0)}}, dtype}, {full}, {}, {}, {DType::kF32}},
              reference);
   }
+}
+
+TEST(Pointwise, RoundsToF16) {
+  Tensor a{{0}, {}};
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 99991)
+    a.values.push_back(static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits))));
+  for (const double edge : {65504.0, 65519.99, 65520.0, 0x1p-14, 0x1.ffep-15, 0x1p-24, 0x1p-25,
+                            0x1.8p-24, 1 + 0x1p-11, 1 + 0x1.8p-10, 0.0, -0.0})
+    a.values.push_back(edge);
+  std::erase_if(a.values, [](double value) { return std::isnan(value); });
+  a.dims = {static_cast<int64_t>(a.values.size())};
+  const RunResult result = run_node(wide({Fn::kF16, {x(0)}}), {a}, {DType::kF32});
+  const Tensor y = decode(result.outputs[0], {DType::kF32, a.dims});
+  for (size_t i = 0; i < a.values.size(); ++i) {
+    const auto expected = static_cast<float>(Float16(static_cast<float>(a.values[i])));
+    ASSERT_EQ(y.values[i], static_cast<double>(expected)) << a.values[i];
+  }
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const RunResult none = run_node(wide({Fn::kF16, {x(0)}}), {{{1}, {nan}}}, {DType::kF32});
+  EXPECT_TRUE(std::isnan(decode(none.outputs[0], {DType::kF32, {1}}).values[0]));
 }
 
 TEST(Pointwise, KeepsNaNAsItSays) {

@@ -46,7 +46,7 @@ using Sums = std::vector<std::pair<size_t, int>>;
 
 TEST(ReduceGradients, InBucketsThatBeginAsSoonAsTheyAreFull) {
   Backward b(7);
-  const std::vector<ValueId> sums = append_all_reduce(b.graph, b.stored, 3 * kElements * 4);
+  const std::vector<ValueId> sums = append_all_reduce(b.graph, b.stored, {}, 3 * kElements * 4);
   ASSERT_EQ(sums.size(), 7u);
   for (size_t i = 0; i < sums.size(); ++i)
     EXPECT_EQ(b.graph.value(sums[i]).alias_of, b.stored[i]) << i;
@@ -58,7 +58,7 @@ TEST(ReduceGradients, InBucketsThatBeginAsSoonAsTheyAreFull) {
 
 TEST(ReduceGradients, OfOneVariableEachOrAllAtOnce) {
   Backward single(3), whole(3);
-  append_all_reduce(single.graph, single.stored, 1);
+  append_all_reduce(single.graph, single.stored, {}, 1);
   begin_reductions_early(single.graph);
   EXPECT_EQ(sums_of(single.graph), (Sums{{1, 1}, {1, 2}, {1, 3}}));
   append_all_reduce(whole.graph, whole.stored);

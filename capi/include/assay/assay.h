@@ -704,6 +704,10 @@ typedef struct assay_trainer_options {
  *   "batch_size"        [1, 2^30]; needed here or in the options. Samples of a training batch
  *   "eval_batch_size"   [1, 2^30], batch_size. Samples of an evaluation batch
  *   "accumulate"        [1, 2^30], 1. Batches whose gradients are averaged into one update
+ *   "gradient_wire"     "fp32" or "fp16": what devices send each other. Over fp16 each one's
+ *                       gradients (of emulated devices: of each batch) are rounded to it, summed
+ *                       as fp32, and their sum is rounded; what is too large for it is infinite and
+ *                       ends in a skipped update. Nothing with one device
  *   "emulated_devices"  [1, 2^30], 1; a divisor of "accumulate". The batches of an update are those
  *                       of so many devices in turn: batch i is device i % emulated_devices's. Each
  *                       keeps running statistics of its own, which start as the model's; between
@@ -975,7 +979,10 @@ ASSAY_API assay_status assay_trainer_get_metadata(const assay_trainer *t, assay_
  *           evaluated [..]: what assay_trainer_scalar gives after an evaluation,
  *           memory {..} and passes [..] as in assay_model_check, plan [..]: the programs of an
  *           update, "# step", or "# backward" and "# apply", each followed by a line per node
- *           with its place in the arena and its kernel
+ *           with its place in the arena and its kernel; with a channel communication {ranks,
+ *           updates, bytes, seconds, waited}: over the updates of this trainer, the bytes of the
+ *           gradients that were summed, how long that took, waiting for other ranks included, and
+ *           how much of that was not hidden behind the backward pass
  *   errors  ASSAY_E_INVALID; ASSAY_E_UNSUPPORTED; ASSAY_E_OOM_HOST; ASSAY_E_BUSY
  *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_report(assay_trainer *t, assay_report **out,

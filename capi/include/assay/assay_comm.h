@@ -7,8 +7,8 @@
  * plays the devices in turn ("emulated_devices"). A step that fails anywhere changes nothing.
  *
  * A rank that dies, hangs, leaves, or brings another configuration is named on every rank that waits
- * for it: ASSAY_E_TIMEOUT or ASSAY_E_COMM. The channel is then of no more use: free trainer and
- * channel, and go on from the last checkpoint.
+ * for it: ASSAY_E_TIMEOUT or ASSAY_E_COMM. So is one whose step fails alone. The channel is then of
+ * no more use: free trainer and channel, and go on from the last checkpoint.
  *
  * The conventions are those of assay.h. This version connects CPUs; GPUs follow. */
 #ifndef ASSAY_ASSAY_COMM_H
@@ -43,7 +43,9 @@ ASSAY_API assay_status assay_comm_new_id(assay_str kind, assay_comm_id *out, ass
  *                of a GPU, or no Open MPI; ASSAY_E_INVALID: a rank that is there already
  *   threads      any   since 1.0, provisional
  * Unless the host has called MPI_Init_thread (MPI_THREAD_SERIALIZED or more), the first "mpi"
- * channel of the process does, and its last one calls MPI_Finalize; then there can be no other. */
+ * channel of the process does, and its last one calls MPI_Finalize; then there can be no other. Nor
+ * can there be after a failure, when messages may be under way for ever: the process then makes no
+ * call of MPI any more, and must not. */
 ASSAY_API assay_status assay_comm_create(const assay_context *c, const assay_comm_id *id,
                                          int32_t rank, int32_t world, int64_t timeout_ns,
                                          assay_comm **out, assay_error **err);
@@ -55,7 +57,9 @@ ASSAY_API assay_status assay_comm_create(const assay_context *c, const assay_com
 ASSAY_API assay_status assay_comm_gather(assay_comm *comm, assay_str mine, assay_report **out,
                                          assay_error **err);
 
-/* Ends the calls of this rank that wait for others, with ASSAY_E_COMM.
+/* Gives the channel up: calls of this rank that wait for others end with ASSAY_E_COMM, and so do
+ * those of the others, which name this one. They learn of it when a call here ends, or with
+ * assay_comm_free. For whatever fails on one rank alone, such as a file that only it cannot read.
  *   threads any, beside other calls   since 1.0, provisional */
 ASSAY_API assay_status assay_comm_abort(const assay_comm *comm, assay_error **err);
 

@@ -14,6 +14,12 @@
 namespace assay::cpu {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 void stop_if_cancelled(const std::atomic<bool>* cancel) {
   if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) [[unlikely]]
     fail(Code::kCancelled, "cancelled by the host");
@@ -39,10 +45,9 @@ class OneQueue : public Executable {
     std::vector<NodeTime> times;
     times.reserve(launches_.size());
     for (const ScheduledLaunch& next : launches_) {
-      const auto start = std::chrono::steady_clock::now();
+      const auto start = Clock::now();
       next.launch(queue);
-      times.push_back(
-          {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()});
+      times.push_back({seconds_since(start)});
     }
     return times;
   }
@@ -71,6 +76,7 @@ class TwoQueues : public OneQueue {
     for (std::atomic<size_t>& done : done_) done = 0;
     errors_.fill(nullptr);
     failed_ = false;
+    times_ = {};
     cancel_ = cancel;
     begin_.release();
     run_queue(QueueId::kCompute);
@@ -78,6 +84,11 @@ class TwoQueues : public OneQueue {
     for (const std::exception_ptr& error : errors_) {
       if (error != nullptr) std::rethrow_exception(error);
     }
+  }
+
+  // Waking up takes a moment that no launch does.
+  QueueTimes queue_times() const override {
+    return {times_.communication, std::min(times_.waited, times_.communication)};
   }
 
  private:
@@ -97,7 +108,7 @@ class TwoQueues : public OneQueue {
         if (launches_[i].queue != queue) continue;
         if (i < cancellable_) stop_if_cancelled(cancel_);
         if (!wait_for(launches_[i].after)) break;
-        launches_[i].launch(here);
+        run_launch(launches_[i], here);
         publish(done, i + 1);
       }
     } catch (...) {
@@ -105,6 +116,13 @@ class TwoQueues : public OneQueue {
       failed_ = true;
     }
     publish(done, launches_.size());
+  }
+
+  void run_launch(const ScheduledLaunch& next, Queue& here) {
+    if (next.queue == QueueId::kCompute) return next.launch(here);
+    const auto start = Clock::now();
+    next.launch(here);
+    times_.communication += seconds_since(start);
   }
 
   static void publish(std::atomic<size_t>& done, size_t launches) {
@@ -116,9 +134,13 @@ class TwoQueues : public OneQueue {
   bool wait_for(int launch) {
     if (launch < 0) return true;
     const auto index = static_cast<size_t>(launch);
-    const std::atomic<size_t>& done = done_[static_cast<size_t>(launches_[index].queue)];
+    const QueueId other = launches_[index].queue;
+    const std::atomic<size_t>& done = done_[static_cast<size_t>(other)];
+    if (done > index) return !failed_;
+    const auto start = Clock::now();
     // A queue that fails or ends early publishes all its launches: nobody waits for ever.
     for (size_t seen = done; seen <= index; seen = done) done.wait(seen);
+    if (other == QueueId::kCommunication) times_.waited += seconds_since(start);
     return !failed_;
   }
 
@@ -126,6 +148,7 @@ class TwoQueues : public OneQueue {
   std::array<std::atomic<size_t>, kQueues> done_{};  // launches up to this one are over
   std::array<std::exception_ptr, kQueues> errors_;
   std::atomic<bool> failed_{false}, ends_{false};
+  QueueTimes times_;  // each number is one thread's
   std::binary_semaphore begin_{0}, over_{0};
   std::thread beside_;  // last: it uses all the others
 };

@@ -79,6 +79,20 @@ inline float as_bf16(float v) {
   return load(rounded);
 }
 
+// As load(store(v)) of f16, in arithmetic that vectors can do: below 2^-14 a multiple of 2^-24,
+// else rounded to 10 bits of fraction, ties to even; 65520 and above are infinite.
+inline float as_f16(float v) {
+  const auto bits = bits_of(v);
+  const uint32_t sign = bits & 0x80000000u, magnitude = bits & 0x7FFFFFFFu;
+  const float small = float_of(magnitude) + 0.5f;
+  const auto units = static_cast<int32_t>(bits_of(small) - 0x3F000000u);
+  const auto tiny = bits_of(static_cast<float>(units) * 0x1p-24f);
+  const uint32_t normal = (magnitude + 0xFFFu + ((magnitude >> 13) & 1u)) & ~0x1FFFu;
+  const uint32_t finite = magnitude < 0x38800000u ? tiny : normal;
+  const uint32_t large = magnitude > 0x7F800000u ? magnitude : 0x7F800000u;  // NaN, infinity
+  return float_of(sign | (magnitude >= 0x477FF000u ? large : finite));
+}
+
 void step(PointwiseFn fn, const PointwiseRange* x, PointwiseRange y, int64_t n) {
   const bool wide = y.element == kElementF32;
   switch (fn) {
@@ -110,8 +124,8 @@ void step(PointwiseFn fn, const PointwiseRange* x, PointwiseRange y, int64_t n) 
       return unary(x, y, n, [](float v) { return error_function(v); });
     case PointwiseFn::kBf16:
       return unary(x, y, n, [](float v) { return as_bf16(v); });
-    case PointwiseFn::kF16:  // refused when it is planned
-      return;
+    case PointwiseFn::kF16:
+      return unary(x, y, n, [](float v) { return as_f16(v); });
   }
 }
 

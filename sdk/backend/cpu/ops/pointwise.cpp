@@ -98,8 +98,6 @@ class PointwiseFunction::Interpreter {
     for (const PointwiseSource& source : sources) elements_.push_back(source_element(source.type));
     for (size_t i = 0; i < sources.size(); ++i) entries_.push_back(entry_of(static_cast<int>(i)));
     for (const PointwiseStep& step : code_.steps) {
-      require(step.fn != PointwiseFn::kF16, Code::kUnsupported, "pointwise at ", scope,
-              ": the CPU has no f16; use fp32 or amp-bf16");
       for (int k = 0; k < pointwise_operands(step.fn); ++k)
         places_.push_back(place_of(step.operands[static_cast<size_t>(k)]));
     }

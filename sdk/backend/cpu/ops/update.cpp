@@ -67,7 +67,7 @@ NodePlan plan(const Store& p, const Planner& c) {
   return plan;
 }
 
-NodePlan plan(const AllReduce&, const Planner& c) { return all_reduce_plan(c); }
+NodePlan plan(const AllReduce& p, const Planner& c) { return all_reduce_plan(p, c); }
 
 // Values and gradients any dims, dense, the latter in place; scratch [parts]; scale, loss [].
 NodePlan plan(const DecayGradients& p, const Planner& c) {
