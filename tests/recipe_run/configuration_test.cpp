@@ -194,11 +194,13 @@ TEST(TrainerConfig, NothingIsDropped) {
 TEST(Offered, WhatNoConfigurationCarriesIsRefused) {
   v1::Recipe recipe = recipe_of(
       R"(evaluation { evaluator: "top1" evaluator_version: "1" arg { key: "shards" value: "2" } }
-    numerics { gradient_wire: "fp16" })");
+    numerics { gradient_wire: "bf16" })");
   require_offered(recipe, 1);  // one device sends nothing
   EXPECT_THAT(error_of([&] { require_offered(recipe, 8); }), HasSubstr("numerics.gradient_wire"));
-  recipe.mutable_numerics()->set_gradient_wire("fp32");
-  require_offered(recipe, 8);
+  for (const char* wire : {"fp32", "fp16"}) {
+    recipe.mutable_numerics()->set_gradient_wire(wire);
+    require_offered(recipe, 8);
+  }
   recipe.mutable_evaluation()->set_evaluator_version("2");
   EXPECT_THAT(error_of([&] { require_offered(recipe, 1); }), HasSubstr("evaluation.evaluator"));
   recipe.mutable_evaluation()->set_evaluator("mAP");

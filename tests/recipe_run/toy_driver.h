@@ -162,7 +162,6 @@ class ToyDriver : public TrainerDriver {
     toy_.emulated = devices;
   }
   double probe() override { return toy_.probe_seconds; }
-  void cancel() override {}
 
  private:
   Toy& toy_;

@@ -37,7 +37,8 @@ void raise(assay_status status, assay_error* error, Exit caller_fault) {
   const std::string message = string(described ? info.message : assay_status_name(status));
   std::string hint = described ? string(info.hint) : "";
   if (message.find(hint) != std::string::npos) hint.clear();  // said already
-  if (status == ASSAY_E_NONFINITE || status == ASSAY_E_OOM_DEVICE) throw Failed(message, hint);
+  if (status == ASSAY_E_NONFINITE) throw Failed(message, hint);
+  if (status == ASSAY_E_OOM_DEVICE) throw TooLarge(message, hint);
   throw Error(exit_of(status, described ? string(info.argument) : "", caller_fault), message, hint);
 }
 

@@ -46,5 +46,10 @@ class Failed : public Error {
   explicit Failed(const std::string& message, std::string hint = {})
       : Error(Exit::kCrashed, message, std::move(hint)) {}
 };
+// Of these, a device that has too little memory: another one may have enough.
+class TooLarge : public Failed {
+ public:
+  using Failed::Failed;
+};
 
 }  // namespace assay::tools

@@ -39,21 +39,28 @@ class LoadedBench : public BenchSession {
 class TrainingBench : public LoadedBench {
  public:
   TrainingBench(const assay_context* context, const v1::Recipe& recipe, const v1::Bench& bench,
-                uint32_t batch, bool on_gpu)
+                uint32_t batch, bool on_gpu, const RankGroup* ranks)
       : batch_(batch),
         model_(new_model(context, recipe)),
         feeding_(feeding_for(training_data(recipe), on_gpu)) {
     with_loading_ = bench.timing_span() == "load+compute";
     require(bench.input() == "real",
             "bench '" + bench.id() + "': training is measured on real input", "input: \"real\"");
-    loader_ = new_training_loader(context, recipe, feeding_,
-                                  training_loader_config(recipe, training_data(recipe), 1, batch_));
+    const uint32_t devices = ranks == nullptr ? 1 : ranks->world();
+    Share share;
+    if (ranks != nullptr) share.rank = ranks->rank(), share.world_size = devices;
+    loader_ = new_training_loader(
+        context, recipe, feeding_,
+        training_loader_config(recipe, training_data(recipe), 1, batch_, share));
     loaded_.emplace(loader_.get(), feeding_.raw_images.empty() ? model_.get() : nullptr);
-    const std::string config =
-        trainer_config(recipe, training_length(recipe, loader_samples(loader_.get())),
-                       encoder_layers(model_.get()), 1, batch_, 1, feeding_.raw_images);
+    const std::string config = trainer_config(
+        recipe, training_length(recipe, split_samples(recipe, training_data(recipe)), devices),
+        encoder_layers(model_.get()), 1, batch_, devices, feeding_.raw_images);
+    assay_trainer_options options{};
+    options.struct_size = sizeof options;
+    options.comm = ranks == nullptr ? nullptr : ranks->comm();
     trainer_ =
-        made<Trainer>(Exit::kUsage, assay_trainer_create, model_.get(), nullptr, text(config));
+        made<Trainer>(Exit::kUsage, assay_trainer_create, model_.get(), &options, text(config));
   }
   int64_t items_per_batch() const override { return batch_; }
   double run_batch() override {
@@ -163,7 +170,8 @@ class InferenceBench : public LoadedBench {
 
 std::unique_ptr<BenchSession> make_bench(const assay_context* context, const v1::Recipe& recipe,
                                          const v1::Bench& bench, uint32_t batch,
-                                         const fs::path& checkpoint, bool on_gpu) {
+                                         const fs::path& checkpoint, bool on_gpu,
+                                         const RankGroup* ranks) {
   const std::vector<v1::Recipe> phases = phases_of(recipe);
   const auto& named = recipe.training().phase();
   const auto found = std::find_if(named.begin(), named.end(), [&](const v1::Phase& phase) {
@@ -174,7 +182,8 @@ std::unique_ptr<BenchSession> make_bench(const assay_context* context, const v1:
   const v1::Recipe& measured =
       phases[bench.phase().empty() ? 0 : static_cast<size_t>(found - named.begin())];
   if (bench.mode() == v1::Bench::TRAIN)
-    return std::make_unique<TrainingBench>(context, measured, bench, batch, on_gpu);
+    return std::make_unique<TrainingBench>(context, measured, bench, batch, on_gpu, ranks);
+  require(ranks == nullptr, "bench '" + bench.id() + "': inference is measured on one device");
   return std::make_unique<InferenceBench>(context, measured, bench, batch, checkpoint);
 }
 

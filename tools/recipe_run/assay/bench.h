@@ -6,16 +6,18 @@
 #include <vector>
 
 #include "tools/recipe_run/assay/objects.h"
+#include "tools/recipe_run/assay/ranks.h"
 #include "tools/recipe_run/run/trainer.h"
 
 namespace reciperun::engine {
 
 // Steps of training on batches of the loader, or forward passes: on one batch of zeros (their time
 // does not depend on the pixels) or on real batches of a loader, with the weights of `checkpoint`
-// or, if that is empty, first weights.
+// or, if that is empty, first weights. With `ranks` it is training, by all of them.
 std::unique_ptr<BenchSession> make_bench(const assay_context* context, const v1::Recipe& recipe,
                                          const v1::Bench& bench, uint32_t batch,
-                                         const fs::path& checkpoint, bool on_gpu);
+                                         const fs::path& checkpoint, bool on_gpu,
+                                         const RankGroup* ranks);
 
 // The A/A probe on the engine's device: predictions of a small network that computes for most of
 // its time, and whose images are small beside that.

@@ -317,8 +317,7 @@ void require_offered(const v1::Recipe& recipe, uint32_t devices) {
     require_no(std::find(arguments.begin(), arguments.end(), key) == arguments.end(),
                "evaluation.arg." + key, join(arguments, ", "));
   const std::string& wire = recipe.numerics().gradient_wire();
-  require_no(devices > 1 && !wire.empty() && wire != "fp32",
-             "numerics.gradient_wire '" + wire + "'", "\"fp32\"");
+  require_no(devices > 1 && wire == "bf16", "numerics.gradient_wire 'bf16'", "\"fp32\", \"fp16\"");
 }
 
 void require_offered(const v1::Bench& bench) {
@@ -353,8 +352,11 @@ std::string trainer_config(const v1::Recipe& recipe, const Length& length, int64
     json.raw("loss_scale", loss_scale_config(loss_scale));
   json.field("batch_size", batch > 0 ? batch : int64_t{t.batch_per_device()});
   if (recipe.evaluation().batch() > 0) json.field("eval_batch_size", recipe.evaluation().batch());
-  json.field("accumulate", batch > 0 ? 1 : std::max<int64_t>(t.accumulate(), 1) * devices);
-  if (batch == 0 && devices > 1) json.field("emulated_devices", devices);
+  json.field("accumulate", (batch > 0 ? 1 : std::max<int64_t>(t.accumulate(), 1)) * devices);
+  if (devices > 1) {
+    json.field("emulated_devices", devices);
+    if (recipe.numerics().gradient_wire() == "fp16") json.field("gradient_wire", "fp16");
+  }
   json.field("precision", precision_name(recipe.numerics().compute())).field("seed", seed);
   json.field("label_smoothing", t.label_smoothing());
   if (t.mixup_alpha() > 0) json.field("mixup_alpha", t.mixup_alpha());

@@ -171,17 +171,22 @@ class AssayDriver : public TrainerDriver {
 
   std::unique_ptr<BenchSession> bench(const v1::Recipe& recipe, const BenchTask& task,
                                       const fs::path& checkpoint) override {
-    require(task.devices == 1, "this engine runs on one device");
     const v1::Bench& bench = *find_bench(recipe, task.bench);
     require_offered(bench);
-    return make_bench(context_.get(), recipe, bench, task.batch, checkpoint, !on_cpu());
+    if (task.devices == 1)
+      return make_bench(context_.get(), recipe, bench, task.batch, checkpoint, !on_cpu(), nullptr);
+    require(ranks_ && task.devices == ranks_->world(),
+            fmt::format("the bench is of {}", device_count(task.devices)),
+            fmt::format("mpirun -np {}", task.devices));
+    return conducted_bench(*ranks_, bench_maker(recipe), task.bench, task.batch);
   }
 
   bool conducts(const v1::Recipe& recipe, double timeout_seconds) override {
     const RankPlace place = rank_of_process();
+    require_known_launcher();
     if (place.world == 1) return true;
     ranks_.emplace(context_.get(), place, timeout_seconds, identity_of(recipe));
-    if (!ranks_->conducts()) follow(*ranks_, maker(recipe));
+    if (!ranks_->conducts()) follow(*ranks_, maker(recipe), bench_maker(recipe));
     return ranks_->conducts();
   }
 
@@ -199,8 +204,6 @@ class AssayDriver : public TrainerDriver {
     if (!probe_) probe_ = std::make_unique<DeviceProbe>(context_.get());
     return probe_->seconds();
   }
-
-  void cancel() override { assay_context_interrupt(context_.get()); }
 
  private:
   bool on_cpu() const { return device_.kind == ASSAY_DEVICE_CPU; }
@@ -227,6 +230,12 @@ class AssayDriver : public TrainerDriver {
     return [this, &recipe](uint64_t seed, const fs::path& checkpoint) {
       return make_training_trial(context_.get(), recipe, seed, devices_,
                                  ranks_ ? &*ranks_ : nullptr, !on_cpu(), checkpoint);
+    };
+  }
+  MakeBench bench_maker(const v1::Recipe& recipe) const {
+    return [this, &recipe](const std::string& bench, uint32_t batch) {
+      return make_bench(context_.get(), recipe, *find_bench(recipe, bench), batch, {}, !on_cpu(),
+                        &*ranks_);
     };
   }
   std::unique_ptr<TrainingTrial> make_trial(const v1::Recipe& recipe, uint64_t seed,

@@ -29,7 +29,7 @@ class ConductedTrial : public TrainingTrial {
                  const fs::path& checkpoint)
       : ranks_(ranks) {
     tell(fmt::format("begin {} {}", seed, checkpoint.string()));
-    own_ = make(seed, checkpoint);
+    own_ = ranks_.together([&] { return make(seed, checkpoint); });
   }
   int64_t step() const override { return own_->step(); }
   int64_t total_steps() const override { return own_->total_steps(); }
@@ -37,18 +37,21 @@ class ConductedTrial : public TrainingTrial {
   uint64_t parameters() const override { return own_->parameters(); }
   std::vector<std::string> metrics() const override { return own_->metrics(); }
   void illustrate(const fs::path& folder) override { own_->illustrate(folder); }
+  std::optional<record::Communication> communication() const override {
+    return own_->communication();
+  }
 
   StepResult run_step() override {
     tell("step");
-    return own_->run_step();
+    return ranks_.together([&] { return own_->run_step(); });
   }
   record::Eval evaluate(const fs::path& folder, const Tick& tick) override {
     tell("evaluate");
-    return own_->evaluate(folder, tick);
+    return ranks_.together([&] { return own_->evaluate(folder, tick); });
   }
   void save(const fs::path& file) override {
     tell("save " + file.string());
-    own_->save(file);
+    ranks_.together([&] { own_->save(file); });
   }
 
  private:
@@ -58,6 +61,30 @@ class ConductedTrial : public TrainingTrial {
   std::unique_ptr<TrainingTrial> own_;
 };
 
+class ConductedBench : public BenchSession {
+ public:
+  ConductedBench(const RankGroup& ranks, const MakeBench& make, const std::string& bench,
+                 uint32_t batch)
+      : ranks_(ranks) {
+    tell(fmt::format("bench {} {}", batch, bench));
+    own_ = ranks_.together([&] { return make(bench, batch); });
+  }
+  int64_t items_per_batch() const override { return own_->items_per_batch() * ranks_.world(); }
+  double run_batch() override { return told("batch", &BenchSession::run_batch); }
+  double load_batch() override { return told("load", &BenchSession::load_batch); }
+  double compute_batch() override { return told("compute", &BenchSession::compute_batch); }
+
+ private:
+  void tell(const std::string& command) const { ranks_.gather(command); }
+  double told(const char* command, double (BenchSession::*what)()) {
+    tell(command);
+    return ranks_.together([&] { return ((*own_).*what)(); });
+  }
+
+  const RankGroup& ranks_;
+  std::unique_ptr<BenchSession> own_;
+};
+
 // The word before the first space, and what stands behind it.
 std::pair<std::string, std::string> first_word(const std::string& text) {
   const size_t space = text.find(' ');
@@ -65,23 +92,56 @@ std::pair<std::string, std::string> first_word(const std::string& text) {
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
-// What a command makes of a trial that has failed, as it has for the first rank, too.
-void obey(const std::string& command, const std::string& with, const MakeTrial& make,
-          std::unique_ptr<TrainingTrial>& trial) {
-  if (command == "begin") {
-    const auto [seed, checkpoint] = first_word(with);
-    trial.reset();  // before the next one takes its memory
-    trial = make(std::stoull(seed), checkpoint);
-  } else if (trial == nullptr) {
-    throw Error(Exit::kCrashed, "the first rank goes on with a trial that is over here");
-  } else if (command == "step") {
-    trial->run_step();
-  } else if (command == "evaluate") {
-    trial->evaluate({}, [](double) { return true; });
-  } else {
-    trial->save(with);
+// What the first rank has begun, here.
+class Follower {
+ public:
+  Follower(const MakeTrial& make_trial, const MakeBench& make_bench)
+      : make_trial_(make_trial), make_bench_(make_bench) {}
+
+  void obey(const std::string& command, const std::string& with) {
+    if (command == "begin" || command == "bench")
+      begin(command, with);
+    else if (trial_ != nullptr)
+      train(command, with);
+    else if (bench_ != nullptr)
+      measure(command);
+    else
+      throw Error(Exit::kCrashed, "the first rank goes on with what is over here");
   }
-}
+  // What has failed here, as it has for the first rank, too.
+  void forget() { trial_.reset(), bench_.reset(); }
+
+ private:
+  void begin(const std::string& command, const std::string& with) {
+    const auto [number, text] = first_word(with);
+    forget();  // before the next one takes its memory
+    if (command == "begin")
+      trial_ = make_trial_(std::stoull(number), text);
+    else
+      bench_ = make_bench_(text, static_cast<uint32_t>(std::stoul(number)));
+  }
+  void train(const std::string& command, const std::string& with) {
+    if (command == "step")
+      trial_->run_step();
+    else if (command == "evaluate")
+      trial_->evaluate({}, [](double) { return true; });
+    else
+      trial_->save(with);
+  }
+  void measure(const std::string& command) {
+    if (command == "batch")
+      bench_->run_batch();
+    else if (command == "load")
+      bench_->load_batch();
+    else
+      bench_->compute_batch();
+  }
+
+  const MakeTrial& make_trial_;
+  const MakeBench& make_bench_;
+  std::unique_ptr<TrainingTrial> trial_;
+  std::unique_ptr<BenchSession> bench_;
+};
 
 }  // namespace
 
@@ -93,6 +153,18 @@ RankPlace rank_of_process() {
     if (own && all && *own < *all) return {*own, *all};
   }
   return {};
+}
+
+void require_known_launcher() {
+  const auto all = number_of("WORLD_SIZE");
+  require(
+      rank_of_process().world > 1 || !number_of("RANK") || all.value_or(1) < 2,
+      fmt::format("RANK and WORLD_SIZE say that this is one of {} processes, as torchrun starts "
+                  "them; they can only train together when Open MPI connects them",
+                  all.value_or(1)),
+      fmt::format("mpirun -np {} recipe-run ..., or srun --mpi=pmix; to train alone, unset "
+                  "WORLD_SIZE",
+                  all.value_or(1)));
 }
 
 RankGroup::RankGroup(const assay_context* context, const RankPlace& place, double timeout_seconds,
@@ -119,20 +191,38 @@ std::vector<std::string> RankGroup::gather(const std::string& mine) const {
   return all;
 }
 
+// A loss that is no number is one on every rank; an interrupt is the first rank's, whose words all
+// hear.
+bool RankGroup::is_everywhere(const std::exception& error) {
+  if (dynamic_cast<const TooLarge*>(&error) != nullptr) return false;
+  if (dynamic_cast<const Failed*>(&error) != nullptr) return true;
+  const auto* known = dynamic_cast<const Error*>(&error);
+  return known != nullptr && known->exit_code() == Exit::kInterrupted;
+}
+
+void RankGroup::abort() const { assay_comm_abort(comm_.get(), nullptr); }
+
 std::unique_ptr<TrainingTrial> conducted_trial(const RankGroup& ranks, const MakeTrial& make,
                                                uint64_t seed, const fs::path& checkpoint) {
   return std::make_unique<ConductedTrial>(ranks, make, seed, checkpoint);
 }
 
-void follow(const RankGroup& ranks, const MakeTrial& make) {
-  std::unique_ptr<TrainingTrial> trial;
+std::unique_ptr<BenchSession> conducted_bench(const RankGroup& ranks, const MakeBench& make,
+                                              const std::string& bench, uint32_t batch) {
+  return std::make_unique<ConductedBench>(ranks, make, bench, batch);
+}
+
+void follow(const RankGroup& ranks, const MakeTrial& make_trial, const MakeBench& make_bench) {
+  Follower follower(make_trial, make_bench);
   for (;;) {
     const auto [command, with] = first_word(ranks.gather("")[0]);
     if (command == "end") return;
     try {
-      obey(command, with, make, trial);
-    } catch (const Failed&) {  // a loss that is no number is one on every rank
-      trial.reset();
+      ranks.together([&] { follower.obey(command, with); });
+    } catch (const TooLarge&) {
+      throw;
+    } catch (const Failed&) {
+      follower.forget();
     } catch (const Error& error) {
       if (error.exit_code() != Exit::kInterrupted) throw;  // the first rank was told to stop
     }

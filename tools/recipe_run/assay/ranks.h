@@ -20,6 +20,8 @@ struct RankPlace {
   uint32_t rank = 0, world = 1;
 };
 RankPlace rank_of_process();
+// Fails where other variables name a rank: each process would take itself for the only one.
+void require_known_launcher();
 
 class RankGroup {
  public:
@@ -34,8 +36,23 @@ class RankGroup {
   assay_comm* comm() const { return comm_.get(); }
   // What each says, by rank.
   std::vector<std::string> gather(const std::string& mine) const;
+  // Tells the others that this one gives up.
+  void abort() const;
+  // Calls `body`, which all ranks do at once. If it fails in a way that the others need not see,
+  // they are told.
+  template <class Body>
+  auto together(const Body& body) const {
+    try {
+      return body();
+    } catch (const std::exception& error) {
+      if (!is_everywhere(error)) abort();
+      throw;
+    }
+  }
 
  private:
+  static bool is_everywhere(const std::exception& error);
+
   RankPlace place_;
   Comm comm_;
 };
@@ -44,11 +61,18 @@ class RankGroup {
 using MakeTrial =
     std::function<std::unique_ptr<TrainingTrial>(uint64_t seed, const fs::path& checkpoint)>;
 
+// Makes a bench's session on all devices: make_bench.
+using MakeBench =
+    std::function<std::unique_ptr<BenchSession>(const std::string& bench, uint32_t batch)>;
+
 // The first rank's trial, whose steps, evaluations and checkpoints the others do with it.
 std::unique_ptr<TrainingTrial> conducted_trial(const RankGroup& ranks, const MakeTrial& make,
                                                uint64_t seed, const fs::path& checkpoint);
+// The first rank's session, whose batches are those of all ranks.
+std::unique_ptr<BenchSession> conducted_bench(const RankGroup& ranks, const MakeBench& make,
+                                              const std::string& bench, uint32_t batch);
 // What the other ranks do, until dismiss() or a failure.
-void follow(const RankGroup& ranks, const MakeTrial& make);
+void follow(const RankGroup& ranks, const MakeTrial& make_trial, const MakeBench& make_bench);
 // Ends what the others do. Nothing if they are not there any more.
 void dismiss(const RankGroup& ranks) noexcept;
 

@@ -128,6 +128,13 @@ class AssayTrial : public TrainingTrial {
     return evaluator_ ? evaluator_->metrics() : std::vector<std::string>();
   }
 
+  std::optional<record::Communication> communication() const override {
+    if (place_.ranks == nullptr) return std::nullopt;
+    record::Communication all = earlier_;
+    add_communication(all);
+    return all;
+  }
+
   void save(const fs::path& file) override {
     const auto set = [&](const char* key, const std::string& value) {
       call(Exit::kCrashed, assay_trainer_set_metadata, training_->trainer(), text(key),
@@ -173,6 +180,19 @@ class AssayTrial : public TrainingTrial {
     return steps;
   }
 
+  // That of the phase under way.
+  void add_communication(record::Communication& to) const {
+    const Struct report = report_of(Exit::kCrashed, assay_trainer_report, training_->trainer());
+    if (!assay::tools::has(report, "communication")) return;
+    const Struct own = assay::tools::at(report, "communication").struct_value();
+    const auto number = [&](const char* key) { return assay::tools::at(own, key).number_value(); };
+    to.set_ranks(static_cast<uint32_t>(number("ranks")));
+    to.set_updates(to.updates() + static_cast<int64_t>(number("updates")));
+    to.set_bytes(to.bytes() + number("bytes"));
+    to.set_seconds(to.seconds() + number("seconds"));
+    to.set_waited(to.waited() + number("waited"));
+  }
+
   // A model has one trainer at a time, and the evaluator uses it.
   void begin_phase(size_t phase) {
     require(phase < phases_.size(), "the checkpoint is of another training");
@@ -194,6 +214,7 @@ class AssayTrial : public TrainingTrial {
         assay::tools::at(report_of(Exit::kCrashed, assay_trainer_report, training_->trainer()),
                          "loss_scale")
             .number_value();
+    if (place_.ranks != nullptr) add_communication(earlier_);
     begin_phase(phase_ + 1);
     moments.give_to(model_.get());
     if (recipe_.numerics().loss_scale().starts_with("dynamic"))
@@ -217,9 +238,10 @@ class AssayTrial : public TrainingTrial {
   std::optional<Evaluator> evaluator_;     // absent where nothing is evaluated
   uint64_t parameters_ = 0;
   size_t phase_ = 0;
-  int64_t step_ = 0;           // of this phase
-  std::deque<double> losses_;  // of the last steps
-  std::string preparation_;    // of pictures that are evaluated: a loader's transform
+  int64_t step_ = 0;               // of this phase
+  std::deque<double> losses_;      // of the last steps
+  record::Communication earlier_;  // of the phases before
+  std::string preparation_;        // of pictures that are evaluated: a loader's transform
 };
 
 }  // namespace

@@ -75,8 +75,11 @@ Exit run_command(const fs::path& root, const RunArguments& arguments,
     progress.note(fmt::format("published rows will be NOT COMPARABLE ({})", modified));
   const bool trains = recipe.trials().count() > 0;
   const uint32_t ranks = driver->info().devices;
-  if (ranks > 1) options.place.ranks = ranks;
-  options.benches = !arguments.no_bench && !(arguments.smoke && trains) && ranks == 1;
+  if (ranks > 1) {
+    options.measuring_program.clear();        // a process that this one starts would be no rank
+    if (trains) options.place.ranks = ranks;  // timings say for themselves on how many
+  }
+  options.benches = !arguments.no_bench && !(arguments.smoke && trains);
   options.trials = !arguments.bench_only && trains;
   const RunOutcome outcome = run_recipe(resolved, options, *driver, progress, stop);
   RunRecord record = RunRecord::open(outcome.folder);

@@ -12,8 +12,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
+#include <vector>
 
 #include "tools/recipe_run/record/run_folder.h"
 #include "tools/recipe_run/util/file.h"
@@ -188,7 +190,27 @@ std::string machine_title(const record::Machine& machine) {
       fixed(gib, 0));
 }
 
-HostWatch::HostWatch(fs::path root) : root_(std::move(root)), start_(read()) {}
+HostWatch::HostWatch(bool siblings, fs::path root)
+    : siblings_(siblings), root_(std::move(root)), start_(read()) {}
+
+// CPU seconds of the other processes that have the same parent.
+double HostWatch::siblings_seconds() const {
+  double ticks = 0;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(root_ / "proc", ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos ||
+        name == std::to_string(getpid()))
+      continue;
+    // "12 (name) S parent ..."; utime and stime are the 14th and 15th field
+    const std::string stat = slurp(entry.path() / "stat");
+    std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
+    std::vector<std::string> words{std::istream_iterator<std::string>(fields), {}};
+    if (words.size() > 12 && words[1] == std::to_string(getppid()))
+      ticks += std::atof(words[11].c_str()) + std::atof(words[12].c_str());
+  }
+  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
 
 HostWatch::Counters HostWatch::read() const {
   Counters now;
@@ -205,6 +227,7 @@ HostWatch::Counters HostWatch::read() const {
   timespec own = {};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
   now.own = static_cast<double>(own.tv_sec) + 1e-9 * static_cast<double>(own.tv_nsec);
+  if (siblings_) now.own += siblings_seconds();
   const std::string throttle = slurp(root_ / "sys/fs/cgroup/cpu.stat");
   const std::string periods = field_of(throttle, "nr_periods", ' ');
   if (!periods.empty()) {

@@ -20,7 +20,8 @@ std::string machine_title(const record::Machine& machine);
 // Watches what the host takes away between construction and result().
 class HostWatch {
  public:
-  explicit HostWatch(std::filesystem::path root = "/");
+  // With `siblings`, other processes of this one's parent are not foreign: ranks on this machine.
+  explicit HostWatch(bool siblings = false, std::filesystem::path root = "/");
   HostWindow result() const;
 
  private:
@@ -28,13 +29,15 @@ class HostWatch {
     double seconds = 0;   // monotonic
     double steal = -1;    // of all CPUs, in CPU seconds
     double busy = -1;     // non-idle of all CPUs
-    double own = 0;       // of this process
+    double own = 0;       // of this process, and its siblings
     double periods = -1;  // cgroup periods, and those throttled
     double throttled = -1;
     double waiting = -1;  // seconds in which some thread waited for a CPU
     int cpus = 1;
   };
   Counters read() const;
+  double siblings_seconds() const;
+  bool siblings_;
   std::filesystem::path root_;
   Counters start_;
 };

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,10 @@ struct Trial {
   double train_seconds = 0;  // active time of all segments, evaluations and checkpoints included
   int segments = 1;          // 1 = never interrupted
   std::string failure;       // "" or why it gave no result
-  std::vector<CurvePoint> loss_curve;    // training loss
-  std::vector<CurvePoint> metric_curve;  // headline metric at each evaluation
-  std::vector<record::Shard> shards;     // of the reported evaluation; none where it was one part
+  std::vector<CurvePoint> loss_curve;                  // training loss
+  std::vector<CurvePoint> metric_curve;                // headline metric at each evaluation
+  std::optional<record::Communication> communication;  // where several devices trained
+  std::vector<record::Shard> shards;  // of the reported evaluation; none where it was one part
 };
 
 // One repeat of one configuration of a bench.

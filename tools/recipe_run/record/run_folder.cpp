@@ -323,6 +323,7 @@ Trial RunRecord::read_trial(const fs::path& folder) const {
     if (it != eval.metric().end()) trial.metric_curve.push_back({eval.epoch(), it->second});
   }
   trial.shards = reported_shards(metrics);
+  if (metrics.has_communication()) trial.communication = metrics.communication();
   return trial;
 }
 

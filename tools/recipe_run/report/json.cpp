@@ -17,6 +17,7 @@ json::Trial json_trial(const Trial& trial) {
   out.set_segments(static_cast<uint32_t>(trial.segments));
   out.mutable_metric()->insert(trial.metrics.begin(), trial.metrics.end());
   out.mutable_shard()->Add(trial.shards.begin(), trial.shards.end());
+  if (trial.communication) *out.mutable_communication() = *trial.communication;
   return out;
 }
 

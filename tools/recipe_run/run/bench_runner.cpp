@@ -220,12 +220,12 @@ void set_gpu_window(const GpuWindow& window, const std::string& device, record::
 }
 
 void measure(const v1::Bench& bench, TrainerDriver& driver, BenchSession& session,
-             const std::string& device, const fs::path& folder, const std::atomic<bool>& stop,
-             const Tick& tick, record::BenchRepeat& out) {
+             const std::string& device, uint32_t devices, const fs::path& folder,
+             const std::atomic<bool>& stop, const Tick& tick, record::BenchRepeat& out) {
   out.set_warmup_seconds(warm_up(session, bench, stop));
   const double before = driver.probe();
   GpuWatch gpu(device);
-  const HostWatch host;
+  const HostWatch host(devices > 1);
   const Steps steps = time_steps(session, bench, stop, tick);
   const HostWindow window = host.result();
   set_gpu_window(gpu.result(), device, out);
@@ -254,7 +254,7 @@ std::vector<BenchTask> open_bench_tasks(const RunRecord& record, uint32_t device
       if (repeat > bench.repeats()) continue;
       for (int c = 0; c < std::max(bench.devices_size(), 1); ++c) {
         const uint32_t devices = bench.devices().empty() ? 1 : bench.devices(c);
-        if (devices > devices_available) continue;
+        if (devices > 1 && devices != devices_available) continue;  // one device is always there
         for (const uint32_t batch : bench.batch()) {
           const BenchTask task{bench.id(), devices, batch, repeat};
           if (!record.has_result(task)) tasks.push_back(task);
@@ -274,7 +274,8 @@ void measure_repeat(const RunRecord& record, const BenchTask& task, const fs::pa
   record::BenchRepeat result;
   try {
     const auto session = driver.bench(record.recipe(), task, checkpoint);
-    measure(*bench, driver, *session, record.place().device, folder, stop, tick, result);
+    measure(*bench, driver, *session, record.place().device, task.devices, folder, stop, tick,
+            result);
   } catch (const Failed& error) {
     result.Clear();
     result.set_failure(error.what());

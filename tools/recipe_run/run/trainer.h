@@ -1,15 +1,16 @@
 // What recipe-run needs from an engine. Implemented over the public C ABI; tests implement it with
 // a toy.
 //
-// A driver serves one recipe. Calls come from one thread, except TrainerDriver::cancel. Every
-// failure is an Error: kUsage for what the recipe asks wrongly, kDataMismatch for data that are
-// missing or not the ones it names, kCrashed for the rest (out of memory, disk full), of which
-// Failed for a NaN loss, kInterrupted after cancel(). Nothing prints.
+// A driver serves one recipe. Calls come from one thread. Every failure is an Error: kUsage for
+// what the recipe asks wrongly, kDataMismatch for data that are missing or not the ones it names,
+// kCrashed for the rest (out of memory, disk full), of which Failed for a NaN loss, kInterrupted
+// where a Tick said so. Nothing prints.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,9 @@ class TrainingTrial {
   virtual record::Eval evaluate(const fs::path& folder, const Tick& tick) = 0;
   // The names of the metrics that evaluate() tells; none where nothing is evaluated.
   virtual std::vector<std::string> metrics() const = 0;
+
+  // What went between the devices since it was started or resumed; nothing where there is one.
+  virtual std::optional<record::Communication> communication() const { return std::nullopt; }
 
   // Everything a resume needs, in one file: atomic, and on the disk when the call returns.
   virtual void save(const fs::path& file) = 0;
@@ -169,10 +173,6 @@ class TrainerDriver {
   // The A/A probe: seconds of a fixed piece of work on the device that measures, the best of a
   // fifth of a second.
   virtual double probe();
-
-  // From a signal watcher's thread: makes the running call return soon with kInterrupted, or finish
-  // its step.
-  virtual void cancel() = 0;
 };
 
 }  // namespace reciperun

@@ -171,6 +171,8 @@ class TrialRunner {
     out.set_steps_per_epoch(trial_->steps_per_epoch());
     *out.mutable_eval() = state_.eval();
     *out.mutable_metric() = selected().metric();
+    if (const auto communication = trial_->communication())
+      *out.mutable_communication() = *communication;
     add_best_and_last(*out.mutable_metric());
     events_.write_durably(event("trial", "finished", out.train_seconds(), "s"));
     return out;

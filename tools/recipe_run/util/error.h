@@ -9,6 +9,7 @@ using assay::tools::Error;
 using assay::tools::Exit;
 using assay::tools::Failed;
 using assay::tools::more_urgent;
+using assay::tools::TooLarge;
 
 // Raises an Error of kUsage unless `ok`.
 inline void require(bool ok, const std::string& message, const std::string& hint = {}) {
