@@ -215,6 +215,7 @@ struct Pointwise {
 
 /// y [dims] f32 = sum of x over the axes that `dims`, aligned at the last one, has with size 1 or
 /// not at all; no other may stand between those. Summed in f64, in a fixed order.
+///   gradient  dy repeated
 struct SumTo {
   Dims dims;
   static constexpr std::string_view kName = "sum_to";

@@ -1,9 +1,8 @@
-// SumTo: types and cost.
+// SumTo: types, gradient and cost.
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/broadcast.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 
@@ -21,7 +20,13 @@ void infer(const SumTo& p, InferCtx& c) {
             x, " to ", p.dims, " keeps one between them");
   c.y({DType::kF32, p.dims});
 }
-void grad(const SumTo& p, GradCtx&) { no_gradient(p); }
+void grad(const SumTo&, GradCtx& c) {
+  const ValueType& x = c.type(c.x(0));
+  const PointwiseCode repeated(PointwiseFn::kMul,
+                               {PointwiseOperand::input(0), PointwiseOperand::input(1)});
+  const ValueId dy = c.dy();
+  c.dx(0, c.emit1(Pointwise{repeated, x.dtype}, {c.emit1(Fill{x.dims, 1}, {}), dy}));
+}
 NodeFacts facts(const SumTo&, const NodeView& c) {
   return {.flops = count_of(c.x(0)), .bytes = traffic_of(c)};
 }

@@ -417,6 +417,13 @@ TEST(SumTo, SumsLeadingMiddleAndTrailingAxes) {
            sum_reference);
 }
 
+TEST(SumTo, GradientsAreRepeated) {
+  check_op({{"all", SumTo{{}}, {{{3, 5, 7}}}, {105}, {0}},
+            {"rows", SumTo{{7, 1}}, {{{7, 6}}}, {6}, {0}},
+            {"middle", SumTo{{4, 1, 1, 3}}, {{{4, 2, 5, 3}}}, {10}, {0}}},
+           sum_reference);
+}
+
 TEST(SumTo, SaysWhatCannotBeSummed) {
   const auto infer = [](const Dims& to) {
     return std::string(error_of([&] { make_node(SumTo{to}, {{DType::kF32, {4, 5, 6}}}); }).what());
