@@ -1,6 +1,5 @@
 // A configurable convolutional classifier, for small images and for trying things out.
 #include <algorithm>
-#include <array>
 
 #include "models/image_config.h"
 #include "models/models.h"
@@ -33,25 +32,9 @@ struct CnnConfig {
         .in({0, 1048576, true})
         .not_empty();
     f("dropout", dropout, "after the hidden layers").in({0, 1});
-    f("activation", activation, "of blocks and hidden layers")
-        .one_of({"relu", "elu", "tanh", "sigmoid", "gelu", "gelu_tanh", "swish"});
+    f("activation", activation, "of blocks and hidden layers").one_of(nn::activation_names());
   }
 };
-
-ActivationKind parse_activation(const std::string& name) {
-  constexpr std::array<std::pair<std::string_view, ActivationKind>, 7> kKinds{
-      {{"relu", ActivationKind::kRelu},
-       {"elu", ActivationKind::kElu},
-       {"tanh", ActivationKind::kTanh},
-       {"sigmoid", ActivationKind::kSigmoid},
-       {"gelu", ActivationKind::kGelu},
-       {"gelu_tanh", ActivationKind::kGeluTanh},
-       {"swish", ActivationKind::kSwish}}};
-  for (const auto& [known, kind] : kKinds) {
-    if (known == name) return kind;
-  }
-  fail(Code::kInternal, cat("cnn: activation ", name, " passed its check"));
-}
 
 void check(const CnnConfig& config) {
   expect(config.kernel % 2 == 1, {"cnn", "kernel"}, config.kernel, "an odd number in [1, 1023]");
@@ -67,7 +50,7 @@ class Cnn : public nn::ImageNetwork {
  public:
   explicit Cnn(const CnnConfig& config) : config_(config) {
     check(config_);
-    activation_ = parse_activation(config_.activation);
+    activation_ = nn::activation_kind(config_.activation);
   }
 
   std::string architecture() const override { return "cnn"; }

@@ -5,6 +5,7 @@
 
 #include "sdk/base/expect.h"
 #include "sdk/base/utf8.h"
+#include "sdk/nn/network.h"
 
 namespace assay::models {
 namespace {
@@ -34,6 +35,7 @@ constexpr std::array kModels{
 std::span<const ModelEntry> model_entries() { return kModels; }
 
 std::unique_ptr<nn::Model> create_model(std::string_view name, std::string_view config_json) {
+  if (name == nn::kNetworkArchitecture) return nn::read_network(config_json);
   std::vector<std::string_view> known;
   for (const ModelEntry& entry : kModels) {
     if (entry.name == name) return entry.create(config_json);

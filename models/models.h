@@ -19,7 +19,8 @@ struct ModelEntry {
 
 std::span<const ModelEntry> model_entries();
 
-// Fails with kNotFound, listing the names.
+// One of these, or what a host described (sdk/nn/network.h). Fails with kNotFound, listing the
+// names.
 std::unique_ptr<nn::Model> create_model(std::string_view name, std::string_view config_json);
 
 // Defined in <name>.cpp.

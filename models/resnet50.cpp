@@ -53,7 +53,7 @@ class ResNet50 : public nn::ImageNetwork {
       }
     }
     x = nn::global_average_pool(b, x);
-    const nn::LinearConfig classifier{.init = nn::kaiming_normal_fan_in, .zero_bias = true};
+    const nn::LinearConfig classifier{.init = nn::kaiming_normal_fan_in, .bias_init = 0};
     return nn::linear(b, "fc", x, config_.classes, classifier);
   }
 

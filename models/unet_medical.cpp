@@ -109,7 +109,7 @@ class UnetMedical : public nn::Model {
 
   ValueId up(nn::Builder& b, int64_t level, ValueId x, ValueId skip) const {
     const auto scope = b.scope(cat("up", level + 1));
-    x = relu(b, nn::conv2d_transpose_3x3_double(b, "transpose", x, channels(level)));
+    x = relu(b, nn::conv2d_transpose(b, "transpose", x, {.channels = channels(level)}));
     const ValueId beside = nn::centre_crop(b, skip, b.dims(x)[1], b.dims(x)[2]);
     return two_convolutions(b, nn::concat_channels(b, x, beside), channels(level));
   }

@@ -24,17 +24,19 @@ struct Match : Cases... {
 template <class... Cases>
 Match(Cases...) -> Match<Cases...>;
 
-void assign(const JsonValue& value, const ConfigRef& config, std::string_view what);
+void assign(const JsonValue& value, const ConfigRef& config, const JsonSource& source);
 
 // The value has passed check_json_schema: it is of the type that the key declares.
-void assign_value(const JsonValue& value, const ConfigValue& to, std::string_view what) {
-  std::visit(Match{[&](bool* target) { *target = value.text == "true"; },
-                   [&](std::string* target) { *target = value.text; },
-                   [&](const ConfigRef& target) { assign(value, target, what); },
-                   [&](auto* target) {
-                     *target = json_number<std::remove_pointer_t<decltype(target)>>(value);
-                   }},
-             to);
+void assign_value(const JsonValue& value, const ConfigValue& to, const JsonSource& source) {
+  std::visit(
+      Match{[&](bool* target) { *target = value.text == "true"; },
+            [&](std::string* target) { *target = value.text; },
+            [&](JsonText* target) { target->text = source.text.substr(value.offset, value.size); },
+            [&](const ConfigRef& target) { assign(value, target, source); },
+            [&](auto* target) {
+              *target = json_number<std::remove_pointer_t<decltype(target)>>(value);
+            }},
+      to);
 }
 
 }  // namespace
@@ -94,7 +96,7 @@ class ConfigVisitor {
                        [&](const std::string* text) {
                          check_text({of, place}, field, *text);
                        },
-                       [](const bool*) {},
+                       [](const bool*) {}, [](const JsonText*) {},
                        [&](const auto* number) {
                          check_number({of, place}, field, *number);
                        }},
@@ -106,7 +108,7 @@ class ConfigVisitor {
 
  private:
   static void set_number(const ConfigValue& value, double number) {
-    std::visit(Match{[](bool*) {}, [](std::string*) {}, [](const ConfigRef&) {},
+    std::visit(Match{[](bool*) {}, [](std::string*) {}, [](JsonText*) {}, [](const ConfigRef&) {},
                      [&](auto* target) {
                        *target = static_cast<std::remove_pointer_t<decltype(target)>>(number);
                      }},
@@ -153,18 +155,18 @@ class ConfigVisitor {
 namespace {
 
 // Keys that the text does not name keep what they hold; a list that is named replaces the old one.
-void assign(const JsonValue& object, const ConfigRef& config, std::string_view what) {
+void assign(const JsonValue& object, const ConfigRef& config, const JsonSource& source) {
   const ConfigFields fields(config);
   for (const JsonMember& member : object.members) {
     const ConfigField& field = *fields.find(member.key);
     if (!field.holder().is_list) {
-      assign_value(member.value, field.at(0), what);
+      assign_value(member.value, field.at(0), source);
       continue;
     }
-    ConfigVisitor::refuse_empty(field, member.value, what);
+    ConfigVisitor::refuse_empty(field, member.value, source.what);
     field.clear();
     for (size_t i = 0; i < member.value.items.size(); ++i)
-      assign_value(member.value.items[i], field.at(i), what);
+      assign_value(member.value.items[i], field.at(i), source);
   }
 }
 
@@ -177,6 +179,7 @@ void write_value(JsonWriter& out, const ConfigValue& value) {
             [&](const int64_t* v) { out.text(cat(*v)); },
             [&](const uint64_t* v) { out.text(cat(*v)); }, [&](const float* v) { out.real(*v); },
             [&](const double* v) { out.real(*v); }, [&](const std::string* v) { out.text(*v); },
+            [&](const JsonText* v) { out.raw(v->text); },
             [&](const ConfigRef& v) { write(out, v); }},
       value);
 }
@@ -267,7 +270,7 @@ void parse_config(std::string_view text, const ConfigRef& config, std::string_vi
   const JsonSource source{text, what};
   const JsonValue value = parse_json_text(source);
   check_json_schema(value, config_schema(ConfigFields(config)), source);
-  assign(value, config, what);
+  assign(value, config, source);
 }
 
 std::string config_to_json(const ConfigRef& config) {

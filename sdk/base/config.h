@@ -15,7 +15,7 @@
 // initializer is the default of its key; std::optional is for a key that not every kind has, or
 // whose default is known only beside others, and its default is filled in by with_config_defaults.
 // Members may be bool, int32_t, int64_t, uint64_t, float, double, std::string, another such struct,
-// an optional of one of these, or a vector of them.
+// JsonText, an optional of one of these, or a vector of them.
 #pragma once
 
 #include <cstdint>
@@ -47,9 +47,16 @@ struct ConfigRef {
   void (*list)(void* object, ConfigFields& fields) = nullptr;
 };
 
+// A value of whatever form, as text: something else declares what is in it.
+struct JsonText {
+  std::string text = "{}";
+  bool operator==(const JsonText&) const = default;
+};
+inline const std::string& to_text(const JsonText& json) { return json.text; }
+
 // One value: of a key, or of its list.
-using ConfigValue =
-    std::variant<bool*, int32_t*, int64_t*, uint64_t*, float*, double*, std::string*, ConfigRef>;
+using ConfigValue = std::variant<bool*, int32_t*, int64_t*, uint64_t*, float*, double*,
+                                 std::string*, JsonText*, ConfigRef>;
 
 // How a member holds its values: as itself, as an optional or as a vector.
 struct ConfigHolder {
@@ -89,6 +96,8 @@ class ConfigField {
 
   std::string_view name() const { return name_; }
   std::string_view text() const { return text_; }
+  const std::optional<Interval>& range() const { return range_; }
+  const std::vector<std::string_view>& choices() const { return choices_; }
   const ConfigHolder& holder() const { return *holder_; }
   size_t count() const { return holder_->count(member_); }
   void clear() const { holder_->clear(member_); }
@@ -185,6 +194,7 @@ constexpr JsonSchema::Type config_type() {
   if constexpr (std::is_same_v<T, float>) return Type::kFloat;
   if constexpr (std::is_same_v<T, double>) return Type::kDouble;
   if constexpr (std::is_same_v<T, std::string>) return Type::kText;
+  if constexpr (std::is_same_v<T, JsonText>) return Type::kAnything;
   if constexpr (ConfigStruct<T>) return Type::kObject;
 }
 

@@ -38,9 +38,24 @@ ValueId Builder::input(const InputSpec& spec) {
 ValueId Builder::leaf(const std::string& name, const Dims& dims, Initializer init, Role role,
                       VariableKind kind) {
   // The variable is the model's, the leaf this graph's: a second graph finds the variable.
-  const Variable& variable = variables_.add({full_name(name), dims, DType::kF32, role, init, kind});
+  const std::string full = full_name(name);
+  if (const Variable* theirs = tied(full, dims, role)) return leaves_.leaf(*theirs, role);
+  const Variable& variable = variables_.add({full, dims, DType::kF32, role, init, kind});
   if (!shared_ && leaves_.find(variable.name, role).valid()) fail_twice(variable.name);
   return leaves_.leaf(variable, role);
+}
+
+const Variable* Builder::tied(const std::string& full, const Dims& dims, Role role) {
+  if (tie_ == nullptr || role != Role::kValue || !full.starts_with(tie_->own_ + "."))
+    return nullptr;
+  const Variable* theirs = variables_.find(tie_->other_ + full.substr(tie_->own_.size()));
+  if (theirs == nullptr) return nullptr;
+  if (theirs->dims != dims) {
+    fail_mismatch(Code::kInvalid, {cat(full, ", which is to be ", theirs->name, ","), "share",
+                                   to_text(dims), to_text(theirs->dims)});
+  }
+  ++tie_->found_;
+  return theirs;
 }
 
 ValueId Builder::parameter(const std::string& name, const Dims& dims, Initializer init,
@@ -75,6 +90,13 @@ Builder::Scope::Scope(Builder& builder, std::string name, bool shared)
   builder_.graph_.set_scope(std::move(name));
   builder_.shared_ = shared;
 }
+
+Builder::Tie::Tie(Builder& builder, std::string own, std::string other)
+    : builder_(builder), own_(std::move(own)), other_(std::move(other)), before_(builder.tie_) {
+  builder_.tie_ = this;
+}
+
+Builder::Tie::~Tie() { builder_.tie_ = before_; }
 
 Builder::Scope::~Scope() {
   builder_.graph_.set_scope(before_);

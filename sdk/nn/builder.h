@@ -41,6 +41,7 @@ class Builder {
   bool training() const { return mode_ == Mode::kTrain; }
   int64_t batch() const { return batch_; }
   uint64_t seed() const { return seed_; }
+  const ValueType& type(ValueId value) const { return graph_.type(value); }
   const Dims& dims(ValueId value) const { return graph_.type(value).dims; }
 
   // The batch part `spec`, [batch, sample...].
@@ -85,10 +86,31 @@ class Builder {
   // The scope `name` whatever scopes are open; what is made in it may have been made before.
   [[nodiscard]] Scope shared(std::string_view name) { return {*this, std::string(name), true}; }
 
+  // While the returned object lives, parameters of the scope `own` are those of the same names in
+  // the scope `other` where it has them, whatever their initial values and kinds would be.
+  class Tie {
+   public:
+    Tie(Builder& builder, std::string own, std::string other);
+    ~Tie();
+    Tie(const Tie&) = delete;
+    Tie& operator=(const Tie&) = delete;
+    // How many parameters were found in `other`.
+    int found() const { return found_; }
+
+   private:
+    friend class Builder;
+    Builder& builder_;
+    std::string own_, other_;
+    Tie* before_;
+    int found_ = 0;
+  };
+
  private:
   std::string full_name(std::string_view name) const;
   ValueId leaf(const std::string& name, const Dims& dims, Initializer init, Role role,
                VariableKind kind);
+  // The variable that a tie says is `full`; null if none does.
+  const Variable* tied(const std::string& full, const Dims& dims, Role role);
 
   Graph& graph_;
   Mode mode_;
@@ -98,6 +120,7 @@ class Builder {
   Leaves leaves_;
   std::map<std::string, int> streams_;  // how often each came up
   bool shared_ = false;
+  Tie* tie_ = nullptr;
   ValueId random_step_;
   std::vector<StatisticsUpdate> statistics_updates_;
 };

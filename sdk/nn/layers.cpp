@@ -29,6 +29,10 @@ std::array<int64_t, 2> same_padding(int64_t size, int64_t window, int64_t stride
   return {total / 2, total - total / 2};
 }
 
+Initializer bias_initializer(std::optional<double> value, const Dims& weight) {
+  return value ? constant(*value) : uniform_fan_in(weight);
+}
+
 // The padding of images x [N,H,W,C]: at the beginnings, and at the ends.
 struct Padding {
   std::array<int64_t, 2> begin, end;
@@ -80,10 +84,29 @@ ValueId conv2d(Builder& b, std::string_view name, ValueId x, const Conv2dConfig&
                               .groups = config.groups};
   const ValueId w = b.parameter("weight", weight, config.init(weight));
   if (!config.bias) return b.graph().emit1(Conv2d{.geometry = geometry}, {x, w});
-  const ValueId bias = b.parameter(
-      "bias", {config.channels},
-      config.bias_init ? constant(*config.bias_init) : uniform_fan_in(weight), VariableKind::kBias);
+  const ValueId bias = b.parameter("bias", {config.channels},
+                                   bias_initializer(config.bias_init, weight), VariableKind::kBias);
   return b.graph().emit1(Conv2d{.geometry = geometry, .has_bias = true}, {x, w, bias});
+}
+
+ValueId conv2d_transpose(Builder& b, std::string_view name, ValueId x,
+                         const Conv2dTransposeConfig& config) {
+  const auto scope = b.scope(name);
+  const Dims in = b.dims(x);
+  require(in.rank() == 4, Code::kInvalid, b.graph().scope(),
+          ": transposed convolution needs x [N,H,W,C], got ", in);
+  const Dims y{in[0], in[1] * config.stride[0], in[2] * config.stride[1], config.channels};
+  const Dims weight{in[3], config.kernel[0], config.kernel[1], config.channels};
+  const Padding padding = same_padding(y, config.kernel, config.stride);
+  const ConvGeometry geometry{
+      .stride = config.stride, .pad_begin = padding.begin, .pad_end = padding.end};
+  const ValueId w = b.parameter("weight", weight, config.init(weight));
+  if (!config.bias)
+    return b.graph().emit1(Conv2dTranspose{.geometry = geometry, .y_dims = y}, {x, w});
+  const ValueId bias =
+      b.parameter("bias", {config.channels}, constant(config.bias_init), VariableKind::kBias);
+  return b.graph().emit1(Conv2dTranspose{.geometry = geometry, .y_dims = y, .has_bias = true},
+                         {x, w, bias});
 }
 
 ValueId separable_conv2d(Builder& b, std::string_view name, ValueId x,
@@ -135,11 +158,29 @@ ValueId linear(Builder& b, std::string_view name, ValueId x, int64_t features,
   const DType dtype = b.graph().type(x).dtype;
   const ValueId w = b.parameter("weight", weight, config.init(weight));
   if (!config.bias) return b.graph().emit1(Matmul{.transpose_b = true, .dtype = dtype}, {x, w});
-  const ValueId bias =
-      b.parameter("bias", {features}, config.zero_bias ? constant(0) : uniform_fan_in(weight),
-                  VariableKind::kBias);
+  const ValueId bias = b.parameter("bias", {features}, bias_initializer(config.bias_init, weight),
+                                   VariableKind::kBias);
   return b.graph().emit1(Matmul{.transpose_b = true, .has_bias = true, .dtype = dtype},
                          {x, w, bias});
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 7> kActivationNames{"relu", "elu",       "tanh", "sigmoid",
+                                                           "gelu", "gelu_tanh", "swish"};
+
+}  // namespace
+
+std::span<const std::string_view> activation_names() { return kActivationNames; }
+
+ActivationKind activation_kind(std::string_view name) {
+  constexpr std::array<ActivationKind, kActivationNames.size()> kKinds{
+      ActivationKind::kRelu,    ActivationKind::kElu,  ActivationKind::kTanh,
+      ActivationKind::kSigmoid, ActivationKind::kGelu, ActivationKind::kGeluTanh,
+      ActivationKind::kSwish};
+  const auto found = std::ranges::find(kActivationNames, name);
+  require(found != kActivationNames.end(), Code::kInvalid, "no activation is called ", name);
+  return kKinds[static_cast<size_t>(found - kActivationNames.begin())];
 }
 
 ValueId activation(Builder& b, ActivationKind kind, ValueId x) {
@@ -163,6 +204,12 @@ ValueId max_pool_same(Builder& b, ValueId x, int64_t window, int64_t stride) {
   const Padding padding = same_padding(b.dims(x), {window, window}, {stride, stride});
   return b.graph().emit1(MaxPool{{{window, window}, {stride, stride}, padding.begin, padding.end}},
                          {x});
+}
+
+ValueId average_pool(Builder& b, ValueId x, int64_t window, int64_t stride, int64_t padding) {
+  const PoolGeometry geometry{
+      {window, window}, {stride, stride}, {padding, padding}, {padding, padding}};
+  return b.graph().emit1(AvgPool{geometry}, {x});
 }
 
 ValueId global_average_pool(Builder& b, ValueId x) {

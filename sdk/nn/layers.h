@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "sdk/nn/builder.h"
@@ -51,6 +52,20 @@ struct Conv2dConfig {
 // x [N,H,W,C] -> [N,P,Q,channels]. Parameters: weight [K,R,S,C/groups], bias [K].
 ValueId conv2d(Builder& b, std::string_view name, ValueId x, const Conv2dConfig& config);
 
+struct Conv2dTransposeConfig {
+  int64_t channels = 0;  // output channels
+  std::array<int64_t, 2> kernel{3, 3};
+  std::array<int64_t, 2> stride{2, 2};
+  bool bias = true;
+  Initializer (*init)(const Dims& weight) = glorot_uniform;
+  double bias_init = 0;
+};
+// Multiplies rows and columns by the strides, with the padding of the SAME convolution that it is
+// the gradient of. x [N,P,Q,C] -> [N,P stride,Q stride,channels]. Parameters: weight
+// [C,R,S,channels], bias [channels].
+ValueId conv2d_transpose(Builder& b, std::string_view name, ValueId x,
+                         const Conv2dTransposeConfig& config);
+
 struct SeparableConv2dConfig {
   int64_t channels = 0;  // output channels
   int64_t kernel = 3;    // rows and columns
@@ -80,18 +95,23 @@ ValueId batch_norm(Builder& b, std::string_view name, ValueId x,
 struct LinearConfig {
   bool bias = true;
   Initializer (*init)(const Dims& weight) = uniform_fan_in;
-  bool zero_bias = false;  // initial biases 0; otherwise as PyTorch draws them, uniform_fan_in
+  std::optional<double> bias_init;  // as for conv2d
 };
 // x [N,C] -> [N,features]. Parameters: weight [features, C], bias [features].
 ValueId linear(Builder& b, std::string_view name, ValueId x, int64_t features,
                const LinearConfig& config = {});
 
+// Activations by the names that configurations give them, and one of them.
+std::span<const std::string_view> activation_names();
+ActivationKind activation_kind(std::string_view name);
 ValueId activation(Builder& b, ActivationKind kind, ValueId x);
 // Identity outside training and at rate 0. The mask depends on the seed, the name and the step.
 ValueId dropout(Builder& b, std::string_view name, ValueId x, float rate);
 ValueId max_pool(Builder& b, ValueId x, int64_t window, int64_t stride, int64_t padding = 0);
 // With TensorFlow's SAME padding.
 ValueId max_pool_same(Builder& b, ValueId x, int64_t window, int64_t stride);
+// The mean of what lies inside the image.
+ValueId average_pool(Builder& b, ValueId x, int64_t window, int64_t stride, int64_t padding = 0);
 // [N,H,W,C] -> [N,C]
 ValueId global_average_pool(Builder& b, ValueId x);
 // [N,...] -> [N, rest], in memory order: H, W, C.

@@ -6,23 +6,6 @@
 
 namespace assay::nn {
 
-ValueId conv2d_transpose_3x3_double(Builder& b, std::string_view name, ValueId x,
-                                    int64_t channels) {
-  const auto scope = b.scope(name);
-  const Dims in = b.dims(x);
-  require(in.rank() == 4, Code::kInvalid, b.graph().scope(),
-          ": transposed convolution needs x [N,H,W,C], got ", in);
-  const Dims weight{in[3], 3, 3, channels};
-  const ValueId w = b.parameter("weight", weight, glorot_uniform(weight));
-  const ValueId bias = b.parameter("bias", {channels}, constant(0), VariableKind::kBias);
-  // TensorFlow's SAME takes the padding of the forward convolution it is the gradient of: none
-  // before, one behind, for even sizes.
-  const Conv2dTranspose op{.geometry = {.stride = {2, 2}, .pad_begin = {0, 0}, .pad_end = {1, 1}},
-                           .y_dims = {in[0], 2 * in[1], 2 * in[2], channels},
-                           .has_bias = true};
-  return b.graph().emit1(op, {x, w, bias});
-}
-
 ValueId centre_crop(Builder& b, ValueId x, int64_t rows, int64_t columns) {
   const Dims in = b.dims(x);
   require(in.rank() == 4 && rows <= in[1] && columns <= in[2], Code::kInvalid, b.graph().scope(),

@@ -1,18 +1,10 @@
-// Blocks of networks that label every pixel: what they need beyond layers.h. Each layer with
-// parameters opens the scope `name` for them.
+// Networks that label every pixel: what they need beyond layers.h.
 #pragma once
-
-#include <string_view>
 
 #include "sdk/nn/layers.h"
 #include "sdk/nn/output.h"
 
 namespace assay::nn {
-
-// Transposed convolution that doubles rows and columns, with TensorFlow's SAME rule: window 3,
-// stride 2, the last row and column of the full result dropped. x [N,P,Q,C] -> [N,2P,2Q,channels].
-// Parameters: weight [C,3,3,channels] (glorot_uniform), bias [channels] (zero).
-ValueId conv2d_transpose_3x3_double(Builder& b, std::string_view name, ValueId x, int64_t channels);
 
 // The middle rows x columns of images [N,H,W,C]; the smaller half of an odd rest is cut at the top
 // and left.

@@ -31,23 +31,24 @@ ValueId joined(Builder& b, const std::string& name, const Dims& dims, Initialize
   return b.graph().emit(Concat{0}, parts)[0];
 }
 
-// x [T,H] -> context [T,H]
-ValueId self_attention(Builder& b, ValueId x, const Sequences& sequences,
-                       const TransformerConfig& config) {
-  const auto scope = b.scope("self");
+}  // namespace
+
+ValueId self_attention(Builder& b, std::string_view name, ValueId x, const Sequences& sequences,
+                       int64_t heads, float dropout) {
+  const auto scope = b.scope(name);
   Graph& g = b.graph();
-  const int64_t hidden = b.dims(x)[1], head = hidden / config.heads;
+  const int64_t hidden = b.dims(x)[1], head = hidden / heads;
   const Dims weight{hidden, hidden};
   const ValueId w = joined(b, "weight", weight, bert_normal(weight), VariableKind::kKernel);
   const ValueId bias = joined(b, "bias", {hidden}, constant(0), VariableKind::kBias);
   const ValueId qkv = g.emit1(
       Matmul{.transpose_b = true, .has_bias = true, .dtype = g.type(x).dtype}, {x, w, bias});
-  Attention op{.heads = config.heads,
+  Attention op{.heads = heads,
                .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(head))),
                .longest = sequences.longest};
   std::vector<ValueId> inputs{qkv, sequences.start, sequences.length};
-  if (b.training() && config.attention_dropout > 0) {
-    op.rate = config.attention_dropout;
+  if (b.training() && dropout > 0) {
+    op.rate = dropout;
     op.seed = b.seed();
     op.stream = b.stream("dropout");
     inputs.push_back(b.random_step());
@@ -55,11 +56,14 @@ ValueId self_attention(Builder& b, ValueId x, const Sequences& sequences,
   return g.emit(op, inputs)[0];
 }
 
+namespace {
+
 ValueId block(Builder& b, ValueId x, const Sequences& sequences, const TransformerConfig& config) {
   const int64_t hidden = b.dims(x)[1];
   {
     const auto attention = b.scope("attention");
-    const ValueId context = self_attention(b, x, sequences, config);
+    const ValueId context =
+        self_attention(b, "self", x, sequences, config.heads, config.attention_dropout);
     const auto scope = b.scope("output");
     x = residual_norm(b, "LayerNorm", bert_linear(b, "dense", context, hidden), x, config.dropout,
                       config.epsilon);
@@ -100,7 +104,7 @@ ValueId residual_norm(Builder& b, std::string_view name, ValueId x, ValueId resi
 }
 
 ValueId bert_linear(Builder& b, std::string_view name, ValueId x, int64_t features) {
-  return linear(b, name, x, features, {.init = bert_normal, .zero_bias = true});
+  return linear(b, name, x, features, {.init = bert_normal, .bias_init = 0});
 }
 
 ValueId transformer_layers(Builder& b, ValueId x, const Sequences& sequences,

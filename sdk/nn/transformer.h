@@ -39,6 +39,11 @@ ValueId residual_norm(Builder& b, std::string_view name, ValueId x, ValueId resi
 // x [N,C] -> [N,features], of bert_normal weights and zero biases.
 ValueId bert_linear(Builder& b, std::string_view name, ValueId x, int64_t features);
 
+// x [T,H] -> context [T,H] of `heads` heads, which divide H; with dropout of the weights that a
+// token gives to others. Parameters: query, key and value, each with weight [H,H] and bias [H].
+ValueId self_attention(Builder& b, std::string_view name, ValueId x, const Sequences& sequences,
+                       int64_t heads, float dropout);
+
 // x [T,H] -> [T,H] through layer.0, layer.1, ... of the scope that is open.
 ValueId transformer_layers(Builder& b, ValueId x, const Sequences& sequences,
                            const TransformerConfig& config);

@@ -1,0 +1,338 @@
+// Networks as data: built-in models described layer by layer are the same graphs; what makes no
+// sense is refused where it is said, and changes nothing.
+#include "sdk/nn/network.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "models/models.h"
+#include "sdk/graph/text.h"
+#include "tests/harness/error_of.h"
+#include "tests/nn/rebuilt.h"
+
+namespace assay::nn {
+namespace {
+
+using assay::test::error_of;
+using testing::HasSubstr;
+
+// With braces for operands, as rebuilt.h writes them.
+class Writer {
+ public:
+  NetworkValue input(const std::string& name, std::string_view keys) {
+    return network.input(name, keys);
+  }
+  NetworkValue layer(std::string_view kind, const std::string& name, std::string_view keys,
+                     std::vector<NetworkValue> in) {
+    return network.layer(kind, name, keys, in);
+  }
+  void output(const std::string& name, NetworkValue value, NetworkValue weight,
+              std::string_view keys) {
+    network.output(name, value, weight, keys);
+  }
+  NetworkWriter network{"test"};
+};
+
+// The graph of a mode without its scopes, which name layers that only one of two networks has.
+std::string forward_text(const Model& model, Mode mode, VariableTable& variables) {
+  Graph graph;
+  Builder b(graph, mode, 8, variables, 7);
+  for (const Output& output : model.forward(b)) {
+    graph.outputs().push_back({output.name, output.value});
+    if (output.weight.valid()) graph.outputs().push_back({output.name + ".weight", output.weight});
+  }
+  std::istringstream lines(graph_text(graph));
+  std::string text;
+  for (std::string line; std::getline(lines, line);)
+    text += line.substr(0, line.find("  # ")) + "\n";
+  return text;
+}
+
+void expect_same(const Model& ours, const Model& theirs) {
+  VariableTable our_variables, their_variables;
+  for (const Mode mode : {Mode::kTrain, Mode::kEval, Mode::kPredict}) {
+    EXPECT_EQ(forward_text(ours, mode, our_variables), forward_text(theirs, mode, their_variables));
+    const auto a = ours.inputs(mode), b = theirs.inputs(mode);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(a[i].name, b[i].name);
+      EXPECT_EQ(a[i].sample, b[i].sample);
+      EXPECT_EQ(a[i].dtype, b[i].dtype);
+      EXPECT_EQ(a[i].is_label, b[i].is_label);
+      EXPECT_EQ(a[i].padding, b[i].padding);
+      EXPECT_EQ(a[i].range.has_value(), b[i].range.has_value());
+    }
+  }
+  EXPECT_EQ(our_variables.all(), their_variables.all());
+}
+
+TEST(Network, CnnLayerByLayerIsTheSameGraph) {
+  Writer w;
+  assay::test::add_cnn(w);
+  expect_same(*w.network.finish(), *models::create_model("cnn", assay::test::kRebuiltCnn));
+}
+
+TEST(Network, ResNetLayerByLayerIsTheSameGraph) {
+  Writer w;
+  assay::test::add_resnet18(w);
+  expect_same(*w.network.finish(), *models::create_model("resnet18", assay::test::kRebuiltResNet));
+}
+
+TEST(Network, ItsConfigurationMakesItAgain) {
+  Writer w;
+  assay::test::add_cnn(w);
+  const auto made = w.network.finish();
+  EXPECT_EQ(made->architecture(), "graph");
+  const auto again = models::create_model("graph", made->config_json());
+  EXPECT_EQ(again->config_json(), made->config_json());
+  expect_same(*again, *made);
+  EXPECT_THAT(made->config_json(),
+              testing::StartsWith(R"({"name":"test","inputs":[{"name":"image","attributes":)"
+                                  R"({"shape":["12","12","1"],"dtype":"f32","label":false,)"));
+}
+
+// A network of one linear layer, up to its logits.
+struct Small : Writer {
+  NetworkValue image = input("image", R"({"shape": [4, 4, 2]})");
+  NetworkValue label = input("label", R"({"dtype": "i32", "label": true, "range": [0, 3]})");
+  NetworkValue flat = layer("flatten", "flat", "", {image});
+  NetworkValue logits = layer("linear", "fc", R"({"features": 3})", {flat});
+  NetworkValue loss() { return layer("softmax_cross_entropy", "ce", "", {logits, label}); }
+};
+
+struct Misuse {
+  const char *kind, *name, *keys;
+  std::vector<const char*> inputs;
+  const char *argument, *expected, *actual;
+};
+
+TEST(Network, WrongLayersAreRefusedByName) {
+  Small w;
+  const std::map<std::string, NetworkValue> by_name{
+      {"image", w.image}, {"label", w.label}, {"flat", w.flat}, {"fc", w.logits}};
+  for (const Misuse& row : std::vector<Misuse>{
+           {"conv3d", "c", "", {"image"}, "kind", "", "conv3d"},
+           {"conv2d", "c", R"({"chanels": 3})", {"image"}, "chanels", "", "chanels"},
+           {"conv2d", "c", "", {"image"}, "channels", "1 to 65536", "0"},
+           {"conv2d", "c", "[]", {"image"}, "", "an object in braces", "a list of 0"},
+           {"conv2d", "c", R"({"channels": 4})", {"flat"}, "x", "[N,H,W,C]", "f32[2,32]"},
+           {"conv2d", "c", R"({"channels": 4})", {"label"}, "x", "[N,H,W,C]", "i32[2]"},
+           {"conv2d", "c", R"({"channels": 4})", {"image", "image"}, "in", "1: x", "2"},
+           {"conv2d", "c", R"({"channels": 4})", {}, "in", "1: x", "0"},
+           {"conv2d",
+            "c",
+            R"({"channels": 4, "kernel": [3]})",
+            {"image"},
+            "kernel",
+            "[rows, columns]",
+            "1 numbers"},
+           {"conv2d",
+            "c",
+            R"({"channels": 4, "groups": 3})",
+            {"image"},
+            "groups",
+            "a divisor of the 2 channels of x and of the 4 results",
+            "3"},
+           {"add", "a", "", {"image"}, "in", "2: a and b, or more", "1"},
+           {"concat",
+            "a",
+            R"({"axis": 1})",
+            {"image", "flat"},
+            "b",
+            "[2,4,4,2], but for axis 1",
+            "[2,32]"},
+           {"reshape",
+            "r",
+            R"({"shape": [-1, 5]})",
+            {"image"},
+            "shape",
+            "to divide the 64 elements of [2,4,4,2]",
+            "[-1,5]"},
+           {"slice",
+            "s",
+            R"({"axis": 0, "size": 1})",
+            {"image"},
+            "axis",
+            "an axis of the 4 of x, from 0, but not the batch's",
+            "0"},
+           {"linear",
+            "fc",
+            R"({"features": 3})",
+            {"flat"},
+            "name",
+            "a name of its own; \"share\" makes two layers have the same parameters",
+            "\"fc\", which is taken"},
+           {"linear",
+            "a..b",
+            R"({"features": 3})",
+            {"flat"},
+            "name",
+            "1 to 200 letters, digits, _ or -, with dots between",
+            "\"a..b\""},
+           {"linear",
+            "tied",
+            R"({"features": 4, "share": "fc"})",
+            {"flat"},
+            "share",
+            "[3,32]",
+            "[4,32]"},
+           {"linear", "tied", R"({"features": 3, "share": "fx"})", {"flat"}, "share", "", "fx"},
+           {"linear",
+            "tied",
+            R"({"features": 3, "share": "flat"})",
+            {"flat"},
+            "share",
+            "a layer with parameters of the same names",
+            "\"flat\""},
+           {"softmax_cross_entropy",
+            "ce",
+            "",
+            {"fc", "image"},
+            "labels",
+            "i32 [N]",
+            "f32[2,4,4,2]"},
+           {"soft_dice", "d", "", {"fc", "flat"}, "", "[2,3]", "[2,32]"}}) {
+    std::vector<NetworkValue> inputs;
+    for (const char* name : row.inputs) inputs.push_back(by_name.at(name));
+    const Error error = error_of([&] { w.layer(row.kind, row.name, row.keys, inputs); });
+    EXPECT_NE(error.code(), Code::kOk) << row.kind << row.keys;
+    EXPECT_EQ(error.detail().argument, row.argument) << error.message();
+    EXPECT_EQ(error.detail().actual, row.actual) << error.message();
+    if (*row.expected != '\0') {
+      EXPECT_EQ(error.detail().expected, row.expected) << error.message();
+    }
+    const bool is_named = row.argument != std::string("kind");
+    if (is_named) {
+      EXPECT_THAT(error.message(), HasSubstr(row.name));
+    }
+  }
+  // Nothing of it is left.
+  w.output("loss", w.loss(), {}, "");
+  w.output("logits", w.logits, {}, "");
+  EXPECT_EQ(w.network.finish()->inputs(Mode::kTrain).size(), 2u);
+}
+
+// A table that is read on the way in and, transposed, on the way out, where a bias is added.
+TEST(Network, SharedParametersAreOne) {
+  Writer w;
+  auto x = w.input("words", R"({"dtype": "i32", "shape": [3], "range": [0, 9]})");
+  const auto label = w.input("label", R"({"dtype": "i32", "label": true, "range": [0, 9]})");
+  x = w.layer("embedding", "table", R"({"rows": 9, "features": 4})", {x});
+  x = w.layer("slice", "first", R"({"axis": 1, "size": 1})", {x});
+  x = w.layer("reshape", "rows", R"({"shape": [-1, 4]})", {x});
+  x = w.layer("linear", "out", R"({"features": 9, "share": "table"})", {x});
+  w.output("loss", w.layer("softmax_cross_entropy", "ce", "", {x, label}), {}, "");
+  w.output("logits", x, {}, "");
+  const auto network = w.network.finish();
+  VariableTable variables;
+  Graph graph;
+  Builder b(graph, Mode::kTrain, 2, variables, 0);
+  network->forward(b);
+  std::vector<std::string> names;
+  for (const Variable& variable : variables.all()) names.push_back(variable.name);
+  EXPECT_THAT(names, testing::ElementsAre("table.weight", "out.bias"));
+}
+
+TEST(Network, WhatKernelsIndexWithHasARange) {
+  Small w;
+  const auto any = w.input("any", R"({"dtype": "i32"})");
+  const auto wide = w.input("wide", R"({"dtype": "i32", "shape": [1], "range": [0, 4]})");
+  const auto reshaped = w.layer("reshape", "wider", R"({"shape": [-1]})", {wide});
+  const auto refuse = [&](NetworkValue labels) {
+    return error_of([&] { w.layer("top_k_correct", "top", "", {w.logits, labels}); }).detail();
+  };
+  EXPECT_EQ(refuse(any).actual, "any integers");
+  EXPECT_EQ(refuse(any).op_path, "top");
+  EXPECT_EQ(refuse(reshaped).actual, "[0, 4)");
+  EXPECT_EQ(refuse(reshaped).expected, "[0, 3) or within, and -1 if there is padding");
+}
+
+TEST(Network, WholeNetworksMustTrainAndPredict) {
+  const auto refusal = [](auto&& complete) {
+    Small w;
+    complete(w);
+    const Error error = error_of([&] { w.network.finish(); });
+    EXPECT_EQ(error.code(), Code::kInvalid);
+    EXPECT_FALSE(error.detail().hint.empty());
+    return error.message();
+  };
+  EXPECT_THAT(refusal([](Small& w) { w.output("logits", w.logits, {}, ""); }),
+              HasSubstr("the input label leads to no output"));
+  EXPECT_THAT(refusal([](Small& w) { w.output("cost", w.loss(), {}, ""); }),
+              HasSubstr("no output is called \"loss\""));
+  EXPECT_THAT(refusal([](Small& w) { w.output("loss", w.loss(), {}, ""); }),
+              HasSubstr("nothing is left in a prediction"));
+  const auto with_loss = [&](auto&& more) {
+    return refusal([&](Small& w) {
+      w.output("loss", w.loss(), {}, "");
+      w.output("logits", w.logits, {}, "");
+      more(w);
+    });
+  };
+  EXPECT_THAT(with_loss([](Small& w) {
+                w.output("other", w.layer("linear", "side", R"({"features": 2})", {w.flat}), {},
+                         "");
+              }),
+              HasSubstr("the loss does not depend on side.weight"));
+  EXPECT_THAT(with_loss([](Small& w) { w.layer("flatten", "side", "", {w.image}); }),
+              HasSubstr("side leads to no output"));
+  EXPECT_THAT(with_loss([](Small& w) {
+                const auto p = w.layer("probabilities", "p", "", {w.logits});
+                w.output("head", w.layer("linear", "late", R"({"features": 2})", {p}), {}, "");
+              }),
+              HasSubstr("late.weight is not there in training"));
+  EXPECT_THAT(with_loss([](Small& w) {
+                const auto flat =
+                    w.layer("reshape", "flatter", R"({"shape": [-1, 1]})", {w.logits});
+                w.output("flatter", flat, {}, "");
+              }),
+              HasSubstr("the output flatter is [6,1] for 2 samples"));
+  EXPECT_THAT(with_loss([](Small& w) {
+                w.output("mean", w.layer("mean", "mean", "", {w.logits}), {}, "");
+              }),
+              HasSubstr("the output mean is [] for 2 samples"));
+}
+
+TEST(Network, InputsAndOutputsAreChecked) {
+  Small w;
+  const auto refused = [&](auto&& call) { return error_of(call).detail(); };
+  EXPECT_EQ(refused([&] { w.input("image", ""); }).argument, "name");
+  EXPECT_EQ(refused([&] { w.input("a.b", ""); }).argument, "name");
+  EXPECT_EQ(refused([&] { w.input("x", R"({"dtype": "f16"})"); }).argument, "dtype");
+  EXPECT_EQ(refused([&] { w.input("x", R"({"shape": [0]})"); }).argument, "shape[0]");
+  EXPECT_EQ(refused([&] { w.input("x", R"({"range": [0, 4]})"); }).argument, "range");
+  EXPECT_EQ(refused([&] { w.input("x", R"({"dtype": "i32", "range": [4]})"); }).argument, "range");
+  EXPECT_EQ(refused([&] { w.input("x", R"({"dtype": "i32", "padding": 0})"); }).argument,
+            "padding");
+  EXPECT_EQ(refused([&] { w.output("skip", w.logits, {}, ""); }).argument, "name");
+  EXPECT_EQ(refused([&] { w.output("image", w.image, {}, ""); }).argument, "value");
+  EXPECT_EQ(refused([&] { w.output("x", {99}, {}, ""); }).argument, "value");
+  EXPECT_EQ(refused([&] { w.output("x", w.logits, {99}, ""); }).argument, "weight");
+  EXPECT_EQ(refused([&] { w.output("x", w.logits, {}, R"({"reduction": "max"})"); }).argument,
+            "reduction");
+  w.output("x", w.logits, {}, "");
+  EXPECT_EQ(refused([&] { w.output("x", w.logits, {}, ""); }).argument, "name");
+}
+
+// Texts of other programs, or of damaged files.
+TEST(Network, TextsThatAreNoNetworkAreRefused) {
+  const auto refusal = [](std::string_view text) {
+    const Error error = error_of([&] { models::create_model("graph", text); });
+    EXPECT_NE(error.code(), Code::kOk) << text;
+    EXPECT_NE(error.code(), Code::kInternal) << error.message();
+    return error.message();
+  };
+  refusal("");
+  refusal("{}");
+  refusal(R"({"name": 3})");
+  EXPECT_THAT(refusal(R"({"layers": [{"kind": "add", "name": "a", "inputs": ["b", "c"]}]})"),
+              HasSubstr("no input or layer before is called \"b\""));
+  EXPECT_THAT(refusal(R"({"inputs": [{"name": "x", "attributes": {"shape": [2]}}], "layers": [
+                {"kind": "linear", "name": "a", "inputs": ["x"], "attributes": 3}]})"),
+              HasSubstr("an object in braces"));
+}
+
+}  // namespace
+}  // namespace assay::nn
