@@ -2,6 +2,7 @@
 #pragma once
 
 #include <assay/assay_data.h>
+#include <assay/assay_graph.h>
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
@@ -24,7 +25,7 @@ inline std::string string(assay_str value) { return std::string(string_view(valu
 
 struct Outcome {
   assay_status status = ASSAY_OK;
-  std::string message, argument, expected, actual, hint;
+  std::string message, op_path, argument, expected, actual, hint;
   int64_t native_code = 0;
   uint32_t flags = 0;
 };
@@ -47,6 +48,7 @@ Outcome call(assay_status (*f)(P...), A... args) {
     EXPECT_TRUE(std::ranges::none_of(string_view(each), [](char c) { return c >= 0 && c < ' '; }));
   }
   outcome.message = string(info.message);
+  outcome.op_path = string(info.op_path);
   outcome.argument = string(info.argument);
   outcome.expected = string(info.expected);
   outcome.actual = string(info.actual);
@@ -75,6 +77,7 @@ std::string fails(assay_status status, assay_status (*f)(P...), A... args) {
 
 struct Free {
   void operator()(assay_context* handle) const { assay_context_free(handle); }
+  void operator()(assay_graph* handle) const { assay_graph_free(handle); }
   void operator()(assay_model* handle) const { assay_model_free(handle); }
   void operator()(assay_trainer* handle) const { assay_trainer_free(handle); }
   void operator()(assay_predictor* handle) const { assay_predictor_free(handle); }

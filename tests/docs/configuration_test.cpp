@@ -1,9 +1,11 @@
 // The headers are the contract: every key of a configuration is explained there.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <regex>
+#include <sstream>
 #include <string>
 
 #include "models/models.h"
@@ -11,6 +13,7 @@
 #include "sdk/data/augment/jpeg_transform.h"
 #include "sdk/data/augment/micrograph_transform.h"
 #include "sdk/data/loader_config.h"
+#include "sdk/nn/layer_kind.h"
 #include "sdk/train/trainer_config.h"
 
 namespace {
@@ -53,6 +56,23 @@ TEST(Configuration, EveryKeyIsExplainedInTheHeaders) {
     for (const auto& member : assay::parse_json_text({shown, model.name}).members)
       EXPECT_NE(read(engine).find('"' + member.key + '"'), std::string::npos) << member.key;
   }
+}
+
+// The kinds of layers stand there word for word as their declarations tell of them:
+// ASSAY_UPDATE_GOLDEN=1 copies them.
+TEST(Configuration, EveryKindOfLayerIsInTheHeader) {
+  const std::string path = "capi/include/assay/assay_graph.h";
+  const std::string header = read(path);
+  std::istringstream lines(assay::nn::layer_kinds_text());
+  std::string kinds;
+  for (std::string line; std::getline(lines, line);) kinds += " * " + line + "\n";
+  const std::string before = "its default and its meaning.\n *\n",
+                    behind = " */\n\n/* Gives a value";
+  const size_t begin = header.find(before) + before.size(), end = header.find(behind, begin);
+  ASSERT_NE(end, std::string::npos);
+  if (std::getenv("ASSAY_UPDATE_GOLDEN") != nullptr)
+    std::ofstream(kRoot + "/" + path) << header.substr(0, begin) << kinds << header.substr(end);
+  EXPECT_EQ(read(path).substr(begin, kinds.size() + behind.size()), kinds + behind);
 }
 
 TEST(Configuration, EveryModelHasItsPartInTheHeader) {

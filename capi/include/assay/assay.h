@@ -6,7 +6,8 @@
  *
  * In short
  *   assay_context_create     a device, its threads, a log
- *   assay_model_named        a model by name, configured with JSON text
+ *   assay_model_named        a model by name, configured with JSON text; assay_graph.h describes
+ *                            networks of your own
  *   assay_trainer_create     optimizer, schedule, precision; then assay_trainer_step once per
  *                            batch
  *   assay_checkpoint_save    everything needed to go on bit for bit
@@ -545,7 +546,8 @@ ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
 /* Makes a model by name, without weights. It gets them from assay_model_initialize,
  * assay_model_load_weights or assay_checkpoint_load, else from assay_trainer_create. Until then it
  * takes little memory.
- *   arch         "cnn", "resnet18", ... (assay_model_list)
+ *   arch         "cnn", "resnet18", ... (assay_model_list); "graph": a network of your own, whose
+ *                config_json assay_graph_report and assay_model_report show
  *   config_json  keys of that architecture, "Configurations of models" above; empty: its defaults
  *   errors  ASSAY_E_NOT_FOUND, listing the names; ASSAY_E_INVALID naming the key
  *   threads any   since 1.0, stable */
@@ -553,7 +555,8 @@ ASSAY_API assay_status assay_model_named(const assay_context *c, assay_str arch,
                                          assay_str config_json, assay_model **out,
                                          assay_error **err);
 
-/* Makes the model that a checkpoint holds, with its weights and statistics.
+/* Makes the model that a checkpoint holds, with its weights and statistics. Networks of your own
+ * (assay_graph.h) come back too: their description is the model's configuration.
  *   path    of a checkpoint with ASSAY_PART_TRAINER_STATE: others do not say what model they are of
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT: damaged, no checkpoint, or one without
  *           that part; ASSAY_E_VERSION; ASSAY_E_INVALID: a configuration that this version does not
