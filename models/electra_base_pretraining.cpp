@@ -59,8 +59,11 @@ void check_electra(std::string_view model, const ElectraConfig& config) {
   check(model, config);
   expect(config.generator_hidden % config.generator_heads == 0, {model, "generator_hidden"},
          config.generator_hidden, "a multiple of generator_heads (", config.generator_heads, ")");
-  expect(config.mask < config.vocabulary, {model, "mask"}, config.mask, "a row of the word table (",
-         config.vocabulary, " in vocabulary)");
+  for (const auto& [key, number] :
+       {std::pair{"cls", config.cls}, {"sep", config.sep}, {"mask", config.mask}}) {
+    expect(number < config.vocabulary, {model, key}, number, "a row of the word table (",
+           config.vocabulary, " in vocabulary)");
+  }
 }
 
 nn::TrainingOptions with_slots(const ElectraConfig& config, nn::TrainingOptions options) {

@@ -33,7 +33,7 @@ void EncoderConfig::fields(ConfigFields& f) {
       .in({1, 1 << 16, true});
   f("dropout", dropout, "rate behind the embeddings and in the blocks").in({0, 1});
   f("attention_dropout", attention_dropout, "rate of the weights of the attention").in({0, 1});
-  f("epsilon", epsilon, "of layer norms").in({0, 1, false});
+  f("epsilon", epsilon, "of layer norms").in({0, 1, false, false});
   f("gelu", gelu, "its exact form, or the approximation by tanh of Google's code")
       .one_of({"erf", "tanh"});
 }

@@ -51,7 +51,13 @@ TEST(ModelConfiguration, NothingIsNoDefault) {
 
 TEST(ModelConfiguration, SenselessValuesAreNamed) {
   for (const Row& row :
-       {Row{"cnn", R"({"image": [28, 28]})", "image", "2 numbers"},
+       {Row{"bert_base", R"({"epsilon": 0})", "epsilon", "0"},
+        Row{"bert_base", R"({"heads": 5})", "hidden", "768"},
+        Row{"bert_base", R"({"gelu": "exact"})", "gelu", "\"exact\""},
+        Row{"electra_base_pretraining", R"({"cls": 30528})", "cls", "30528"},
+        Row{"electra_base_qa", R"({"beam": 513})", "beam", "513"},
+        Row{"electra_base_qa", R"({"version": "2"})", "version", "\"2\""},
+        Row{"cnn", R"({"image": [28, 28]})", "image", "2 numbers"},
         Row{"cnn", R"({"image": [2, 28, 1]})", "image", "2 pixels at its shorter side"},
         Row{"cnn", R"({"kernel": 4})", "kernel", "4"},
         Row{"resnet18", R"({"stem": "imagnet"})", "stem", "\"imagnet\""},

@@ -232,12 +232,17 @@ std::string error_of(const std::function<void()>& action) {
 }
 
 TEST_F(ElectraPretraining, RefusesWhatItCannotUse) {
-  const auto created = [&](const std::string& more) {
-    return error_of([&] { models::create_model("electra_base_pretraining", tiny(more)); });
+  const auto created = [&](const std::string& config) {
+    return error_of([&] { models::create_model("electra_base_pretraining", config); });
   };
-  EXPECT_THAT(created(R"(, "generator_hidden": 9)"), testing::HasSubstr("generator_hidden"));
-  EXPECT_THAT(created(R"(, "mask": 40)"), testing::HasSubstr("mask"));
-  EXPECT_THAT(created(R"(, "masked_fraction": 0)"), testing::HasSubstr("masked_fraction"));
+  EXPECT_THAT(created(R"({"generator_hidden": 9, "generator_heads": 2})"),
+              testing::HasSubstr("generator_hidden is 9, expected a multiple"));
+  EXPECT_THAT(created(R"({"masked_fraction": 0})"),
+              testing::HasSubstr("masked_fraction is 0, expected a number"));
+  for (const char* piece : {"cls", "sep", "mask"}) {
+    EXPECT_THAT(created(cat(R"({"vocabulary": 104, ")", piece, "\": 104}")),
+                testing::HasSubstr(cat(piece, " is 104, expected a row of the word table (104")));
+  }
 }
 
 TEST_F(ElectraPretraining, RefusesBatchesThatItsTablesDoNotHave) {
