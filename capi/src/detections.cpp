@@ -23,7 +23,9 @@ constexpr uint64_t kMaxJsonBytes = uint64_t{1} << 32;
 
 struct DetectionScoreConfig {
   bool curves = false;
+  bool given_only = false;
   void fields(ConfigFields& f) {
+    f("given_only", given_only, "whether only images that were given count");
     f("curves", curves, "whether the report has precision by recall at each overlap");
   }
 };
@@ -105,10 +107,24 @@ void add_category(const data::CategoryScores& from, bool curves, DetectionReport
     add_curves(row, [&](size_t t, size_t point) { return from.precision[0][t][point]; });
 }
 
+// Of the images that `detections` has been given.
+data::CocoInstances given_of(data::CocoInstances all, const assay_detections& detections) {
+  data::CocoInstances given{.categories = std::move(all.categories), .begins = {0}};
+  for (size_t i = 0; i < all.images.size(); ++i) {
+    if (!detections.images.contains(all.images[i].id)) continue;
+    const auto objects = all.objects_of(i);
+    given.objects.insert(given.objects.end(), objects.begin(), objects.end());
+    given.begins.push_back(given.objects.size());
+    given.images.push_back(std::move(all.images[i]));
+  }
+  return given;
+}
+
 DetectionReport score(const assay_detections& detections, const std::string& instances,
-                      bool curves) {
-  const data::CocoInstances truth =
+                      const DetectionScoreConfig& config) {
+  data::CocoInstances truth =
       data::parse_coco_instances(datasets::read_maybe_gzip(instances, kMaxJsonBytes), instances);
+  if (config.given_only) truth = given_of(std::move(truth), detections);
   const std::vector<data::Detection> all = all_of(detections);
   const data::DetectionScores scores = data::score_detections(truth, all);
   DetectionReport report;
@@ -122,8 +138,8 @@ DetectionReport score(const assay_detections& detections, const std::string& ins
   report.set_foreign(static_cast<double>(scores.foreign));
   set_averages(scores.all, *report.mutable_all());
   for (const data::CategoryScores& category : scores.categories)
-    add_category(category, curves, report);
-  if (curves) add_mean_curves(scores.categories, report);
+    add_category(category, config.curves, report);
+  if (config.curves) add_mean_curves(scores.categories, report);
   return report;
 }
 
@@ -193,7 +209,7 @@ assay_status assay_detections_score(const assay_detections* d, assay_str instanc
     const assay_detections& detections = not_null(d, "d");
     DetectionScoreConfig config;
     parse_json(to_text(config_json, "config_json"), config, "scores");
-    *out = new_report(score(detections, checked_path(instances, "instances"), config.curves));
+    *out = new_report(score(detections, checked_path(instances, "instances"), config));
   });
 }
 

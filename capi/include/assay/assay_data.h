@@ -538,7 +538,8 @@ ASSAY_API assay_status assay_detections_save(const assay_detections *d, assay_st
  * [0, 1], averaged over overlaps (intersection over union) of 0.5, 0.55, ... 0.95, points of recall
  * 0, 0.01, ... 1, and categories. All images of the file count, also those without detections.
  *   instances    JSON of COCO's instances ("instances_val2017.json"), plain or gzip, up to 4 GiB
- *   config_json  "curves" false: whether the report has them. Empty: defaults
+ *   config_json  "curves" false: whether the report has them; "given_only" false: whether only images
+ *                that were given count, not all of the file. Empty: defaults
  *   report       images, of the file, and images_found, those with detections; objects, without
  *                crowds; detections, and foreign, those of categories that the file does not list,
  *                which are left out; all {ap, ap50, ap75 (at these overlaps), ap_small, ap_medium,
