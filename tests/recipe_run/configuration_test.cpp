@@ -408,7 +408,6 @@ TEST(LoaderConfigTest, RefusesWhatTheEngineWouldDoOtherwise) {
   EXPECT_THAT(refused(R"(pipeline { op: "random_flip" arg { key: "axis" value: "diagonal" } })"),
               HasSubstr("axis 'diagonal' is not understood"));
   EXPECT_THAT(refused("range { first: 1 }"), HasSubstr("range of what is timed is not offered"));
-  EXPECT_THAT(refused("nominal_epoch_samples: 9"), HasSubstr("nominal_epoch_samples"));
 }
 
 constexpr const char* kMicrographs = R"(

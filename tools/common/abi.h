@@ -30,6 +30,7 @@ using Tensor = Handle<assay_tensor, assay_tensor_release>;
 using Text = Handle<assay_text, assay_text_free>;
 using TextQuestion = Handle<assay_text_question, assay_text_question_free>;
 using TextSquad = Handle<assay_text_squad, assay_text_squad_free>;
+using FoundObjects = Handle<assay_detections, assay_detections_free>;
 using Report = Handle<assay_report, assay_report_free>;
 
 inline assay_str text(std::string_view value) { return {value.data(), value.size()}; }

@@ -112,7 +112,8 @@ class InferenceBench : public LoadedBench {
       call(Exit::kTampered, assay_model_load_weights, model_.get(), text(checkpoint.string()),
            text("checkpoint"), text(""), uint32_t{0}, nullptr);
     }
-    forward_ = std::make_unique<Forward>(model_.get(), predictor_config(recipe, batch_));
+    forward_ = std::make_unique<Forward>(model_.get(),
+                                         predictor_config(recipe, batch_, prediction_of(bench)));
     with_loading_ = real && bench.timing_span() == "load+compute";
     if (real) {
       const v1::DataRef& data = bench_data(recipe);

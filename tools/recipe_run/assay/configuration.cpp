@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tools/recipe_run/assay/answers.h"
+#include "tools/recipe_run/assay/detections.h"
 #include "tools/recipe_run/assay/pipeline.h"
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/util/error.h"
@@ -69,11 +70,20 @@ Words layer_groups(double decay, int64_t layers) {
   return groups;
 }
 
+// The weight of a loss over parameters, half the sum of their squares; 0 without one.
+double decay_in_loss(const v1::Training& training) {
+  for (const v1::Loss& loss : training.loss())
+    if (loss.kind() == "l2") return loss.weight();
+  return 0;
+}
+
 // Rates by layer, and what is exempt from weight decay and from LAMB's trust ratio.
-Words groups_of(const v1::Optimizer& o, int64_t layers) {
+Words groups_of(const v1::Training& training, int64_t layers) {
+  const v1::Optimizer& o = training.optimizer();
+  const bool decays = o.weight_decay() > 0 || decay_in_loss(training) > 0;
   Words groups;
   if (o.layerwise_lr_decay() != 0) groups = layer_groups(o.layerwise_lr_decay(), layers);
-  if (!o.no_decay().empty() && o.weight_decay() > 0)
+  if (!o.no_decay().empty() && decays)
     groups.push_back(group_of(o.no_decay(), "weight_decay", 0.0));
   if (!o.no_trust_ratio().empty())
     groups.push_back(group_of(o.no_trust_ratio(), "no_trust_ratio", true));
@@ -132,13 +142,18 @@ std::string optimizer_config(const v1::Training& training, int64_t layers, uint3
     if (o.no_bias_correction()) json.field("bias_correction", false);
     if (o.name() != "lamb") json.field("epsilon_form", tensorflow ? "tensorflow" : "pytorch");
   }
-  json.field("weight_decay", o.weight_decay()).field("clip_norm", training.clip_global_norm());
+  const double in_loss = decay_in_loss(training);
+  require(in_loss == 0 || o.weight_decay() == 0,
+          "training.optimizer.weight_decay and a loss of kind l2 are the same twice");
+  json.field("weight_decay", std::max(o.weight_decay(), in_loss));
+  if (in_loss > 0) json.field("decay_in_loss", true);
+  json.field("clip_norm", training.clip_global_norm());
   if (training.clip_variable_norm() > 0)
     json.field("clip_each_norm", training.clip_variable_norm());
   json.field("ema_decay", training.ema_decay());
   if (training.ema_warmup()) json.field("ema_warmup", true);
   if (training.ema_decay() > 0) json.field("ema_statistics", true);
-  if (const Words groups = groups_of(o, layers); !groups.empty())
+  if (const Words groups = groups_of(training, layers); !groups.empty())
     json.raw("group", "[" + join(groups, ",") + "]");
   return json.text();
 }
@@ -202,15 +217,14 @@ std::string loss_scale_config(const std::string& text) {
 }
 
 LoaderConfig loader_config(const v1::Recipe& recipe, const v1::DataRef& data, JsonObject loader,
-                           const Share& share) {
-  require_no(data.nominal_epoch_samples() > 0, "data." + data.id() + ".nominal_epoch_samples");
+                           const Share& share, bool origin = false) {
   require_no(data.has_range() && share.records.empty(),
              "data." + data.id() + ".range of what is timed");
   if (!share.records.empty()) loader.field("record", share.records);
   if (share.world_size > 1) loader.field("rank", share.rank).field("world_size", share.world_size);
   if (recipe.io().workers() > 0) loader.field("workers", recipe.io().workers());
   if (recipe.io().prefetch() > 0) loader.field("prefetch", recipe.io().prefetch());
-  return {loader.text(), transform_config(data)};
+  return {loader.text(), transform_config(data, origin)};
 }
 
 const v1::DataRef* data_of_role(const v1::Recipe& recipe,
@@ -223,10 +237,43 @@ const v1::DataRef* data_of_role(const v1::Recipe& recipe,
   return nullptr;
 }
 
+// Detectors bring their losses: a recipe may only say what they are, and add one over parameters.
+void require_losses(const v1::Recipe& recipe) {
+  static const std::map<std::string, std::string> kOfDetectors = {
+      {"focal", "1 of classes, alpha 0.25, gamma 1.5, mean_over matched anchors + 1"},
+      {"huber",
+       "50 of boxes, delta 0.1, mean_over 4 (matched anchors + 1), skip_zero_targets true"},
+      {"l2", ""}};
+  const v1::DataRef* data = data_of_role(recipe, {"train", "bench"});
+  const bool detects = data != nullptr && !image_size(*data).empty();
+  for (const v1::Loss& loss : recipe.training().loss()) {
+    const auto own = kOfDetectors.find(loss.kind());
+    require_no(!detects || own == kOfDetectors.end(), "training.loss of kind '" + loss.kind() + "'",
+               "its models bring their own");
+    std::string asked = fmt::format("{} of {}", loss.weight(), loss.of());
+    for (const auto& [name, value] :
+         std::map<std::string, std::string>(loss.arg().begin(), loss.arg().end()))
+      asked += fmt::format(", {} {}", name, value);
+    if (loss.kind() == "l2")
+      require_no(loss.of() != "kernel", "training.loss of kind 'l2' of '" + loss.of() + "'",
+                 "kernel; optimizer.no_decay names the other kinds");
+    else
+      require_no(asked != own->second,
+                 fmt::format("training.loss of kind '{}' ({})", loss.kind(), asked), own->second);
+  }
+}
+
 // Of batches of text, which trainers and predictors are made for.
 TextShape shape_of_batches(const v1::Recipe& recipe) {
   const v1::DataRef* data = data_of_role(recipe, {"train", "bench"});
   return data == nullptr ? TextShape() : text_shape(*data);
+}
+
+void add_image_size(JsonObject& json, const v1::Recipe& recipe) {
+  const v1::DataRef* data = data_of_role(recipe, {"train", "bench", "eval"});
+  if (data == nullptr) return;
+  if (const std::vector<int64_t> size = image_size(*data); !size.empty())
+    json.field("image_size", size);
 }
 
 void add_text_shape(JsonObject& json, const TextShape& shape) {
@@ -294,6 +341,7 @@ void require_offered(const v1::Recipe& recipe, uint32_t devices) {
   const v1::Evaluation& evaluation = recipe.evaluation();
   // By name: the version that is offered.
   static const std::map<std::string, std::string> kScorers = {{"", ""},
+                                                              {"coco_bbox_ap", "1"},
                                                               {"masked_words", "1"},
                                                               {"replaced_words", "1"},
                                                               {"soft_dice_mean_over_classes", "1"},
@@ -313,8 +361,10 @@ void require_offered(const v1::Recipe& recipe, uint32_t devices) {
   Words arguments = {"shards"};
   if (answers_questions(recipe))
     arguments.assign(std::begin(kAnswerArguments), std::end(kAnswerArguments));
+  if (scores_detections(recipe)) require_detection_arguments(evaluation);
   for (const auto& [key, value] : evaluation.arg())
-    require_no(std::find(arguments.begin(), arguments.end(), key) == arguments.end(),
+    require_no(!scores_detections(recipe) &&
+                   std::find(arguments.begin(), arguments.end(), key) == arguments.end(),
                "evaluation.arg." + key, join(arguments, ", "));
   const std::string& wire = recipe.numerics().gradient_wire();
   require_no(devices > 1 && wire == "bf16", "numerics.gradient_wire 'bf16'", "\"fp32\", \"fp16\"");
@@ -325,7 +375,13 @@ void require_offered(const v1::Bench& bench) {
   require_no(
       bench.allow_partial_batch() && (bench.mode() == v1::Bench::TRAIN || bench.input() != "real"),
       name + "allow_partial_batch of training and of synthetic input");
-  require_no(!bench.arg().empty(), name + "arg", "it times the network alone");
+  static const std::map<std::string, std::string> kHardSuppression = {
+      {"candidates", "5000"}, {"max_detections", "100"}, {"min_score", "0.4"},
+      {"nms", "hard"},        {"nms_iou", "0.5"},        {"nms_per_class", "false"}};
+  const std::map<std::string, std::string> args(bench.arg().begin(), bench.arg().end());
+  require_no(!args.empty() && args != kHardSuppression, name + "arg",
+             "none, or a detector's hard suppression: candidates 5000, max_detections 100, "
+             "min_score 0.4, nms hard, nms_iou 0.5, nms_per_class false");
 }
 
 bool scores_training_loss(const v1::Recipe& recipe) {
@@ -343,7 +399,7 @@ std::string trainer_config(const v1::Recipe& recipe, const Length& length, int64
                            uint64_t seed, int64_t batch, uint32_t devices,
                            const std::string& raw_images) {
   const v1::Training& t = recipe.training();
-  require_no(!t.loss().empty(), "training.loss", "its models bring their own");
+  require_losses(recipe);
   JsonObject json;
   json.raw("optimizer", optimizer_config(t, layers, devices));
   json.raw("schedule", schedule_config(recipe, length, devices));
@@ -361,16 +417,25 @@ std::string trainer_config(const v1::Recipe& recipe, const Length& length, int64
   json.field("label_smoothing", t.label_smoothing());
   if (t.mixup_alpha() > 0) json.field("mixup_alpha", t.mixup_alpha());
   if (!raw_images.empty()) json.raw("raw_images", raw_images);
+  add_image_size(json, recipe);
   const TextShape text = shape_of_batches(recipe);
   add_text_shape(json, text);
   if (text.packed) json.field("packed", true);
   return json.text();
 }
 
-std::string predictor_config(const v1::Recipe& recipe, int64_t batch) {
-  // Never the averaged weights: a model loaded for timing has none, and the time is the same.
+Prediction prediction_of(const v1::Bench& bench) {
+  return {.averages = false, .suppression = bench.arg().empty() ? "" : "hard"};
+}
+
+std::string predictor_config(const v1::Recipe& recipe, int64_t batch,
+                             const Prediction& prediction) {
+  // Not for timing: a model loaded for that has no averages, and the time is the same.
   JsonObject json;
   json.field("precision", precision_name(recipe.numerics().compute())).field("max_batch", batch);
+  if (prediction.averages) json.field("use_ema", true);
+  if (!prediction.suppression.empty()) json.field("suppression", prediction.suppression);
+  add_image_size(json, recipe);
   add_text_shape(json, shape_of_batches(recipe));
   return json.text();
 }
@@ -403,7 +468,7 @@ LoaderConfig evaluation_loader_config(const v1::Recipe& recipe, const v1::DataRe
   JsonObject json;
   json.field("batch_size", evaluation_batch(recipe)).field("order", "sequential");
   json.field("last_batch", "pad").field("epochs", 1);
-  return loader_config(recipe, data, json, share);
+  return loader_config(recipe, data, json, share, scores_detections(recipe));
 }
 
 int64_t evaluation_batch(const v1::Recipe& recipe) {

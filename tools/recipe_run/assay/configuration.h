@@ -48,7 +48,14 @@ bool scores_training_loss(const v1::Recipe& recipe);
 std::string trainer_config(const v1::Recipe& recipe, const Length& length, int64_t layers,
                            uint64_t seed, int64_t batch, uint32_t devices = 1,
                            const std::string& raw_images = "");
-std::string predictor_config(const v1::Recipe& recipe, int64_t batch);
+struct Prediction {
+  bool averages = false;    // of the weights, which a model that was trained with them has
+  std::string suppression;  // of a detector: "hard"; "": the model's own
+};
+std::string predictor_config(const v1::Recipe& recipe, int64_t batch,
+                             const Prediction& prediction = {});
+// What a measurement predicts.
+Prediction prediction_of(const v1::Bench& bench);
 
 struct LoaderConfig {
   std::string loader, transform;

@@ -94,6 +94,7 @@ Evaluator::Evaluator(const assay_context* context, const v1::Recipe& recipe,
   for (const auto& name : assay::tools::at(report, "evaluated").list_value().values())
     evaluated_.push_back(name.string_value());
   if (answers_questions(recipe_)) answers_.emplace(context_, recipe_, model, held_out_.records);
+  if (scores_detections(recipe_)) detections_.emplace(recipe_, model);
 }
 
 std::vector<std::string> Evaluator::metrics() const {
@@ -103,16 +104,19 @@ std::vector<std::string> Evaluator::metrics() const {
   for (const auto& [name, value] : segments_images_ ? one.segmentation() : one.of_means())
     names.push_back(name);
   if (answers_) names.insert(names.end(), {"exact_match", "f1"});
+  if (detections_) names.insert(names.end(), {"AP", "AP50", "AP75"});
   return names;
 }
 
 record::Eval Evaluator::evaluate_whole(const fs::path& folder, const Tick& tick) {
   call(Exit::kCrashed, assay_loader_seek, loader_.get(), int64_t{0});
   if (answers_) answers_->begin();
+  if (detections_) detections_->begin();
   const Sums sums = evaluate_part(loader_.get(), evaluated_samples(1), tick);
   record::Eval whole;
   set_metrics(segments_images_ ? sums.segmentation() : sums.of_means(), *whole.mutable_metric());
   if (answers_) set_metrics(answers_->finish(folder), *whole.mutable_metric());
+  if (detections_) set_metrics(detections_->finish(folder), *whole.mutable_metric());
   return whole;
 }
 
@@ -199,6 +203,7 @@ Evaluator::Sums Evaluator::evaluate_part(assay_loader* loader, int64_t samples, 
     call(Exit::kCrashed, assay_trainer_eval, trainer_, batch.data(), batch.size(), flags, &info);
     require_labels(info.samples);
     if (answers_) answers_->add(batch, loaded.valid);
+    if (detections_) detections_->add(batch, loaded.valid);
     sums.samples += loaded.valid;
     for (const std::string& name : evaluated_)
       sums.add(name, {scalar(name), scalar(name + ".weight")});
@@ -229,7 +234,7 @@ Evaluator::Parts Evaluator::shards() const {
     std::iota(records.begin(), records.end(), int64_t{0});
   }
   const size_t count = std::min<size_t>(shards_, records.size());
-  if (segments_images_ || answers_ || count < 2) return {};
+  if (segments_images_ || answers_ || detections_ || count < 2) return {};
   const auto place = [&](size_t k) {
     return records.begin() + static_cast<std::ptrdiff_t>(records.size() * k / count);
   };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/recipe_run/assay/answers.h"
+#include "tools/recipe_run/assay/detections.h"
 #include "tools/recipe_run/assay/objects.h"
 #include "tools/recipe_run/assay/ranks.h"
 #include "tools/recipe_run/run/trainer.h"
@@ -19,9 +20,9 @@ class Evaluator {
             assay_trainer* trainer, uint32_t devices, const RankGroup* ranks, Share held_out);
 
   // In as many contiguous parts as devices share the data (evaluation_shards), one after another or
-  // each by its rank, with the running statistics of its device; models that label pixels or answer
-  // questions evaluate everything as one. Answers are left in `folder`. Every rank must call it;
-  // the result is the first one's.
+  // each by its rank, with the running statistics of its device; models that label pixels, find
+  // objects or answer questions evaluate everything as one. Answers are left in `folder`. Every
+  // rank must call it; the result is the first one's.
   record::Eval evaluate(const fs::path& folder, const Tick& tick);
   // Names of the metrics that evaluate() tells.
   std::vector<std::string> metrics() const;
@@ -59,8 +60,9 @@ class Evaluator {
   Share held_out_;
   uint32_t shards_;
   bool segments_images_;
-  std::vector<std::string> evaluated_;  // means that the engine tells of an evaluation
-  std::optional<Answers> answers_;      // where they are scored
+  std::vector<std::string> evaluated_;    // means that the engine tells of an evaluation
+  std::optional<Answers> answers_;        // where they are scored
+  std::optional<Detections> detections_;  // likewise
   Loader loader_;
 };
 

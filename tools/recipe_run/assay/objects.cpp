@@ -194,10 +194,9 @@ int64_t loader_samples(const assay_loader* loader) {
 }
 
 Batch::Batch(const assay_loader* loader, const assay_model* model)
-    : tensors_(
-          objects_of(report_of(Exit::kCrashed, assay_loader_report, loader), "arrays").size()) {
-  if (model != nullptr)
-    tensors_.resize(std::min(tensors_.size(), objects_of(model_report(model), "inputs").size()));
+    : tensors_(objects_of(report_of(Exit::kCrashed, assay_loader_report, loader), "arrays").size()),
+      taken_(tensors_.size()) {
+  if (model != nullptr) taken_ = std::min(taken_, objects_of(model_report(model), "inputs").size());
 }
 
 void Batch::next(assay_loader* loader, assay_batch_info* info) {

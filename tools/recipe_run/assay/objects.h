@@ -16,6 +16,7 @@ namespace reciperun::engine {
 // The handles and calls that all tools share, under this folder's own names.
 using assay::tools::call;
 using assay::tools::Context;
+using assay::tools::FoundObjects;
 using assay::tools::Loader;
 using assay::tools::made;
 using assay::tools::Model;
@@ -49,7 +50,7 @@ void check_init(const v1::Model& model, const Struct& report);
 // underscore ("bert_pretraining_128"); "" if there is none.
 std::string conversion_of(const std::string& data_set);
 // How the engine prepares the records of a data set: "images", "photographs", "micrographs",
-// "masked_pairs", "sequences", "windows"; "" of one it does not know.
+// "objects", "masked_pairs", "sequences", "windows"; "" of one it does not know.
 std::string prepared_as(const std::string& data_set);
 
 fs::path folder_of(const v1::Recipe& recipe, const v1::DataRef& data);
@@ -63,17 +64,19 @@ int64_t loader_samples(const assay_loader* loader);
 // The tensors of a loader's last batch, which are the loader's.
 class Batch {
  public:
-  // Room for what its batches hold; with a model, for no more than that takes: its records may know
-  // more (SQuAD's windows, whether there is an answer).
+  // Room for what its batches hold. A model may take only the first of it: the records know more
+  // (SQuAD's windows, whether there is an answer; photographs with boxes, which image it is).
   explicit Batch(const assay_loader* loader, const assay_model* model = nullptr);
 
   void next(assay_loader* loader, assay_batch_info* info = nullptr);
 
   const assay_tensor* const* data() const { return tensors_.data(); }
-  size_t size() const { return tensors_.size(); }
+  size_t size() const { return taken_; }  // what the model takes
+  size_t whole_size() const { return tensors_.size(); }
 
  private:
   std::vector<const assay_tensor*> tensors_;
+  size_t taken_;
 };
 
 // Fails if a split of the recipe is not there or does not hold as many samples as the recipe

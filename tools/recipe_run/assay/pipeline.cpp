@@ -37,6 +37,16 @@ const Order kMicrographOrder = {"scale",
                                 "clip"};
 
 const Order kTextOrder = {"tokens"};
+// Photographs with boxes are fit into their sample, with or without a random factor.
+const Order kObjectOrder = {"normalize", "random_flip", "random_scale_crop", "resize_longer_pad"};
+
+bool has_boxes(const v1::DataRef& data) { return prepared_as(data.lock()) == "objects"; }
+
+const Order& order_of(const v1::DataRef& data) {
+  if (has_boxes(data)) return kObjectOrder;
+  if (is_text(data)) return kTextOrder;
+  return prepared_as(data.lock()) == "micrographs" ? kMicrographOrder : kOrder;
+}
 
 bool has_stage(const v1::DataRef& data, const std::string& op) {
   return std::any_of(data.pipeline().begin(), data.pipeline().end(),
@@ -113,6 +123,11 @@ class StageReader {
       refuse(name, "is neither true nor false", "true or false");
     return value == "true";
   }
+  // Rows and columns: 1 to 65,536.
+  std::vector<int64_t> extent(const std::string& name) const {
+    const std::vector<double> to = pair(name);
+    return {pixels(name, to[0], 1), pixels(name, to[1], 1)};
+  }
   // The side of a square, given as height and width: 1 to 65,536.
   int64_t side(const std::string& name) const {
     const std::vector<double> to = pair(name);
@@ -165,6 +180,10 @@ void write_step(JsonObject& json, const StageReader& reader, const std::string& 
   } else if (step == "pad") {
     if (reader.number("value") != 0) reader.refuse("value", "is not offered by this engine", "0");
     json.field("padded", reader.side("to"));
+  } else if (step == "random_scale_crop") {
+    json.field("size", reader.extent("to")).field("scale_jitter", reader.pair("scale"));
+  } else if (step == "resize_longer_pad") {
+    json.field("size", reader.extent("to"));
   } else if (step == "random_crop_and_resize") {
     json.field("max_cut", reader.number("max_cut"));
   } else if (step == "random_brightness") {
@@ -215,6 +234,12 @@ void require_steps(const v1::DataRef& data, bool micrographs) {
             "tokens {sequence_length}, and {prediction_slots} where the data have masked words");
     return;
   }
+  if (has_boxes(data)) {
+    require(has_stage(data, "random_scale_crop") != has_stage(data, "resize_longer_pad"),
+            fmt::format("data.{}.pipeline must fit its images into a size in one step", data.id()),
+            "resize_longer_pad {to}, or for training random_scale_crop {to, scale}");
+    return;
+  }
   if (!micrographs) {  // it resizes and crops in one step
     const bool resizes = has_stage(data, "resize_shorter");
     require(resizes == has_stage(data, "center_crop"),
@@ -235,7 +260,7 @@ void require_steps(const v1::DataRef& data, bool micrographs) {
 void write_steps(const v1::DataRef& data, JsonObject& loaders, JsonObject& trainers) {
   const bool micrographs = prepared_as(data.lock()) == "micrographs";
   const bool text = is_text(data);
-  OrderCheck order(micrographs ? kMicrographOrder : text ? kTextOrder : kOrder, micrographs);
+  OrderCheck order(order_of(data), micrographs);
   for (const v1::Stage& stage : data.pipeline()) {
     const StageReader reader(data, stage);
     order.next(reader, micrographs ? reader.step() : stage.op());
@@ -275,15 +300,23 @@ bool is_text(const v1::DataRef& data) {
   return kind == "masked_pairs" || kind == "sequences" || kind == "windows";
 }
 
-std::string transform_config(const v1::DataRef& whole) {
+std::string transform_config(const v1::DataRef& whole, bool origin) {
   JsonObject json;
   write_steps(without_order(whole), json, json);
+  if (origin) json.field("origin", true);
   return json.text();
+}
+
+std::vector<int64_t> image_size(const v1::DataRef& data) {
+  for (const v1::Stage& stage : data.pipeline())
+    if (has_boxes(data) && (stage.op() == "random_scale_crop" || stage.op() == "resize_longer_pad"))
+      return StageReader(data, stage).extent("to");
+  return {};
 }
 
 std::optional<RawPipeline> raw_pipeline(const v1::DataRef& whole) {
   const v1::DataRef data = without_order(whole);
-  if (prepared_as(data.lock()) == "micrographs" || is_text(data) ||
+  if (prepared_as(data.lock()) == "micrographs" || is_text(data) || has_boxes(data) ||
       has_stage(data, "random_rotation") || has_stage(data, "random_erasing"))
     return std::nullopt;
   JsonObject transform, images;

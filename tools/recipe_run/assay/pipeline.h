@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "recipes/recipe.pb.h"
 
@@ -12,7 +13,8 @@ namespace reciperun::engine {
 // The JSON text of the transform. Error kUsage for a step this engine does not offer, for one whose
 // arguments make no sense, and for an order that the engine would not keep. Which steps there are
 // depends on the data: the engine's list of data sets says how each one's records are prepared.
-std::string transform_config(const v1::DataRef& data);
+// With `origin`, which photographs with boxes have, samples say what they show.
+std::string transform_config(const v1::DataRef& data, bool origin = false);
 
 // The pipeline in two parts: the loader's, which gives bytes, and the "raw_images" of the trainer,
 // which makes numbers of them on its device.
@@ -21,6 +23,9 @@ struct RawPipeline {
 };
 // None for pipelines that cannot be parted so.
 std::optional<RawPipeline> raw_pipeline(const v1::DataRef& data);
+
+// Of photographs with boxes: rows and columns of a sample. Empty of other data.
+std::vector<int64_t> image_size(const v1::DataRef& data);
 
 // Whether the records are text as ids.
 bool is_text(const v1::DataRef& data);
