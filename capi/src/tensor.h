@@ -9,6 +9,7 @@
 
 #include "assay/assay.h"
 #include "capi/src/access.h"
+#include "sdk/graph/graph.h"
 #include "sdk/train/host_tensor.h"
 
 namespace assay {

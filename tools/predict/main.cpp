@@ -65,7 +65,7 @@ assay_device_id device_of(const std::string& name) {
 google::protobuf::Struct inspect(const std::string& checkpoint) {
   assay_report* report = nullptr;
   call(Exit::kDataMismatch, assay_checkpoint_inspect, text(checkpoint), &report);
-  const auto content = parse(Report(report));
+  auto content = parse(Report(report));
   if (!has(content, "model_name"))
     throw Error(Exit::kDataMismatch,
                 fmt::format("'{}' does not say of which model it is", checkpoint),

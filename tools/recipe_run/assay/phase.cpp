@@ -2,6 +2,7 @@
 // that was trained last.
 #include "tools/recipe_run/assay/phase.h"
 
+#include "tools/recipe_run/assay/pipeline.h"
 #include "tools/recipe_run/util/text.h"
 
 namespace reciperun::engine {

@@ -215,10 +215,10 @@ std::unique_ptr<BenchSession> conducted_bench(const RankGroup& ranks, const Make
 void follow(const RankGroup& ranks, const MakeTrial& make_trial, const MakeBench& make_bench) {
   Follower follower(make_trial, make_bench);
   for (;;) {
-    const auto [command, with] = first_word(ranks.gather("")[0]);
-    if (command == "end") return;
+    const auto told = first_word(ranks.gather("")[0]);
+    if (told.first == "end") return;
     try {
-      ranks.together([&] { follower.obey(command, with); });
+      ranks.together([&] { follower.obey(told.first, told.second); });
     } catch (const TooLarge&) {
       throw;
     } catch (const Failed&) {
