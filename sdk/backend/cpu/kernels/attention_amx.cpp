@@ -25,7 +25,7 @@ constexpr int64_t whole(int64_t n, int64_t unit) { return (n + unit - 1) / unit 
 int64_t scores_pitch(int64_t keys) { return whole(keys, kSteps) + kTile; }
 int64_t weights_pitch(int64_t keys) { return whole(keys, kSteps) + kSteps; }
 
-// Tiles are the processor's state of a thread: set up here, given up at the end.
+// As the processor reads it: eight tiles of the largest size.
 struct alignas(64) TileConfig {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -33,6 +33,7 @@ struct alignas(64) TileConfig {
 };
 constexpr TileConfig kTileConfig;
 
+// Tiles are the processor's state of a thread: set up here, given up at the end.
 class TileState {
  public:
   TileState() { _tile_loadconfig(&kTileConfig); }

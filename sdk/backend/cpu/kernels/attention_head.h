@@ -1,5 +1,5 @@
-// What the kernels of attention share, whatever their products are made of: where a head lies, one
-// query's weights and their gradient, and how squares of registers are turned.
+// What the kernels of attention share, whatever their products are made of: where a head lies, what
+// dropout draws for one query, and how squares of registers are turned.
 #pragma once
 
 #include "sdk/backend/cpu/kernels/kernels.h"
