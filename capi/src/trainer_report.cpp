@@ -90,7 +90,7 @@ class SavedState {
   ~SavedState() {
     try {
       for (const HostSegment& copy : copies_) segments_.restore(copy);
-    } catch (const Error&) {
+    } catch (...) {  // what leaves a destructor ends the process
     }
   }
   SavedState(const SavedState&) = delete;

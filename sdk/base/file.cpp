@@ -232,7 +232,7 @@ void remove_stale_temporaries(const std::string& path) noexcept try {
     if (lock_at_once(descriptor)) ::unlink(entry.path().c_str());
     ::close(descriptor);
   }
-} catch (const std::exception&) {
+} catch (...) {
   // A folder that cannot be listed: the write that follows says so better.
 }
 

@@ -26,7 +26,15 @@ class Group {
     require(!joined_[rank], Code::kInvalid, "rank ", rank, " of this channel is there already");
     joined_[rank] = true;
   }
-  void leave(int rank) { end(cat("rank ", rank, " has left the channel")); }
+  // Of a destructor: the others must not wait in vain because there was no memory for the rank's
+  // name.
+  void leave(int rank) noexcept {
+    try {
+      end(cat("rank ", rank, " has left the channel"));
+    } catch (...) {
+      end("a rank has left");  // fits into the string object itself
+    }
+  }
   void end(const std::string& why) {
     const std::lock_guard lock(mutex_);
     if (ended_.empty()) ended_ = why;

@@ -145,7 +145,7 @@ class Session {
     if (!ours_ || lost_) return;
     try {
       if (!returns_within(timeout_, "MPI_Finalize", [] { return mpi().finalize(); })) lost_ = true;
-    } catch (const Error&) {  // nobody is left to be told
+    } catch (...) {  // nobody is left to be told
     }
   }
   Session(const Session&) = delete;
@@ -221,7 +221,11 @@ class MpiChannel : public HostChannel {
     mpi().comm_set_errhandler(comm_, mpi().errors_return);
   }
   ~MpiChannel() override {
-    if (aborted_) end(aborted_text());
+    try {
+      if (aborted_) end(aborted_text());
+    } catch (...) {  // the others may not know
+      Session::lose();
+    }
     if (ended_.empty() && !Session::is_lost()) mpi().comm_free(&comm_);
   }
   MpiChannel(const MpiChannel&) = delete;
