@@ -145,7 +145,7 @@ typedef struct assay_ext {
  * the minor it was built with. Packages carry this number: find_package(assay 1.0), pkg-config
  * "assay >= 1.0", libassay.so.1.
  *   threads any   since 1.0, stable */
-#define ASSAY_ABI_VERSION ((uint32_t)1 << 16)
+#define ASSAY_ABI_VERSION (UINT32_C(1) << 16)
 ASSAY_API uint32_t assay_abi_version(void);
 
 /* The release of the library, "0.1.0"; static. It tells builds apart. What a program must check is

@@ -1,0 +1,13 @@
+# Fails if LIBRARY without its symbol table is larger than the README promises.
+file(READ ${README} text)
+if(NOT text MATCHES "never more than ([0-9]+) MiB")
+  message(FATAL_ERROR "${README} promises no size: \"never more than N MiB\"")
+endif()
+math(EXPR budget "${CMAKE_MATCH_1} * 1024 * 1024")
+execute_process(COMMAND ${STRIP} --strip-unneeded -o ${WORK}/stripped.so ${LIBRARY} COMMAND_ERROR_IS_FATAL ANY)
+file(SIZE ${WORK}/stripped.so size)
+file(REMOVE ${WORK}/stripped.so)
+message(STATUS "${size} of ${budget} bytes")
+if(size GREATER budget OR size LESS 1000000)
+  message(FATAL_ERROR "${LIBRARY} has ${size} bytes; the README says: ${CMAKE_MATCH_0}. Find what made it grow, or promise another size.")
+endif()
