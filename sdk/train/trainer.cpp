@@ -25,6 +25,17 @@ std::shared_ptr<const nn::Model> trained_model(const ModelInstance& instance,
                                           : instance.model().configured(options);
 }
 
+// " (not finite: mlm_loss)": which parts of the loss are not.
+std::string broken_parts(const TrainerProgram& program) {
+  std::string parts;
+  for (const TrainerProgram::Scalar& scalar : program.scalars()) {
+    const bool is_told = scalar.name == "loss" || scalar.name == "grad_norm";
+    if (is_told || std::isfinite(scalar.value)) continue;
+    parts += cat(parts.empty() ? " (not finite: " : ", ", scalar.name);
+  }
+  return parts.empty() ? parts : parts + ")";
+}
+
 TrainerConfig checked(TrainerConfig config, const Channel* channel) {
   config = with_devices(std::move(config), channel);
   check(config);
@@ -211,7 +222,7 @@ void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
   if (micro_step_ > 0) finish_accumulation(info.skipped, refused);
   if (refused) {
     fail(Code::kNonFinite, cat("step ", step_ + 1, ": the loss is ", info.loss,
-                               " and the gradient norm ", info.grad_norm,
+                               broken_parts(program), " and the gradient norm ", info.grad_norm,
                                "; nothing was updated. Lower the learning rate, clip gradients, or "
                                "look for bad samples"));
   }
