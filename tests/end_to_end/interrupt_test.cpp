@@ -1,8 +1,11 @@
-// Ctrl-C, the same command again, and once more when everything is done.
+// Ctrl-C, the same command again, and once more when everything is done; the same command on other
+// data.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <csignal>
 
+#include "tests/end_to_end/data_set.h"
 #include "tests/end_to_end/small_run.h"
 
 namespace end_to_end {
@@ -38,6 +41,22 @@ TEST_F(Interrupt, TheSameCommandContinuesAndThenOnlyReports) {
   EXPECT_EQ(trial_folder("stopped"), trial);
   EXPECT_EQ(fs::last_write_time(trial / "metrics.json"), written);
   EXPECT_EQ(fs::file_size(trial / "events.jsonl"), logged);
+}
+
+TEST_F(Interrupt, OnOtherDataTheSameCommandIsAnotherRun) {
+  const std::vector<std::string> any_size = {"--set", "data.test.expect_samples=0"};
+  ASSERT_EQ(run("runs", any_size).code, 0);
+  fs::remove_all(data_set());
+  make_data_set(at("data"), kTrain, kTest + 1);
+  std::vector<std::string> loud = command("runs", any_size);
+  std::erase(loud, "--quiet");
+  const Ended other = Process(loud, at("")).wait();
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("is of this recipe, but of other data"));
+  const auto runs = std::count_if(
+      fs::directory_iterator(at("runs")), fs::directory_iterator(),
+      [](const fs::directory_entry& entry) { return fs::exists(entry.path() / "run.json"); });
+  EXPECT_EQ(runs, 2);
 }
 
 }  // namespace

@@ -135,6 +135,19 @@ TEST_F(RunTest, MoreSeedsTopUpTheSameRun) {
   EXPECT_EQ(seeds.size(), 4u);
 }
 
+TEST_F(RunTest, OtherDataAreAnotherRun) {
+  place_.data = {{"d/train", "12"}};
+  const RunOutcome first = run();
+  place_.data = {{"d/train", "13"}};
+  const RunOutcome other = run();
+  EXPECT_NE(first.folder, other.folder);
+  EXPECT_EQ(RunRecord::open(other.folder).place(), place_);
+  EXPECT_EQ(toy_.starts, 4);
+  place_.data = {{"d/train", "12"}};
+  EXPECT_EQ(run().folder, first.folder);
+  EXPECT_EQ(toy_.starts, 4);
+}
+
 TEST_F(RunTest, AModifiedRecipeIsAnotherRunAndNotComparable) {
   const RunOutcome plain = run();
   const RunOutcome modified = run("runs", {"training.epochs=2"});

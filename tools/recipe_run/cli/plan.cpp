@@ -10,11 +10,11 @@
 #include "tools/recipe_run/cli/output.h"
 #include "tools/recipe_run/judge/published.h"
 #include "tools/recipe_run/judge/row_kinds.h"
+#include "tools/recipe_run/recipe/data_lock.h"
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/recipe/sources.h"
 #include "tools/recipe_run/record/machine.h"
-#include "tools/recipe_run/record/run_folder.h"
 #include "tools/recipe_run/report/report.h"
 #include "tools/recipe_run/stats/looks.h"
 #include "tools/recipe_run/stats/means.h"
@@ -303,6 +303,8 @@ void add_machine(const ResolvedRecipe& resolved, const PlanArguments& arguments,
     const EngineInfo info = driver->info();
     machine.set_gpu(info.gpu);
     facts.stage = {machine_title(machine), info.devices, arguments.place.emulated_devices};
+    facts.place.data = content_digests(
+        recipe, [&](const fs::path& folder) { return driver->describe_data(folder); });
     facts.cannot_run = why_not_here(resolved, arguments.place.emulated_devices, *driver);
     if (facts.cannot_run.empty()) facts.parameters = driver->check(recipe);
   } catch (const Error& error) {
@@ -311,10 +313,9 @@ void add_machine(const ResolvedRecipe& resolved, const PlanArguments& arguments,
 }
 
 // The newest run of the recipe, if there is one that can be read.
-void add_earlier_run(const ResolvedRecipe& resolved, const PlanArguments& arguments,
-                     PlanFacts& facts) {
+void add_earlier_run(const ResolvedRecipe& resolved, PlanFacts& facts) {
   std::vector<std::string> skipped;
-  const auto found = find_run(facts.runs, resolved, arguments.place, skipped);
+  const auto found = find_run(facts.runs, resolved, facts.place, skipped);
   if (!found) return;
   try {
     const RunRecord record = RunRecord::open(*found);
@@ -334,9 +335,10 @@ Exit plan_command(const fs::path& root, const PlanArguments& arguments,
   require_sources(resolved, file.root);
   PlanFacts facts;
   facts.runs = arguments.runs;
+  facts.place = arguments.place;
   facts.parameters = resolved.recipe.model().expect_parameters();
   add_machine(resolved, arguments, make_driver, facts);
-  add_earlier_run(resolved, arguments, facts);
+  add_earlier_run(resolved, facts);
   std::string text = plan_text(resolved, facts);
   for (const std::string& deviation : deviation_lines(resolved.recipe))
     text += "deviation  " + deviation + "\n";

@@ -7,12 +7,14 @@
 
 #include "tools/recipe_run/judge/rehearsal.h"
 #include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/record/run_folder.h"
 #include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
 
 struct PlanFacts {
   Stage stage;
+  RunPlace place;           // where an earlier run counts
   std::string cannot_run;   // "" or why the engine refuses the recipe: no model, no data
   std::string earlier_run;  // id of a run of this recipe, "" if there is none
   std::optional<Measurements> earlier;  // what it measured

@@ -63,11 +63,10 @@ Exit run_command(const fs::path& root, const RunArguments& arguments,
   if (!why_not.empty() && modified.empty()) return report_not_run(recipe, why_not);
   if (const std::string missing = driver->missing_data(recipe); !missing.empty())
     return report_not_run(recipe, missing);
+  options.place.data = content_digests(
+      recipe, [&](const fs::path& folder) { return driver->describe_data(folder); });
   // Whoever changes the recipe may also bring other data: its rows are NOT COMPARABLE anyway.
-  if (modified.empty()) {
-    require_locked_data(resolved.data_lock, recipe,
-                        [&](const fs::path& folder) { return driver->describe_data(folder); });
-  }
+  if (modified.empty()) require_locked_data(resolved.data_lock, recipe, options.place.data);
   std::atomic<bool>& stop = stop_on_signals();  // mpirun hands them to all: the first rank decides
   if (!driver->conducts(recipe, arguments.rank_timeout)) return Exit::kOk;
   Progress progress(stderr, isatty(STDERR_FILENO) != 0, arguments.quiet);

@@ -148,21 +148,33 @@ std::vector<std::string> lock_differences(const data::Entry& locked, const data:
   return out;
 }
 
+std::map<std::string, std::string> content_digests(const v1::Recipe& recipe,
+                                                   const DescribeData& describe) {
+  std::map<std::string, std::string> digests;
+  for (const v1::DataRef& data : recipe.data()) {
+    const fs::path folder = fs::path(recipe.io().data_root()) / data.lock();
+    if (!is_there(folder)) continue;
+    const data::Entry there = describe(folder);
+    if (const data::Split* split = find_split(there, data.split()))
+      digests[data.lock() + "/" + data.split()] = split->content_sha256();
+  }
+  return digests;
+}
+
 void require_locked_data(const data::Lock& lock, const v1::Recipe& recipe,
-                         const DescribeData& describe) {
+                         const std::map<std::string, std::string>& digests) {
   for (const v1::DataRef& data : recipe.data()) {
     const data::Entry* entry = find_entry(lock, data.lock());
     const data::Split* locked = entry == nullptr ? nullptr : find_split(*entry, data.split());
-    if (locked == nullptr) continue;
-    const fs::path folder = fs::path(recipe.io().data_root()) / data.lock();
-    const data::Entry there = describe(folder);
-    const data::Split* found = find_split(there, data.split());
-    if (found == nullptr || found->content_sha256() == locked->content_sha256()) continue;
-    throw Error(Exit::kDataMismatch,
-                fmt::format("data '{}': split {} in {} is not the one that data.lock pins",
-                            data.id(), data.split(), folder.string()),
-                fmt::format("'recipe-run data verify {} --data {}' says what differs", data.lock(),
-                            recipe.io().data_root()));
+    const auto found = digests.find(data.lock() + "/" + data.split());
+    if (locked == nullptr || found == digests.end() || found->second == locked->content_sha256())
+      continue;
+    throw Error(
+        Exit::kDataMismatch,
+        fmt::format("data '{}': split {} in {} is not the one that data.lock pins", data.id(),
+                    data.split(), (fs::path(recipe.io().data_root()) / data.lock()).string()),
+        fmt::format("'recipe-run data verify {} --data {}' says what differs", data.lock(),
+                    recipe.io().data_root()));
   }
 }
 

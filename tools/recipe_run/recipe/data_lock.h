@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,9 +42,14 @@ data::Entry entry_of(const std::string& id, const fs::path& folder, data::Entry 
 // One sentence for each split and each file in which `found` differs from what is locked.
 std::vector<std::string> lock_differences(const data::Entry& locked, const data::Entry& found);
 
+// Of every split that the recipe reads, "cifar10/train", the digest of its records as the manifest
+// in its folder has it; nothing of a folder or split that is not there.
+std::map<std::string, std::string> content_digests(const v1::Recipe& recipe,
+                                                   const DescribeData& describe);
+
 // Fails (Exit::kDataMismatch) if a data set of the recipe is there, locked, and of other records
 // than the lock says by its manifest. Data that are not locked pass.
 void require_locked_data(const data::Lock& lock, const v1::Recipe& recipe,
-                         const DescribeData& describe);
+                         const std::map<std::string, std::string>& digests);
 
 }  // namespace reciperun

@@ -113,6 +113,13 @@ std::vector<record::Shard> reported_shards(const record::TrialMetrics& metrics) 
   return {eval->shard().begin(), eval->shard().end()};
 }
 
+RunPlace place_of(const record::Run& info) {
+  return {info.place(),
+          info.emulated_devices(),
+          info.ranks(),
+          {info.data().begin(), info.data().end()}};
+}
+
 // Why no row can be compared, as it stands beside every row: of many changes the first ones.
 std::string short_reason(const RunRecord& run) {
   constexpr size_t kNamed = 2;
@@ -169,6 +176,7 @@ RunRecord RunRecord::create(const fs::path& runs, const ResolvedRecipe& resolved
   info.set_emulated_devices(place.emulated_devices);
   info.set_ranks(place.ranks);
   info.set_place(place.device);
+  info.mutable_data()->insert(place.data.begin(), place.data.end());
   info.set_not_comparable(resolved.modified_reason());
   info.set_engine(engine);
   info.set_device(machine_title(machine));
@@ -214,9 +222,7 @@ RunRecord RunRecord::open(const fs::path& folder) {
   return out;
 }
 
-RunPlace RunRecord::place() const {
-  return {info_.place(), info_.emulated_devices(), info_.ranks()};
-}
+RunPlace RunRecord::place() const { return place_of(info_); }
 
 void RunRecord::save() const {
   record::Run info = info_;
@@ -364,9 +370,13 @@ std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& res
     try {
       record::Run info;
       read_json(*it / "run.json", info);
-      if (info.exec_digest() == resolved.exec_digest && info.recipe() == resolved.recipe.id() &&
-          RunPlace{info.place(), info.emulated_devices(), info.ranks()} == place)
-        return *it;
+      if (info.exec_digest() != resolved.exec_digest || info.recipe() != resolved.recipe.id())
+        continue;
+      RunPlace there = place_of(info);
+      if (there == place) return *it;
+      there.data = place.data;
+      if (there == place)
+        skipped.push_back(fmt::format("run {} is of this recipe, but of other data", info.id()));
     } catch (const Error& error) {
       skipped.push_back(error.what());
     }

@@ -9,6 +9,7 @@
 //     SHA256SUMS  of all but report/
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,11 +24,12 @@ namespace reciperun {
 // Now, "2026-11-21T09:30:12Z".
 std::string utc_now();
 
-// On what a run computes: runs that differ in it are different runs.
+// On what a run computes, and from which records: runs that differ in it are different runs.
 struct RunPlace {
   std::string device = "cpu";     // or "cuda:0", "cuda:1", ...
   uint32_t emulated_devices = 0;  // that it plays one after another; 0 = none
   uint32_t ranks = 0;             // processes that train together, a device each; 0 = one
+  std::map<std::string, std::string> data = {};  // digest of each split's records (data_lock.h)
   bool operator==(const RunPlace&) const = default;
 };
 
@@ -85,8 +87,8 @@ class RunRecord {
   v1::Recipe recipe_;
 };
 
-// The newest run below `runs` with this exec digest, at this place; damaged
-// folders are skipped and named in `skipped`.
+// The newest run below `runs` with this exec digest, at this place. What is skipped is named in
+// `skipped`: damaged folders, and runs that differ in nothing but their data.
 std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& resolved,
                                  const RunPlace& place, std::vector<std::string>& skipped);
 
