@@ -24,4 +24,4 @@ target_link_libraries(assay_cuda PRIVATE assay_engine assay_warnings ${CUBLASLT_
 target_link_options(assay_cuda PRIVATE -Wl,-z,defs -Wl,-z,nodelete -Wl,--exclude-libs,ALL
                     -Wl,--version-script=${cuda_dir}/exports.map)
 target_precompile_headers(assay_cuda REUSE_FROM assay_engine)
-install(TARGETS assay_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT assay NAMELINK_SKIP)
+install(TARGETS assay_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda NAMELINK_SKIP)

@@ -1,0 +1,18 @@
+# Fails unless the global names of ARCHIVE are those that LIBRARY exports.
+set(of_archive --defined-only --extern-only ${ARCHIVE})
+set(of_library --dynamic --defined-only ${LIBRARY})
+foreach(one archive library)
+  execute_process(COMMAND ${NM} --format=posix --without-symbol-versions ${of_${one}} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+ [A-Za-z] [0-9a-f]+" ${one} "${text}")
+  list(TRANSFORM ${one} REPLACE " .*" "")
+  list(FILTER ${one} EXCLUDE REGEX "^ASSAY_")  # the versions themselves
+  list(SORT ${one})
+endforeach()
+set(extra ${archive})
+list(REMOVE_ITEM extra ${library})
+set(missing ${library})
+list(REMOVE_ITEM missing ${archive})
+list(LENGTH archive count)
+if(extra OR missing OR count LESS 50)
+  message(FATAL_ERROR "${ARCHIVE}, of ${count} names, does not show ${missing} and does show ${extra}")
+endif()
