@@ -49,17 +49,18 @@ void Context::write_log(int32_t level, std::string_view component, std::string_v
 }
 
 // Under the lock that an Operation's end takes, so that none of the flags is gone.
-void Context::interrupt() const {
+void Context::interrupt(const void* subject) const {
   const std::lock_guard lock(running_mutex_);
   for (Operation* operation = running_; operation != nullptr; operation = operation->next_) {
+    if (subject != nullptr && subject != operation->subject_) continue;
     operation->flag_.store(true, std::memory_order_relaxed);
     if (operation->wake_ != nullptr) operation->wake_(operation->sleeper_);
   }
 }
 
-Operation::Operation(const Context& context, std::atomic<bool>& flag, void (*wake)(void*),
-                     void* sleeper)
-    : context_(context), flag_(flag), wake_(wake), sleeper_(sleeper) {
+Operation::Operation(const Context& context, const void* subject, std::atomic<bool>& flag,
+                     void (*wake)(void*), void* sleeper)
+    : context_(context), subject_(subject), flag_(flag), wake_(wake), sleeper_(sleeper) {
   const std::lock_guard lock(context_.running_mutex_);
   flag_.store(false, std::memory_order_relaxed);
   next_ = context_.running_;

@@ -30,7 +30,8 @@ class Context {
     if (logs(level)) write_log(level, component, cat(parts...));
   }
 
-  void interrupt() const;
+  // Stops the running calls on the handle that `subject` is the state of, or all of them.
+  void interrupt(const void* subject = nullptr) const;
 
   // The host's decoder of image files; empty when it brought none.
   data::ImageReader image_reader() const;
@@ -53,13 +54,15 @@ class Context {
 // nothing.
 class Operation {
  public:
-  explicit Operation(const Context& context) : Operation(context, own_flag_) {}
+  // Of the handle that `subject` is the state of; null: only the context's interruption stops it.
+  explicit Operation(const Context& context, const void* subject = nullptr)
+      : Operation(context, subject, own_flag_) {}
   // Raises `flag`, which the engine looks at, instead of a flag of its own.
-  Operation(const Context& context, std::atomic<bool>& flag, void (*wake)(void*) = nullptr,
-            void* sleeper = nullptr);
-  // Also calls wake(sleeper), under a lock, for work that does not look at a flag.
-  Operation(const Context& context, void (*wake)(void*), void* sleeper)
-      : Operation(context, own_flag_, wake, sleeper) {}
+  Operation(const Context& context, const void* subject, std::atomic<bool>& flag,
+            void (*wake)(void*) = nullptr, void* sleeper = nullptr);
+  // Also calls wake(subject), under a lock, for work that does not look at a flag.
+  Operation(const Context& context, void* subject, void (*wake)(void*))
+      : Operation(context, subject, own_flag_, wake, subject) {}
   ~Operation();
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
@@ -69,6 +72,7 @@ class Operation {
  private:
   friend class Context;
   const Context& context_;
+  const void* subject_;
   std::atomic<bool> own_flag_{false};
   std::atomic<bool>& flag_;
   void (*wake_)(void*);

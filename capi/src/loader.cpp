@@ -116,7 +116,7 @@ const data::Batch& next_batch(LoaderCore& core) {
   // After an interruption the loader waits to be told to go on.
   if (core.interrupted.exchange(false)) core.loader.restore(core.loader.state());
   if (core.first_request == Clock::time_point()) core.first_request = Clock::now();
-  const Operation operation(*core.context, interrupt_loader, &core);
+  const Operation operation(*core.context, &core, interrupt_loader);
   const data::Batch* batch = core.loader.next();
   require(batch != nullptr, Code::kEndOfData, "the loader has given its last batch");
   core.delivered += batch->valid;
@@ -175,6 +175,13 @@ assay_status assay_loader_next(assay_loader* l, const assay_tensor** batch, size
                                   .rows = given.rows(),
                                   .valid = given.valid,
                                   .wait_seconds = core.loader.wait_seconds() - waited});
+  });
+}
+
+assay_status assay_loader_interrupt(const assay_loader* l) {
+  return guard(nullptr, [&] {
+    LoaderCore& core = *not_null(l, "l").core;
+    core.context->interrupt(&core);
   });
 }
 

@@ -238,12 +238,16 @@ assay_status assay_predictor_run(const assay_predictor* p, assay_slot* slot,
            "at most ", predictor->outputs.size(), ", the predictor's outputs");
     const ExclusiveUse use(state.access, "slot");
     const BatchUse inputs(in, n_in, "in");
-    const Operation operation(*predictor->context);
+    const Operation operation(*predictor->context, slot);
     const int64_t batch = batch_of(inputs.tensors(), predictor->predictor.inputs());
     Results results(plan_of(*slot, batch), out, n_out);
     state.slot.run(inputs.tensors(), operation.flag());
     results.deliver();
   });
+}
+
+assay_status assay_slot_interrupt(const assay_slot* slot) {
+  return guard(nullptr, [&] { not_null(slot, "slot").impl->predictor->context->interrupt(slot); });
 }
 
 assay_status assay_slot_profile(assay_slot* slot, int64_t batch, int32_t repeats,

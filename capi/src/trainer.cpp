@@ -40,7 +40,7 @@ void finish(const assay_trainer& trainer, const train::StepInfo& info, assay_ste
 // Of training: an interruption stops it at its next launch, and where it waits for other ranks.
 Operation operation_of(assay_trainer& trainer) {
   Channel* const channel = trainer.impl.channel();
-  return {trainer.model->context(), trainer.impl.cancel_flag(),
+  return {trainer.model->context(), &trainer, trainer.impl.cancel_flag(),
           channel == nullptr ? nullptr : abort_channel, channel};
 }
 
@@ -138,7 +138,7 @@ assay_status assay_trainer_eval(assay_trainer* t, const assay_tensor* const* bat
     check_output(info, "info");
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     const BatchUse tensors(batch, n, "batch");
-    const Operation operation(trainer.model->context(), trainer.impl.cancel_flag());
+    const Operation operation(trainer.model->context(), &trainer, trainer.impl.cancel_flag());
     const auto start = std::chrono::steady_clock::now();
     const train::EvalOutputs& outputs =
         trainer.impl.eval(tensors.tensors(), (flags & ASSAY_EVAL_EMA) != 0);
@@ -153,6 +153,10 @@ assay_status assay_trainer_eval(assay_trainer* t, const assay_tensor* const* bat
                                  .top5 = train::find_output(outputs, "top5").value,
                                  .seconds = elapsed.count()});
   });
+}
+
+assay_status assay_trainer_interrupt(const assay_trainer* t) {
+  return guard(nullptr, [&] { not_null(t, "t").model->context().interrupt(t); });
 }
 
 assay_status assay_trainer_scalar(assay_trainer* t, assay_str name, double* value,

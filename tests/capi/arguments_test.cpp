@@ -40,6 +40,9 @@ TEST_F(ArgumentsTest, NullSubjects) {
   const assay_str empty = text("");
   size_t size = 0;
   EXPECT_EQ(assay_context_interrupt(nullptr), ASSAY_E_INVALID);
+  EXPECT_EQ(assay_trainer_interrupt(nullptr), ASSAY_E_INVALID);
+  EXPECT_EQ(assay_slot_interrupt(nullptr), ASSAY_E_INVALID);
+  EXPECT_EQ(assay_loader_interrupt(nullptr), ASSAY_E_INVALID);
   refuses("c", assay_context_mem_stats, no_context, kCpu, &stats);
   refuses("c", assay_env_report, no_context, &report_out);
   refuses("c", assay_tensor_new, no_context, kCpu, ASSAY_F32, shape, 1, &tensor_out);

@@ -154,6 +154,72 @@ TEST_F(ThreadsTest, ACancelledStepChangesNoBit) {
   FAIL() << "no step was cancelled";
 }
 
+// Two trainers step side by side; the interruption of one is none of the other.
+TEST_F(ThreadsTest, AnInterruptOfATrainerStopsNoOther) {
+  const auto other_model =
+      make<assay_model>(assay_model_named, context.get(), text("cnn"),
+                        text(R"({"image": [32, 32, 3], "conv": [4], "hidden": [0]})"));
+  const assay_trainer_options options{
+      .struct_size = sizeof options, .batch_size = kRows, .learning_rate = 0.01};
+  const auto other = make<assay_trainer>(assay_trainer_create, other_model.get(), &options,
+                                         text(R"({"optimizer": {"name": "sgd"}})"));
+  std::atomic<bool> stopped{false};
+  std::atomic<int> others{0};
+  std::thread beside([&] {
+    while (!stopped) {
+      EXPECT_EQ(call(assay_trainer_step, other.get(),
+                     static_cast<const assay_tensor* const*>(batch), size_t{2}, nullptr)
+                    .status,
+                ASSAY_OK);
+      ++others;
+    }
+  });
+  std::thread interrupter([&] {
+    while (!stopped) {
+      EXPECT_EQ(assay_trainer_interrupt(trainer.get()), ASSAY_OK);
+      std::this_thread::sleep_for(100us);
+    }
+  });
+  int cancelled = 0;
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  while ((cancelled < 3 || others < 3) && std::chrono::steady_clock::now() < deadline)
+    cancelled += step().status == ASSAY_E_CANCELLED;
+  stopped = true;
+  beside.join(), interrupter.join();
+  EXPECT_GE(cancelled, 3);
+  EXPECT_GE(others, 3);
+  EXPECT_EQ(step().status, ASSAY_OK);
+}
+
+TEST_F(ThreadsTest, AnInterruptOfASlotStopsItsPrediction) {
+  const auto predictor = make<assay_predictor>(assay_predictor_create, model.get(), text(""));
+  const auto slot = make<assay_slot>(assay_slot_create, predictor.get());
+  const auto other = make<assay_slot>(assay_slot_create, predictor.get());
+  const auto predict = [&](assay_slot* with) {
+    return call(assay_predictor_run, predictor.get(), with,
+                static_cast<const assay_tensor* const*>(batch), size_t{1}, nullptr, size_t{0})
+        .status;
+  };
+  EXPECT_EQ(predict(slot.get()), ASSAY_OK);
+  std::atomic<bool> stopped{false};
+  std::thread interrupter([&] {
+    while (!stopped) {
+      EXPECT_EQ(assay_slot_interrupt(slot.get()), ASSAY_OK);
+      std::this_thread::sleep_for(100us);
+    }
+  });
+  bool cancelled = false;
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  while (!cancelled && std::chrono::steady_clock::now() < deadline) {
+    cancelled = predict(slot.get()) == ASSAY_E_CANCELLED;
+    EXPECT_EQ(predict(other.get()), ASSAY_OK);
+  }
+  stopped = true;
+  interrupter.join();
+  EXPECT_TRUE(cancelled);
+  EXPECT_EQ(predict(slot.get()), ASSAY_OK);
+}
+
 class SharedPredictorTest : public SmallModel {
  protected:
   SharedPredictorTest() { context = make_serial_context(); }

@@ -107,7 +107,7 @@ enum {
   ASSAY_E_VERSION = -8,     /* a file, struct or extension of a version unknown here */
   ASSAY_E_NOT_FOUND = -9,   /* no such file, model, variable or key */
   ASSAY_E_BUSY = -10,       /* the handle or its storage is in use by another thread */
-  ASSAY_E_CANCELLED = -11,  /* assay_context_interrupt, or a progress function, stopped the call */
+  ASSAY_E_CANCELLED = -11,  /* an interruption, or a progress function, stopped the call */
   ASSAY_E_TIMEOUT = -12,    /* another rank has not come in time (assay_comm.h) */
   ASSAY_E_COMM = -13,       /* another rank failed, left or brought something else */
   ASSAY_E_CALLBACK = -14,   /* a function of the host gave what cannot be used */
@@ -325,7 +325,8 @@ ASSAY_API assay_status assay_context_create(const assay_context_options *options
 /* Stops every call now running in this context on other threads: steps, evaluations, predictions,
  * conversions, loaders. Each returns ASSAY_E_CANCELLED at the next kernel or record; a stopped step
  * has updated nothing, and every handle may be used again. Calls that begin later are not affected.
- * Takes a lock: not for signal handlers.
+ * Takes a lock: not for signal handlers. To stop one call and no other there are
+ * assay_trainer_interrupt, assay_slot_interrupt and assay_loader_interrupt.
  *   returns ASSAY_E_INVALID for NULL
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_context_interrupt(const assay_context *c);
@@ -921,6 +922,13 @@ ASSAY_API assay_status assay_trainer_eval(assay_trainer *t, const assay_tensor *
                                           size_t n, uint32_t flags, assay_eval_info *info,
                                           assay_error **err);
 
+/* Stops the step or evaluation that runs with this trainer, as assay_context_interrupt does. A call
+ * that is about to begin on another thread is not affected: who waits for its end calls this again
+ * until it has come.
+ *   returns ASSAY_E_INVALID for NULL
+ *   threads any, beside other calls   since 1.0, provisional */
+ASSAY_API assay_status assay_trainer_interrupt(const assay_trainer *t);
+
 /* A number that the model computed for the last batch trained or evaluated: "loss"; "top1" and
  * "top5" of classifiers, in evaluation; "cross_entropy" and "dice_loss" of unet_medical, whose sum
  * is its loss; after an update "grad_norm".
@@ -1154,6 +1162,11 @@ ASSAY_API assay_status assay_slot_prepare(assay_slot *slot, int64_t batch, assay
 ASSAY_API assay_status assay_predictor_run(const assay_predictor *p, assay_slot *slot,
                                            const assay_tensor *const *in, size_t n_in,
                                            assay_tensor **out, size_t n_out, assay_error **err);
+
+/* Stops the run with this slot, as assay_trainer_interrupt does a step.
+ *   returns ASSAY_E_INVALID for NULL
+ *   threads any, beside other calls   since 1.0, provisional */
+ASSAY_API assay_status assay_slot_interrupt(const assay_slot *slot);
 
 /* Times every node of a prediction, on the data of the last run of this batch size (zeros before
  * the first).

@@ -265,6 +265,11 @@ typedef struct assay_batch_info {
 ASSAY_API assay_status assay_loader_next(assay_loader *l, const assay_tensor **batch, size_t n,
                                          assay_batch_info *info, assay_error **err);
 
+/* Stops the assay_loader_next that runs, as assay_trainer_interrupt does a step.
+ *   returns ASSAY_E_INVALID for NULL
+ *   threads any, beside other calls   since 1.0, provisional */
+ASSAY_API assay_status assay_loader_interrupt(const assay_loader *l);
+
 /* The position after the batches given so far, as bytes for a checkpoint (metadata "assay.cursor").
  *   dst       room for `capacity` bytes, or NULL to ask for the size only
  *   capacity  bytes
