@@ -16,6 +16,7 @@ namespace {
 void set_groups(TrainerReport& report, const train::TrainerConfig& config,
                 const VariableTable& variables) {
   for (const auto& parameter : optim::resolve_groups(config.optimizer, variables)) {
+    if (parameter.frozen) continue;
     GroupRow& row = *report.add_groups();
     row.set_name(parameter.name);
     if (!parameter.groups.empty()) row.set_group(parameter.groups.back());

@@ -106,9 +106,10 @@ Settings settings_of(const GroupedParameter& parameter) {
   return {parameter.weight_decay, parameter.lr_scale, parameter.trust_ratio};
 }
 
-// In the order in which the first parameter of each stands in the table; those that no group
-// touches come first.
+// Of the trained ones, in the order in which the first of each stands in the table; those that no
+// group touches come first.
 std::vector<std::vector<GroupedParameter>> by_settings(std::vector<GroupedParameter> parameters) {
+  std::erase_if(parameters, [](const GroupedParameter& p) { return p.frozen; });
   std::stable_partition(parameters.begin(), parameters.end(),
                         [](const GroupedParameter& p) { return p.groups.empty(); });
   std::vector<std::vector<GroupedParameter>> sets;
@@ -142,10 +143,11 @@ std::vector<GroupedParameter> resolve_groups(const OptimizerConfig& config,
                                              const VariableTable& variables) {
   check_groups(config, variables);
   std::vector<GroupedParameter> result;
+  size_t trained = 0;
   for (const Variable& variable : variables.all()) {
     if (variable.role != Role::kValue) continue;
     GroupedParameter parameter{
-        .name = variable.name, .index = result.size(), .weight_decay = config.weight_decay};
+        .name = variable.name, .index = trained, .weight_decay = config.weight_decay};
     for (size_t i = 0; i < config.group.size(); ++i) {
       const Group& group = config.group[i];
       if (!matches(group, variable)) continue;
@@ -153,10 +155,22 @@ std::vector<GroupedParameter> resolve_groups(const OptimizerConfig& config,
       parameter.weight_decay = group.weight_decay.value_or(parameter.weight_decay);
       parameter.lr_scale = group.lr_scale.value_or(parameter.lr_scale);
       if (group.no_trust_ratio) parameter.trust_ratio = !*group.no_trust_ratio;
+      parameter.frozen = group.frozen.value_or(parameter.frozen);
     }
+    if (!parameter.frozen) ++trained;
     result.push_back(std::move(parameter));
   }
+  expect(trained > 0 || result.empty(), {"trainer", "optimizer.group"}, "every parameter frozen",
+         "at least one to be trained");
   return result;
+}
+
+std::vector<const Variable*> trained_variables(const OptimizerConfig& config,
+                                               const VariableTable& variables) {
+  std::vector<const Variable*> trained;
+  for (const GroupedParameter& parameter : resolve_groups(config, variables))
+    if (!parameter.frozen) trained.push_back(variables.find(parameter.name));
+  return trained;
 }
 
 std::vector<Role> state_roles(const OptimizerConfig& config) {

@@ -12,21 +12,26 @@
 
 namespace assay::optim {
 
-// A trained variable with its settings.
+// A parameter with its settings.
 struct GroupedParameter {
   std::string name;
-  size_t index = 0;         // among the trained variables
+  size_t index = 0;         // among those that are not frozen
   std::vector<int> groups;  // those of the configuration that it matches
   double weight_decay = 0;
   double lr_scale = 1;
   bool trust_ratio = true;
+  bool frozen = false;
 };
 
-// The settings of each trained variable, one by one: of the last group that matches it and gives
-// the setting, else of the optimizer. So "*.bias" without decay and "layer3.*" at half the rate
-// cross. Fails with kInvalid for a pattern or kind that matches nothing.
+// The settings of each parameter, one by one: of the last group that matches it and gives the
+// setting, else of the optimizer. So "*.bias" without decay and "layer3.*" at half the rate cross.
+// Fails with kInvalid for a pattern or kind that matches nothing, and if all are frozen.
 std::vector<GroupedParameter> resolve_groups(const OptimizerConfig& config,
                                              const VariableTable& variables);
+
+// The parameters that are not frozen, in table order: the trained ones.
+std::vector<const Variable*> trained_variables(const OptimizerConfig& config,
+                                               const VariableTable& variables);
 
 // The roles, besides the value, that the optimizer keeps: moments, moving averages.
 std::vector<Role> state_roles(const OptimizerConfig& config);

@@ -23,6 +23,7 @@ void Group::fields(ConfigFields& f) {
   f("weight_decay", weight_decay, "instead of the optimizer's").in({0, kMostDecay});
   f("lr_scale", lr_scale, "factor of the learning rate").in({0, kMostDecay});
   f("no_trust_ratio", no_trust_ratio, "lamb: take trust ratio 1");
+  f("frozen", frozen, "keep them as they are, without gradients");
 }
 
 void OptimizerConfig::fields(ConfigFields& f) {

@@ -19,6 +19,7 @@ struct Group {
   std::optional<double> weight_decay;
   std::optional<double> lr_scale;
   std::optional<bool> no_trust_ratio;
+  std::optional<bool> frozen;
   void fields(ConfigFields& f);
 };
 

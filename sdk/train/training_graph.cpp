@@ -18,14 +18,6 @@ void append_records(std::vector<PassRecord>& to, std::vector<PassRecord> from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-std::vector<const Variable*> trained_variables(const VariableTable& variables) {
-  std::vector<const Variable*> trained;
-  for (const Variable& variable : variables.all()) {
-    if (variable.role == Role::kValue) trained.push_back(&variable);
-  }
-  return trained;
-}
-
 // Emits the forward and names what it gives.
 void append_forward(BuiltGraph& built, const nn::Model& model, nn::Builder& builder) {
   for (const nn::Output& output : model.forward(builder)) {
@@ -100,7 +92,7 @@ class TrainingGraphBuilder {
   }
 
   void append_gradients() {
-    const auto trained = trained_variables(variables_);
+    const auto trained = optim::trained_variables(config_.optimizer, variables_);
     std::vector<ValueId> values;
     for (const Variable* variable : trained)
       values.push_back(leaves_->leaf(*variable, Role::kValue));
@@ -123,7 +115,7 @@ class TrainingGraphBuilder {
     graph().set_phase(Phase::kUpdate);
     // Apply alone: the backward ran in another program and left its gradients in the segment.
     if (stored_.empty()) {
-      for (const Variable* variable : trained_variables(variables_))
+      for (const Variable* variable : optim::trained_variables(config_.optimizer, variables_))
         stored_.push_back(leaves_->leaf(*variable, Role::kGradient));
     }
     graph().set_scope("optimizer");

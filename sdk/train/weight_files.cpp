@@ -41,8 +41,10 @@ class HostWeights {
 
 weights::LoadReport import_weights(ModelInstance& instance, const safetensors::Reader& file,
                                    const weights::ImportOptions& options) {
-  require(instance.initialized() || !options.allow_partial, Code::kInvalid,
-          "a partial load needs a model with weights: initialize it first");
+  require(
+      instance.initialized() || !(options.allow_partial || !options.map.keep.empty()),
+      Code::kInvalid,
+      "a load that leaves weights as they are needs a model that has some: initialize it first");
   const HostWeights host(instance.segments());
   std::vector<weights::Destination> targets;
   for (const auto& [variable, elements] : host.tensors())

@@ -648,12 +648,16 @@ enum {
  *   format    "safetensors", or "checkpoint" (of the same model configuration)
  *   map_json  safetensors: how names and layouts there map to ours, {"rules": [{"file":
  *             "layers.*.w", "model": "layer*.weight", "layout": "SAME", "OIHW", "HWIO" or "IO",
- *             "role": "value" or "statistic"}]}; the first rule that matches decides; empty:
- *             names and layouts are ours
+ *             "role": "value" or "statistic"}]}; the first rule that matches decides. Without rules
+ *             names are ours, and so are layouts unless the file is PyTorch's, which its metadata
+ *             say ("format": "pt") or, where they say nothing, the shapes of the convolutions.
+ *             "keep": [patterns], []: names of the model that stay as they are, whatever the file
+ *             holds, for example ["fc.*"], a head of another number of classes; the model must
+ *             have weights already, and each pattern must match
  *   flags     bits of ASSAY_WEIGHTS_*
  *   out       may be NULL
  *   report    path, loaded [{model, file, cast, layout}], missing [..], unused [..], mismatched
- *             [{model, file, expected, actual}]
+ *             [{model, file, expected, actual}], kept [..]
  *   errors    ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION; ASSAY_E_INVALID;
  *             ASSAY_E_BUSY
  *   threads alone   since 1.0, stable */
@@ -782,6 +786,8 @@ typedef struct assay_trainer_options {
  *       "weight_decay"  [0, 1e6), the optimizer's
  *       "lr_scale"      [0, 1e6), 1. Factor of the rate
  *       "no_trust_ratio"  lamb: false. Takes trust ratio 1
+ *       "frozen"        false. Not trained: no gradient is computed and no weight changes. Running
+ *                       means and variances of norms still follow the batches
  *   "schedule"          the factor of the rate at step s, from 0; left out: "constant"
  *     "name"            needed. With W = warmup_steps, T = total_steps, e = end_factor and
  *                       t = (s - W) / (T - W), or s / T with decay_from_start, held in [0, 1],

@@ -86,13 +86,14 @@ report::Conversion from_safetensors(const std::string& safetensors, const std::s
   std::vector<TensorRecord> records;
   std::vector<weights::Destination> targets;
   const std::set<std::string> statistics = statistics_of(reader);
+  const std::string_view layout = weights::layout_of(reader);
   for (const safetensors::Tensor& tensor : reader.tensors()) {
     const auto mapped = weights::name_in_model(map, tensor.name);
     if (!mapped || !tensor.dtype || tensor.dims.size() > Dims::kMaxRank) {
       out.add_skipped(tensor.name);
       continue;
     }
-    const Dims dims(weights::dims_in_model(tensor.dims, mapped->rule));
+    const Dims dims(weights::dims_in_model(tensor.dims, mapped->rule, layout));
     std::vector<std::byte>& data = storage.emplace_back(tensor.bytes);
     const bool is_statistic = statistics.contains(mapped->name) ||
                               (mapped->rule != nullptr && mapped->rule->role == "statistic");

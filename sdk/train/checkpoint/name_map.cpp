@@ -64,6 +64,7 @@ void NameRule::fields(ConfigFields& f) {
 void NameMap::fields(ConfigFields& f) {
   f("rules", rules, "the first that matches decides");
   f("partial", partial, "whether files are written without what no rule matches");
+  f("keep", keep, "names of the model that loading leaves as they are");
 }
 
 NameMap parse_name_map(std::string_view json) {

@@ -23,11 +23,13 @@ struct NameRule {
   void fields(ConfigFields& f);
 };
 
-// The first rule that matches decides. Without rules names are equal and layouts ours. `*` stands
-// for any run of characters, the same in both names, in order.
+// The first rule that matches decides. Without rules names are equal, and layouts those that the
+// file is known to have (weights.h), else ours. `*` stands for any run of characters, the same in
+// both names, in order.
 struct NameMap {
   std::vector<NameRule> rules;
-  bool partial = false;  // files are written without what no rule matches
+  bool partial = false;           // files are written without what no rule matches
+  std::vector<std::string> keep;  // patterns of our names: what loading leaves as it is
   void fields(ConfigFields& f);
 };
 

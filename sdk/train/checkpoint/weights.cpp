@@ -7,28 +7,28 @@
 #include <set>
 #include <utility>
 
-#include "sdk/base/error.h"
+#include "sdk/base/expect.h"
+#include "sdk/base/wildcard.h"
 #include "sdk/train/checkpoint/element_cast.h"
 #include "sdk/train/checkpoint/weights.pb.h"
 
 namespace assay::weights {
 namespace {
 
-std::string_view layout_of(const NameRule* rule) {
-  return rule == nullptr ? std::string_view("SAME") : rule->layout;
+// `otherwise` is the layout where no rule says it.
+std::string_view layout_by(const NameRule* rule, std::string_view otherwise) {
+  return rule == nullptr ? otherwise : std::string_view(rule->layout);
 }
 
-// The axis order that turns the file's layout into ours; empty for none.
-std::vector<int> order_from_file(const NameRule* rule, size_t rank) {
-  const std::string_view layout = layout_of(rule);
+// The axis order that turns a layout into ours; empty for none.
+std::vector<int> order_from(std::string_view layout, size_t rank) {
   if (layout == "OIHW" && rank == 4) return {0, 2, 3, 1};
   if (layout == "HWIO" && rank == 4) return {3, 0, 1, 2};
   if (layout == "IO" && rank == 2) return {1, 0};
   return {};
 }
 
-bool is_torch_layout(const NameRule* rule, int rank) {
-  const std::string_view layout = layout_of(rule);
+bool is_torch_layout(std::string_view layout, int rank) {
   return rank == 4 ? layout == "OIHW" : rank != 2 || layout != "IO";
 }
 
@@ -67,12 +67,47 @@ bool fits(const Assignment& a) {
   return castable && std::ranges::equal(reorder(a.tensor->dims, a.order), a.target->dims.span());
 }
 
+std::vector<std::string_view> names_of(std::span<const Destination> targets) {
+  std::vector<std::string_view> names;
+  for (const Destination& target : targets) names.push_back(target.name);
+  return names;
+}
+
+// What the map keeps goes into the report; returns the rest. A pattern that matches nothing is
+// misspelt: what it meant would be overwritten.
+std::vector<Destination> wanted(std::span<const Destination> targets, const NameMap& map,
+                                LoadReport& report) {
+  for (size_t i = 0; i < map.keep.size(); ++i) {
+    const std::string& pattern = map.keep[i];
+    const auto fits = [&](const Destination& target) {
+      return wildcard_match(pattern, target.name);
+    };
+    if (std::ranges::any_of(targets, fits)) continue;
+    const std::string path = cat("keep[", i, "]");
+    fail_mismatch(Code::kInvalid, {"name map: " + path, path, cat('"', pattern, '"'),
+                                   "a pattern that matches a tensor of the model",
+                                   suggestion(pattern, names_of(targets))});
+  }
+  std::vector<Destination> rest;
+  for (const Destination& target : targets) {
+    const auto matches = [&](const std::string& p) { return wildcard_match(p, target.name); };
+    if (std::ranges::any_of(map.keep, matches)) {
+      report.add_kept(target.name);
+    } else {
+      rest.push_back(target);
+    }
+  }
+  return rest;
+}
+
 // Sorts every tensor of the file into the report; returns those to be read.
 std::vector<Assignment> assign(const safetensors::Reader& file,
                                std::span<const Destination> targets, const NameMap& map,
                                LoadReport& report) {
   std::map<std::string_view, const Destination*> by_name;
   for (const Destination& target : targets) by_name.emplace(target.name, &target);
+  const std::string_view layout =
+      map.rules.empty() ? layout_of(file, targets) : std::string_view("SAME");
   std::set<std::string> seen;
   std::vector<Assignment> assignments;
   for (const safetensors::Tensor& tensor : file.tensors()) {
@@ -85,7 +120,7 @@ std::vector<Assignment> assign(const safetensors::Reader& file,
     require(seen.insert(mapped->name).second, Code::kInvalid, file.name(),
             ": the name map sends two tensors to ", mapped->name, ", the second is ", tensor.name);
     Assignment assignment{&tensor, found->second,
-                          order_from_file(mapped->rule, tensor.dims.size())};
+                          order_from(layout_by(mapped->rule, layout), tensor.dims.size())};
     if (fits(assignment)) {
       assignments.push_back(std::move(assignment));
       continue;
@@ -113,7 +148,7 @@ void require_complete(const LoadReport& report) {
   if (report.missing_size() > 0) {
     fail(Code::kInvalid, cat(report.path(), ": ", report.missing_size(),
                              " tensors of the model are missing, the first is ", report.missing(0),
-                             "; correct the name map or allow a partial load"));
+                             "; correct the name map, keep them or allow a partial load"));
   }
 }
 
@@ -140,8 +175,25 @@ void load(const safetensors::Reader& file, const Assignment& a, LoadReport& repo
 
 }  // namespace
 
-std::vector<int64_t> dims_in_model(std::span<const int64_t> file_dims, const NameRule* rule) {
-  return reorder(file_dims, order_from_file(rule, file_dims.size()));
+std::string_view layout_of(const safetensors::Reader& file, std::span<const Destination> targets) {
+  const auto format = file.metadata().find("format");
+  if (format != file.metadata().end()) return format->second == "pt" ? "OIHW" : "SAME";
+  int as_torch = 0, as_ours = 0;
+  for (const Destination& target : targets) {
+    const safetensors::Tensor* tensor = file.find(target.name);
+    if (tensor == nullptr || tensor->dims.size() != 4) continue;
+    as_torch += fits({tensor, &target, order_from("OIHW", 4)});
+    as_ours += fits({tensor, &target, {}});
+  }
+  require(as_torch != as_ours || as_torch == 0, Code::kInvalid, file.name(),
+          ": its convolutions fit as O,I,H,W and as O,H,W,I, and its metadata do not say what its "
+          "\"format\" is; give a name map with their layout");
+  return as_torch > as_ours ? "OIHW" : "SAME";
+}
+
+std::vector<int64_t> dims_in_model(std::span<const int64_t> file_dims, const NameRule* rule,
+                                   std::string_view layout) {
+  return reorder(file_dims, order_from(layout_by(rule, layout), file_dims.size()));
 }
 
 LoadReport import_weights(const safetensors::Reader& file, std::span<const Destination> targets,
@@ -153,7 +205,8 @@ LoadReport import_weights(const safetensors::Reader& file, std::span<const Desti
   }
   LoadReport report;
   report.set_path(file.name());
-  const std::vector<Assignment> assignments = assign(file, targets, options.map, report);
+  const std::vector<Destination> to_load = wanted(targets, options.map, report);
+  const std::vector<Assignment> assignments = assign(file, to_load, options.map, report);
   if (!options.allow_partial) require_complete(report);
   for (const Assignment& assignment : assignments) load(file, assignment, report);
   return report;
@@ -174,8 +227,9 @@ std::vector<std::string> export_weights(const std::string& path, std::span<const
     }
     require(mapped.has_value(), Code::kInvalid, "exporting tensor ", source.name,
             ": no rule of the name map matches it");
-    const auto order = inverse(order_from_file(mapped->rule, source.dims.span().size()));
-    torch = torch && is_torch_layout(mapped->rule, source.dims.rank());
+    const std::string_view layout = layout_by(mapped->rule, "SAME");
+    const auto order = inverse(order_from(layout, source.dims.span().size()));
+    torch = torch && is_torch_layout(layout, source.dims.rank());
     const auto data = [&source, &reordered, order]() -> std::span<const std::byte> {
       if (order.empty()) return source.data;
       reordered =

@@ -25,17 +25,25 @@ struct Destination {
 };
 
 struct ImportOptions {
-  NameMap map;
+  NameMap map;  // whose `keep` matches at least one destination each, or kInvalid
   // False: anything missing or of a wrong shape is kInvalid, and nothing is written. True: what
   // fits is loaded, the rest is in the report.
   bool allow_partial = false;
 };
 
-// The shape a tensor of the file has in the model, after the rule's reordering (null: none).
-std::vector<int64_t> dims_in_model(std::span<const int64_t> file_dims, const NameRule* rule);
+// How convolutions lie in a file where no rule says it: "OIHW" if its metadata name PyTorch's
+// format ("pt"), "SAME" if they name another. torch.save and its like leave them out: then it is
+// the layout in which more of them fit `targets`; kInvalid if all fit both ways.
+std::string_view layout_of(const safetensors::Reader& file,
+                           std::span<const Destination> targets = {});
 
-// Fills the destinations from the file: names mapped, axes reordered, floating types converted. All
-// checks come before the first write. Tensors that nothing asked for are reported, not refused.
+// The shape a tensor of the file has in the model. `layout` holds where there is no rule (null).
+std::vector<int64_t> dims_in_model(std::span<const int64_t> file_dims, const NameRule* rule,
+                                   std::string_view layout);
+
+// Fills the destinations from the file, but for those to keep: names mapped, axes reordered,
+// floating types converted. All checks come before the first write. Tensors that nothing asked for
+// are reported, not refused.
 LoadReport import_weights(const safetensors::Reader& file, std::span<const Destination> targets,
                           const ImportOptions& options = {});
 

@@ -230,6 +230,38 @@ TEST_F(PartialImport, RefusesAsAWholeUnlessAllowed) {
   EXPECT_EQ(weight[0], 0.0f) << "nothing may be written before everything is checked";
 }
 
+// ---- layouts that no rule says ----
+
+// A file of one convolution, with or without metadata, and a place for it.
+Outcome import_convolution(std::vector<int64_t> in_file, Dims in_model,
+                           const std::map<std::string, std::string>& metadata) {
+  std::vector<float> numbers(static_cast<size_t>(in_model.numel()));
+  StringSink sink;
+  const Record record{"conv", DType::kF32, std::move(in_file),
+                      [&] { return std::as_bytes(std::span(numbers)); }};
+  write(sink, std::span(&record, 1), metadata);
+  const Reader file = open_string(sink.bytes);
+  const weights::Destination target{"conv", DType::kF32, in_model,
+                                    std::as_writable_bytes(std::span(numbers))};
+  return outcome_of([&] { weights::import_weights(file, std::span(&target, 1)); });
+}
+
+TEST(Layout, IsTheFilesWord) {
+  const std::map<std::string, std::string> torch{{"format", "pt"}}, ours{{"format", "assay"}};
+  EXPECT_EQ(import_convolution({4, 2, 3, 5}, {4, 3, 5, 2}, torch).code, Code::kOk);
+  EXPECT_EQ(import_convolution({4, 3, 5, 2}, {4, 3, 5, 2}, torch).code, Code::kInvalid);
+  EXPECT_EQ(import_convolution({4, 3, 5, 2}, {4, 3, 5, 2}, ours).code, Code::kOk);
+  EXPECT_EQ(import_convolution({4, 2, 3, 5}, {4, 3, 5, 2}, ours).code, Code::kInvalid);
+}
+
+TEST(Layout, IsElseWhatFits) {
+  EXPECT_EQ(import_convolution({4, 2, 3, 5}, {4, 3, 5, 2}, {}).code, Code::kOk);
+  EXPECT_EQ(import_convolution({4, 3, 5, 2}, {4, 3, 5, 2}, {}).code, Code::kOk);
+  const Outcome both = import_convolution({4, 3, 3, 3}, {4, 3, 3, 3}, {});
+  EXPECT_EQ(both.code, Code::kInvalid);
+  EXPECT_THAT(both.message, HasSubstr("name map with their layout"));
+}
+
 TEST_F(PartialImport, TwoTensorsForOneNameAreRefused) {
   const auto map = weights::parse_name_map(R"({"rules":[
     {"file":"fc.weight","model":"fc.bias"},{"file":"fc.bias","model":"fc.bias"}]})");

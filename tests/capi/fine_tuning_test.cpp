@@ -1,0 +1,185 @@
+// Weights that another program trained go on here: torchvision's file under its own names, another
+// head, parts that stay as they are. tests/fixtures/models/make_torchvision.py wrote the file.
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "tests/capi/support.h"
+
+namespace assay::test {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kFolder = ASSAY_SOURCE_DIR "/tests/fixtures/models/";
+const std::string kTorchvision = kFolder + "torchvision_resnet50.safetensors";
+
+constexpr int64_t kImages = 2, kRows = 40, kColumns = 33;
+const int64_t kShape[] = {kImages, kRows, kColumns, 3};
+
+class FineTuningTest : public SmallModel {
+ protected:
+  FineTuningTest() : pixels_(kImages * kRows * kColumns * 3) {
+    for (size_t i = 0; i < pixels_.size(); ++i)
+      pixels_[i] = static_cast<float>(37 * i % 101) / 101.0f - 0.5f;
+    images_ = make<assay_tensor>(assay_tensor_borrow, context.get(),
+                                 static_cast<void*>(pixels_.data()), pixels_.size() * sizeof(float),
+                                 ASSAY_F32, kShape, 4, nullptr, 0);
+    labels_ = make<assay_tensor>(assay_tensor_new, context.get(), kCpu, ASSAY_I32, kShape, 1);
+  }
+
+  Owned<assay_model> resnet50(int classes) const {
+    return make<assay_model>(assay_model_named, context.get(), text("resnet50"),
+                             text(R"({"image": [40, 33, 3], "width": 2, "classes": )" +
+                                  std::to_string(classes) + "}"));
+  }
+  google::protobuf::Struct load(assay_model* model, std::string_view map) const {
+    return report(assay_model_load_weights, model, text(kTorchvision), text("safetensors"),
+                  text(map), 0u);
+  }
+  std::vector<float> logits(const assay_model* model, std::string_view config = "") const {
+    const auto predictor = make<assay_predictor>(assay_predictor_create, model, text(config));
+    const auto slot = make<assay_slot>(assay_slot_create, predictor.get());
+    const assay_tensor* const in[] = {images_.get()};
+    assay_tensor* out = nullptr;
+    ok(assay_predictor_run, predictor.get(), slot.get(), in, size_t{1}, &out, size_t{1});
+    const Owned<assay_tensor> owned(out);
+    assay_tensor_info info{.struct_size = sizeof info};
+    ok(assay_tensor_get_info, out, &info);
+    std::vector<float> values(info.bytes / sizeof(float));
+    ok(assay_tensor_read, out, static_cast<void*>(values.data()), info.bytes);
+    return values;
+  }
+  // Of every variable that has this kind of tensor.
+  std::map<std::string, std::vector<std::byte>> all_bits(const assay_model* model,
+                                                         int32_t kind = ASSAY_KIND_VALUE) const {
+    std::map<std::string, std::vector<std::byte>> all;
+    const auto described = report(assay_model_report, model);
+    for (const auto& each : at(described, "variables").list_value().values()) {
+      const std::string& name = at(each.struct_value(), "name").string_value();
+      if (at(each.struct_value(), "role").string_value() == "value")
+        all[name] = bits(model, name, kind);
+    }
+    return all;
+  }
+  Owned<assay_trainer> trainer_of(assay_model* model, const std::string& groups) const {
+    const assay_trainer_options options{
+        .struct_size = sizeof options, .batch_size = kImages, .learning_rate = 0.05};
+    return make<assay_trainer>(
+        assay_trainer_create, model, &options,
+        text(R"({"optimizer": {"name": "sgd", "momentum": 0.9, "ema_decay": 0.5, "group": [)" +
+             groups + "]}}"));
+  }
+  void train(assay_trainer* trainer, int steps) const {
+    const assay_tensor* const in[] = {images_.get(), labels_.get()};
+    for (int i = 0; i < steps; ++i) ok(assay_trainer_step, trainer, in, size_t{2}, nullptr);
+  }
+
+ private:
+  std::vector<float> pixels_;
+  Owned<assay_tensor> images_, labels_;
+};
+
+TEST_F(FineTuningTest, TorchvisionsFileGivesTorchvisionsLogits) {
+  const auto model = resnet50(5);
+  const auto loaded = load(model.get(), "");
+  EXPECT_EQ(at(loaded, "loaded").list_value().values_size(), 267);
+  EXPECT_EQ(at(loaded, "unused").list_value().values_size(), 53);  // counters of batch norms
+  const std::vector<float> actual = logits(model.get());
+  std::ifstream table(kFolder + "torchvision_resnet50_logits.tsv");
+  std::vector<double> expected;
+  for (double value = 0; table >> value;) expected.push_back(value);
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 4e-5) << i;
+}
+
+TEST_F(FineTuningTest, AllButTheHeadIsLoaded) {
+  const auto published = resnet50(5), own = resnet50(3), drawn = resnet50(3);
+  load(published.get(), "");
+  const auto refusal = [&](std::string_view map) {
+    return call(assay_model_load_weights, own.get(), text(kTorchvision), text("safetensors"),
+                text(map), 0u, nullptr);
+  };
+  const std::string_view keep_head = R"({"keep": ["fc.*"]})";
+  EXPECT_THAT(refusal(keep_head).message, HasSubstr("initialize it first"));
+  ok(assay_model_initialize, own.get(), uint64_t{7});
+  ok(assay_model_initialize, drawn.get(), uint64_t{7});
+  EXPECT_THAT(refusal("").message, HasSubstr("fc."));
+  const Outcome misspelt = refusal(R"({"keep": ["fc.*", "fc.wieght"]})");
+  EXPECT_EQ(misspelt.argument, "keep[1]");
+  EXPECT_THAT(misspelt.hint, HasSubstr("fc.weight"));
+  // What is not kept must be there: no block is left as drawn because its name was wrong.
+  EXPECT_THAT(refusal(R"({"keep": ["fc.bias"]})").message, HasSubstr("fc.weight"));
+  EXPECT_EQ(all_bits(own.get()), all_bits(drawn.get()));
+
+  const auto loaded = load(own.get(), keep_head);
+  EXPECT_EQ(at(loaded, "kept").list_value().values_size(), 2);
+  EXPECT_EQ(at(loaded, "missing").list_value().values_size(), 0);
+  const auto expected = all_bits(published.get()), fresh = all_bits(drawn.get());
+  for (const auto& [name, now] : all_bits(own.get()))
+    EXPECT_EQ(now, name.starts_with("fc.") ? fresh.at(name) : expected.at(name)) << name;
+}
+
+// A frozen weight is one whose rate is 0, but for the work: all others get the same bits, and its
+// gradient is computed by no node.
+TEST_F(FineTuningTest, FrozenWeightsStay) {
+  const auto frozen = resnet50(5), still = resnet50(5);
+  load(frozen.get(), "");
+  load(still.get(), "");
+  const auto before = all_bits(frozen.get());
+  const std::string parts = R"("match": ["conv1.*", "bn1.*", "layer1.*", "layer3.1.conv2.*"])";
+  const auto a = trainer_of(frozen.get(), "{" + parts + R"(, "frozen": true})");
+  const auto b = trainer_of(still.get(), "{" + parts + R"(, "lr_scale": 0})");
+  train(a.get(), 3);
+  train(b.get(), 3);
+  const auto after = all_bits(frozen.get());
+  EXPECT_EQ(after, all_bits(still.get()));
+  const auto is_frozen = [](const std::string& name) {
+    return name.starts_with("conv1.") || name.starts_with("bn1.") || name.starts_with("layer1.") ||
+           name.starts_with("layer3.1.conv2.");
+  };
+  for (const auto& [name, now] : after) EXPECT_EQ(now == before.at(name), is_frozen(name)) << name;
+
+  const auto described = report(assay_trainer_report, a.get());
+  std::set<std::string> rows;
+  for (const auto& row : at(described, "groups").list_value().values())
+    rows.insert(at(row.struct_value(), "name").string_value());
+  for (const auto& [name, ignored] : before) EXPECT_EQ(rows.contains(name), !is_frozen(name)) << name;
+  const auto nodes = [](const google::protobuf::Struct& of) {
+    return at(of, "plan").list_value().values_size();
+  };
+  EXPECT_LT(nodes(described), nodes(report(assay_trainer_report, b.get())));
+
+  // Averages of what does not change are what it is, and predictions take them.
+  for (const auto& [name, average] : all_bits(frozen.get(), ASSAY_KIND_EMA))
+    EXPECT_EQ(average == before.at(name), is_frozen(name)) << name;
+  EXPECT_NE(logits(frozen.get(), R"({"use_ema": true})"), logits(frozen.get()));
+}
+
+TEST_F(FineTuningTest, TheHeadAlone) {
+  const auto model = resnet50(5);
+  load(model.get(), "");
+  const auto before = all_bits(model.get());
+  const auto trainer =
+      trainer_of(model.get(), R"({"match": ["*"], "frozen": true},
+                                 {"match": ["fc.*"], "frozen": false, "lr_scale": 2})");
+  train(trainer.get(), 2);
+  for (const auto& [name, now] : all_bits(model.get()))
+    EXPECT_EQ(now == before.at(name), !name.starts_with("fc.")) << name;
+}
+
+TEST_F(FineTuningTest, SomethingMustBeTrained) {
+  const auto model = resnet50(5);
+  const assay_trainer_options options{
+      .struct_size = sizeof options, .batch_size = kImages, .learning_rate = 0.05};
+  assay_trainer* trainer = nullptr;
+  const Outcome outcome =
+      call(assay_trainer_create, model.get(), &options,
+           text(R"({"optimizer": {"name": "sgd", "group": [{"match": ["*"], "frozen": true}]}})"),
+           &trainer);
+  EXPECT_EQ(outcome.status, ASSAY_E_INVALID);
+  EXPECT_EQ(outcome.argument, "optimizer.group");
+}
+
+}  // namespace
+}  // namespace assay::test
