@@ -22,16 +22,16 @@ class FineTuningTest : public SmallModel {
   FineTuningTest() : pixels_(kImages * kRows * kColumns * 3) {
     for (size_t i = 0; i < pixels_.size(); ++i)
       pixels_[i] = static_cast<float>(37 * i % 101) / 101.0f - 0.5f;
-    images_ = make<assay_tensor>(assay_tensor_borrow, context.get(),
-                                 static_cast<void*>(pixels_.data()), pixels_.size() * sizeof(float),
-                                 ASSAY_F32, kShape, 4, nullptr, 0);
+    images_ =
+        make<assay_tensor>(assay_tensor_borrow, context.get(), static_cast<void*>(pixels_.data()),
+                           pixels_.size() * sizeof(float), ASSAY_F32, kShape, 4, nullptr, 0);
     labels_ = make<assay_tensor>(assay_tensor_new, context.get(), kCpu, ASSAY_I32, kShape, 1);
   }
 
   Owned<assay_model> resnet50(int classes) const {
-    return make<assay_model>(assay_model_named, context.get(), text("resnet50"),
-                             text(R"({"image": [40, 33, 3], "width": 2, "classes": )" +
-                                  std::to_string(classes) + "}"));
+    return make<assay_model>(
+        assay_model_named, context.get(), text("resnet50"),
+        text(R"({"image": [40, 33, 3], "width": 2, "classes": )" + std::to_string(classes) + "}"));
   }
   google::protobuf::Struct load(assay_model* model, std::string_view map) const {
     return report(assay_model_load_weights, model, text(kTorchvision), text("safetensors"),
@@ -144,7 +144,8 @@ TEST_F(FineTuningTest, FrozenWeightsStay) {
   std::set<std::string> rows;
   for (const auto& row : at(described, "groups").list_value().values())
     rows.insert(at(row.struct_value(), "name").string_value());
-  for (const auto& [name, ignored] : before) EXPECT_EQ(rows.contains(name), !is_frozen(name)) << name;
+  for (const auto& [name, ignored] : before)
+    EXPECT_EQ(rows.contains(name), !is_frozen(name)) << name;
   const auto nodes = [](const google::protobuf::Struct& of) {
     return at(of, "plan").list_value().values_size();
   };
@@ -160,8 +161,7 @@ TEST_F(FineTuningTest, TheHeadAlone) {
   const auto model = resnet50(5);
   load(model.get(), "");
   const auto before = all_bits(model.get());
-  const auto trainer =
-      trainer_of(model.get(), R"({"match": ["*"], "frozen": true},
+  const auto trainer = trainer_of(model.get(), R"({"match": ["*"], "frozen": true},
                                  {"match": ["fc.*"], "frozen": false, "lr_scale": 2})");
   train(trainer.get(), 2);
   for (const auto& [name, now] : all_bits(model.get()))
