@@ -33,6 +33,7 @@ ALLOWED = {
     "datasets": TRAIN,
     "capi/include": [],
     "capi/examples": ["capi/include"],
+    "capi/bindings": ["capi/include"],
     "capi/src": ALL_SDK + ["capi/include"],
     "tools/bench": ALL_SDK + ["capi/include"],  # measures the engine from inside; never installed (decision 0002)
     "tools": ["capi/include", "recipes"],

@@ -29,6 +29,19 @@ TEST(Readme, ShowsTheExamplesAsTheyAre) {
   EXPECT_EQ(examples, 3);
 }
 
+TEST(Readme, ShowsPartsOfTheBindingsPrograms) {
+  const std::string readme = read(kRoot / "README.md");
+  const std::filesystem::path bindings = kRoot / "capi/bindings";
+  for (const auto& [language, program] :
+       {std::pair("go", bindings / "go/examples/train_and_serve/main.go")}) {
+    const std::string opening = std::string("```") + language + "\n";
+    const size_t begin = readme.find(opening);
+    ASSERT_NE(begin, std::string::npos) << language;
+    const size_t from = begin + opening.size(), to = readme.find("```", from);
+    EXPECT_NE(read(program).find(readme.substr(from, to - from)), std::string::npos) << program;
+  }
+}
+
 TEST(Readme, LinksLeadSomewhere) {
   const std::string readme = read(kRoot / "README.md");
   const std::regex link(R"(\]\(([^)#]+)\))");

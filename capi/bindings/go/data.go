@@ -1,0 +1,205 @@
+package assay
+
+/*
+#include "callbacks.h"
+
+int32_t assayGoProgress(uintptr_t user, assay_str phase, int64_t done, int64_t total);
+*/
+import "C"
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"runtime/cgo"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// Datasets reports the data sets that ConvertDataset knows.
+func Datasets() (json.RawMessage, error) {
+	return reportOf(func(out **C.assay_report, e **C.assay_error) C.assay_status { return C.assay_dataset_list(out, e) })
+}
+
+// watched runs a call on a context that tells of its progress, and that ctx or progress may stop.
+func watched(ctx context.Context, c *Context, progress Progress, call func(c *C.assay_context, progress C.assay_progress, user C.uintptr_t, e **C.assay_error) C.assay_status) error {
+	state := &progressState{ctx: ctx, progress: progress}
+	handle := cgo.NewHandle(state)
+	defer handle.Delete()
+	err := c.call(func(c *C.assay_context, e **C.assay_error) C.assay_status {
+		return call(c, C.assay_progress(C.assayGoProgress), C.uintptr_t(handle), e)
+	})
+	var failed *Error
+	if state.stopped != nil && errors.As(err, &failed) && failed.Code == ErrCancelled {
+		failed.cause = state.stopped
+	}
+	return err
+}
+
+// ConvertDataset turns published files, in the folder source or the data set's own place, into a data
+// set in the folder target. progress may be nil. What is done already is not done again.
+func ConvertDataset(ctx context.Context, c *Context, name, source, target string, options any, progress Progress) (json.RawMessage, error) {
+	text, err := configText(options)
+	if err != nil {
+		return nil, err
+	}
+	var out *C.assay_report
+	err = watched(ctx, c, progress, func(c *C.assay_context, progress C.assay_progress, user C.uintptr_t, e **C.assay_error) C.assay_status {
+		return C.assay_dataset_convert(c, cText(name), cText(source), cText(target), cText(text), progress, user, &out, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return takeReport(out), nil
+}
+
+// DatasetReport describes a data set by its manifest.
+func DatasetReport(folder string) (json.RawMessage, error) {
+	return reportOf(func(out **C.assay_report, e **C.assay_error) C.assay_status {
+		return C.assay_dataset_report(cText(folder), out, e)
+	})
+}
+
+// VerifyDataset reads all of a data set and compares it with its manifest. progress may be nil.
+func VerifyDataset(ctx context.Context, c *Context, folder string, progress Progress) error {
+	return watched(ctx, c, progress, func(c *C.assay_context, progress C.assay_progress, user C.uintptr_t, e **C.assay_error) C.assay_status {
+		return C.assay_dataset_verify(c, cText(folder), progress, user, e)
+	})
+}
+
+// ExportDataset writes a data set of JPEG images in another format. progress may be nil.
+func ExportDataset(ctx context.Context, c *Context, folder, target string, options any, progress Progress) error {
+	text, err := configText(options)
+	if err != nil {
+		return err
+	}
+	return watched(ctx, c, progress, func(c *C.assay_context, progress C.assay_progress, user C.uintptr_t, e **C.assay_error) C.assay_status {
+		return C.assay_dataset_export(c, cText(folder), cText(target), cText(text), progress, user, e)
+	})
+}
+
+// Loader gives the samples of one split of a data set as batches.
+type Loader struct {
+	*handle[C.assay_loader]
+	Arrays []TensorSpec // of a batch, in its order
+
+	mu   sync.Mutex
+	last []*Tensor
+}
+
+// NewLoader makes a loader; assay_loader_create says which keys config has, "Transforms" in
+// assay_data.h which transform has.
+func NewLoader(c *Context, folder, split string, config, transform any) (*Loader, error) {
+	text, err := configText(config)
+	if err != nil {
+		return nil, err
+	}
+	transformText, err := configText(transform)
+	if err != nil {
+		return nil, err
+	}
+	var out *C.assay_loader
+	err = c.call(func(c *C.assay_context, e **C.assay_error) C.assay_status {
+		return C.assay_loader_create(c, cText(folder), cText(split), cText(text), cText(transformText), &out, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	l := &Loader{handle: newHandle(out, func(l *C.assay_loader) { C.assay_loader_free(l) }, c.host)}
+	report, err := l.Report()
+	if err != nil {
+		return nil, err
+	}
+	return l, decodeReport(report, &struct{ Arrays *[]TensorSpec }{&l.Arrays})
+}
+
+// Batch is what a loader gives. Its tensors are the loader's: they are closed by its next call.
+type Batch struct {
+	Tensors []*Tensor
+	Epoch   int64 // which pass over the data
+	Index   int64 // which batch of that pass
+	Rows    int64 // of the tensors
+	Valid   int64 // the first of them that are samples; the others are padding, label -1
+	Wait    time.Duration
+}
+
+// takeBack closes the tensors of the last batch.
+func (l *Loader) takeBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	closeAll(l.last)
+	l.last = nil
+}
+
+// Next gives the next batch, io.EOF behind the last. After ErrCancelled the next call goes on.
+func (l *Loader) Next(ctx context.Context) (Batch, error) {
+	loader, err := l.use()
+	if err != nil {
+		return Batch{}, err
+	}
+	defer l.done()
+	l.takeBack()
+	places := make([]*C.assay_tensor, len(l.Arrays))
+	var i C.assay_batch_info
+	i.struct_size = C.sizeof_assay_batch_info
+	err = interruptible(ctx, func() { C.assay_loader_interrupt(loader) }, func() error {
+		return l.call(func(l *C.assay_loader, e **C.assay_error) C.assay_status {
+			return C.assay_loader_next(l, &places[0], C.size_t(len(places)), &i, e)
+		})
+	})
+	if errors.Is(err, ErrEndOfData) {
+		return Batch{}, io.EOF
+	} else if err != nil {
+		return Batch{}, err
+	}
+	batch := Batch{nil, int64(i.epoch), int64(i.batch), int64(i.rows), int64(i.valid), seconds(i.wait_seconds)}
+	for _, t := range places {
+		batch.Tensors = append(batch.Tensors, newTensorHandle(C.assay_tensor_retain(t), l.host))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = batch.Tensors
+	return batch, nil
+}
+
+// Cursor is the position after the batches given so far, for Trainer.SetMetadata.
+func (l *Loader) Cursor() (string, error) {
+	var cursor []byte
+	err := l.call(func(l *C.assay_loader, e **C.assay_error) C.assay_status {
+		var size C.size_t
+		if status := C.assay_loader_cursor(l, nil, 0, &size, e); status != C.ASSAY_OK {
+			return status
+		}
+		cursor = make([]byte, int(size)+1)
+		status := C.assay_loader_cursor(l, unsafe.Pointer(&cursor[0]), size, &size, e)
+		cursor = cursor[:int(size)]
+		return status
+	})
+	return string(cursor), err
+}
+
+// Restore continues at a position of a loader with the same data, seed, order and batches.
+func (l *Loader) Restore(cursor string) error {
+	l.takeBack()
+	return l.call(func(l *C.assay_loader, e **C.assay_error) C.assay_status {
+		text := cText(cursor)
+		return C.assay_loader_restore(l, unsafe.Pointer(text.data), text.size, e)
+	})
+}
+
+// SeekEpoch continues at the first batch of an epoch.
+func (l *Loader) SeekEpoch(epoch int64) error {
+	l.takeBack()
+	return l.call(func(l *C.assay_loader, e **C.assay_error) C.assay_status {
+		return C.assay_loader_seek(l, C.int64_t(epoch), e)
+	})
+}
+
+// Report describes what the loader gives and whether it keeps up with the training.
+func (l *Loader) Report() (json.RawMessage, error) {
+	return l.report(func(l *C.assay_loader, out **C.assay_report, e **C.assay_error) C.assay_status {
+		return C.assay_loader_report(l, out, e)
+	})
+}

@@ -1,0 +1,80 @@
+package assay
+
+// #include <assay/assay_data.h>
+import "C"
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Detections are what a detector finds in the images of a data set.
+type Detections struct {
+	*handle[C.assay_detections]
+}
+
+func newDetectionsHandle(d *C.assay_detections) *Detections {
+	return &Detections{newHandle(d, func(d *C.assay_detections) { C.assay_detections_free(d) }, nil)}
+}
+
+// NewDetections makes a collection without images.
+func NewDetections() (*Detections, error) {
+	var out *C.assay_detections
+	var e *C.assay_error
+	status := C.assay_detections_create(&out, &e)
+	if err := failure(status, e); err != nil {
+		return nil, err
+	}
+	return newDetectionsHandle(out), nil
+}
+
+// OpenDetections reads a file of results as COCO has them.
+func OpenDetections(path string) (*Detections, error) {
+	var out *C.assay_detections
+	var e *C.assay_error
+	status := C.assay_detections_open(cText(path), &out, &e)
+	if err := failure(status, e); err != nil {
+		return nil, err
+	}
+	return newDetectionsHandle(out), nil
+}
+
+// Add keeps what was found in one image: boxes [n, 4], scores and classes [n], as predicted.
+func (d *Detections) Add(imageID int64, scale float32, boxes, scores []float32, classes []int32) error {
+	if len(boxes) != 4*len(scores) || len(classes) != len(scores) {
+		return &Error{Code: ErrInvalid, Message: fmt.Sprintf("%d numbers of boxes, %d scores and %d classes", len(boxes), len(scores), len(classes))}
+	}
+	b, _ := memory(boxes)
+	s, _ := memory(scores)
+	c, _ := memory(classes)
+	return d.call(func(d *C.assay_detections, e **C.assay_error) C.assay_status {
+		return C.assay_detections_add(d, C.int64_t(imageID), C.float(scale), (*C.float)(b), (*C.float)(s), (*C.int32_t)(c), C.size_t(len(scores)), e)
+	})
+}
+
+// Size is how many images were given, and how many detections there are.
+func (d *Detections) Size() (images, detections int64, err error) {
+	var i, n C.int64_t
+	err = d.call(func(d *C.assay_detections, e **C.assay_error) C.assay_status {
+		return C.assay_detections_size(d, &i, &n, e)
+	})
+	return int64(i), int64(n), err
+}
+
+// Save writes a file of results.
+func (d *Detections) Save(path string) error {
+	return d.call(func(d *C.assay_detections, e **C.assay_error) C.assay_status {
+		return C.assay_detections_save(d, cText(path), e)
+	})
+}
+
+// Score scores boxes as COCO's tools do, against a file of instances.
+func (d *Detections) Score(instances string, config any) (json.RawMessage, error) {
+	text, err := configText(config)
+	if err != nil {
+		return nil, err
+	}
+	return d.report(func(d *C.assay_detections, out **C.assay_report, e **C.assay_error) C.assay_status {
+		return C.assay_detections_score(d, cText(instances), cText(text), out, e)
+	})
+}

@@ -1,0 +1,118 @@
+package assay
+
+// #include <assay/assay.h>
+import "C"
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// handle owns an object of the library. Calls hold it while they run, so that Close at any time
+// frees it only behind the last of them.
+type handle[T any] struct {
+	mu     sync.Mutex
+	object *T
+	users  int
+	closed bool
+	free   func(*T)
+	host   *host // whose functions the library may call as long as the object lives
+}
+
+func newHandle[T any](object *T, free func(*T), host *host) *handle[T] {
+	h := &handle[T]{object: object, free: free, host: host}
+	runtime.SetFinalizer(h, (*handle[T]).Close)
+	return h
+}
+
+// Close frees the object, now or when the last call that uses it has returned. It never fails.
+func (h *handle[T]) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	h.freeIfUnused()
+	return nil
+}
+
+// use lends the object until done is called.
+func (h *handle[T]) use() (*T, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, errClosed()
+	}
+	h.users++
+	return h.object, nil
+}
+
+func (h *handle[T]) done() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.users--
+	h.freeIfUnused()
+}
+
+func (h *handle[T]) freeIfUnused() {
+	if h.closed && h.users == 0 && h.object != nil {
+		runtime.SetFinalizer(h, nil)
+		h.free(h.object)
+		h.object = nil
+	}
+}
+
+// call runs a function of the library on the object.
+func (h *handle[T]) call(f func(object *T, e **C.assay_error) C.assay_status) error {
+	object, err := h.use()
+	if err != nil {
+		return err
+	}
+	defer h.done()
+	var e *C.assay_error
+	status := f(object, &e)
+	return failure(status, e)
+}
+
+// report runs a function that makes a report of the object.
+func (h *handle[T]) report(f func(object *T, out **C.assay_report, e **C.assay_error) C.assay_status) ([]byte, error) {
+	object, err := h.use()
+	if err != nil {
+		return nil, err
+	}
+	defer h.done()
+	return reportOf(func(out **C.assay_report, e **C.assay_error) C.assay_status { return f(object, out, e) })
+}
+
+// interruptible runs f, and calls stop until f has returned once ctx is done.
+func interruptible(ctx context.Context, stop func(), f func() error) error {
+	if ctx.Err() != nil {
+		return cancelled(ctx)
+	}
+	returned, quiet := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(quiet)
+		select {
+		case <-returned:
+			return
+		case <-ctx.Done():
+		}
+		// The call may not have begun yet, and nothing stops a call that begins later.
+		for {
+			stop()
+			select {
+			case <-returned:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	err := f()
+	close(returned)
+	<-quiet // or the next call would be stopped
+	if ctx.Err() != nil && errors.Is(err, ErrCancelled) {
+		return cancelled(ctx)
+	}
+	return err
+}

@@ -1,0 +1,221 @@
+package assay
+
+// #include <assay/assay.h>
+import "C"
+
+import (
+	"context"
+	"encoding/json"
+	"runtime"
+)
+
+// TensorSpec is an input or output of a predictor or an array of a loader's batches. Tensors have a
+// batch axis before SampleShape.
+type TensorSpec struct {
+	Name        string  `json:"name"`
+	DType       string  `json:"dtype"`
+	SampleShape []int64 `json:"sample_shape"`
+}
+
+// Predictor is a copy of a model's weights for inference. Goroutines may share it.
+type Predictor struct {
+	*handle[C.assay_predictor]
+	Inputs, Outputs []TensorSpec
+	MaxBatch        int64
+
+	context *Context
+	slots   chan *Slot // those of Predict that are free; nil: one that was not made yet
+}
+
+// NewPredictor copies the model's present weights; assay_predictor_create says which keys config has.
+// At most GOMAXPROCS calls of Predict run at once, the others wait. c, the model's, makes the results
+// of Predict and NewOutputs, and must be open for that.
+func NewPredictor(c *Context, m *Model, config any) (*Predictor, error) {
+	text, err := configText(config)
+	if err != nil {
+		return nil, err
+	}
+	var out *C.assay_predictor
+	err = m.call(func(m *C.assay_model, e **C.assay_error) C.assay_status {
+		return C.assay_predictor_create(m, cText(text), &out, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &Predictor{
+		handle:  newHandle(out, func(p *C.assay_predictor) { C.assay_predictor_free(p) }, m.host),
+		context: c,
+		slots:   make(chan *Slot, runtime.GOMAXPROCS(0)),
+	}
+	for i := 0; i < cap(p.slots); i++ {
+		p.slots <- nil
+	}
+	report, err := p.Report()
+	if err != nil {
+		return nil, err
+	}
+	return p, decodeReport(report, &struct {
+		Inputs, Outputs *[]TensorSpec
+		MaxBatch        *int64 `json:"max_batch"`
+	}{&p.Inputs, &p.Outputs, &p.MaxBatch})
+}
+
+// decodeReport reads keys of a report, which the library promises to be there.
+func decodeReport(report json.RawMessage, to any) error {
+	if err := json.Unmarshal(report, to); err != nil {
+		return &Error{Code: ErrInternal, Message: err.Error(), cause: err}
+	}
+	return nil
+}
+
+// Report describes the predictor, its inputs and outputs.
+func (p *Predictor) Report() (json.RawMessage, error) {
+	return p.report(func(p *C.assay_predictor, out **C.assay_report, e **C.assay_error) C.assay_status {
+		return C.assay_predictor_report(p, out, e)
+	})
+}
+
+// Predict runs one batch and gives all outputs, which are the caller's. Any goroutine may call it.
+func (p *Predictor) Predict(ctx context.Context, in ...*Tensor) ([]*Tensor, error) {
+	var slot *Slot
+	select {
+	case slot = <-p.slots:
+	case <-ctx.Done():
+		return nil, cancelled(ctx)
+	}
+	defer func() { p.giveBack(slot) }()
+	if slot == nil {
+		made, err := p.NewSlot()
+		if err != nil {
+			return nil, err
+		}
+		slot = made
+	}
+	var batch int64
+	if len(in) > 0 {
+		info, err := in[0].Info()
+		if err != nil {
+			return nil, err
+		}
+		if len(info.Shape) > 0 {
+			batch = info.Shape[0]
+		}
+	}
+	out, err := p.NewOutputs(batch)
+	if err != nil {
+		return nil, err
+	}
+	if err := slot.Run(ctx, in, out); err != nil {
+		closeAll(out)
+		return nil, err
+	}
+	return out, nil
+}
+
+// giveBack keeps a slot for the next call, unless the predictor was closed meanwhile.
+func (p *Predictor) giveBack(slot *Slot) {
+	if _, err := p.use(); err == nil {
+		p.done()
+	} else if slot != nil {
+		slot.Close()
+		slot = nil
+	}
+	p.slots <- slot
+}
+
+// Close frees the predictor and its slots, now or when the last call that uses them has returned.
+func (p *Predictor) Close() error {
+	p.handle.Close()
+	for i := 0; i < cap(p.slots); i++ {
+		select {
+		case slot := <-p.slots:
+			p.giveBack(slot)
+		default: // in use, and closed when it comes back
+		}
+	}
+	return nil
+}
+
+func closeAll(tensors []*Tensor) {
+	for _, t := range tensors {
+		t.Close()
+	}
+}
+
+// NewOutputs makes tensors of zeros for the outputs of a batch.
+func (p *Predictor) NewOutputs(batch int64) ([]*Tensor, error) {
+	var out []*Tensor
+	for _, spec := range p.Outputs {
+		var dtype DType
+		for d, name := range dtypeNames {
+			if name == spec.DType {
+				dtype = d
+			}
+		}
+		t, err := newZeros(p.context, dtype, append([]int64{batch}, spec.SampleShape...))
+		if err != nil {
+			closeAll(out)
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// Slot is what one caller runs a predictor with: plans and scratch memory, kept from run to run.
+type Slot struct {
+	*handle[C.assay_slot]
+	predictor *Predictor
+}
+
+// NewSlot makes a slot.
+func (p *Predictor) NewSlot() (*Slot, error) {
+	var out *C.assay_slot
+	err := p.call(func(p *C.assay_predictor, e **C.assay_error) C.assay_status {
+		return C.assay_slot_create(p, &out, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Slot{newHandle(out, func(s *C.assay_slot) { C.assay_slot_free(s) }, p.host), p}, nil
+}
+
+// Prepare makes the plan for a batch size now instead of in the first Run.
+func (s *Slot) Prepare(batch int64) error {
+	return s.call(func(s *C.assay_slot, e **C.assay_error) C.assay_status {
+		return C.assay_slot_prepare(s, C.int64_t(batch), e)
+	})
+}
+
+// Run runs one batch, and copies the results to the first of the predictor's outputs.
+func (s *Slot) Run(ctx context.Context, in, out []*Tensor) error {
+	inputs, err := lend(in)
+	if err != nil {
+		return err
+	}
+	defer inputs.done()
+	outputs, err := lend(out)
+	if err != nil {
+		return err
+	}
+	defer outputs.done()
+	slot, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.done()
+	return interruptible(ctx, func() { C.assay_slot_interrupt(slot) }, func() error {
+		return s.predictor.call(func(p *C.assay_predictor, e **C.assay_error) C.assay_status {
+			from, n := inputs.array()
+			to, m := outputs.array()
+			return C.assay_predictor_run(p, slot, from, n, to, m, e)
+		})
+	})
+}
+
+// Profile times every node of a prediction of this batch size.
+func (s *Slot) Profile(batch int64, repeats int) (json.RawMessage, error) {
+	return s.report(func(s *C.assay_slot, out **C.assay_report, e **C.assay_error) C.assay_status {
+		return C.assay_slot_profile(s, C.int64_t(batch), C.int32_t(repeats), out, e)
+	})
+}
