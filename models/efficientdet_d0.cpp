@@ -47,12 +47,15 @@ struct EfficientDetConfig {
   int64_t width = 64;
   int64_t cells = 3;
   int64_t repeats = 3;
+  double norm_momentum = 0.99;
 
   void fields(ConfigFields& f) {
     f("classes", classes, "channels of an anchor; COCO's numbers go to 90").in({1, 10000, true});
     f("width", width, "channels of the BiFPN and the heads").in({1, 1024, true});
     f("cells", cells, "of the BiFPN").in({1, 16, true});
     f("repeats", repeats, "convolutions of a head before the one that predicts").in({1, 16, true});
+    f("norm_momentum", norm_momentum, "what running statistics keep of themselves at a step")
+        .in({0, 1});
   }
 };
 
@@ -158,7 +161,7 @@ class EfficientDet : public nn::Model {
     Levels levels;
     {
       const auto scope = b.scope("backbone");
-      const auto features = efficientnet_b0_features(b, image);
+      const auto features = efficientnet_b0_features(b, image, config_.norm_momentum);
       levels.assign(features.begin(), features.end());
     }
     const auto scope = b.scope("fpn");
@@ -168,6 +171,10 @@ class EfficientDet : public nn::Model {
     return levels;
   }
 
+  ValueId norm(nn::Builder& b, std::string_view name, ValueId x) const {
+    return efficient_batch_norm(b, name, x, config_.norm_momentum);
+  }
+
   // With the width of the BiFPN.
   ValueId narrowed(nn::Builder& b, std::string_view name, ValueId from) const {
     if (b.dims(from).back() == config_.width) return from;
@@ -175,7 +182,7 @@ class EfficientDet : public nn::Model {
     from = nn::conv2d(
         b, "conv", from,
         {.channels = config_.width, .kernel = {1, 1}, .init = nn::glorot_uniform, .bias_init = 0});
-    return efficient_batch_norm(b, "bn", from);
+    return norm(b, "bn", from);
   }
 
   Levels cell(nn::Builder& b, std::string_view name, Levels values) const {
@@ -184,7 +191,7 @@ class EfficientDet : public nn::Model {
       const auto node = b.scope(cat("fnode.", i));
       const ValueId joined = swish(b, combined(b, kNodes[i], values));
       const auto behind = b.scope("after_combine");
-      values.push_back(efficient_batch_norm(
+      values.push_back(norm(
           b, "conv.bn", nn::separable_conv2d(b, "conv", joined, {.channels = config_.width})));
     }
     values.erase(values.begin(), values.end() - kLevels);
@@ -224,7 +231,7 @@ class EfficientDet : public nn::Model {
       for (int64_t i = 0; i < config_.repeats; ++i) {
         value = convolved(cat("conv_rep.", i), value, config_.width, 0);
         const auto scope = b.scope(name);
-        value = swish(b, efficient_batch_norm(b, cat("bn_rep.", i, ".", level, ".bn"), value));
+        value = swish(b, norm(b, cat("bn_rep.", i, ".", level, ".bn"), value));
       }
       outputs.push_back(convolved("predict", value, kAnchorsPerCell * numbers, bias));
     }

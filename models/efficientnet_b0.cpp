@@ -63,21 +63,24 @@ ValueId squeeze_and_excite(nn::Builder& b, std::string_view name, ValueId x, int
 }
 
 // MBConv. timm numbers norms and names the last convolution by what comes before them.
-ValueId block(nn::Builder& b, std::string_view name, ValueId x, const Stack& stack,
-              int64_t stride) {
+ValueId block(nn::Builder& b, std::string_view name, ValueId x, const Stack& stack, int64_t stride,
+              double norm_momentum) {
   const auto scope = b.scope(name);
+  const auto norm = [&](std::string_view layer, ValueId of) {
+    return efficient_batch_norm(b, layer, of, norm_momentum);
+  };
   const int64_t inputs = b.dims(x).back();
   const bool expands = stack.expansion != 1;
   ValueId y = x;
   if (expands) {
     y = conv(b, "conv_pw", y, inputs * stack.expansion, 1, 1);
-    y = swish(b, efficient_batch_norm(b, "bn1", y));
+    y = swish(b, norm("bn1", y));
   }
   y = depthwise_conv(b, "conv_dw", y, stack.kernel, stride);
-  y = swish(b, efficient_batch_norm(b, expands ? "bn2" : "bn1", y));
+  y = swish(b, norm(expands ? "bn2" : "bn1", y));
   y = squeeze_and_excite(b, "se", y, std::max<int64_t>(1, inputs / 4));
   y = conv(b, expands ? "conv_pwl" : "conv_pw", y, stack.channels, 1, 1);
-  y = efficient_batch_norm(b, expands ? "bn3" : "bn2", y);
+  y = norm(expands ? "bn3" : "bn2", y);
   return stride == 1 && inputs == stack.channels ? add(b.graph(), y, x) : y;
 }
 
@@ -85,19 +88,22 @@ ValueId block(nn::Builder& b, std::string_view name, ValueId x, const Stack& sta
 
 ValueId swish(nn::Builder& b, ValueId x) { return nn::activation(b, ActivationKind::kSwish, x); }
 
-ValueId efficient_batch_norm(nn::Builder& b, std::string_view name, ValueId x) {
-  return nn::batch_norm(b, name, x, {.epsilon = 1e-3f, .momentum = 0.01f});
+ValueId efficient_batch_norm(nn::Builder& b, std::string_view name, ValueId x, double momentum) {
+  const auto of_new = static_cast<float>(1 - momentum);
+  return nn::batch_norm(b, name, x, {.epsilon = 1e-3f, .momentum = of_new});
 }
 
-std::array<ValueId, 3> efficientnet_b0_features(nn::Builder& b, ValueId image) {
+std::array<ValueId, 3> efficientnet_b0_features(nn::Builder& b, ValueId image,
+                                                double norm_momentum) {
   std::array<ValueId, 3> features;
   size_t found = 0;
-  ValueId x = swish(b, efficient_batch_norm(b, "bn1", conv(b, "conv_stem", image, kStem, 3, 2)));
+  ValueId x = conv(b, "conv_stem", image, kStem, 3, 2);
+  x = swish(b, efficient_batch_norm(b, "bn1", x, norm_momentum));
   const auto scope = b.scope("blocks");
   for (size_t i = 0; i < kStacks.size(); ++i) {
     const Stack& stack = kStacks[i];
     for (int64_t k = 0; k < stack.repeats; ++k)
-      x = block(b, cat(i, ".", k), x, stack, k == 0 ? stack.stride : 1);
+      x = block(b, cat(i, ".", k), x, stack, k == 0 ? stack.stride : 1, norm_momentum);
     if (stack.is_feature) features[found++] = x;
   }
   return features;

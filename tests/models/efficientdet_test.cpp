@@ -28,6 +28,7 @@ struct Written {
     std::shared_ptr<const nn::Model> model = models::create_model(kName, config);
     if (options != nn::TrainingOptions{}) model = model->configured(options);
     outputs = model->forward(builder);
+    statistics = builder.statistics_updates();
   }
   int64_t elements(Role role, std::string_view prefix = "") const {
     int64_t sum = 0;
@@ -39,6 +40,7 @@ struct Written {
   Graph graph;
   VariableTable variables;
   nn::Outputs outputs;
+  std::vector<nn::Builder::StatisticsUpdate> statistics;
 };
 
 // The batches of a loader go into a trainer as they are.
@@ -178,6 +180,18 @@ TEST(EfficientDet, DrawsWeightsAsTensorFlowDoes) {
   is("class_net.predict.conv_pw.bias", Kind::kConstant, -4.59511985);
   is("box_net.predict.conv_pw.bias", Kind::kConstant, 0);
   is("fpn.cell.0.fnode.4.combine.edge_weights", Kind::kConstant, 1);
+}
+
+TEST(EfficientDet, NormsKeepAsMuchOfTheirStatisticsAsIsSaid) {
+  for (const auto& [config, of_new] :
+       {std::pair{"", 0.01f}, std::pair{R"({"norm_momentum": 0.9})", 0.1f}}) {
+    const Written model(config);
+    const auto& all = model.variables.all();
+    const auto is_mean = [](const Variable& v) { return v.name.ends_with("running_mean"); };
+    EXPECT_EQ(std::ssize(model.statistics), std::count_if(all.begin(), all.end(), is_mean));
+    for (const nn::Builder::StatisticsUpdate& update : model.statistics)
+      EXPECT_FLOAT_EQ(update.op.momentum, of_new);
+  }
 }
 
 TEST(EfficientDet, TakesImagesOfSeveralSizesThatAreNoPartOfIt) {

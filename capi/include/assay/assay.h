@@ -494,6 +494,8 @@ ASSAY_API assay_status assay_model_list(assay_report **out, assay_error **err);
  *   "width"         [1, 1024], 64. Channels of the BiFPN and the heads
  *   "cells"         [1, 16], 3. Of the BiFPN
  *   "repeats"       [1, 16], 3. Convolutions of a head before the one that predicts
+ *   "norm_momentum" [0, 1), 0.99. In each step running statistics become norm_momentum times
+ *                   themselves and the rest of the batch's: 0.9 is PyTorch's 0.1
  *
  * "electra_base_pretraining": ELECTRA (arXiv:2003.10555): a generator that guesses masked words and
  * a discriminator that finds which are the generator's, on one set of embeddings. Batches are text
