@@ -151,7 +151,7 @@ void check_prediction(CheckReport& report, train::ModelInstance& instance, std::
   report.set_mode("predict");
   report.set_precision(std::string(assay::to_text(options.precision)));
   report.set_batch(static_cast<double>(options.max_batch));
-  // The predictor's copy of the weights, whichever they were.
+  // Of the weights, whichever they were; a model that is not trained shares them.
   MemoryPlan& memory = *report.mutable_memory();
   memory.set_weights(static_cast<double>(instance.segments().bytes(Role::kValue)));
   memory.set_statistics(static_cast<double>(instance.segments().bytes(Role::kStatistic)));

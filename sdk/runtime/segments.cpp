@@ -52,18 +52,65 @@ float draw(const Initializer& init, PhiloxStream& random) {
 
 }  // namespace
 
-void Segments::ensure(Role role) {
-  if (has(role)) return;
+Segments::Segment Segments::placed(Role role, size_t& bytes) const {
   Segment segment;
   size_t end = 0;
   for (const Variable& variable : variables_.all()) {
     if (variable.role != declared_role(role)) continue;
     segment.offsets[variable.name] = end;
-    const size_t bytes = static_cast<size_t>(variable.dims.numel()) * dtype_size(variable.dtype);
-    end += align_up(bytes);
+    const size_t size = static_cast<size_t>(variable.dims.numel()) * dtype_size(variable.dtype);
+    end += align_up(size);
   }
-  segment.memory = backend_.allocate(end);
+  bytes = end;
+  return segment;
+}
+
+void Segments::ensure(Role role) {
+  if (has(role)) return;
+  size_t bytes = 0;
+  Segment segment = placed(role, bytes);
+  segment.memory = backend_.allocate(bytes);
   segments_.emplace(role, std::move(segment));
+}
+
+void Segments::share_from(const Segments& other, Role to, Role from) {
+  size_t bytes = 0;
+  Segment segment = placed(to, bytes);
+  const std::lock_guard lock(other.sharing_);
+  const Segment& source = other.segments_.at(from);
+  require(&backend_ == &other.backend_ && bytes == source.memory->bytes(), Code::kInternal,
+          "segments of different sizes or devices");
+  if (other.is_apart_) {
+    segment.memory = backend_.allocate(bytes);
+    backend_.copy(segment.memory->data(), source.memory->data(), bytes);
+  } else {
+    segment.memory = source.memory;
+    segment.is_shared = source.is_shared = true;
+  }
+  segments_.emplace(to, std::move(segment));
+}
+
+void Segments::keep_apart() {
+  const std::lock_guard lock(sharing_);
+  if (is_apart_) return;
+  for (auto& [role, segment] : segments_) own(segment);
+  is_apart_ = true;
+}
+
+const Memory& Segments::written(Role role) {
+  require(has(role), Code::kNotFound, "there is no ", role, ": nothing in this run needs it");
+  const std::lock_guard lock(sharing_);
+  Segment& segment = segments_.at(role);
+  own(segment);
+  return *segment.memory;
+}
+
+void Segments::own(Segment& segment) const {
+  if (!segment.is_shared) return;
+  std::shared_ptr<Memory> copy = backend_.allocate(segment.memory->bytes());
+  backend_.copy(copy->data(), segment.memory->data(), copy->bytes());
+  segment.memory = std::move(copy);
+  segment.is_shared = false;
 }
 
 SegmentTensor Segments::tensor(std::string_view name, Role role) const {
@@ -119,6 +166,7 @@ uint64_t Segments::bytes(Role role) const {
 
 // Each variable draws from a stream of its own, so its values depend on seed, name and size alone.
 void Segments::initialize(uint64_t seed) {
+  for (const Role role : roles()) written(role);
   std::vector<float> piece;
   for (const SegmentTensor& tensor : all()) {
     if (tensor.role != tensor.variable->role || tensor.role == Role::kState) continue;
@@ -134,9 +182,9 @@ void Segments::initialize(uint64_t seed) {
 }
 
 void Segments::clear(Role role) {
-  const auto segment = segments_.find(role);
-  if (segment == segments_.end()) return;
-  backend_.clear(segment->second.memory->data(), segment->second.memory->bytes());
+  if (!has(role)) return;
+  const Memory& cleared = written(role);
+  backend_.clear(cleared.data(), cleared.bytes());
 }
 
 HostSegment Segments::save(Role role) const {
@@ -147,17 +195,16 @@ HostSegment Segments::save(Role role) const {
 }
 
 void Segments::restore(const HostSegment& saved) {
-  const Memory& memory = this->memory(saved.role);
+  const Memory& memory = written(saved.role);
   require(saved.bytes.size() == memory.bytes(), Code::kInternal, "a saved ", saved.role, " of ",
           saved.bytes.size(), " bytes for ", memory.bytes());
   backend_.write(memory.data(), saved.bytes.data(), memory.bytes());
 }
 
-void Segments::copy_from(const Segments& other, Role to, Role from) {
-  const Memory& target = memory(to);
-  const Memory& source = other.memory(from);
-  require(&backend_ == &other.backend_ && target.bytes() == source.bytes(), Code::kInternal,
-          "segments of different sizes or devices");
+void Segments::copy(Role to, Role from) {
+  const Memory& target = written(to);
+  const Memory& source = memory(from);
+  require(target.bytes() == source.bytes(), Code::kInternal, "roles of different sizes");
   backend_.copy(target.data(), source.data(), target.bytes());
 }
 

@@ -2,11 +2,13 @@
 // place.
 //
 // Flat segments make the optimizer, an all-reduce or a checkpoint one pass over contiguous memory.
-// Each variable starts at a 64-byte boundary, in the order of the table.
+// Each variable starts at a 64-byte boundary, in the order of the table. Predictors share the
+// memory of the model's segments until one of them is written.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,6 +54,14 @@ class Segments {
   std::vector<SegmentTensor> all(Role role) const;
   std::vector<Role> roles() const;
 
+  // Holds the segment `from` of segments over variables of the same sizes in the same order on the
+  // same backend as its own `to`, which must not exist: without a copy where it can be. What either
+  // writes later through a member here, the other does not see. Thread-safe as to `other`.
+  void share_from(const Segments& other, Role to, Role from);
+  // What is about to be known by its address, and written there, is shared with nobody, now and
+  // later. Thread-safe.
+  void keep_apart();
+
   // Draws first values for kValue and kStatistic from their initializers: Philox(seed, name;
   // element).
   void initialize(uint64_t seed);
@@ -60,9 +70,8 @@ class Segments {
   // One transfer each; the segment must exist.
   HostSegment save(Role role) const;
   void restore(const HostSegment& saved);
-  // Copies a segment within the device, from segments over variables of the same sizes in the same
-  // order on the same backend.
-  void copy_from(const Segments& other, Role to, Role from);
+  // Copies a segment onto that of another role, for which the same variables are declared.
+  void copy(Role to, Role from);
 
   // The segment of `role`, which must exist.
   const Memory& memory(Role role) const;
@@ -72,12 +81,20 @@ class Segments {
 
  private:
   struct Segment {
-    std::unique_ptr<Memory> memory;
+    std::shared_ptr<Memory> memory;
     std::map<std::string, size_t, std::less<>> offsets;
+    mutable bool is_shared = false;
   };
+  Segment placed(Role role, size_t& bytes) const;  // without memory
+  // The segment of `role`, which must exist, for who writes to it.
+  const Memory& written(Role role);
+  void own(Segment& segment) const;  // a copy, if others hold it too
+
   Backend& backend_;
   const VariableTable& variables_;
   std::map<Role, Segment> segments_;
+  mutable std::mutex sharing_;  // for is_shared and is_apart_
+  bool is_apart_ = false;
 };
 
 }  // namespace assay

@@ -24,6 +24,10 @@ class ModelInstance {
   // Declares all variables (shape errors of the model surface here) and allocates values and
   // statistics, uninitialised.
   ModelInstance(std::shared_ptr<const nn::Model> model, std::shared_ptr<Backend> backend);
+  // A model of the same variables with the present weights of another, which must be initialised,
+  // or with their moving averages; without a copy where it can be (Segments::share_from).
+  ModelInstance(std::shared_ptr<const nn::Model> model, const ModelInstance& weights,
+                bool averaged);
 
   const nn::Model& model() const { return *model_; }
   const std::shared_ptr<const nn::Model>& shared_model() const { return model_; }
@@ -50,6 +54,8 @@ class ModelInstance {
   bool initialized() const { return initialized_; }
 
  private:
+  void declare_variables();
+
   std::shared_ptr<const nn::Model> model_;
   std::shared_ptr<Backend> backend_;
   VariableTable variables_;

@@ -1,5 +1,5 @@
-// A predictor copies the weights once; its slots compile one program per batch size on that copy
-// and share what kernels prepared of it (ConstantStore).
+// A predictor holds the weights as they are when it is made; its slots compile one program per
+// batch size on them and share what kernels prepared of them (ConstantStore).
 #include "sdk/train/predictor.h"
 
 #include <algorithm>
@@ -26,11 +26,7 @@ Predictor::Predictor(const ModelInstance& instance, PredictorOptions options)
                                    .prediction_slots = options_.prediction_slots};
   if (shapes != nn::TrainingOptions{}) model = model->configured(shapes);
   // The model object lives as long as the snapshot: both are shared.
-  snapshot_ = std::make_shared<ModelInstance>(model, instance.backend());
-  for (const Role role : {Role::kValue, Role::kStatistic})
-    snapshot_->segments().copy_from(instance.segments(), role,
-                                    options_.use_ema ? instance.averaged_role(role) : role);
-  snapshot_->mark_initialized();
+  snapshot_ = std::make_shared<ModelInstance>(model, instance, options_.use_ema);
   inputs_ = model->inputs(nn::Mode::kPredict);
 }
 

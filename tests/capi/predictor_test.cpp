@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "tests/capi/support.h"
 
 namespace assay::test {
@@ -81,17 +83,53 @@ TEST_F(PredictorTest, ResultsIntoTheCallersTensors) {
   EXPECT_EQ(bad[1], nullptr);
 }
 
+// It shares the weights of a model that nothing changes, and keeps them when something does.
 TEST_F(PredictorTest, IsASnapshot) {
-  const auto predictor = make_predictor();
-  const auto slot = make_slot(predictor.get());
-  assay_tensor* out = nullptr;
-  ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, &out, size_t{1});
-  const Owned<assay_tensor> logits(out);
-  const std::vector<float> before(numbers(out), numbers(out) + 3 * kBatch);
-  const auto trainer = make_trainer(model.get());
-  step(trainer.get(), batch);
-  ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, &out, size_t{1});
-  EXPECT_EQ(before, std::vector<float>(numbers(out), numbers(out) + 3 * kBatch));
+  const auto bytes_in_use = [&] {
+    assay_mem_stats stats{.struct_size = sizeof stats};
+    ok(assay_context_mem_stats, context.get(), kCpu, &stats);
+    return stats.in_use;
+  };
+  const TemporaryFolder folder;
+  const std::string others = folder.at("others.safetensors");
+  const auto other = make_model();
+  ok(assay_model_initialize, other.get(), uint64_t{2});
+  ok(assay_model_save_weights, other.get(), text(others), text("safetensors"), text(""));
+  const std::function<void()> changes[] = {
+      [&] {
+        report(assay_model_load_weights, model.get(), text(others), text("safetensors"), text(""),
+               0u);
+      },
+      [&] {
+        const auto trainer = make_trainer(model.get());
+        step(trainer.get(), batch);
+      },
+      [&] {
+        const auto weights = make<assay_tensor>(assay_model_tensor, model.get(),
+                                                text("output.weight"), int32_t{ASSAY_KIND_VALUE});
+        const std::vector<std::byte> zeros(bits(model.get(), "output.weight").size());
+        ok(assay_tensor_write, weights.get(), zeros.data(), zeros.size());
+      }};
+  for (size_t first = 0; first < std::size(changes); ++first) {
+    model = make_model();
+    ok(assay_model_initialize, model.get(), uint64_t{1});
+    const uint64_t before = bytes_in_use();
+    const auto predictor = make_predictor();
+    EXPECT_EQ(bytes_in_use(), before) << "no copy of the weights";
+    const auto logits = [&] {  // of a new slot, for which the weights are read again
+      const auto slot = make_slot(predictor.get());
+      assay_tensor* out = nullptr;
+      ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, &out,
+         size_t{1});
+      const Owned<assay_tensor> owned(out);
+      return std::vector<float>(numbers(out), numbers(out) + 3 * kBatch);
+    };
+    const std::vector<float> expected = logits();
+    for (size_t i = 0; i < std::size(changes); ++i) {
+      changes[(first + i) % std::size(changes)]();
+      EXPECT_EQ(logits(), expected) << first << ", then " << i << " others";
+    }
+  }
 }
 
 TEST_F(PredictorTest, BadRequests) {

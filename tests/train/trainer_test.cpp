@@ -573,8 +573,7 @@ TEST(Trainer, AveragesOfStatisticsWarmUpToo) {
     const double averaged = test::evaluate(trainer, Batch(9).tensors(), true).loss;
     EXPECT_NE(averaged, test::evaluate(trainer, Batch(9).tensors()).loss);
     Segments& segments = instance->segments();
-    for (const Role role : {Role::kValue, Role::kStatistic})
-      segments.copy_from(segments, role, average_of(role));
+    for (const Role role : {Role::kValue, Role::kStatistic}) segments.copy(role, average_of(role));
     EXPECT_EQ(averaged, test::evaluate(trainer, Batch(9).tensors()).loss);
   }
 }

@@ -1114,9 +1114,10 @@ ASSAY_API assay_status assay_checkpoint_convert(assay_str from, assay_str to, as
 
 /* ---- Inference ------------------------------------------------------------------------------- */
 
-/* Makes a predictor on a copy of the model's present weights, with normalisations folded into
- * convolutions. Further training does not change it. Threads may share it; each caller needs a slot
- * of its own.
+/* Makes a predictor on the model's present weights, with normalisations folded into convolutions.
+ * Later changes of the weights do not change it: they are copied, but only when something may change
+ * them, which is a trainer, a load or a tensor of the model. Threads may share it; each caller needs
+ * a slot of its own.
  *   config_json  keys, with defaults:
  *     "precision"      "fp32" (default), "amp-bf16"; on GPUs also "tf32", "amp-fp16"
  *     "use_ema"        false. Predict with the moving averages the last trainer kept
