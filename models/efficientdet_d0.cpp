@@ -191,8 +191,8 @@ class EfficientDet : public nn::Model {
       const auto node = b.scope(cat("fnode.", i));
       const ValueId joined = swish(b, combined(b, kNodes[i], values));
       const auto behind = b.scope("after_combine");
-      values.push_back(norm(
-          b, "conv.bn", nn::separable_conv2d(b, "conv", joined, {.channels = config_.width})));
+      values.push_back(
+          norm(b, "conv.bn", nn::separable_conv2d(b, "conv", joined, {.channels = config_.width})));
     }
     values.erase(values.begin(), values.end() - kLevels);
     return values;

@@ -8,8 +8,8 @@
 namespace assay::models {
 
 ValueId swish(nn::Builder& b, ValueId x);
-// Batch norms of EfficientNet and EfficientDet: epsilon 1e-3. `momentum` in TensorFlow's convention:
-// what running statistics keep of themselves at a step.
+// Batch norms of EfficientNet and EfficientDet: epsilon 1e-3. `momentum` in TensorFlow's
+// convention: what running statistics keep of themselves at a step.
 ValueId efficient_batch_norm(nn::Builder& b, std::string_view name, ValueId x, double momentum);
 
 // image [N,H,W,3] -> [N,H/8,W/8,40], [N,H/16,W/16,112], [N,H/32,W/32,320], each the output of a
