@@ -33,7 +33,8 @@ TEST(Readme, ShowsPartsOfTheBindingsPrograms) {
   const std::string readme = read(kRoot / "README.md");
   const std::filesystem::path bindings = kRoot / "capi/bindings";
   for (const auto& [language, program] :
-       {std::pair("go", bindings / "go/examples/train_and_serve/main.go")}) {
+       {std::pair("go", bindings / "go/examples/train_and_serve/main.go"),
+        std::pair("rust", bindings / "rust/assay/examples/train_and_serve.rs")}) {
     const std::string opening = std::string("```") + language + "\n";
     const size_t begin = readme.find(opening);
     ASSERT_NE(begin, std::string::npos) << language;

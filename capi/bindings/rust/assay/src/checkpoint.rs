@@ -1,0 +1,65 @@
+use crate::handle::{call, lend, report};
+use crate::{Kind, Report, Result, Trainer};
+use assay_sys as sys;
+
+/// Bits that say which parts of a checkpoint; they may be combined with `|`.
+pub mod parts {
+    use assay_sys as sys;
+    #[allow(missing_docs)]
+    pub const WEIGHTS: u32 = sys::ASSAY_PART_WEIGHTS as u32;
+    /// Of the optimizer.
+    pub const MOMENTS: u32 = sys::ASSAY_PART_MOMENTS as u32;
+    /// Moving averages.
+    pub const EMA: u32 = sys::ASSAY_PART_EMA as u32;
+    /// Running means and variances.
+    pub const STATISTICS: u32 = sys::ASSAY_PART_STATISTICS as u32;
+    /// Counters, loss scale, metadata.
+    pub const TRAINER_STATE: u32 = sys::ASSAY_PART_TRAINER_STATE as u32;
+    #[allow(missing_docs)]
+    pub const ALL: u32 = sys::ASSAY_PART_ALL as u32;
+}
+
+impl Trainer {
+    /// Writes a checkpoint, whole and durable or not at all. A trainer that loads [`parts::ALL`] goes
+    /// on with the same bits.
+    pub fn save(&self, path: &str, parts: u32) -> Result<()> {
+        call(|e| unsafe { sys::assay_checkpoint_save(self.get(), lend(path), parts, e) })
+    }
+
+    /// Loads parts of a checkpoint into a trainer of the same model configuration.
+    pub fn load(&mut self, path: &str, parts: u32) -> Result<Report> {
+        report(|out, e| unsafe {
+            sys::assay_checkpoint_load(self.get(), lend(path), parts, out, e)
+        })
+    }
+}
+
+/// What a checkpoint or safetensors file holds.
+pub fn inspect_checkpoint(path: &str) -> Result<Report> {
+    report(|out, e| unsafe { sys::assay_checkpoint_inspect(lend(path), out, e) })
+}
+
+/// Reads every byte of a checkpoint. The report describes damage.
+pub fn verify_checkpoint(path: &str) -> Result<Report> {
+    report(|out, e| unsafe { sys::assay_checkpoint_verify(lend(path), out, e) })
+}
+
+/// Compares two checkpoints, tensors bit by bit.
+pub fn diff_checkpoints(a: &str, b: &str) -> Result<Report> {
+    report(|out, e| unsafe { sys::assay_checkpoint_diff(lend(a), lend(b), out, e) })
+}
+
+/// Converts a checkpoint to "safetensors", or back to a "checkpoint". `kind` is [`Kind::Value`], or
+/// [`Kind::Ema`] for the moving averages.
+pub fn convert_checkpoint(
+    from: &str,
+    to: &str,
+    format: &str,
+    map: &str,
+    kind: Kind,
+) -> Result<Report> {
+    let (from, to, format, map) = (lend(from), lend(to), lend(format), lend(map));
+    report(|out, e| unsafe {
+        sys::assay_checkpoint_convert(from, to, format, map, kind as i32, out, e)
+    })
+}

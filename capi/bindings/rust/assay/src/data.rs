@@ -1,0 +1,192 @@
+use crate::handle::{call, lend, make, report, zeroed, Handle, Interrupter};
+use crate::host::watched;
+use crate::{Code, Context, Report, Result, Tensor, TensorSpec, View};
+use assay_sys as sys;
+use std::ops::ControlFlow;
+use std::os::raw::c_void;
+use std::ptr::{null, null_mut, NonNull};
+use std::sync::{Arc, Weak};
+
+/// The data sets that [`convert_dataset`] knows.
+pub fn datasets() -> Result<Report> {
+    report(|out, e| unsafe { sys::assay_dataset_list(out, e) })
+}
+
+/// Turns published files, in the folder `source` or the data set's own place, into a data set in the
+/// folder `target`. `progress` is told phase, records done and all, and may stop the call.
+pub fn convert_dataset(
+    context: &Context,
+    name: &str,
+    source: &str,
+    target: &str,
+    options: &str,
+    mut progress: impl FnMut(&str, i64, i64) -> ControlFlow<()>,
+) -> Result<Report> {
+    let (name, source, target) = (lend(name), lend(source), lend(target));
+    watched(&mut progress, |progress, user| {
+        report(|out, e| unsafe {
+            let (c, options) = (context.0.get(), lend(options));
+            sys::assay_dataset_convert(c, name, source, target, options, progress, user, out, e)
+        })
+    })
+}
+
+/// Describes a data set by its manifest.
+pub fn dataset_report(folder: &str) -> Result<Report> {
+    report(|out, e| unsafe { sys::assay_dataset_report(lend(folder), out, e) })
+}
+
+/// Reads all of a data set and compares it with its manifest.
+pub fn verify_dataset(
+    context: &Context,
+    folder: &str,
+    mut progress: impl FnMut(&str, i64, i64) -> ControlFlow<()>,
+) -> Result<()> {
+    watched(&mut progress, |progress, user| {
+        call(|e| unsafe {
+            sys::assay_dataset_verify(context.0.get(), lend(folder), progress, user, e)
+        })
+    })
+}
+
+/// Writes a data set of JPEG images in another format.
+pub fn export_dataset(
+    context: &Context,
+    folder: &str,
+    target: &str,
+    options: &str,
+    mut progress: impl FnMut(&str, i64, i64) -> ControlFlow<()>,
+) -> Result<()> {
+    let (folder, target, options) = (lend(folder), lend(target), lend(options));
+    watched(&mut progress, |progress, user| {
+        call(|e| unsafe {
+            let c = context.0.get();
+            sys::assay_dataset_export(c, folder, target, options, progress, user, e)
+        })
+    })
+}
+
+/// Gives the samples of one split of a data set as batches.
+pub struct Loader {
+    handle: Arc<Handle<sys::assay_loader>>,
+    arrays: Vec<TensorSpec>,
+}
+
+/// What a loader lends until its next call.
+pub struct Batch<'a> {
+    /// In the order of the loader's arrays.
+    pub tensors: Vec<View<'a>>,
+    /// Which pass over the data.
+    pub epoch: i64,
+    /// Which batch of that pass.
+    pub index: i64,
+    /// Of the tensors.
+    pub rows: i64,
+    /// The first rows that are samples; the others are padding, label -1.
+    pub valid: i64,
+    /// How long the call waited for the workers.
+    pub wait_seconds: f64,
+}
+
+impl Batch<'_> {
+    /// As a trainer takes them.
+    pub fn tensors(&self) -> Vec<&Tensor> {
+        self.tensors.iter().map(|view| &**view).collect()
+    }
+}
+
+impl Loader {
+    /// A loader; assay_loader_create says which keys `config` has, "Transforms" in assay_data.h which
+    /// `transform` has.
+    pub fn new(
+        context: &Context,
+        folder: &str,
+        split: &str,
+        config: &str,
+        transform: &str,
+    ) -> Result<Loader> {
+        let (folder, split) = (lend(folder), lend(split));
+        let (config, transform) = (lend(config), lend(transform));
+        let handle = make(sys::assay_loader_free, context.0.host.as_ref(), |out, e| unsafe {
+            sys::assay_loader_create(context.0.get(), folder, split, config, transform, out, e)
+        })?;
+        let text = report(|out, e| unsafe { sys::assay_loader_report(handle.get(), out, e) })?;
+        let arrays = TensorSpec::all(&text.json()["arrays"])?;
+        Ok(Loader { handle: Arc::new(handle), arrays })
+    }
+
+    /// What a batch holds.
+    pub fn arrays(&self) -> &[TensorSpec] {
+        &self.arrays
+    }
+
+    /// Stops this loader's [`Loader::next`] from other threads; the call after that goes on.
+    pub fn interrupter(&self) -> Interrupter {
+        let handle: Weak<Handle<sys::assay_loader>> = Arc::downgrade(&self.handle);
+        Interrupter(handle)
+    }
+
+    /// The next batch; `None` behind the last. It must be gone before the loader is used again:
+    ///
+    /// ```compile_fail,E0499
+    /// # fn f(loader: &mut assay::Loader) -> assay::Result<()> {
+    /// let first = loader.next()?;
+    /// let second = loader.next()?;
+    /// drop(first);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[allow(clippy::should_implement_trait)] // what it gives borrows from the loader
+    pub fn next(&mut self) -> Result<Option<Batch<'_>>> {
+        let mut places = vec![null(); self.arrays.len()];
+        let mut i = zeroed!(assay_batch_info);
+        match call(|e| unsafe {
+            let (first, n) = (places.as_mut_ptr(), places.len());
+            sys::assay_loader_next(self.handle.get(), first, n, &mut i, e)
+        }) {
+            Err(e) if e.code == Code::EndOfData => return Ok(None),
+            result => result?,
+        }
+        let lent = |&object: &*const sys::assay_tensor| {
+            let owned = NonNull::new(unsafe { sys::assay_tensor_retain(object) });
+            let owned = owned.expect("the library gives what it loaded");
+            let host = self.handle.host.clone();
+            View::new(Tensor(Handle::own(owned, sys::assay_tensor_release, host)))
+        };
+        Ok(Some(Batch {
+            tensors: places.iter().map(lent).collect(),
+            epoch: i.epoch,
+            index: i.batch,
+            rows: i.rows,
+            valid: i.valid,
+            wait_seconds: i.wait_seconds,
+        }))
+    }
+
+    /// The position after the batches given so far, for [`crate::Trainer::set_metadata`].
+    pub fn cursor(&self) -> Result<Vec<u8>> {
+        let mut size = 0;
+        let loader = self.handle.get();
+        call(|e| unsafe { sys::assay_loader_cursor(loader, null_mut(), 0, &mut size, e) })?;
+        let mut cursor = vec![0u8; size];
+        let to = cursor.as_mut_ptr() as *mut c_void;
+        call(|e| unsafe { sys::assay_loader_cursor(loader, to, cursor.len(), &mut size, e) })?;
+        Ok(cursor)
+    }
+
+    /// Continues at a position of a loader with the same data, seed, order and batches.
+    pub fn restore(&mut self, cursor: &[u8]) -> Result<()> {
+        let from = cursor.as_ptr() as *const c_void;
+        call(|e| unsafe { sys::assay_loader_restore(self.handle.get(), from, cursor.len(), e) })
+    }
+
+    /// Continues at the first batch of an epoch.
+    pub fn seek(&mut self, epoch: i64) -> Result<()> {
+        call(|e| unsafe { sys::assay_loader_seek(self.handle.get(), epoch, e) })
+    }
+
+    /// What the loader gives and whether it keeps up with the training.
+    pub fn report(&self) -> Result<Report> {
+        report(|out, e| unsafe { sys::assay_loader_report(self.handle.get(), out, e) })
+    }
+}

@@ -1,0 +1,124 @@
+//! Functions of the program that the library calls.
+use crate::handle::bytes;
+use crate::LogLevel;
+use assay_sys as sys;
+use std::any::Any;
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+use std::os::raw::c_void;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::ptr::null;
+
+/// One picture of a file, as [`crate::ContextOptions::read_image`] gives it.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// Rows.
+    pub height: u32,
+    /// Columns.
+    pub width: u32,
+    /// 1: grey; 3: red, green, blue; 4: and opacity.
+    pub channels: u32,
+    /// Per channel: 8, or 16 in the order of this machine.
+    pub bits: u32,
+    /// Rows from the top without gaps, channels innermost.
+    pub data: Vec<u8>,
+}
+
+/// Takes the level, the component and one line of text.
+pub(crate) type Log = Box<dyn Fn(LogLevel, &str, &str) + Send + Sync>;
+/// Decodes the content of a file.
+pub(crate) type ReadImage = Box<dyn Fn(&[u8]) -> Option<Vec<Picture>> + Send + Sync>;
+
+/// Shared by a context and all that is made with it.
+pub(crate) struct Host {
+    pub log: Option<Log>,
+    pub read_image: Option<ReadImage>,
+}
+
+fn lossy(text: &sys::assay_str) -> Cow<'_, str> {
+    String::from_utf8_lossy(unsafe { bytes(*text) })
+}
+
+/// A panic must not pass through the library.
+fn end_on_panic<T>(f: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|_| std::process::abort())
+}
+
+pub(crate) unsafe extern "C" fn log(
+    user: usize,
+    level: i32,
+    component: sys::assay_str,
+    text: sys::assay_str,
+) {
+    let host = unsafe { &*(user as *const Host) };
+    end_on_panic(|| {
+        if let Some(log) = &host.log {
+            log(LogLevel::of(level), &lossy(&component), &lossy(&text));
+        }
+    })
+}
+
+pub(crate) unsafe extern "C" fn read_image(
+    user: usize,
+    file: *const c_void,
+    size: usize,
+    give: Option<unsafe extern "C" fn(*mut c_void, *const sys::assay_picture)>,
+    to: *mut c_void,
+) -> i32 {
+    let host = unsafe { &*(user as *const Host) };
+    let file = unsafe { std::slice::from_raw_parts(file.cast(), size) };
+    let pictures = end_on_panic(|| host.read_image.as_ref().and_then(|read| read(file)));
+    let (pictures, give) = match (pictures, give) {
+        (Some(pictures), Some(give)) => (pictures, give),
+        _ => return -1,
+    };
+    for picture in &pictures {
+        let bytes = [picture.width, picture.channels, picture.bits / 8]
+            .iter()
+            .try_fold(picture.height as usize, |n, &m| n.checked_mul(m as usize));
+        // Without data the library says what is wrong.
+        let complete = bytes.map_or(false, |n| n > 0 && n <= picture.data.len());
+        let page = sys::assay_picture {
+            struct_size: std::mem::size_of::<sys::assay_picture>(),
+            next: null(),
+            height: picture.height as i32,
+            width: picture.width as i32,
+            channels: picture.channels as i32,
+            bits: picture.bits as i32,
+            row_bytes: 0,
+            data: if complete { picture.data.as_ptr().cast() } else { null() },
+        };
+        unsafe { give(to, &page) };
+    }
+    0
+}
+
+/// What a progress function says: to go on, or to stop the call.
+type Progress<'a> = &'a mut dyn FnMut(&str, i64, i64) -> ControlFlow<()>;
+
+struct Watch<'a> {
+    progress: Progress<'a>,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+unsafe extern "C" fn on_progress(user: usize, phase: sys::assay_str, done: i64, total: i64) -> i32 {
+    let watch = unsafe { &mut *(user as *mut Watch) };
+    match catch_unwind(AssertUnwindSafe(|| (watch.progress)(&lossy(&phase), done, total))) {
+        Ok(ControlFlow::Continue(())) => 0,
+        Ok(ControlFlow::Break(())) => -1,
+        Err(panic) => {
+            watch.panic = Some(panic);
+            -1
+        }
+    }
+}
+
+/// Runs a call that tells of its progress.
+pub(crate) fn watched<T>(progress: Progress, f: impl FnOnce(sys::assay_progress, usize) -> T) -> T {
+    let mut watch = Watch { progress, panic: None };
+    let result = f(Some(on_progress), &mut watch as *mut Watch as usize);
+    if let Some(panic) = watch.panic {
+        resume_unwind(panic);
+    }
+    result
+}
