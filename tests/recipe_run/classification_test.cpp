@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <set>
 
 #include "tools/recipe_run/assay/driver.h"
 #include "tools/recipe_run/assay/objects.h"
@@ -119,6 +120,59 @@ TEST_F(ClassificationTest, PartsAreContiguous) {
   EXPECT_NEAR(alone.at("loss"), parts.shard(0).metric().at("loss"), 1e-6);
   EXPECT_GT(std::abs(parts.shard(0).metric().at("loss") - parts.shard(1).metric().at("loss")),
             1e-6);
+}
+
+// A classifier of 12 classes goes on as one of 10: all but its head, of which the first block stays
+// as it is and the last one learns at half the rate.
+TEST_F(ClassificationTest, GoesOnWithOtherClasses) {
+  v1::Recipe published = recipe();
+  (*published.mutable_model()->mutable_hparam())["classes"] = "12";
+  const fs::path weights = root_ / "published" / "checkpoint";
+  fs::create_directories(weights.parent_path());
+  driver_->start(published, 7)->save(weights);
+
+  v1::Recipe made = recipe();
+  made.mutable_trials()->set_count(1);
+  made.mutable_model()->set_pretrained("published");
+  const auto refusal = [&] {
+    try {
+      driver_->start(made, 1);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refusal(), HasSubstr("output.weight has another shape"));
+  made.mutable_model()->add_fresh("output.*");
+  made.mutable_model()->add_fresh("outptu.*");
+  EXPECT_THAT(refusal(), HasSubstr("outptu"));
+  made.mutable_model()->mutable_fresh()->RemoveLast();
+
+  v1::Optimizer& optimizer = *made.mutable_training()->mutable_optimizer();
+  v1::ParameterGroup& frozen = *optimizer.add_group();
+  frozen.add_match("block1.*");
+  frozen.set_frozen(true);
+  v1::ParameterGroup& slow = *optimizer.add_group();
+  slow.add_match("hidden1.*");
+  slow.set_lr_scale(0.5);
+  const auto trial = driver_->start(made, 1);
+  const auto unlike_published = [&](const std::string& name) {
+    const std::string file = (root_ / name).string(), from = weights.string();
+    trial->save(file);
+    std::set<std::string> names;
+    for (const auto& tensor : engine::objects_of(
+             engine::report_of(Exit::kCrashed, assay_checkpoint_diff, text(from), text(file)),
+             "tensors"))
+      if (engine::name_of(tensor, "role") == "value") names.insert(engine::name_of(tensor));
+    return names;
+  };
+  const std::set<std::string> head = {"output.bias", "output.weight"};
+  EXPECT_EQ(unlike_published("begun"), head);
+  for (int i = 0; i < 3; ++i) trial->run_step();
+  std::set<std::string> trained = unlike_published("trained");
+  for (const std::string& name : trained)
+    EXPECT_TRUE(name.starts_with("hidden1.") || name.starts_with("output.")) << name;
+  EXPECT_GT(trained.size(), head.size());
 }
 
 // Each device evaluates its part with its own running statistics; the first device's alone give the

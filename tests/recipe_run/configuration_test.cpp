@@ -255,6 +255,20 @@ TEST(TrainerConfig, RatesByLayer) {
               HasSubstr("layerwise_lr_decay must be"));
 }
 
+TEST(TrainerConfig, GroupsOfParameters) {
+  v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
+    optimizer { name: "sgd" lr: 0.1 group { match: "*" frozen: true }
+      group { match: "layer4.*" match: "fc.*" frozen: false lr_scale: 0.5 } } })");
+  EXPECT_THAT(trainer_config(recipe, {10, 9}, 0, 1, 0),
+              HasSubstr(R"("group":[{"match":["*"],"frozen":true},)"
+                        R"({"match":["layer4.*","fc.*"],"frozen":false,"lr_scale":0.5}])"));
+  recipe.mutable_training()->mutable_optimizer()->mutable_group(1)->clear_match();
+  EXPECT_THAT(error_of([&] {
+                trainer_config(recipe, {10, 9}, 0, 1, 0);
+              }),
+              HasSubstr("group needs match"));
+}
+
 TEST(TrainerConfig, SkippedUpdatesHoldAScheduleOfKeras) {
   v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
     optimizer { name: "adamw" lr: 0.0008 convention: "tensorflow" } schedule { kind: "linear" decay_from_start: true } }

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 
 #include "tests/recipe_run/toy_driver.h"
@@ -241,6 +243,35 @@ TEST_F(RunTest, KilledAtAnyStepItContinuesToTheSameResult) {
     for (size_t s = 0; s < 40; ++s)
       EXPECT_EQ(resumed.trials[0].loss_curve[s].y, straight.trials[0].loss_curve[s].y);
   }
+}
+
+TEST_F(RunTest, TheBestCheckpointIsKept) {
+  benches_ = false;
+  const std::vector<std::string> best = {"evaluation.select=BEST_OVER_EVALS", "trials.count=2"};
+  const auto kept = [](const fs::path& run, const std::string& seed) {
+    return read_file(run / "trials" / seed / "best");
+  };
+  const fs::path straight = run("straight", best).folder;
+  bool before_the_end = false;
+  for (const Trial& trial : measured(straight).trials) {
+    const auto highest =
+        std::max_element(trial.metric_curve.begin(), trial.metric_curve.end(),
+                         [](const CurvePoint& a, const CurvePoint& b) { return a.y < b.y; });
+    int64_t step = 0;
+    std::memcpy(&step, kept(straight, trial.name).data(), sizeof step);
+    EXPECT_EQ(step, std::lround(10 * highest->x)) << trial.name;
+    before_the_end = before_the_end || step < toy_.total;
+  }
+  EXPECT_TRUE(before_the_end);  // otherwise the last one would do
+  for (int64_t at = 1; at <= 40; at += 3) {
+    const std::string runs = "killed" + std::to_string(at);
+    toy_.crash_at = at;
+    EXPECT_THROW(run(runs, best), Killed);
+    toy_.crash_at = -1;
+    const fs::path resumed = run(runs, best).folder;
+    EXPECT_EQ(kept(resumed, "seed-0001"), kept(straight, "seed-0001")) << at;
+  }
+  EXPECT_FALSE(fs::exists(run("last").folder / "trials/seed-0001/best"));
 }
 
 TEST_F(RunTest, FailuresAreRecordedAndTheRestGoesOn) {

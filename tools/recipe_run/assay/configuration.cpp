@@ -77,7 +77,20 @@ double decay_in_loss(const v1::Training& training) {
   return 0;
 }
 
-// Rates by layer, and what is exempt from weight decay and from LAMB's trust ratio.
+// As a recipe names parameters.
+std::string group_of(const v1::ParameterGroup& own) {
+  const std::string path = "training.optimizer.group";
+  require(!own.match().empty(), path + " needs match, patterns of names");
+  require(own.lr_scale() >= 0, path + ".lr_scale must not be negative");
+  JsonObject group;
+  group.field("match", Words(own.match().begin(), own.match().end()));
+  if (own.has_frozen()) group.field("frozen", own.frozen());
+  if (own.lr_scale() > 0) group.field("lr_scale", own.lr_scale());
+  return group.text();
+}
+
+// Rates by layer, what is exempt from weight decay and from LAMB's trust ratio, and the recipe's
+// own groups.
 Words groups_of(const v1::Training& training, int64_t layers) {
   const v1::Optimizer& o = training.optimizer();
   const bool decays = o.weight_decay() > 0 || decay_in_loss(training) > 0;
@@ -87,6 +100,7 @@ Words groups_of(const v1::Training& training, int64_t layers) {
     groups.push_back(group_of(o.no_decay(), "weight_decay", 0.0));
   if (!o.no_trust_ratio().empty())
     groups.push_back(group_of(o.no_trust_ratio(), "no_trust_ratio", true));
+  for (const v1::ParameterGroup& own : o.group()) groups.push_back(group_of(own));
   return groups;
 }
 

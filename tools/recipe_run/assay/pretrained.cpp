@@ -4,7 +4,12 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "tools/recipe_run/util/file.h"
+#include "tools/recipe_run/util/json.h"
 
 namespace reciperun::engine {
 namespace {
@@ -15,10 +20,28 @@ fs::path folder_of_weights(const v1::Recipe& recipe) {
   return fs::path(recipe.io().data_root()) / recipe.model().pretrained();
 }
 
-// What a pre-trained network need not have.
-bool is_head(const std::string& variable) {
+// Of models that name their body: all else is a head, which a pre-trained network need not have.
+bool is_body(const std::string& variable) {
   const auto is_of = [&](const char* part) { return variable.find(part) != std::string::npos; };
-  return !is_of("embeddings.") && !is_of("encoder.") && !is_of("backbone.");
+  return is_of("embeddings.") || is_of("encoder.") || is_of("backbone.");
+}
+
+bool names_its_body(const assay_model* model) {
+  const std::vector<Struct> variables = objects_of(model_report(model), "variables");
+  return std::any_of(variables.begin(), variables.end(),
+                     [](const Struct& variable) { return is_body(name_of(variable)); });
+}
+
+// The name map with what the recipe draws anew.
+std::string map_of(const v1::Recipe& recipe, const fs::path& names) {
+  Struct map;
+  if (is_there(names)) {
+    const std::string wrong = parse_json(read_file(names), map);
+    if (!wrong.empty()) throw Error(Exit::kDataMismatch, names.string() + ": " + wrong);
+  }
+  for (const std::string& pattern : recipe.model().fresh())
+    (*map.mutable_fields())["keep"].mutable_list_value()->add_values()->set_string_value(pattern);
+  return map.fields().empty() ? "" : json_line(map);
 }
 
 // A checkpoint's weights lie in a file of their own while they are read.
@@ -42,7 +65,8 @@ class TemporaryWeights {
   fs::path path_;
 };
 
-void load(assay_model* model, const fs::path& file, const std::string& names) {
+void load(const v1::Recipe& recipe, assay_model* model, const fs::path& file,
+          const std::string& names) {
   const std::string path = file.string();
   const Struct report =
       report_of(Exit::kDataMismatch, assay_model_load_weights, model, text(path),
@@ -51,12 +75,14 @@ void load(assay_model* model, const fs::path& file, const std::string& names) {
     throw Error(
         Exit::kDataMismatch, path + ": " + what,
         "weights of a model of the same size; where their names are others, with names.json "
-        "beside them (models/names)");
+        "beside them (models/names); model.fresh for what is to be drawn anew");
   };
   for (const Struct& other : objects_of(report, "mismatched"))
     refuse(name_of(other, "model") + " has another shape");
+  const bool heads_may_miss = recipe.model().fresh().empty() && names_its_body(model);
   for (const auto& missing : assay::tools::at(report, "missing").list_value().values())
-    if (!is_head(missing.string_value())) refuse("there is no " + missing.string_value());
+    if (!heads_may_miss || is_body(missing.string_value()))
+      refuse("there is no " + missing.string_value());
 }
 
 }  // namespace
@@ -76,9 +102,8 @@ void begin_weights(const v1::Recipe& recipe, assay_model* model, uint64_t seed) 
   call(Exit::kCrashed, assay_model_initialize, model, seed);
   const fs::path folder = folder_of_weights(recipe);
   if (!is_there(folder / kWeights))
-    return load(model, TemporaryWeights(folder / "checkpoint").path(), "");
-  const fs::path names = folder / "names.json";
-  load(model, folder / kWeights, is_there(names) ? read_file(names) : "");
+    return load(recipe, model, TemporaryWeights(folder / "checkpoint").path(), map_of(recipe, {}));
+  load(recipe, model, folder / kWeights, map_of(recipe, folder / "names.json"));
 }
 
 }  // namespace reciperun::engine

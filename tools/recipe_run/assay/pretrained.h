@@ -9,8 +9,8 @@ namespace reciperun::engine {
 std::string missing_weights(const v1::Recipe& recipe);
 
 // If the recipe names pretrained weights: draws the model's first ones from the seed, then takes
-// those in the place of all that they have names for. Error kDataMismatch if a table of the
-// embeddings or a block is not among them, or of another shape: only heads stay as drawn.
+// those in the place of all but model.fresh. Error kDataMismatch if one is not among them, or of
+// another shape; without model.fresh, heads of models that name their body may be missing.
 void begin_weights(const v1::Recipe& recipe, assay_model* model, uint64_t seed);
 
 }  // namespace reciperun::engine

@@ -120,6 +120,11 @@ class TrialRunner {
     if (job_.recipe.evaluation().metric().empty()) return;
     const std::string& name = job_.recipe.evaluation().metric(0);
     if (found.contains(name)) headline_ = fmt::format(", {} {}", name, fixed(found.at(name), 4));
+    // Written before the state that knows of the evaluation: who resumes from the state before
+    // comes here again, with the same bits.
+    if (job_.recipe.evaluation().select() == v1::Evaluation::BEST_OVER_EVALS &&
+        &selected() == &state_.eval(state_.eval_size() - 1))
+      trial_->save(job_.folder / "best");
   }
 
   // A stop ends it after the batch under way; the steps trained so far are kept.
