@@ -4,11 +4,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "models/models.h"
@@ -30,6 +33,7 @@ struct Options {
   std::optional<int64_t> sequence_length, prediction_slots, tokens;
   int64_t batch = 128;
   int threads = 2;
+  int callers = 1;
   int repeats = 30;
   bool json = false;
   bool profile = false;
@@ -106,6 +110,33 @@ std::vector<double> measure(int repeats, const auto& action, int per_action = 1,
   return times;
 }
 
+// Of `callers` threads that predict without a pause, each with a slot of its own: sorted times of
+// all calls from when each has warmed up until each has done `repeats`.
+std::vector<double> measure_callers(const Options& o, const train::Predictor& predictor,
+                                    const Batch& batch) {
+  constexpr int kWarmRuns = 5;
+  std::vector<std::vector<double>> times(static_cast<size_t>(o.callers));
+  std::barrier warm(o.callers);
+  std::atomic<int> left(o.callers);
+  std::vector<std::thread> callers;
+  for (auto& mine : times) {
+    callers.emplace_back([&] {
+      train::PredictorSlot slot(predictor);
+      for (int i = 0; i < kWarmRuns; ++i) slot.run(batch.tensors);
+      warm.arrive_and_wait();
+      while (left > 0) {
+        mine.push_back(milliseconds([&] { slot.run(batch.tensors); }));
+        if (mine.size() == static_cast<size_t>(o.repeats)) --left;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  std::vector<double> all;
+  for (const auto& mine : times) all.insert(all.end(), mine.begin(), mine.end());
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
 void print_times(const Options& o, const std::vector<double>& times) {
   const auto quantile = [&](double p) {
     return times[static_cast<size_t>(p * static_cast<double>(times.size() - 1))];
@@ -114,15 +145,15 @@ void print_times(const Options& o, const std::vector<double>& times) {
   getrusage(RUSAGE_SELF, &usage);
   constexpr const char* kJson =
       R"({"name": "%s/%s/%s/%ld", "peer": "assay", "mode": "graph", "median_ms": %.4f, )"
-      R"("p10": %.4f, "p90": %.4f, "repeats": %zu, "threads": %d, "version": "%s", )"
+      R"("p10": %.4f, "p90": %.4f, "p99": %.4f, "callers": %d, "repeats": %zu, "threads": %d, "version": "%s", )"
       R"("max_rss_mib": %ld})"
       "\n";
   constexpr const char* kText =
-      "%s/%s/%s/%ld: median %.3f ms, p10 %.3f, p90 %.3f "
-      "(%zu runs, %d threads, assay %s, %ld MiB)\n";
+      "%s/%s/%s/%ld: median %.3f ms, p10 %.3f, p90 %.3f, p99 %.3f "
+      "(callers: %d, %zu runs, %d threads, assay %s, %ld MiB)\n";
   std::printf(o.json ? kJson : kText, o.model.c_str(), o.mode.c_str(), o.precision.c_str(), o.batch,
-              quantile(0.5), quantile(0.1), quantile(0.9), times.size(), o.threads,
-              std::string(kLibraryVersion).c_str(), usage.ru_maxrss / 1024);
+              quantile(0.5), quantile(0.1), quantile(0.9), quantile(0.99), o.callers, times.size(),
+              o.threads, std::string(kLibraryVersion).c_str(), usage.ru_maxrss / 1024);
 }
 
 // What this machine reaches at best, measured now with the same threads: the roof of the roofline.
@@ -248,6 +279,8 @@ int run(const Options& o) {
     const train::Predictor predictor(*instance, {.precision = parse_precision(o.precision),
                                                  .sequence_length = o.sequence_length,
                                                  .prediction_slots = o.prediction_slots});
+    if (o.callers > 1)
+      return print_times(o, measure_callers(o, predictor, Batch(predictor.inputs(), o.batch))), 0;
     train::PredictorSlot slot(predictor);
     if (plan_only) return finish(o, *slot.prepare(o.batch), {}), 0;
     const Batch batch(predictor.inputs(), o.batch);
@@ -305,7 +338,12 @@ int main(int argc, char** argv) {
                "train: batches are prefetched, images as bytes, beside the step before")
       ->excludes("--resident");
   app.add_option("--threads", o.threads, "CPU threads")->capture_default_str();
-  app.add_option("--repeats", o.repeats, "timed runs")
+  app.add_option("--callers", o.callers,
+                 "infer: host threads that predict side by side, each with `threads` of the device")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024))
+      ->excludes("--resident");
+  app.add_option("--repeats", o.repeats, "timed runs, of each caller")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
   app.add_flag("--json", o.json, "one line of JSON");
