@@ -9,6 +9,8 @@
 #include "capi/src/report_parts.h"
 #include "capi/src/tensor.h"
 #include "sdk/base/expect.h"
+#include "sdk/base/utf8.h"
+#include "sdk/train/onnx/export.h"
 #include "sdk/train/training_graph.h"
 
 namespace assay::capi {
@@ -208,6 +210,25 @@ assay_status assay_predictor_report(const assay_predictor* p, assay_report** out
   return guard(err, [&] {
     cleared(out);
     *out = new_report(describe(*not_null(p, "p").impl));
+  });
+}
+
+assay_status assay_predictor_export(const assay_predictor* p, assay_str path, assay_str format,
+                                    assay_report** out, assay_error** err) {
+  return guard(err, [&] {
+    if (out != nullptr) *out = nullptr;
+    const PredictorState& state = *not_null(p, "p").impl;
+    const std::string file = checked_path(path, "path");
+    expect_one_of({"", "format"}, to_text(format, "format"), {"onnx"});
+    const onnx::ExportReport written = onnx::export_predictor(state.predictor, file);
+    if (out == nullptr) return;
+    ExportedPredictor report;
+    report.set_path(file);
+    report.set_format("onnx");
+    report.set_opset(static_cast<double>(onnx::kOpset));
+    report.set_nodes(static_cast<double>(written.nodes));
+    report.set_file_bytes(static_cast<double>(written.file_bytes));
+    *out = new_report(report);
   });
 }
 

@@ -37,6 +37,8 @@ class Predictor {
   // The inputs a prediction takes, in order: the model's, without labels.
   const std::vector<nn::InputSpec>& inputs() const { return inputs_; }
   const PredictorOptions& options() const { return options_; }
+  // The model with the weights of when it was made, which nobody changes.
+  ModelInstance& snapshot() const { return *snapshot_; }
 
  private:
   friend class PredictorSlot;

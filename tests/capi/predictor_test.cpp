@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <functional>
 
 #include "tests/capi/support.h"
@@ -167,6 +168,26 @@ TEST_F(PredictorTest, BadRequests) {
   EXPECT_THAT(fail_run(predictor.get(), scalars, 1, 1), HasSubstr("batch axis"));
   fails(ASSAY_E_INVALID, assay_slot_prepare, slot.get(), int64_t{0});
   fails(ASSAY_E_INVALID, assay_slot_prepare, slot.get(), int64_t{5});
+}
+
+TEST_F(PredictorTest, Export) {
+  const auto predictor = make_predictor();
+  const TemporaryFolder folder;
+  const std::string path = folder.at("small.onnx");
+  const auto said = report(assay_predictor_export, predictor.get(), text(path), text("onnx"));
+  EXPECT_EQ(at(said, "path").string_value(), path);
+  EXPECT_EQ(number(said, "opset"), 17);
+  EXPECT_EQ(number(said, "file_bytes"), double(std::filesystem::file_size(path)));
+  ok(assay_predictor_export, predictor.get(), text(path), text("onnx"), nullptr);  // replaces it
+  const auto fail_export = [&](assay_status status, const assay_predictor* p,
+                               const std::string& where, const char* format) {
+    assay_report* none = nullptr;
+    return fails(status, assay_predictor_export, p, text(where), text(format), &none);
+  };
+  EXPECT_THAT(fail_export(ASSAY_E_INVALID, predictor.get(), path, "tflite"), HasSubstr("onnx"));
+  fail_export(ASSAY_E_INVALID, nullptr, path, "onnx");
+  fail_export(ASSAY_E_INVALID, predictor.get(), "", "onnx");
+  fail_export(ASSAY_E_NOT_FOUND, predictor.get(), folder.at("none/small.onnx"), "onnx");
 }
 
 // The size of images and the way finds are thinned out are the predictor's, not the model's.

@@ -1,4 +1,4 @@
-// assay-checkpoint: looks at, checks, compares and converts checkpoint files.
+// assay-checkpoint: looks at, checks, compares, converts and exports checkpoint files.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 struct Request {
   std::vector<std::string> files;
-  std::string from, to, format, map_file;
+  std::string from, to, format, map_file, predictor;
   bool ema = false, as_json = false, overwrite = false;
 };
 
@@ -90,8 +90,43 @@ Exit convert(const Request& request) {
   return Exit::kOk;
 }
 
+// The model of the checkpoint, with the moving averages for its weights if they are asked for.
+// These go through a file beside the target.
+Model opened(const Request& request, const assay_context* context) {
+  auto model = made<Model>(Exit::kDataMismatch, assay_model_open, context, text(request.from));
+  if (!request.ema) return model;
+  const std::string averages = request.to + ".averages";
+  call(assay_checkpoint_convert, text(request.from), text(averages), text("safetensors"), text(""),
+       int32_t{ASSAY_KIND_EMA}, nullptr);
+  const auto remove = [&] { std::filesystem::remove(averages); };
+  try {
+    call(assay_model_load_weights, model.get(), text(averages), text("safetensors"), text(""),
+         uint32_t{0}, nullptr);
+  } catch (...) {
+    remove();
+    throw;
+  }
+  remove();
+  return model;
+}
+
+Exit export_onnx(const Request& request) {
+  require_free(request);
+  const auto context =
+      made<Context>(Exit::kCrashed, assay_context_create, nullptr, nullptr, nullptr, size_t{0});
+  const Model model = opened(request, context.get());
+  const auto predictor =
+      made<Predictor>(Exit::kUsage, assay_predictor_create, model.get(), text(request.predictor));
+  show(request,
+       made<Report>(Exit::kUsage, assay_predictor_export, predictor.get(), text(request.to),
+                    text("onnx")),
+       export_text);
+  return Exit::kOk;
+}
+
 Exit run(int argc, const char* const* argv) {
-  CLI::App app("Looks at, checks, compares and converts checkpoint files.", "assay-checkpoint");
+  CLI::App app("Looks at, checks, compares, converts and exports checkpoint files.",
+               "assay-checkpoint");
   app.footer(
       "Exit codes: 0 done; 1 damaged or different; 2 wrong usage; 5 it failed; 6 a file is missing "
       "or damaged.\n\nConvolution weights are stored O,H,W,I. A name map (--map) renames tensors "
@@ -99,7 +134,9 @@ Exit run(int argc, const char* const* argv) {
       "turns them\ninto the layouts of other programs; in JSON, for PyTorch's:\n"
       R"(  {"rules": [{"file": "backbone.*", "model": "*", "layout": "OIHW"}]})"
       "\n\nExamples:\n  assay-checkpoint inspect best.ckpt\n"
-      "  assay-checkpoint convert best.ckpt best.safetensors --map torch.json --ema");
+      "  assay-checkpoint convert best.ckpt best.safetensors --map torch.json --ema\n"
+      "  assay-checkpoint export-onnx detector.ckpt detector.onnx --config "
+      R"('{"image_size": [512, 640]}')");
   app.require_subcommand(1);
   Request request;
   app.add_flag("--json", request.as_json, "print the report as JSON");
@@ -125,6 +162,14 @@ Exit run(int argc, const char* const* argv) {
   convert_command->add_option("--map", request.map_file, "file with a name map");
   convert_command->add_flag("--ema", request.ema, "the moving averages instead of the weights");
   convert_command->add_flag("--overwrite", request.overwrite, "replace a target that exists");
+  auto* export_command = app.add_subcommand(
+      "export-onnx", "writes the model of a checkpoint as ONNX, for predictions elsewhere");
+  export_command->add_option("from", request.from, "the checkpoint")->required();
+  export_command->add_option("to", request.to, "the file to write")->required();
+  export_command->add_option("--config", request.predictor,
+                             "keys of assay_predictor_create as JSON: sizes of images, sequences");
+  export_command->add_flag("--ema", request.ema, "the moving averages instead of the weights");
+  export_command->add_flag("--overwrite", request.overwrite, "replace a target that exists");
 
   try {
     app.parse(argc, argv);
@@ -134,6 +179,7 @@ Exit run(int argc, const char* const* argv) {
   if (inspect_command->parsed()) return inspect(request);
   if (verify_command->parsed()) return verify(request);
   if (diff_command->parsed()) return diff(request);
+  if (export_command->parsed()) return export_onnx(request);
   return convert(request);
 }
 

@@ -169,4 +169,10 @@ std::string conversion_text(const Struct& report) {
   return text;
 }
 
+std::string export_text(const Struct& report) {
+  return fmt::format("{}: ONNX opset {}, {} nodes, {}\n", text_of(report, "path"),
+                     text_of(report, "opset"), text_of(report, "nodes"),
+                     bytes_text(at(report, "file_bytes").number_value()));
+}
+
 }  // namespace assay::tools

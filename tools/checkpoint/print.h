@@ -11,5 +11,6 @@ std::string inspection_text(const google::protobuf::Struct& report);
 std::string verification_text(const google::protobuf::Struct& report);
 std::string comparison_text(const google::protobuf::Struct& report);
 std::string conversion_text(const google::protobuf::Struct& report);
+std::string export_text(const google::protobuf::Struct& report);
 
 }  // namespace assay::tools

@@ -381,6 +381,11 @@ func TestManyGoroutinesPredict(t *testing.T) {
 	equal(t, p.MaxBatch, 8)
 	equal(t, p.Inputs, []TensorSpec{{"image", "f32", []int64{8, 8, 1}}})
 	equal(t, p.Outputs, []TensorSpec{{"logits", "f32", []int64{3}}, {"probabilities", "f32", []int64{3}}})
+	exported := filepath.Join(t.TempDir(), "small.onnx")
+	must[json.RawMessage](t)(p.Export(exported, "onnx"))
+	must[fs.FileInfo](t)(os.Stat(exported))
+	_, err := p.Export(exported, "other")
+	fails(t, err, ErrInvalid)
 	predict := func(seed int64) ([]float32, error) {
 		out, err := p.Predict(ctx, smallBatch(t, c, seed)[0])
 		if err != nil {
@@ -413,7 +418,7 @@ func TestManyGoroutinesPredict(t *testing.T) {
 	slot := must[*Slot](t)(p.NewSlot())
 	ok(t, slot.Prepare(2))
 	must[json.RawMessage](t)(slot.Profile(2, 1))
-	_, err := p.Predict(ctx)
+	_, err = p.Predict(ctx)
 	fails(t, err, ErrInvalid)
 	ok(t, p.Close())
 	_, err = predict(0)

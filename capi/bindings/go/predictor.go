@@ -75,6 +75,13 @@ func (p *Predictor) Report() (json.RawMessage, error) {
 	})
 }
 
+// Export writes what the predictor computes for programs of others, in a format as "onnx".
+func (p *Predictor) Export(path, format string) (json.RawMessage, error) {
+	return p.report(func(p *C.assay_predictor, out **C.assay_report, e **C.assay_error) C.assay_status {
+		return C.assay_predictor_export(p, cText(path), cText(format), out, e)
+	})
+}
+
 // Predict runs one batch and gives all outputs, which are the caller's. Any goroutine may call it.
 func (p *Predictor) Predict(ctx context.Context, in ...*Tensor) ([]*Tensor, error) {
 	var slot *Slot

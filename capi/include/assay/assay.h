@@ -1141,6 +1141,23 @@ ASSAY_API assay_status assay_predictor_create(const assay_model *m, assay_str co
 ASSAY_API assay_status assay_predictor_report(const assay_predictor *p, assay_report **out,
                                               assay_error **err);
 
+/* Writes what the predictor computes for programs of others. The file appears whole or not at all,
+ * and replaces one of that name.
+ *   path    UTF-8
+ *   format  "onnx": a model of opset 17 with the inputs and outputs of assay_predictor_report, under
+ *           their names, in f32 whatever the predictor's precision. The batch may have any size.
+ *           Images have their channels last, as here; indices that are out of range are not checked
+ *           there
+ *   out     may be NULL
+ *   report  path, format, opset, nodes (count), file_bytes
+ *   errors  ASSAY_E_UNSUPPORTED: the network holds something that ONNX has not, which the message
+ *           names, or more than 2 GiB; ASSAY_E_INVALID; ASSAY_E_IO; ASSAY_E_NOT_FOUND: no such
+ *           folder; ASSAY_E_OOM_HOST
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_predictor_export(const assay_predictor *p, assay_str path,
+                                              assay_str format, assay_report **out,
+                                              assay_error **err);
+
 /* Makes a slot: the plans and scratch memory with which one caller runs a predictor, made for each
  * batch size at its first use. The plans of the 8 batch sizes used last are kept, others are made
  * anew. May outlive its predictor.

@@ -529,6 +529,13 @@ extern "C" {
         out: *mut *mut assay_report,
         err: *mut *mut assay_error,
     ) -> assay_status;
+    pub fn assay_predictor_export(
+        p: *const assay_predictor,
+        path: assay_str,
+        format: assay_str,
+        out: *mut *mut assay_report,
+        err: *mut *mut assay_error,
+    ) -> assay_status;
     pub fn assay_slot_create(
         p: *const assay_predictor,
         out: *mut *mut assay_slot,

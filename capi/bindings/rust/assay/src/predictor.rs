@@ -70,6 +70,12 @@ impl Predictor {
         report(|out, e| unsafe { sys::assay_predictor_report(self.0.handle.get(), out, e) })
     }
 
+    /// Writes what the predictor computes for programs of others, in a format as "onnx".
+    pub fn export(&self, path: &str, format: &str) -> Result<Report> {
+        let p = self.0.handle.get();
+        report(|out, e| unsafe { sys::assay_predictor_export(p, lend(path), lend(format), out, e) })
+    }
+
     /// Tensors of zeros for the outputs of a batch.
     pub fn new_outputs(&self, context: &Context, batch: i64) -> Result<Vec<Tensor>> {
         let zeros = |spec: &TensorSpec| {

@@ -284,6 +284,11 @@ fn many_threads_predict() {
     let predictor = Predictor::new(&model, r#"{"max_batch": 8}"#).unwrap();
     assert_eq!(predictor.inputs()[0].sample_shape, [8, 8, 1]);
     assert_eq!(predictor.outputs()[0].name, "logits");
+    let folder = Folder::new();
+    let exported = folder.at("small.onnx");
+    predictor.export(&exported, "onnx").unwrap();
+    assert!(std::fs::metadata(&exported).unwrap().len() > 0);
+    fails(predictor.export(&exported, "other"), Code::Invalid);
     let predict = |slot: &mut Slot, seed| {
         let [image, _] = small_batch(&c, seed);
         let out = slot.run(&[&image]).unwrap();

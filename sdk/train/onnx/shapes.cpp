@@ -1,0 +1,88 @@
+// Ops that move elements, and sums over axes.
+#include <algorithm>
+
+#include "sdk/train/onnx/converter.h"
+
+namespace assay::onnx {
+namespace {
+
+// Whether `blocks` is [N,h,a,w,b,C] of the image [N,h*a,w*b,C].
+bool are_blocks_of(const Dims& blocks, const Dims& image) {
+  return blocks.rank() == 6 && image.rank() == 4 && blocks[0] == image[0] &&
+         blocks[1] * blocks[2] == image[1] && blocks[3] * blocks[4] == image[2] &&
+         blocks[5] == image[3];
+}
+
+// Such an image lies in memory alike, whether its channels come first or last.
+bool is_pixel(const Dims& dims) { return dims.rank() == 4 && dims[1] == 1 && dims[2] == 1; }
+
+// Axis k of [N,H,W,C] is axis kInImage[k] of [N,C,H,W].
+constexpr int64_t kInImage[] = {0, 2, 3, 1};
+
+}  // namespace
+
+void convert(const Reshape&, Converter& c) {
+  const ValueId x = c.x(0), y = c.y();
+  const Dims &from = c.dims(x), &to = c.dims(y);
+  if (c.has_image(x) && (are_blocks_of(from, to) || are_blocks_of(to, from)))
+    return c.set_image(y, c.image(x));
+  const std::string data = c.has_image(x) && is_pixel(from) ? c.image(x) : c.plain(x);
+  std::vector<Size> sizes = c.sizes(y);
+  if (!is_pixel(to)) return c.set_plain(y, c.reshaped(data, sizes));
+  std::rotate(sizes.begin() + 1, sizes.end() - 1, sizes.end());
+  c.set_image(y, c.reshaped(data, sizes));
+}
+
+void convert(const Slice& op, Converter& c) {
+  const ValueId x = c.x(0), y = c.y();
+  const bool as_image = c.dims(x).rank() == 4 && c.has_image(x);
+  const std::vector<Size> from = c.sizes(x), to = c.sizes(y);
+  std::vector<int64_t> begin, end, axes;
+  for (size_t axis = 0; axis < to.size(); ++axis) {
+    const int64_t first = op.begin[static_cast<int>(axis)];
+    const bool is_all =
+        from[axis].number == to[axis].number && from[axis].times_batch == to[axis].times_batch;
+    if (is_all && first == 0) continue;
+    if (from[axis].times_batch || to[axis].times_batch) c.refuse("cuts the batch");
+    begin.push_back(first);
+    end.push_back(first + to[axis].number);
+    axes.push_back(as_image ? kInImage[axis] : static_cast<int64_t>(axis));
+  }
+  GraphWriter& w = c.writer();
+  const std::string data = as_image ? c.image(x) : c.plain(x);
+  const std::string part =
+      c.emit("Slice", {data, w.integers(begin), w.integers(end), w.integers(axes)});
+  as_image ? c.set_image(y, part) : c.set_plain(y, part);
+}
+
+void convert(const Transpose& op, Converter& c) {
+  const auto axes = op.axes.span();
+  c.set_plain(c.y(), c.emit("Transpose", {c.plain(c.x(0))},
+                            {{"perm", std::vector<int64_t>(axes.begin(), axes.end())}}));
+}
+
+void convert(const Concat& op, Converter& c) {
+  const auto& parts = c.node().inputs;
+  const bool as_image =
+      c.dims(c.y()).rank() == 4 &&
+      std::any_of(parts.begin(), parts.end(), [&](ValueId part) { return c.has_image(part); });
+  Names names;
+  for (const ValueId part : parts) names.push_back(as_image ? c.image(part) : c.plain(part));
+  const std::string all =
+      c.emit("Concat", std::move(names), {{"axis", as_image ? kInImage[op.axis] : op.axis}});
+  as_image ? c.set_image(c.y(), all) : c.set_plain(c.y(), all);
+}
+
+void convert(const SumTo& op, Converter& c) {
+  const Dims& from = c.dims(c.x(0));
+  std::vector<int64_t> axes;
+  for (int axis = 0; axis < from.rank(); ++axis) {
+    const int in_result = axis - (from.rank() - op.dims.rank());
+    if (in_result < 0 || (op.dims[in_result] == 1 && from[axis] != 1)) axes.push_back(axis);
+  }
+  std::string sum = c.plain(c.x(0));
+  if (!axes.empty()) sum = c.emit("ReduceSum", {sum, c.writer().integers(axes)});
+  c.set_plain(c.y(), c.reshaped(sum, c.sizes(c.y())));
+}
+
+}  // namespace assay::onnx
