@@ -1,0 +1,10 @@
+# Takes the maintainer scripts out of libassay1 that cpack put there: they call ldconfig, which the trigger does.
+foreach(package ${CPACK_PACKAGE_FILES})
+  if(package MATCHES "/libassay1_")
+    set(tree ${package}.tree)
+    execute_process(COMMAND dpkg-deb -R ${package} ${tree} COMMAND_ERROR_IS_FATAL ANY)
+    file(REMOVE ${tree}/DEBIAN/postinst ${tree}/DEBIAN/postrm)
+    execute_process(COMMAND dpkg-deb --root-owner-group -b ${tree} ${package} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+    file(REMOVE_RECURSE ${tree})
+  endif()
+endforeach()
