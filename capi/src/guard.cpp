@@ -1,7 +1,9 @@
 // Exceptions to error objects, which the caller owns, and what assay_error_get tells of them.
 #include "capi/src/guard.h"
 
+#include <cerrno>
 #include <new>
+#include <system_error>
 
 #include "capi/src/abi.h"
 #include "sdk/base/expect.h"
@@ -78,6 +80,11 @@ assay_status take_current_exception(assay_error** err) noexcept {
   } catch (const std::bad_alloc&) {
     if (err != nullptr) *err = kOutOfMemoryError;
     return ASSAY_E_OOM_HOST;
+  } catch (const std::system_error& error) {  // what std::thread says where none can be started
+    const int number = error.code().value();
+    const bool lacks = number == EAGAIN || number == ENOMEM;
+    return hand_out(err, lacks ? Code::kOutOfHostMemory : Code::kInternal, error.what(),
+                    {.domain = Domain::kErrno, .native_code = number});
   } catch (const std::exception& error) {
     return hand_out(err, Code::kInternal, error.what(), {});
   } catch (...) {

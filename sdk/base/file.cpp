@@ -41,6 +41,19 @@ int open_or_fail(const std::string& path, int flags, std::string_view doing) {
   return open_or_fail(path, flags, doing, path);
 }
 
+void examine_or_fail(int descriptor, struct stat& status, const std::string& called) {
+  if (retry([&] { return ::fstat(descriptor, &status); }) < 0)
+    fail_errno("examining", called, errno);
+}
+
+int unlink(const std::string& path) {
+  return retry([&] { return ::unlink(path.c_str()); });
+}
+
+int rename(const std::string& from, const std::string& to) {
+  return retry([&] { return ::rename(from.c_str(), to.c_str()); });
+}
+
 // A folder whose entries are to be made durable. Where that cannot be asked for, because the folder
 // may be written but not read or its file system (FUSE, overlays) does not sync folders, a rename
 // is as durable as it gets.
@@ -87,7 +100,8 @@ std::string temporary_prefix(const std::string& path) { return cat(".", file_nam
 
 std::string random_digits() {
   std::array<unsigned char, kRandomDigits / 2> bytes;
-  if (::getentropy(bytes.data(), bytes.size()) < 0) fail_errno("drawing", "a random name", errno);
+  if (retry([&] { return ::getentropy(bytes.data(), bytes.size()); }) < 0)
+    fail_errno("drawing", "a random name", errno);
   return hex_text(bytes);
 }
 
@@ -106,7 +120,7 @@ bool lock_at_once(int descriptor) {
 File File::open_read(const std::string& path) {
   File file(open_or_fail(path, O_RDONLY, "opening"), path);
   struct stat status;
-  if (::fstat(file.descriptor_, &status) < 0) fail_errno("examining", path, errno);
+  examine_or_fail(file.descriptor_, status, path);
   // Opening a folder succeeds and only reading it fails; say so at once.
   if (S_ISDIR(status.st_mode)) fail_errno("opening", path, EISDIR);
   return file;
@@ -144,7 +158,7 @@ File::~File() {
 
 uint64_t File::size() const {
   struct stat status;
-  if (::fstat(descriptor_, &status) < 0) fail_errno("examining", called_, errno);
+  examine_or_fail(descriptor_, status, called_);
   return static_cast<uint64_t>(status.st_size);
 }
 
@@ -199,7 +213,12 @@ File File::create_temporary(const std::string& path) {
     File file(open_or_fail(name, O_RDWR | O_CREAT | O_EXCL, "creating", path), name, path);
     lock_at_once(file.descriptor_);
     struct stat status;
-    if (::fstat(file.descriptor_, &status) < 0) fail_errno("examining", path, errno);
+    try {
+      examine_or_fail(file.descriptor_, status, path);
+    } catch (...) {
+      unlink(name);
+      throw;
+    }
     if (status.st_nlink > 0) return file;  // else taken for a stale one before it was locked
   }
 }
@@ -208,19 +227,17 @@ AtomicFile::AtomicFile(std::string path)
     : path_(std::move(path)), file_(File::create_temporary(path_)) {}
 
 AtomicFile::~AtomicFile() {
-  if (!committed_) ::unlink(file_.path().c_str());
+  if (!committed_) unlink(file_.path());
 }
 
 void AtomicFile::commit() {
   const SyncedFolder folder(parent_path(path_));  // first: what fails must fail before the rename
   file_.sync();
   // Not closed before: that ends the lock, without which the file would be taken for a stale one.
-  if (::rename(file_.path().c_str(), path_.c_str()) < 0) {
-    fail_errno("writing", path_, errno);
-  }
+  // Nor afterwards: what close could report, the sync has.
+  if (rename(file_.path(), path_) < 0) fail_errno("writing", path_, errno);
   committed_ = true;
   folder.sync();
-  file_.close();
 }
 
 void remove_stale_temporaries(const std::string& path) noexcept try {
@@ -229,7 +246,7 @@ void remove_stale_temporaries(const std::string& path) noexcept try {
     if (!is_temporary_of(prefix, entry.path().filename())) continue;
     const int descriptor = ::open(entry.path().c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (descriptor < 0) continue;
-    if (lock_at_once(descriptor)) ::unlink(entry.path().c_str());
+    if (lock_at_once(descriptor)) unlink(entry.path());
     ::close(descriptor);
   }
 } catch (...) {
@@ -266,31 +283,32 @@ void make_directories(const std::string& path) {
   if (path.empty() || is_directory(path)) return;
   const std::string parent = parent_path(path);
   if (parent != path) make_directories(parent);  // equal for "." in a folder that was removed
-  if (::mkdir(path.c_str(), 0777) < 0 && !(errno == EEXIST && is_directory(path))) {
+  if (retry([&] { return ::mkdir(path.c_str(), 0777); }) < 0 &&
+      !(errno == EEXIST && is_directory(path))) {
     fail_errno("creating folder", path, errno);
   }
 }
 
 void remove_file(const std::string& path) {
-  if (::unlink(path.c_str()) < 0 && errno != ENOENT) fail_errno("removing", path, errno);
+  if (unlink(path) < 0 && errno != ENOENT) fail_errno("removing", path, errno);
 }
 
 void rename_file(const std::string& from, const std::string& to) {
   const SyncedFolder folder(parent_path(to));
-  if (::rename(from.c_str(), to.c_str()) < 0) fail_errno(cat("renaming ", from, " to"), to, errno);
+  if (rename(from, to) < 0) fail_errno(cat("renaming ", from, " to"), to, errno);
   folder.sync();
 }
 
 bool path_exists(const std::string& path) {
   struct stat status;
-  if (::stat(path.c_str(), &status) == 0) return true;
+  if (retry([&] { return ::stat(path.c_str(), &status); }) == 0) return true;
   if (errno != ENOENT && errno != ENOTDIR) fail_errno("examining", path, errno);
   return false;
 }
 
 bool is_directory(const std::string& path) {
   struct stat status;
-  if (::stat(path.c_str(), &status) == 0) return S_ISDIR(status.st_mode);
+  if (retry([&] { return ::stat(path.c_str(), &status); }) == 0) return S_ISDIR(status.st_mode);
   if (errno != ENOENT && errno != ENOTDIR) fail_errno("examining", path, errno);
   return false;
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <system_error>
 
 #include "sdk/base/expect.h"
 #include "sdk/data/loader_state.pb.h"
@@ -87,13 +86,12 @@ void Loader::start() {
   if (cancelled_) return;
   running_ = true;
   if (inline_) return;
-  for (auto& worker : workers_) {
-    try {
+  try {
+    for (auto& worker : workers_)
       worker->thread = std::thread([this, w = worker.get()] { run(*w); });
-    } catch (const std::system_error& error) {
-      seek(delivered_);
-      fail_errno("starting", "the threads of a loader", error.code().value());
-    }
+  } catch (...) {  // no memory, or no further thread: all of them or none
+    seek(delivered_);
+    throw;
   }
 }
 
@@ -215,8 +213,13 @@ const Batch* Loader::next() {
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (cancelled_) fail(Code::kCancelled, "loader: cancelled");
   }
-  // The ticket is not passed: the next call finds the same error.
-  if (buffer.error) std::rethrow_exception(buffer.error);
+  // The ticket is not passed: the next call reads again, and finds a damaged record damaged.
+  if (buffer.error) {
+    const std::exception_ptr error = buffer.error;
+    lock.unlock();
+    seek(delivered_);
+    std::rethrow_exception(error);
+  }
   ++delivered_;
   return &buffer.batch;
 }

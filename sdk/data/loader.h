@@ -34,8 +34,8 @@ class Loader {
   // The next batch, valid until the following call of next, restore or the destructor; null after
   // the last one of the last epoch. After the first epoch of a data set that fits the cache,
   // nothing is allocated.
-  // Fails where a worker failed, with the file and the record in the message; calling again fails
-  // again, since skipping data silently is no option. kCancelled after cancel().
+  // Fails where a worker failed, with the file and the record in the message; calling again reads
+  // the same batch again, since skipping data silently is no option. kCancelled after cancel().
   const Batch* next();
 
   // The position after the batches returned so far. Plain data, for a checkpoint.

@@ -64,74 +64,6 @@ TEST_F(AllocationTest, Predictions) {
   EXPECT_EQ(status, ASSAY_OK);
 }
 
-// A whole life of the library in which one allocation fails, for the first thousand places and
-// then every so often: each call succeeds or says that memory ran out, and everything can be freed.
-class OutOfMemoryTest : public SmallModel {
- protected:
-  // Stops at the first call that does not succeed.
-  struct Life {
-    assay_context* context = nullptr;
-    assay_model* model = nullptr;
-    assay_trainer* trainer = nullptr;
-    assay_predictor* predictor = nullptr;
-    assay_slot* slot = nullptr;
-    assay_tensor* out = nullptr;
-    assay_report* report = nullptr;
-    ~Life() {
-      assay_report_free(report);
-      assay_tensor_release(out);
-      assay_slot_free(slot);
-      assay_predictor_free(predictor);
-      assay_trainer_free(trainer);
-      assay_model_free(model);
-      assay_context_free(context);
-    }
-  };
-  assay_status live(assay_error** err) const {
-    Life life;
-    const assay_trainer_options options{
-        .struct_size = sizeof options, .batch_size = kBatch, .learning_rate = 0.05};
-    const std::string path = folder.at("life.ckpt");
-    assay_status status = assay_context_create(nullptr, nullptr, nullptr, 0, &life.context, err);
-    const auto then = [&](auto f, auto... arguments) {
-      if (status == ASSAY_OK) status = f(arguments..., err);
-    };
-    then(assay_model_named, life.context, text("cnn"), text(kSmallCnn), &life.model);
-    then(assay_trainer_create, life.model, &options, text(kSgd), &life.trainer);
-    then(assay_trainer_step, life.trainer, batch.tensors(), size_t{2}, nullptr);
-    then(assay_trainer_set_metadata, life.trainer, text("a note of the host"), text("x"));
-    then(assay_checkpoint_save, life.trainer, text(path), 0u);
-    then(assay_checkpoint_load, life.trainer, text(path), 0u, &life.report);
-    then(assay_predictor_create, life.model, text(R"({"max_batch": 8})"), &life.predictor);
-    then(assay_slot_create, life.predictor, &life.slot);
-    then(assay_predictor_run, life.predictor, life.slot, batch.tensors(), size_t{1}, &life.out,
-         size_t{1});
-    return status;
-  }
-  TemporaryFolder folder;
-};
-
-TEST_F(OutOfMemoryTest, AnyAllocationMayFail) {
-  assay_error* error = nullptr;
-  ASSERT_EQ(live(&error), ASSAY_OK);
-  fail_allocation(0);
-  ASSERT_EQ(live(&error), ASSAY_OK);
-  const int64_t calls = fail_allocation(0);
-  ASSERT_GT(calls, 1000);
-  int failed = 0;
-  for (int64_t n = 1; n <= calls; n += n < 1000 ? 1 : n / 200) {
-    fail_allocation(n);
-    const assay_status status = live(&error);
-    fail_allocation(0);
-    EXPECT_TRUE(status == ASSAY_E_OOM_HOST || status == ASSAY_OK) << "allocation " << n;
-    failed += status != ASSAY_OK;
-    assay_error_free(error);
-    error = nullptr;
-  }
-  EXPECT_GT(failed, 200);
-  EXPECT_EQ(live(&error), ASSAY_OK);
-}
-
 // Its release is called when its last owner is gone.
 Owned<assay_tensor> borrowed(const assay_context* context, std::vector<float>& data,
                              int& released) {
@@ -142,7 +74,7 @@ Owned<assay_tensor> borrowed(const assay_context* context, std::vector<float>& d
       reinterpret_cast<uintptr_t>(&released));
 }
 
-TEST_F(OutOfMemoryTest, APrefetchThatFailsKeepsNoTensor) {
+TEST_F(AllocationTest, APrefetchThatFailsKeepsNoTensor) {
   const auto model = make_model();
   std::vector<float> images(kBatch * 64, 0.5f);
   int64_t calls = 0, failed = 0;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <new>
@@ -26,28 +27,44 @@ std::atomic<bool> counting{false};
 std::atomic<size_t> noted{0};
 std::array<void*, 100000> callers;
 
-std::atomic<int64_t> calls_of_assay{0}, failing_call{0};
-std::atomic<uintptr_t> assay_begin{0}, assay_end{0};
+std::atomic<int64_t> live{0};
 
-// Notes where the code of libassay lies.
-void find_assay() {
+std::atomic<int64_t> calls{0}, failing_call{0};
+struct Code {
+  std::atomic<uintptr_t> begin{0}, end{0};
+};
+constexpr std::array kLibraries{"libassay", "libstdc++", "libprotobuf"};
+std::array<Code, kLibraries.size()> code_of_interest;
+std::atomic<const char*> failed_in{""};
+
+// Notes where the code of these libraries lies.
+void find_code() {
   const auto look = [](dl_phdr_info* info, size_t, void*) {
-    if (std::strstr(info->dlpi_name, "libassay.so") == nullptr) return 0;
-    for (int i = 0; i < info->dlpi_phnum; ++i) {
-      const auto& segment = info->dlpi_phdr[i];
-      if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
-      assay_begin = info->dlpi_addr + segment.p_vaddr;
-      assay_end = assay_begin + segment.p_memsz;
+    for (size_t k = 0; k < kLibraries.size(); ++k) {
+      if (std::strstr(info->dlpi_name, kLibraries[k]) == nullptr) continue;
+      for (int i = 0; i < info->dlpi_phnum; ++i) {
+        const auto& segment = info->dlpi_phdr[i];
+        if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+        code_of_interest[k].begin = info->dlpi_addr + segment.p_vaddr;
+        code_of_interest[k].end = code_of_interest[k].begin + segment.p_memsz;
+      }
     }
-    return 1;
+    return 0;
   };
   dl_iterate_phdr(look, nullptr);
 }
 
-void fail_if_asked(void* caller) {
+bool fails(void* caller) {
+  if (failing_call < 0) return false;
   const auto address = reinterpret_cast<uintptr_t>(caller);
-  if (address < assay_begin || address >= assay_end) return;
-  if (++calls_of_assay == failing_call) throw std::bad_alloc();
+  for (size_t k = 0; k < kLibraries.size(); ++k) {
+    const Code& code = code_of_interest[k];
+    if (address < code.begin || address >= code.end) continue;
+    if (++calls != failing_call) return false;
+    failed_in = kLibraries[k];
+    return true;
+  }
+  return false;
 }
 
 void note(void* caller) {
@@ -56,8 +73,21 @@ void note(void* caller) {
   if (i < callers.size()) callers[i] = caller;
 }
 
-void* allocate(size_t size) {
-  if (void* memory = __libc_malloc(size)) return memory;
+// Counts a block that is there.
+void* alive(void* memory) {
+  if (memory != nullptr) live.fetch_add(1, std::memory_order_relaxed);
+  return memory;
+}
+
+void release(void* memory) {
+  if (memory != nullptr) live.fetch_sub(1, std::memory_order_relaxed);
+  __libc_free(memory);
+}
+
+void* allocate(size_t size, void* caller) {
+  note(caller);
+  if (fails(caller)) throw std::bad_alloc();
+  if (void* memory = alive(__libc_malloc(size))) return memory;
   throw std::bad_alloc();
 }
 
@@ -81,50 +111,51 @@ std::map<std::string, int64_t> assay::test::stop_counting() {
 }
 
 int64_t assay::test::fail_allocation(int64_t n) {
-  if (assay_end == 0) find_assay();
-  failing_call = 0;
-  const int64_t calls = calls_of_assay.exchange(0);
+  if (code_of_interest[0].end == 0) find_code();
+  failing_call = -1;
+  const int64_t made = calls.exchange(0);
   failing_call = n;
-  return calls;
+  failed_in = "";
+  return made;
 }
 
+const char* assay::test::failed_allocation() { return failed_in; }
+
+int64_t assay::test::live_blocks() { return live; }
+
 // Definitions in the program come before those of libc and libstdc++ for every library.
+#pragma GCC visibility push(default)
 extern "C" {
 void* malloc(size_t size) {
   note(__builtin_return_address(0));
-  return __libc_malloc(size);
+  return fails(__builtin_return_address(0)) ? nullptr : alive(__libc_malloc(size));
 }
 void* calloc(size_t count, size_t size) {
   note(__builtin_return_address(0));
-  return __libc_calloc(count, size);
+  return fails(__builtin_return_address(0)) ? nullptr : alive(__libc_calloc(count, size));
 }
 void* realloc(void* memory, size_t size) {
   note(__builtin_return_address(0));
-  return __libc_realloc(memory, size);
+  if (fails(__builtin_return_address(0))) return nullptr;
+  void* const moved = __libc_realloc(memory, size);
+  return memory == nullptr ? alive(moved) : moved;
 }
 void* aligned_alloc(size_t alignment, size_t size) {
   note(__builtin_return_address(0));
-  return __libc_memalign(alignment, size);
+  return fails(__builtin_return_address(0)) ? nullptr : alive(__libc_memalign(alignment, size));
 }
 int posix_memalign(void** memory, size_t alignment, size_t size) {
   note(__builtin_return_address(0));
-  *memory = __libc_memalign(alignment, size);
-  return *memory == nullptr ? 12 : 0;
+  *memory = alive(__libc_memalign(alignment, size));
+  return *memory == nullptr ? ENOMEM : 0;
 }
-void free(void* memory) { __libc_free(memory); }
+void free(void* memory) { release(memory); }
 }
 
-void* operator new(size_t size) {
-  note(__builtin_return_address(0));
-  fail_if_asked(__builtin_return_address(0));
-  return allocate(size);
-}
-void* operator new[](size_t size) {
-  note(__builtin_return_address(0));
-  fail_if_asked(__builtin_return_address(0));
-  return allocate(size);
-}
-void operator delete(void* memory) noexcept { __libc_free(memory); }
-void operator delete(void* memory, size_t) noexcept { __libc_free(memory); }
-void operator delete[](void* memory) noexcept { __libc_free(memory); }
-void operator delete[](void* memory, size_t) noexcept { __libc_free(memory); }
+void* operator new(size_t size) { return allocate(size, __builtin_return_address(0)); }
+void* operator new[](size_t size) { return allocate(size, __builtin_return_address(0)); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete(void* memory, size_t) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete[](void* memory, size_t) noexcept { release(memory); }
+#pragma GCC visibility pop

@@ -12,8 +12,15 @@ void start_counting();
 // By file name of the calling library, without folder and version: "libassay", "libdnnl", ...
 std::map<std::string, int64_t> stop_counting();
 
-// Makes the n-th operator new that libassay calls from now on (1: the next) raise std::bad_alloc,
-// once. 0: none. Returns how many calls libassay made since the last fail_allocation.
+// Makes the n-th allocation from now on (1: the next) fail, once; 0: none. What libassay asks for
+// counts, and what libstdc++ and libprotobuf ask for in its place. Returns how many there were
+// since the last fail_allocation.
 int64_t fail_allocation(int64_t n);
+
+// Whose allocation failed since then, "libassay"; empty if none did.
+const char* failed_allocation();
+
+// Blocks of the whole process that were allocated and not freed.
+int64_t live_blocks();
 
 }  // namespace assay::test

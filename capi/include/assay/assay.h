@@ -1035,8 +1035,9 @@ enum {
 };
 
 /* Writes a checkpoint. The file appears under its name whole and durable, or not at all:
- * whatever stops the writer leaves the previous file as it was. Everything in it is under a
- * checksum.
+ * whatever stops the writer leaves the previous file as it was. Only where nothing but the last
+ * step fails, making the new name durable (ASSAY_E_IO, "syncing folder"), is the new file in place,
+ * whole; a power cut may then bring the previous one back. Everything in it is under a checksum.
  *   path    UTF-8
  *   parts   bits of ASSAY_PART_*; 0: all. With all, a trainer that loads the file goes on with
  *           the same bits as this one

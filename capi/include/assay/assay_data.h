@@ -258,7 +258,7 @@ typedef struct assay_batch_info {
  *           are
  *   info    may be NULL
  *   errors  ASSAY_E_END_OF_DATA after the last batch of the last epoch; ASSAY_E_FORMAT, ASSAY_E_IO:
- *           a record, named in the message; calling again fails again, data is never skipped;
+ *           a record, named in the message; calling again reads it again, data is never skipped;
  *           ASSAY_E_CANCELLED: calling again goes on; ASSAY_E_BUSY: another thread uses the loader
  *           or one of its tensors; ASSAY_E_INVALID
  *   threads alone   since 1.0, stable */

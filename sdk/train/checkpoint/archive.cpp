@@ -42,10 +42,12 @@ PayloadPlace place_payload(uint64_t header_offset, size_t name_bytes, uint64_t p
 }
 
 [[noreturn]] void fail_zip(std::string_view doing, zip_error_t* error) {
+  // Where an allocation of its own fails, libzip does not always say so: then it says nothing.
+  const int code = zip_error_code_zip(error);
   ErrorDetail detail;
   detail.domain = Domain::kZip;
-  detail.native_code = zip_error_code_zip(error);
-  fail(zip_error_code_zip(error) == ZIP_ER_MEMORY ? Code::kOutOfHostMemory : Code::kInternal,
+  detail.native_code = code;
+  fail(code == ZIP_ER_MEMORY || code == ZIP_ER_OK ? Code::kOutOfHostMemory : Code::kInternal,
        cat("writing a checkpoint: libzip, ", doing, ": ", zip_error_strerror(error)),
        std::move(detail));
 }

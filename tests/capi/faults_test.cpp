@@ -1,0 +1,364 @@
+// Whole lives of a host in which one allocation, one system call or one thread fails, wherever it
+// is: the call says so and has changed nothing, the same call then succeeds, the numbers at the end
+// are those of an undisturbed life, and nothing is left behind.
+//
+// Each life is tried with every n-th call of its kind failing. That takes minutes: by default the
+// first forty and then about as many of the rest are tried. ASSAY_ALL_FAULTS=1 tries all.
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <ostream>
+
+#include "tests/capi/allocations.h"
+#include "tests/capi/support.h"
+#include "tests/capi/system_calls.h"
+
+namespace assay::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Calls one after the other, each once more if it fails. Plain memory, for where allocations fail.
+class Host {
+ public:
+  template <class... P, class... A>
+  void operator()(assay_status (*f)(P...), A... arguments) {
+    if (stuck_) return;
+    ++calls_;
+    assay_error* error = nullptr;
+    assay_status status = f(arguments..., &error);
+    if (status == ASSAY_OK) return;
+    if (failed_ == ASSAY_OK) failed_ = status, failed_call_ = calls_;
+    assay_error_free(std::exchange(error, nullptr));
+    status = f(arguments..., &error);
+    if (status == ASSAY_OK) return;
+    stuck_ = true;
+    assay_error_info info{.struct_size = sizeof info};
+    if (error != nullptr && assay_error_get(error, &info) == ASSAY_OK)
+      std::snprintf(said_, sizeof said_, "%.*s", static_cast<int>(info.message.size),
+                    info.message.data);
+    assay_error_free(error);
+  }
+  assay_status failed() const { return failed_; }  // of the first call that failed
+  int failed_call() const { return failed_call_; }
+  bool stuck() const { return stuck_; }  // a call failed twice
+  const char* said() const { return said_; }
+
+ private:
+  assay_status failed_ = ASSAY_OK;
+  int calls_ = 0, failed_call_ = 0;
+  bool stuck_ = false;
+  char said_[400] = "";
+};
+
+// What a life leaves: numbers that any disturbance would change.
+using Trace = std::array<float, 3 * kBatch>;
+
+class FaultsTest : public SmallModel {
+ protected:
+  FaultsTest() : model_file_(folder.at("life.ckpt")), weights_(folder.at("life.safetensors")) {}
+
+  // From the model to what a predictor says after two steps, a save and a load.
+  void train_and_serve(Host& then, assay_context* own, assay_model* model, Trace& trace) const {
+    const assay_trainer_options options{
+        .struct_size = sizeof options, .batch_size = kBatch, .seed = 5, .learning_rate = 0.05};
+    assay_trainer* trainer = nullptr;
+    assay_report* report = nullptr;
+    assay_model* served = nullptr;
+    assay_predictor* predictor = nullptr;
+    assay_slot* slot = nullptr;
+    assay_tensor* out = nullptr;
+    assay_eval_info eval{.struct_size = sizeof eval};
+    then(assay_trainer_create, model, &options, text(kSgd), &trainer);
+    then(assay_trainer_step, trainer, batch.tensors(), size_t{2}, nullptr);
+    then(assay_trainer_set_metadata, trainer, text("a note of the host"), text("x"));
+    then(assay_checkpoint_save, trainer, text(model_file_), 0u);
+    then(assay_trainer_step, trainer, batch.tensors(), size_t{2}, nullptr);
+    then(assay_trainer_eval, trainer, batch.tensors(), size_t{2}, 0u, &eval);
+    then(assay_checkpoint_load, trainer, text(model_file_), 0u, &report);
+    then(assay_trainer_step, trainer, batch.tensors(), size_t{2}, nullptr);
+    then(assay_checkpoint_save, trainer, text(model_file_), 0u);
+    then(assay_model_save_weights, model, text(weights_), text("safetensors"), text(""));
+    then(assay_model_open, own, text(model_file_), &served);
+    then(assay_model_load_weights, served, text(weights_), text("safetensors"), text(""), 0u,
+         nullptr);
+    then(assay_predictor_create, served, text(R"({"max_batch": 8})"), &predictor);
+    then(assay_slot_create, predictor, &slot);
+    then(assay_predictor_run, predictor, slot, batch.tensors(), size_t{1}, &out, size_t{1});
+    then(assay_tensor_read, out, static_cast<void*>(trace.data()), sizeof trace);
+    assay_tensor_release(out);
+    assay_slot_free(slot);
+    assay_predictor_free(predictor);
+    assay_model_free(served);
+    assay_report_free(report);
+    assay_trainer_free(trainer);
+  }
+
+  void live_with_cnn(Host& then, Trace& trace) const {
+    assay_context* own = nullptr;
+    assay_model* model = nullptr;
+    then(assay_context_create, nullptr, nullptr, nullptr, size_t{0}, &own);
+    then(assay_model_named, own, text("cnn"), text(kSmallCnn), &model);
+    train_and_serve(then, own, model, trace);
+    assay_model_free(model);
+    assay_context_free(own);
+  }
+
+  void live_with_own_network(Host& then, Trace& trace) const {
+    assay_context* own = nullptr;
+    assay_graph* graph = nullptr;
+    assay_model* model = nullptr;
+    assay_value image = 0, label = 0, x = 0, loss = 0;
+    const auto layer = [&](std::string_view kind, std::string_view name, std::string_view keys,
+                           std::initializer_list<assay_value> in) {
+      assay_value made = 0;
+      then(assay_graph_layer, graph, text(kind), text(name), text(keys), in.begin(), in.size(),
+           &made, size_t{1});
+      return made;
+    };
+    then(assay_context_create, nullptr, nullptr, nullptr, size_t{0}, &own);
+    then(assay_graph_create, own, text("faulty"), &graph);
+    then(assay_graph_input, graph, text("image"), text(R"({"shape": [8, 8, 1]})"), &image);
+    then(assay_graph_input, graph, text("label"),
+         text(R"({"dtype": "i32", "label": true, "range": [0, 3]})"), &label);
+    x = layer("conv2d", "conv", R"({"channels": 4, "kernel": [3, 3], "bias": false})", {image});
+    x = layer("batch_norm", "bn", "", {x});
+    x = layer("activation", "relu", "", {x});
+    x = layer("flatten", "flat", "", {x});
+    x = layer("linear", "head", R"({"features": 3})", {x});
+    loss = layer("softmax_cross_entropy", "loss", "", {x, label});
+    then(assay_graph_output, graph, text("loss"), loss, assay_value{0}, text(""));
+    then(assay_graph_output, graph, text("logits"), x, assay_value{0}, text(""));
+    then(assay_graph_finish, graph, &model);
+    assay_graph_free(graph);
+    train_and_serve(then, own, model, trace);
+    assay_model_free(model);
+    assay_context_free(own);
+  }
+
+  // Published files to records, and the records to batches, by two workers.
+  void live_with_data(Host& then, Trace& trace) const {
+    assay_context* own = nullptr;
+    assay_loader* loader = nullptr;
+    const std::string_view keys = R"({"batch_size": 3, "epochs": 1, "workers": 2, "seed": 1})";
+    then(assay_context_create, nullptr, nullptr, nullptr, size_t{0}, &own);
+    then(assay_dataset_convert, own, text("fashion_mnist"), text(source_), text(records_),
+         text(R"({"shards": 2})"), nullptr, uintptr_t{0}, nullptr);
+    then(assay_dataset_verify, own, text(records_), nullptr, uintptr_t{0});
+    then(assay_loader_create, own, text(records_), text("train"), text(keys), text(""), &loader);
+    for (size_t i = 0; i < 2; ++i) {
+      const assay_tensor* in[2] = {};
+      int32_t labels[3] = {};
+      then(assay_loader_next, loader, static_cast<const assay_tensor**>(in), size_t{2}, nullptr);
+      then(assay_tensor_read, in[1], static_cast<void*>(labels), sizeof labels);
+      for (size_t k = 0; k < 3; ++k) trace[3 * i + k] = static_cast<float>(labels[k]);
+    }
+    assay_loader_free(loader);
+    assay_context_free(own);
+  }
+
+  void write_source() const {
+    fs::create_directory(source_);
+    const auto word = [](std::ofstream& file, uint32_t value) {
+      for (int shift = 24; shift >= 0; shift -= 8) file.put(static_cast<char>(value >> shift));
+    };
+    for (const std::string prefix : {"train", "t10k"}) {
+      std::ofstream images(source_ + "/" + prefix + "-images-idx3-ubyte"),
+          labels(source_ + "/" + prefix + "-labels-idx1-ubyte");
+      for (const uint32_t value : {0x803u, 6u, 28u, 28u}) word(images, value);
+      for (const uint32_t value : {0x801u, 6u}) word(labels, value);
+      for (int i = 0; i < 6; ++i) {
+        images << std::string(28 * 28, static_cast<char>(i));
+        labels.put(static_cast<char>(i));
+      }
+    }
+  }
+
+  TemporaryFolder folder;
+  const std::string model_file_, weights_, source_ = folder.at("source"),
+                                           records_ = folder.at("records");
+};
+
+struct LifeCase {
+  const char* name;
+  int which;
+};
+void PrintTo(const LifeCase& life, std::ostream* out) { *out << life.name; }
+
+class EveryFaultTest : public FaultsTest, public testing::WithParamInterface<LifeCase> {
+ protected:
+  EveryFaultTest() { write_source(); }
+
+  struct Lived {
+    Host host;
+    Trace trace{};
+  };
+  Lived live() {
+    std::error_code ignored;
+    fs::remove_all(records_, ignored);  // before anything may fail
+    Lived lived;
+    begin_(lived);
+    switch (GetParam().which) {
+      case 0:
+        live_with_cnn(lived.host, lived.trace);
+        break;
+      case 1:
+        live_with_own_network(lived.host, lived.trace);
+        break;
+      default:
+        live_with_data(lived.host, lived.trace);
+    }
+    return lived;
+  }
+
+  // The calls that are tried, of so many.
+  static std::vector<int64_t> chosen(int64_t calls) {
+    constexpr int64_t kFirst = 40;
+    const bool all = std::getenv("ASSAY_ALL_FAULTS") != nullptr;
+    const int64_t stride = all ? 1 : std::max<int64_t>(1, calls / kFirst);
+    std::vector<int64_t> numbers;
+    for (int64_t n = 1; n <= calls; n += n < kFirst ? 1 : stride) numbers.push_back(n);
+    return numbers;
+  }
+
+  static size_t open_files() {
+    return static_cast<size_t>(
+        std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+  }
+  bool has_temporary_files() const {
+    for (const auto& entry : fs::recursive_directory_iterator(folder.at("")))
+      if (entry.path().filename().string().find(".tmp-") != std::string::npos) return true;
+    return false;
+  }
+  // Sets the fault of a life off, once nothing of the test itself can meet it.
+  std::function<void(Lived&)> begin_ = [](Lived&) {};
+};
+
+TEST_P(EveryFaultTest, OfAnAllocation) {
+  const Lived expected = live();
+  ASSERT_FALSE(expected.host.stuck()) << expected.host.said();
+  live();
+  fail_allocation(0);
+  live();
+  const int64_t calls = fail_allocation(0);
+  const std::vector<int64_t> numbers = chosen(calls);
+  int64_t blocks = live_blocks();
+  live();
+  ASSERT_EQ(live_blocks(), blocks) << "an undisturbed life leaves something";
+  int64_t failed = 0;
+  std::string whose;
+  const auto fail_one = [&](int64_t n) {
+    begin_ = [n](Lived&) { fail_allocation(n); };
+    const Lived lived = live();
+    whose = failed_allocation();
+    fail_allocation(0);
+    begin_ = [](Lived&) {};
+    failed += lived.host.failed() != ASSAY_OK;
+    ASSERT_FALSE(lived.host.stuck()) << "allocation " << n << ": " << lived.host.said();
+    ASSERT_TRUE(lived.host.failed() == ASSAY_OK || lived.host.failed() == ASSAY_E_OOM_HOST)
+        << "allocation " << n << ", call " << lived.host.failed_call() << ": "
+        << lived.host.failed();
+    ASSERT_EQ(lived.trace, expected.trace) << "allocation " << n;
+    live();  // what libraries keep for later calls is there again
+  };
+  for (const int64_t n : numbers) {
+    fail_one(n);
+    for (int again = 0; live_blocks() > blocks && !HasFatalFailure(); ++again) {
+      // What is made once, the first time that something fails, is no leak; and libprotobuf loses
+      // an element if the list that it goes into cannot grow.
+      blocks = live_blocks();
+      if (whose == "libprotobuf") break;
+      ASSERT_LT(again, 3) << "allocation " << n << " leaks";
+      fail_one(n);
+    }
+    if (HasFatalFailure()) return;
+  }
+  RecordProperty("calls", static_cast<int>(calls));
+  EXPECT_GT(failed, static_cast<int64_t>(numbers.size()) / 2);
+}
+
+TEST_P(EveryFaultTest, OfASystemCall) {
+  const Lived expected = live();
+  ASSERT_FALSE(expected.host.stuck()) << expected.host.said();
+  fail_system_call(0);
+  live();
+  const int64_t calls = fail_system_call(0);
+  ASSERT_GT(calls, 10);
+  const size_t files = open_files();
+  int64_t failed = 0;
+  for (const int error : {EIO, ENOSPC, EMFILE, EINTR, kShort}) {
+    for (const int64_t n : chosen(calls)) {
+      begin_ = [&](Lived&) { fail_system_call(n, error); };
+      const Lived lived = live();
+      const std::string call = failed_system_call();
+      fail_system_call(0);
+      begin_ = [](Lived&) {};
+      const std::string where =
+          call + ", number " + std::to_string(n) + ", error " + std::to_string(error);
+      failed += lived.host.failed() != ASSAY_OK;
+      ASSERT_FALSE(lived.host.stuck()) << where << ": " << lived.host.said();
+      // What was interrupted or cut short goes on; a thread that cannot start is want of memory.
+      const bool goes_on = (error == EINTR || error == kShort) && call != "pthread_create";
+      const assay_status refusal = call == "pthread_create" ? ASSAY_E_OOM_HOST : ASSAY_E_IO;
+      ASSERT_TRUE(lived.host.failed() == ASSAY_OK || (!goes_on && lived.host.failed() == refusal))
+          << where << ", call " << lived.host.failed_call() << ": " << lived.host.failed();
+      ASSERT_EQ(lived.trace, expected.trace) << where;
+      ASSERT_EQ(open_files(), files) << where << " leaves a file open";
+      if (call == "unlink") live();  // the next writer takes away what could not be removed
+      ASSERT_FALSE(has_temporary_files()) << where;
+    }
+  }
+  RecordProperty("calls", static_cast<int>(calls));
+  EXPECT_GT(failed, calls / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Lives, EveryFaultTest,
+                         testing::Values(LifeCase{"cnn", 0}, LifeCase{"own_network", 1},
+                                         LifeCase{"data", 2}),
+                         [](const auto& of) { return of.param.name; });
+
+// A save that fails leaves the file that was there, whole, but for the last sync: then it is the
+// new one, whole as well.
+TEST_F(FaultsTest, ASaveThatFailsKeepsAWholeFile) {
+  const auto model = make_model();
+  const auto trainer = make_trainer(model.get());
+  step(trainer.get(), batch);
+  ok(assay_checkpoint_save, trainer.get(), text(model_file_), 0u);
+  const auto saved_step = [&] {
+    EXPECT_TRUE(at(report(assay_checkpoint_verify, text(model_file_)), "ok").bool_value());
+    return at(report(assay_checkpoint_inspect, text(model_file_)), "step").string_value();
+  };
+  const std::string before = saved_step();
+  step(trainer.get(), batch);
+  int failed = 0, replaced = 0;
+  for (int64_t n = 1;; ++n) {
+    fail_system_call(n, EIO);
+    const assay_status status =
+        assay_checkpoint_save(trainer.get(), text(model_file_), 0u, nullptr);
+    const std::string call = failed_system_call();
+    fail_system_call(0);
+    if (call.empty()) break;
+    const bool is_new = saved_step() != before;
+    if (status != ASSAY_OK) {
+      ++failed, replaced += is_new;
+      EXPECT_TRUE(!is_new || call == "fsync") << call;
+    } else {
+      EXPECT_TRUE(is_new) << call;
+    }
+    if (!is_new) continue;
+    // The state before, for the next one.
+    ok(assay_checkpoint_load, trainer.get(), text(model_file_), 0u, nullptr);
+    const auto again_model = make_model();
+    const auto again = make_trainer(again_model.get());
+    step(again.get(), batch);
+    ok(assay_checkpoint_save, again.get(), text(model_file_), 0u);
+    ASSERT_EQ(saved_step(), before);
+  }
+  EXPECT_GT(failed, 4);
+  EXPECT_EQ(replaced, 1);
+}
+
+}  // namespace
+}  // namespace assay::test
