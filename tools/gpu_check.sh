@@ -7,32 +7,38 @@
 #     --out FILE          results (default gpu_check.json); FILE.parts holds every log and what a further call needs
 #     --limit SECONDS     end after this time (default 570) and say what is left; 0: no limit
 #     --again             forget what earlier calls have done
-#     --steps LIST        of: device tests bench recipes compile sanitizer (default all, in this order)
-#     --models LIST       of: resnet50 unet_medical (default both)
-#     --batches LIST      training batches; default "64 128 256 512" for resnet50, "1 8" for unet_medical
+#     --steps LIST        of: device profile bench variants tests compile sanitizer text detector sweep recipes (default
+#                         all, in this order: what is worth most first, each within one call)
+#     --models LIST       of: resnet50 unet_medical bert_base electra_base_pretraining bert_base_squad efficientdet_d0
+#     --batches LIST      training batches, of every model; then nothing is predicted
 #     --precisions LIST   default "amp-fp16 tf32 amp-bf16"
 #     --bin FOLDER        the programs (default: bin of a portable tree, or build/test/bin)
 #     --data FOLDER       converted data sets of the recipes, isbi2012_em and imagenet_64 (default data)
 #     --python PROGRAM    interpreter with torch and torchvision (default python3); none: PyTorch is left out
 #     --dry-run           says what would run and what is missing for it; needs no GPU
 #
-# steps: device     seconds: is there a device, does it compute, does a short recipe learn on it
-#        tests      every test of the backend on the device
-#        bench      whether cuDNN has an engine for every convolution; steps and predictions with the batch on the
-#                   device, beside PyTorch (eager, and captured in a CUDA graph) in the same minute; and steps fed
-#                   from the host
+# steps: device     seconds: is there a device, does it compute, has cuDNN an engine for every convolution
+#        profile    every kernel of a training step with its GB/s: ResNet-50 and U-Net, and the roof of the device
+#        bench      training steps of these two at their published batches with the batch on the device, beside PyTorch
+#                   (eager, and captured in a CUDA graph) in the same minute
+#        variants   the same without timed choices of kernels, and with kernels whose bits may differ from run to run
+#        tests      every test of the backend on the device: ops, parity, steps
+#        compile    PyTorch's torch.compile, which takes minutes a case
+#        sanitizer  the tests under compute-sanitizer: memcheck, racecheck, initcheck, synccheck; without whole
+#                   models, and of the kernels only the engine's own. Then a short recipe, which must learn
+#        text       BERT and ELECTRA: training, with padding and without, and answers, beside PyTorch's fused attention
+#        detector   EfficientDet-D0, training and inference
+#        sweep      ResNet-50 and U-Net at other batches, their inference, and steps fed from the host
 #        recipes    U-Net as published: five folds, amp and tf32, on one device and on eight emulated ones;
 #                   ResNet-50: 64 images by heart
-#        compile    PyTorch's torch.compile, which takes minutes a case, where bench measured
-#        sanitizer  the tests under compute-sanitizer: memcheck, racecheck, initcheck, synccheck; without whole
-#                   models, and of the kernels only the engine's own
 #
 # Call it again, with the same --out, until nothing is left: what is done is not done again, what failed is.
 # Recipes go on where they stopped. Exit code: 0 all done, 1 something failed, 3 something is left, 77 no GPU (it
 # says why). Clocks, power and MIG settings are left as they are.
 set -uo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
-bin= out=gpu_check.json steps="device tests bench recipes compile sanitizer" models="resnet50 unet_medical" batches=
+bin= out=gpu_check.json steps="device profile bench variants tests compile sanitizer text detector sweep recipes" batches=
+models="resnet50 unet_medical bert_base electra_base_pretraining bert_base_squad efficientdet_d0"
 data=$here/data dry= precisions="amp-fp16 tf32 amp-bf16" python=python3 limit=570 again=
 while [ $# -gt 0 ]; do
   case $1 in
@@ -47,13 +53,13 @@ while [ $# -gt 0 ]; do
 done
 for step in $steps; do
   case $step in
-    device | tests | bench | recipes | compile | sanitizer) ;;
+    device | profile | bench | variants | tests | compile | sanitizer | text | detector | sweep | recipes) ;;
     *) echo "unknown step $step; see --help" >&2; exit 2 ;;
   esac
 done
 for model in $models; do
   case $model in
-    resnet50 | unet_medical) ;;
+    resnet50 | unet_medical | bert_base | electra_base_pretraining | bert_base_squad | efficientdet_d0) ;;
     *) echo "unknown model $model; see --help" >&2; exit 2 ;;
   esac
 done
@@ -207,16 +213,13 @@ fault='Device.AnIllegal*' # loses the device of its process, which may not come 
 if wanted device; then
   tests "device" 2 "$bin/gpu_test" --gtest_brief=1 --gtest_filter="Device.*:Feed*:Add.*:MaxPool*:-$fault"
   tests "device, after a fault" 2 "$bin/gpu_test" --gtest_brief=1 --gtest_filter="$fault"
-  needs "recipe unet_medical/reduced" "$data/isbi2012_em" "$convert" &&
-    recipe unet_medical/reduced unet_medical/reduced --seeds 1 --no-bench
 fi
-if wanted tests; then sharded 8 "GPU tests" 20 "$bin/gpu_test" --gtest_brief=1 --gtest_filter="-$fault"; fi
 
 # ---- Speed ------------------------------------------------------------------------------------------
 
 median() { sed -n 's/.*"median_ms": \([0-9.]*\).*/\1/p' <<<"$1"; }
 rate() { awk -v n="$1" -v ms="$2" 'BEGIN { printf "%.0f", n / ms * 1000 }'; }
-# Images per second of the roofline of one H200 (790 TFLOP/s in 16 bits, 395 in TF32, 4.3 TB/s; epilogues and batch
+# Samples per second of the roofline of one H200 (790 TFLOP/s in 16 bits, 395 in TF32, 4.3 TB/s; epilogues and batch
 # norm fused), as far as it was worked out; 0 where it was not.
 floor_of() {
   case $1/$2/$3/$4 in
@@ -228,20 +231,70 @@ floor_of() {
     unet_medical/train/amp-*/8) echo 752 ;;
     unet_medical/infer/tf32/16) echo 1105 ;;
     unet_medical/infer/amp-*/16) echo 2211 ;;
+    bert_base/train/amp-*) echo 9250 ;;
+    bert_base/train/tf32/*) echo 4703 ;;
+    bert_base_512/train/amp-*) echo 2253 ;;
+    electra_base_pretraining/train/amp-*) echo 8229 ;;
+    bert_base_squad/train/amp-*) echo 3113 ;;
+    bert_base_squad_packed/train/amp-*) echo 6000 ;;
+    efficientdet_d0/train/amp-*) echo 4563 ;;
+    efficientdet_d0/train/tf32/*) echo 2281 ;;
     *) echo 0 ;;
   esac
 }
-training_batches() {
-  if [ -n "$batches" ]; then echo "$batches"; elif [ "$1" = resnet50 ]; then echo 64 128 256 512; else echo 1 8; fi
+# options_of CASE: of assay-bench-step. A case of text is a model at one length, with its padding or without: 170 of a
+# question's 384 tokens are none.
+options_of() {
+  case $1 in
+    bert_base) echo --model bert_base --sequence-length 128 --prediction-slots 20 --optimizer adamw ;;
+    bert_base_512) echo --model bert_base --sequence-length 512 --prediction-slots 80 --optimizer adamw ;;
+    electra_base_pretraining) echo --model "$1" --sequence-length 128 --prediction-slots 19 --optimizer adamw ;;
+    electra_base_pretraining_512) echo --model "${1%_512}" --sequence-length 512 --prediction-slots 77 --optimizer adamw ;;
+    bert_base_squad) echo --model bert_base --config '{"head":"span"}' --sequence-length 384 --optimizer adamw ;;
+    bert_base_squad_packed) echo "$(options_of bert_base_squad)" --tokens 170 ;;
+    *) echo --model "$1" ;;
+  esac
 }
-inference_batches() { if [ "$1" = resnet50 ]; then echo 1 8 32 128 256; else echo 1 8 16; fi; }
+# cases STEP PRECISION: lines "case task batch", what is worth most first; of the chosen models, at the chosen batches.
+cases() {
+  local half=2 found name model task list batch
+  [ "$2" != tf32 ] || half=1
+  case $1 in
+    bench) found="resnet50 train 256
+unet_medical train 8 1" ;;
+    text) found="bert_base train 96
+electra_base_pretraining train $((88 * half))
+bert_base_squad_packed train 32
+bert_base_squad train 32
+bert_base_squad infer 1 128
+bert_base_512 train 32
+electra_base_pretraining_512 train $((12 * half))
+bert_base train 160 64 32
+bert_base_squad_packed train 16 8
+bert_base_squad train 16 8
+bert_base_squad infer 256 512" ;;
+    detector) found="efficientdet_d0 train 128 200
+efficientdet_d0 infer 1 256
+efficientdet_d0 train 104 64
+efficientdet_d0 infer 8 32 64 128" ;;
+    sweep) found="resnet50 train 512 128 64
+resnet50 infer 1 8 32 128 256
+unet_medical infer 1 8 16" ;;
+  esac
+  [ -z "$batches" ] || found=$(awk '$2 == "train" && !seen[$1]++ { print $1, $2 }' <<<"$found" | sed "s/\$/ $batches/")
+  while read -r name task list; do
+    model=${name%_512}
+    case " $models " in *" ${model%_packed} "*) for batch in $list; do echo "$name $task $batch"; done ;; esac
+  done <<<"$found"
+}
 
 # ours MODEL TASK PRECISION BATCH OPTION...: one line of JSON.
 ours() {
   local model=$1 task=$2 precision=$3 batch=$4
   shift 4
-  limited "$bin/assay-bench-step" --device cuda:0 --json --model "$model" --mode "$task" --precision "$precision" \
-    --batch "$batch" --repeats 20 "$@" 2>"$log" | grep '^{'
+  # shellcheck disable=SC2046
+  limited "$bin/assay-bench-step" --device cuda:0 --json $(options_of "$model") --mode "$task" --precision "$precision" \
+    --batch "$batch" --repeats 20 "$@" 2>"$log" | grep '^{' | sed "s|\"name\": \"[^\"]*|\"name\": \"$model/$task/$precision/$batch|"
 }
 # theirs MODEL TASK PRECISION BATCH MODE...: a line of JSON for each mode, in $parts/peers.
 theirs() {
@@ -249,14 +302,14 @@ theirs() {
   shift 4
   : >"$parts/peers"
   [ "$python" = none ] && return
-  LD_LIBRARY_PATH=$path_before limited "$python" "$here/tools/bench/peers/pytorch_cuda.py" --model "$model" --task "$task" --precisions "$precision" \
+  LD_LIBRARY_PATH=$path_before limited "$python" "$here/tools/bench/peers/pytorch_cuda.py" --model "${model%_packed}" --task "$task" --precisions "$precision" \
     --batches "$batch" --modes "$@" 2>"$log" | grep '^{' >"$parts/peers" || true
 }
 # beside MS BATCH: the fastest of $parts/peers, as words that follow ours.
 beside() {
   local fastest
   fastest=$(sed 's/.*"mode": "\([^"]*\)".*"median_ms": \([0-9.]*\).*/\2 \1/' "$parts/peers" | sort -n | head -1)
-  [ -z "$fastest" ] || printf '; PyTorch %s %s images/s, ratio %s' "${fastest#* }" "$(rate "$2" "${fastest%% *}")" \
+  [ -z "$fastest" ] || printf '; PyTorch %s %s a second, ratio %s' "${fastest#* }" "$(rate "$2" "${fastest%% *}")" \
     "$(awk -v a="${fastest%% *}" -v b="$1" 'BEGIN { printf "%.2f", a / b }')"
 }
 # against NAME MODEL TASK PRECISION BATCH MODE...: ours, then PyTorch's modes in the same minute.
@@ -271,10 +324,11 @@ against() {
   theirs "$model" "$task" "$precision" "$batch" "$@"
   keep <(echo "$mine"; cat "$parts/peers")
   ms=$(median "$mine") floor=$(floor_of "$model" "$task" "$precision" "$batch")
-  row "$name" measured "$(rate "$batch" "$ms") images/s, $ms ms$(
+  row "$name" measured "$(rate "$batch" "$ms") a second, $ms ms$(
     [ "$floor" -eq 0 ] || awk -v r="$(rate "$batch" "$ms")" -v f="$floor" 'BEGIN { printf ", %.0f %% of the floor", 100 * r / f }'
   )$(beside "$ms" "$batch")"
 }
+# bench CASE TASK PRECISION BATCH
 bench() {
   local name="$1/$2/$3/$4"
   due "$name" 60 "$bin/assay-bench-step, $python tools/bench/peers/pytorch_cuda.py" || return
@@ -306,15 +360,101 @@ planned_whole() {
 export -f planned_whole
 export bin log
 
-if wanted bench && needs "bench" "$bin/assay-bench-step" "build it"; then
+can_bench= # said once
+for step in device profile bench variants compile text detector sweep; do
+  wanted "$step" || continue
+  if needs "bench" "$bin/assay-bench-step" "build it"; then can_bench=yes; fi
+  break
+done
+# measured STEP: its cases in every precision.
+measured() {
+  local precision name task batch
+  wanted "$1" && [ -n "$can_bench" ] || return
   for precision in $precisions; do
-    for model in $models; do check "$model/plan/$precision" 10 bash -c 'planned_whole "$@"' plan "$model" "$precision"; done
-    for model in $models; do
-      for batch in $(training_batches "$model"); do bench "$model" train "$precision" "$batch"; done
-      for batch in $(inference_batches "$model"); do bench "$model" infer "$precision" "$batch"; done
-    done
-    case " $models " in *" resnet50 "*) fed resnet50 "$precision" 64 ;; esac
+    while read -r name task batch; do
+      [ -z "$name" ] || bench "$name" "$task" "$precision" "$batch" </dev/null
+    done <<<"$(cases "$1" "$precision")"
   done
+}
+images() { case $1 in resnet50 | unet_medical | efficientdet_d0) ;; *) false ;; esac; }
+
+if wanted device && [ -n "$can_bench" ]; then
+  for precision in $precisions; do
+    for model in $models; do
+      images "$model" && check "$model/plan/$precision" 10 bash -c 'planned_whole "$@"' plan "$model" "$precision"
+    done
+  done
+fi
+if wanted profile && [ -n "$can_bench" ]; then
+  for precision in amp-fp16 tf32; do
+    while read -r name task batch; do
+      [ -z "$name" ] || check "$name/profile/$precision/$batch" 30 "$bin/assay-bench-step" --device cuda:0 --model "$name" \
+        --mode "$task" --precision "$precision" --batch "$batch" --repeats 20 --resident --profile </dev/null
+    done <<<"$(cases bench "$precision" | grep -v ' 1$')"
+  done
+fi
+measured bench
+if wanted variants && [ -n "$can_bench" ]; then
+  while read -r name task batch; do
+    [ -n "$name" ] || continue
+    for variant in first nondeterministic; do
+      title="$name/$variant/amp-fp16/$batch"
+      due "$title" 60 "$bin/assay-bench-step, its $variant kernels" || continue
+      if [ "$variant" = first ]; then # proposals of the libraries, untimed
+        ms=$(median "$(ASSAY_CUDA_PLAN_CACHE= ours "$name" "$task" amp-fp16 "$batch" --resident)")
+      else
+        ms=$(median "$(ASSAY_CUDA_PLAN_CACHE=$parts/plans.any ours "$name" "$task" amp-fp16 "$batch" --resident --nondeterministic)")
+      fi
+      if [ -n "$ms" ]; then row "$title" measured "$ms ms"; else row "$title" FAILED "$(tail -n 1 "$log")"; fi
+    done </dev/null
+  done <<<"$(cases bench amp-fp16 | grep -v ' 1$')"
+fi
+
+if wanted tests; then sharded 8 "GPU tests" 20 "$bin/gpu_test" --gtest_brief=1 --gtest_filter="-$fault"; fi
+
+# ---- torch.compile, compute-sanitizer ---------------------------------------------------------------
+
+# beside_compiled STEP: the first training case of each of its models in fp16.
+beside_compiled() {
+  local name task batch mode title
+  [ "$python" != none ] && [ -n "$can_bench" ] || return
+  while read -r name task batch; do
+    [ -n "$name" ] || continue
+    for mode in compile max-autotune reduce-overhead max-autotune-no-cudagraphs; do
+      title="$name/$task/amp-fp16/$batch beside $mode"
+      due "$title" 300 "$python tools/bench/peers/pytorch_cuda.py --modes $mode" &&
+        against "$title" "$name" "$task" amp-fp16 "$batch" "$mode" </dev/null
+    done
+  done <<<"$(cases "$1" amp-fp16 | awk '$2 == "train" && !/_packed/ && !seen[$1]++')"
+}
+if wanted compile; then beside_compiled bench; fi
+
+if wanted sanitizer; then
+  sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
+  if [ -z "$sanitizer" ]; then
+    row "compute-sanitizer" skipped "not installed"
+  else
+    # Deliberate faults stay out; so do whole models, which take too long under the tools. Only the engine's own kernels
+    # are looked at, by a part of their mangled names. Calls that fail on purpose are no errors: what the loader and the
+    # libraries try out, memory that is not there.
+    for tool in memcheck racecheck initcheck synccheck; do
+      sharded 4 "compute-sanitizer $tool" 60 "$sanitizer" --tool "$tool" --error-exitcode 9 --report-api-errors no \
+        --kernel-regex kns=assay4cuda7kernels "$bin/gpu_test" --gtest_brief=1 \
+        "--gtest_filter=-$fault:*Parity*:Unet*:Conv2d*ProgramsRunAtOnce"
+    done
+  fi
+  needs "recipe unet_medical/reduced" "$data/isbi2012_em" "$convert" &&
+    recipe unet_medical/reduced unet_medical/reduced --seeds 1 --no-bench
+fi
+
+# ---- Further models and batches ---------------------------------------------------------------------
+
+for step in text detector sweep; do
+  measured "$step"
+  if wanted "$step" && [ "$step" != sweep ]; then beside_compiled "$step"; fi
+done
+if wanted sweep && [ -n "$can_bench" ]; then
+  case " $models " in *" resnet50 "*) for precision in $precisions; do fed resnet50 "$precision" 64; done ;; esac
 fi
 
 # ---- Recipes ----------------------------------------------------------------------------------------
@@ -330,37 +470,6 @@ if wanted recipes && needs "recipes" "$bin/recipe-run" "build it"; then
     recipe resnet50_v15/overfit_64 resnet50_v15/overfit_64 --no-bench
     recipe "resnet50_v15/dgx_a100_amp_1gpu_90ep, smoke" resnet50_v15/dgx_a100_amp_1gpu_90ep --smoke \
       --set data.train.lock=imagenet_64 --set data.val.lock=imagenet_64
-  fi
-fi
-
-# ---- torch.compile, compute-sanitizer ---------------------------------------------------------------
-
-if wanted compile && [ "$python" != none ]; then
-  for model in $models; do
-    for precision in $precisions; do
-      batch=$(training_batches "$model") batch=${batch##* }
-      for mode in compile reduce-overhead max-autotune-no-cudagraphs max-autotune; do
-        name="$model/train/$precision/$batch beside $mode"
-        due "$name" 300 "$python tools/bench/peers/pytorch_cuda.py --modes $mode" &&
-          against "$name" "$model" train "$precision" "$batch" "$mode"
-      done
-    done
-  done
-fi
-
-if wanted sanitizer; then
-  sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
-  if [ -z "$sanitizer" ]; then
-    row "compute-sanitizer" skipped "not installed"
-  else
-    # Deliberate faults stay out; so do whole models, which take too long under the tools. Only the engine's own kernels
-    # are looked at, by a part of their mangled names. Calls that fail on purpose are no errors: what the loader and the
-    # libraries try out, memory that is not there.
-    for tool in memcheck racecheck initcheck synccheck; do
-      sharded 4 "compute-sanitizer $tool" 60 "$sanitizer" --tool "$tool" --error-exitcode 9 --report-api-errors no \
-        --kernel-regex kns=assay4cuda7kernels "$bin/gpu_test" --gtest_brief=1 \
-        "--gtest_filter=-$fault:*Parity*:Unet*:Conv2d*ProgramsRunAtOnce"
-    done
   fi
 fi
 

@@ -20,9 +20,9 @@ VOCABULARY = 30522
 
 
 class BertPretraining(nn.Module):
-    def __init__(self):
+    def __init__(self, layers=12):
         super().__init__()
-        config = transformers.BertConfig(attn_implementation="sdpa")
+        config = transformers.BertConfig(attn_implementation="sdpa", num_hidden_layers=layers)
         self.whole = transformers.BertForPreTraining(config)
 
     def forward(self, ids, types, positions, words, follows):
@@ -36,9 +36,9 @@ class BertPretraining(nn.Module):
 class ElectraPretraining(nn.Module):
     """A generator of a third of the width; both share the tables of words, positions and types."""
 
-    def __init__(self):
+    def __init__(self, layers=12):
         super().__init__()
-        shape = dict(vocab_size=VOCABULARY, embedding_size=768, attn_implementation="sdpa")
+        shape = dict(vocab_size=VOCABULARY, embedding_size=768, attn_implementation="sdpa", num_hidden_layers=layers)
         self.reader = transformers.ElectraForPreTraining(transformers.ElectraConfig(
             hidden_size=768, intermediate_size=3072, num_attention_heads=12, **shape))
         self.writer = transformers.ElectraForMaskedLM(transformers.ElectraConfig(
@@ -62,9 +62,9 @@ class ElectraPretraining(nn.Module):
 
 
 class BertAnswers(nn.Module):
-    def __init__(self):
+    def __init__(self, layers=12):
         super().__init__()
-        config = transformers.BertConfig(attn_implementation="sdpa")
+        config = transformers.BertConfig(attn_implementation="sdpa", num_hidden_layers=layers)
         self.whole = transformers.BertForQuestionAnswering(config)
 
     def forward(self, ids, types, positions=None, words=None, _=None):
@@ -75,7 +75,8 @@ class BertAnswers(nn.Module):
                 + F.cross_entropy(out.end_logits.float(), positions[:, 1])) / 2
 
 
-MODELS = {"bert_base": BertPretraining, "electra_base_pretraining": ElectraPretraining,
+MODELS = {"bert_base": BertPretraining, "bert_base_512": BertPretraining,
+          "electra_base_pretraining": ElectraPretraining, "electra_base_pretraining_512": ElectraPretraining,
           "bert_base_squad": BertAnswers, "bert_base_squad128": BertAnswers}
 
 
