@@ -1,7 +1,11 @@
 // Runs a fuzz target without libFuzzer: on every file of the seed corpus, on its truncations, and
-// on random mutations of it. The same inputs every time, so a failure can be run again.
+// on random mutations of it. The same inputs every time, so a failure can be run again. -runs=N
+// asks for N mutations altogether; other options of libFuzzer are passed over, and of several
+// folders the last one holds the seeds.
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -52,13 +56,22 @@ Input mutated(Input input, std::mt19937& random) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: %s CORPUS_FOLDER\n", argv[0]);
+  const char* folder = nullptr;
+  size_t wanted = 0;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strncmp(argv[i], "-runs=", 6) == 0)
+      wanted = std::strtoull(argv[i] + 6, nullptr, 10);
+    else if (argv[i][0] != '-')
+      folder = argv[i];
+  }
+  if (folder == nullptr) {
+    std::fprintf(stderr, "usage: %s [-runs=N] CORPUS_FOLDER\n", argv[0]);
     return 2;
   }
   constexpr size_t kTruncations = 400;
-  constexpr int kMutations = 1000;
-  const std::vector<Input> corpus = read_corpus(argv[1]);
+  constexpr size_t kMutations = 1000;
+  const std::vector<Input> corpus = read_corpus(folder);
+  const size_t mutations = wanted == 0 ? kMutations : wanted / corpus.size() + 1;
   std::mt19937 random(1);
   size_t runs = 0;
   for (const Input& seed : corpus) {
@@ -66,7 +79,7 @@ int main(int argc, char** argv) {
     const size_t stride = seed.size() / kTruncations + 1;
     for (size_t length = 0; length < seed.size(); length += stride, ++runs)
       run({seed.begin(), seed.begin() + static_cast<int64_t>(length)});
-    for (int i = 0; i < kMutations; ++i, ++runs) run(mutated(seed, random));
+    for (size_t i = 0; i < mutations; ++i, ++runs) run(mutated(seed, random));
   }
   std::printf("%zu seeds, %zu inputs made from them\n", corpus.size(), runs);
   return corpus.size() > 1 ? 0 : 1;
