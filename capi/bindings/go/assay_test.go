@@ -418,6 +418,12 @@ func TestManyGoroutinesPredict(t *testing.T) {
 	slot := must[*Slot](t)(p.NewSlot())
 	ok(t, slot.Prepare(2))
 	must[json.RawMessage](t)(slot.Profile(2, 1))
+	first := must[[]*Tensor](t)(slot.Run(ctx, smallBatch(t, c, 5)[:1]))
+	equal(t, must[[]float32](t)(Read[float32](first[0])), expected[5])
+	must[[]*Tensor](t)(slot.Run(ctx, smallBatch(t, c, 6)[:1]))
+	if _, err := first[0].Info(); !errors.Is(err, fs.ErrClosed) {
+		t.Fatalf("%v: outputs outlive the next run", err)
+	}
 	_, err = p.Predict(ctx)
 	fails(t, err, ErrInvalid)
 	ok(t, p.Close())

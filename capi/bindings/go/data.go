@@ -13,7 +13,6 @@ import (
 	"errors"
 	"io"
 	"runtime/cgo"
-	"sync"
 	"time"
 	"unsafe"
 )
@@ -85,8 +84,7 @@ type Loader struct {
 	*handle[C.assay_loader]
 	Arrays []TensorSpec // of a batch, in its order
 
-	mu   sync.Mutex
-	last []*Tensor
+	last given
 }
 
 // NewLoader makes a loader; assay_loader_create says which keys config has, "Transforms" in
@@ -125,14 +123,6 @@ type Batch struct {
 	Wait    time.Duration
 }
 
-// takeBack closes the tensors of the last batch.
-func (l *Loader) takeBack() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	closeAll(l.last)
-	l.last = nil
-}
-
 // Next gives the next batch, io.EOF behind the last. After ErrCancelled the next call goes on.
 func (l *Loader) Next(ctx context.Context) (Batch, error) {
 	loader, err := l.use()
@@ -140,7 +130,7 @@ func (l *Loader) Next(ctx context.Context) (Batch, error) {
 		return Batch{}, err
 	}
 	defer l.done()
-	l.takeBack()
+	l.last.replace(nil)
 	places := make([]*C.assay_tensor, len(l.Arrays))
 	var i C.assay_batch_info
 	i.struct_size = C.sizeof_assay_batch_info
@@ -158,9 +148,7 @@ func (l *Loader) Next(ctx context.Context) (Batch, error) {
 	for _, t := range places {
 		batch.Tensors = append(batch.Tensors, newTensorHandle(C.assay_tensor_retain(t), l.host))
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last = batch.Tensors
+	l.last.replace(batch.Tensors)
 	return batch, nil
 }
 
@@ -182,7 +170,7 @@ func (l *Loader) Cursor() (string, error) {
 
 // Restore continues at a position of a loader with the same data, seed, order and batches.
 func (l *Loader) Restore(cursor string) error {
-	l.takeBack()
+	l.last.replace(nil)
 	return l.call(func(l *C.assay_loader, e **C.assay_error) C.assay_status {
 		text := cText(cursor)
 		return C.assay_loader_restore(l, unsafe.Pointer(text.data), text.size, e)
@@ -191,7 +179,7 @@ func (l *Loader) Restore(cursor string) error {
 
 // SeekEpoch continues at the first batch of an epoch.
 func (l *Loader) SeekEpoch(epoch int64) error {
-	l.takeBack()
+	l.last.replace(nil)
 	return l.call(func(l *C.assay_loader, e **C.assay_error) C.assay_status {
 		return C.assay_loader_seek(l, C.int64_t(epoch), e)
 	})

@@ -29,7 +29,7 @@ type Predictor struct {
 
 // NewPredictor copies the model's present weights; assay_predictor_create says which keys config has.
 // At most GOMAXPROCS calls of Predict run at once, the others wait. c, the model's, makes the results
-// of Predict and NewOutputs, and must be open for that.
+// of Predict, and must be open for that.
 func NewPredictor(c *Context, m *Model, config any) (*Predictor, error) {
 	text, err := configText(config)
 	if err != nil {
@@ -98,25 +98,50 @@ func (p *Predictor) Predict(ctx context.Context, in ...*Tensor) ([]*Tensor, erro
 		}
 		slot = made
 	}
-	var batch int64
-	if len(in) > 0 {
-		info, err := in[0].Info()
-		if err != nil {
-			return nil, err
-		}
-		if len(info.Shape) > 0 {
-			batch = info.Shape[0]
-		}
-	}
-	out, err := p.NewOutputs(batch)
+	views, err := slot.Run(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	if err := slot.Run(ctx, in, out); err != nil {
-		closeAll(out)
-		return nil, err
+	var out []*Tensor
+	for _, view := range views {
+		t, err := p.copyOf(view)
+		if err != nil {
+			closeAll(out)
+			return nil, err
+		}
+		out = append(out, t)
 	}
 	return out, nil
+}
+
+// copyOf is a tensor of its own in host memory.
+func (p *Predictor) copyOf(view *Tensor) (*Tensor, error) {
+	info, err := view.Info()
+	if err != nil {
+		return nil, err
+	}
+	from, err := lend([]*Tensor{view})
+	if err != nil {
+		return nil, err
+	}
+	defer from.done()
+	t, err := newZeros(p.context, info.DType, info.Shape)
+	if err != nil {
+		return nil, err
+	}
+	err = t.call(func(to *C.assay_tensor, e **C.assay_error) C.assay_status {
+		var i C.assay_tensor_info
+		i.struct_size = C.sizeof_assay_tensor_info
+		if status := C.assay_tensor_get_info(to, &i, e); status != C.ASSAY_OK {
+			return status
+		}
+		return C.assay_tensor_read(from.objects[0], i.data, C.size_t(i.bytes), e)
+	})
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
 }
 
 // giveBack keeps a slot for the next call, unless the predictor was closed meanwhile.
@@ -143,36 +168,11 @@ func (p *Predictor) Close() error {
 	return nil
 }
 
-func closeAll(tensors []*Tensor) {
-	for _, t := range tensors {
-		t.Close()
-	}
-}
-
-// NewOutputs makes tensors of zeros for the outputs of a batch.
-func (p *Predictor) NewOutputs(batch int64) ([]*Tensor, error) {
-	var out []*Tensor
-	for _, spec := range p.Outputs {
-		var dtype DType
-		for d, name := range dtypeNames {
-			if name == spec.DType {
-				dtype = d
-			}
-		}
-		t, err := newZeros(p.context, dtype, append([]int64{batch}, spec.SampleShape...))
-		if err != nil {
-			closeAll(out)
-			return nil, err
-		}
-		out = append(out, t)
-	}
-	return out, nil
-}
-
 // Slot is what one caller runs a predictor with: plans and scratch memory, kept from run to run.
 type Slot struct {
 	*handle[C.assay_slot]
 	predictor *Predictor
+	last      given
 }
 
 // NewSlot makes a slot.
@@ -184,7 +184,7 @@ func (p *Predictor) NewSlot() (*Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Slot{newHandle(out, func(s *C.assay_slot) { C.assay_slot_free(s) }, p.host), p}, nil
+	return &Slot{handle: newHandle(out, func(s *C.assay_slot) { C.assay_slot_free(s) }, p.host), predictor: p}, nil
 }
 
 // Prepare makes the plan for a batch size now instead of in the first Run.
@@ -194,30 +194,35 @@ func (s *Slot) Prepare(batch int64) error {
 	})
 }
 
-// Run runs one batch, and copies the results to the first of the predictor's outputs.
-func (s *Slot) Run(ctx context.Context, in, out []*Tensor) error {
-	inputs, err := lend(in)
-	if err != nil {
-		return err
-	}
-	defer inputs.done()
-	outputs, err := lend(out)
-	if err != nil {
-		return err
-	}
-	defer outputs.done()
+// Run runs one batch and gives all outputs. They are the slot's: its next Run closes them.
+func (s *Slot) Run(ctx context.Context, in []*Tensor) ([]*Tensor, error) {
 	slot, err := s.use()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer s.done()
-	return interruptible(ctx, func() { C.assay_slot_interrupt(slot) }, func() error {
+	inputs, err := lend(in)
+	if err != nil {
+		return nil, err
+	}
+	defer inputs.done()
+	s.last.replace(nil)
+	places := make([]*C.assay_tensor, len(s.predictor.Outputs))
+	err = interruptible(ctx, func() { C.assay_slot_interrupt(slot) }, func() error {
 		return s.predictor.call(func(p *C.assay_predictor, e **C.assay_error) C.assay_status {
 			from, n := inputs.array()
-			to, m := outputs.array()
-			return C.assay_predictor_run(p, slot, from, n, to, m, e)
+			return C.assay_predictor_run(p, slot, from, n, &places[0], C.size_t(len(places)), e)
 		})
 	})
+	if err != nil {
+		return nil, err
+	}
+	var out []*Tensor
+	for _, place := range places {
+		out = append(out, newTensorHandle(place, s.host))
+	}
+	s.last.replace(out)
+	return out, nil
 }
 
 // Profile times every node of a prediction of this batch size.

@@ -6,6 +6,7 @@ import "C"
 import (
 	"fmt"
 	"runtime"
+	"sync"
 	"unsafe"
 )
 
@@ -212,5 +213,24 @@ func (l *lent) array() (**C.assay_tensor, C.size_t) {
 func (l *lent) done() {
 	for _, t := range l.tensors {
 		t.done()
+	}
+}
+
+// given are the tensors that a loader or slot gave last, which its next call closes.
+type given struct {
+	mu      sync.Mutex
+	tensors []*Tensor
+}
+
+func (g *given) replace(tensors []*Tensor) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	closeAll(g.tensors)
+	g.tensors = tensors
+}
+
+func closeAll(tensors []*Tensor) {
+	for _, t := range tensors {
+		t.Close()
 	}
 }

@@ -1136,7 +1136,8 @@ ASSAY_API assay_status assay_predictor_create(const assay_model *m, assay_str co
 
 /* Describes the predictor, its inputs and its outputs.
  *   report  architecture, precision, use_ema, max_batch, inputs [{name, dtype, sample_shape [..]}],
- *           outputs [{name, dtype, sample_shape [..]}], both in the order of assay_predictor_run
+ *           outputs [{name, dtype, sample_shape [..]}], both in the order of assay_predictor_run.
+ *           "masked_lm_logits" has a row for each of a sample's prediction_slots
  *   errors  ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_predictor_report(const assay_predictor *p, assay_report **out,

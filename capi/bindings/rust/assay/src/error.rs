@@ -48,30 +48,46 @@ pub enum Code {
     Other(i32),
 }
 
+const CODES: [(Code, c_int); 19] = [
+    (Code::Invalid, sys::ASSAY_E_INVALID),
+    (Code::Unsupported, sys::ASSAY_E_UNSUPPORTED),
+    (Code::OutOfHostMemory, sys::ASSAY_E_OOM_HOST),
+    (Code::OutOfDeviceMemory, sys::ASSAY_E_OOM_DEVICE),
+    (Code::Device, sys::ASSAY_E_DEVICE),
+    (Code::Io, sys::ASSAY_E_IO),
+    (Code::Format, sys::ASSAY_E_FORMAT),
+    (Code::Version, sys::ASSAY_E_VERSION),
+    (Code::NotFound, sys::ASSAY_E_NOT_FOUND),
+    (Code::Busy, sys::ASSAY_E_BUSY),
+    (Code::Cancelled, sys::ASSAY_E_CANCELLED),
+    (Code::Timeout, sys::ASSAY_E_TIMEOUT),
+    (Code::Comm, sys::ASSAY_E_COMM),
+    (Code::Callback, sys::ASSAY_E_CALLBACK),
+    (Code::Nondeterministic, sys::ASSAY_E_NONDETERMINISTIC),
+    (Code::Poisoned, sys::ASSAY_E_POISONED),
+    (Code::Internal, sys::ASSAY_E_INTERNAL),
+    (Code::Nonfinite, sys::ASSAY_E_NONFINITE),
+    (Code::EndOfData, sys::ASSAY_E_END_OF_DATA),
+];
+
 impl Code {
     pub(crate) fn of(status: sys::assay_status) -> Code {
-        match status as c_int {
-            sys::ASSAY_E_INVALID => Code::Invalid,
-            sys::ASSAY_E_UNSUPPORTED => Code::Unsupported,
-            sys::ASSAY_E_OOM_HOST => Code::OutOfHostMemory,
-            sys::ASSAY_E_OOM_DEVICE => Code::OutOfDeviceMemory,
-            sys::ASSAY_E_DEVICE => Code::Device,
-            sys::ASSAY_E_IO => Code::Io,
-            sys::ASSAY_E_FORMAT => Code::Format,
-            sys::ASSAY_E_VERSION => Code::Version,
-            sys::ASSAY_E_NOT_FOUND => Code::NotFound,
-            sys::ASSAY_E_BUSY => Code::Busy,
-            sys::ASSAY_E_CANCELLED => Code::Cancelled,
-            sys::ASSAY_E_TIMEOUT => Code::Timeout,
-            sys::ASSAY_E_COMM => Code::Comm,
-            sys::ASSAY_E_CALLBACK => Code::Callback,
-            sys::ASSAY_E_NONDETERMINISTIC => Code::Nondeterministic,
-            sys::ASSAY_E_POISONED => Code::Poisoned,
-            sys::ASSAY_E_INTERNAL => Code::Internal,
-            sys::ASSAY_E_NONFINITE => Code::Nonfinite,
-            sys::ASSAY_E_END_OF_DATA => Code::EndOfData,
-            other => Code::Other(other),
+        let found = CODES.iter().find(|row| row.1 == status);
+        found.map_or(Code::Other(status), |row| row.0)
+    }
+
+    fn status(self) -> sys::assay_status {
+        match self {
+            Code::Other(status) => status,
+            code => CODES.iter().find(|row| row.0 == code).map_or(0, |row| row.1),
         }
+    }
+}
+
+impl std::fmt::Display for Code {
+    /// Its name in the headers: "not_found".
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&unsafe { to_string(sys::assay_status_name(self.status())) })
     }
 }
 

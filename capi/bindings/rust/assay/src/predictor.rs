@@ -1,6 +1,6 @@
 use crate::handle::{call, lend, make, report, Handle, Interrupter};
 use crate::tensor::pointers;
-use crate::{Context, DType, Error, Json, Model, Report, Result, Tensor, View};
+use crate::{DType, Error, Json, Model, Report, Result, Tensor, View};
 use assay_sys as sys;
 use std::ptr::{null_mut, NonNull};
 use std::sync::{Arc, Weak};
@@ -74,16 +74,6 @@ impl Predictor {
     pub fn export(&self, path: &str, format: &str) -> Result<Report> {
         let p = self.0.handle.get();
         report(|out, e| unsafe { sys::assay_predictor_export(p, lend(path), lend(format), out, e) })
-    }
-
-    /// Tensors of zeros for the outputs of a batch.
-    pub fn new_outputs(&self, context: &Context, batch: i64) -> Result<Vec<Tensor>> {
-        let zeros = |spec: &TensorSpec| {
-            let mut shape = vec![batch];
-            shape.extend(&spec.sample_shape);
-            Tensor::zeros(context, spec.dtype, &shape)
-        };
-        self.0.outputs.iter().map(zeros).collect()
     }
 
     /// A slot, for one caller.
