@@ -11,7 +11,7 @@ picture_packages=(libopencv-imgcodecs-dev libtiff-dev)
 # Real data for the quickstart and the tests.
 data_packages=(dataset-fashion-mnist)
 # What only the tests and benchmarks need.
-test_packages=(cargo libbenchmark-dev libgmock-dev libgtest-dev clang libclang-rt-14-dev clang-format clang-tidy golang-go openmpi-bin python3)
+test_packages=(abigail-tools cargo libbenchmark-dev libgmock-dev libgtest-dev clang libclang-rt-14-dev clang-format clang-tidy golang-go openmpi-bin python3)
 
 say() { printf '\n== %s\n' "$*"; }
 
