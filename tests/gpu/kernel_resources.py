@@ -1,9 +1,10 @@
-"""What nvcc makes of the CUDA kernels for an H200: registers, stack frames, spills, and how inner loops read.
+"""What nvcc makes of the CUDA kernels for an H200: registers, stack frames, spills, how inner loops read, and divisions
+of 64 bits, each a call of about 70 instructions.
 
   kernel_resources.py NVCC SOURCE_DIR LIST [--update]
 
 Lines of LIST: registers, bytes of stack, innermost loops that read packs of 16 bytes and single elements as well,
-kernel. More than listed of any is a failure, and so are spills and kernels that are not listed. Registers and stack
+divisions of 64 bits, kernel. More than listed of any is a failure, and so are spills and kernels that are not listed. Registers and stack
 are compared with the compiler that the first line names, and left alone with others. No GPU is needed. --update
 writes LIST.
 """
@@ -58,6 +59,10 @@ def mixed_loops(lines):
     return mixed
 
 
+def long_divisions(lines):
+    return sum(re.search(r"\b(div|rem)\.[su]64\b", line) is not None for line in lines)
+
+
 def readable(names):
     """Demangled, without what the compiler adds to anonymous namespaces."""
     out = subprocess.run(["c++filt", *names], check=True, capture_output=True, text=True).stdout.splitlines()
@@ -80,21 +85,22 @@ def main():
         names = readable(list(used))
         for name, (registers, stack, spilled) in used.items():
             kernel = f"{source.stem}: {names[name]}"
-            rows[kernel] = (registers, stack, mixed_loops(code[name]))
+            rows[kernel] = (registers, stack, mixed_loops(code[name]), long_divisions(code[name]))
             if spilled:
                 wrong.append(f"{kernel} spills {spilled} bytes")
     if "--update" in sys.argv:
         lines = ["\t".join(map(str, found)) + f"\t{kernel}\n" for kernel, found in sorted(rows.items())]
         listed.write_text(version(nvcc) + "\n" + "".join(lines))
     compiler, *lines = listed.read_text().splitlines()
-    known = {line[3]: tuple(map(int, line[:3])) for line in (text.split("\t") for text in lines)}
-    what = ("registers", "bytes of stack", "loops that read packs and single elements")
+    known = {line[4]: tuple(map(int, line[:4])) for line in (text.split("\t") for text in lines)}
+    what = ("registers", "bytes of stack", "loops that read packs and single elements",
+            "divisions of 64 bits")
     for kernel, found in rows.items():
         most = known.get(kernel)
         if most is None:
             wrong.append(f"{kernel} is not listed")
             continue
-        for i in range(0 if compiler == version(nvcc) else 2, 3):
+        for i in range(0 if compiler == version(nvcc) else 2, 4):
             if found[i] > most[i]:
                 wrong.append(f"{kernel} has {found[i]} {what[i]}, {most[i]} are listed")
     wrong += [f"{kernel} is listed and gone" for kernel in known.keys() - rows.keys()]

@@ -17,7 +17,7 @@ __device__ inline int64_t source_of(const PlacedImages& a, int64_t n, int64_t y,
   return inside ? ((n * a.height + from_y) * a.width + from_x) * a.channels : -1;
 }
 
-// A thread per pixel. y [rows, height, width, target_channels].
+// A thread per pixel, a row of blocks per image. y [rows, height, width, target_channels].
 __global__ void place(PlacedImages a, float* y) {
   __shared__ float level[kMostChannels * kLevels];
   for (int i = static_cast<int>(threadIdx.x); i < a.channels * kLevels; i += kThreads) {
@@ -25,14 +25,19 @@ __global__ void place(PlacedImages a, float* y) {
     level[i] = (static_cast<float>(i % kLevels) * a.scale - a.mean[c]) / a.stddev[c];
   }
   __syncthreads();
-  const int64_t image = a.height * a.width;
-  for (int64_t i = global_thread(); i < a.rows * image; i += total_threads()) {
-    const int64_t n = i / image, row = i % image / a.width, column = i % a.width;
-    const int64_t at = source_of(a, n, row, column);
-    float* target = y + i * a.target_channels;
-    for (int c = 0; c < a.channels; ++c)
-      target[c] = level[kLevels * c + (at < 0 ? 0 : a.pixels[at + c])];
-    for (int c = a.channels; c < a.target_channels; ++c) target[c] = 0;
+  // 32 bits hold the pixels of an image, and divide faster.
+  const auto width = static_cast<unsigned>(a.width);
+  const unsigned image = static_cast<unsigned>(a.height) * width;
+  for (int64_t n = blockIdx.y; n < a.rows; n += gridDim.y) {
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < image;
+         i += gridDim.x * blockDim.x) {
+      const unsigned row = i / width, column = i - row * width;
+      const int64_t at = source_of(a, n, row, column);
+      float* target = y + (n * image + i) * a.target_channels;
+      for (int c = 0; c < a.channels; ++c)
+        target[c] = level[kLevels * c + (at < 0 ? 0 : a.pixels[at + c])];
+      for (int c = a.channels; c < a.target_channels; ++c) target[c] = 0;
+    }
   }
 }
 
@@ -93,7 +98,9 @@ constexpr int64_t kMostBlocks = 65535;
 }  // namespace
 
 void place_images(Stream stream, const PlacedImages& args, float* y) {
-  launch(stream, blocks_for(args.rows * args.height * args.width), kThreads, place, args, y);
+  const dim3 grid(blocks_for(args.height * args.width),
+                  static_cast<unsigned>(args.rows < kMostBlocks ? args.rows : kMostBlocks));
+  launch(stream, grid, kThreads, place, args, y);
 }
 
 void mix_rows(Stream stream, const float* x, const float* w, int64_t rows, int64_t elems,

@@ -5,6 +5,8 @@ namespace assay::cuda {
 namespace {
 
 kernels::PoolShape shape_of(const PoolGeometry& g, const Dims& x, const Dims& y) {
+  require(x.numel() / x[0] <= INT32_MAX && y.numel() / y[0] <= INT32_MAX, Code::kUnsupported,
+          "pooling: an image of ", x, " has more than 2^31 elements, the most on a GPU");
   return {.n = x[0],
           .h = x[1],
           .w = x[2],
