@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"math/rand"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -636,6 +637,22 @@ func TestTheHostDecodesPictures(t *testing.T) {
 	short = true
 	_, err := ConvertDataset(ctx, c, "imagenet", source, set+"2", nil, nil)
 	fails(t, err, ErrCallback)
+}
+
+func TestAPanicOfACallbackEndsTheProgram(t *testing.T) {
+	const variable = "ASSAY_TEST_PANIC"
+	if os.Getenv(variable) != "" {
+		defer func() { recover() }() // must not be reached
+		c, _ := NewContext(ContextOptions{LogLevel: LogDebug, Log: func(LogLevel, string, string) { panic("in the log") }})
+		newTrainer(t, c)
+		return
+	}
+	command := exec.Command(os.Args[0], "-test.run", t.Name())
+	command.Env = append(os.Environ(), variable+"=1")
+	output, err := command.CombinedOutput()
+	if err == nil || !strings.Contains(string(output), "panic: in the log") {
+		t.Fatalf("%v: %s", err, output)
+	}
 }
 
 func TestText(t *testing.T) {

@@ -13,25 +13,25 @@ import (
 type Code int32
 
 const (
-	ErrInvalid          Code = C.ASSAY_E_INVALID          // an argument, a configuration value, or a call in the wrong state
-	ErrUnsupported      Code = C.ASSAY_E_UNSUPPORTED      // a correct request that this build or device cannot serve
-	ErrOutOfHostMemory  Code = C.ASSAY_E_OOM_HOST         // out of host memory, or over the context's limit
-	ErrOutOfDeviceMem   Code = C.ASSAY_E_OOM_DEVICE       // the same for device memory
-	ErrDevice           Code = C.ASSAY_E_DEVICE           // the device or its driver failed
-	ErrIO               Code = C.ASSAY_E_IO               // the operating system refused a file operation
-	ErrFormat           Code = C.ASSAY_E_FORMAT           // a file or text is malformed, truncated or damaged
-	ErrVersion          Code = C.ASSAY_E_VERSION          // a file of a version unknown here
-	ErrNotFound         Code = C.ASSAY_E_NOT_FOUND        // no such file, model, variable or key
-	ErrBusy             Code = C.ASSAY_E_BUSY             // in use by another goroutine
-	ErrCancelled        Code = C.ASSAY_E_CANCELLED        // a context.Context, Interrupt or a Progress stopped the call
-	ErrTimeout          Code = C.ASSAY_E_TIMEOUT          // another rank has not come in time
-	ErrComm             Code = C.ASSAY_E_COMM             // another rank failed, left or brought something else
-	ErrCallback         Code = C.ASSAY_E_CALLBACK         // a function of the host gave what cannot be used
-	ErrNondeterministic Code = C.ASSAY_E_NONDETERMINISTIC // no deterministic kernel exists for what was asked
-	ErrPoisoned         Code = C.ASSAY_E_POISONED         // an earlier failure left this unusable: close it
-	ErrInternal         Code = C.ASSAY_E_INTERNAL         // a mistake in the library: please report it
-	ErrNonfinite        Code = C.ASSAY_E_NONFINITE        // the loss or a gradient is NaN or infinite; nothing was updated
-	ErrEndOfData        Code = C.ASSAY_E_END_OF_DATA      // a loader has no further batch; Loader.Next says io.EOF
+	ErrInvalid           Code = C.ASSAY_E_INVALID          // an argument, a configuration value, or a call in the wrong state
+	ErrUnsupported       Code = C.ASSAY_E_UNSUPPORTED      // a correct request that this build or device cannot serve
+	ErrOutOfHostMemory   Code = C.ASSAY_E_OOM_HOST         // out of host memory, or over the context's limit
+	ErrOutOfDeviceMemory Code = C.ASSAY_E_OOM_DEVICE       // the same for device memory
+	ErrDevice            Code = C.ASSAY_E_DEVICE           // the device or its driver failed
+	ErrIO                Code = C.ASSAY_E_IO               // the operating system refused a file operation
+	ErrFormat            Code = C.ASSAY_E_FORMAT           // a file or text is malformed, truncated or damaged
+	ErrVersion           Code = C.ASSAY_E_VERSION          // a file of a version unknown here
+	ErrNotFound          Code = C.ASSAY_E_NOT_FOUND        // no such file, model, variable or key
+	ErrBusy              Code = C.ASSAY_E_BUSY             // in use by another goroutine
+	ErrCancelled         Code = C.ASSAY_E_CANCELLED        // a context.Context, Interrupt or a Progress stopped the call
+	ErrTimeout           Code = C.ASSAY_E_TIMEOUT          // another rank has not come in time
+	ErrComm              Code = C.ASSAY_E_COMM             // another rank failed, left or brought something else
+	ErrCallback          Code = C.ASSAY_E_CALLBACK         // a function of the host gave what cannot be used
+	ErrNondeterministic  Code = C.ASSAY_E_NONDETERMINISTIC // no deterministic kernel exists for what was asked
+	ErrPoisoned          Code = C.ASSAY_E_POISONED         // an earlier failure left this unusable: close it
+	ErrInternal          Code = C.ASSAY_E_INTERNAL         // a mistake in the library: please report it
+	ErrNonfinite         Code = C.ASSAY_E_NONFINITE        // the loss or a gradient is NaN or infinite; nothing was updated
+	ErrEndOfData         Code = C.ASSAY_E_END_OF_DATA      // a loader has no further batch; Loader.Next says io.EOF
 )
 
 // String is the code's name: "not_found".

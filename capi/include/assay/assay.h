@@ -268,7 +268,8 @@ typedef struct assay_picture {
 } assay_picture;
 
 /* Functions that the host offers to the library. Each may be called on any thread, while the
- * library holds no lock, and must return. */
+ * library holds no lock, and must return. They are called as long as anything lives that was made
+ * with the context, which may be longer than the context's own handle. */
 typedef struct assay_host {
   size_t struct_size;
   const assay_ext *next;

@@ -509,6 +509,27 @@ fn the_program_decodes_pictures() {
 }
 
 #[test]
+fn a_panic_of_a_log_ends_the_program() {
+    const VARIABLE: &str = "ASSAY_TEST_PANIC";
+    if std::env::var_os(VARIABLE).is_some() {
+        let options = ContextOptions {
+            log_level: Some(LogLevel::Debug),
+            log: Some(Box::new(|_, _, _| panic!("in the log"))),
+            ..Default::default()
+        };
+        let make = std::panic::AssertUnwindSafe(|| Context::new(options).map(|_| ()));
+        let _ = std::panic::catch_unwind(make);
+        return; // must not be reached
+    }
+    let name = "a_panic_of_a_log_ends_the_program";
+    let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+    let output =
+        program.args(["--exact", name, "--nocapture"]).env(VARIABLE, "1").output().unwrap();
+    assert_eq!(output.status.code(), None, "no signal ended it");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("in the log"));
+}
+
+#[test]
 fn text() {
     const PIECES: &str = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nwho\nis\nit\n?\nann\n##a\n.\n";
     let folder = Folder::new();
