@@ -5,10 +5,15 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#ifdef ASSAY_OPENCV
+#include <opencv2/imgcodecs.hpp>
+#endif
 
 #include "tools/recipe_run/assay/configuration.h"
 #include "tools/recipe_run/assay/driver.h"
 #include "tools/recipe_run/assay/objects.h"
+#include "tools/recipe_run/assay/pictures.h"
+#include "tools/recipe_run/report/plots.h"
 #include "tools/recipe_run/util/error.h"
 #include "tools/recipe_run/util/file.h"
 
@@ -20,6 +25,8 @@ using engine::text;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::SizeIs;
 
 // Four times the same photograph, 150 x 107 pixels, with an object in it; the last has none.
 std::string instances() {
@@ -115,6 +122,62 @@ TEST_F(DetectionRecipeTest, TrainsAndIsScored) {
   EXPECT_THAT(found, AllOf(HasSubstr("\"image_id\""), HasSubstr("\"score\"")));
 }
 
+TEST_F(DetectionRecipeTest, ReportsShowCurvesCategoriesAndTheWorstMisses) {
+  const fs::path run = root_ / "run";
+  Trial done;
+  done.name = "seed-0001";
+  done.title = "seed 1";
+  Report report;
+  create_folders(run / "trials/seed-0001");
+  const auto trial = driver_->start(recipe(), 1);
+  trial->run_step();
+  trial->evaluate(run / "trials/seed-0001", [](double) { return true; });
+  trial->illustrate(run / "trials/seed-0001/pictures");
+  report.detections = trial_detections(run, {done});
+  ASSERT_EQ(report.detections.size(), 1u);
+  const record::DetectionScores& scores = report.detections[0].scores;
+  ASSERT_EQ(scores.category_size(), 1);
+  EXPECT_EQ(scores.category(0).objects(), 3);
+  EXPECT_THAT(scores.category(0).metric(), SizeIs(8)) << "none is small or large";
+  ASSERT_EQ(scores.curve_size(), 10);
+  EXPECT_DOUBLE_EQ(scores.curve(9).overlap(), 0.95);
+  EXPECT_EQ(scores.curve(0).precision_size(), 101);
+  const std::string section = plots_of(report);
+  EXPECT_THAT(section, AllOf(HasSubstr("Precision by recall, seed 1"), HasSubstr("overlap 0.9"),
+                             HasSubstr("<td class=\"row\">car</td><td data-h=\"objects\">3</td>")));
+  EXPECT_THAT(section, Not(HasSubstr("<h2>Pictures</h2>")));
+
+  report.pictures = trial_pictures(run, {done}, 3);
+  if (!engine::can_write_pictures()) GTEST_SKIP() << "built without OpenCV";
+  ASSERT_EQ(report.pictures.size(), 3u);  // as unsure as it is, it misses all there is
+  EXPECT_EQ(report.pictures[0].name, "01-1.png");
+  EXPECT_EQ(report.pictures[2].name, "03-3.png");
+  EXPECT_EQ(report.pictures[1].others, 0u);
+  EXPECT_EQ(report.pictures[2].others, 1u) << "the image without an object comes last";
+  EXPECT_THAT(plots_of(report),
+              AllOf(HasSubstr("seed 1: 01-1.png"), HasSubstr("the worst first"),
+                    HasSubstr("1 more in <code>trials/seed-0001/pictures</code>")));
+#ifdef ASSAY_OPENCV
+  // 150 x 107 pixels in a sample of 128, four times as large.
+  const std::string& png = report.pictures[0].png;
+  const cv::Mat picture =
+      cv::imdecode(std::vector<uint8_t>(png.begin(), png.end()), cv::IMREAD_COLOR);
+  ASSERT_EQ(picture.size(), cv::Size(512, 364));
+  const cv::Mat photograph =
+      cv::imread(ASSAY_SOURCE_DIR "/tests/fixtures/images/colour_444.jpg", cv::IMREAD_COLOR);
+  const auto at = [](double pixel) { return static_cast<int>(pixel * 4 * 128 / 150); };
+  EXPECT_EQ(picture.at<cv::Vec3b>(at(55), at(20)), cv::Vec3b(255, 255, 255)) << "its left side";
+  const auto is_near = [&](const cv::Vec3b& a, const cv::Vec3b& b) {
+    return cv::norm(a, b, cv::NORM_INF) < 40;
+  };
+  int alike = 0;
+  for (int y = 5; y < 105; y += 10)
+    for (int x = 90; x < 145; x += 5)
+      alike += is_near(picture.at<cv::Vec3b>(at(y), at(x)), photograph.at<cv::Vec3b>(y, x));
+  EXPECT_GT(alike, 88) << "of 110 pixels beside it";
+#endif
+}
+
 TEST_F(DetectionRecipeTest, DecayStandsInTheLoss) {
   const std::string json = engine::trainer_config(recipe(), {6, 6}, 0, 1, 0);
   EXPECT_THAT(json, AllOf(HasSubstr(R"("weight_decay":0.00004,"decay_in_loss":true)"),
@@ -123,6 +186,27 @@ TEST_F(DetectionRecipeTest, DecayStandsInTheLoss) {
   v1::Recipe twice = recipe();
   twice.mutable_training()->mutable_optimizer()->set_weight_decay(1e-4);
   EXPECT_THAT(refusal(twice), HasSubstr("the same twice"));
+}
+
+// In the last level of a sample of 128 x 128 pixels a channel has one value an image.
+TEST_F(DetectionRecipeTest, ABatchOfOneHasNoStatistics) {
+  v1::Recipe one = recipe();
+  one.mutable_training()->set_batch_per_device(1);
+  EXPECT_THAT(refusal(one), HasSubstr("one value"));
+}
+
+TEST_F(DetectionRecipeTest, ABatchWithoutAnyBoxTrains) {
+  v1::Recipe empty = recipe();
+  for (v1::DataRef& data : *empty.mutable_data()) {
+    data.mutable_range()->set_first(3), data.mutable_range()->set_count(1);
+    if (data.role() == "train") data.set_nominal_epoch_samples(4);
+  }
+  const auto trial = driver_->start(empty, 1);
+  const StepResult step = trial->run_step();
+  EXPECT_GT(step.loss, 0);
+  const auto metrics = trial->evaluate(root_, [](double) { return true; }).metric();
+  EXPECT_EQ(metrics.at("box_loss"), 0);
+  EXPECT_EQ(metrics.count("AP"), 0U) << "there is nothing to be found";
 }
 
 TEST_F(DetectionRecipeTest, WhatTheModelDoesNotDoIsRefused) {

@@ -223,7 +223,7 @@ TEST_F(SegmentationTest, LeavesPictures) {
   Trial fold;
   fold.name = "seed-0000";
   fold.title = trial_title(recipe(), 0);
-  const auto pictures = trial_pictures(run, {fold});
+  const auto pictures = trial_pictures(run, {fold}, 1);
   if (pictures.empty()) GTEST_SKIP() << "built without OpenCV";
   ASSERT_EQ(pictures.size(), 1u);
   EXPECT_EQ(pictures[0].others, 3u);  // four slices are held out

@@ -1,6 +1,6 @@
 // assay-predict's boxes: from a detector's sample to pixels of the picture, told and drawn; and how
 // a picture becomes such a sample.
-#include "tools/predict/boxes.h"
+#include "tools/common/boxes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,6 +46,29 @@ TEST(FoundBoxes, AreDrawnInBlueGreenAndRed) {
   }
   EXPECT_NO_THROW(
       drawn(cv::Mat(1, 1, CV_8UC1, cv::Scalar(0)), found_boxes(kOutput, 0, 1, {1, 1}), number_of));
+}
+
+TEST(KnownObjects, AreFoundByABoxOfTheirClassThatOverlapsThemByHalf) {
+  std::vector<KnownObject> objects{{0, 0, 10, 10, 1}, {4, 0, 14, 10, 1}, {50, 50, 60, 60, 2}};
+  mark_found({{0, 0, 10, 10, 0.9f, 2}, {50, 50, 60, 54, 0.8f, 2}}, objects);
+  for (const KnownObject& object : objects) EXPECT_FALSE(object.found);
+  // The surer box takes the object that it overlaps most, a second one of the same place the other.
+  mark_found({{1, 0, 11, 10, 0.9f, 1}, {1, 0, 11, 10, 0.8f, 1}, {50, 50, 60, 55, 0.3f, 2}},
+             objects);
+  for (const KnownObject& object : objects) EXPECT_TRUE(object.found);
+}
+
+TEST(KnownObjects, AreDrawnInWhiteAndNamedWhereTheyWereMissed) {
+  const cv::Mat plain(300, 300, CV_8UC3, cv::Scalar(9, 9, 9));
+  const auto white_pixels = [&](bool found) {
+    cv::Mat picture = plain.clone(), white;
+    draw_objects(picture, {{100, 100, 200, 200, 1, found}}, number_of);
+    EXPECT_EQ(picture.at<cv::Vec3b>(150, 100), cv::Vec3b(255, 255, 255));
+    cv::inRange(picture, cv::Scalar::all(255), cv::Scalar::all(255), white);
+    return cv::countNonZero(white);
+  };
+  EXPECT_EQ(white_pixels(true), 4 * 100);
+  EXPECT_GT(white_pixels(false), 2 * 4 * 100);
 }
 
 // 2 x 4 pixels fit into 4 x 4 as they are, twice as large they would not.

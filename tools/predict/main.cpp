@@ -10,10 +10,11 @@
 #include <optional>
 
 #include "tools/common/abi.h"
+#include "tools/common/boxes.h"
+#include "tools/common/class_names.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "tools/common/text.h"
-#include "tools/predict/boxes.h"
 #include "tools/predict/prepare.h"
 
 namespace assay::tools {
@@ -204,18 +205,7 @@ std::vector<std::string> class_names(const std::string& source) {
     for (std::string line; std::getline(file, line);) names.push_back(line);
     return names;
   }
-  assay_report* report = nullptr;
-  call(Exit::kDataMismatch, assay_dataset_report, text(source), &report);
-  const auto manifest = parse(Report(report));
-  for (const auto& name : at(manifest, "class_names").list_value().values())
-    names.push_back(name.string_value());
-  return names;
-}
-
-// Data sets leave numbers without a name where a class is not used.
-std::string name_of(const std::vector<std::string>& names, size_t index) {
-  return index < names.size() && !names[index].empty() ? names[index]
-                                                       : fmt::format("class {}", index);
+  return class_names_of(source);
 }
 
 // The likeliest classes of one picture with their probabilities.
@@ -230,7 +220,7 @@ std::string class_line(const std::vector<float>& scores, const std::vector<std::
   std::string line;
   for (size_t i = 0; i < std::min(order.size(), static_cast<size_t>(top)); ++i) {
     const double p = std::exp(static_cast<double>(scores[order[i]]) - scores[order[0]]) / sum;
-    line += fmt::format("\t{}\t{:.4f}", name_of(names, order[i]), p);
+    line += fmt::format("\t{}\t{:.4f}", class_name(names, order[i]), p);
   }
   return line;
 }
@@ -287,7 +277,7 @@ class Answers {
     const auto boxes =
         found_boxes(labeller_.boxes(sample), static_cast<float>(request_.least),
                     detector_scale(page.picture.size(), labeller_.input()), page.picture.size());
-    const auto name = [&](size_t of_class) { return name_of(names_, of_class); };
+    const auto name = [&](size_t of_class) { return class_name(names_, of_class); };
     fmt::print("{}{}\n", page.name, box_line(boxes, name));
     if (pictures_) pictures_->add(page.name, drawn(page.picture, boxes, name));
   }

@@ -7,13 +7,11 @@
 #include <cmath>
 
 #include "tools/recipe_run/assay/configuration.h"
+#include "tools/recipe_run/record/record.pb.h"
+#include "tools/recipe_run/util/json.h"
 
 namespace reciperun::engine {
 namespace {
-
-// Places in a batch, behind the model's inputs, and of its outputs.
-enum { kSourceId = 4, kScale = 5, kArrays = 6 };
-enum { kBoxes, kScores, kClasses };
 
 // By the names that people know.
 constexpr std::pair<const char*, const char*> kMetrics[] = {{"AP", "ap"},
@@ -43,15 +41,58 @@ double rounding_of(const v1::Evaluation& evaluation) {
   return std::pow(10.0, given->second[0] - '0');
 }
 
+// Wherever they are.
 template <class T>
-const T* row_of(const assay_tensor* tensor, int64_t row) {
-  const assay_tensor_info info = info_of(tensor);
-  int64_t elems = 1;
-  for (int32_t i = 1; i < info.ndim; ++i) elems *= info.shape[i];
-  return static_cast<const T*>(info.data) + row * elems;
+std::vector<T> numbers_of(const Tensor& tensor) {
+  std::vector<T> out(info_of(tensor.get()).bytes / sizeof(T));
+  call(Exit::kCrashed, assay_tensor_read, tensor.get(), static_cast<void*>(out.data()),
+       out.size() * sizeof(T));
+  return out;
+}
+
+// A loader's number of each image.
+template <class T>
+T of_image(const Batch& batch, size_t array, int64_t row) {
+  return static_cast<const T*>(info_of(batch.data()[array]).data)[row];
+}
+
+std::map<std::string, double> metrics_of(const Struct& scores) {
+  std::map<std::string, double> metrics;
+  for (const auto& [name, key] : kMetrics)
+    if (const double value = assay::tools::at(scores, key).number_value(); value >= 0)
+      metrics[name] = value;
+  return metrics;
+}
+
+// What reports show of the library's.
+record::DetectionScores shown(const Struct& report) {
+  record::DetectionScores out;
+  for (const Struct& each : objects_of(report, "categories")) {
+    record::DetectionScores::Category& category = *out.add_category();
+    category.set_name(name_of(each));
+    category.set_objects(integer_of(each, "objects"));
+    category.set_detections(integer_of(each, "detections"));
+    const auto metrics = metrics_of(assay::tools::at(each, "scores").struct_value());
+    category.mutable_metric()->insert(metrics.begin(), metrics.end());
+  }
+  for (const Struct& each : objects_of(report, "curves")) {
+    record::DetectionScores::Curve& curve = *out.add_curve();
+    curve.set_overlap(assay::tools::at(each, "overlap").number_value());
+    for (const auto& value : assay::tools::at(each, "precision").list_value().values())
+      curve.add_precision(value.number_value());
+  }
+  return out;
 }
 
 }  // namespace
+
+Found::Found(Forward& model, const Batch& batch) {
+  const std::vector<Tensor> outputs = model.run(batch.data());
+  boxes_ = numbers_of<float>(outputs[0]);
+  scores_ = numbers_of<float>(outputs[1]);
+  classes_ = numbers_of<int32_t>(outputs[2]);
+  most_ = static_cast<size_t>(info_of(outputs[1].get()).shape[1]);
+}
 
 void require_detection_arguments(const v1::Evaluation& evaluation) {
   rounding_of(evaluation);
@@ -69,12 +110,15 @@ bool scores_detections(const v1::Recipe& recipe) {
   return recipe.evaluation().evaluator() == "coco_bbox_ap";
 }
 
+std::string detector_config(const v1::Recipe& recipe) {
+  const bool averages = recipe.evaluation().select() == v1::Evaluation::EMA_LAST;
+  return predictor_config(recipe, evaluation_batch(recipe),
+                          {.averages = averages, .suppression = ""});
+}
+
 Detections::Detections(const v1::Recipe& recipe, const assay_model* model)
     : model_(model),
-      predictor_config_(
-          predictor_config(recipe, evaluation_batch(recipe),
-                           {.averages = recipe.evaluation().select() == v1::Evaluation::EMA_LAST,
-                            .suppression = ""})),
+      predictor_config_(detector_config(recipe)),
       rounding_(rounding_of(recipe.evaluation())) {
   const v1::DataRef& data = evaluation_data(recipe);
   if (prepared_as(data.lock()) != "objects")
@@ -89,20 +133,19 @@ void Detections::begin() {
 }
 
 void Detections::add(const Batch& batch, int64_t rows) {
-  if (batch.whole_size() != kArrays)
+  if (batch.whole_size() != DetectorBatch::kArrays)
     throw Error(Exit::kDataMismatch, "the records do not say which image they show");
-  const std::vector<Tensor> outputs = forward_->run(batch.data());
-  const auto most = static_cast<size_t>(info_of(outputs[kScores].get()).shape[1]);
-  std::vector<float> scores(most);
+  const Found found(*forward_, batch);
   for (int64_t row = 0; row < rows; ++row) {
-    const float* given = row_of<float>(outputs[kScores].get(), row);
-    for (size_t i = 0; i < most; ++i)
-      scores[i] = rounding_ == 0 ? given[i]
-                                 : static_cast<float>(std::round(given[i] * rounding_) / rounding_);
+    const std::span<const float> given = found.scores(row);
+    std::vector<float> scores(given.begin(), given.end());
+    if (rounding_ != 0)
+      for (float& score : scores)
+        score = static_cast<float>(std::round(score * rounding_) / rounding_);
     call(Exit::kDataMismatch, assay_detections_add, found_.get(),
-         *row_of<int64_t>(batch.data()[kSourceId], row), *row_of<float>(batch.data()[kScale], row),
-         row_of<float>(outputs[kBoxes].get(), row), scores.data(),
-         row_of<int32_t>(outputs[kClasses].get(), row), most);
+         of_image<int64_t>(batch, DetectorBatch::kSourceId, row),
+         of_image<float>(batch, DetectorBatch::kScale, row), found.boxes(row).data(),
+         static_cast<const float*>(scores.data()), found.classes(row).data(), scores.size());
   }
 }
 
@@ -110,14 +153,11 @@ std::map<std::string, double> Detections::finish(const fs::path& folder) {
   forward_.reset();
   call(Exit::kCrashed, assay_detections_save, found_.get(),
        text((folder / "detections.json").string()));
-  const Struct report = report_of(Exit::kDataMismatch, assay_detections_score, found_.get(),
-                                  text(instances_), text(R"({"given_only": true})"));
-  const Struct& all = assay::tools::at(report, "all").struct_value();
-  std::map<std::string, double> metrics;
-  for (const auto& [name, key] : kMetrics)
-    if (const double value = assay::tools::at(all, key).number_value(); value >= 0)
-      metrics[name] = value;
-  return metrics;
+  const Struct report =
+      report_of(Exit::kDataMismatch, assay_detections_score, found_.get(), text(instances_),
+                text(R"({"given_only": true, "curves": true})"));
+  write_json(folder / "detection_scores.json", shown(report));
+  return metrics_of(assay::tools::at(report, "all").struct_value());
 }
 
 }  // namespace reciperun::engine

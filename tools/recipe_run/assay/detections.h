@@ -3,6 +3,9 @@
 
 #include <map>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "tools/recipe_run/assay/objects.h"
 
@@ -14,6 +17,33 @@ bool scores_detections(const v1::Recipe& recipe);
 // they say what the model does anyway, and another value is refused.
 void require_detection_arguments(const v1::Evaluation& evaluation);
 
+// Places in a batch to evaluate on. What follows the model's inputs says which image it was, and
+// how many of its pixels one of the sample is.
+struct DetectorBatch {
+  enum { kImage, kBoxes, kClasses, kCount, kSourceId, kScale, kArrays };
+};
+
+// What a model finds in a batch, by image and best first: boxes of four numbers, scores, classes.
+class Found {
+ public:
+  Found(Forward& model, const Batch& batch);
+  std::span<const float> boxes(int64_t row) const { return part(boxes_, row, 4 * most_); }
+  std::span<const float> scores(int64_t row) const { return part(scores_, row, most_); }
+  std::span<const int32_t> classes(int64_t row) const { return part(classes_, row, most_); }
+
+ private:
+  template <class T>
+  static std::span<const T> part(const std::vector<T>& all, int64_t row, size_t count) {
+    return std::span(all).subspan(static_cast<size_t>(row) * count, count);
+  }
+  size_t most_ = 0;  // of an image
+  std::vector<float> boxes_, scores_;
+  std::vector<int32_t> classes_;
+};
+
+// Of the predictor that is evaluated.
+std::string detector_config(const v1::Recipe& recipe);
+
 class Detections {
  public:
   // `model` outlives it. Error kDataMismatch for data that are no photographs with boxes.
@@ -22,7 +52,8 @@ class Detections {
   // One evaluation: begins with the model's present weights, or their averages if those are what
   // the recipe selects, takes the first `rows` of each batch, and ends with COCO's numbers, "AP",
   // "AP50", ..., without those of sizes that no object has. What was found is left in
-  // folder/detections.json, in COCO's form.
+  // folder/detections.json, in COCO's form; curves and categories, for reports, in
+  // folder/detection_scores.json.
   void begin();
   void add(const Batch& batch, int64_t rows);
   std::map<std::string, double> finish(const fs::path& folder);

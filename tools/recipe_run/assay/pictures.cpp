@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #ifdef ASSAY_OPENCV
-#include <opencv2/core/mat.hpp>
 #include <opencv2/imgcodecs.hpp>
 #endif
 
@@ -45,6 +44,8 @@ cv::Mat side_by_side(const SegmentedImage& s) {
   return out;
 }
 
+}  // namespace
+
 void write_picture(const fs::path& file, const cv::Mat& picture) {
   bool written = false;
   try {
@@ -55,8 +56,6 @@ void write_picture(const fs::path& file, const cv::Mat& picture) {
     throw Error(Exit::kCrashed, "the picture '" + file.string() + "' cannot be written",
                 "is the folder there, may it be written to, is there space?");
 }
-
-}  // namespace
 
 bool can_write_pictures() { return true; }
 

@@ -1,6 +1,9 @@
 // What a model that labels pixels makes of its evaluation data, as pictures to look at.
 #pragma once
 
+#ifdef ASSAY_OPENCV
+#include <opencv2/core/mat.hpp>
+#endif
 #include <span>
 #include <string>
 #include <vector>
@@ -35,5 +38,10 @@ bool can_write_pictures();
 // where there is none is orange, class 0 missed is blue. Creates the folder. Error kCrashed if that
 // fails.
 void write_pictures(const fs::path& folder, std::span<const SegmentedImage> images);
+
+#ifdef ASSAY_OPENCV
+// Blue, green and red. Error kCrashed if it cannot be written.
+void write_picture(const fs::path& file, const cv::Mat& picture);
+#endif
 
 }  // namespace reciperun::engine

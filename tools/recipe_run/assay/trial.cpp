@@ -9,8 +9,10 @@
 #include <optional>
 #include <vector>
 
+#include "tools/common/class_names.h"
 #include "tools/recipe_run/assay/evaluator.h"
 #include "tools/recipe_run/assay/folds.h"
+#include "tools/recipe_run/assay/misses.h"
 #include "tools/recipe_run/assay/objects.h"
 #include "tools/recipe_run/assay/phase.h"
 #include "tools/recipe_run/assay/pictures.h"
@@ -154,8 +156,15 @@ class AssayTrial : public TrainingTrial {
   }
 
   void illustrate(const fs::path& folder) override {
-    if (!evaluator_ || !evaluator_->segments_images() || !can_write_pictures()) return;
+    if (!evaluator_ || !can_write_pictures()) return;
     assay_loader* held_out = evaluator_->loader();
+    if (scores_detections(recipe_)) {
+      const std::string data = folder_of(recipe_, evaluation_data(recipe_)).string();
+      Forward forward(model_.get(), detector_config(recipe_));
+      draw_worst_misses(folder, held_out, forward, preparation_,
+                        assay::tools::class_names_of(data));
+    }
+    if (!evaluator_->segments_images()) return;
     call(Exit::kCrashed, assay_loader_seek, held_out, int64_t{0});
     const auto count = static_cast<size_t>(loader_samples(held_out));
     Forward forward(model_.get(), predictor_config(recipe_, evaluation_batch(recipe_)));

@@ -11,6 +11,7 @@
 #include "tools/recipe_run/judge/published.h"
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/report/chart.h"
+#include "tools/recipe_run/report/detections.h"
 #include "tools/recipe_run/report/document.h"
 #include "tools/recipe_run/stats/distributions.h"
 #include "tools/recipe_run/stats/quantiles.h"
@@ -246,22 +247,37 @@ std::string base64(const std::string& bytes) {
   return {out.begin(), out.begin() + length};
 }
 
-std::string pictures_section(const std::vector<TrialPicture>& pictures) {
+// What the pictures of an evaluation show.
+struct Showing {
+  const char* text;
+  const char* one;    // of them, for those who cannot see it
+  const char* style;  // its width
+};
+// Four images side by side: on a narrow screen they keep their size and scroll.
+constexpr Showing kSegmented{
+    "Held-out images after the last step, from left to right: image, label, prediction, errors "
+    "(orange: black where the label is white, blue: white where it is black).",
+    "image, label, prediction and errors", "width:100%;min-width:44rem"};
+constexpr Showing kDetected{
+    "The held-out images in which most objects were missed after the last step, the worst first. "
+    "Coloured: boxes of probability 0.3 and more. White: objects, thick and named where no box of "
+    "their category overlaps them by half.",
+    "found and missed objects", "max-width:100%"};
+
+std::string pictures_section(const std::vector<TrialPicture>& pictures, const Showing& showing) {
   if (pictures.empty()) return "";
-  std::string out =
-      "<h2>Pictures</h2>\n<p class=\"dim\">Held-out images after the last step, from left to "
-      "right: image, label, prediction, errors (orange: black where the label is white, blue: "
-      "white where it is black).</p>\n";
+  std::string out = fmt::format("<h2>Pictures</h2>\n<p class=\"dim\">{}</p>\n", showing.text);
   for (const TrialPicture& picture : pictures) {
-    // Four images side by side: on a narrow screen they keep their size and scroll.
     out += fmt::format(
         "<figure style=\"margin-bottom:.8rem\"><figcaption>{}: {}</figcaption><div "
-        "style=\"overflow-x:auto\"><img alt=\"image, label, prediction and errors of {}\" "
-        "style=\"width:100%;min-width:44rem;height:auto\" "
-        "src=\"data:image/png;base64,{}\"></div><small>{} more in "
-        "<code>trials/{}/pictures</code></small></figure>\n",
-        html_escaped(picture.trial), html_escaped(picture.name), html_escaped(picture.name),
-        base64(picture.png), picture.others, html_escaped(picture.folder));
+        "style=\"overflow-x:auto\"><img alt=\"{} of {}\" style=\"{};height:auto\" "
+        "src=\"data:image/png;base64,{}\"></div>",
+        html_escaped(picture.trial), html_escaped(picture.name), showing.one,
+        html_escaped(picture.name), showing.style, base64(picture.png));
+    if (picture.others > 0)
+      out += fmt::format("<small>{} more in <code>trials/{}/pictures</code></small>",
+                         picture.others, html_escaped(picture.folder));
+    out += "</figure>\n";
   }
   return out;
 }
@@ -280,7 +296,8 @@ std::string plots_of(const Report& report) {
     }
   }
   if (!out.empty()) out = "<h2>Plots</h2>\n<div class=\"plots\">\n" + out + "</div>\n";
-  return out + pictures_section(report.pictures);
+  return out + detections_section(report.detections) +
+         pictures_section(report.pictures, report.detections.empty() ? kSegmented : kDetected);
 }
 
 }  // namespace reciperun

@@ -7,7 +7,8 @@
 
 namespace reciperun {
 
-// A section with the charts of a report, and one with its pictures; "" without any.
+// A section with the charts of a report, one with its detections and one with its pictures; ""
+// without any.
 std::string plots_of(const Report& report);
 
 }  // namespace reciperun

@@ -8,6 +8,7 @@
 
 #include "tools/recipe_run/record/seal.h"
 #include "tools/recipe_run/report/plots.h"
+#include "tools/recipe_run/util/json.h"
 #include "tools/recipe_run/util/text.h"
 
 namespace reciperun {
@@ -105,7 +106,8 @@ std::string sources_of(const Report& report) {
 
 }  // namespace
 
-std::vector<TrialPicture> trial_pictures(const fs::path& folder, const std::vector<Trial>& trials) {
+std::vector<TrialPicture> trial_pictures(const fs::path& folder, const std::vector<Trial>& trials,
+                                         size_t most) {
   std::vector<TrialPicture> out;
   for (const Trial& trial : trials) {
     std::vector<fs::path> files;
@@ -114,10 +116,23 @@ std::vector<TrialPicture> trial_pictures(const fs::path& folder, const std::vect
          fs::directory_iterator(folder / "trials" / trial.name / "pictures", ignored)) {
       if (entry.path().extension() == ".png") files.push_back(entry.path());
     }
-    if (files.empty()) continue;
-    const fs::path& first = *std::min_element(files.begin(), files.end());
-    out.push_back(
-        {trial.name, trial.title, first.filename().string(), read_file(first), files.size() - 1});
+    std::sort(files.begin(), files.end());
+    const size_t shown = std::min(most, files.size());
+    for (size_t i = 0; i < shown; ++i)
+      out.push_back({trial.name, trial.title, files[i].filename().string(), read_file(files[i]),
+                     i + 1 == shown ? files.size() - shown : 0});
+  }
+  return out;
+}
+
+std::vector<TrialDetections> trial_detections(const fs::path& folder,
+                                              const std::vector<Trial>& trials) {
+  std::vector<TrialDetections> out;
+  for (const Trial& trial : trials) {
+    const fs::path file = folder / "trials" / trial.name / "detection_scores.json";
+    if (!is_there(file)) continue;
+    TrialDetections& found = out.emplace_back(TrialDetections{trial.title, {}});
+    read_json(file, found.scores);
   }
   return out;
 }
@@ -135,7 +150,9 @@ Report make_report(const RunRecord& run, ReportOptions options) {
   out.measurements.others = std::move(options.with);
   out.rows = make_rows(out.recipe, out.measurements);
   out.exit = exit_of_rows(out.rows, options.require_all);
-  out.pictures = trial_pictures(run.folder(), out.measurements.trials);
+  out.detections = trial_detections(run.folder(), out.measurements.trials);
+  out.pictures =
+      trial_pictures(run.folder(), out.measurements.trials, out.detections.empty() ? 1 : 4);
   return out;
 }
 

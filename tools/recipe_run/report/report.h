@@ -11,16 +11,25 @@
 
 namespace reciperun {
 
-// The first picture that a trial left behind.
+// A picture that a trial left behind.
 struct TrialPicture {
   std::string folder;  // of the trial: "seed-0001"
   std::string trial;   // for people: "seed 1", "fold 1 of 5, seed 0"
   std::string name;    // of the file
   std::string png;     // its bytes
-  size_t others = 0;   // further pictures in the same folder
+  size_t others = 0;   // further pictures in the same folder, behind the last that is shown
 };
-// Of each of the trials of the run in `folder`, as far as it left any.
-std::vector<TrialPicture> trial_pictures(const fs::path& folder, const std::vector<Trial>& trials);
+// The first `most` of each of the trials of the run in `folder`, as far as it left any.
+std::vector<TrialPicture> trial_pictures(const fs::path& folder, const std::vector<Trial>& trials,
+                                         size_t most);
+
+// How a detector's trial found objects.
+struct TrialDetections {
+  std::string trial;  // for people
+  record::DetectionScores scores;
+};
+std::vector<TrialDetections> trial_detections(const fs::path& folder,
+                                              const std::vector<Trial>& trials);
 
 struct Report {
   v1::Recipe recipe;
@@ -29,6 +38,7 @@ struct Report {
   std::vector<Row> rows;
   Exit exit = Exit::kOk;  // of the required rows
   std::vector<TrialPicture> pictures;
+  std::vector<TrialDetections> detections;
 };
 
 struct ReportOptions {
