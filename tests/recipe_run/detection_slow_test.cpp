@@ -1,0 +1,67 @@
+// The detector's recipes on 80 images of COCO, as `recipe-run run` has it. Minutes.
+#include <assay/assay_data.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "tests/data/coco_files.h"
+#include "tools/recipe_run/assay/driver.h"
+#include "tools/recipe_run/assay/objects.h"
+#include "tools/recipe_run/recipe/load.h"
+#include "tools/recipe_run/report/report.h"
+#include "tools/recipe_run/run/runner.h"
+
+namespace reciperun {
+namespace {
+
+using engine::call;
+using engine::text;
+
+class DetectorOnCoco : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (!assay::test::has_coco()) return;
+    root_ = fs::path(::testing::TempDir()) / ("detection_slow_" + std::to_string(getpid()));
+    assay_context* made = nullptr;
+    call(Exit::kCrashed, assay_context_create, nullptr, nullptr, nullptr, size_t{0}, &made);
+    const engine::Context context(made);
+    const std::string from = assay::test::coco_archive(), to = (root_ / "data/coco").string();
+    call(Exit::kCrashed, assay_dataset_convert, context.get(), text("coco"), text(from), text(to),
+         text(""), nullptr, uintptr_t{0}, nullptr);
+  }
+  static void TearDownTestSuite() { fs::remove_all(root_); }
+  void SetUp() override {
+    if (!assay::test::has_coco()) GTEST_SKIP() << assay::test::sample_data() << " is not there";
+  }
+
+  static Report report_of(const std::string& id, std::vector<std::string> sets) {
+    sets.push_back("io.data_root=" + (root_ / "data").string());
+    const ResolvedRecipe resolved = load_recipe({fs::path(ASSAY_SOURCE_DIR) / "recipes", id}, sets);
+    const auto driver = make_assay_driver("cpu", 1);
+    EXPECT_EQ(driver->why_not(resolved.recipe), "");
+    RunOptions options;
+    options.runs = (root_ / "runs").string();
+    Progress progress(stderr, false, true);
+    std::atomic<bool> stop{false};
+    const RunOutcome outcome = run_recipe(resolved, options, *driver, progress, stop);
+    EXPECT_EQ(outcome.exit, Exit::kOk);
+    return make_report(RunRecord::open(outcome.folder));
+  }
+
+  static fs::path root_;
+};
+fs::path DetectorOnCoco::root_;
+
+// PyTorch reaches the same (tests/fixtures/models/overfit_efficientdet.py).
+TEST_F(DetectorOnCoco, EightImagesByHeart) {
+  const Report report = report_of("efficientdet_d0/overfit_8", {});
+  ASSERT_EQ(report.measurements.trials.size(), 1u);
+  const auto& metrics = report.measurements.trials[0].metrics;
+  EXPECT_GE(metrics.at("AP"), 0.5);
+  EXPECT_GE(metrics.at("AP50"), 0.7);
+  EXPECT_GE(metrics.at("AR_large"), 0.8);
+}
+
+}  // namespace
+}  // namespace reciperun
