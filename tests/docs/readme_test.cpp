@@ -26,7 +26,7 @@ TEST(Readme, ShowsTheExamplesAsTheyAre) {
         << "copy " << example.path() << " into the README";
     ++examples;
   }
-  EXPECT_EQ(examples, 3);
+  EXPECT_EQ(examples, 4);
 }
 
 TEST(Readme, ShowsPartsOfTheBindingsPrograms) {
