@@ -87,6 +87,26 @@ __device__ int for_rows(const Cut& cut, int64_t channel, const Read& read, const
   return rows;
 }
 
+// The one place where scale and shift are made; forward and backward must agree to the bit.
+struct ScaleAndShift {
+  float scale, shift;
+};
+__device__ ScaleAndShift affine_of(const NormInputs& in, float mean, float var, int64_t channel) {
+  const double deviation = sqrt(static_cast<double>(var) + static_cast<double>(in.epsilon));
+  const float scale = static_cast<float>(static_cast<double>(in.gamma[channel]) / deviation);
+  return {scale, static_cast<float>(static_cast<double>(in.beta[channel]) -
+                                    static_cast<double>(mean) * static_cast<double>(scale))};
+}
+
+// Returns the scale.
+__device__ float write_affine(const NormInputs& in, float mean, float var, int64_t channel,
+                              Affine affine) {
+  const ScaleAndShift made = affine_of(in, mean, var, channel);
+  affine.scale[channel] = made.scale;
+  affine.shift[channel] = made.shift;
+  return made.scale;
+}
+
 // ---- Sums -------------------------------------------------------------------------------------
 // A term reads packs of one row (`Row`) and adds them to kKinds sums per channel; it reads kBatch
 // rows ahead, and kBlocks blocks are to fit on a multiprocessor. `finish` turns a thread's f32 sums
@@ -160,7 +180,9 @@ enum Mask { kNoMask, kFromY, kFromX, kSwishFromX };
 template <Mask kMask>
 constexpr bool kRecomputes = kMask == kFromX || kMask == kSwishFromX;
 
-// What the forward is computed again from, per channel: nothing unless that is asked for.
+// What the forward is computed again from, per channel: nothing unless that is asked for. For the
+// sums each thread makes it, which costs them less than a launch; the rest reads what fold_sums
+// has written.
 template <class T, bool kFilled>
 struct MaskTable {};
 template <class T>
@@ -226,15 +248,21 @@ struct GradientSums {
   static constexpr int kKinds = 2, kBatch = 2, kBlocks = kRecomputes<kMask> ? 2 : 3;
   using Row = GradientRow<T, kMask>;
   NormGradArgs args;
-  const float* mean;
+  NormInputs in;
   struct State {
     MaskTable<T, kRecomputes<kMask>> table;
     float mean[kPack<T>], g[kPack<T>], gx[kPack<T>];
   };
   template <bool kWhole>
   __device__ void start(State& s, int64_t, int64_t channel, int n) const {
-    s.table = mask_table<T, kMask>(args, channel, n, kWhole);
-    load_pack<kPack<T>>(mean + channel, n, kWhole, s.mean);
+    if constexpr (kRecomputes<kMask>) {
+      for (int i = 0; i < kPack<T>; ++i) {
+        const int64_t k = i < n ? channel + i : channel;
+        const ScaleAndShift made = affine_of(in, in.mean[k], in.var[k], k);
+        s.table.scale[i] = made.scale, s.table.shift[i] = made.shift;
+      }
+    }
+    load_pack<kPack<T>>(in.mean + channel, n, kWhole, s.mean);
     for (int i = 0; i < kPack<T>; ++i) s.g[i] = s.gx[i] = 0;
   }
   template <bool kWhole>
@@ -362,17 +390,6 @@ struct WriteSum {
   }
 };
 
-// The one place where scale and shift are made; forward and backward must agree to the bit.
-__device__ void write_affine(const NormInputs& in, float mean, float var, int64_t channel,
-                             Affine affine) {
-  const double deviation = sqrt(static_cast<double>(var) + static_cast<double>(in.epsilon));
-  const float scale = static_cast<float>(static_cast<double>(in.gamma[channel]) / deviation);
-  affine.scale[channel] = scale;
-  affine.shift[channel] =
-      static_cast<float>(static_cast<double>(in.beta[channel]) -
-                         static_cast<double>(mean) * static_cast<double>(scale));
-}
-
 // Everything [channels].
 __global__ void affine_of_given(NormInputs in, int64_t channels, Affine affine) {
   const int64_t channel = global_thread();
@@ -394,7 +411,7 @@ struct FinishStatistics {
   }
 };
 
-// dgamma, dbeta and the coefficients of dx = scale*g + b*x + c, from
+// dgamma, dbeta, the affine map and the coefficients of dx = scale*g + b*x + c, from
 // dx = scale * (g - sum g / rows - xhat * sum(g * xhat) / rows), xhat = (x - mean) / deviation.
 struct FinishGradient {
   NormInputs in;
@@ -405,7 +422,8 @@ struct FinishGradient {
     const double variance = static_cast<double>(in.var[channel]) + static_cast<double>(in.epsilon);
     dbeta[channel] = static_cast<float>(totals[0]);
     dgamma[channel] = static_cast<float>(totals[1] / sqrt(variance));
-    const double scale = static_cast<double>(args.affine.scale[channel]);
+    const double scale = static_cast<double>(
+        write_affine(in, in.mean[channel], in.var[channel], channel, args.affine));
     const float b = static_cast<float>(-scale * totals[1] / (variance * rows));
     args.b[channel] = b;
     args.c[channel] = static_cast<float>(
@@ -629,7 +647,7 @@ void norm_grad_sums(Stream stream, Element element, const NormGradArgs& args, co
   const FinishGradient finish{in, args, static_cast<double>(rows), dgamma, dbeta};
   dispatch(element, [&]<class T>(T) {
     dispatch_mask(mask_of(args), [&]<Mask kMask>() {
-      sum_and_finish<T>(stream, GradientSums<T, kMask>{args, in.mean}, rows, channels,
+      sum_and_finish<T>(stream, GradientSums<T, kMask>{args, in}, rows, channels,
                         aligned(args, in.mean), partial, finish);
     });
   });

@@ -122,7 +122,7 @@ struct NormGradArgs {
   Affine affine;
   float *b, *c;  // [channels], scratch: dx = scale * g + b * x + c
 };
-// dgamma, dbeta, b and c.
+// dgamma, dbeta, b, c and the affine map.
 void norm_grad_sums(Stream, Element, const NormGradArgs&, const NormInputs&, int64_t rows,
                     int64_t channels, double* partial, float* dgamma, float* dbeta);
 // dx, which may be x or dy. Reads `masked` instead of dy and y if there is one.

@@ -123,7 +123,6 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
     return [=, in = inputs_of(b, p.epsilon), dx = b.y<void>(0), dgamma = b.y<float>(1),
             dbeta = b.y<float>(2)](Queue& q) {
       const Stream stream = stream_of(q);
-      kernels::norm_affine(stream, in, r.channels, s.affine);
       kernels::norm_grad_sums(stream, element, args, in, r.rows, r.channels, s.partial, dgamma,
                               dbeta);
       kernels::norm_grad_apply(stream, element, args, dx, r.rows, r.channels);
