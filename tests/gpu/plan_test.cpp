@@ -101,6 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
                     PlanCase{"bert_base", R"({"layers": 2})", "amp-fp16", 128},
                     PlanCase{"electra_base_pretraining", R"({"layers": 2, "generator_layers": 2})",
                              "amp-fp16", 128},
+                    PlanCase{"efficientdet_d0", "", "amp-fp16"},
                     PlanCase{"electra_base_qa", R"({"layers": 2, "version": "2.0"})", "amp-fp16",
                              384}),
     [](const auto& param) {

@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""What a plan for an H200 would cost: launches, bytes that move through its memory, and an estimate of the time.
+
+  assay-bench-step --device h200-plan --model resnet50 --precision amp-fp16 --batch 256 --plan >plan.txt
+  plan_cost.py plan.txt --precision amp-fp16 --batch 256            a table, by kind of kernel
+  plan_cost.py --program assay-bench-step --golden LIST [--update]  plans LIST's cases and compares
+
+Nothing is measured. Bytes count every operand of every launch once, so passes over a tensor count each. The floor of a
+launch is the larger of its operations at 790 TFLOP/s (16 bits; 395 in TF32) and its bytes at 4.3 TB/s; the estimate
+takes shares of these that such kernels reach, and 2 us for each launch. Attention is our own kernel and computes outside
+of tensor cores. Lines of LIST: case (model/task/precision/batch), launches, GB, floor in ms, estimate in ms, samples a
+second. A plan that costs more or less than listed fails: after a change that is meant, --update.
+"""
+
+import argparse
+import collections
+import math
+import pathlib
+import re
+import subprocess
+import sys
+
+SIZES = {"f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "u8": 1}
+BANDWIDTH, VECTOR_FLOPS = 4.3e12, 67e12
+TENSOR_FLOPS = {"amp-fp16": 790e12, "amp-bf16": 790e12, "tf32": 395e12, "fp32": VECTOR_FLOPS}
+LAUNCH = 2e-6
+# Kind: (of the arithmetic, of the bandwidth), as shares of what the device reaches at best.
+SHARES = {"convolution": (0.68, 0.80), "product": (0.70, 0.80), "attention": (0.35, 0.80), "own": (1.0, 0.85)}
+RUNS_OF_LAUNCH = 64  # kernels.h: kMostRuns
+CASES = {  # case: options of assay-bench-step beside precision and batch
+    "resnet50/train/amp-fp16/256": "--model resnet50",
+    "resnet50/train/tf32/256": "--model resnet50",
+    "unet_medical/train/amp-fp16/8": "--model unet_medical",
+    "efficientdet_d0/train/amp-fp16/128": "--model efficientdet_d0",
+    "bert_base/train/amp-fp16/96": "--model bert_base --sequence-length 128 --prediction-slots 20 --optimizer adamw",
+    "electra_base_pretraining/train/amp-fp16/176":
+        "--model electra_base_pretraining --sequence-length 128 --prediction-slots 19 --optimizer adamw",
+    "bert_base_squad/train/amp-fp16/32":
+        '--model bert_base --config {"head":"span"} --sequence-length 384 --optimizer adamw',
+}
+
+
+class Value:
+    def __init__(self, dtype, dims, moves):
+        self.dims = dims
+        self.elements = math.prod(dims)
+        self.bytes = self.elements * SIZES[dtype]
+        self.moves = moves  # lies in the arena: a store of it is a copy
+
+
+class Node:
+    """One line of a plan."""
+
+    def __init__(self, line, values):
+        outputs, rest = line.split(" = ", 1)
+        self.op, rest = rest.split("(", 1)
+        inputs, rest = rest.split(")", 1)
+        self.attributes, rest = rest.rsplit("} : ", 1)
+        types, self.kernel = rest.rsplit("  [", 1)
+        self.kernel = self.kernel.rstrip("]")
+        self.x = [values[name] for name in re.findall(r"%\d+", inputs)]
+        found = re.findall(r"\b(f32|f16|bf16|i64|i32|u8)\[([\d,]*)\]", re.split(r"  #| @", types)[0])
+        # Gradients that lie where they are stored have no place in the arena.
+        moves = len(re.findall(r" @\d+", types)) == len(found)
+        self.y = [Value(dtype, [int(n) for n in dims.split(",")] if dims else [], moves) for dtype, dims in found]
+        values.update(zip(re.findall(r"%\d+", outputs), self.y))
+
+    def flag(self, name):
+        return f"{name}=true" in self.attributes
+
+    def numbers(self, name):
+        return [int(n) for n in re.search(rf"\b{name}=\[([-\d,]+)\]", self.attributes)[1].split(",")]
+
+    @property
+    def traffic(self):
+        return sum(v.bytes for v in self.x) + sum(v.bytes for v in self.y)
+
+
+class Launch(collections.namedtuple("Launch", "what kind flops bytes count")):
+    def __new__(cls, what, kind, flops, moved, count=1):
+        return super().__new__(cls, what, kind, flops, moved, count)
+
+
+def convolution(n):
+    """The call of cuDNN, then passes of our own for what it does not take along."""
+    x, y = n.x[0], n.y[0]
+    if n.op == "conv2d_grad_weight":
+        filters = n.numbers("w_dims")
+        dw = math.prod(filters)
+        yield Launch(n.op, "convolution", 2 * n.x[1].elements * math.prod(filters[1:]), x.bytes + n.x[1].bytes + 2 * dw)
+        if "own:pointwise" in n.kernel:
+            yield Launch("cast of a weight gradient", "own", 0, 6 * dw)
+        if "own:channel_sums" in n.kernel:
+            yield Launch("sums of channels", "own", 0, n.x[1].bytes, 2)
+        return
+    of_filter = math.prod(n.x[1].dims[1:])
+    whole = Launch(n.op, "convolution", 2 * (y if n.op == "conv2d" else x).elements * of_filter, n.traffic)
+    if n.kernel.startswith("own:pointwise"):
+        yield Launch("cast of a bias", "own", 0, 0)
+    yield whole
+    behind = n.kernel.split("cudnn:")[1]
+    if "own:epilogue" in behind:
+        yield Launch("epilogue", "own", 0, 2 * y.bytes)
+    if "own:pointwise" in behind:
+        yield Launch("activation's gradient", "own", 0, (3 if n.op == "conv2d_grad_data" else 2) * y.bytes)
+
+
+def product(n):
+    a = n.x[0].dims
+    inner = a[0] if n.flag("transpose_a") else a[1]
+    yield Launch(n.op, "product", 2 * n.y[0].elements * inner, n.traffic)
+    if "own:" in n.kernel:
+        yield Launch("epilogue", "own", 0, 2 * sum(y.bytes for y in n.y))
+
+
+def attention(n):
+    longest = int(re.search(r"longest=(\d+)", n.attributes)[1])
+    width = n.x[0].dims[1] // 3
+    pairs = 2 * n.x[0].dims[0] * longest * width  # operations of one of its products
+    forward = n.op == "attention"
+    yield Launch(n.op, "attention", pairs * (2 if forward else 7), n.traffic, 2 if forward else 4)
+
+
+def batch_norm(n):
+    size = n.x[0].bytes
+    if n.op == "batch_norm":
+        yield Launch("batch norm: sums", "own", 0, size)
+        yield Launch("batch norm: fold", "own", 0, 0)
+        yield Launch("batch norm: apply", "own", 0, (3 if n.flag("has_residual") else 2) * size)
+        return
+    masked = n.flag("has_residual") and "activation=none" not in n.attributes
+    yield Launch("batch norm's gradient: sums", "own", 0, (4 if masked else 2) * size)
+    yield Launch("batch norm's gradient: fold", "own", 0, 0)
+    yield Launch("batch norm's gradient: apply", "own", 0, 3 * size)
+
+
+def store(n):
+    if n.flag("accumulate"):
+        yield Launch("sum of gradients", "own", 0, 3 * n.y[0].bytes)
+    elif n.x[1].moves:
+        yield Launch("copy", "own", 0, 2 * n.y[0].bytes)
+
+
+def pool_gradient(n):
+    if n.op == "max_pool_grad" and "2x2" not in n.kernel:
+        yield Launch("max pool: position", "own", 0, n.x[0].bytes + 2 * n.x[1].elements)
+        yield Launch("max pool: gather", "own", 0, 2 * n.x[1].elements + n.x[2].bytes + n.y[0].bytes)
+        return
+    yield Launch(n.op, "own", 0, n.traffic)
+
+
+def lists_of(n):
+    return math.ceil(len(n.y if n.op == "clip_gradients" else n.x) / RUNS_OF_LAUNCH)
+
+
+def rows_gradient(n):
+    passes = math.ceil(math.log2(max(n.y[0].dims[0], 2)) / 8)
+    yield Launch(n.op, "own", 0, n.traffic, 4 + 3 * passes)
+
+
+# What is not here is one pass over its operands.
+COSTS = {
+    "conv2d": convolution, "conv2d_transpose": convolution, "conv2d_grad_data": convolution,
+    "conv2d_grad_weight": convolution, "matmul": product, "attention": attention, "attention_grad": attention,
+    "batch_norm": batch_norm, "batch_norm_grad": batch_norm, "store": store, "max_pool_grad": pool_gradient,
+    "gather_rows": lambda n: [Launch(n.op, "own", 0, 2 * n.y[0].bytes)], "gather_rows_grad": rows_gradient,
+    "layer_norm_grad": lambda n: [Launch(n.op, "own", 0, n.traffic + n.x[0].bytes + n.x[-2].bytes, 3)],
+    "sum_to": lambda n: [Launch(n.op, "own", 0, n.traffic, 1 if "slab" in n.kernel else 2)],
+    "softmax_cross_entropy": lambda n: [Launch(n.op, "own", 0, n.traffic, 2)],
+    "sigmoid_cross_entropy": lambda n: [Launch(n.op, "own", 0, n.traffic, 2)],
+    "gradient_norm": lambda n: [Launch(n.op, "own", 0, sum(x.bytes for x in n.x), lists_of(n) + 1)],
+    "clip_gradients": lambda n: [Launch(n.op, "own", 0, 3 * sum(y.bytes for y in n.y), 3 * lists_of(n))],
+    "decay_gradients": lambda n: [Launch(n.op, "own", 0, n.traffic + sum(x.bytes for x in n.x) / 2, 2 * lists_of(n) + 1)],
+}
+
+
+def launches_of(plan):
+    values = {}
+    for line in plan.splitlines():
+        if not line.startswith("%"):
+            continue
+        node = Node(line, values)
+        if node.kernel != "none":
+            yield from COSTS.get(node.op, lambda n: [Launch(n.op, "own", 0, n.traffic)])(node)
+
+
+def floor_of(launch, precision):
+    flops = VECTOR_FLOPS if launch.kind in ("attention", "own") else TENSOR_FLOPS[precision]
+    return max(launch.flops / flops, launch.bytes / BANDWIDTH)
+
+
+def estimate_of(launch, precision):
+    flops = VECTOR_FLOPS if launch.kind in ("attention", "own") else TENSOR_FLOPS[precision]
+    arithmetic, bandwidth = SHARES[launch.kind]
+    return max(launch.flops / (flops * arithmetic), launch.bytes / (BANDWIDTH * bandwidth)) + LAUNCH * launch.count
+
+
+class Cost:
+    def __init__(self, launches, precision):
+        self.count = sum(launch.count for launch in launches)
+        self.bytes = sum(launch.bytes for launch in launches)
+        self.floor = sum(floor_of(launch, precision) for launch in launches)
+        self.estimate = sum(estimate_of(launch, precision) for launch in launches)
+
+    def text(self, batch):
+        return (f"{self.count}\t{self.bytes / 1e9:.1f}\t{self.floor * 1e3:.1f}\t{self.estimate * 1e3:.1f}\t"
+                f"{batch / self.estimate:.0f}")
+
+
+def print_table(plan, precision, batch):
+    kinds = collections.defaultdict(list)
+    for launch in launches_of(plan):
+        kinds[launch.what].append(launch)
+    kinds["sum"] = [launch for launches in list(kinds.values()) for launch in launches]
+    print("\t".join(["launches", "GB", "floor ms", "ms", "a second", "what"]))
+    for what, launches in sorted(kinds.items(), key=lambda row: Cost(row[1], precision).estimate):
+        print(f"{Cost(launches, precision).text(batch)}\t{what}")
+
+
+def listed_text(program):
+    lines = []
+    for case, options in CASES.items():
+        _, task, precision, batch = case.split("/")
+        command = [program, "--device", "h200-plan", *options.split(" "), "--mode", task, "--precision", precision,
+                   "--batch", batch, "--plan"]
+        plan = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        lines.append(f"{case}\t{Cost(list(launches_of(plan)), precision).text(int(batch))}\n")
+    return "".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("plan", nargs="?", type=pathlib.Path)
+    parser.add_argument("--precision", choices=TENSOR_FLOPS, default="amp-fp16")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--program")
+    parser.add_argument("--golden", type=pathlib.Path)
+    parser.add_argument("--update", action="store_true")
+    chosen = parser.parse_args()
+    if chosen.plan:
+        return print_table(chosen.plan.read_text(), chosen.precision, chosen.batch)
+    found = listed_text(chosen.program)
+    if chosen.update:
+        chosen.golden.write_text(found)
+    if found == chosen.golden.read_text():
+        print(found, end="")
+        return 0
+    print(f"{chosen.golden} says:\n{chosen.golden.read_text()}and the plans cost:\n{found}", end="")
+    return 1
+
+
+sys.exit(main())
