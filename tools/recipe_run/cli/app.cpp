@@ -197,6 +197,8 @@ class CommandLine {
            "started by mpirun: how long a rank waits for another before it gives up; more than an "
            "evaluation takes")
         .check(CLI::Range(1.0, 1e6));
+    run.add_flag("--tensorboard", run_.options.tensorboard,
+                 "trials leave event files: tensorboard --logdir runs shows them while they train");
     run.add_flag("--quiet", run_.quiet, "no progress bar");
     run.add_flag("--require", run_.require,
                  "required rows that were not run or cannot be compared count too (exit 4)");

@@ -3,7 +3,7 @@
 //   runs/20261121T093012Z-cnn_2conv_bn-278d71e2/
 //     run.json  recipe.resolved.json  recipe.resolved.textproto  recipe.lock  data.lock
 //     env/machine.json
-//     trials/seed-0001/  events.jsonl  steps.bin  state.json  metrics.json  checkpoint
+//     trials/seed-0001/  events.jsonl  steps.bin  state.json  metrics.json  checkpoint tensorboard/
 //     bench/infer-d1-b64/rep-3/  steps.bin  result.json
 //     report/report.md .html .json .txt
 //     SHA256SUMS  of all but report/

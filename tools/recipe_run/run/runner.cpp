@@ -61,7 +61,8 @@ void run_trials(const RunRecord& run, const ResolvedRecipe& resolved, uint32_t c
                        run.trial_folder(seeds[i]),
                        title,
                        stop,
-                       options.checkpoint_seconds};
+                       options.checkpoint_seconds,
+                       options.tensorboard};
     run_trial(job, driver, progress);
   }
 }

@@ -16,6 +16,7 @@ struct RunOptions {
   bool benches = true;
   bool trials = true;
   double checkpoint_seconds = 30;
+  bool tensorboard = false;  // trials leave event files (record/tensorboard.h), too
   // More trials, up to the recipe's max_count, while a row over trials is undecided.
   bool top_up = false;
   RunPlace place;

@@ -7,8 +7,10 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "tools/recipe_run/record/logs.h"
+#include "tools/recipe_run/record/tensorboard.h"
 #include "tools/recipe_run/util/error.h"
 #include "tools/recipe_run/util/file.h"
 #include "tools/recipe_run/util/json.h"
@@ -30,6 +32,8 @@ class TrialRunner {
     const EvaluationTimes times(job_.recipe.evaluation().when(), trial_->steps_per_epoch(),
                                 trial_->total_steps(), job_.recipe.evaluation().first_epoch());
     StepLog steps(job_.folder / "steps.bin", kTrialColumns, static_cast<double>(state_.step()));
+    if (job_.tensorboard)
+      board_.emplace(job_.folder / "tensorboard", state_.step(), state_.segments());
     last_checkpoint_ = Stopwatch();
     evaluate_if_due(times, steps);  // an evaluation that was stopped is made up for
     while (trial_->step() < trial_->total_steps()) {
@@ -48,6 +52,7 @@ class TrialRunner {
     }
     checkpoint(steps);
     trial_->illustrate(job_.folder / "pictures");
+    if (board_) board_->write_pictures(trial_->step(), job_.folder / "pictures");
     return finish();
   }
 
@@ -98,6 +103,12 @@ class TrialRunner {
                                                    result.loss, result.learning_rate,
                                                    result.seconds};
     steps.append(row);
+    if (board_) {
+      board_->write(result.step, {{"train/loss", result.loss},
+                                  {"train/learning_rate", result.learning_rate},
+                                  {"train/seconds", result.seconds},
+                                  {"train/epoch", epoch()}});
+    }
     smooth_loss_ = smooth_loss_ < 0 ? result.loss : 0.98 * smooth_loss_ + 0.02 * result.loss;
     if (result.step % kStepsPerEvent == 0)
       events_.write(event("step_block", "loss", smooth_loss_, "nats"));
@@ -117,6 +128,11 @@ class TrialRunner {
     eval.set_epoch(epoch());
     const std::map<std::string, double> found(eval.metric().begin(), eval.metric().end());
     for (const auto& [name, value] : found) events_.write(event("eval", name, value));
+    if (board_) {
+      std::map<std::string, double> tagged;
+      for (const auto& [name, value] : found) tagged["eval/" + name] = value;
+      board_->write(trial_->step(), tagged);
+    }
     if (job_.recipe.evaluation().metric().empty()) return;
     const std::string& name = job_.recipe.evaluation().metric(0);
     if (found.contains(name)) headline_ = fmt::format(", {} {}", name, fixed(found.at(name), 4));
@@ -226,6 +242,7 @@ class TrialRunner {
   TrainerDriver& driver_;
   Progress& progress_;
   EventLog events_;
+  std::optional<TensorBoardLog> board_;
   record::TrialState state_;
   std::unique_ptr<TrainingTrial> trial_;
   Stopwatch segment_, last_checkpoint_;

@@ -18,6 +18,7 @@ struct TrialJob {
   std::string title;               // for the progress bar
   std::atomic<bool>& stop;         // set by a signal: checkpoint, then Error kInterrupted
   double checkpoint_seconds = 30;  // longest time between two checkpoints
+  bool tensorboard = false;        // leave event files, too
 };
 
 // Nothing to do if the trial has its metrics.json already. A failure of the training itself (NaN,
