@@ -895,12 +895,14 @@ ASSAY_API assay_status assay_trainer_step(assay_trainer *t, const assay_tensor *
 /* The first half of a step: gradients of one batch, added to those of the calls since the last
  * update. Bit-equal to step when followed by assay_trainer_apply. Arguments and errors as
  * assay_trainer_step; ASSAY_E_INVALID when `accumulate` batches are waiting already.
+ *   info    may be NULL
  *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_backward(assay_trainer *t, const assay_tensor *const *batch,
                                               size_t n, assay_step_info *info, assay_error **err);
 
 /* The second half: the update from the gradients, which may have been edited
  * (assay_model_tensor).
+ *   info    may be NULL
  *   errors  ASSAY_E_INVALID before `accumulate` backward calls; ASSAY_E_NONFINITE, as
  *           assay_trainer_step; ASSAY_E_CANCELLED: the batches wait on; ASSAY_E_BUSY
  *   threads alone, with the model   since 1.0, stable */
@@ -925,6 +927,7 @@ typedef struct assay_eval_info {
  * this function is what selects evaluation; there is no mode to set or restore.
  *   batch   as for step, of eval_batch_size rows; rows of label -1, or of a dense
  *           target that is zero everywhere, are padding
+ *   info    may be NULL
  *   errors  as assay_trainer_step, except ASSAY_E_NONFINITE
  *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_eval(assay_trainer *t, const assay_tensor *const *batch,

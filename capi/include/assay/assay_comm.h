@@ -53,6 +53,7 @@ ASSAY_API assay_status assay_comm_create(const assay_context *c, const assay_com
 /* What every rank says: for agreeing on anything else.
  *   mine    UTF-8
  *   out     texts ["of rank 0", ...]
+ *   errors  ASSAY_E_TIMEOUT and ASSAY_E_COMM, as above; ASSAY_E_INVALID
  *   threads one call at a time, and none beside a call of the trainer's   since 1.0, provisional */
 ASSAY_API assay_status assay_comm_gather(assay_comm *comm, assay_str mine, assay_report **out,
                                          assay_error **err);

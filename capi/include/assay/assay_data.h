@@ -116,6 +116,7 @@ ASSAY_API assay_status assay_dataset_report(assay_str folder, assay_report **out
                                             assay_error **err);
 
 /* Reads all of a data set and compares every checksum and digest with the manifest.
+ *   progress  may be NULL; user is handed to it
  *   errors  ASSAY_E_FORMAT names the first file and record that differ; ASSAY_E_NOT_FOUND;
  *           ASSAY_E_IO; ASSAY_E_VERSION; ASSAY_E_INVALID; ASSAY_E_CANCELLED
  *   threads any   since 1.0, stable */
