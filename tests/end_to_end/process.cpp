@@ -17,8 +17,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLongestLife = std::chrono::minutes(2);
-
 std::string content_of(const fs::path& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
@@ -72,8 +70,8 @@ void Process::signal(int number) {
   if (child_ >= 0) kill(child_, number);
 }
 
-Ended Process::wait() {
-  const auto end = Clock::now() + kLongestLife;
+Ended Process::wait(std::chrono::seconds limit) {
+  const auto end = Clock::now() + limit;
   while (running()) {
     if (Clock::now() > end) signal(SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

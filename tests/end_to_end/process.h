@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -31,8 +32,8 @@ class Process {
 
   bool running();  // has not ended yet
   void signal(int number);
-  // Its end. After two minutes it is killed, which the result then shows.
-  Ended wait();
+  // Its end. After the limit it is killed, which the result then shows.
+  Ended wait(std::chrono::seconds limit = std::chrono::minutes(2));
 
  private:
   void collect(int status);
