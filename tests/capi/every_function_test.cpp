@@ -302,6 +302,7 @@ struct NullIsRefused {
       const bool refused = outcome.status == ASSAY_E_INVALID && outcome.argument == parameter.name;
       if (Handle<T> || parameter.null.empty()) {
         EXPECT_TRUE(refused) << parameter.name << ": " << outcome.message;
+        EXPECT_EQ(outcome.flags, uint32_t{ASSAY_ERROR_CALLER}) << parameter.name;
       } else if (parameter.null == "may") {
         EXPECT_FALSE(refused) << parameter.name << ": " << outcome.message;
       }
