@@ -18,13 +18,12 @@ namespace {
 // The names of a record's categories, in the order of its boxes; none if it does not say them.
 void add_names(const data::Example& example, const data::DetectionRecord& record,
                std::map<int64_t, std::string>& names) {
-  const auto& features = example.features().feature();
-  const auto text = features.find("image/object/class/text");
-  const bool named = text != features.end() &&
-                     text->second.bytes_list().value_size() == std::ssize(record.objects);
+  const record::Feature* const text = data::find_feature(example, "image/object/class/text");
+  const bool named =
+      text != nullptr && text->bytes_list().value_size() == std::ssize(record.objects);
   for (size_t i = 0; i < record.objects.size(); ++i) {
     std::string& name = names[record.objects[i].category];
-    if (named && name.empty()) name = text->second.bytes_list().value(static_cast<int>(i));
+    if (named && name.empty()) name = text->bytes_list().value(static_cast<int>(i));
   }
 }
 

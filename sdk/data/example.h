@@ -11,13 +11,15 @@
 
 namespace assay::record {
 class Example;  // example.proto
-}
+class Feature;
+}  // namespace assay::record
 
 namespace assay::data {
 
 using record::Example;
 
-// Replaces `example` by the message in `payload`; a reused message keeps its memory.
+// Replaces `example` by the message in `payload`; a reused message keeps its memory. Of features of
+// one name the last counts, as in a map.
 void parse_example(std::string_view payload, Example& example);
 // The bytes of the message with features in order of their names: equal contents, equal bytes.
 void serialize_example(const Example& example, std::string& payload);
@@ -28,6 +30,8 @@ float float_feature(const Example& example, const std::string& name);
 std::span<const int64_t> int64s_feature(const Example& example, const std::string& name);
 std::span<const float> floats_feature(const Example& example, const std::string& name);
 bool has_feature(const Example& example, const std::string& name);
+// Null if it is not there.
+const record::Feature* find_feature(const Example& example, const std::string& name);
 
 void set_bytes_feature(Example& example, const std::string& name, std::string_view value);
 void set_bytes_list_feature(Example& example, const std::string& name,

@@ -71,6 +71,26 @@ TEST(Example, SettersReplace) {
   EXPECT_FALSE(has_feature(example, "y"));
 }
 
+// As a map reads them, and in the order in which a map is written.
+TEST(Example, FeaturesInAnyOrder) {
+  Example a, b, read;
+  set_int64_feature(a, "x", 1);
+  set_int64_feature(a, "c", 2);
+  set_int64_feature(b, "x", 3);
+  set_int64_feature(b, "a", 4);
+  std::string first, second, all;
+  serialize_example(a, first);
+  serialize_example(b, second);
+  parse_example(first + second, read);
+  EXPECT_EQ(int64_feature(read, "x"), 3);
+  EXPECT_EQ(int64_feature(read, "c"), 2);
+  EXPECT_EQ(int64_feature(read, "a"), 4);
+  serialize_example(read, all);
+  set_int64_feature(b, "c", 2);
+  serialize_example(b, second);
+  EXPECT_EQ(all, second);
+}
+
 TEST(Example, ErrorsNameTheFeature) {
   Example example;
   set_int64_feature(example, "label", 1);

@@ -162,7 +162,7 @@ TEST_F(CocoTest, RecordsHaveTheBoxesOfTheirImages) {
   EXPECT_EQ(data::bytes_feature(example, "image/filename"), "b.jpg");
   EXPECT_EQ(data::int64_feature(example, "image/height"), 107);
   EXPECT_EQ(data::int64_feature(example, "image/width"), 150);
-  const auto& text = example.features().feature().at("image/object/class/text").bytes_list();
+  const auto& text = data::find_feature(example, "image/object/class/text")->bytes_list();
   EXPECT_THAT(text.value(), ElementsAre("car", "person"));
 
   const auto val = records("val", 3);
