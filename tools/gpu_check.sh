@@ -17,7 +17,7 @@
 #     --python PROGRAM    interpreter with torch and torchvision (default python3); none: PyTorch is left out
 #     --dry-run           says what would run and what is missing for it; needs no GPU
 #
-# steps: device     seconds: is there a device, does it compute, has cuDNN an engine for every convolution
+# steps: device     seconds: is there a device, does it compute, has cuDNN an engine for every convolution, does NCCL send
 #        profile    every kernel of a training step with its GB/s: ResNet-50 and U-Net, and the roof of the device
 #        bench      training steps of these two at their published batches with the batch on the device, beside PyTorch
 #                   (eager, and captured in a CUDA graph) in the same minute
@@ -155,7 +155,7 @@ check() {
   due "$name" "$wanted" "$*" || return
   limited "$@" >"$log" 2>&1
   code=$?
-  if reason=$(grep -m 1 -o 'Device not supported.*' "$log"); then
+  if reason=$(grep -m 1 -o -e 'Device not supported.*' -e 'NCCL cannot be used: .*' "$log"); then
     row "$name" skipped "$reason"
     return
   fi
@@ -212,6 +212,7 @@ fault='Device.AnIllegal*' # loses the device of its process, which may not come 
 
 if wanted device; then
   tests "device" 2 "$bin/gpu_test" --gtest_brief=1 --gtest_filter="Device.*:Feed*:Add.*:MaxPool*:-$fault"
+  tests "NCCL, one rank" 5 "$bin/gpu_test" --gtest_brief=1 --gtest_filter="OneGpu.*"
   tests "device, after a fault" 2 "$bin/gpu_test" --gtest_brief=1 --gtest_filter="$fault"
 fi
 

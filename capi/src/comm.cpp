@@ -71,9 +71,9 @@ assay_status assay_comm_create(const assay_context* c, const assay_comm_id* id, 
     expect(world >= 1, {"", "world"}, world, "at least 1");
     expect(rank >= 0 && rank < world, {"", "rank"}, rank, "0 to ", world - 1);
     expect(timeout_ns > 0, {"", "timeout_ns"}, timeout_ns, "more than 0");
-    require(context.backend()->host_accessible(), Code::kUnsupported,
-            "channels between GPUs are not offered in this version");
-    *out = new assay_comm(connect(of_all, rank, world, std::chrono::nanoseconds(timeout_ns)));
+    const std::chrono::nanoseconds timeout(timeout_ns);
+    *out = new assay_comm(context.backend()->make_channel(connect(of_all, rank, world, timeout),
+                                                          timeout, context.backend()));
   });
 }
 

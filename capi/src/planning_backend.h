@@ -26,8 +26,8 @@ class PlanningBackend : public ForwardingBackend {
   void copy(void*, const void*, size_t) override {}
   void clear(void*, size_t) override {}
   std::unique_ptr<Feed> make_feed(const FeedSpec& spec, Backend& memory) override {
-    return Backend::make_feed(spec,
-                              memory);  // NOLINT(bugprone-parent-virtual-call): not the device's
+    // Not the device's. NOLINTNEXTLINE(bugprone-parent-virtual-call)
+    return Backend::make_feed(spec, memory);
   }
 
  private:

@@ -1,4 +1,5 @@
-// AllReduce is alike on every backend: the channel knows how the devices are connected.
+// AllReduce is alike on every backend: the channel, which the backend made, knows how the devices
+// are connected.
 #pragma once
 
 #include "sdk/backend/backend.h"

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <span>
@@ -171,6 +172,12 @@ class Backend {
   // Takes its memory from `memory`, this backend or one around it that counts; both outlive the
   // feed.
   virtual std::unique_ptr<Feed> make_feed(const FeedSpec& spec, Backend& memory);
+  // The channel of this device, made of one between the hosts of all: that itself, where the host
+  // reads the device's memory. Waits for the other ranks, for each not longer than `timeout`. Takes
+  // its memory from `memory`, this backend or one around it that counts.
+  virtual std::unique_ptr<Channel> make_channel(std::unique_ptr<Channel> hosts,
+                                                std::chrono::nanoseconds timeout,
+                                                std::shared_ptr<Backend> memory) = 0;
 };
 
 }  // namespace assay

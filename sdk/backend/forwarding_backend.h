@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sdk/backend/backend.h"
+#include "sdk/comm/channel.h"
 
 namespace assay {
 
@@ -37,6 +38,11 @@ class ForwardingBackend : public Backend {
   void wait() override { inner_->wait(); }
   std::unique_ptr<Feed> make_feed(const FeedSpec& spec, Backend& memory) override {
     return inner_->make_feed(spec, memory);
+  }
+  std::unique_ptr<Channel> make_channel(std::unique_ptr<Channel> hosts,
+                                        std::chrono::nanoseconds timeout,
+                                        std::shared_ptr<Backend> memory) override {
+    return inner_->make_channel(std::move(hosts), timeout, std::move(memory));
   }
 
  protected:

@@ -33,6 +33,9 @@ class Channel {
   virtual Launch broadcast(void* data, size_t bytes) = 0;
   // A text of every rank, by rank. Host memory; all have come when it returns.
   virtual std::vector<std::string> gather(std::string_view mine) = 0;
+  // Fails as a call would if another rank has given up, as far as that is heard here; waits for
+  // none.
+  virtual void listen() = 0;
   // Gives up: calls of this rank that wait end with kComm, and then those of the others. Any
   // thread.
   virtual void abort() = 0;

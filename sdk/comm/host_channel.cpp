@@ -9,16 +9,10 @@
 
 #include "sdk/base/error.h"
 #include "sdk/base/float16.h"
+#include "sdk/comm/parts.h"
 
 namespace assay {
 namespace {
-
-constexpr int64_t kLine = 16;  // numbers; parts begin where lines of memory do
-
-int64_t begin_of_part(int64_t n, int part, int parts) {
-  if (part == parts) return n;
-  return std::min(n, (n + kLine - 1) / kLine * part / parts * kLine);
-}
 
 template <class Number>
 void add(float* to, const Number* other, int64_t n) {

@@ -48,6 +48,11 @@ class Group {
     return sent_[from][static_cast<size_t>(to)];
   }
 
+  void require_open() {
+    const std::lock_guard lock(mutex_);
+    if (!ended_.empty()) fail_ended();
+  }
+
   // What others have published may be read between these: its owner waits for the second before it
   // takes it back. Fails if the channel has ended.
   void begin_reading() {
@@ -119,6 +124,7 @@ class LocalChannel : public HostChannel {
   LocalChannel& operator=(const LocalChannel&) = delete;
 
   void meet() { group_->meet(rank(), timeout()); }
+  void listen() override { group_->require_open(); }
   void abort() override { group_->end(cat("rank ", rank(), " has aborted it")); }
 
  private:

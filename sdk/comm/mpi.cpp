@@ -96,8 +96,8 @@ Mpi open_mpi() {
 }
 
 const Mpi& mpi() {
-  static const Mpi opened = open_mpi();
-  return opened;
+  static const Mpi kOpened = open_mpi();
+  return kOpened;
 }
 
 void check(int result, const char* call) {
@@ -231,6 +231,12 @@ class MpiChannel : public HostChannel {
   MpiChannel(const MpiChannel&) = delete;
   MpiChannel& operator=(const MpiChannel&) = delete;
 
+  void listen() override {
+    if (ended_.empty() && Session::is_lost()) ended_ = "another one of this process has ended";
+    if (!ended_.empty()) fail(Code::kComm, cat("the channel has ended: ", ended_));
+    if (aborted_) end_with(Code::kComm, aborted_text());
+    hear_farewell();
+  }
   void abort() override { aborted_ = true; }
 
  private:
@@ -242,10 +248,7 @@ class MpiChannel : public HostChannel {
   }
 
   void exchange(std::span<const Sent> to, std::span<const Received> from) override {
-    if (ended_.empty() && Session::is_lost()) ended_ = "another one of this process has ended";
-    if (!ended_.empty()) fail(Code::kComm, cat("the channel has ended: ", ended_));
-    if (aborted_) end_with(Code::kComm, aborted_text());
-    hear_farewell();  // of one whose last message came before it gave up
+    listen();  // to one whose last message came before it gave up
     messages_.clear();
     for (size_t r = 0; r < from.size(); ++r) start(from[r], static_cast<int>(r));
     for (size_t r = 0; r < to.size(); ++r) start(to[r], static_cast<int>(r));

@@ -79,6 +79,7 @@ class Programs {
   struct Key {
     GraphKind kind;
     int sixteenths;  // 0: batches are not packed
+    // A false alarm of clang-tidy 14. NOLINTNEXTLINE(modernize-use-nullptr)
     auto operator<=>(const Key&) const = default;
   };
   bool accumulates() const;

@@ -58,6 +58,15 @@ TEST(LocalFailures, ARankThatLeavesOrAbortsIsNamedAtOnce) {
   }
 }
 
+TEST(LocalFailures, ARankThatGivesUpIsHeardWithoutACall) {
+  on_ranks(2, [](std::shared_ptr<Channel> channel) {
+    if (channel->rank() == 1) return channel->abort();
+    expect_error(Code::kComm, "rank 1 has aborted it", [&] {
+      for (;;) channel->listen();
+    });
+  });
+}
+
 TEST(LocalFailures, OtherSizesAreSeen) {
   on_ranks(2, [](const auto& channel) {
     std::vector<float> data(100);

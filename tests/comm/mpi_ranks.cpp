@@ -23,8 +23,8 @@ int own_rank() { return of_environment("OMPI_COMM_WORLD_RANK"); }
 int all_ranks() { return of_environment("OMPI_COMM_WORLD_SIZE"); }
 
 const std::shared_ptr<Channel>& channel() {
-  static const std::shared_ptr<Channel> made = make_mpi_channel(own_rank(), all_ranks(), 60s);
-  return made;
+  static const std::shared_ptr<Channel> kMade = make_mpi_channel(own_rank(), all_ranks(), 60s);
+  return kMade;
 }
 
 TEST(Mpi, SumsInOrder) { expect_sums_in_order(*channel()); }
@@ -78,6 +78,19 @@ TEST(MpiFailures, ARankThatGivesUpIsNamedAtOnce) {
   if (own_rank() == 1) return patient->abort();
   expect_error(Code::kComm, "rank 1 has aborted it", [&] { patient->gather(""); });
   EXPECT_LT(std::chrono::steady_clock::now() - start, 20s);
+}
+
+TEST(MpiFailures, ARankThatGivesUpIsHeardWithoutACall) {
+  auto patient = channel_with(60s);
+  patient->listen();
+  if (own_rank() == 1) {
+    patient->abort();
+    return patient.reset();
+  }
+  const auto start = std::chrono::steady_clock::now();
+  expect_error(Code::kComm, "rank 1 has aborted it", [&] {
+    while (std::chrono::steady_clock::now() - start < 20s) patient->listen();
+  });
 }
 
 TEST(MpiFailures, OtherSizesAreSeen) {

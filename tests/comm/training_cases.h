@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -50,14 +51,18 @@ struct Words {
   }
 };
 
+// What the channel's rank computes on.
+using BackendOfRank = std::function<std::shared_ptr<Backend>()>;
+inline std::shared_ptr<Backend> one_thread() { return cpu::make_backend({.threads = 1}); }
+
 // A trainer of the network, alone or as one device of the channel's.
 struct Training {
   Training(const Network& chosen, int devices, int64_t batches, std::shared_ptr<Channel> channel,
-           uint64_t first_weights = 0)
+           uint64_t first_weights = 0, const BackendOfRank& backend = one_thread)
       : is_text(std::string_view(chosen.name) == "bert_base"),
         instance(std::make_shared<train::ModelInstance>(
             std::shared_ptr<nn::Model>(models::create_model(chosen.name, chosen.config)),
-            std::shared_ptr<Backend>(cpu::make_backend({.threads = 1})))) {
+            backend())) {
     if (first_weights > 0) instance->ensure_initialized(first_weights);
     train::TrainerConfig config = train::test::config_of(
         R"({"optimizer": {"name": "adamw", "learning_rate": 1e-2, "clip_norm": 1}, "seed": 3})",
@@ -84,12 +89,13 @@ struct Training {
 // trainer that plays them all, statistics of the devices included. Weights that differ at first do
 // not matter: rank 0's count.
 inline void expect_bits_of_emulation(const std::shared_ptr<Channel>& channel,
-                                     const Network& network, const std::string& folder) {
+                                     const Network& network, const std::string& folder,
+                                     const BackendOfRank& backend = one_thread) {
   constexpr uint64_t kUpdates = 20;
   const int devices = channel->size();
-  const Training one(network, devices, devices, channel,
-                     static_cast<uint64_t>(channel->rank()) + 1);
-  const Training all(network, devices, devices, nullptr, 1);
+  const Training one(network, devices, devices, channel, static_cast<uint64_t>(channel->rank()) + 1,
+                     backend);
+  const Training all(network, devices, devices, nullptr, 1, backend);
   const auto n = static_cast<uint64_t>(devices), rank = static_cast<uint64_t>(channel->rank());
   for (uint64_t update = 0; update < kUpdates; ++update) {
     one.step(update * n + rank);
@@ -145,9 +151,10 @@ inline void expect_accumulation_on_each_device(const std::shared_ptr<Channel>& c
 }
 
 // A batch that is no number on one rank changes nothing on any.
-inline void expect_refused_everywhere(const std::shared_ptr<Channel>& channel) {
+inline void expect_refused_everywhere(const std::shared_ptr<Channel>& channel,
+                                      const BackendOfRank& backend = one_thread) {
   const int devices = channel->size();
-  const Training one(kNetworks[0], devices, devices, channel);
+  const Training one(kNetworks[0], devices, devices, channel, 0, backend);
   one.step(static_cast<uint64_t>(channel->rank()));
   const auto before = one.bytes();
   train::test::Batch broken(7);
@@ -159,7 +166,7 @@ inline void expect_refused_everywhere(const std::shared_ptr<Channel>& channel) {
     EXPECT_EQ(error.code(), Code::kNonFinite);
   }
   EXPECT_EQ(one.bytes(), before);
-  one.step(static_cast<uint64_t>(devices + channel->rank()));  // and it goes on
+  one.step(static_cast<uint64_t>(int64_t{devices} + channel->rank()));  // and it goes on
 }
 
 // Each rank another file: nobody loads any.

@@ -48,7 +48,9 @@ TEST(LocalTraining, RoundsWhatItPlaysAsItWouldSendIt) {
   }
 }
 
-TEST(LocalTraining, SkipsOrRefusesTogether) { on_ranks(2, expect_refused_everywhere); }
+TEST(LocalTraining, SkipsOrRefusesTogether) {
+  on_ranks(2, [](const auto& channel) { expect_refused_everywhere(channel); });
+}
 
 TEST(LocalTraining, WantsTheSameOfAllRanks) {
   on_ranks(2, [](const auto& channel) {

@@ -19,7 +19,7 @@ class SkipWithoutDevice : public testing::EmptyTestEventListener {
   }
 };
 
-[[maybe_unused]] const bool listening = [] {
+[[maybe_unused]] const bool kListening = [] {
   testing::UnitTest::GetInstance()->listeners().Append(new SkipWithoutDevice);  // takes it over
   return true;
 }();

@@ -10,7 +10,10 @@
  * for it: ASSAY_E_TIMEOUT or ASSAY_E_COMM. So is one whose step fails alone. The channel is then of
  * no more use: free trainer and channel, and go on from the last checkpoint.
  *
- * The conventions are those of assay.h. This version connects CPUs; GPUs follow. */
+ * Between GPUs, contexts of one each, NCCL (libnccl.so.2, 2.14 or newer) moves the gradients, and the
+ * channel of the id moves everything else.
+ *
+ * The conventions are those of assay.h. */
 #ifndef ASSAY_ASSAY_COMM_H
 #define ASSAY_ASSAY_COMM_H
 
@@ -38,9 +41,12 @@ ASSAY_API assay_status assay_comm_new_id(assay_str kind, assay_comm_id *out, ass
  *   rank, world  this one, and how many there are; of "mpi" those that mpirun gave the process (in
  *                its environment OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE)
  *   timeout_ns   longest wait for another rank, here and in every later call; more than 0. Longer
- *                than anything that one rank does alone, such as evaluating
- *   errors       ASSAY_E_TIMEOUT names the ranks that have not come; ASSAY_E_UNSUPPORTED: a context
- *                of a GPU, or no Open MPI; ASSAY_E_INVALID: a rank that is there already
+ *                than anything that one rank does alone, such as evaluating, and than a step on a
+ *                GPU; a rank that fails within one is named after at most twice this time
+ *   errors       ASSAY_E_TIMEOUT names the ranks that have not come; ASSAY_E_UNSUPPORTED: no Open
+ *                MPI, or for a context of a GPU no NCCL; ASSAY_E_INVALID: a rank that is there
+ *                already, or a context of a GPU that has a channel, of which it has one at a time;
+ *                ASSAY_E_COMM: contexts of one GPU on two ranks
  *   threads      any   since 1.0, provisional
  * Unless the host has called MPI_Init_thread (MPI_THREAD_SERIALIZED or more), the first "mpi"
  * channel of the process does, and its last one calls MPI_Finalize; then there can be no other. Nor

@@ -17,6 +17,7 @@
 #include "sdk/backend/cpu/planner.h"
 #include "sdk/backend/cpu/program.h"
 #include "sdk/backend/cpu/thread_count.h"
+#include "sdk/comm/channel.h"
 
 namespace assay::cpu {
 namespace {
@@ -112,6 +113,10 @@ class CpuBackend : public Backend {
   void copy(void* to, const void* from, size_t bytes) override { write(to, from, bytes); }
   void clear(void* device, size_t bytes) override {
     if (bytes > 0) std::memset(device, 0, bytes);
+  }
+  std::unique_ptr<Channel> make_channel(std::unique_ptr<Channel> hosts, std::chrono::nanoseconds,
+                                        std::shared_ptr<Backend>) override {
+    return hosts;
   }
 
  private:

@@ -5,6 +5,7 @@
 #include "sdk/backend/cuda/device.h"
 #include "sdk/backend/cuda/feed.h"
 #include "sdk/backend/cuda/graph_executable.h"
+#include "sdk/backend/cuda/nccl_channel.h"
 #include "sdk/backend/cuda/planner.h"
 #include "sdk/backend/cuda/vendor_libraries.h"
 
@@ -181,6 +182,11 @@ class CudaBackend : public Backend {
   }
   std::unique_ptr<Feed> make_feed(const FeedSpec& spec, Backend& memory) override {
     return make_device_feed(device_, spec, memory);
+  }
+  std::unique_ptr<Channel> make_channel(std::unique_ptr<Channel> hosts,
+                                        std::chrono::nanoseconds timeout,
+                                        std::shared_ptr<Backend> memory) override {
+    return make_nccl_channel(device_, std::move(hosts), timeout, std::move(memory));
   }
 
  private:

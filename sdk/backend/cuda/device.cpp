@@ -4,9 +4,11 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "sdk/backend/cuda/kernels/kernels.h"
 #include "sdk/backend/cuda/planner.h"
@@ -136,7 +138,8 @@ void DeviceState::require_healthy() const {
 
 void DeviceState::note(const Error& error) {
   const Domain domain = error.detail().domain;
-  if (domain != Domain::kCuda && domain != Domain::kCudnn && domain != Domain::kCublas) return;
+  constexpr std::array kOnTheDevice{Domain::kCuda, Domain::kCudnn, Domain::kCublas, Domain::kNccl};
+  if (std::ranges::find(kOnTheDevice, domain) == kOnTheDevice.end()) return;
   // A sticky error also hides behind the libraries' own codes, and behind their own copies of the
   // runtime with their own last errors: ask the device itself.
   const cudaError_t state = cudaStreamQuery(stream_);
@@ -205,9 +208,40 @@ void DeviceState::release_host(void* data) noexcept {
   release_with([&] { ignore(cudaFreeHost(data)); });
 }
 
+void DeviceState::set_peers(Peers& peers) {
+  const std::lock_guard lock(mutex_);
+  require(peers_ == nullptr, Code::kInvalid, "CUDA device ", options_.index,
+          " has a channel already in this context: free that first, and what trains on it");
+  peers_ = &peers;
+}
+
+void DeviceState::forget(const Peers& peers) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (peers_ == &peers) peers_ = nullptr;
+}
+
+// Asks again and again, as cudaStreamSynchronize does inside.
+void DeviceState::wait_for_peers() {
+  constexpr std::chrono::milliseconds kBetweenLooks(1);
+  const auto start = std::chrono::steady_clock::now();
+  auto next_look = start + kBetweenLooks;
+  for (;;) {
+    const cudaError_t state = cudaStreamQuery(stream_);
+    if (state != cudaErrorNotReady) return check(state, "waiting for the device");
+    ignore(state);
+    if (const auto now = std::chrono::steady_clock::now(); now >= next_look) {
+      peers_->look_after(now - start);
+      next_look = now + kBetweenLooks;
+    }
+    std::this_thread::yield();
+  }
+}
+
 void DeviceState::synchronize() {
+  if (peers_ != nullptr) wait_for_peers();
   check(cudaStreamSynchronize(stream_), "waiting for the device");
   used_pieces_ = 0;
+  if (peers_ != nullptr) peers_->require_arrival();
 }
 
 void DeviceState::write(void* device, const void* host, size_t bytes) {

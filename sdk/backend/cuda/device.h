@@ -11,6 +11,7 @@
 #include <cuda_runtime.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 
@@ -59,6 +60,19 @@ class DeviceLife {
   uint64_t epoch_;  // how often the device had been reset
 };
 
+// Other devices, which work on this one waits for. Called under the device's lock.
+class Peers {
+ public:
+  virtual ~Peers() = default;
+  // Before work that needs them: fails if they are given up.
+  virtual void require_open() const = 0;
+  // Again and again while the host waits for this device: gives them up when one has failed or
+  // `waited` is too long. Then what waits for them on the device ends.
+  virtual void look_after(std::chrono::nanoseconds waited) = 0;
+  // When the device has done its work: fails if some of that was in vain.
+  virtual void require_arrival() = 0;
+};
+
 class DeviceState {
  public:
   explicit DeviceState(const Options& options);
@@ -105,6 +119,14 @@ class DeviceState {
   void* allocate_host(size_t bytes);
   void release_host(void* data) noexcept;
 
+  // Of one channel at a time, kInvalid for a second one; until forget().
+  void set_peers(Peers& peers);
+  void forget(const Peers& peers) noexcept;
+  // Within use(), before work that needs them.
+  void require_peers() const {
+    if (peers_ != nullptr) peers_->require_open();
+  }
+
   // Within use(): copies in stream order. Small sources are taken over at once through pinned
   // pieces; large ones are waited for.
   void write(void* device, const void* host, size_t bytes);
@@ -120,11 +142,13 @@ class DeviceState {
 
   void require_healthy() const;
   void note(const Error& error);
+  void wait_for_peers();
 
   Options options_;
   DeviceLife life_;
   cudaStream_t stream_ = nullptr, capture_stream_ = nullptr, communication_stream_ = nullptr;
   std::mutex mutex_;
+  Peers* peers_ = nullptr;
   std::atomic<uint64_t> in_use_{0};
   char* pieces_ = nullptr;
   size_t used_pieces_ = 0;

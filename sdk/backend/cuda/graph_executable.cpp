@@ -63,6 +63,7 @@ class GraphExecutable : public Executable {
   void run(const std::atomic<bool>* cancel) override {
     if (launches_.empty()) return;
     device_->use([&] {
+      if (has_second_) device_->require_peers();
       if (!warm_ || !device_->options().capture) {
         enqueue(device_->stream(), cancel);
         warm_ = true;
@@ -84,7 +85,7 @@ class GraphExecutable : public Executable {
         launches_[i].launch(queue);
       }
       events.back().record(device_->stream());
-      check(cudaStreamSynchronize(device_->stream()), "waiting for a program");
+      device_->synchronize();
       for (size_t i = 0; i < launches_.size(); ++i) {
         const auto milliseconds = static_cast<double>(events[i + 1].milliseconds_since(events[i]));
         times[i].seconds = milliseconds * 1e-3;

@@ -6,6 +6,7 @@
 #include "sdk/backend/cuda/planner.h"
 #include "sdk/backend/cuda/vendor_libraries.h"
 #include "sdk/backend/unbacked.h"
+#include "sdk/comm/channel.h"
 
 namespace assay::cuda {
 namespace {
@@ -39,6 +40,10 @@ class PlanOnlyBackend : public Backend {
   void write(void*, const void*, size_t) override {}
   void copy(void*, const void*, size_t) override {}
   void clear(void*, size_t) override {}
+  std::unique_ptr<Channel> make_channel(std::unique_ptr<Channel>, std::chrono::nanoseconds,
+                                        std::shared_ptr<Backend>) override {
+    fail(Code::kUnsupported, "there is no channel between devices that are not there");
+  }
 
  private:
   Target target_;

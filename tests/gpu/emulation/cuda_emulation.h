@@ -12,6 +12,7 @@
 
 #include <functional>
 
+// CUDA's names. NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming)
 #define __global__
 #define __device__
 #define __host__
@@ -29,6 +30,7 @@ struct dim3 {
 inline dim3 threadIdx{0, 0}, blockIdx{0, 0}, blockDim{1, 1}, gridDim{1, 1};
 
 void __syncthreads();
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)
 
 struct CUstream_st;
 

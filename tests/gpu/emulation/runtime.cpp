@@ -14,6 +14,7 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,15 @@
 #include "sdk/base/align.h"
 
 using Clock = std::chrono::steady_clock;
-using Work = std::function<void()>;
+using Work = std::function<bool()>;  // true once it is over, else it is called again
+
+// Work that waits for nobody.
+static Work over(const std::function<void()>& work) {
+  return [work] {
+    work();
+    return true;
+  };
+}
 
 struct Piece {
   Work work;
@@ -34,6 +43,12 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   std::vector<Piece> pieces;
 };
+// A run of a graph that is under way.
+struct GraphRun {
+  std::vector<size_t> missing;            // by piece: how many must be over before it
+  std::vector<std::vector<size_t>> next;  // by piece: those that wait for it
+  std::set<size_t> ready;
+};
 struct CUevent_st {
   cudaStream_t stream = nullptr;  // of the last record
   uint64_t recorded = 0;          // how many records were enqueued, and how many have run
@@ -43,6 +58,7 @@ struct CUevent_st {
   std::set<size_t> behind;
 };
 struct CUstream_st {
+  int device = 0;
   std::deque<Work> queue;
   cudaGraph_t captured = nullptr;  // while work goes there, behind these pieces
   std::set<size_t> behind;
@@ -91,35 +107,58 @@ class Runtime {
       return;
     }
     stream->queue.push_back(std::move(work));
-    if (machine.schedule == Schedule::kAtOnce) run_all(stream);
+    if (machine.schedule == Schedule::kAtOnce) run_some(stream);
   }
   void enqueue_transfer(cudaStream_t stream, Work work) {
     enqueue(stream, std::move(work));
     if (machine.schedule == Schedule::kTransfersAtOnce && stream->captured == nullptr)
-      run_all(stream);
+      run_some(stream);
   }
 
-  void run_one(cudaStream_t stream) {
-    const Work work = std::move(stream->queue.front());
+  // False if the stream's next piece of work waits for another device.
+  bool run_one(cudaStream_t stream) {
+    Work work = std::move(stream->queue.front());
     stream->queue.pop_front();
-    if (sticky != cudaSuccess) return;
+    if (sticky != cudaSuccess) return true;
     if (planned != cudaSuccess) {
       if (is_sticky(planned)) sticky = planned;
       last = planned;
       planned = cudaSuccess;
-      return;
+      return true;
     }
-    work();
+    const bool over = work();
+    if (!over) stream->queue.push_front(std::move(work));
+    return over;
+  }
+  void run_some(cudaStream_t stream) {
+    while (!stream->queue.empty() && run_one(stream)) {
+    }
   }
   void run_all(cudaStream_t stream) {
-    while (!stream->queue.empty()) run_one(stream);
+    for (run_some(stream); !stream->queue.empty(); run_some(stream)) give_way();
   }
+  // Of the current device.
   void run_everything() {
-    for (cudaStream_t stream : streams) run_all(stream);
+    const std::vector<cudaStream_t> all(streams.begin(), streams.end());
+    for (cudaStream_t stream : all) {
+      if (stream->device == current_device) run_all(stream);
+    }
   }
-  // Until the event's `generation`-th record has run.
-  void run_until(cudaEvent_t event, uint64_t generation) {
-    while (event->reached < generation && !event->stream->queue.empty()) run_one(event->stream);
+  // Until the event's `generation`-th record has run; false if that waits for another device.
+  bool run_until(cudaEvent_t event, uint64_t generation) {
+    while (event->reached < generation && !event->stream->queue.empty()) {
+      if (!run_one(event->stream)) return false;
+    }
+    return true;
+  }
+  void wait_until(cudaEvent_t event, uint64_t generation) {
+    while (!run_until(event, generation)) give_way();
+  }
+  // To threads that play other devices. Of calls of CUDA, which lock once.
+  void give_way() {
+    mutex.unlock();
+    std::this_thread::yield();
+    mutex.lock();
   }
 
   cudaError_t refuse_in_capture(cudaError_t why = cudaErrorStreamCaptureUnsupported) {
@@ -149,28 +188,34 @@ class Runtime {
     return before.size() == graph.pieces.size();
   }
 
-  // In an order that the graph allows: each time the first or the last of the pieces that may run,
-  // or any.
-  void run_pieces(const std::vector<Piece>& pieces) {
-    std::vector<size_t> missing;
-    std::vector<std::vector<size_t>> next(pieces.size());
-    std::set<size_t> ready;
+  static GraphRun begin(const std::vector<Piece>& pieces) {
+    GraphRun run;
+    run.next.resize(pieces.size());
     for (size_t i = 0; i < pieces.size(); ++i) {
-      missing.push_back(pieces[i].behind.size());
-      if (missing[i] == 0) ready.insert(i);
-      for (const size_t before : pieces[i].behind) next[before].push_back(i);
+      run.missing.push_back(pieces[i].behind.size());
+      if (run.missing[i] == 0) run.ready.insert(i);
+      for (const size_t before : pieces[i].behind) run.next[before].push_back(i);
     }
-    while (!ready.empty()) {
-      const auto chosen = machine.schedule == Schedule::kLate     ? std::prev(ready.end())
-                          : machine.schedule == Schedule::kAtOnce ? ready.begin()
-                                                                  : any_of(ready);
+    return run;
+  }
+  // In an order that the graph allows: each time the first or the last of the pieces that may run,
+  // or any. False if all of these wait for other devices.
+  bool go_on(GraphRun& run, const std::vector<Piece>& pieces) {
+    std::set<size_t> tried = run.ready;
+    while (!tried.empty()) {
+      const auto chosen = machine.schedule == Schedule::kLate     ? std::prev(tried.end())
+                          : machine.schedule == Schedule::kAtOnce ? tried.begin()
+                                                                  : any_of(tried);
       const size_t piece = *chosen;
-      ready.erase(chosen);
-      pieces[piece].work();
-      for (const size_t i : next[piece]) {
-        if (--missing[i] == 0) ready.insert(i);
+      tried.erase(chosen);
+      if (!pieces[piece].work()) continue;
+      run.ready.erase(piece);
+      for (const size_t i : run.next[piece]) {
+        if (--run.missing[i] == 0) run.ready.insert(i);
       }
+      tried = run.ready;
     }
+    return run.ready.empty();
   }
   std::set<size_t>::iterator any_of(const std::set<size_t>& ready) {
     std::uniform_int_distribution<std::ptrdiff_t> distance(0, std::ssize(ready) - 1);
@@ -266,7 +311,37 @@ int64_t fail_call(int64_t n) {
   return std::exchange(the->calls, 0);
 }
 bool has_context(int device) { return Locked()->contexts.contains(device); }
-void enqueue(cudaStream_t stream, Work work) { Locked()->enqueue(stream, std::move(work)); }
+void enqueue_waiting(cudaStream_t stream, std::function<bool()> work) {
+  Locked()->enqueue(stream, std::move(work));
+}
+void enqueue(cudaStream_t stream, std::function<void()> work) {
+  enqueue_waiting(stream, over(work));
+}
+void alone(const std::function<void()>& body) {
+  const Locked the;
+  body();
+}
+Schedule schedule() { return machine().schedule; }
+int device_of_thread() { return current_device; }
+bool is_device_memory(const void* data, size_t bytes) {
+  const Locked the;
+  return Runtime::inside(the->device, data, bytes);
+}
+
+namespace {
+thread_local int64_t nccl_calls = 0, failing_nccl_call = 0;
+thread_local bool nccl_fails_later = false;
+}  // namespace
+
+int64_t fail_nccl_call(int64_t n, bool later) {
+  failing_nccl_call = n;
+  nccl_fails_later = later;
+  return std::exchange(nccl_calls, 0);
+}
+NcclFault begin_nccl_call() {
+  if (++nccl_calls != failing_nccl_call) return NcclFault::kNone;
+  return nccl_fails_later ? NcclFault::kLater : NcclFault::kNow;
+}
 
 }  // namespace assay::cuda::emulation
 
@@ -372,14 +447,14 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
     return the->report(cudaErrorInvalidValue);
   }
   if (from_device) {
-    the->enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+    the->enqueue(stream, over([=] { std::memcpy(to, from, bytes); }));
   } else if (Runtime::inside(the->pinned, from, bytes)) {
-    the->enqueue_transfer(stream, [=] { std::memcpy(to, from, bytes); });
+    the->enqueue_transfer(stream, over([=] { std::memcpy(to, from, bytes); }));
   } else {
     const auto* begin = static_cast<const char*>(from);
-    the->enqueue_transfer(stream, [to, copy = std::vector<char>(begin, begin + bytes)] {
-      std::memcpy(to, copy.data(), copy.size());
-    });
+    the->enqueue_transfer(stream, over([to, copy = std::vector<char>(begin, begin + bytes)] {
+                            std::memcpy(to, copy.data(), copy.size());
+                          }));
   }
   return cudaSuccess;
 }
@@ -387,7 +462,7 @@ cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t st
   const Locked the;
   if (const cudaError_t error = the->begin_call(); error != cudaSuccess) return error;
   if (!Runtime::inside(the->device, data, bytes)) return the->report(cudaErrorInvalidValue);
-  the->enqueue(stream, [=] { std::memset(data, value, bytes); });
+  the->enqueue(stream, over([=] { std::memset(data, value, bytes); }));
   return cudaSuccess;
 }
 
@@ -396,6 +471,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   if (const cudaError_t error = the->begin_call(); error != cudaSuccess) return error;
   the->contexts.insert(current_device);
   *stream = new CUstream_st;
+  (*stream)->device = current_device;
   the->streams.insert(*stream);
   return cudaSuccess;
 }
@@ -408,6 +484,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   const Locked the;
+  if (!stream->queue.empty()) the->run_one(stream);  // time goes by between two of these
   if (the->sticky != cudaSuccess) return the->report(the->sticky);
   return stream->queue.empty() ? cudaSuccess : the->report(cudaErrorNotReady);
 }
@@ -421,7 +498,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (event->graph != nullptr) return the->wait_in_capture(stream, *event);
   if (stream->captured != nullptr) return the->refuse_in_capture(cudaErrorStreamCaptureIsolation);
   the->enqueue(stream, [event, generation = event->recorded] {
-    assay::cuda::emulation::runtime().run_until(event, generation);
+    return assay::cuda::emulation::runtime().run_until(event, generation);
   });
   return cudaSuccess;
 }
@@ -461,7 +538,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   const Locked the;
-  the->run_until(event, event->recorded);
+  the->wait_until(event, event->recorded);
   the->events.erase(event);
   delete event;
   return cudaSuccess;
@@ -473,15 +550,15 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->behind = stream->behind;
   if (stream->captured != nullptr) return cudaSuccess;
   event->stream = stream;
-  the->enqueue(stream, [event, generation = ++event->recorded] {
-    event->reached = generation;
-    event->at = Clock::now();
-  });
+  the->enqueue(stream, over([event, generation = ++event->recorded] {
+                 event->reached = generation;
+                 event->at = Clock::now();
+               }));
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Locked the;
-  return the->wait([&] { the->run_until(event, event->recorded); });
+  return the->wait([&] { the->wait_until(event, event->recorded); });
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   const Locked the;
@@ -502,8 +579,9 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   const Locked the;
   if (const cudaError_t error = the->begin_call(); error != cudaSuccess) return error;
   ++the->counts.graph_launches;
-  the->enqueue(stream,
-               [executable] { assay::cuda::emulation::runtime().run_pieces(executable->pieces); });
+  the->enqueue(stream, [executable, run = Runtime::begin(executable->pieces)]() mutable {
+    return assay::cuda::emulation::runtime().go_on(run, executable->pieces);
+  });
   --the->counts.enqueued;
   return cudaSuccess;
 }

@@ -7,11 +7,13 @@
 // run, copies from other memory when they are enqueued, as CUDA's do. New memory is filled with
 // NaNs; addresses and sizes of copies are checked. A graph keeps what orders its pieces and nothing
 // else: branches that no event orders are taken in another order under each schedule. Thread-safe.
-// Devices differ in nothing: they share memory and errors, and each thread has a current one.
+// Devices differ in nothing: they share memory and errors, and each thread has a current one. Work
+// may wait for that of another device: then the other threads, which play those, go on.
 #pragma once
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 
@@ -71,5 +73,24 @@ bool has_context(int device);
 
 // Appends work to a stream, or to the graph that it is captured into.
 void enqueue(cudaStream_t stream, std::function<void()> work);
+
+// The n-th call of NCCL by this thread from now on fails; with 0, none. `later`: the call succeeds,
+// and what it begins fails. Returns how many calls there were since the last time.
+int64_t fail_nccl_call(int64_t n, bool later = false);
+
+// ---- For loop_nccl.cpp, which is a library of its own ----
+#pragma GCC visibility push(default)
+
+// Work that waits for other devices: it is called again and again until it says that it is over.
+void enqueue_waiting(cudaStream_t stream, std::function<bool()> work);
+// Runs body() while no work and no other call runs.
+void alone(const std::function<void()>& body);
+Schedule schedule();
+int device_of_thread();
+bool is_device_memory(const void* data, size_t bytes);
+enum class NcclFault { kNone, kNow, kLater };
+NcclFault begin_nccl_call();
+
+#pragma GCC visibility pop
 
 }  // namespace assay::cuda::emulation
