@@ -22,7 +22,7 @@ class GradCtx {
 
   ValueId x(int i) const { return graph_.node(node_).inputs[i]; }
   ValueId y(int i = 0) const { return graph_.node(node_).outputs[i]; }
-  const ValueType& type(ValueId id) const { return graph_.type(id); }
+  ValueType type(ValueId id) const { return graph_.type(id); }  // a copy: emit() moves values
   int n() const { return static_cast<int>(graph_.node(node_).inputs.size()); }
   // The gradient of output i; call only for outputs that have one (output 0 always does).
   ValueId dy(int i = 0);

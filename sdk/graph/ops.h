@@ -213,11 +213,22 @@ struct Pointwise {
   bool operator==(const Pointwise&) const = default;
 };
 
+/// y_i = x_i in `dtype`, each rounded as by a cast of its own: casts that one launch does together.
+///   inputs    x_0 ... x_{n-1} of one data type, any dims.   No gradient: it comes after
+struct Casts {
+  DType dtype = DType::kF32;
+  static constexpr std::string_view kName = "casts";
+  static void fields(auto& self, auto&& f) { f("dtype", self.dtype); }
+  bool operator==(const Casts&) const = default;
+};
+
 /// y [dims] f32 = sum of x over the axes that `dims`, aligned at the last one, has with size 1 or
 /// not at all; no other may stand between those. Summed in f64, in a fixed order.
-///   gradient  dy repeated
+///   inputs    x; with a second one, like x, the sum is of x * times, each rounded to f32
+///   gradient  dy repeated; `times` comes after
 struct SumTo {
   Dims dims;
+  static constexpr Access kWrites{Access::Form::kDense, false, 4};  // wherever it begins
   static constexpr std::string_view kName = "sum_to";
   static void fields(auto& self, auto&& f) { f("dims", self.dims); }
   bool operator==(const SumTo&) const = default;
@@ -433,19 +444,24 @@ struct BatchNorm {
   bool operator==(const BatchNorm&) const = default;
 };
 
-/// inputs   x, gamma, beta, mean, var, dy, and y if reads_y()
+/// inputs   x, gamma, beta, mean, var, dy, y if reads_y(), and addend like dy if has_addend: then
+/// dy
+///          is the sum of both, rounded to their type
 /// outputs  dx like x; dgamma, dbeta [C] f32; dresidual like x if has_residual
+/// An addend needs a residual, whose gradient keeps the sum.
 /// Without a residual what the activation was applied to is recomputed from x with the forward's
 /// own arithmetic, which saves reading y.
 struct BatchNormGrad {
   float epsilon = 1e-5f;
   ActivationKind activation = ActivationKind::kNone;
   bool has_residual = false;
+  bool has_addend = false;
   bool reads_y() const { return has_residual && activation != ActivationKind::kNone; }
+  int addend_input() const { return 6 + reads_y(); }
   static constexpr std::string_view kName = "batch_norm_grad";
   static void fields(auto& self, auto&& f) {
     f("epsilon", self.epsilon), f("activation", self.activation);
-    f("has_residual", self.has_residual);
+    f("has_residual", self.has_residual), f("has_addend", self.has_addend);
   }
   bool operator==(const BatchNormGrad&) const = default;
 };
@@ -473,9 +489,11 @@ struct FoldBatchNorm {
   bool operator==(const FoldBatchNorm&) const = default;
 };
 
-/// (running_mean, running_var) <- (1-m) * running + m * (mean, var*unbias), m = momentum, in place.
-///   inputs    running_mean, running_var, mean, var [C] f32; loss [] f32: nothing is updated unless
-///             it is finite
+/// (running_mean, running_var) <- (1-m) * running + m * (mean, var*unbias), m = momentum, in place,
+/// of n normalisations.
+///   inputs    running_mean_0 .., running_var_0 .., mean_0 .., var_0 .. [C_i] f32; loss [] f32:
+///             nothing is updated unless it is finite
+///   outputs   running_mean'_0.., running_var'_0.. aliasing them
 ///   unbias    count/(count-1) for `count` > 1 (PyTorch, torchvision); 1 for count 0, the biased
 ///             variance (TensorFlow)
 ///   momentum  the weight of the NEW statistic: PyTorch's 0.1 is TensorFlow's and MXNet's 0.9
@@ -1168,7 +1186,7 @@ struct EmaUpdate {
   X(Arange) X(OffsetIndex) X(PackedPlaces) X(MaskTokens) X(SampleTokens) X(ReplaceTokens)                          \
   X(Input) X(Parameter) X(StepScalar) X(Fill) X(ImageFromBytes) X(MixRows) X(MixTargets)           \
   X(CountTargets) X(Reshape) X(Slice) X(SliceGrad) X(Transpose) X(Copy) X(Concat) X(Pointwise)     \
-  X(SumTo) X(Dropout) X(Conv2d)                                                                    \
+  X(Casts) X(SumTo) X(Dropout) X(Conv2d)                                                           \
   X(Conv2dGradData) X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(MaxPool) X(MaxPoolGrad)     \
   X(AvgPool) X(AvgPoolGrad) X(BatchNorm) X(BatchNormGrad) X(BatchNormInference) X(FoldBatchNorm)   \
   X(LayerNorm) X(LayerNormGrad) X(Attention) X(AttentionGrad) X(GatherRows) X(GatherRowsGrad)      \

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kDraftBatch = 2;  // batch norm of 1 x 1 images wants two samples
 
-[[noreturn]] void fail_network(std::string what, std::string hint) {
+[[noreturn]] void fail_network(const std::string& what, const std::string& hint) {
   fail(Code::kInvalid, cat("graph: ", what, "; ", hint), {.argument = "g", .hint = hint});
 }
 

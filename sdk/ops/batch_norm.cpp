@@ -63,7 +63,8 @@ void infer(const BatchNorm& p, InferCtx& c) {
 }
 
 void grad(const BatchNorm& p, GradCtx& c) {
-  const BatchNormGrad op{p.epsilon, p.activation, p.has_residual};
+  const BatchNormGrad op{
+      .epsilon = p.epsilon, .activation = p.activation, .has_residual = p.has_residual};
   // With a residual x alone does not tell the mask, so y comes as well.
   const auto d = op.reads_y() ? c.emit(op, {c.x(0), c.x(1), c.x(2), c.y(1), c.y(2), c.dy(), c.y(0)})
                               : c.emit(op, {c.x(0), c.x(1), c.x(2), c.y(1), c.y(2), c.dy()});
@@ -79,11 +80,14 @@ NodeFacts facts(const BatchNorm& p, const NodeView& c) {
 
 void infer(const BatchNormGrad& p, InferCtx& c) {
   require_differentiable(c, p.activation, p.has_residual);
-  c.require_inputs(6 + p.reads_y());
+  c.require(!p.has_addend || p.has_residual,
+            "adds to dy where a residual's gradient keeps it only");
+  c.require_inputs(p.addend_input() + p.has_addend);
   const int64_t channels = channels_of(c, 0);
   require_channels(c, 1, 5, channels);
   require_like_x(c, 5, "dy");
   if (p.reads_y()) require_like_x(c, 6, "y");
+  if (p.has_addend) require_like_x(c, p.addend_input(), "addend");
   c.y(c.x(0));
   c.y({DType::kF32, {channels}});
   c.y({DType::kF32, {channels}});
@@ -126,18 +130,21 @@ NodeFacts facts(const FoldBatchNorm&, const NodeView& c) {
 }
 
 void infer(const RunningStatistics& p, InferCtx& c) {
-  c.require_inputs(5);
+  c.require(c.n() >= 5 && c.n() % 4 == 1, "needs four lists of equal length and the loss, got ",
+            c.n(), " tensors");
   c.require(p.momentum > 0 && p.momentum <= 1,
             "momentum (the weight of the new statistic) must be in (0, 1], got ", p.momentum);
-  require_channels(c, 0, 4, c.x(0).dims.numel());
-  c.require_dims(4, {});
-  c.require_dtype(4, DType::kF32);
-  c.y(c.x(0), 0);
-  c.y(c.x(1), 1);
+  const int n = c.n() / 4;
+  for (int i = 0; i < 4 * n; ++i) require_channels(c, i, i + 1, c.x(i % n).dims.numel());
+  c.require_dims(4 * n, {});
+  c.require_dtype(4 * n, DType::kF32);
+  for (int i = 0; i < 2 * n; ++i) c.y(c.x(i), i);
 }
 void grad(const RunningStatistics& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const RunningStatistics&, const NodeView& c) {
-  return {.flops = 6 * count_of(c.x(0)), .bytes = traffic_of(c)};
+  double channels = 0;
+  for (int i = 0; i < c.n_inputs() / 4; ++i) channels += count_of(c.x(i));
+  return {.flops = 6 * channels, .bytes = traffic_of(c)};
 }
 
 }  // namespace assay

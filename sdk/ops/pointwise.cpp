@@ -1,9 +1,10 @@
-// Pointwise: types and gradient.
+// Pointwise: types and gradient. Casts: types.
 #include "sdk/graph/elementwise.h"
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/broadcast.h"
 #include "sdk/ops/cost.h"
+#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 namespace {
@@ -285,5 +286,17 @@ NodeFacts facts(const Pointwise& p, const NodeView& c) {
   }
   return facts;
 }
+
+void infer(const Casts& p, InferCtx& c) {
+  c.require(c.n() >= 1, "needs at least one input");
+  c.require(is_data_type(p.dtype), "can give f32, bf16 or f16, not ", p.dtype);
+  c.require_data_type(0);
+  for (int i = 0; i < c.n(); ++i) {
+    c.require_dtype(i, c.x(0).dtype);
+    c.y({p.dtype, c.x(i).dims});
+  }
+}
+void grad(const Casts& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const Casts&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 }  // namespace assay

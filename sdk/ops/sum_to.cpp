@@ -3,12 +3,14 @@
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/broadcast.h"
 #include "sdk/ops/cost.h"
+#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 
 void infer(const SumTo& p, InferCtx& c) {
-  c.require_inputs(1);
+  c.require_inputs(1, 2);
   c.require_data_type(0);
+  if (c.n() == 2) c.require(c.x(1) == c.x(0), "times is ", c.x(1), ", x is ", c.x(0));
   const Dims& x = c.x(0).dims;
   bool fits = p.dims.rank() <= x.rank();
   for (int axis = 0; fits && axis < x.rank(); ++axis) {
@@ -20,15 +22,16 @@ void infer(const SumTo& p, InferCtx& c) {
             x, " to ", p.dims, " keeps one between them");
   c.y({DType::kF32, p.dims});
 }
-void grad(const SumTo&, GradCtx& c) {
-  const ValueType& x = c.type(c.x(0));
+void grad(const SumTo& p, GradCtx& c) {
+  if (c.n() == 2) no_gradient(p);
+  const ValueType x = c.type(c.x(0));
   const PointwiseCode repeated(PointwiseFn::kMul,
                                {PointwiseOperand::input(0), PointwiseOperand::input(1)});
   const ValueId dy = c.dy();
   c.dx(0, c.emit1(Pointwise{repeated, x.dtype}, {c.emit1(Fill{x.dims, 1}, {}), dy}));
 }
 NodeFacts facts(const SumTo&, const NodeView& c) {
-  return {.flops = count_of(c.x(0)), .bytes = traffic_of(c)};
+  return {.flops = c.n_inputs() * count_of(c.x(0)), .bytes = traffic_of(c)};
 }
 
 }  // namespace assay

@@ -167,8 +167,8 @@ ValueId sum_of_casts(Graph& graph, ValueId sum, std::vector<int32_t>& places) {
 }  // namespace
 
 // products (bf16) ─▶ add ─▶ cast f32   ⇒   products ─▶ casts f32 ─▶ add (f32)
-// The gradient of a shared weight: the sum is not rounded to bf16, and fuse_gradient_cast takes the
-// casts away.
+// The gradient of a shared weight: the sum is not rounded to bf16, and the casts are joined to the
+// products, or to the sum.
 bool sum_gradients_in_f32(Graph& graph) {
   const Uses uses(graph);
   const auto n_nodes = static_cast<int32_t>(graph.nodes().size());
@@ -191,9 +191,10 @@ bool sum_gradients_in_f32(Graph& graph) {
   return changed;
 }
 
-// conv2d_grad_weight | matmul (bf16) ─▶ cast f32   ⇒   the same with an f32 result
-// The product is accumulated in f32 anyway: keeps its bits, saves the cast.
-bool fuse_gradient_cast(Graph& graph) {
+namespace {
+
+// Gives the anchors of casts to f32 that `give_f32` takes an f32 result.
+bool fuse_casts(Graph& graph, bool (*give_f32)(Op&)) {
   const Uses uses(graph);
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
@@ -203,13 +204,7 @@ bool fuse_gradient_cast(Graph& graph) {
     if (graph.value(y).output != 0 || !uses.only_reader(y, id)) continue;
     const NodeId anchor = graph.value(y).producer;
     Op op = graph.node(anchor).op;
-    if (auto* conv = std::get_if<Conv2dGradWeight>(&op)) {
-      conv->dtype = DType::kF32;
-    } else if (auto* matmul = std::get_if<Matmul>(&op)) {
-      matmul->dtype = DType::kF32;
-    } else {
-      continue;
-    }
+    if (!give_f32(op)) continue;
     const auto& outputs = graph.node(anchor).outputs;
     const std::vector<ValueId> others(outputs.begin() + 1, outputs.end());
     graph.rewrite(id, op, graph.node(anchor).inputs, others);
@@ -217,5 +212,21 @@ bool fuse_gradient_cast(Graph& graph) {
   }
   return changed;
 }
+
+template <class Product>
+bool give_f32(Op& op) {
+  auto* product = std::get_if<Product>(&op);
+  if (product != nullptr) product->dtype = DType::kF32;
+  return product != nullptr;
+}
+
+}  // namespace
+
+// matmul (bf16) ─▶ cast f32   ⇒   matmul with an f32 result
+// The product is accumulated in f32 anyway: keeps its bits, saves the cast.
+bool fuse_product_cast(Graph& graph) { return fuse_casts(graph, give_f32<Matmul>); }
+
+// The same of conv2d_grad_weight, on devices whose kernels can give another type than they read.
+bool fuse_gradient_cast(Graph& graph) { return fuse_casts(graph, give_f32<Conv2dGradWeight>); }
 
 }  // namespace assay

@@ -78,6 +78,36 @@ bool fuse_batch_norm_add(Graph& graph) {
   });
 }
 
+// add ─▶ batch_norm_grad{has_residual}   ⇒   batch_norm_grad{has_addend}
+// The join of a residual block, backwards: saves a write of the sum, and a read of it. The gradient
+// of the residual keeps it.
+bool fuse_batch_norm_gradient_add(Graph& graph) {
+  Rewriter rewriter(graph);
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId id{i};
+    const auto* p = std::get_if<BatchNormGrad>(&graph.node(id).op);
+    if (p == nullptr || !p->has_residual || p->has_addend) continue;
+    std::vector<ValueId> inputs = graph.node(id).inputs;
+    const ValueId dy = inputs[5];
+    const Node& sum = graph.producer(dy);
+    if (!is_add(sum.op) || !rewriter.uses().only_reader(dy, id)) continue;
+    const ValueId a = sum.inputs[0], b = sum.inputs[1];
+    const auto is_like_dy = [&](ValueId term) {  // no view: it would have to be copied
+      return graph.type(term) == graph.type(dy) &&
+             graph.value(term).layout == graph.value(dy).layout;
+    };
+    if (!is_like_dy(a) || !is_like_dy(b)) continue;
+    BatchNormGrad joined = *p;
+    joined.has_addend = true;
+    inputs[5] = a;
+    inputs.push_back(b);
+    rewriter.rewrite(id, joined, std::move(inputs));
+    changed = true;
+  }
+  return changed;
+}
+
 // conv2d(x, w, bias?) ─▶ batch_norm_inference
 //   ⇒ conv2d{bias, residual, activation}(x, fold(w), fold(bias))
 // A bias in front of a normalisation moves its mean.

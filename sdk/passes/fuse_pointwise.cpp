@@ -85,6 +85,40 @@ std::optional<Chain> joined(const Graph& graph, const Uses& uses, NodeId id,
 
 }  // namespace
 
+// x * times (f32) ─▶ sum_to   ⇒   sum_to(x, times)
+// The gradient of a factor that is repeated: saves a write and a read of the product, which is
+// f32 whatever its factors are.
+bool fuse_product_sum(Graph& graph) {
+  const PointwiseCode product(PointwiseFn::kMul,
+                              {PointwiseOperand::input(0), PointwiseOperand::input(1)});
+  const PointwiseCode reversed(PointwiseFn::kMul,
+                               {PointwiseOperand::input(1), PointwiseOperand::input(0)});
+  Rewriter rewriter(graph);
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId id{i};
+    if (!std::holds_alternative<SumTo>(graph.node(id).op) || graph.node(id).inputs.size() > 1)
+      continue;
+    const ValueId y = graph.node(id).inputs[0];
+    const Node& factors = graph.producer(y);
+    const auto* p = std::get_if<Pointwise>(&factors.op);
+    if (p == nullptr || (p->code != product && p->code != reversed) || factors.inputs.size() != 2 ||
+        graph.type(y).dtype != DType::kF32 || !rewriter.uses().only_reader(y, id))
+      continue;
+    const std::vector<ValueId> inputs = factors.inputs;
+    const auto is_whole = [&](ValueId factor) {  // neither repeated nor a view that would be copied
+      return graph.type(factor) == graph.type(inputs[0]) &&
+             graph.type(factor).dims == graph.type(y).dims &&
+             graph.value(factor).layout == graph.value(y).layout;
+    };
+    if (!is_whole(inputs[0]) || !is_whole(inputs[1])) continue;
+    const SumTo sum = std::get<SumTo>(graph.node(id).op);
+    rewriter.rewrite(id, sum, inputs);
+    changed = true;
+  }
+  return changed;
+}
+
 // pointwise ─▶ pointwise   ⇒   pointwise
 // Saves a write and a read of what stood between, and rounds it as if it had been stored.
 bool fuse_pointwise(Graph& graph) {

@@ -11,6 +11,8 @@
 #include "sdk/passes/fuse_epilogue.h"
 #include "sdk/passes/fuse_norm.h"
 #include "sdk/passes/fuse_pointwise.h"
+#include "sdk/passes/join_casts.h"
+#include "sdk/passes/merge_equal_nodes.h"
 
 namespace assay {
 namespace {
@@ -23,11 +25,16 @@ constexpr std::array kForward{
     Pass{"fuse_activation", fuse_activation},
 };
 // A pool's gradient takes its addend before f' multiplies both; sums are cast by their terms before
-// the casts are joined.
+// the casts are joined. The last one is not for devices whose convolutions give the type that they
+// read (decisions/0015).
 constexpr std::array kTraining{
+    Pass{"merge_equal_nodes", merge_equal_nodes},
     Pass{"fuse_gradient_addition", fuse_gradient_addition},
+    Pass{"fuse_batch_norm_gradient_add", fuse_batch_norm_gradient_add},
     Pass{"fuse_activation_grad", fuse_activation_grad},
+    Pass{"fuse_product_sum", fuse_product_sum},
     Pass{"sum_gradients_in_f32", sum_gradients_in_f32},
+    Pass{"fuse_product_cast", fuse_product_cast},
     Pass{"fuse_gradient_cast", fuse_gradient_cast},
 };
 constexpr std::array kInference{
@@ -40,10 +47,15 @@ constexpr std::array kFinishing{
     Pass{"fuse_pointwise", fuse_pointwise},
 };
 
+// Where a launch costs as much as moving megabytes: on GPUs, behind all others.
+constexpr std::array kJoining{
+    Pass{"join_casts", join_casts},
+};
+
 void check_names(std::span<const std::string> names) {
   std::set<std::string_view> all;
-  for (const auto passes :
-       {forward_passes(), training_passes(), inference_passes(), finishing_passes()})
+  for (const auto passes : {forward_passes(), std::span<const Pass>(kTraining), inference_passes(),
+                            finishing_passes(), joining_passes()})
     for (const Pass& pass : passes) all.insert(pass.name);
   const std::vector<std::string_view> known(all.begin(), all.end());
   for (const std::string& name : names) {
@@ -56,9 +68,13 @@ void check_names(std::span<const std::string> names) {
 }  // namespace
 
 std::span<const Pass> forward_passes() { return kForward; }
-std::span<const Pass> training_passes() { return kTraining; }
+std::span<const Pass> training_passes(const Target& target) {
+  return std::span<const Pass>(kTraining).first(kTraining.size() -
+                                                (target.kind == Target::Kind::kCuda ? 1 : 0));
+}
 std::span<const Pass> inference_passes() { return kInference; }
 std::span<const Pass> finishing_passes() { return kFinishing; }
+std::span<const Pass> joining_passes() { return kJoining; }
 
 std::vector<PassRecord> run_passes(Graph& graph, std::span<const Pass> passes,
                                    std::span<const std::string> disabled) {

@@ -2,8 +2,8 @@
 //
 // Forward passes run before differentiation, so that the gradient of a fused op is the fused
 // gradient; training passes run on the finished step; inference passes on a predictor's forward;
-// finishing passes last, on every graph. Every pass is timed and can be switched off by name, and
-// is followed by a sort, dead-code removal and verify().
+// finishing passes on every graph, and joining passes last, on the steps of GPUs. Every pass is
+// timed and can be switched off by name, and is followed by a sort, dead-code removal and verify().
 #pragma once
 
 #include <span>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sdk/graph/graph.h"
+#include "sdk/graph/target.h"
 
 namespace assay {
 
@@ -21,9 +22,10 @@ struct Pass {
 
 // The tables, in order.
 std::span<const Pass> forward_passes();
-std::span<const Pass> training_passes();
+std::span<const Pass> training_passes(const Target& target);
 std::span<const Pass> inference_passes();
 std::span<const Pass> finishing_passes();
+std::span<const Pass> joining_passes();
 
 struct PassRecord {
   std::string name;

@@ -82,7 +82,7 @@ Trainer::Trainer(std::shared_ptr<ModelInstance> instance, TrainerConfig config,
   optim::resolve_groups(config_.optimizer, instance_->variables());
   programs_.build_update();  // all errors surface now
   Segments& segments = instance_->segments();
-  segments.keep_apart();
+  segments.keep_apart(false);
   segments.ensure(Role::kGradient);
   segments.ensure(Role::kState);
   for (const Role role : optim::state_roles(config_.optimizer)) segments.ensure(role);

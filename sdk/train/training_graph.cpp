@@ -3,7 +3,10 @@
 // apply are the two halves of the same graph, cut at the gradient segment.
 #include "sdk/train/training_graph.h"
 
+#include <array>
+#include <numeric>
 #include <optional>
+#include <set>
 
 #include "sdk/graph/autodiff.h"
 #include "sdk/graph/leaves.h"
@@ -58,8 +61,12 @@ class TrainingGraphBuilder {
     if (backward)
       append_statistics(apply ? graph().output("grad_norm") : graph().output(nn::kLoss));
     if (apply && config_.optimizer.ema_statistics) append_averages_of_statistics();
-    append_records(built_.passes, run_passes(graph(), training_passes(), config_.disabled_pass));
+    append_records(built_.passes,
+                   run_passes(graph(), training_passes(target_), config_.disabled_pass));
     append_records(built_.passes, run_passes(graph(), finishing_passes(), config_.disabled_pass));
+    // Gradients that are cast together are all there at the end only.
+    if (target_.kind == Target::Kind::kCuda && !distributed_)
+      append_records(built_.passes, run_passes(graph(), joining_passes(), config_.disabled_pass));
     if (distributed_ && apply) begin_reductions_early(graph());
     return std::move(built_);
   }
@@ -166,22 +173,41 @@ class TrainingGraphBuilder {
   // Running averages come last: gated by a number that is finite only if the step went well.
   void append_statistics(ValueId gate) {
     graph().set_phase(Phase::kUpdate);
-    for (size_t i = 0; i < updates_.size(); ++i) {
-      graph().set_scope(updates_[i].scope);
-      const Variable& mean = *variables_.find(updates_[i].scope + ".running_mean");
-      const Variable& var = *variables_.find(updates_[i].scope + ".running_var");
-      const auto updated =
-          graph().emit(updates_[i].op,
-                       {leaves_->leaf(mean, Role::kStatistic), leaves_->leaf(var, Role::kStatistic),
-                        graph().output(statistic_output(i, "mean")),
-                        graph().output(statistic_output(i, "var")), gate});
-      // A layer used twice moves its averages twice, in order of use.
-      leaves_->advance(mean, Role::kStatistic, updated[0]);
-      leaves_->advance(var, Role::kStatistic, updated[1]);
+    graph().set_scope("statistics");
+    std::vector<size_t> waiting(updates_.size());
+    std::iota(waiting.begin(), waiting.end(), size_t{0});
+    while (!waiting.empty()) {
+      // All that move alike together. A layer used twice moves its averages twice, in order of use.
+      std::set<std::string_view> seen;
+      std::vector<size_t> now, later;
+      for (const size_t i : waiting) {
+        const bool is_first = seen.insert(updates_[i].scope).second;
+        (is_first && updates_[i].op == updates_[waiting[0]].op ? now : later).push_back(i);
+      }
+      append_moves(now, gate);
+      waiting = std::move(later);
     }
     graph().set_scope("");
     std::erase_if(graph().outputs(),
                   [](const GraphOutput& output) { return output.name.starts_with("statistics."); });
+  }
+
+  void append_moves(const std::vector<size_t>& updates, ValueId gate) {
+    constexpr std::array kWhich{"mean", "var"};
+    const auto running = [&](size_t i, const char* which) -> const Variable& {
+      return *variables_.find(cat(updates_[i].scope, ".running_", which));
+    };
+    std::vector<ValueId> inputs;
+    for (const char* which : kWhich)
+      for (const size_t i : updates)
+        inputs.push_back(leaves_->leaf(running(i, which), Role::kStatistic));
+    for (const char* which : kWhich)
+      for (const size_t i : updates) inputs.push_back(graph().output(statistic_output(i, which)));
+    inputs.push_back(gate);
+    const auto moved = graph().emit(updates_[updates[0]].op, inputs);
+    auto next = moved.begin();
+    for (const char* which : kWhich)
+      for (const size_t i : updates) leaves_->advance(running(i, which), Role::kStatistic, *next++);
   }
 
   void append_averages_of_statistics() {

@@ -1,8 +1,11 @@
 // BatchNorm in training and inference form, its gradient, folding and running statistics.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "sdk/graph/elementwise.h"
+#include "tests/harness/error_of.h"
 #include "tests/harness/op_case.h"
 
 namespace assay::test {
@@ -119,7 +122,7 @@ TEST(BatchNorm, NaNReachesStatistics) {
   EXPECT_TRUE(std::isnan(decode(got.outputs[2], {DType::kF32, {2}}).values[1]));
 }
 
-// inputs x, gamma, beta, mean, var, dy, [y]; outputs dx, dgamma, dbeta, [dresidual]
+// inputs x, gamma, beta, mean, var, dy, [y], [addend]; outputs dx, dgamma, dbeta, [dresidual]
 std::vector<Tensor> grad_reference(const Op& op, const std::vector<Tensor>& in) {
   const auto& p = std::get<BatchNormGrad>(op);
   const size_t channels = in[1].values.size(), n = in[0].values.size();
@@ -131,6 +134,7 @@ std::vector<Tensor> grad_reference(const Op& op, const std::vector<Tensor>& in) 
   };
   for (size_t i = 0; i < n; ++i) {
     const size_t c = i % channels;
+    if (p.has_addend) g.values[i] += in.back().values[i];
     const double y = p.reads_y() ? in[6].values[i] : in[1].values[c] * xhat(i) + in[2].values[c];
     g.values[i] *= derivative(p.activation, y);
     dgamma.values[c] += g.values[i] * xhat(i);
@@ -147,22 +151,60 @@ std::vector<Tensor> grad_reference(const Op& op, const std::vector<Tensor>& in) 
 
 TEST(BatchNormGrad, Values) {
   for (const ActivationKind kind : kKinds) {
-    for (const bool residual : {false, true}) {
+    for (const auto& [residual, addend] :
+         {std::pair(false, false), std::pair(true, false), std::pair(true, true)}) {
       if (residual && kind == kSwish) continue;
       for (const Dims& x : kShapes) {
         const Dims c{x.back()};
         OpCase op_case{to_text(x),
-                       BatchNormGrad{1e-3f, kind, residual},
+                       BatchNormGrad{1e-3f, kind, residual, addend},
                        {{x, {}, Recipe::uniform(-2, 3)},
                         {c, DType::kF32, Recipe::uniform(0.5, 2)},
                         {c, DType::kF32},
                         {c, DType::kF32, Recipe::uniform(0.4, 0.6)},
                         {c, DType::kF32, Recipe::uniform(1, 2)},
                         {x}},
-                       {.terms = x.numel() / x.back(), .magnitude = 3}};
+                       {.terms = x.numel() / x.back(), .magnitude = addend ? 25.0 : 3.0}};
         if (kind == kRelu && residual) op_case.inputs.push_back({x});
+        if (addend) {  // sums that no type rounds
+          op_case.inputs[5].recipe = Recipe::integer(-8, 8);
+          op_case.inputs.push_back({x, {}, Recipe::integer(-8, 8)});
+        }
         check_op(op_case, grad_reference);
       }
+    }
+  }
+}
+
+TEST(BatchNormGrad, RoundsTheSumAsIfItHadBeenStored) {
+  const Dims dims{7, 33, 20}, channels{20};
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    for (const ActivationKind kind : {kNone, kRelu}) {
+      const OpCase c{"",
+                     Fill{},
+                     {{dims},
+                      {channels, DType::kF32, Recipe::uniform(0.5, 2)},
+                      {channels, DType::kF32},
+                      {channels, DType::kF32},
+                      {channels, DType::kF32, Recipe::uniform(1, 2)},
+                      {dims},
+                      {dims},
+                      {dims}}};
+      std::vector<Tensor> in = make_inputs(c, dtype);
+      const Tensor addend = in.back(), dy = in[5];
+      in.pop_back();
+      if (kind == kNone) in.pop_back();  // y
+      const DType f32 = DType::kF32;
+      std::vector<DType> types(in.size(), dtype);
+      for (size_t i = 1; i < 5; ++i) types[i] = f32;
+      const RunResult sum = run_node(Pointwise{add_code(), {}}, {dy, addend}, {dtype, dtype});
+      std::vector<Tensor> whole = in;
+      whole[5] = decode(sum.outputs[0], {dtype, dims});
+      const RunResult apart = run_node(BatchNormGrad{1e-5f, kind, true}, whole, types);
+      in.push_back(addend);
+      types.push_back(dtype);
+      const RunResult joined = run_node(BatchNormGrad{1e-5f, kind, true, true}, in, types);
+      for (size_t i = 0; i < 4; ++i) EXPECT_EQ(joined.outputs[i], apart.outputs[i]) << i;
     }
   }
 }
@@ -185,7 +227,7 @@ TEST(BatchNormGrad, RecomputedMaskAgreesWithForward) {
     // One element of dy at a time is too slow; dbeta counts the elements that pass.
     const Tensor ones{dims, std::vector<double>(y.values.size(), 1.0)};
     const RunResult backward =
-        run_node(BatchNormGrad{1e-5f, kRelu, false}, {in[0], in[1], in[2], mean, var, ones},
+        run_node(BatchNormGrad{1e-5f, kRelu}, {in[0], in[1], in[2], mean, var, ones},
                  {dtype, f32, f32, f32, f32, dtype});
     const Tensor dbeta = decode(backward.outputs[2], {f32, {3}});
     std::array<double, 3> positive{};
@@ -257,13 +299,14 @@ TEST(FoldBatchNorm, GivesEqualConvolution) {
 std::vector<Tensor> running_reference(const Op& op, const std::vector<Tensor>& in) {
   const auto& p = std::get<RunningStatistics>(op);
   const double m = p.momentum, count = static_cast<double>(p.count);
-  Tensor mean = in[0], var = in[1];
-  for (size_t k = 0; k < mean.values.size(); ++k) {
-    mean.values[k] += m * (in[2].values[k] - mean.values[k]);
-    var.values[k] +=
-        m * (in[3].values[k] * (p.count > 1 ? count / (count - 1) : 1) - var.values[k]);
+  const size_t n = in.size() / 4;
+  std::vector<Tensor> moved(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(2 * n));
+  for (size_t i = 0; i < 2 * n; ++i) {
+    const double unbias = i >= n && p.count > 1 ? count / (count - 1) : 1;
+    for (size_t k = 0; k < moved[i].values.size(); ++k)
+      moved[i].values[k] += m * (in[2 * n + i].values[k] * unbias - moved[i].values[k]);
   }
-  return {mean, var};
+  return moved;
 }
 
 OpCase running_case(int64_t count, double loss) {
@@ -281,6 +324,30 @@ OpCase running_case(int64_t count, double loss) {
 
 TEST(RunningStatistics, Moves) {
   check_op({running_case(0, 1), running_case(1, 1), running_case(10, -3)}, running_reference);
+}
+
+// More than one launch holds, and more channels than one block.
+TEST(RunningStatistics, MovesThoseOfManyNormalisations) {
+  OpCase c = running_case(10, 1);
+  const Argument loss = c.inputs.back();
+  c.inputs.clear();
+  for (const bool variance : {false, true, false, true}) {
+    for (int64_t i = 0; i < 90; ++i)
+      c.inputs.push_back({{i == 3 ? 700 : 1 + i % 5}, {}, Recipe::uniform(variance ? 0 : -1, 2)});
+  }
+  c.inputs.push_back(loss);
+  check_op(c, running_reference);
+}
+
+TEST(RunningStatistics, SaysWhatIsWrong) {
+  const auto message = [](const std::vector<ValueType>& inputs) {
+    return std::string(error_of([&] { make_node(RunningStatistics{}, inputs); }).what());
+  };
+  const ValueType two{DType::kF32, {2}}, three{DType::kF32, {3}}, loss{DType::kF32, {}};
+  EXPECT_THAT(message({two, two, two, two, two, two, loss}),
+              testing::HasSubstr("needs four lists of equal length and the loss, got 7 tensors"));
+  EXPECT_THAT(message({two, three, two, three, two, three, two, two, loss}),
+              testing::HasSubstr("input 7 has shape [2], expected [3]"));
 }
 
 TEST(RunningStatistics, StaysWhenTheLossIsNotFinite) {

@@ -136,6 +136,19 @@ TEST(Cast, RoundsToNearestEven) {
   }
 }
 
+// More than one launch holds, and lengths around those of packs and blocks.
+TEST(Casts, RoundAsEachAlone) {
+  for (const DType to : {DType::kF32, DType::kBf16}) {
+    OpCase c{"many", Casts{to}, {}};
+    for (int64_t i = 0; i < 130; ++i) c.inputs.push_back({{i < 20 ? 4090 + i : 1 + i % 9}});
+    check_op(c, [](const Op& op, const std::vector<Tensor>& in) {
+      std::vector<Tensor> out;
+      for (const Tensor& x : in) out.push_back(rounded(x, std::get<Casts>(op).dtype));
+      return out;
+    });
+  }
+}
+
 // Ties both ways, the largest finite number, overflow, infinity, NaN, denormals of both types.
 TEST(Cast, HandlesEverySortOfNumber) {
   const Tensor x{{11},

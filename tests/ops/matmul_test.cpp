@@ -186,7 +186,7 @@ struct WideProduct {
       }
       const auto& got = result.outputs[static_cast<size_t>(i)];
       expect_close(cat("gradient ", i),
-                   decode(got, graph.type(gradients[static_cast<size_t>(1 + i)])), numeric, in, in,
+                   decode(got, graph.type(gradients[static_cast<size_t>(i) + 1])), numeric, in, in,
                    {.terms = std::max(type.dims[0], type.dims[1]), .roundings = 1});
     }
   }

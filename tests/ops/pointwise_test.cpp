@@ -393,7 +393,8 @@ std::vector<Tensor> sum_reference(const Op& op, const std::vector<Tensor>& input
   const Dims& dims = std::get<SumTo>(op).dims;
   Tensor y{dims, std::vector<double>(static_cast<size_t>(dims.numel()))};
   for (size_t i = 0; i < inputs[0].values.size(); ++i)
-    y.values[place_in(dims, inputs[0].dims, i)] += inputs[0].values[i];
+    y.values[place_in(dims, inputs[0].dims, i)] +=
+        inputs[0].values[i] * (inputs.size() == 2 ? inputs[1].values[i] : 1);
   return {y};
 }
 
@@ -414,6 +415,14 @@ TEST(SumTo, SumsLeadingMiddleAndTrailingAxes) {
             {"few", SumTo{{300, 1, 1, 3}}, {{{300, 2, 2, 3}}}, {4}},
             {"large", SumTo{{2, 1, 65}}, {{{2, 401, 65}}}, {401}},
             {"nothing", SumTo{{1, 7}}, {{{1, 7}}}}},
+           sum_reference);
+}
+
+TEST(SumTo, SumsProducts) {
+  check_op({{"all", SumTo{{1}}, {{{5, 33, 129}}, {{5, 33, 129}}}, {21285}},
+            {"channels", SumTo{{9}}, {{{401, 9}}, {{401, 9}}}, {401}},
+            {"packs", SumTo{{64}}, {{{5000, 64}}, {{5000, 64}}}, {5000}},
+            {"middle", SumTo{{4, 1, 1, 35}}, {{{4, 9, 11, 35}}, {{4, 9, 11, 35}}}, {99}}},
            sum_reference);
 }
 

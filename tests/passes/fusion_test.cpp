@@ -8,6 +8,8 @@
 #include "sdk/passes/fuse_epilogue.h"
 #include "sdk/passes/fuse_norm.h"
 #include "sdk/passes/fuse_pointwise.h"
+#include "sdk/passes/join_casts.h"
+#include "sdk/passes/merge_equal_nodes.h"
 #include "sdk/passes/pipeline.h"
 #include "sdk/passes/precision.h"
 
@@ -173,17 +175,44 @@ TEST(FuseKeptActivation, KeepsWhatOthersRead) {
       false);
 }
 
-TEST(FuseGradientCast, KeepsTheAccumulatorsBits) {
+TEST(FuseProductCast, KeepsTheAccumulatorsBits) {
   const std::string text =
       "%0 = input() {name=\"x\", dtype=bf16, dims=[4,3]} : bf16[4,3]\n"
       "%1 = input() {name=\"dy\", dtype=bf16, dims=[4,2]} : bf16[4,2]\n"
       "%2 = matmul(%1, %0) {transpose_a=true, transpose_b=false, has_bias=false, activation=none, "
       "dtype=bf16, keep_pre=false} : bf16[2,3]\n"
       "%3 = pointwise(%2) {code=cast, dtype=f32} : f32[2,3]\n";
-  const std::string out = run(fuse_gradient_cast, text + "return dw=%3\n");
+  const std::string out = run(fuse_product_cast, text + "return dw=%3\n");
   EXPECT_THAT(out, HasSubstr("dtype=f32, keep_pre=false} : f32[2,3]"));
   EXPECT_THAT(out, Not(HasSubstr("code=cast")));
-  run(fuse_gradient_cast, text + "return dw=%3, raw=%2\n", false);
+  run(fuse_product_cast, text + "return dw=%3, raw=%2\n", false);
+  run(fuse_gradient_cast, text + "return dw=%3\n", false);
+}
+
+const char* const kWeightGradient =
+    "%0 = input() {name=\"x\", dtype=bf16, dims=[2,4,4,3]} : bf16[2,4,4,3]\n"
+    "%1 = input() {name=\"dy\", dtype=bf16, dims=[2,4,4,5]} : bf16[2,4,4,5]\n"
+    "%2, %3 = conv2d_grad_weight(%0, %1) {stride=[1,1], pad_begin=[0,0], pad_end=[0,0], "
+    "dilation=[1,1], groups=1, w_dims=[5,1,1,3], dtype=bf16, has_bias=true} : bf16[5,1,1,3], "
+    "f32[5]\n"
+    "%4 = pointwise(%2) {code=cast, dtype=f32} : f32[5,1,1,3]\n";
+
+TEST(FuseGradientCast, OfAConvolutionKeepsTheGradientOfItsBias) {
+  const std::string text = cat(kWeightGradient, "return dw=%4, dbias=%3\n");
+  const std::string out = run(fuse_gradient_cast, text);
+  EXPECT_THAT(out, HasSubstr("dtype=f32, has_bias=true} : f32[5,1,1,3], f32[5]"));
+  EXPECT_THAT(out, Not(HasSubstr("code=cast")));
+  run(fuse_product_cast, text, false);
+}
+
+TEST(FuseGradientCast, IsNotForGpus) {
+  const auto has = [](const Target& target) {
+    const auto passes = training_passes(target);
+    return std::any_of(passes.begin(), passes.end(),
+                       [](const Pass& pass) { return pass.name == "fuse_gradient_cast"; });
+  };
+  EXPECT_TRUE(has(Target{}));
+  EXPECT_FALSE(has(Target::h200()));
 }
 
 TEST(SumGradientsInF32, CastsTheTermsOfASharedWeight) {
@@ -201,7 +230,7 @@ TEST(SumGradientsInF32, CastsTheTermsOfASharedWeight) {
   const std::string out = run(sum_gradients_in_f32, text + "return dw=%7\n");
   EXPECT_THAT(out, Not(ContainsRegex("code=add[^\n]*bf16")));
   EXPECT_THAT(out, ContainsRegex("code=add[^\n]*f32"));
-  EXPECT_THAT(run(fuse_gradient_cast, out), Not(HasSubstr("code=cast")));
+  EXPECT_THAT(run(fuse_product_cast, out), Not(HasSubstr("code=cast")));
   run(sum_gradients_in_f32, text + "return dw=%7, raw=%5\n", false);
 }
 
@@ -285,6 +314,93 @@ TEST(FuseGradientAddition, AddsRowsToWhatAProductGaveATable) {
   EXPECT_THAT(out, HasSubstr("%3 = gather_rows_grad(%0, %1, %2)"));
   EXPECT_THAT(out, HasSubstr("%4 = gather_rows_grad(%0, %1, %3)"));
   EXPECT_THAT(out, Not(HasSubstr("code=add")));
+}
+
+// The join of a residual block: where its gradient comes from two sides.
+TEST(FuseBatchNormGradientAdd, TakesBothTermsWhereTheResidualKeepsTheirSum) {
+  const auto text = [](bool has_residual, std::string_view returns) {
+    return cat(
+        "%0 = input() {name=\"x\", dtype=f32, dims=[6,3]} : f32[6,3]\n"
+        "%1 = input() {name=\"c\", dtype=f32, dims=[3]} : f32[3]\n"
+        "%2 = input() {name=\"a\", dtype=f32, dims=[6,3]} : f32[6,3]\n"
+        "%3 = input() {name=\"b\", dtype=f32, dims=[6,3]} : f32[6,3]\n"
+        "%4 = pointwise(%2, %3) {code=add, dtype=none} : f32[6,3]\n"
+        "%5, %6, %7",
+        has_residual ? ", %8" : "", " = batch_norm_grad(%0, %1, %1, %1, %1, %4",
+        has_residual ? ", %0" : "",
+        ") {epsilon=1e-05, activation=relu, has_residual=", has_residual ? "true" : "false",
+        ", has_addend=false} : f32[6,3], f32[3], f32[3]", has_residual ? ", f32[6,3]" : "",
+        "\nreturn dx=%5", returns, "\n");
+  };
+  const std::string out = run(fuse_batch_norm_gradient_add, text(true, ", dz=%8"));
+  EXPECT_THAT(out, HasSubstr("batch_norm_grad(%0, %1, %1, %1, %1, %2, %0, %3) {epsilon=1e-05, "
+                             "activation=relu, has_residual=true, has_addend=true}"));
+  EXPECT_THAT(out, Not(HasSubstr("code=add")));
+  run(fuse_batch_norm_gradient_add, text(true, ", sum=%4"), false);
+  run(fuse_batch_norm_gradient_add, text(false, ""), false);
+}
+
+TEST(FuseProductSum, SumsWhatIsMultipliedOnTheWay) {
+  const auto text = [](std::string_view product) {
+    return cat(
+        "%0 = input() {name=\"dy\", dtype=bf16, dims=[6,3]} : bf16[6,3]\n"
+        "%1 = input() {name=\"x\", dtype=bf16, dims=[6,3]} : bf16[6,3]\n"
+        "%2 = input() {name=\"w\", dtype=bf16, dims=[3]} : bf16[3]\n",
+        product, "%4 = sum_to(%3) {dims=[3]} : f32[3]\nreturn dw=%4");
+  };
+  const std::string product = "%3 = pointwise(%0, %1) {code=[mul(x1, x0)], dtype=f32} : f32[6,3]\n";
+  const std::string out = run(fuse_product_sum, text(product) + "\n");
+  EXPECT_THAT(out, HasSubstr("sum_to(%0, %1) {dims=[3]} : f32[3]"));
+  EXPECT_THAT(out, Not(HasSubstr("pointwise")));
+  run(fuse_product_sum, text(product) + ", product=%3\n", false);
+  for (const char* other :
+       {"%3 = pointwise(%0, %1) {code=[mul(x1, x0)], dtype=bf16} : bf16[6,3]\n",  // rounds
+        "%3 = pointwise(%0, %2) {code=[mul(x1, x0)], dtype=f32} : f32[6,3]\n",    // repeats
+        "%3 = pointwise(%0, %1) {code=[sub(x1, x0)], dtype=f32} : f32[6,3]\n"})
+    run(fuse_product_sum, text(other) + "\n", false);
+}
+
+TEST(MergeEqualNodes, AlsoWhereTheirInputsAreEqualOnly) {
+  const std::string text =
+      "%0 = input() {name=\"a\", dtype=f32, dims=[4]} : f32[4]\n"
+      "%1 = slice(%0) {begin=[1], dims=[2]} : f32[2]\n"
+      "%2 = slice(%0) {begin=[1], dims=[2]} : f32[2]\n"
+      "%3 = pointwise(%1) {code=tanh, dtype=none} : f32[2]\n"
+      "%4 = pointwise(%2) {code=tanh, dtype=none} : f32[2]\n"
+      "%5 = slice(%0) {begin=[2], dims=[2]} : f32[2]\n"
+      "%6 = pointwise(%5) {code=tanh, dtype=none} : f32[2]\n"
+      "%7 = pointwise(%3, %4, %6) {code=[mul(x0, x1), add(s0, x2)], dtype=f32} : f32[2]\n";
+  const std::string out = run(merge_equal_nodes, text + "return y=%7\n");
+  EXPECT_THAT(out, HasSubstr("pointwise(%2, %2, %4) {code=[mul(x0, x1), add(s0, x2)]"));
+  // What the host reads has a place of its own.
+  EXPECT_THAT(run(merge_equal_nodes, text + "return y=%7, twin=%4\n"),
+              HasSubstr("pointwise(%2, %3, %5)"));
+  run(merge_equal_nodes, out, false);
+}
+
+// Weights before the first that is read, gradients where the last is there.
+TEST(JoinCasts, OfWeightsAndOfGradientsThatAreStored) {
+  std::string text = "%0 = input() {name=\"x\", dtype=f32, dims=[3]} : f32[3]\n";
+  const std::string cast = "{code=cast, dtype=f16} : f16[3]\n";
+  for (int i = 0; i < 2; ++i) {
+    const int v = 1 + 4 * i;
+    text +=
+        cat("%", v, " = parameter() {name=\"w", i,
+            "\", role=value, dtype=f32, dims=[3]} : f32[3]\n", "%", v + 1, " = pointwise(%", v,
+            ") ", cast, "%", v + 2, " = pointwise(%", v + 1, ") {code=tanh, dtype=none} : f16[3]\n",
+            "%", v + 3, " = pointwise(%", v + 2, ") {code=cast, dtype=f32} : f32[3]\n");
+  }
+  for (int i = 0; i < 2; ++i) {
+    const int v = 9 + 2 * i;
+    text += cat("%", v, " = parameter() {name=\"w", i,
+                "\", role=gradient, dtype=f32, dims=[3]} : f32[3]\n", "%", v + 1, " = store(%", v,
+                ", %", 4 + 4 * i, ") {accumulate=false} : f32[3]\n");
+  }
+  text += cat("%13 = pointwise(%0) ", cast);
+  const std::string out = run(join_casts, text + "return y=%13\n");
+  EXPECT_THAT(out, ContainsRegex("casts\\(%[0-9]+, %[0-9]+\\) \\{dtype=f16\\} : f16\\[3\\], f16"));
+  EXPECT_THAT(out, ContainsRegex("casts\\(%[0-9]+, %[0-9]+\\) \\{dtype=f32\\} : f32\\[3\\], f32"));
+  EXPECT_THAT(out, ContainsRegex("pointwise\\(%0\\) \\{code=cast"));  // of an input: left alone
 }
 
 TEST(Precision, CastsOperandsOnceAndKeepsOutputs) {

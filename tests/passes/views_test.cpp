@@ -31,7 +31,7 @@ std::string lowered(Graph graph, std::vector<GraphOutput> outputs) {
   verify(graph);
   const Graph once = lower_views(std::move(graph)).graph;
   verify(once);
-  const std::string text = graph_text(once);
+  std::string text = graph_text(once);
   EXPECT_EQ(graph_text(lower_views(once).graph), text);
   EXPECT_EQ(graph_text(parse_graph(text)), text);
   return text;

@@ -16,7 +16,8 @@ using testing::ElementsAre;
 
 class ProgramTest : public testing::Test {
  protected:
-  std::unique_ptr<Program> compile_text(const std::string& text, CompileOptions options = {}) {
+  std::unique_ptr<Program> compile_text(const std::string& text,
+                                        const CompileOptions& options = {}) {
     segments.ensure(Role::kValue);
     segments.ensure(Role::kGradient);
     return compile(parse_graph(text), segments, options);

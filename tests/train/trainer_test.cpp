@@ -477,9 +477,11 @@ TEST(Trainer, TheLossScaleChangesBetweenUpdatesOnly) {
 TEST(Trainer, FusedEqualsUnfused) {
   Trainer fused(new_instance(), config_of(kSgd));
   TrainerConfig config = config_of(kSgd);
-  for (const char* pass : {"fuse_batch_norm_add", "fuse_batch_norm_activation", "fuse_activation",
-                           "fuse_gradient_addition", "fuse_activation_grad", "sum_gradients_in_f32",
-                           "fuse_gradient_cast", "fuse_kept_activation", "fuse_pointwise"}) {
+  for (const char* pass :
+       {"merge_equal_nodes", "fuse_batch_norm_add", "fuse_batch_norm_activation", "fuse_activation",
+        "fuse_gradient_addition", "fuse_batch_norm_gradient_add", "fuse_activation_grad",
+        "fuse_product_sum", "sum_gradients_in_f32", "fuse_product_cast", "fuse_gradient_cast",
+        "fuse_kept_activation", "fuse_pointwise", "join_casts"}) {
     config.disabled_pass.push_back(pass);
   }
   Trainer unfused(new_instance(), config);
@@ -547,7 +549,7 @@ TEST(Trainer, AveragesOfStatisticsWarmUpToo) {
     config.accumulate = accumulate;
     const auto instance = new_instance(2, kNormalised);
     Trainer trainer(instance, config);
-    const struct {
+    static const struct {
       std::string name;
       Role role;
     } kAveraged[] = {{"block1.conv.weight", Role::kValue},

@@ -26,7 +26,7 @@ TENSOR_FLOPS = {"amp-fp16": 790e12, "amp-bf16": 790e12, "tf32": 395e12, "fp32": 
 LAUNCH = 2e-6
 # Kind: (of the arithmetic, of the bandwidth), as shares of what the device reaches at best.
 SHARES = {"convolution": (0.68, 0.80), "product": (0.70, 0.80), "attention": (0.35, 0.80), "own": (1.0, 0.85)}
-RUNS_OF_LAUNCH = 64  # kernels.h: kMostRuns
+RUNS_OF_LAUNCH, CASTS_OF_LAUNCH, NORMS_OF_LAUNCH = 64, 120, 80  # kernels.h
 CASES = {  # case: options of assay-bench-step beside precision and batch
     "resnet50/train/amp-fp16/256": "--model resnet50",
     "resnet50/train/tf32/256": "--model resnet50",
@@ -44,7 +44,8 @@ class Value:
     def __init__(self, dtype, dims, moves):
         self.dims = dims
         self.elements = math.prod(dims)
-        self.bytes = self.elements * SIZES[dtype]
+        self.element_bytes = SIZES[dtype]
+        self.bytes = self.elements * self.element_bytes
         self.moves = moves  # lies in the arena: a store of it is a copy
 
 
@@ -91,7 +92,7 @@ def convolution(n):
         if "own:pointwise" in n.kernel:
             yield Launch("cast of a weight gradient", "own", 0, 6 * dw)
         if "own:channel_sums" in n.kernel:
-            yield Launch("sums of channels", "own", 0, n.x[1].bytes, 2)
+            yield Launch("sums of channels", "own", 0, n.x[1].bytes, 1 + folds(n.x[1], filters[0]))
         return
     of_filter = math.prod(n.x[1].dims[1:])
     whole = Launch(n.op, "convolution", 2 * (y if n.op == "conv2d" else x).elements * of_filter, n.traffic)
@@ -121,16 +122,25 @@ def attention(n):
     yield Launch(n.op, "attention", pairs * (2 if forward else 7), n.traffic, 2 if forward else 4)
 
 
+def folds(x, channels):
+    """Launches behind the sums over all but `channels`: none where one block has all rows (channel.cu)."""
+    packs, wide = math.ceil(channels * x.element_bytes / 16), 1
+    while wide < min(32, packs):
+        wide *= 2
+    return int(x.elements // channels > 64 * 256 // wide)
+
+
 def batch_norm(n):
-    size = n.x[0].bytes
+    size, fold = n.x[0].bytes, folds(n.x[0], n.x[0].dims[-1])
     if n.op == "batch_norm":
         yield Launch("batch norm: sums", "own", 0, size)
-        yield Launch("batch norm: fold", "own", 0, 0)
+        yield Launch("batch norm: fold", "own", 0, 0, fold)
         yield Launch("batch norm: apply", "own", 0, (3 if n.flag("has_residual") else 2) * size)
         return
     masked = n.flag("has_residual") and "activation=none" not in n.attributes
-    yield Launch("batch norm's gradient: sums", "own", 0, (4 if masked else 2) * size)
-    yield Launch("batch norm's gradient: fold", "own", 0, 0)
+    tensors = (4 if masked else 3 if n.flag("has_addend") else 2) + n.flag("has_addend")
+    yield Launch("batch norm's gradient: sums", "own", 0, tensors * size)
+    yield Launch("batch norm's gradient: fold", "own", 0, 0, fold)
     yield Launch("batch norm's gradient: apply", "own", 0, 3 * size)
 
 
@@ -165,9 +175,12 @@ COSTS = {
     "batch_norm": batch_norm, "batch_norm_grad": batch_norm, "store": store, "max_pool_grad": pool_gradient,
     "gather_rows": lambda n: [Launch(n.op, "own", 0, 2 * n.y[0].bytes)], "gather_rows_grad": rows_gradient,
     "layer_norm_grad": lambda n: [Launch(n.op, "own", 0, n.traffic + n.x[0].bytes + n.x[-2].bytes, 3)],
-    "sum_to": lambda n: [Launch(n.op, "own", 0, n.traffic, 1 if "slab" in n.kernel else 2)],
+    "sum_to": lambda n: [Launch(n.op, "own", 0, n.traffic,
+                                1 if "slab" in n.kernel else 1 + folds(n.x[0], n.y[0].elements))],
     "softmax_cross_entropy": lambda n: [Launch(n.op, "own", 0, n.traffic, 2)],
     "sigmoid_cross_entropy": lambda n: [Launch(n.op, "own", 0, n.traffic, 2)],
+    "casts": lambda n: [Launch(n.op, "own", 0, n.traffic, math.ceil(len(n.x) / CASTS_OF_LAUNCH))],
+    "running_statistics": lambda n: [Launch(n.op, "own", 0, n.traffic, math.ceil(len(n.x) // 4 / NORMS_OF_LAUNCH))],
     "gradient_norm": lambda n: [Launch(n.op, "own", 0, sum(x.bytes for x in n.x), lists_of(n) + 1)],
     "clip_gradients": lambda n: [Launch(n.op, "own", 0, 3 * sum(y.bytes for y in n.y), 3 * lists_of(n))],
     "decay_gradients": lambda n: [Launch(n.op, "own", 0, n.traffic + sum(x.bytes for x in n.x) / 2, 2 * lists_of(n) + 1)],

@@ -85,10 +85,10 @@ void moments(const void* data, int64_t n, int64_t lanes, double* __restrict sum,
   }
 }
 
-// As moments, of x alone.
-template <class T>
-void sums(const void* data, int64_t n, int64_t lanes, double* __restrict sum) {
-  const T* x = static_cast<const T*>(data);
+// As moments, of x or of x * times alone.
+template <class T, bool kProduct>
+void sums_of(const T* x, const T* times, int64_t n, int64_t lanes, double* __restrict sum) {
+  const auto term = [=](int64_t i) { return kProduct ? load(x[i]) * load(times[i]) : load(x[i]); };
   const int64_t rows = n / lanes;
   alignas(64) float d[kBlock];
   for (int64_t first = 0; first < lanes; first += kBlock) {
@@ -98,16 +98,20 @@ void sums(const void* data, int64_t n, int64_t lanes, double* __restrict sum) {
     for (int64_t r = 0; r < rows; r += kRows) {
       for (int64_t i = 0; i < width; ++i) d[i] = 0;
       for (int64_t k = r; k < least(r + kRows, rows); ++k) {
-        const T* row = x + k * lanes + first;
-        for (int64_t i = 0; i < width; ++i) d[i] += load(row[i]);
+        const int64_t row = k * lanes + first;
+        for (int64_t i = 0; i < width; ++i) d[i] += term(row + i);
       }
       for (int64_t i = 0; i < width; ++i) s[i] += static_cast<double>(d[i]);
     }
-    const T* tail = x + rows * lanes;
-    for (int64_t i = first; i < least(first + width, n - rows * lanes); ++i) {
-      sum[i] += static_cast<double>(load(tail[i]));
-    }
+    for (int64_t i = first; i < least(first + width, n - rows * lanes); ++i)
+      sum[i] += static_cast<double>(term(rows * lanes + i));
   }
+}
+
+template <class T>
+void sums(const void* x, const void* times, int64_t n, int64_t lanes, double* sum) {
+  const T *a = static_cast<const T*>(x), *b = static_cast<const T*>(times);
+  b == nullptr ? sums_of<T, false>(a, b, n, lanes, sum) : sums_of<T, true>(a, b, n, lanes, sum);
 }
 
 // Calls row(offset, lanes) for each row of the range; the last may be shorter.

@@ -73,8 +73,8 @@ struct NormGradArgs {
 struct ChannelKernels {
   // sum[lane] and sum_squares[lane] of x, f64.
   void (*moments[2])(const void* x, int64_t n, int64_t lanes, double* sum, double* sum_squares);
-  // sum[lane] of x, f64.
-  void (*sums[2])(const void* x, int64_t n, int64_t lanes, double* sum);
+  // sum[lane] of x, f64; of x * times unless that is null.
+  void (*sums[2])(const void* x, const void* times, int64_t n, int64_t lanes, double* sum);
   // y = act(x * scale + shift + residual); residual may be null; y may be x or residual.
   void (*affine[2])(const void* x, const float* scale, const float* shift, const void* residual,
                     ActivationKind activation, void* y, int64_t n, int64_t lanes);

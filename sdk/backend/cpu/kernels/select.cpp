@@ -79,8 +79,8 @@ const Kernels& kernels() {
 
 const AttentionKernels* tile_attention() {
 #ifdef ASSAY_KERNELS_X86_64
-  static const bool available = most().empty() && has_tiles();
-  if (available) return &amx::kAttention;
+  static const bool kAvailable = most().empty() && has_tiles();
+  if (kAvailable) return &amx::kAttention;
 #endif
   return nullptr;
 }

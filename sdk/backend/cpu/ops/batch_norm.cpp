@@ -2,7 +2,7 @@
 //
 // Forward reads x twice and writes y. Backward reads x and dy twice and writes dx; with a residual
 // and relu the first pass also writes the masked gradient, which is dresidual, and the second reads
-// that instead of dy and y.
+// that instead of dy and y. An addend is added to dy a task before the sums read it.
 #include <cmath>
 
 #include "sdk/backend/cpu/ops/lanes.h"
@@ -177,7 +177,8 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
 // x, dy, y, dx, dresidual [..., C]; gamma, beta, mean, var, dgamma, dbeta [C].
 NodePlan plan(const BatchNormGrad& p, const Planner& c) {
   const Lanes l = lanes_of(c.x(0).dims);
-  NodePlan plan = own_plan(cat("norm_grad", suffix(p.activation, p.has_residual)));
+  NodePlan plan =
+      own_plan(cat("norm_grad", suffix(p.activation, p.has_residual), p.has_addend ? "_sum" : ""));
   plan.scratch_bytes = backward_scratch(l, nullptr).bytes;
   const int element = element_of(c.x(0));
   const auto sums = kernels().channel->grad_sums[element];
@@ -190,9 +191,10 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
     const void* x = b.x<void>(0);
     const void* dy = b.x<void>(5);
     const void* y = p.reads_y() ? b.x<void>(6) : nullptr;
+    const void* addend = p.has_addend ? b.x<void>(p.addend_input()) : nullptr;
     void* residual = p.has_residual ? b.y<void>(3) : nullptr;
     // Without a mask dresidual is dy, maybe in its place already.
-    void* masked = residual == dy && !masks ? nullptr : residual;
+    void* masked = residual == dy && !masks && !p.has_addend ? nullptr : residual;
     const auto args_at = [=](int64_t begin) -> NormGradArgs {
       return {at(x, begin, size),
               at(dy, begin, size),
@@ -209,8 +211,14 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
       parallel_for(threads, l.tasks.count(), [&](int64_t i) {
         const int64_t begin = l.tasks.begin(i);
         double* g = s.partial + 2 * i * l.lanes;
-        sums(args_at(begin), masked == nullptr ? nullptr : at(masked, begin, size),
-             l.tasks.length(i), l.lanes, g, g + l.lanes);
+        NormGradArgs args = args_at(begin);
+        if (addend != nullptr) {
+          add(args.dy, at(addend, begin, size), at(masked, begin, size),
+              static_cast<Element>(element), l.tasks.length(i));
+          args.dy = at(masked, begin, size);
+        }
+        sums(args, masked == nullptr ? nullptr : at(masked, begin, size), l.tasks.length(i),
+             l.lanes, g, g + l.lanes);
       });
       fold_partial_sums(l, 2, s.partial, s.total);
       finish_gradient(l, s, in.var, p.epsilon, dgamma, dbeta);

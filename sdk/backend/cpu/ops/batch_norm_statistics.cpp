@@ -1,9 +1,19 @@
 // FoldBatchNorm and RunningStatistics: a few numbers per channel.
 #include <cmath>
+#include <vector>
 
 #include "sdk/backend/cpu/planner.h"
 
 namespace assay::cpu {
+namespace {
+
+struct MovedStatistics {
+  int64_t channels;
+  float *running_mean, *running_var;
+  const float *mean, *var;
+};
+
+}  // namespace
 
 // w, folded [K,R,S,C]; the other inputs and bias [K].
 NodePlan plan(const FoldBatchNorm& p, const Planner& c) {
@@ -26,21 +36,29 @@ NodePlan plan(const FoldBatchNorm& p, const Planner& c) {
   return plan;
 }
 
-// All [C] but loss [], which gates the update.
+// All [C_i] but loss [], which gates the update.
 NodePlan plan(const RunningStatistics& p, const Planner& c) {
   NodePlan plan;
   plan.kernel = "own:running_statistics";
-  const int64_t channels = c.x(0).numel();
+  const int n = c.n_inputs() / 4;
+  std::vector<int64_t> channels;
+  for (int i = 0; i < n; ++i) channels.push_back(c.x(i).numel());
   const double count = static_cast<double>(p.count);
   const double unbias = p.count > 1 ? count / (count - 1) : 1.0;
   plan.bind = [=, momentum = static_cast<double>(p.momentum)](const Binding& b) -> Launch {
-    return [=, mean = b.x<float>(2), var = b.x<float>(3), loss = b.x<float>(4),
-            running_mean = b.y<float>(0), running_var = b.y<float>(1)](Queue&) {
+    std::vector<MovedStatistics> norms;
+    for (int i = 0; i < n; ++i)
+      norms.push_back({channels[static_cast<size_t>(i)], b.y<float>(i), b.y<float>(n + i),
+                       b.x<float>(2 * n + i), b.x<float>(3 * n + i)});
+    return [=, loss = b.x<float>(4 * n)](Queue&) {
       if (!std::isfinite(*loss)) return;
-      for (int64_t k = 0; k < channels; ++k) {
-        running_mean[k] = static_cast<float>((1 - momentum) * running_mean[k] + momentum * mean[k]);
-        running_var[k] =
-            static_cast<float>((1 - momentum) * running_var[k] + momentum * var[k] * unbias);
+      for (const MovedStatistics& s : norms) {
+        for (int64_t k = 0; k < s.channels; ++k) {
+          s.running_mean[k] =
+              static_cast<float>((1 - momentum) * s.running_mean[k] + momentum * s.mean[k]);
+          s.running_var[k] =
+              static_cast<float>((1 - momentum) * s.running_var[k] + momentum * s.var[k] * unbias);
+        }
       }
     };
   };

@@ -1,4 +1,5 @@
-// Sums over all but the last axis, in f64 and a fixed order: the gradient of a bias.
+// Sums over all but the last axis, in f64 and a fixed order: the gradient of a bias. Of x, or of
+// x * times.
 #pragma once
 
 #include "sdk/backend/cpu/ops/lanes.h"
@@ -15,11 +16,12 @@ class ChannelSums {
 
   size_t scratch_bytes() const { return parts(nullptr).bytes; }
 
-  void run(const void* x, float* y, void* scratch) const {
+  void run(const void* x, const void* times, float* y, void* scratch) const {
     const Parts s = parts(scratch);
     parallel_for(threads_, lanes_.tasks.count(), [&](int64_t i) {
-      sums_(at(x, lanes_.tasks.begin(i), size_), lanes_.tasks.length(i), lanes_.lanes,
-            s.partial + i * lanes_.lanes);
+      const int64_t begin = lanes_.tasks.begin(i);
+      sums_(at(x, begin, size_), times == nullptr ? nullptr : at(times, begin, size_),
+            lanes_.tasks.length(i), lanes_.lanes, s.partial + i * lanes_.lanes);
     });
     fold_partial_sums(lanes_, 1, s.partial, s.total);
     for (int64_t k = 0; k < lanes_.channels; ++k) y[k] = static_cast<float>(s.total[k]);
@@ -39,7 +41,7 @@ class ChannelSums {
 
   Lanes lanes_;
   size_t size_;
-  void (*sums_)(const void* x, int64_t n, int64_t lanes, double* sum);
+  void (*sums_)(const void* x, const void* times, int64_t n, int64_t lanes, double* sum);
   int threads_;
 };
 

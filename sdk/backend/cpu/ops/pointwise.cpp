@@ -306,4 +306,20 @@ NodePlan plan(const Pointwise& p, const Planner& c) {
   return plan;
 }
 
+NodePlan plan(const Casts&, const Planner& c) {
+  std::vector<PointwiseFunction> functions;
+  for (int i = 0; i < c.n_inputs(); ++i)
+    functions.emplace_back(cast_code(), std::vector<PointwiseSource>{c.x(i)}, c.y(i), c.scope());
+  NodePlan plan = own_plan("casts");
+  plan.bind = [=, threads = c.threads()](const Binding& b) -> Launch {
+    const std::vector<const void*> x(b.inputs.begin(), b.inputs.end());
+    const std::vector<void*> y(b.outputs.begin(), b.outputs.end());
+    return [=](Queue&) {
+      for (size_t i = 0; i < functions.size(); ++i)
+        functions[i].run(threads, std::span(&x[i], 1), y[i]);
+    };
+  };
+  return plan;
+}
+
 }  // namespace assay::cpu

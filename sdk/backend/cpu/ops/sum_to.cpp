@@ -1,4 +1,4 @@
-// SumTo: x as slabs [repeats][after], each summed to [after].
+// SumTo: x, or x * times, as slabs [repeats][after], each summed to [after].
 #include "sdk/backend/cpu/ops/channel_sums.h"
 #include "sdk/ops/broadcast.h"
 
@@ -15,14 +15,14 @@ NodePlan plan(const SumTo& p, const Planner& c) {
   NodePlan plan = own_plan("lane_sums");
   const size_t scratch_bytes = sums.scratch_bytes();
   plan.scratch_bytes = scratch_bytes * static_cast<size_t>(groups.count());
-  plan.bind = [=, threads = side_by_side ? c.threads() : 1,
+  plan.bind = [=, is_product = c.n_inputs() == 2, threads = side_by_side ? c.threads() : 1,
                size = dtype_size(x.dtype)](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), y = b.y<float>(),
+    return [=, x = b.x<void>(0), times = is_product ? b.x<void>(1) : nullptr, y = b.y<float>(),
             scratch = static_cast<std::byte*>(b.scratch)](Queue&) {
       parallel_for(threads, groups.count(), [&](int64_t group) {
         for (int64_t i = groups.begin(group); i < groups.end(group); ++i) {
-          sums.run(at(x, i * slab, size), y + i * r.after,
-                   scratch + static_cast<size_t>(group) * scratch_bytes);
+          sums.run(at(x, i * slab, size), times == nullptr ? nullptr : at(times, i * slab, size),
+                   y + i * r.after, scratch + static_cast<size_t>(group) * scratch_bytes);
         }
       });
     };

@@ -327,7 +327,7 @@ NodePlan plan_winograd(const Conv2dGradWeight& p, const Planner& c) {
     float* const dbias = p.has_bias ? b.y<float>(1) : nullptr;
     return [=, x = b.x<void>(0), dy = b.x<void>(1), dw = b.y<void>(), scratch = b.scratch](Queue&) {
       run_gradient(g, x, dy, dw, s);
-      if (dbias != nullptr) bias_gradient.run(dy, dbias, scratch);
+      if (dbias != nullptr) bias_gradient.run(dy, nullptr, dbias, scratch);
     };
   };
   return plan;

@@ -2,9 +2,12 @@
 //
 // A block of threads is `x` packs of neighbouring channels wide and `y` rows high, 256 in all. For
 // sums a block takes kRowsOfThread rows per thread and leaves one f64 partial sum per channel; a
-// second launch adds these in a fixed order. A thread's own sum is f32 over at most kRowsOfThread
-// rows, and moments are taken around a pivot (the block's first row), so that a large common mean
-// does not cancel: with x = 1000 +- 1 the variance keeps its f32 digits.
+// second launch adds these in a fixed order, where there is more than one. A thread's own sum is
+// f32 over at most kRowsOfThread rows, and moments are taken around a pivot (the block's first
+// row), so that a large common mean does not cancel: with x = 1000 +- 1 the variance keeps its f32
+// digits.
+#include <type_traits>
+
 #include "sdk/backend/cuda/kernels/epilogue.h"
 #include "sdk/backend/cuda/kernels/language.h"
 
@@ -113,6 +116,36 @@ __device__ float write_affine(const NormInputs& in, float mean, float var, int64
 // over `rows` rows into f64.
 
 template <class T>
+struct ProductSum {
+  static constexpr int kKinds = 1, kBatch = 4, kBlocks = 3;
+  struct Row {
+    Pack<T> x, times;
+  };
+  const T *x, *times;
+  struct State {
+    float sum[kPack<T>];
+  };
+  template <bool kWhole>
+  __device__ void start(State& s, int64_t, int64_t, int) const {
+    for (int i = 0; i < kPack<T>; ++i) s.sum[i] = 0;
+  }
+  template <bool kWhole>
+  __device__ Row read(int64_t at, int n) const {
+    return {read_pack<kWhole>(x + at, n), read_pack<kWhole>(times + at, n)};
+  }
+  template <bool kWhole>
+  __device__ void add(State& s, const Row& row, int64_t, int) const {
+    float v[kPack<T>], w[kPack<T>];
+    unpack(row.x, v);
+    unpack(row.times, w);
+    for (int i = 0; i < kPack<T>; ++i) s.sum[i] += v[i] * w[i];
+  }
+  __device__ void finish(const State& s, double, int i, double (&out)[1]) const {
+    out[0] = static_cast<double>(s.sum[i]);
+  }
+};
+
+template <class T>
 struct PlainSum {
   static constexpr int kKinds = 1, kBatch = 4, kBlocks = 3;
   using Row = Pack<T>;
@@ -200,31 +233,40 @@ __device__ MaskTable<T, kRecomputes<kMask>> mask_table(const NormGradArgs& args,
   return table;
 }
 
-// A row of what a gradient is made from.
-template <class T, Mask kMask>
+// A row of what a gradient is made from: with kSum, of two gradients.
+struct Nothing {};
+template <class T, Mask kMask, bool kSum>
 struct GradientRow {
   Pack<T> x, dy;
+  std::conditional_t<kMask == kFromY, Pack<T>, Nothing> y;
+  std::conditional_t<kSum, Pack<T>, Nothing> addend;
 };
-template <class T>
-struct GradientRow<T, kFromY> {
-  Pack<T> x, dy, y;
-};
-template <class T, Mask kMask, bool kWhole>
-__device__ GradientRow<T, kMask> read_gradient(const NormGradArgs& args, int64_t at, int n) {
-  GradientRow<T, kMask> row;
+template <class T, Mask kMask, bool kSum, bool kWhole>
+__device__ GradientRow<T, kMask, kSum> read_gradient(const NormGradArgs& args, int64_t at, int n) {
+  GradientRow<T, kMask, kSum> row;
   row.x = read_pack<kWhole>(static_cast<const T*>(args.x) + at, n);
   row.dy = read_pack<kWhole>(static_cast<const T*>(args.dy) + at, n);
   if constexpr (kMask == kFromY) row.y = read_pack<kWhole>(static_cast<const T*>(args.y) + at, n);
+  if constexpr (kSum) row.addend = read_pack<kWhole>(static_cast<const T*>(args.addend) + at, n);
   return row;
 }
 
 // One pack of x and of the gradient that passed the activation.
-template <class T, Mask kMask>
-__device__ void unpack_gradient(const GradientRow<T, kMask>& row,
+template <class T, Mask kMask, bool kSum>
+__device__ void unpack_gradient(const GradientRow<T, kMask, kSum>& row,
                                 const MaskTable<T, kRecomputes<kMask>>& table, float (&x)[kPack<T>],
                                 float (&g)[kPack<T>]) {
   unpack(row.x, x);
   unpack(row.dy, g);
+  if constexpr (kSum) {  // rounded as if it had been stored
+    float more[kPack<T>];
+    unpack(row.addend, more);
+    for (int i = 0; i < kPack<T>; ++i) {
+      T sum;
+      store(sum, g[i] + more[i]);
+      g[i] = load(sum);
+    }
+  }
   if constexpr (kMask == kFromY) {
     float y[kPack<T>];
     unpack(row.y, y);
@@ -243,10 +285,10 @@ __device__ void unpack_gradient(const GradientRow<T, kMask>& row,
 }
 
 // Sums of g and of g * (x - mean).
-template <class T, Mask kMask>
+template <class T, Mask kMask, bool kSum>
 struct GradientSums {
   static constexpr int kKinds = 2, kBatch = 2, kBlocks = kRecomputes<kMask> ? 2 : 3;
-  using Row = GradientRow<T, kMask>;
+  using Row = GradientRow<T, kMask, kSum>;
   NormGradArgs args;
   NormInputs in;
   struct State {
@@ -267,7 +309,7 @@ struct GradientSums {
   }
   template <bool kWhole>
   __device__ Row read(int64_t at, int n) const {
-    return read_gradient<T, kMask, kWhole>(args, at, n);
+    return read_gradient<T, kMask, kSum, kWhole>(args, at, n);
   }
   template <bool kWhole>
   __device__ void add(State& s, const Row& row, int64_t at, int n) const {
@@ -286,10 +328,10 @@ struct GradientSums {
   }
 };
 
-// partial[row of blocks][kind][channel]
-template <class T, class Term>
+// partial[row of blocks][kind][channel]. One row of blocks has the totals, and finishes them.
+template <class T, class Term, class Finish>
 __global__ void __launch_bounds__(kThreads, Term::kBlocks)
-    channel_sums(Term term, Cut cut, double* partial) {
+    channel_sums(Term term, Cut cut, double* partial, Finish finish) {
   constexpr int N = kPack<T>, kKinds = Term::kKinds;
   __shared__ double shared[N][kThreads];
   typename Term::State state;
@@ -329,6 +371,14 @@ __global__ void __launch_bounds__(kThreads, Term::kBlocks)
       for (int i = 0; i < n; ++i) out[i] = shared[i][t];
     }
     __syncthreads();
+  }
+  if (gridDim.y > 1 || threadIdx.y > 0) return;
+  ASSAY_ROLLED
+  for (int i = 0; i < n; ++i) {
+    double totals[kKinds];
+    for (int kind = 0; kind < kKinds; ++kind)
+      totals[kind] = 0.0 + partial[kind * cut.channels + channel + i];  // as fold_sums: no -0
+    finish(channel + i, totals);
   }
 }
 
@@ -375,12 +425,13 @@ void sum_and_finish(Stream stream, const Term& term, int64_t rows, int64_t chann
                     double* partial, const Finish& finish) {
   const int64_t of_thread = rows_of_thread<T>(rows, channels);
   const Blocks blocks = blocks_of<T>(rows, channels, of_thread);
-  launch(stream, blocks.grid, blocks.block, channel_sums<T, Term>, term,
-         cut_of<T>(rows, channels, blocks, of_thread, aligned), partial);
-  launch(stream, dim3(static_cast<unsigned>(ceil_div(channels, kFoldChannels))),
-         dim3(kFoldChannels, kFoldRows), fold_sums<Term::kKinds, Finish>,
-         static_cast<const double*>(partial), static_cast<int64_t>(blocks.grid.y), channels,
-         finish);
+  launch(stream, blocks.grid, blocks.block, channel_sums<T, Term, Finish>, term,
+         cut_of<T>(rows, channels, blocks, of_thread, aligned), partial, finish);
+  if (blocks.grid.y > 1)
+    launch(stream, dim3(static_cast<unsigned>(ceil_div(channels, kFoldChannels))),
+           dim3(kFoldChannels, kFoldRows), fold_sums<Term::kKinds, Finish>,
+           static_cast<const double*>(partial), static_cast<int64_t>(blocks.grid.y), channels,
+           finish);
 }
 
 struct WriteSum {
@@ -437,9 +488,10 @@ constexpr int kSlabColumns = 32, kSlabRows = 8;
 
 // A block sums kSlabColumns channels of one slab at a time: each thread every kSlabRows-th row,
 // then the rows of threads in their order.
-// x [slabs, rows, channels], y [slabs, channels].
-template <class T>
-__global__ void slab_sums(const T* x, int64_t slabs, int64_t rows, int64_t channels, float* y) {
+// x, times [slabs, rows, channels], y [slabs, channels].
+template <class T, bool kProduct>
+__global__ void slab_sums(const T* x, const T* times, int64_t slabs, int64_t rows, int64_t channels,
+                          float* y) {
   __shared__ double part[kSlabRows][kSlabColumns];
   const int64_t columns = (channels + kSlabColumns - 1) / kSlabColumns;
   const int column = static_cast<int>(threadIdx.x), lane = static_cast<int>(threadIdx.y);
@@ -447,8 +499,12 @@ __global__ void slab_sums(const T* x, int64_t slabs, int64_t rows, int64_t chann
     const int64_t slab = i / columns, channel = i % columns * kSlabColumns + column;
     double sum = 0;
     if (channel < channels) {
-      for (int64_t r = lane; r < rows; r += kSlabRows)
-        sum += static_cast<double>(load(x[(slab * rows + r) * channels + channel]));
+      for (int64_t r = lane; r < rows; r += kSlabRows) {
+        const int64_t at = (slab * rows + r) * channels + channel;
+        float v = load(x[at]);
+        if constexpr (kProduct) v *= load(times[at]);
+        sum += static_cast<double>(v);
+      }
     }
     part[lane][column] = sum;
     __syncthreads();
@@ -510,8 +566,9 @@ __global__ void __launch_bounds__(kThreads, kMask == kSwishFromX ? 2 : 3)
     load_pack<N>(args.b + channel, n, kWhole, b);
     load_pack<N>(args.c + channel, n, kWhole, c);
     for_rows<kWhole ? 2 : 1>(
-        cut, channel, [&](int64_t at) { return read_gradient<T, kMask, kWhole>(args, at, n); },
-        [&](const GradientRow<T, kMask>& row, int64_t at) {
+        cut, channel,
+        [&](int64_t at) { return read_gradient<T, kMask, false, kWhole>(args, at, n); },
+        [&](const GradientRow<T, kMask, false>& row, int64_t at) {
           float x[N], g[N];
           unpack_gradient(row, table, x, g);
           for (int i = 0; i < N; ++i) g[i] = fmaf(scale[i], g[i], fmaf(b[i], x[i], c[i]));
@@ -552,14 +609,17 @@ __device__ float blend(double momentum, float old, double fresh) {
   return static_cast<float>((1 - momentum) * static_cast<double>(old) + momentum * fresh);
 }
 
-// Everything [channels] but the gate [].
-__global__ void update_running(RunningArgs args, int64_t channels) {
-  const int64_t k = global_thread();
-  if (k >= channels || !isfinite(*args.gate)) return;
-  args.running_mean[k] =
-      blend(args.momentum, args.running_mean[k], static_cast<double>(args.mean[k]));
-  args.running_var[k] =
-      blend(args.momentum, args.running_var[k], static_cast<double>(args.var[k]) * args.unbias);
+__global__ void update_running(RunningArgs args) {
+  const int block = static_cast<int>(blockIdx.x);
+  int i = 0;
+  while (i + 1 < args.count && args.norms[i + 1].first_block <= block) ++i;
+  const RunningArgs::Norm& norm = args.norms[i];
+  const int k = (block - norm.first_block) * kThreads + static_cast<int>(threadIdx.x);
+  if (k >= norm.channels || !isfinite(*args.gate)) return;
+  norm.running_mean[k] =
+      blend(args.momentum, norm.running_mean[k], static_cast<double>(norm.mean[k]));
+  norm.running_var[k] =
+      blend(args.momentum, norm.running_var[k], static_cast<double>(norm.var[k]) * args.unbias);
 }
 
 Mask mask_of(const NormGradArgs& args) {
@@ -578,8 +638,8 @@ void dispatch_mask(Mask mask, const Body& body) {
 
 // Null lies on a boundary.
 bool aligned(const NormGradArgs& args, const void* more) {
-  return on_16_bytes(args.x, args.dy, args.y, args.masked, args.affine.scale, args.affine.shift,
-                     args.b, args.c, more);
+  return on_16_bytes(args.x, args.dy, args.addend, args.y, args.masked, args.affine.scale,
+                     args.affine.shift, args.b, args.c, more);
 }
 
 }  // namespace
@@ -593,21 +653,25 @@ size_t partial_sums_bytes(Element element, int64_t rows, int64_t channels, int k
   return bytes;
 }
 
-void sum_rows(Stream stream, Element element, const void* x, int64_t rows, int64_t channels,
-              double* partial, float* y) {
+void sum_rows(Stream stream, Element element, const void* x, const void* times, int64_t rows,
+              int64_t channels, double* partial, float* y) {
   dispatch(element, [&]<class T>(T) {
-    sum_and_finish<T>(stream, PlainSum<T>{static_cast<const T*>(x)}, rows, channels, on_16_bytes(x),
-                      partial, WriteSum{y});
+    const T *a = static_cast<const T*>(x), *b = static_cast<const T*>(times);
+    const auto sum = [&](const auto& term) {
+      sum_and_finish<T>(stream, term, rows, channels, on_16_bytes(a, b), partial, WriteSum{y});
+    };
+    b == nullptr ? sum(PlainSum<T>{a}) : sum(ProductSum<T>{a, b});
   });
 }
 
-void sum_slabs(Stream stream, Element element, const void* x, int64_t slabs, int64_t rows,
-               int64_t channels, float* y) {
+void sum_slabs(Stream stream, Element element, const void* x, const void* times, int64_t slabs,
+               int64_t rows, int64_t channels, float* y) {
   if (slabs * channels == 0) return;
   const int64_t columns = ceil_div(channels, kSlabColumns);
   dispatch(element, [&]<class T>(T) {
     launch(stream, blocks_for(slabs * columns * kThreads), dim3(kSlabColumns, kSlabRows),
-           slab_sums<T>, static_cast<const T*>(x), slabs, rows, channels, y);
+           times == nullptr ? slab_sums<T, false> : slab_sums<T, true>, static_cast<const T*>(x),
+           static_cast<const T*>(times), slabs, rows, channels, y);
   });
 }
 
@@ -647,8 +711,13 @@ void norm_grad_sums(Stream stream, Element element, const NormGradArgs& args, co
   const FinishGradient finish{in, args, static_cast<double>(rows), dgamma, dbeta};
   dispatch(element, [&]<class T>(T) {
     dispatch_mask(mask_of(args), [&]<Mask kMask>() {
-      sum_and_finish<T>(stream, GradientSums<T, kMask>{args, in}, rows, channels,
-                        aligned(args, in.mean), partial, finish);
+      const auto sum = [&](const auto& term) {
+        sum_and_finish<T>(stream, term, rows, channels, aligned(args, in.mean), partial, finish);
+      };
+      if constexpr (!kRecomputes<kMask>) {
+        if (args.addend != nullptr) return sum(GradientSums<T, kMask, true>{args, in});
+      }
+      sum(GradientSums<T, kMask, false>{args, in});
     });
   });
 }
@@ -674,8 +743,16 @@ void fold_norm(Stream stream, const float* w, const NormInputs& in, float* folde
          bias, size);
 }
 
-void running_statistics(Stream stream, const RunningArgs& args, int64_t channels) {
-  launch(stream, blocks_for(channels), kThreads, update_running, args, channels);
+bool RunningArgs::append(Norm norm) {
+  if (count == kMostNorms) return false;
+  norm.first_block = blocks;
+  blocks += static_cast<int32_t>(ceil_div(norm.channels, kThreads));
+  norms[count++] = norm;
+  return true;
+}
+
+void running_statistics(Stream stream, const RunningArgs& args) {
+  launch(stream, static_cast<unsigned>(args.blocks), kThreads, update_running, args);
 }
 
 }  // namespace assay::cuda::kernels

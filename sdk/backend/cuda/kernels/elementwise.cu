@@ -47,6 +47,24 @@ __global__ void pack_places(const int32_t* length, int32_t* start, int32_t* sour
     source[row + i] = i < rows ? static_cast<int32_t>(first + i) : -1;
 }
 
+constexpr int kCastElems = 4096;  // of a block
+
+template <class X, class Y>
+__global__ void cast_runs(CastList list) {
+  constexpr int N = 8;
+  const int block = static_cast<int>(blockIdx.x);
+  int i = 0;
+  while (i + 1 < list.count && list.runs[i + 1].first_block <= block) ++i;
+  const CastList::Run& run = list.runs[i];
+  const int64_t begin = static_cast<int64_t>(block - run.first_block) * kCastElems;
+  const int64_t end = begin + kCastElems < run.length ? begin + kCastElems : run.length;
+  for (int64_t at = begin + threadIdx.x * N; at < end; at += kThreads * N) {
+    float v[N];
+    load_pack<N>(static_cast<const X*>(run.x) + at, left<N>(end, at), run.whole, v);
+    store_pack<N>(static_cast<Y*>(run.y) + at, left<N>(end, at), run.whole, v);
+  }
+}
+
 // x, y [n]
 template <class T>
 __global__ void drop(DropoutArgs args, const int64_t* step, const T* x, T* y, int64_t n,
@@ -104,6 +122,22 @@ void packed_places(Stream stream, const int32_t* length, int32_t* start, int32_t
   if (sequences == 0) return;
   launch(stream, static_cast<unsigned>(sequences), kThreads, pack_places, length, start, source,
          target, longest, capacity);
+}
+
+bool CastList::append(const void* x, void* y, int64_t length) {
+  if (count == kMostRuns) return false;
+  runs[count++] = {x, y, length, blocks, on_16_bytes(x, y)};
+  blocks += static_cast<int32_t>(ceil_div(length, kCastElems));
+  return true;
+}
+
+void casts(Stream stream, Element x, Element y, const CastList& list) {
+  if (list.blocks == 0) return;
+  dispatch(x, [&]<class X>(X) {
+    dispatch(y, [&]<class Y>(Y) {
+      launch(stream, static_cast<unsigned>(list.blocks), kThreads, cast_runs<X, Y>, list);
+    });
+  });
 }
 
 void dropout(Stream stream, Element element, const DropoutArgs& args, const int64_t* step,

@@ -58,6 +58,23 @@ struct PointwiseArgs {
 };
 void pointwise(Stream, Element y_element, const PointwiseArgs&, void* y);
 
+// y[i] = x[i] of every run. As with RunList below, addresses travel in the kernel's arguments.
+struct CastList {
+  struct Run {
+    const void* x;
+    void* y;
+    int64_t length;
+    int32_t first_block;
+    bool whole;  // both lie on 16-byte boundaries
+  };
+  static constexpr int kMostRuns = 120;
+  Run runs[kMostRuns];
+  int32_t count = 0, blocks = 0;
+  // False if the list is full.
+  bool append(const void* x, void* y, int64_t length);
+};
+void casts(Stream, Element x, Element y, const CastList&);
+
 // y = drawn >= drop_below ? x * scale : 0, where element e draws word e % 4 of
 // philox4x32({low(e / 4), high(e / 4), low(*step), high(*step)}, key).
 struct DropoutArgs {
@@ -90,11 +107,12 @@ void epilogue(Stream, Element x, Element y, const EpilogueArgs&);
 
 size_t partial_sums_bytes(Element, int64_t rows, int64_t channels, int kinds);
 
-void sum_rows(Stream, Element, const void* x, int64_t rows, int64_t channels, double* partial,
-              float* y);
-// y[slab, channels] of x[slabs, rows, channels], in f64: for many slabs of few elements.
-void sum_slabs(Stream, Element, const void* x, int64_t slabs, int64_t rows, int64_t channels,
-               float* y);
+// Of x, or of x * times unless that is null.
+void sum_rows(Stream, Element, const void* x, const void* times, int64_t rows, int64_t channels,
+              double* partial, float* y);
+// y[slab, channels] of x[slabs, rows, channels], likewise, in f64: for many slabs of few elements.
+void sum_slabs(Stream, Element, const void* x, const void* times, int64_t slabs, int64_t rows,
+               int64_t channels, float* y);
 
 // scale and shift of y = x * scale + shift; [channels]. Gradients recompute from them what the
 // activation read, to the bit.
@@ -116,7 +134,8 @@ void norm_apply(Stream, Element, const void* x, Affine, const void* residual, Ac
 
 struct NormGradArgs {
   const void *x, *dy;
-  const void* y;  // relu mask from y > 0; null: from the recomputed forward, as of swish
+  const void* addend;  // dy is its sum with this, if not null; then `masked` is not
+  const void* y;       // relu mask from y > 0; null: from the recomputed forward, as of swish
   ActivationKind activation;  // none, relu or swish
   void* masked;               // takes the masked gradient; null: nobody wants it; may be dy or y
   Affine affine;
@@ -133,12 +152,23 @@ void norm_grad_apply(Stream, Element, const NormGradArgs&, void* dx, int64_t row
 void fold_norm(Stream, const float* w, const NormInputs&, float* folded, float* bias,
                int64_t filters, int64_t size);
 
+// Of several normalisations, each with its number of channels.
 struct RunningArgs {
-  const float *mean, *var, *gate;
-  float *running_mean, *running_var;
+  const float* gate;
   double momentum, unbias;
+  struct Norm {
+    const float *mean, *var;
+    float *running_mean, *running_var;
+    int32_t channels;
+    int32_t first_block;  // set by append
+  };
+  static constexpr int kMostNorms = 80;
+  Norm norms[kMostNorms];
+  int32_t count = 0, blocks = 0;
+  // False if there is no room.
+  bool append(Norm norm);
 };
-void running_statistics(Stream, const RunningArgs&, int64_t channels);
+void running_statistics(Stream, const RunningArgs&);
 
 // ---- Layer normalisation (layer_norm.cu) -------------------------------------------------------
 // x, residual, y, z, dy, dz and dx [rows, channels]; mean and rstd [rows]; every other pointer is
@@ -542,6 +572,18 @@ void lamb_apply(Stream, const RunList&, const Control&, const AdamConstants&, co
 // at[0] = d * at[0] + (1 - d) * at[1]; d = decay, or min(decay, (1 + t) / (10 + t)) if there is a
 // step t.
 void ema(Stream, const RunList&, const float* skip, const int64_t* step, double decay);
+
+// ---- Between devices (between_devices.cu) -----------------------------------------------------
+// What stands around the exchanges of a sum over devices.
+
+// y[i] = copies[0, i] + copies[1, i] + ..., in this order; copies [ranks, n], y [n]
+void add_in_order(Stream, Element, const void* copies, int ranks, int64_t n, void* y);
+// x, y [n]; y of f16 or x of f16
+void to_f16(Stream, const float* x, void* y, int64_t n);
+void from_f16(Stream, const void* x, float* y, int64_t n);
+// If words[0] is not 0: words[1] = 1, and *data is no number any more. The words are in pinned
+// memory of the host; data may be null.
+void spoil_if_ended(Stream, int32_t* words, float* data);
 
 }  // namespace kernels
 }  // namespace assay::cuda

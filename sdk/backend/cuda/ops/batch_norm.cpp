@@ -104,7 +104,8 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
 NodePlan plan(const BatchNormGrad& p, const Planner& c) {
   const Rows r(c.x(0).dims);
   const Element element = element_of(c.x(0));
-  NodePlan plan = own_plan(cat("norm_grad", suffix(p.activation, p.has_residual)));
+  NodePlan plan =
+      own_plan(cat("norm_grad", suffix(p.activation, p.has_residual), p.has_addend ? "_sum" : ""));
   plan.scratch_bytes = backward_scratch(element, r, nullptr).bytes;
   plan.bind = [=](const Binding& b) -> Launch {
     const BackwardScratch s = backward_scratch(element, r, b.scratch);
@@ -113,10 +114,13 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
     const kernels::NormGradArgs args{
         .x = b.x<void>(0),
         .dy = dy,
+        .addend = p.has_addend ? b.x<void>(p.addend_input()) : nullptr,
         .y = p.reads_y() ? b.x<void>(6) : nullptr,
         .activation = p.activation,
         // Without a mask dresidual is dy, maybe in its place already.
-        .masked = residual == dy && p.activation == ActivationKind::kNone ? nullptr : residual,
+        .masked = residual == dy && p.activation == ActivationKind::kNone && !p.has_addend
+                      ? nullptr
+                      : residual,
         .affine = s.affine,
         .b = s.b,
         .c = s.c};
@@ -145,16 +149,32 @@ NodePlan plan(const FoldBatchNorm& p, const Planner& c) {
   return plan;
 }
 
-// All [C] but loss [], which gates the update.
+// All [C_i] but loss [], which gates the update.
 NodePlan plan(const RunningStatistics& p, const Planner& c) {
-  const int64_t channels = c.x(0).numel();
+  const int n = c.n_inputs() / 4;
+  std::vector<int32_t> channels;
+  for (int i = 0; i < n; ++i) channels.push_back(static_cast<int32_t>(c.x(i).numel()));
   NodePlan plan = own_plan("running_statistics");
   const double count = static_cast<double>(p.count);
   const double unbias = p.count > 1 ? count / (count - 1) : 1.0;
   plan.bind = [=, momentum = static_cast<double>(p.momentum)](const Binding& b) -> Launch {
-    const kernels::RunningArgs args{b.x<float>(2), b.x<float>(3), b.x<float>(4), b.y<float>(0),
-                                    b.y<float>(1), momentum,      unbias};
-    return [=](Queue& q) { kernels::running_statistics(stream_of(q), args, channels); };
+    const kernels::RunningArgs none{
+        .gate = b.x<float>(4 * n), .momentum = momentum, .unbias = unbias, .norms = {}};
+    std::vector<kernels::RunningArgs> lists{none};
+    for (int i = 0; i < n; ++i) {
+      const kernels::RunningArgs::Norm norm{.mean = b.x<float>(2 * n + i),
+                                            .var = b.x<float>(3 * n + i),
+                                            .running_mean = b.y<float>(i),
+                                            .running_var = b.y<float>(n + i),
+                                            .channels = channels[static_cast<size_t>(i)],
+                                            .first_block = 0};
+      if (lists.back().append(norm)) continue;
+      lists.push_back(none);
+      lists.back().append(norm);
+    }
+    return [=](Queue& q) {
+      for (const auto& list : lists) kernels::running_statistics(stream_of(q), list);
+    };
   };
   return plan;
 }

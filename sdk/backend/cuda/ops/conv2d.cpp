@@ -203,7 +203,8 @@ NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
       const Stream stream = stream_of(q);
       run(stream, operands, s.call);
       if (casts) run_pointwise(stream, cast, out, {s.dw}, dw);
-      if (has_bias) kernels::sum_rows(stream, element, dy, rows, filters, s.partial, dbias);
+      if (has_bias)
+        kernels::sum_rows(stream, element, dy, nullptr, rows, filters, s.partial, dbias);
     };
   };
   return plan;

@@ -1,4 +1,4 @@
-// Pointwise: its code travels in the arguments of one kernel.
+// Pointwise: its code travels in the arguments of one kernel. Casts: addresses do.
 #include "sdk/backend/cuda/ops/pointwise.h"
 
 #include <algorithm>
@@ -101,6 +101,25 @@ NodePlan plan(const Pointwise& p, const Planner& c) {
     kernels::PointwiseArgs bound = args;
     for (int i = 0; i < args.inputs; ++i) bound.input[i].data = b.x<void>(i);
     return [=, y = b.y<void>()](Queue& q) { kernels::pointwise(stream_of(q), element, bound, y); };
+  };
+  return plan;
+}
+
+// x and y of any dims, dense.
+NodePlan plan(const Casts& p, const Planner& c) {
+  NodePlan plan = own_plan("casts");
+  std::vector<int64_t> lengths;
+  for (int i = 0; i < c.n_inputs(); ++i) lengths.push_back(c.x(i).numel());
+  plan.bind = [=, from = element_of(c.x(0)), to = element_of(p.dtype)](const Binding& b) -> Launch {
+    std::vector<kernels::CastList> lists(1);
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      if (lists.back().append(b.inputs[i], b.outputs[i], lengths[i])) continue;
+      lists.emplace_back();
+      lists.back().append(b.inputs[i], b.outputs[i], lengths[i]);
+    }
+    return [=](Queue& q) {
+      for (const kernels::CastList& list : lists) kernels::casts(stream_of(q), from, to, list);
+    };
   };
   return plan;
 }

@@ -1,4 +1,4 @@
-// SumTo: x as slabs [repeats][after], each summed to [after].
+// SumTo: x, or x * times, as slabs [repeats][after], each summed to [after].
 #include "sdk/backend/cuda/ops/own_kernel.h"
 #include "sdk/ops/broadcast.h"
 
@@ -7,11 +7,13 @@ namespace assay::cuda {
 NodePlan plan(const SumTo& p, const Planner& c) {
   const Repetition r = repetition_of(p.dims, c.x(0).dims);
   const Element element = element_of(c.x(0));
+  const bool is_product = c.n_inputs() == 2;
   if (r.before > 1) {
     NodePlan plan = own_plan("slab_sums");
     plan.bind = [=](const Binding& b) -> Launch {
-      return [=, x = b.x<void>(0), y = b.y<float>()](Queue& q) {
-        kernels::sum_slabs(stream_of(q), element, x, r.before, r.repeats, r.after, y);
+      return [=, x = b.x<void>(0), times = is_product ? b.x<void>(1) : nullptr,
+              y = b.y<float>()](Queue& q) {
+        kernels::sum_slabs(stream_of(q), element, x, times, r.before, r.repeats, r.after, y);
       };
     };
     return plan;
@@ -19,9 +21,9 @@ NodePlan plan(const SumTo& p, const Planner& c) {
   NodePlan plan = own_plan("channel_sums");
   plan.scratch_bytes = kernels::partial_sums_bytes(element, r.repeats, r.after, 1);
   plan.bind = [=](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), y = b.y<float>(),
+    return [=, x = b.x<void>(0), times = is_product ? b.x<void>(1) : nullptr, y = b.y<float>(),
             partial = static_cast<double*>(b.scratch)](Queue& q) {
-      kernels::sum_rows(stream_of(q), element, x, r.repeats, r.after, partial, y);
+      kernels::sum_rows(stream_of(q), element, x, times, r.repeats, r.after, partial, y);
     };
   };
   return plan;

@@ -1,0 +1,56 @@
+#include "sdk/passes/join_casts.h"
+
+#include <map>
+
+#include "sdk/graph/elementwise.h"
+#include "sdk/graph/uses.h"
+
+namespace assay {
+namespace {
+
+// Casts between two types, of which any may run when the others can.
+struct Group {
+  bool of_parameters;  // before all that reads one; else behind the last that is stored
+  DType from, to;
+  auto operator<=>(const Group&) const = default;
+};
+
+bool is_only_stored(const Graph& graph, const Uses& uses, ValueId value) {
+  const std::vector<NodeId>& readers = uses.readers[value.index];
+  return readers.size() == 1 && !uses.is_output[value.index] &&
+         std::holds_alternative<Store>(graph.node(readers[0]).op);
+}
+
+}  // namespace
+
+// parameters ─▶ cast each   ⇒   casts, and   cast each ─▶ stores   ⇒   casts
+// Weights in a lower precision, and their gradients in f32: saves a launch for each but one. What
+// is cast has to be kept until all can be; of gradients that is until the last one is there.
+bool join_casts(Graph& graph) {
+  const Uses uses(graph);
+  std::map<Group, std::vector<NodeId>> groups;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const Node& node = graph.node({i});
+    if (!is_cast(node.op)) continue;
+    const bool of_parameter = std::holds_alternative<Parameter>(graph.producer(node.inputs[0]).op);
+    if (!of_parameter && !is_only_stored(graph, uses, node.outputs[0])) continue;
+    groups[{of_parameter, graph.type(node.inputs[0]).dtype, graph.type(node.outputs[0]).dtype}]
+        .push_back({i});
+  }
+  bool changed = false;
+  for (const auto& [group, casts] : groups) {
+    if (casts.size() < 2) continue;
+    const NodeId joined = group.of_parameters ? casts.front() : casts.back();
+    std::vector<ValueId> inputs = graph.node(joined).inputs, adopted;
+    for (const NodeId cast : casts) {
+      if (cast == joined) continue;
+      inputs.push_back(graph.node(cast).inputs[0]);
+      adopted.push_back(graph.node(cast).outputs[0]);
+    }
+    graph.rewrite(joined, Casts{group.to}, std::move(inputs), adopted);
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace assay
