@@ -78,62 +78,62 @@ int open(const char* path, int flags, ...) {
   va_start(rest, flags);
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
   va_end(rest);
-  static const auto real = next(&open, "open");
-  return fails("open", CALLER) ? -1 : real(path, flags, mode);
+  static const auto kReal = next(&open, "open");
+  return fails("open", CALLER) ? -1 : kReal(path, flags, mode);
 }
 ssize_t read(int file, void* to, size_t bytes) {
-  static const auto real = next(&read, "read");
-  return fails("read", CALLER, bytes) ? -1 : real(file, to, bytes);
+  static const auto kReal = next(&read, "read");
+  return fails("read", CALLER, bytes) ? -1 : kReal(file, to, bytes);
 }
 ssize_t pread(int file, void* to, size_t bytes, off_t at) {
-  static const auto real = next(&pread, "pread");
-  return fails("pread", CALLER, bytes) ? -1 : real(file, to, bytes, at);
+  static const auto kReal = next(&pread, "pread");
+  return fails("pread", CALLER, bytes) ? -1 : kReal(file, to, bytes, at);
 }
 ssize_t write(int file, const void* from, size_t bytes) {
-  static const auto real = next(&write, "write");
-  return fails("write", CALLER, bytes) ? -1 : real(file, from, bytes);
+  static const auto kReal = next(&write, "write");
+  return fails("write", CALLER, bytes) ? -1 : kReal(file, from, bytes);
 }
 int fsync(int /*file*/) { return fails("fsync", CALLER) ? -1 : 0; }  // no test outlives the machine
 int fstat(int file, struct stat* to) noexcept {
-  static const auto real = next(&fstat, "fstat");
-  return fails("fstat", CALLER) ? -1 : real(file, to);
+  static const auto kReal = next(&fstat, "fstat");
+  return fails("fstat", CALLER) ? -1 : kReal(file, to);
 }
 int stat(const char* path, struct stat* to) noexcept {
-  static const auto real = next(static_cast<int (*)(const char*, struct stat*)>(&stat), "stat");
-  return fails("stat", CALLER) ? -1 : real(path, to);
+  static const auto kReal = next(static_cast<int (*)(const char*, struct stat*)>(&stat), "stat");
+  return fails("stat", CALLER) ? -1 : kReal(path, to);
 }
 int rename(const char* from, const char* to) noexcept {
-  static const auto real = next(&rename, "rename");
-  return fails("rename", CALLER) ? -1 : real(from, to);
+  static const auto kReal = next(&rename, "rename");
+  return fails("rename", CALLER) ? -1 : kReal(from, to);
 }
 int unlink(const char* path) noexcept {
-  static const auto real = next(&unlink, "unlink");
-  return fails("unlink", CALLER) ? -1 : real(path);
+  static const auto kReal = next(&unlink, "unlink");
+  return fails("unlink", CALLER) ? -1 : kReal(path);
 }
 int mkdir(const char* path, mode_t mode) noexcept {
-  static const auto real = next(&mkdir, "mkdir");
-  return fails("mkdir", CALLER) ? -1 : real(path, mode);
+  static const auto kReal = next(&mkdir, "mkdir");
+  return fails("mkdir", CALLER) ? -1 : kReal(path, mode);
 }
 int flock(int file, int what) noexcept {
-  static const auto real = next(&flock, "flock");
-  return fails("flock", CALLER) ? -1 : real(file, what);
+  static const auto kReal = next(&flock, "flock");
+  return fails("flock", CALLER) ? -1 : kReal(file, what);
 }
 int close(int file) {
-  static const auto real = next(&close, "close");
-  const int result = real(file);  // Linux closes it whatever it reports
+  static const auto kReal = next(&close, "close");
+  const int result = kReal(file);  // Linux closes it whatever it reports
   return fails("close", CALLER) ? -1 : result;
 }
 int getentropy(void* to, size_t bytes) {
-  static const auto real = next(&getentropy, "getentropy");
-  return fails("getentropy", CALLER) ? -1 : real(to, bytes);
+  static const auto kReal = next(&getentropy, "getentropy");
+  return fails("getentropy", CALLER) ? -1 : kReal(to, bytes);
 }
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
                    void* with) noexcept {
-  static const auto real = next(&pthread_create, "pthread_create");
+  static const auto kReal = next(&pthread_create, "pthread_create");
   const bool counts = is_of(CALLER, "libassay.so") || is_of(CALLER, "libstdc++.so");
   return counts && is_due("pthread_create") && error_to_give != assay::test::kShort
              ? EAGAIN
-             : real(thread, attributes, run, with);
+             : kReal(thread, attributes, run, with);
 }
 }
 #pragma GCC visibility pop

@@ -58,7 +58,7 @@ TEST(DetectionResults, OtherMembersMayStandBesideThem) {
 }
 
 TEST(DetectionResults, OfAnotherFormAreRefused) {
-  const struct {
+  static const struct {
     const char *json, *problem;
   } kCases[] = {
       {"", "line 1, column 1"},

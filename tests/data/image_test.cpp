@@ -75,7 +75,7 @@ TEST(Image, RandomCropTakesEveryOffsetEquallyOften) {
 TEST(Image, RotateByRightAngles) {
   const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   std::vector<float> y(9);
-  const auto near = [](std::vector<float> expected) {
+  const auto near = [](const std::vector<float>& expected) {
     return testing::Pointwise(testing::FloatNear(1e-5f), expected);
   };
   rotate(x.data(), {3, 3, 1}, 90.0f, 0.0f, y.data());

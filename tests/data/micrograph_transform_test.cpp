@@ -88,7 +88,9 @@ TEST(MicrographTransform, EvaluationHasAGreyFrameAndNoChance) {
   const Sample got = make_sample({}, record_of(512, 512, image, mask));
   ASSERT_EQ(got.image.size(), 572u * 572);
   ASSERT_EQ(got.target.size(), 388u * 388 * 2);
-  const auto pixel = [&](int y, int x) { return got.image[static_cast<size_t>(y * 572 + x)]; };
+  const auto pixel = [&](int y, int x) {
+    return got.image[static_cast<size_t>(int64_t{y} * 572 + x)];
+  };
   EXPECT_EQ(pixel(91, 300), 0);  // the frame, mid-grey
   EXPECT_EQ(pixel(300, 480), 0);
   EXPECT_EQ(pixel(92, 92), -1);   // black

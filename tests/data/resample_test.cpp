@@ -61,7 +61,7 @@ TEST(Resample, MatchesTheFilterInDouble) {
           for (int row = 0; row < height; ++row) {
             std::vector<double> line;
             for (int i = 0; i < width; ++i)
-              line.push_back(source[static_cast<size_t>(4 * (row * width + i) + c)]);
+              line.push_back(source[static_cast<size_t>(4 * (int64_t{row} * width + i) + c)]);
             column.push_back(std::floor(weight_sum(line, width, to_width, x) + 0.5));
           }
           const double expected = weight_sum(column, height, to_height, y);

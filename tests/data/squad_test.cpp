@@ -18,7 +18,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 TEST(AnswerScore, WorkedExamples) {
-  const struct {
+  static const struct {
     std::string prediction, gold;
     double exact, f1;
   } kCases[] = {
@@ -88,13 +88,14 @@ INSTANTIATE_TEST_SUITE_P(Squad, PublishedScores,
 
 TEST(Squad, EveryFileAtHandIsRead) {
   if (!test::has_squad()) GTEST_SKIP() << test::sample_data() << " is not there";
-  const std::pair<const char*, size_t> kQuestions[] = {{"dev-v1.1", 10'570},
-                                                       {"dev-v2.0", 11'873},
-                                                       {"train-v1.1-part", 7'858},
-                                                       {"train-v2.0-part", 3'005},
-                                                       {"train-v1.1-extra-derived", 6'294},
-                                                       {"squadshifts-new_wiki-v1.0", 7'938},
-                                                       {"squadshifts-amazon_reviews-v1.0", 9'885}};
+  static const std::pair<const char*, size_t> kQuestions[] = {
+      {"dev-v1.1", 10'570},
+      {"dev-v2.0", 11'873},
+      {"train-v1.1-part", 7'858},
+      {"train-v2.0-part", 3'005},
+      {"train-v1.1-extra-derived", 6'294},
+      {"squadshifts-new_wiki-v1.0", 7'938},
+      {"squadshifts-amazon_reviews-v1.0", 9'885}};
   for (const auto& [name, questions] : kQuestions) {
     size_t count = 0;
     const auto file = parse_squad(test::unpacked_squad(name), name);

@@ -37,7 +37,7 @@ TEST(SquadWindows, TheWorkedExample) {
   const auto context = cut_context(text, tokenizer);
   const auto windows = windows_of(repeated("q ", 12), context, tokenizer, {});
   ASSERT_EQ(windows.size(), 3u);
-  const std::pair<int, int> kExpected[] = {{0, 369}, {128, 369}, {256, 244}};
+  static const std::pair<int, int> kExpected[] = {{0, 369}, {128, 369}, {256, 244}};
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(windows[i].context_begin, kExpected[i].first);
     EXPECT_EQ(windows[i].context_size, kExpected[i].second);
@@ -121,7 +121,7 @@ TEST(SquadWindows, TextsWithoutWords) {
 TEST(SquadWindows, CountsOfThePublishedFiles) {
   if (!test::has_squad()) GTEST_SKIP() << test::sample_data() << " is not there";
   const Tokenizer tokenizer(Vocabulary::read(test::kVocabulary));
-  const struct {
+  static const struct {
     const char* name;
     int windows, without_answer;  // -1: not counted
   } kFiles[] = {{"dev-v1.1", 10'833, -1},

@@ -49,7 +49,7 @@ class FashionMnistTest : public testing::Test {
   }
   ConvertOptions options() const { return {.source = source(), .output = output()}; }
   Error convert_error() {
-    const Error error = error_of([&] { fashion().convert(options()); });
+    Error error = error_of([&] { fashion().convert(options()); });
     EXPECT_FALSE(path_exists(output() + "/dataset.json"));
     return error;
   }

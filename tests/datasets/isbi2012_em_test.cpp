@@ -64,7 +64,7 @@ class Isbi2012EmTest : public testing::Test {
   }
   data::DatasetManifest convert() { return find_dataset("isbi2012_em").convert(options()); }
   Error refusal() {
-    const Error error = error_of([&] { convert(); });
+    Error error = error_of([&] { convert(); });
     EXPECT_FALSE(path_exists(folder_.at("out/dataset.json")));
     return error;
   }

@@ -146,7 +146,8 @@ TEST_F(TextDataSets, QuestionsWithoutAnAnswer) {
       squad("a b c", answered("1", "", R"(, "is_impossible": true)") + ", " +
                          answered("2", kAnswerC, R"(, "is_impossible": false)")));
   convert("squad", R"({"version": "2.0", "sequence_length": 200})");
-  const data::Batch& batch = *load("dev", 2)->next();
+  const auto loader = load("dev", 2);
+  const data::Batch& batch = *loader->next();
   EXPECT_THAT(values(batch, "is_impossible"), ElementsAre(1, 0));
   EXPECT_THAT(values(batch, "start_positions"), ElementsAre(0, 6));
 }
@@ -164,7 +165,7 @@ TEST_F(TextDataSets, TrainingLeavesOutWhatCannotBeFound) {
 TEST_F(TextDataSets, SquadRefusals) {
   const auto refusal = [&](const std::string& json, const std::string& settings) {
     put("source/dev-v1.1.json", json);
-    const Error error = error_of([&] { convert("squad", settings); });
+    Error error = error_of([&] { convert("squad", settings); });
     EXPECT_FALSE(path_exists(folder_.at("out/dataset.json")));
     return error;
   };
@@ -261,7 +262,8 @@ TEST_F(TextDataSets, SequencesInPartsThatContinue) {
   EXPECT_EQ(continued.splits(0).content_sha256(), whole.splits(0).content_sha256());
   EXPECT_EQ(continued.splits(0).records(), whole.splits(0).records());
   data::verify_dataset(folder_.at("out"), {});
-  const data::Batch& batch = *load("train", 4)->next();
+  const auto loader = load("train", 4);
+  const data::Batch& batch = *loader->next();
   EXPECT_EQ(batch.arrays().size(), 3u);
   // Another length is another data set.
   options.keys = entry.make_keys();
@@ -411,7 +413,7 @@ TEST_F(TokenTransform, RefusesWhatDoesNotFit) {
 
 TEST_F(TextDataSets, CountsOfThePublishedFiles) {
   if (!test::has_squad()) GTEST_SKIP() << test::sample_data() << " is not there";
-  const struct {
+  static const struct {
     const char *file, *split, *version;
     int64_t records;
   } kFiles[] = {{"dev-v1.1", "dev", "1.1", 10'833},

@@ -146,8 +146,8 @@ TEST_F(BadInput, ALossThatIsNotANumber) {
 }
 
 TEST_F(BadInput, TheRecipe) {
-  Ended ended = Process({ASSAY_RECIPE_RUN, "--recipes", ASSAY_SOURCE_DIR "/recipes", "run",
-                         "fashion_mnist/nothing"},
+  Ended ended = Process({ASSAY_RECIPE_RUN, "--recipes", std::string(ASSAY_SOURCE_DIR) + "/recipes",
+                         "run", "fashion_mnist/nothing"},
                         at(""))
                     .wait();
   expect_refusal(ended, kUsage, "fashion_mnist/nothing");

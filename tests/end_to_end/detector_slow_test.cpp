@@ -31,7 +31,7 @@ class Detector : public SmallRun {
   std::vector<std::string> one_epoch(const std::string& runs, uint32_t steps_of_checkpoints) const {
     std::vector<std::string> words = {ASSAY_RECIPE_RUN,
                                       "--recipes",
-                                      ASSAY_SOURCE_DIR "/recipes",
+                                      std::string(ASSAY_SOURCE_DIR) + "/recipes",
                                       "run",
                                       "efficientdet_d0/dgx1_fp32_8gpu",
                                       "--no-bench",

@@ -29,7 +29,9 @@ class Ranks : public SmallRun {
   }
   std::vector<std::string> ranks(int n, const std::string& runs,
                                  const std::vector<std::string>& more = {}) const {
-    return with({kMpirun, "--allow-run-as-root", "--oversubscribe", "-np", std::to_string(n)},
+    // Open MPI does not free what its plug-ins hold, and closes them before a leak could be told.
+    return with({"/usr/bin/env", "LSAN_OPTIONS=detect_leaks=0", kMpirun, "--allow-run-as-root",
+                 "--oversubscribe", "-np", std::to_string(n)},
                 command(runs, with(kTwoDevices, more)));
   }
   Ended run_ranks(const std::string& runs, const std::vector<std::string>& more = {}) const {

@@ -87,7 +87,7 @@ std::vector<std::string> SmallRun::command(const std::string& runs,
                                            const std::vector<std::string>& more) const {
   std::vector<std::string> words = {ASSAY_RECIPE_RUN,
                                     "--recipes",
-                                    ASSAY_SOURCE_DIR "/recipes",
+                                    std::string(ASSAY_SOURCE_DIR) + "/recipes",
                                     "run",
                                     "fashion_mnist/cnn_2conv_bn",
                                     "--no-bench",

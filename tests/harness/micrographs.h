@@ -23,7 +23,7 @@ inline int32_t make_pages(uintptr_t, const void* file, size_t size,
       for (int x = 0; x < kSide; ++x) {
         const bool membrane = (x + 37 * slice) / 64 % 4 == 0;
         const int noise = (x * 7 + y * 13 + slice * 29) % 64;
-        pixels[static_cast<size_t>(y * kSide + x)] =
+        pixels[static_cast<size_t>(int64_t{y} * kSide + x)] =
             static_cast<uint8_t>(masks ? (membrane ? 0 : 255) : (membrane ? 40 : 150) + noise);
       }
     }

@@ -221,7 +221,7 @@ TEST(EfficientDet, RefusesABatchThatGivesOneValuePerChannel) {
   options.image_size = {128, 128};
   EXPECT_NO_THROW(Written("", nn::Mode::kTrain, options, 2));
   try {
-    Written("", nn::Mode::kTrain, options, 1);
+    const Written single("", nn::Mode::kTrain, options, 1);
     ADD_FAILURE() << "normalised a single value";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("more than one value per channel"), std::string::npos)

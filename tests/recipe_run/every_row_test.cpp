@@ -22,7 +22,7 @@ namespace {
 const fs::path kRoot = fs::path(ASSAY_SOURCE_DIR) / "recipes";
 
 const std::map<std::string, v1::Recipe>& all_recipes() {
-  static const std::map<std::string, v1::Recipe> recipes = [] {
+  static const std::map<std::string, v1::Recipe> kRecipes = [] {
     std::map<std::string, v1::Recipe> out;
     for (const std::string& id : recipe_ids(kRoot)) {
       const v1::Recipe recipe = load_recipe({kRoot, id}).recipe;
@@ -30,7 +30,7 @@ const std::map<std::string, v1::Recipe>& all_recipes() {
     }
     return out;
   }();
-  return recipes;
+  return kRecipes;
 }
 
 // `n` values with exactly this mean and, for n >= 2, this standard deviation.

@@ -74,6 +74,7 @@ struct Case {
   Shares printed;
 };
 
+// The name is GoogleTest's. NOLINTNEXTLINE(readability-identifier-naming)
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.system.name << ", " << c.own_n << " runs, off by " << c.true_delta;
 }
@@ -152,6 +153,7 @@ struct Promise {
   double simulated;  // P(REPRODUCED) of equal systems at the first of three looks
 };
 
+// The name is GoogleTest's. NOLINTNEXTLINE(readability-identifier-naming)
 void PrintTo(const Promise& p, std::ostream* out) {
   *out << p.system.name << ", " << p.own_n << " runs";
 }

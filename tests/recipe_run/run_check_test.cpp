@@ -51,8 +51,8 @@ class RunCheckTest : public ::testing::Test {
     Progress progress(log, false);
     RunOptions options;
     options.runs = root_ / "runs";
-    const RunOutcome outcome = run_recipe(load_recipe({root_ / "recipes", "toy/run"}, sets),
-                                          options, driver, progress, stop_);
+    RunOutcome outcome = run_recipe(load_recipe({root_ / "recipes", "toy/run"}, sets), options,
+                                    driver, progress, stop_);
     std::fclose(log);
     return outcome;
   }

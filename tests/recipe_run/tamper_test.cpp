@@ -76,7 +76,7 @@ class TamperTest : public ::testing::Test {
       const auto problems = verify_sources(recipe, kRoot, rows);
       return problems.empty() ? "" : problems[0].expectation + ": " + problems[0].text;
     };
-    if (const std::string problem = first(tampered); !problem.empty()) return problem;
+    if (std::string problem = first(tampered); !problem.empty()) return problem;
     for (const auto& [id, recipe] : *recipes_) {
       if (id != tampered.id() && points_at(recipe, tampered.id())) {
         if (const std::string problem = first(recipe); !problem.empty()) return id + ": " + problem;
@@ -261,9 +261,8 @@ TEST_F(TamperTest, Places) {
       "a claim twice", 15,
       [](auto& recipe, auto& e, auto&) {
         if (e.at().printed().empty()) return false;
-        const v1::Expect copy = e;
         v1::Expect& twin = *recipe.add_expect();
-        twin = copy;
+        twin = e;
         twin.set_id("twin");
         return true;
       },
@@ -272,7 +271,7 @@ TEST_F(TamperTest, Places) {
       "a claim gone", 16,
       [](auto& recipe, auto& e, auto&) {
         if (e.at().source() != "readme") return false;
-        const std::string id = e.id();
+        const std::string& id = e.id();
         for (int i = 0; i < recipe.expect_size(); ++i) {
           if (recipe.expect(i).id() == id)
             return recipe.mutable_expect()->DeleteSubrange(i, 1), true;

@@ -151,7 +151,7 @@ TEST(TrainingOptions, AreRefusedByModelsWithoutUseForThem) {
     const TrainerConfig config = test::config_of(
         cat(R"({"optimizer": {"name": "sgd", "learning_rate": 0.5}, )", keys, "}"), kRows);
     try {
-      Trainer(new_token_instance(), config);
+      const Trainer trainer(new_token_instance(), config);
       ADD_FAILURE() << keys;
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr(message));

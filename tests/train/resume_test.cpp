@@ -138,7 +138,7 @@ TEST_F(Resume, RefusesAConfigurationThatWouldGoOnOtherwise) {
     change(config);
     Trainer trainer(new_instance(), config);
     const auto before = persistent_bytes(trainer.instance());
-    const std::string answer = refusal(trainer, reader, checkpoint::kAllParts);
+    std::string answer = refusal(trainer, reader, checkpoint::kAllParts);
     EXPECT_EQ(persistent_bytes(trainer.instance()) == before, answer != "no error");
     return answer;
   };

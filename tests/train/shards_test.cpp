@@ -218,7 +218,7 @@ TEST(Shards, StatisticsOfDevicesFollowUpdatesAndCheckpoints) {
 
 TEST(Shards, DevicesDivideTheBatchesOfAnUpdate) {
   try {
-    Trainer(normalised_model(), normalised_config(4, 3));
+    const Trainer trainer(normalised_model(), normalised_config(4, 3));
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kInvalid);

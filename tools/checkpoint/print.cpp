@@ -95,7 +95,7 @@ std::string tensor_table(const Struct& report) {
 }
 
 std::string format_text(const Struct& report) {
-  const std::string format = text_of(report, "format");
+  std::string format = text_of(report, "format");
   if (format != "checkpoint") return format;
   return fmt::format("checkpoint {}, written by assay {}, {}", text_of(report, "format_version"),
                      text_of(report, "library_version"),

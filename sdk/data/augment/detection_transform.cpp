@@ -147,7 +147,7 @@ class DetectionMaker : public SampleMaker {
     std::memcpy(&header, prepared.data(), sizeof header);
     prepared.remove_prefix(sizeof header);
     boxes_.resize(static_cast<size_t>(header.boxes));
-    std::memcpy(boxes_.data(), prepared.data(), boxes_.size() * sizeof(Box));
+    prepared.copy(reinterpret_cast<char*>(boxes_.data()), boxes_.size() * sizeof(Box));
     const JpegInfo info = decoder_.open(prepared.substr(boxes_.size() * sizeof(Box)));
     const View view = choose_view(*plan_, info, random);
     resize(info, view, reinterpret_cast<float*>(arrays[0]));
@@ -161,8 +161,8 @@ class DetectionMaker : public SampleMaker {
  private:
   // The window of the resized image, then zeros.
   void resize(const JpegInfo& info, const View& view, float* image) {
-    const auto row_values = static_cast<size_t>(plan_->columns * kChannels);
-    const auto seen = static_cast<size_t>(view.width * kChannels);
+    const auto row_values = static_cast<size_t>(int64_t{plan_->columns} * kChannels);
+    const auto seen = static_cast<size_t>(int64_t{view.width} * kChannels);
     rows_.plan(info.height, view.resized.height, view.top, view.height, false);
     columns_.plan(info.width, view.resized.width, view.left, view.width, view.flip);
     decoder_.start({rows_.begin, columns_.begin, rows_.length, columns_.length});

@@ -70,9 +70,9 @@ std::vector<Expected> read_expected() {
 }
 
 const weights::NameMap& torch_map() {
-  static const weights::NameMap map =
+  static const weights::NameMap kMap =
       weights::parse_name_map(R"({"rules":[{"file":"*","model":"*","layout":"OIHW"}]})");
-  return map;
+  return kMap;
 }
 
 // Storage and targets for the expected tensors, in the type the file has, or in `dtype`.
