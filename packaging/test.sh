@@ -4,7 +4,7 @@
 #
 #   packaging/test.sh [FOLDER]      FOLDER: where packages lie that were built already
 #
-# Exit code 77: Debian's mirror cannot be reached. Takes minutes, most of them for downloads; nothing outside of the build folder
+# Exit code 77: the mirror that apt takes for this Debian cannot be reached. Takes minutes, most of them for downloads; nothing outside of the build folder
 # changes.
 set -euo pipefail
 case "${1:-}" in
@@ -65,14 +65,14 @@ echo "installed, used, purged: nothing is left"
 '
 
 say "Installing them in a bare Debian 12"
-mirror=http://deb.debian.org/debian
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Codename: bookworm' 'Created-By: Packages' | sed -n '1s|/$||p')
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp "$debs"/*.deb capi/examples/train_and_serve.c "$work"
 cp -r tests/consumer/outside "$work"
 printf '%s' "$inside" >"$work/inside.sh"
 if ! /usr/lib/apt/apt-helper download-file "$mirror/dists/bookworm/Release" "$work/Release" >/dev/null; then
-  echo "$mirror cannot be reached" >&2
+  echo "${mirror:-a mirror of bookworm, for apt knows none,} cannot be reached" >&2
   exit 77
 fi
 mmdebstrap --quiet --variant=minbase --customize-hook="copy-in $work /" --customize-hook="mv \"\$1/$(basename "$work")\" \"\$1/packages\"" \

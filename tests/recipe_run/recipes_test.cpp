@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "tools/recipe_run/assay/pipeline.h"
 #include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/recipe/sources.h"
@@ -42,6 +43,22 @@ TEST(Recipes, CellsAreThoseOfTheirSources) {
       ADD_FAILURE() << id << ": " << problem.expectation << ": " << problem.text;
     }
   }
+}
+
+// Else whoever has the data would be the first to find a step that cannot be made.
+TEST(Recipes, EveryPipelineCanBeMade) {
+  int made = 0;
+  for (const std::string& id : recipe_ids(kRoot)) {
+    const ResolvedRecipe resolved = load_recipe({kRoot, id});
+    for (const v1::DataRef& data : resolved.recipe.data()) {
+      try {
+        made += engine::transform_config(data) != "";
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << id << ", data '" << data.id() << "': " << error.what();
+      }
+    }
+  }
+  EXPECT_GT(made, 100);
 }
 
 TEST(Recipes, EveryUnitIsKnownAndEveryPublishedRowHasItsCell) {

@@ -39,6 +39,8 @@ const data::Split* find_split(const data::Entry& entry, const std::string& name)
   return nullptr;
 }
 
+std::string split_key(const v1::DataRef& data) { return data.lock() + "/" + data.split(); }
+
 }  // namespace
 
 data::Lock read_lock(const fs::path& file) {
@@ -156,7 +158,7 @@ std::map<std::string, std::string> content_digests(const v1::Recipe& recipe,
     if (!is_there(folder)) continue;
     const data::Entry there = describe(folder);
     if (const data::Split* split = find_split(there, data.split()))
-      digests[data.lock() + "/" + data.split()] = split->content_sha256();
+      digests[split_key(data)] = split->content_sha256();
   }
   return digests;
 }
@@ -166,7 +168,7 @@ void require_locked_data(const data::Lock& lock, const v1::Recipe& recipe,
   for (const v1::DataRef& data : recipe.data()) {
     const data::Entry* entry = find_entry(lock, data.lock());
     const data::Split* locked = entry == nullptr ? nullptr : find_split(*entry, data.split());
-    const auto found = digests.find(data.lock() + "/" + data.split());
+    const auto found = digests.find(split_key(data));
     if (locked == nullptr || found == digests.end() || found->second == locked->content_sha256())
       continue;
     throw Error(

@@ -374,9 +374,11 @@ std::optional<fs::path> find_run(const fs::path& runs, const ResolvedRecipe& res
         continue;
       RunPlace there = place_of(info);
       if (there == place) return *it;
+      const bool says_data = !there.data.empty();
       there.data = place.data;
       if (there == place)
-        skipped.push_back(fmt::format("run {} is of this recipe, but of other data", info.id()));
+        skipped.push_back(fmt::format("run {} is of this recipe, but {}", info.id(),
+                                      says_data ? "of other data" : "does not say of which data"));
     } catch (const Error& error) {
       skipped.push_back(error.what());
     }
