@@ -121,7 +121,7 @@ assay_status assay_model_tensor(const assay_model* m, assay_str name, int32_t ki
            "ASSAY_KIND_VALUE to ASSAY_KIND_STATISTIC");
     const SharedUse use(state->access(), "model");
     Segments& segments = state->initialized_instance().segments();
-    segments.keep_apart();  // the host may write to the tensor
+    segments.keep_apart(true);  // the host may write to the tensor
     const std::string_view variable = to_text(name, "name");
     const SegmentTensor found =
         segments.tensor(variable, role_of(kind, segments.variables().find(variable)));

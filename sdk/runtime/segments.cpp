@@ -90,10 +90,10 @@ void Segments::share_from(const Segments& other, Role to, Role from) {
   segments_.emplace(to, std::move(segment));
 }
 
-void Segments::keep_apart() {
+void Segments::keep_apart(bool readers) {
   const std::lock_guard lock(sharing_);
   if (is_apart_) return;
-  for (auto& [role, segment] : segments_) own(segment);
+  for (auto& [role, segment] : segments_) own(segment, readers);
   is_apart_ = true;
 }
 
@@ -101,14 +101,16 @@ const Memory& Segments::written(Role role) {
   require(has(role), Code::kNotFound, "there is no ", role, ": nothing in this run needs it");
   const std::lock_guard lock(sharing_);
   Segment& segment = segments_.at(role);
-  own(segment);
+  own(segment, false);
+  segment.replaced = nullptr;  // who writes is alone
   return *segment.memory;
 }
 
-void Segments::own(Segment& segment) const {
+void Segments::own(Segment& segment, bool readers) const {
   if (!segment.is_shared) return;
   std::shared_ptr<Memory> copy = backend_.allocate(segment.memory->bytes());
   backend_.copy(copy->data(), segment.memory->data(), copy->bytes());
+  if (readers) segment.replaced = segment.memory;
   segment.memory = std::move(copy);
   segment.is_shared = false;
 }
@@ -122,7 +124,7 @@ SegmentTensor Segments::tensor(std::string_view name, Role role) const {
   const auto offset = segment->second.offsets.find(name);
   require(offset != segment->second.offsets.end(), Code::kNotFound, name, " is a ", variable->role,
           " and has no ", role);
-  return {variable, role, static_cast<std::byte*>(segment->second.memory->data()) + offset->second,
+  return {variable, role, static_cast<std::byte*>(memory(role).data()) + offset->second,
           offset->second};
 }
 
@@ -156,12 +158,13 @@ const Memory& Segments::memory(Role role) const {
   const auto segment = segments_.find(role);
   require(segment != segments_.end(), Code::kNotFound, "there is no ", role,
           ": nothing in this run needs it");
+  const std::lock_guard lock(sharing_);
   return *segment->second.memory;
 }
 
 uint64_t Segments::bytes(Role role) const {
   const auto segment = segments_.find(role);
-  return segment == segments_.end() ? 0 : segment->second.memory->bytes();
+  return segment == segments_.end() ? 0 : memory(role).bytes();
 }
 
 // Each variable draws from a stream of its own, so its values depend on seed, name and size alone.

@@ -59,8 +59,9 @@ class Segments {
   // writes later through a member here, the other does not see. Thread-safe as to `other`.
   void share_from(const Segments& other, Role to, Role from);
   // What is about to be known by its address, and written there, is shared with nobody, now and
-  // later. Thread-safe.
-  void keep_apart();
+  // later. Thread-safe. With `readers`, what other threads took from here before stays readable
+  // until something is written through a member.
+  void keep_apart(bool readers);
 
   // Draws first values for kValue and kStatistic from their initializers: Philox(seed, name;
   // element).
@@ -82,18 +83,19 @@ class Segments {
  private:
   struct Segment {
     std::shared_ptr<Memory> memory;
+    std::shared_ptr<Memory> replaced;  // by a copy, while others may still read it
     std::map<std::string, size_t, std::less<>> offsets;
     mutable bool is_shared = false;
   };
   Segment placed(Role role, size_t& bytes) const;  // without memory
   // The segment of `role`, which must exist, for who writes to it.
   const Memory& written(Role role);
-  void own(Segment& segment) const;  // a copy, if others hold it too
+  void own(Segment& segment, bool readers) const;  // a copy, if others hold it too
 
   Backend& backend_;
   const VariableTable& variables_;
   std::map<Role, Segment> segments_;
-  mutable std::mutex sharing_;  // for is_shared and is_apart_
+  mutable std::mutex sharing_;  // for is_apart_ and what a Segment has besides offsets
   bool is_apart_ = false;
 };
 

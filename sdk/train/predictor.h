@@ -28,8 +28,7 @@ class PredictorSlot;
 
 // Immutable after construction: the weights are copied before anything changes them, so training
 // goes on without disturbing it, and what kernels make of them is shared by all batch sizes and
-// slots. May be used from many
-// threads at once, each with a slot of its own.
+// slots. May be used from many threads at once, each with a slot of its own.
 class Predictor {
  public:
   Predictor(const ModelInstance& instance, PredictorOptions options);

@@ -257,6 +257,125 @@ TEST_F(SharedPredictorTest, ManyCallersGetTheNumbersOfOne) {
   for (std::thread& caller : callers) caller.join();
 }
 
+// A new predictor shares the model's weights, which assay_model_tensor parts from it.
+TEST_F(SharedPredictorTest, WeightsAreReadWhileTheyArePartedFromAPredictor) {
+  const TemporaryFolder folder;
+  const std::string file = folder.at("weights.safetensors");
+  for (int round = 0; round < 20; ++round) {
+    const auto model = make_model();
+    ok(assay_model_initialize, model.get(), uint64_t{1});
+    auto predictor = make<assay_predictor>(assay_predictor_create, model.get(), text(""));
+    std::thread saves([&] {
+      ok(assay_model_save_weights, model.get(), text(file), text("safetensors"), text(""));
+    });
+    std::thread frees([&] { predictor.reset(); });
+    const auto expected = bits(model.get(), "output.weight");
+    saves.join(), frees.join();
+    const auto read = make_model();
+    ok(assay_model_load_weights, read.get(), text(file), text("safetensors"), text(""), 0u,
+       nullptr);
+    ASSERT_EQ(bits(read.get(), "output.weight"), expected);
+  }
+}
+
+// ---- Samples of the host ----
+
+// How many threads are in the host's function at once, and the most there were.
+struct Visitors {
+  std::atomic<int> now{0}, most{0};
+  std::atomic<bool> slow{false};
+
+  static int32_t sample(uintptr_t user, int64_t index, assay_give give, void* to) {
+    auto& visitors = *reinterpret_cast<Visitors*>(user);
+    const int here = ++visitors.now;
+    for (int most = visitors.most;
+         here > most && !visitors.most.compare_exchange_weak(most, here);) {
+    }
+    std::this_thread::sleep_for(visitors.slow ? 20ms : 1ms);
+    give(to, text("number"), ASSAY_I64, &index, 1);
+    --visitors.now;
+    return 0;
+  }
+  Owned<assay_loader> make_loader(const assay_context* context, std::string_view config) {
+    assay_samples samples{.struct_size = sizeof samples};
+    samples.user = reinterpret_cast<uintptr_t>(this);
+    samples.count = 64;
+    samples.sample = sample;
+    return make<assay_loader>(assay_loader_from_samples, context, &samples,
+                              text(R"({"arrays": [{"name": "number", "dtype": "i64"}]})"),
+                              text(config), text(""));
+  }
+};
+
+// The sum of the numbers in all batches; -1 if a call failed with something else than `allowed`.
+int64_t sum_of(assay_loader* loader, assay_status allowed = ASSAY_OK) {
+  int64_t sum = 0;
+  while (true) {
+    const assay_tensor* batch;
+    int64_t numbers[4];
+    const Outcome outcome = call(assay_loader_next, loader, &batch, size_t{1}, nullptr);
+    if (outcome.status == ASSAY_E_END_OF_DATA) return sum;
+    if (outcome.status == allowed && allowed != ASSAY_OK) continue;
+    EXPECT_EQ(outcome.status, ASSAY_OK) << outcome.message;
+    if (outcome.status != ASSAY_OK) return -1;
+    ok(assay_tensor_read, batch, static_cast<void*>(numbers), sizeof numbers);
+    for (const int64_t number : numbers) sum += number;
+  }
+}
+
+constexpr int64_t kSumOfNumbers = 64 * 63 / 2;
+
+TEST(HostSamplesThreads, WorkersAskAtOnceAndOneWorkerOneByOne) {
+  const auto context = make_serial_context();
+  Visitors many, one;
+  EXPECT_EQ(
+      sum_of(
+          many.make_loader(context.get(), R"({"batch_size": 4, "epochs": 1, "workers": 4})").get()),
+      kSumOfNumbers);
+  EXPECT_GT(many.most, 1);
+  EXPECT_EQ(
+      sum_of(
+          one.make_loader(context.get(), R"({"batch_size": 4, "epochs": 1, "workers": 1})").get()),
+      kSumOfNumbers);
+  EXPECT_EQ(one.most, 1);
+}
+
+TEST(HostSamplesThreads, AnInterruptLosesNoSample) {
+  const auto context = make_serial_context();
+  for (const std::string workers : {"0", "3"}) {
+    Visitors visitors;
+    const auto loader = visitors.make_loader(
+        context.get(), R"({"batch_size": 4, "epochs": 1, "workers": )" + workers + "}");
+    std::atomic<bool> done{false};
+    int64_t sum = 0;
+    std::thread reader([&] {
+      sum = sum_of(loader.get(), ASSAY_E_CANCELLED);
+      done = true;
+    });
+    for (int i = 0; i < 10 && !done; ++i) {
+      std::this_thread::sleep_for(10ms);
+      assay_loader_interrupt(loader.get());
+    }
+    reader.join();
+    EXPECT_EQ(sum, kSumOfNumbers);
+  }
+}
+
+// The worker that is in the host's function is waited for.
+TEST(HostSamplesThreads, AFreedLoaderAsksNoMore) {
+  const auto context = make_serial_context();
+  for (int round = 0; round < 5; ++round) {
+    Visitors visitors;
+    auto loader =
+        visitors.make_loader(context.get(), R"({"batch_size": 4, "workers": 3, "prefetch": 8})");
+    const assay_tensor* batch;
+    ok(assay_loader_next, loader.get(), &batch, size_t{1}, nullptr);
+    visitors.slow = true;
+    loader.reset();
+    EXPECT_EQ(visitors.now, 0);
+  }
+}
+
 TEST_F(SharedPredictorTest, HandlesAreNotTiedToThreads) {
   auto model = make_model();
   auto trainer = make_trainer(model.get());
