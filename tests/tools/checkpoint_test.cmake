@@ -21,6 +21,14 @@ expect(0 "parts +weights, statistics" inspect w.ckpt)
 expect(1 "ONLY_IN_A" diff a.ckpt w.ckpt)
 expect(6 "" convert a.ckpt ema.safetensors --ema)
 
+# torchvision's file says nothing of its layout.
+set(torchvision ${CMAKE_CURRENT_LIST_DIR}/../fixtures/models/torchvision_resnet50.safetensors)
+expect(2 "convolutions such as conv1.weight lie[^\n]*--layout" convert ${torchvision} t.ckpt)
+expect(0 "320 tensors" convert ${torchvision} t.ckpt --layout OIHW)
+expect(0 "conv1.weight +f32.2,7,7,3. +1176 +value.*bn1.running_mean +f32.2. +8 +statistic" inspect t.ckpt)
+expect(2 "OIWH" convert ${torchvision} u.ckpt --layout OIWH)
+expect(2 "--map" convert ${torchvision} u.ckpt --layout OIHW --map map.json)
+
 file(SIZE ${WORK}/a.ckpt size)
 math(EXPR half "${size} / 2")
 execute_process(COMMAND head -c ${half} ${WORK}/a.ckpt OUTPUT_FILE ${WORK}/cut.ckpt COMMAND_ERROR_IS_FATAL ANY)

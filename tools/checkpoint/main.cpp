@@ -16,7 +16,7 @@ namespace {
 
 struct Request {
   std::vector<std::string> files;
-  std::string from, to, format, map_file, predictor;
+  std::string from, to, format, map_file, layout, predictor;
   bool ema = false, as_json = false, overwrite = false;
 };
 
@@ -73,6 +73,12 @@ std::string target_format(const Request& request) {
                                 "--format which of the two it shall be");
 }
 
+// That of --map, or a map that changes nothing but the layout.
+std::string name_map(const Request& request) {
+  if (request.layout.empty()) return read_text(request.map_file);
+  return R"({"rules": [{"file": "*", "model": "*", "layout": ")" + request.layout + R"("}]})";
+}
+
 void require_free(const Request& request) {
   std::error_code ignored;
   if (!request.overwrite && std::filesystem::exists(request.to, ignored))
@@ -82,7 +88,7 @@ void require_free(const Request& request) {
 Exit convert(const Request& request) {
   const std::string format = target_format(request);
   require_free(request);
-  const std::string map = read_text(request.map_file);
+  const std::string map = name_map(request);
   assay_report* report = nullptr;
   call(assay_checkpoint_convert, text(request.from), text(request.to), text(format), text(map),
        int32_t{request.ema ? ASSAY_KIND_EMA : ASSAY_KIND_VALUE}, &report);
@@ -135,6 +141,7 @@ Exit run(int argc, const char* const* argv) {
       R"(  {"rules": [{"file": "backbone.*", "model": "*", "layout": "OIHW"}]})"
       "\n\nExamples:\n  assay-checkpoint inspect best.ckpt\n"
       "  assay-checkpoint convert best.ckpt best.safetensors --map torch.json --ema\n"
+      "  assay-checkpoint convert resnet50.safetensors resnet50.ckpt --layout OIHW\n"
       "  assay-checkpoint export-onnx detector.ckpt detector.onnx --config "
       R"('{"image_size": [512, 640]}')");
   app.require_subcommand(1);
@@ -159,7 +166,13 @@ Exit run(int argc, const char* const* argv) {
       ->add_option("--format", request.format,
                    "format of the target; default: by its name, *.safetensors or *.ckpt")
       ->check(CLI::IsMember({"safetensors", "checkpoint"}));
-  convert_command->add_option("--map", request.map_file, "file with a name map");
+  auto* map = convert_command->add_option("--map", request.map_file, "file with a name map");
+  convert_command
+      ->add_option("--layout", request.layout,
+                   "instead of a map: how convolutions lie in the safetensors file, OIHW as "
+                   "PyTorch's, HWIO or SAME as ours; default: what its metadata say")
+      ->check(CLI::IsMember({"OIHW", "HWIO", "SAME"}))
+      ->excludes(map);
   convert_command->add_flag("--ema", request.ema, "the moving averages instead of the weights");
   convert_command->add_flag("--overwrite", request.overwrite, "replace a target that exists");
   auto* export_command = app.add_subcommand(

@@ -32,6 +32,27 @@ std::set<std::string> statistics_of(const safetensors::Reader& reader) {
   return names;
 }
 
+// By the file's own list, or, where another program wrote it, by PyTorch's names.
+bool is_statistic(const std::set<std::string>& listed, const weights::MappedName& tensor) {
+  if (tensor.rule != nullptr && !tensor.rule->role.empty()) return tensor.rule->role == "statistic";
+  if (!listed.empty()) return listed.contains(tensor.name);
+  return tensor.name.ends_with(".running_mean") || tensor.name.ends_with(".running_var");
+}
+
+// Where no rule says it. There is no model here whose shapes could tell.
+std::string_view layout_said_by(const safetensors::Reader& reader) {
+  if (!reader.metadata().contains("format")) {
+    for (const safetensors::Tensor& tensor : reader.tensors()) {
+      require(tensor.dims.size() != 4, Code::kInvalid, reader.name(),
+              ": its metadata do not say its \"format\", and so not how convolutions such as ",
+              tensor.name,
+              " lie; say it with a name map, or with --layout of assay-checkpoint: OIHW is "
+              "PyTorch's layout, SAME ours");
+    }
+  }
+  return weights::layout_of(reader);
+}
+
 bool belongs_to_statistic(Role role) {
   return role == Role::kStatistic || role == Role::kStatisticEma;
 }
@@ -86,7 +107,7 @@ report::Conversion from_safetensors(const std::string& safetensors, const std::s
   std::vector<TensorRecord> records;
   std::vector<weights::Destination> targets;
   const std::set<std::string> statistics = statistics_of(reader);
-  const std::string_view layout = weights::layout_of(reader);
+  const std::string_view layout = map.rules.empty() ? layout_said_by(reader) : "SAME";
   for (const safetensors::Tensor& tensor : reader.tensors()) {
     const auto mapped = weights::name_in_model(map, tensor.name);
     if (!mapped || !tensor.dtype || tensor.dims.size() > Dims::kMaxRank) {
@@ -95,9 +116,7 @@ report::Conversion from_safetensors(const std::string& safetensors, const std::s
     }
     const Dims dims(weights::dims_in_model(tensor.dims, mapped->rule, layout));
     std::vector<std::byte>& data = storage.emplace_back(tensor.bytes);
-    const bool is_statistic = statistics.contains(mapped->name) ||
-                              (mapped->rule != nullptr && mapped->rule->role == "statistic");
-    const Role role = is_statistic ? Role::kStatistic : Role::kValue;
+    const Role role = is_statistic(statistics, *mapped) ? Role::kStatistic : Role::kValue;
     targets.push_back({mapped->name, *tensor.dtype, dims, data});
     records.push_back({mapped->name, role, *tensor.dtype, dims, data});
   }

@@ -96,13 +96,17 @@ report::Inspection inspect_safetensors(std::unique_ptr<ByteSource> source) {
 
 }  // namespace
 
-report::Inspection inspect(const std::string& path) {
-  auto source = std::make_unique<FileSource>(path);
+report::Inspection inspect(std::unique_ptr<ByteSource> source) {
   const uint64_t file_bytes = source->size();
   report::Inspection out = safetensors::looks_like(*source) ? inspect_safetensors(std::move(source))
                                                             : inspect_checkpoint(std::move(source));
-  out.set_path(path);
   out.set_file_bytes(file_bytes);
+  return out;
+}
+
+report::Inspection inspect(const std::string& path) {
+  report::Inspection out = inspect(std::make_unique<FileSource>(path));
+  out.set_path(path);
   return out;
 }
 

@@ -58,7 +58,7 @@ void NameRule::fields(ConfigFields& f) {
   f("file", file, "name in the file; * stands for any part");
   f("model", model, "name in the model, with as many *");
   f("layout", layout, "order of the axes in the file").one_of({"SAME", "OIHW", "HWIO", "IO"});
-  f("role", role, "value or statistic; empty is value");
+  f("role", role, "value or statistic; empty leaves it to the name");
 }
 
 void NameMap::fields(ConfigFields& f) {

@@ -19,7 +19,7 @@ struct NameRule {
   std::string file;             // pattern of the name in the file
   std::string model;            // pattern of our name
   std::string layout = "SAME";  // or one of the above
-  std::string role;             // "" = "value"; "statistic" for running means and variances
+  std::string role;             // "value" or "statistic"; "" leaves it to the name
   void fields(ConfigFields& f);
 };
 

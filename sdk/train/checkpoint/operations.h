@@ -2,9 +2,11 @@
 // (report.proto), which to_json prints.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "sdk/graph/variable.h"
+#include "sdk/train/checkpoint/io.h"
 #include "sdk/train/checkpoint/name_map.h"
 
 namespace assay::checkpoint {
@@ -18,6 +20,7 @@ class Conversion;
 
 // Contents without the elements of tensors. Raises what CheckpointReader::open raises.
 report::Inspection inspect(const std::string& path);
+report::Inspection inspect(std::unique_ptr<ByteSource> source);  // which has no path
 
 // Reads every byte. Damage and unknown versions are reported, all damaged tensors of them; only a
 // file that cannot be opened or read is an Error.
@@ -31,8 +34,9 @@ report::Comparison diff(const std::string& a, const std::string& b);
 report::Conversion to_safetensors(const std::string& checkpoint, const std::string& safetensors,
                                   const weights::NameMap& map = {}, Role weights = Role::kValue);
 
-// A checkpoint of weights and statistics only. Roles are those of the map's rules; a tensor that
-// no rule matches, or of a type the engine has not, is skipped and reported.
+// A checkpoint of weights and statistics only. Roles are those of the map's rules, else those that
+// a file of ours lists, else PyTorch's names tell them; a tensor that no rule matches, or of a type
+// the engine has not, is skipped and reported. kInvalid where nothing says how convolutions lie.
 report::Conversion from_safetensors(const std::string& safetensors, const std::string& checkpoint,
                                     const weights::NameMap& map = {});
 

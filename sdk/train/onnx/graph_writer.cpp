@@ -65,7 +65,8 @@ std::string GraphWriter::new_name(const std::string& wanted) {
   return name;
 }
 
-Names GraphWriter::emit(std::string_view op, Names inputs, Attributes attributes, int results) {
+Names GraphWriter::emit(std::string_view op, Names inputs, const Attributes& attributes,
+                        int results) {
   pb::Node& node = *nodes_->add_node();
   const std::string name = new_name(scope_.empty() ? std::string(op) : cat(scope_, "/", op));
   node.set_name(name);

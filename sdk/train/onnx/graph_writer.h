@@ -36,10 +36,10 @@ class GraphWriter {
   std::string new_name(const std::string& wanted);
 
   // Writes a node; its results.
-  Names emit(std::string_view op, Names inputs, Attributes attributes, int results);
+  Names emit(std::string_view op, Names inputs, const Attributes& attributes, int results);
   // The same for nodes with one result.
-  std::string emit(std::string_view op, Names inputs, Attributes attributes = {}) {
-    return emit(op, std::move(inputs), std::move(attributes), 1)[0];
+  std::string emit(std::string_view op, Names inputs, const Attributes& attributes = {}) {
+    return emit(op, std::move(inputs), attributes, 1)[0];
   }
 
   // Constants. Equal ones of the last two are made once.

@@ -220,6 +220,21 @@ TEST_F(Operations, StatisticsComeBackAsStatisticsWithoutAMap) {
   EXPECT_EQ(reader.find("bn.running_mean", Role::kValue), nullptr);
 }
 
+// Files of PyTorch list none.
+TEST_F(Operations, StatisticsOfPyTorchAreKnownByTheirNames) {
+  from_safetensors(ASSAY_SOURCE_DIR "/tests/fixtures/safetensors/small.safetensors",
+                   path("torch.ckpt"));
+  const CheckpointReader reader = CheckpointReader::open(path("torch.ckpt"));
+  EXPECT_NE(reader.find("bn1.running_mean", Role::kStatistic), nullptr);
+  EXPECT_EQ(reader.find("bn1.running_mean", Role::kValue), nullptr);
+  EXPECT_EQ(reader.find("conv1.weight", Role::kValue)->dims, (Dims{4, 2, 2, 3}));
+  from_safetensors(
+      ASSAY_SOURCE_DIR "/tests/fixtures/safetensors/small.safetensors", path("told.ckpt"),
+      weights::parse_name_map(R"({"rules": [{"file": "*", "model": "*", "role": "value"}]})"));
+  EXPECT_NE(CheckpointReader::open(path("told.ckpt")).find("bn1.running_mean", Role::kValue),
+            nullptr);
+}
+
 TEST_F(Operations, ExportsTheAverageWhereThereIsOne) {
   const std::array<float, 4> value = {1, 2, 3, 4};
   const std::array<float, 4> average = {5, 6, 7, 8};
