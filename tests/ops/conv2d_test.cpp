@@ -156,6 +156,28 @@ TEST(Conv2d, EveryEpilogueOfFewTaps) {
   check_every_epilogue({"five channels", {1, 5, 4, 5}, {8, 3, 2, 5}, padded(1)});
 }
 
+// oneDNN gathers the pixels that are used before it multiplies them, whole vectors at a time.
+TEST(Conv2d, PointwiseOfSomePixelsOfNarrowChannels) {
+  for (const int64_t channels : {4, 5, 12, 20, 24}) {
+    for (const int64_t filters : {8, 17}) {
+      const Dims x{6, 14, 14, channels}, w{filters, 1, 1, channels};
+      const ConvGeometry g = padded(0, 2);
+      const std::string name = cat(channels, " to ", filters);
+      const Dims y = output_of(g, x, w);
+      OpCase forward{name, Conv2d{.geometry = g}, {{x}, {w}}, sum_of(w)};
+      OpCase data{name, Conv2dGradData{g, x}, {{y}, {w}}, {.terms = filters}};
+      OpCase weight{name,
+                    Conv2dGradWeight{g, w, DType::kF32, false},
+                    {{x}, {y}},
+                    of_rounded_product({.terms = y[0] * y[1] * y[2]})};
+      for (OpCase* c : {&forward, &data, &weight}) c->thread_invariant = false;
+      check_op(forward, conv_reference);
+      check_op(data, grad_data_reference);
+      check_op(weight, grad_weight_reference);
+    }
+  }
+}
+
 TEST(Conv2dGradData, EveryShape) {
   for (const ConvolutionShape& s : convolution_shapes()) {
     OpCase c{s.name,

@@ -70,6 +70,19 @@ void take_direct_kernel(convolution_forward::primitive_desc& desc) {
   if (second.starts_with("jit") && second.ends_with(isa)) desc = next;
 }
 
+// oneDNN 2.6's kernels of 1x1 for AVX2 ("jit_1x1:avx2") gather the pixels that a stride leaves by
+// whole vectors of channels. Of a last vector that is not full they write what lies behind their
+// work space, and sum up what they find there.
+template <class PrimitiveDesc>
+void avoid_gathering_parts_of_vectors(PrimitiveDesc& desc, const ConvGeometry& geometry,
+                                      const Desc& x) {
+  constexpr int64_t kVector = 8;
+  const bool gathers = geometry.stride[0] != 1 || geometry.stride[1] != 1;
+  if (!gathers || x.dims()[1] % kVector == 0) return;
+  while (desc.impl_info_str() == std::string_view("jit_1x1:avx2") && desc.next_impl()) {
+  }
+}
+
 convolution_forward::primitive_desc forward_desc(const ConvGeometry& geometry, const Desc& x,
                                                  const Desc& w, const Desc& y, bool has_bias,
                                                  prop_kind kind,
@@ -83,6 +96,7 @@ convolution_forward::primitive_desc forward_desc(const ConvGeometry& geometry, c
                             g.dilation, g.pad_begin, g.pad_end);
   convolution_forward::primitive_desc chosen(desc, attributes, dnnl_engine());
   if (prefers_direct(geometry, x, y)) take_direct_kernel(chosen);
+  avoid_gathering_parts_of_vectors(chosen, geometry, x);
   return chosen;
 }
 
@@ -138,10 +152,11 @@ NodePlan plan_grad_data(const Conv2dGradData& p, const Planner& c, DType compute
   const Desc w = weight_desc(c.x(1).dims, p.geometry.groups, compute);
   const Desc dy = image_desc(c.x(0).dims, compute);
   const Geometry g(p.geometry);
-  const convolution_backward_data::primitive_desc desc(
-      {algorithm::convolution_direct, dx, any_layout(w), dy, g.stride, g.dilation, g.pad_begin,
-       g.pad_end},
-      dnnl_attributes(), dnnl_engine(), forward_hint(p.geometry, dx, w, dy));
+  const auto hint = forward_hint(p.geometry, dx, w, dy);  // desc reads it when it moves on
+  convolution_backward_data::primitive_desc desc({algorithm::convolution_direct, dx, any_layout(w),
+                                                  dy, g.stride, g.dilation, g.pad_begin, g.pad_end},
+                                                 dnnl_attributes(), dnnl_engine(), hint);
+  avoid_gathering_parts_of_vectors(desc, p.geometry, dx);
 
   DnnlChain chain(c, Conv2dGradData::kName);
   chain.allow_preparing(1);  // a predictor's transposed convolutions
@@ -173,8 +188,10 @@ NodePlan plan_grad_weight(const Conv2dGradWeight& p, const Planner& c, DType com
           : Descriptor(algorithm::convolution_direct, x, any_layout(dw), dy, g.stride, g.dilation,
                        g.pad_begin, g.pad_end);
   const Desc w = weight_desc(p.w_dims, p.geometry.groups, compute);
-  const convolution_backward_weights::primitive_desc desc(
-      descriptor, dnnl_attributes(), dnnl_engine(), forward_hint(p.geometry, x, w, dy));
+  const auto hint = forward_hint(p.geometry, x, w, dy);  // desc reads it when it moves on
+  convolution_backward_weights::primitive_desc desc(descriptor, dnnl_attributes(), dnnl_engine(),
+                                                    hint);
+  avoid_gathering_parts_of_vectors(desc, p.geometry, x);
 
   DnnlChain chain(c, Conv2dGradWeight::kName);
   const auto result = chain.output(0, weight_desc(p.w_dims, p.geometry.groups, p.dtype));
