@@ -72,6 +72,9 @@ std::string to_json_lines(const google::protobuf::Message& message) {
   options.add_whitespace = true;
   options.preserve_proto_field_names = true;
   std::string text;
+  // Where memory runs out while the text grows, libprotobuf writes to where it was.
+  constexpr size_t kMostPerByte = 32, kAtLeast = 4096;
+  text.reserve(kAtLeast + kMostPerByte * message.ByteSizeLong());
   const auto status = google::protobuf::util::MessageToJsonString(message, &text, options);
   require(status.ok(), Code::kInternal, "printing a manifest: ", status.ToString());
   return text;

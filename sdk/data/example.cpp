@@ -29,27 +29,34 @@ void put_in_order(Entries& entries) {
   entries.DeleteSubrange(kept, entries.size() - kept);
 }
 
-std::string_view kind_name(Feature::KindCase kind) {
+enum class ListKind { kNone, kBytes, kFloat, kInt64 };
+
+ListKind kind_of(const Feature& feature) {
+  if (feature.has_bytes_list()) return ListKind::kBytes;
+  if (feature.has_float_list()) return ListKind::kFloat;
+  return feature.has_int64_list() ? ListKind::kInt64 : ListKind::kNone;
+}
+
+std::string_view kind_name(ListKind kind) {
   switch (kind) {
-    case Feature::kBytesList:
+    case ListKind::kBytes:
       return "bytes";
-    case Feature::kFloatList:
+    case ListKind::kFloat:
       return "float";
-    case Feature::kInt64List:
+    case ListKind::kInt64:
       return "int64";
-    case Feature::KIND_NOT_SET:
+    case ListKind::kNone:
       break;
   }
   return "no values";
 }
 
-const Feature& feature_of(const Example& example, const std::string& name,
-                          Feature::KindCase kind) {
+const Feature& feature_of(const Example& example, const std::string& name, ListKind kind) {
   const Feature* const feature = find_feature(example, name);
   require(feature != nullptr, Code::kFormat, "feature \"", name,
           "\" is missing; the record belongs to another data set");
-  require(feature->kind_case() == kind, Code::kFormat, "feature \"", name, "\" holds ",
-          kind_name(feature->kind_case()), ", expected ", kind_name(kind));
+  require(kind_of(*feature) == kind, Code::kFormat, "feature \"", name, "\" holds ",
+          kind_name(kind_of(*feature)), ", expected ", kind_name(kind));
   return *feature;
 }
 
@@ -60,13 +67,17 @@ decltype(auto) only_value(const Values& values, const std::string& name) {
   return values.Get(0);
 }
 
-// Made if it is not there; setting a list of another kind replaces the old one.
-Feature& mutable_feature(Example& example, const std::string& name) {
+// Made if it is not there; a list of another kind is taken away.
+Feature& mutable_feature(Example& example, const std::string& name, ListKind kind) {
   Entries& entries = *example.mutable_features()->mutable_feature();
   const auto begin = entries.pointer_begin(), end = entries.pointer_end();
   const auto place = std::ranges::lower_bound(begin, end, name, {}, key_of);
   const auto at = static_cast<int>(place - begin);
-  if (place != end && (*place)->key() == name) return *entries[at].mutable_value();
+  if (place != end && (*place)->key() == name) {
+    Feature& feature = *entries[at].mutable_value();
+    if (kind_of(feature) != kind) feature.Clear();
+    return feature;
+  }
   auto& added = *entries.Add();
   added.set_key(name);
   Feature& feature = *added.mutable_value();
@@ -78,9 +89,14 @@ Feature& mutable_feature(Example& example, const std::string& name) {
 
 void parse_example(std::string_view payload, Example& example) {
   constexpr size_t kMaxMessageBytes = std::numeric_limits<int>::max();
-  require(payload.size() <= kMaxMessageBytes &&
-              example.ParseFromArray(payload.data(), static_cast<int>(payload.size())),
-          Code::kFormat, "the ", payload.size(),
+  bool is_one = payload.size() <= kMaxMessageBytes;
+  try {
+    is_one = is_one && example.ParseFromArray(payload.data(), static_cast<int>(payload.size()));
+  } catch (...) {  // of memory: a message that is half there can be destroyed, but not used again
+    Example().Swap(&example);
+    throw;
+  }
+  require(is_one, Code::kFormat, "the ", payload.size(),
           " bytes of the record are not a tf.train.Example; convert the data again");
   if (example.has_features()) put_in_order(*example.mutable_features()->mutable_feature());
 }
@@ -90,24 +106,24 @@ void serialize_example(const Example& example, std::string& payload) {
 }
 
 const std::string& bytes_feature(const Example& example, const std::string& name) {
-  return only_value(feature_of(example, name, Feature::kBytesList).bytes_list().value(), name);
+  return only_value(feature_of(example, name, ListKind::kBytes).bytes_list().value(), name);
 }
 
 int64_t int64_feature(const Example& example, const std::string& name) {
-  return only_value(feature_of(example, name, Feature::kInt64List).int64_list().value(), name);
+  return only_value(feature_of(example, name, ListKind::kInt64).int64_list().value(), name);
 }
 
 float float_feature(const Example& example, const std::string& name) {
-  return only_value(feature_of(example, name, Feature::kFloatList).float_list().value(), name);
+  return only_value(feature_of(example, name, ListKind::kFloat).float_list().value(), name);
 }
 
 std::span<const int64_t> int64s_feature(const Example& example, const std::string& name) {
-  const auto& values = feature_of(example, name, Feature::kInt64List).int64_list().value();
+  const auto& values = feature_of(example, name, ListKind::kInt64).int64_list().value();
   return {values.data(), static_cast<size_t>(values.size())};
 }
 
 std::span<const float> floats_feature(const Example& example, const std::string& name) {
-  const auto& values = feature_of(example, name, Feature::kFloatList).float_list().value();
+  const auto& values = feature_of(example, name, ListKind::kFloat).float_list().value();
   return {values.data(), static_cast<size_t>(values.size())};
 }
 
@@ -123,14 +139,16 @@ const Feature* find_feature(const Example& example, const std::string& name) {
 }
 
 void set_bytes_feature(Example& example, const std::string& name, std::string_view value) {
-  auto& values = *mutable_feature(example, name).mutable_bytes_list()->mutable_value();
+  auto& values =
+      *mutable_feature(example, name, ListKind::kBytes).mutable_bytes_list()->mutable_value();
   if (values.empty()) values.Add();
   values[0].assign(value);
 }
 
 void set_bytes_list_feature(Example& example, const std::string& name,
                             std::span<const std::string> values) {
-  auto& list = *mutable_feature(example, name).mutable_bytes_list()->mutable_value();
+  auto& list =
+      *mutable_feature(example, name, ListKind::kBytes).mutable_bytes_list()->mutable_value();
   list.Assign(values.begin(), values.end());
 }
 
@@ -144,14 +162,14 @@ void set_float_feature(Example& example, const std::string& name, float value) {
 
 void set_int64s_feature(Example& example, const std::string& name,
                         std::span<const int64_t> values) {
-  mutable_feature(example, name)
+  mutable_feature(example, name, ListKind::kInt64)
       .mutable_int64_list()
       ->mutable_value()
       ->Assign(values.begin(), values.end());
 }
 
 void set_floats_feature(Example& example, const std::string& name, std::span<const float> values) {
-  mutable_feature(example, name)
+  mutable_feature(example, name, ListKind::kFloat)
       .mutable_float_list()
       ->mutable_value()
       ->Assign(values.begin(), values.end());
