@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "capi/src/abi.h"
+#include "capi/src/host_io.h"
 #include "capi/src/report.h"
 #include "capi/src/reports.pb.h"
 #include "capi/src/trainer.h"
@@ -45,7 +46,6 @@ void take_metadata(assay_trainer& trainer, const checkpoint::CheckpointState& st
 LoadedCheckpoint describe(const checkpoint::CheckpointReader& reader) {
   const checkpoint::CheckpointState& state = reader.state();
   LoadedCheckpoint report;
-  report.set_path(reader.name());
   report.set_file_bytes(static_cast<double>(reader.file_bytes()));
   report.set_format_version(reader.format_version());
   report.set_library_version(state.library_version);
@@ -57,6 +57,36 @@ LoadedCheckpoint describe(const checkpoint::CheckpointReader& reader) {
   for (const auto& [key, value] : state.metadata) report.add_metadata(key);
   if (!state.data_cursor.empty()) report.add_metadata(std::string(kCursorKey));
   return report;
+}
+
+void log_saved(const assay_trainer& trainer, std::string_view target) {
+  trainer.model->context().log(ASSAY_LOG_INFO, "checkpoint", "saved step ",
+                               trainer.impl.step_count(), " to ", target);
+}
+
+void load(assay_trainer& trainer, const checkpoint::CheckpointReader& reader, uint32_t parts,
+          LoadedCheckpoint described, assay_report** out) {
+  // Made first: a report that cannot be made leaves the trainer as it was.
+  std::unique_ptr<assay_report> report(new_report(described));
+  const auto state = train::load_checkpoint(trainer.impl, reader, parts);
+  if ((parts & ASSAY_PART_TRAINER_STATE) != 0) take_metadata(trainer, state);
+  trainer.model->context().backend()->wait();  // others may read the weights in place
+  trainer.model->context().log(ASSAY_LOG_INFO, "checkpoint", "loaded step ",
+                               trainer.impl.step_count(), " from ", reader.name());
+  if (out != nullptr) *out = report.release();
+}
+
+assay_model* open_model(const std::shared_ptr<const Context>& context,
+                        const checkpoint::CheckpointReader& reader) {
+  const checkpoint::CheckpointState& state = reader.state();
+  require(!state.model_name.empty(), Code::kFormat, reader.name(),
+          " does not say what model it is of: it was saved without its trainer's state; make the "
+          "model and load the weights into it");
+  auto model = std::make_shared<ModelState>(
+      context, models::create_model(state.model_name, state.model_config));
+  train::load_weights(*model->make_instance(), reader);
+  train::load_averages(*model->make_instance(), reader);
+  return new assay_model{std::move(model)};
 }
 
 }  // namespace
@@ -73,8 +103,20 @@ assay_status assay_checkpoint_save(const assay_trainer* t, assay_str path, uint3
     const uint32_t chosen = checked_parts(parts);
     const SharedUse use(trainer.model->access(), "trainer or its model");
     train::save_checkpoint(trainer.impl, file, chosen, host_state(trainer));
-    trainer.model->context().log(ASSAY_LOG_INFO, "checkpoint", "saved step ",
-                                 trainer.impl.step_count(), " to ", file);
+    log_saved(trainer, file);
+  });
+}
+
+assay_status assay_checkpoint_save_io(const assay_trainer* t, const assay_io* io, uint32_t parts,
+                                      assay_error** err) {
+  return guard(err, [&] {
+    const assay_trainer& trainer = not_null(t, "t");
+    const assay_io functions = read_struct(&not_null(io, "io"), "io");
+    const uint32_t chosen = checked_parts(parts);
+    const SharedUse use(trainer.model->access(), "trainer or its model");
+    IoSink sink(functions);
+    train::save_checkpoint(trainer.impl, sink, chosen, host_state(trainer));
+    log_saved(trainer, "the host");
   });
 }
 
@@ -87,13 +129,22 @@ assay_status assay_checkpoint_load(assay_trainer* t, assay_str path, uint32_t pa
     const uint32_t chosen = checked_parts(parts);
     const ExclusiveUse use(trainer.model->access(), "trainer or its model");
     const auto reader = checkpoint::CheckpointReader::open(file);
-    // Made first: a report that cannot be made leaves the trainer as it was.
-    std::unique_ptr<assay_report> report(new_report(describe(reader)));
-    const auto state = train::load_checkpoint(trainer.impl, reader, chosen);
-    if ((chosen & ASSAY_PART_TRAINER_STATE) != 0) take_metadata(trainer, state);
-    trainer.model->context().log(ASSAY_LOG_INFO, "checkpoint", "loaded step ",
-                                 trainer.impl.step_count(), " from ", file);
-    if (out != nullptr) *out = report.release();
+    LoadedCheckpoint report = describe(reader);
+    report.set_path(file);
+    load(trainer, reader, chosen, report, out);
+  });
+}
+
+assay_status assay_checkpoint_load_io(assay_trainer* t, const assay_io* io, uint32_t parts,
+                                      assay_report** out, assay_error** err) {
+  return guard(err, [&] {
+    if (out != nullptr) *out = nullptr;
+    assay_trainer& trainer = not_null(t, "t");
+    const assay_io functions = read_struct(&not_null(io, "io"), "io");
+    const uint32_t chosen = checked_parts(parts);
+    const ExclusiveUse use(trainer.model->access(), "trainer or its model");
+    const auto reader = checkpoint::CheckpointReader::open(std::make_unique<IoSource>(functions));
+    load(trainer, reader, chosen, describe(reader), out);
   });
 }
 
@@ -102,15 +153,18 @@ assay_status assay_model_open(const assay_context* c, assay_str path, assay_mode
   return guard(err, [&] {
     cleared(out);
     const auto& context = not_null(c, "c").impl;
-    const auto reader = checkpoint::CheckpointReader::open(checked_path(path, "path"));
-    const checkpoint::CheckpointState& state = reader.state();
-    require(!state.model_name.empty(), Code::kFormat, reader.name(),
-            " does not say what model it is of: it was saved without its trainer's state; make the "
-            "model and load the weights into it");
-    auto model = std::make_shared<ModelState>(
-        context, models::create_model(state.model_name, state.model_config));
-    train::load_weights(*model->make_instance(), reader);
-    *out = new assay_model{std::move(model)};
+    *out = open_model(context, checkpoint::CheckpointReader::open(checked_path(path, "path")));
+  });
+}
+
+assay_status assay_model_open_io(const assay_context* c, const assay_io* io, assay_model** out,
+                                 assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    const auto& context = not_null(c, "c").impl;
+    const assay_io functions = read_struct(&not_null(io, "io"), "io");
+    *out = open_model(context,
+                      checkpoint::CheckpointReader::open(std::make_unique<IoSource>(functions)));
   });
 }
 
@@ -140,6 +194,7 @@ assay_status assay_model_load_weights(assay_model* m, assay_str path, assay_str 
       train::load_weights(*state.make_instance(), checkpoint::CheckpointReader::open(file));
       report.set_path(file);
     }
+    state.context().backend()->wait();  // others may read the weights in place
     if (out != nullptr) *out = new_report(report);
   });
 }
@@ -161,6 +216,15 @@ assay_status assay_checkpoint_inspect(assay_str path, assay_report** out, assay_
   return guard(err, [&] {
     cleared(out);
     *out = new_report(checkpoint::inspect(checked_path(path, "path")));
+  });
+}
+
+assay_status assay_checkpoint_inspect_io(const assay_io* io, assay_report** out,
+                                         assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    const assay_io functions = read_struct(&not_null(io, "io"), "io");
+    *out = new_report(checkpoint::inspect(std::make_unique<IoSource>(functions)));
   });
 }
 
@@ -191,6 +255,8 @@ assay_status assay_checkpoint_convert(assay_str from, assay_str to, assay_str fo
            "another file than `from`");
     const std::string_view wanted = to_text(format, "format");
     const weights::NameMap map = weights::parse_name_map(to_text(map_json, "map_json"));
+    expect(map.keep.empty(), {"name map", "keep"}, "given",
+           "nothing: no model is there to keep it");
     expect(kind == 0 || kind == ASSAY_KIND_VALUE || kind == ASSAY_KIND_EMA, {"", "kind"}, kind,
            "ASSAY_KIND_VALUE or ASSAY_KIND_EMA");
     expect_one_of({"", "format"}, wanted, {"safetensors", "checkpoint"});

@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "assay/assay_data.h"
 #include "capi/src/abi.h"
 #include "capi/src/context.h"
+#include "capi/src/host_samples.h"
 #include "capi/src/report_parts.h"
 #include "capi/src/tensor.h"
 #include "datasets/datasets.h"
@@ -22,16 +24,13 @@ using Clock = std::chrono::steady_clock;
 
 // Shared by a loader's handle and the tensors of its batches.
 struct LoaderCore {
-  LoaderCore(std::shared_ptr<const Context> in_context, std::string in_dataset,
-             std::string in_split, std::shared_ptr<const data::RecordSource> source,
-             data::Transform transform, const data::LoaderConfig& config)
-      : context(std::move(in_context)),
-        dataset(std::move(in_dataset)),
-        split(std::move(in_split)),
-        loader(std::move(source), std::move(transform), config) {}
+  LoaderCore(std::shared_ptr<const Context> in_context,
+             std::shared_ptr<const data::RecordSource> source, data::Transform transform,
+             const data::LoaderConfig& config)
+      : context(std::move(in_context)), loader(std::move(source), std::move(transform), config) {}
 
   std::shared_ptr<const Context> context;
-  std::string dataset, split;
+  std::string dataset, split;  // empty of samples that the host gives
   data::Loader loader;
   mutable Access access;
   std::atomic<bool> interrupted{false};
@@ -39,32 +38,77 @@ struct LoaderCore {
   Clock::time_point first_request;
 };
 
+// A worker cannot wait for itself: what a host's sample drops the last of is ended by a thread of
+// its own. If there is none to be had, it is kept: the host must not end for that.
+void end_core(LoaderCore* core) {
+  if (!core->loader.on_worker()) {
+    delete core;
+    return;
+  }
+  try {
+    std::thread([core] { delete core; }).detach();
+  } catch (const std::exception&) {
+  }
+}
+
+// For calls that wait for the workers.
+void refuse_worker(const LoaderCore& core) {
+  require(!core.loader.on_worker(), Code::kBusy,
+          "the loader is in use: the call comes from one of its samples, and would wait for it");
+}
+
 void interrupt_loader(void* argument) {
   auto& core = *static_cast<LoaderCore*>(argument);
   core.interrupted = true;
   core.loader.cancel();
 }
 
+data::LoaderConfig parse_loader_config(std::string_view json) {
+  data::LoaderConfig config;
+  parse_json(json, config, "loader configuration");
+  return config;
+}
+
+std::shared_ptr<LoaderCore> make_core(const std::shared_ptr<const Context>& context,
+                                      std::shared_ptr<const data::RecordSource> records,
+                                      data::Transform transform, const data::LoaderConfig& config) {
+  if (!config.record.empty())
+    records = std::make_shared<data::RecordSelection>(std::move(records), config.record);
+  auto core =
+      std::make_unique<LoaderCore>(context, std::move(records), std::move(transform), config);
+  return {core.release(), end_core};
+}
+
 std::shared_ptr<LoaderCore> open_loader(const std::shared_ptr<const Context>& context,
                                         const std::string& folder, const std::string& split,
                                         std::string_view config_json,
                                         std::string_view transform_json) {
-  data::LoaderConfig config;
-  parse_json(config_json, config, "loader configuration");
+  const data::LoaderConfig config = parse_loader_config(config_json);
   const data::DatasetManifest manifest = data::read_manifest(folder);
-  std::shared_ptr<const data::RecordSource> records = data::open_split(folder, manifest, split);
-  if (!config.record.empty())
-    records = std::make_shared<data::RecordSelection>(std::move(records), config.record);
-  return std::make_shared<LoaderCore>(
-      context, manifest.dataset(), split, std::move(records),
+  auto core = make_core(
+      context, data::open_split(folder, manifest, split),
       datasets::find_dataset(manifest.dataset()).make_transform(manifest, transform_json), config);
+  core->dataset = manifest.dataset();
+  core->split = split;
+  return core;
+}
+
+void log_loader(const LoaderCore& core) {
+  const data::Loader& loader = core.loader;
+  core.context->log(
+      ASSAY_LOG_INFO, "loader",
+      core.dataset.empty() ? "samples of the host" : cat(core.dataset, " ", core.split), ": ",
+      loader.samples(), " samples, ", loader.batches_per_epoch(), " batches of ",
+      loader.batch_size());
 }
 
 LoaderReport describe(const LoaderCore& core) {
   LoaderReport report;
   const data::LoaderState state = core.loader.state();
-  report.set_dataset(core.dataset);
-  report.set_split(core.split);
+  if (!core.dataset.empty()) {
+    report.set_dataset(core.dataset);
+    report.set_split(core.split);
+  }
   report.set_config(to_json(core.loader.config()));
   report.set_samples(static_cast<double>(core.loader.samples()));
   report.set_batch_size(static_cast<double>(core.loader.batch_size()));
@@ -149,10 +193,26 @@ assay_status assay_loader_create(const assay_context* c, assay_str folder, assay
     auto core = open_loader(
         context, checked_path(folder, "folder", "a folder"), std::string(to_text(split, "split")),
         to_text(config_json, "config_json"), to_text(transform_json, "transform_json"));
-    context->log(ASSAY_LOG_INFO, "loader", core->dataset, " ", core->split, ": ",
-                 core->loader.samples(), " samples, ", core->loader.batches_per_epoch(),
-                 " batches of ", core->loader.batch_size());
+    log_loader(*core);
     *out = new assay_loader{std::move(core), {}};
+  });
+}
+
+assay_status assay_loader_from_samples(const assay_context* c, const assay_samples* samples,
+                                       assay_str sample_json, assay_str config_json,
+                                       assay_str transform_json, assay_loader** out,
+                                       assay_error** err) {
+  return guard(err, [&] {
+    cleared(out);
+    const auto& context = not_null(c, "c").impl;
+    HostSamples given = host_samples(read_struct(&not_null(samples, "samples"), "samples"),
+                                     to_text(sample_json, "sample_json"),
+                                     to_text(transform_json, "transform_json"));
+    auto core = make_core(context, given.source, std::move(given.transform),
+                          parse_loader_config(to_text(config_json, "config_json")));
+    log_loader(*core);
+    *out = new assay_loader{std::move(core), {}};
+    given.source->own();
   });
 }
 
@@ -164,6 +224,7 @@ assay_status assay_loader_next(assay_loader* l, const assay_tensor** batch, size
     check_array(batch, n, "batch");
     expect(n <= core.loader.arrays().size(), {"", "n"}, n, "at most ", core.loader.arrays().size(),
            ", the arrays of a batch");
+    refuse_worker(core);
     const ExclusiveUse use(core.access, "loader or a tensor of its batch");
     const double waited = core.loader.wait_seconds();
     const data::Batch& given = next_batch(core);
@@ -205,6 +266,7 @@ assay_status assay_loader_restore(assay_loader* l, const void* src, size_t size,
   return guard(err, [&] {
     LoaderCore& core = *not_null(l, "l").core;
     const data::LoaderState state = parse_cursor(src, size);
+    refuse_worker(core);
     const ExclusiveUse use(core.access, "loader or a tensor of its batch");
     core.loader.restore(state);
   });
@@ -214,6 +276,7 @@ assay_status assay_loader_seek(assay_loader* l, int64_t epoch, assay_error** err
   return guard(err, [&] {
     LoaderCore& core = *not_null(l, "l").core;
     expect(epoch >= 0, {"", "epoch"}, epoch, "0 or more");
+    refuse_worker(core);
     const ExclusiveUse use(core.access, "loader or a tensor of its batch");
     core.loader.rewind(static_cast<uint64_t>(epoch));
   });

@@ -103,6 +103,7 @@ assay_status assay_model_initialize(assay_model* m, uint64_t seed, assay_error**
     const ExclusiveUse use(state.access(), "model");
     require(!state.initialized(), Code::kInvalid, "the model has weights already");
     state.make_instance()->ensure_initialized(seed);
+    state.context().backend()->wait();
   });
 }
 

@@ -161,7 +161,9 @@ assay_status assay_tensor_write(assay_tensor* t, const void* src, size_t bytes, 
     const ExclusiveUse use(*tensor.access, "tensor");
     if (bytes == 0) return;
     if (tensor.on_device != nullptr) {
-      tensor.on_device->backend()->write(tensor.data, src, bytes);
+      Backend& backend = *tensor.on_device->backend();
+      backend.write(tensor.data, src, bytes);
+      backend.wait();  // others may read the memory (assay_tensor_to_dlpack), or free it
     } else {
       std::memcpy(tensor.data, src, bytes);
     }

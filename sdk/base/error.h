@@ -26,7 +26,7 @@ enum class Code : int32_t {
   kOutOfHostMemory = -3,
   kOutOfDeviceMemory = -4,
   kDevice = -5,    // the device or its driver failed
-  kIo = -6,        // the operating system refused a file operation
+  kIo = -6,        // the operating system, or the host's functions, refused a file operation
   kFormat = -7,    // a file or text is malformed, truncated or corrupt
   kVersion = -8,   // a file, struct or library of an unknown version
   kNotFound = -9,  // no such file, model, variable, key

@@ -34,6 +34,8 @@ uint64_t end_of(const LoaderConfig& config, const EpochOrder& order) {
   return (config.epochs == 0 ? most : config.epochs) * order.batches_per_epoch();
 }
 
+thread_local const Loader* t_worker_of = nullptr;
+
 void fill_padding(const ArraySpec& spec, std::byte* begin, size_t bytes) {
   if (spec.dtype == DType::kI32 && spec.pad != 0) {
     std::fill_n(reinterpret_cast<int32_t*>(begin), bytes / sizeof(int32_t), spec.pad);
@@ -131,7 +133,10 @@ Loader::Buffer& Loader::claim() {
   return buffer;
 }
 
+bool Loader::on_worker() const { return t_worker_of == this; }
+
 void Loader::run(Worker& worker) {
+  t_worker_of = this;
   std::unique_lock lock(mutex_);
   while (true) {
     buffer_free_.wait(lock, [this] {

@@ -28,7 +28,8 @@ class Loader {
   // that make no sense. Threads start with the first next().
   Loader(std::shared_ptr<const RecordSource> source, Transform transform,
          const LoaderConfig& config);
-  ~Loader();  // waits for the batches being filled, at most one sample per worker
+  // Waits for the batches being filled, at most one sample per worker; not to be called on one.
+  ~Loader();
   Loader(const Loader&) = delete;
 
   // The next batch, valid until the following call of next, restore or the destructor; null after
@@ -44,6 +45,10 @@ class Loader {
   void restore(const LoaderState& state);
   // To the first batch of an epoch, for another evaluation pass. kInvalid beyond the last epoch.
   void rewind(uint64_t epoch = 0);
+
+  // Whether the caller is one of its workers: inside the source or the transform. What waits for
+  // the workers (next, restore, rewind, the destructor) must not be called there.
+  bool on_worker() const;
 
   // Makes a running, waiting or later next() fail with kCancelled, until restore or rewind. Does
   // not wait for it.

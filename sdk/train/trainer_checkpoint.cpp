@@ -6,6 +6,7 @@
 #include <cmath>
 #include <exception>
 #include <map>
+#include <set>
 
 #include "sdk/base/crc32c.h"
 #include "sdk/base/expect.h"
@@ -265,10 +266,9 @@ void write_as_rank_0(Channel* channel, const Write& write) {
   require(said.empty(), Code::kComm, "rank 0 could not save: ", said);
 }
 
-}  // namespace
-
-void save_checkpoint(const Trainer& trainer, const std::string& path, uint32_t parts,
-                     const HostState& host) {
+// Into a path or a sink.
+template <class Target>
+void save(const Trainer& trainer, Target& target, uint32_t parts, const HostState& host) {
   trainer.require_between_updates();
   const HostTensors tensors(trainer.instance().segments(), roles_of(trainer, parts));
   std::vector<checkpoint::TensorRecord> records(tensors.records().begin(), tensors.records().end());
@@ -282,8 +282,20 @@ void save_checkpoint(const Trainer& trainer, const std::string& path, uint32_t p
                        of_devices[i]});
   }
   write_as_rank_0(trainer.channel(), [&] {
-    checkpoint::write_checkpoint(path, state_of(trainer, parts, host), records);
+    checkpoint::write_checkpoint(target, state_of(trainer, parts, host), records);
   });
+}
+
+}  // namespace
+
+void save_checkpoint(const Trainer& trainer, const std::string& path, uint32_t parts,
+                     const HostState& host) {
+  save(trainer, path, parts, host);
+}
+
+void save_checkpoint(const Trainer& trainer, checkpoint::ByteSink& sink, uint32_t parts,
+                     const HostState& host) {
+  save(trainer, sink, parts, host);
 }
 
 CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader, uint32_t parts) {
@@ -323,6 +335,21 @@ void load_weights(ModelInstance& instance, const CheckpointReader& reader) {
   restore(instance.segments(), read_segments(instance.segments(), reader, kRoles));
   instance.mark_initialized();
   instance.restart_averages();
+}
+
+void load_averages(ModelInstance& instance, const CheckpointReader& reader) {
+  std::set<Role> averaged;
+  std::vector<Role> roles;
+  for (const Role role : {Role::kValue, Role::kStatistic}) {
+    const Role average = average_of(role);
+    if (!std::ranges::any_of(reader.tensors(), [&](const auto& t) { return t.role == average; }))
+      continue;
+    instance.segments().ensure(average);
+    averaged.insert(role);
+    roles.push_back(average);
+  }
+  restore(instance.segments(), read_segments(instance.segments(), reader, roles));
+  instance.set_averaged(std::move(averaged));
 }
 
 }  // namespace assay::train

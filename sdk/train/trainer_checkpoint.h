@@ -21,6 +21,9 @@ struct HostState {
 // that of a trainer that emulates them.
 void save_checkpoint(const Trainer& trainer, const std::string& path, uint32_t parts,
                      const HostState& host);
+// The same into any sink, that of rank 0.
+void save_checkpoint(const Trainer& trainer, checkpoint::ByteSink& sink, uint32_t parts,
+                     const HostState& host);
 
 // Loads the chosen parts and returns the state of the file. The file must hold them, of the same
 // model configuration; extra parts are left alone. Moments want the same optimizer. Trainer state
@@ -36,5 +39,9 @@ checkpoint::CheckpointState load_checkpoint(Trainer& trainer,
 // Loads values and statistics into a model that has no trainer, under the same rules. Moving
 // averages that an earlier trainer left start again from these values.
 void load_weights(ModelInstance& instance, const checkpoint::CheckpointReader& reader);
+
+// Takes over the moving averages that the file holds, if it holds any, so that predictions may use
+// them. Of the file whose weights the instance has.
+void load_averages(ModelInstance& instance, const checkpoint::CheckpointReader& reader);
 
 }  // namespace assay::train

@@ -70,7 +70,7 @@ TEST_F(CheckpointTest, OpensTheModelOfAFile) {
   ok(assay_checkpoint_save, trainer.get(), text(back), uint32_t{ASSAY_PART_WEIGHTS});
   assay_model* none = opened;
   const auto refusal = [&](const std::string& file) {
-    const Outcome outcome = call(assay_model_open, context.get(), text(file), &none);
+    Outcome outcome = call(assay_model_open, context.get(), text(file), &none);
     EXPECT_EQ(none, nullptr);
     return outcome;
   };
@@ -78,6 +78,44 @@ TEST_F(CheckpointTest, OpensTheModelOfAFile) {
   EXPECT_EQ(refusal(back).status, ASSAY_E_FORMAT);
   EXPECT_EQ(refusal(weights).status, ASSAY_E_FORMAT);
   EXPECT_EQ(refusal(folder.at("none")).status, ASSAY_E_NOT_FOUND);
+}
+
+TEST_F(CheckpointTest, AnOpenedModelHasItsMovingAverages) {
+  const auto trained = make_model();
+  const auto trainer = make_trainer(
+      trained.get(), R"({"optimizer": {"name": "sgd", "ema_decay": 0.5, "ema_statistics": true}})");
+  for (int i = 0; i < 3; ++i) step(trainer.get(), batch);
+  ok(assay_checkpoint_save, trainer.get(), text(path), 0u);
+  const auto opened = make<assay_model>(assay_model_open, context.get(), text(path));
+  for (const char* name : {"output.weight", "block1.bn.running_mean"})
+    EXPECT_EQ(bits(opened.get(), name, ASSAY_KIND_EMA), bits(trained.get(), name, ASSAY_KIND_EMA));
+  EXPECT_NE(bits(opened.get(), "output.weight", ASSAY_KIND_EMA),
+            bits(opened.get(), "output.weight"));
+  const auto logits = [&](const assay_model* model, std::string_view config) {
+    const auto predictor = make<assay_predictor>(assay_predictor_create, model, text(config));
+    const auto slot = make<assay_slot>(assay_slot_create, predictor.get());
+    assay_tensor* out = nullptr;
+    ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, &out,
+       size_t{1});
+    const Owned<assay_tensor> owned(out);
+    std::vector<float> values(kBatch * 3);
+    ok(assay_tensor_read, out, static_cast<void*>(values.data()), values.size() * sizeof(float));
+    return values;
+  };
+  const std::string_view averaged = R"({"use_ema": true})";
+  EXPECT_EQ(logits(opened.get(), averaged), logits(trained.get(), averaged));
+  EXPECT_NE(logits(opened.get(), averaged), logits(opened.get(), ""));
+  // Another training keeps none of them.
+  const auto other = make_trainer(opened.get());
+  assay_predictor* none = nullptr;
+  fails(ASSAY_E_INVALID, assay_predictor_create, static_cast<const assay_model*>(opened.get()),
+        text(averaged), &none);
+
+  ok(assay_checkpoint_save, trainer.get(), text(path), uint32_t{ASSAY_PART_ALL & ~ASSAY_PART_EMA});
+  const auto without = make<assay_model>(assay_model_open, context.get(), text(path));
+  EXPECT_THAT(fails(ASSAY_E_INVALID, assay_predictor_create,
+                    static_cast<const assay_model*>(without.get()), text(averaged), &none),
+              HasSubstr("no moving averages"));
 }
 
 // Fine-tuning: what was pre-trained becomes the encoder of a model that answers questions, whose

@@ -63,8 +63,8 @@ class DataTest : public testing::Test {
 
 TEST_F(DataTest, ConvertReportVerify) {
   const auto known = report(assay_dataset_list);
-  const std::set<std::string> kSamples{"images",       "photographs", "objects", "micrographs",
-                                       "masked_pairs", "sequences",   "windows"};
+  static const std::set<std::string> kSamples{
+      "images", "photographs", "objects", "micrographs", "masked_pairs", "sequences", "windows"};
   bool has_options = false;
   EXPECT_GE(at(known, "datasets").list_value().values_size(), 1);
   for (const auto& data_set : at(known, "datasets").list_value().values()) {

@@ -12,6 +12,7 @@
 
 #include <assay/assay_comm.h>
 
+#include "tests/capi/dlpack.h"
 #include "tests/capi/support.h"
 
 namespace assay::test {
@@ -94,9 +95,9 @@ class Handles {
     hold(make<assay_tensor>(assay_tensor_new, context.get(), kCpu, ASSAY_F32, shape, 1));
     assay_comm_id id{};
     ok(assay_comm_new_id, text("local"), &id);
-    ok(assay_comm_create, context.get(), &id, 0, 1, int64_t{60} * 1000 * 1000 * 1000, &comm);
+    ok(assay_comm_create, context.get(), &id, 0, 1, int64_t{60} * 1000 * 1000 * 1000, &comm_);
   }
-  ~Handles() { assay_comm_free(comm); }
+  ~Handles() { assay_comm_free(comm_); }
 
   // Leaves them in states in which little can be done: the graph is finished, the channel given up,
   // the loader at its end, the model without weights.
@@ -114,7 +115,7 @@ class Handles {
     ok(assay_graph_output, graph, text("loss"), loss, assay_value{0}, text(""));
     ok(assay_graph_output, graph, text("scores"), scores, assay_value{0}, text(""));
     hold(make<assay_model>(assay_graph_finish, graph));
-    ok(assay_comm_abort, comm);
+    ok(assay_comm_abort, comm_);
     const assay_tensor* batch_of_loader[2];
     ok(assay_loader_seek, get<assay_loader>(), int64_t{0});
     while (
@@ -128,9 +129,9 @@ class Handles {
     if constexpr (std::is_same_v<T, assay_context>)
       return context.get();
     else if constexpr (std::is_same_v<T, assay_comm>)
-      return comm;
+      return comm_;
     else
-      return std::get<Owned<T>>(held).get();
+      return std::get<Owned<T>>(held_).get();
   }
 
   TemporaryFolder folder;
@@ -140,15 +141,15 @@ class Handles {
  private:
   template <class T>
   void hold(Owned<T> handle) {
-    std::get<Owned<T>>(held) = std::move(handle);
+    std::get<Owned<T>>(held_) = std::move(handle);
   }
 
   std::tuple<Owned<assay_model>, Owned<assay_trainer>, Owned<assay_predictor>, Owned<assay_slot>,
              Owned<assay_loader>, Owned<assay_graph>, Owned<assay_text>, Owned<assay_text_question>,
              Owned<assay_text_squad>, Owned<assay_detections>, Owned<assay_report>,
              Owned<assay_tensor>>
-      held;
-  assay_comm* comm = nullptr;
+      held_;
+  assay_comm* comm_ = nullptr;
 };
 
 // ---- One call ----
@@ -230,6 +231,10 @@ class Caller {
       } else {
         Free()(handle);
       }
+    } else if constexpr (std::is_same_v<T, DLManagedTensorVersioned**>) {
+      if (outcome.status != ASSAY_OK) return;
+      DLManagedTensorVersioned* const given = *reinterpret_cast<T>(memory_[i]);
+      given->deleter(given);
     }
   }
 

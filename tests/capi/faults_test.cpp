@@ -142,16 +142,14 @@ class FaultsTest : public SmallModel {
     assay_context_free(own);
   }
 
-  // Published files to records, and the records to batches, by two workers.
-  void live_with_data(Host& then, Trace& trace) const {
-    assay_context* own = nullptr;
-    assay_loader* loader = nullptr;
-    const std::string_view keys = R"({"batch_size": 3, "epochs": 1, "workers": 2, "seed": 1})";
-    then(assay_context_create, nullptr, nullptr, nullptr, size_t{0}, &own);
-    then(assay_dataset_convert, own, text("fashion_mnist"), text(source_), text(records_),
-         text(R"({"shards": 2})"), nullptr, uintptr_t{0}, nullptr);
-    then(assay_dataset_verify, own, text(records_), nullptr, uintptr_t{0});
-    then(assay_loader_create, own, text(records_), text("train"), text(keys), text(""), &loader);
+  static int32_t give_picture(uintptr_t, int64_t index, assay_give give, void* to) {
+    give(to, text("image"), ASSAY_U8, "gray", 4);
+    give(to, text("label"), ASSAY_I64, &index, 1);
+    return 0;
+  }
+
+  // The labels of two batches, and the loader's end.
+  void load(Host& then, assay_loader*& loader, float* trace) const {
     for (size_t i = 0; i < 2; ++i) {
       const assay_tensor* in[2] = {};
       int32_t labels[3] = {};
@@ -159,7 +157,26 @@ class FaultsTest : public SmallModel {
       then(assay_tensor_read, in[1], static_cast<void*>(labels), sizeof labels);
       for (size_t k = 0; k < 3; ++k) trace[3 * i + k] = static_cast<float>(labels[k]);
     }
-    assay_loader_free(loader);
+    assay_loader_free(std::exchange(loader, nullptr));
+  }
+
+  // Published files to records, and the records, then samples of the host, to batches, by two
+  // workers.
+  void live_with_data(Host& then, Trace& trace) const {
+    assay_context* own = nullptr;
+    assay_loader* loader = nullptr;
+    assay_samples samples{.struct_size = sizeof samples, .count = 6, .sample = give_picture};
+    const std::string_view keys = R"({"batch_size": 3, "epochs": 1, "workers": 2, "seed": 1})";
+    then(assay_context_create, nullptr, nullptr, nullptr, size_t{0}, &own);
+    then(assay_dataset_convert, own, text("fashion_mnist"), text(source_), text(records_),
+         text(R"({"shards": 2})"), nullptr, uintptr_t{0}, nullptr);
+    then(assay_dataset_verify, own, text(records_), nullptr, uintptr_t{0});
+    then(assay_loader_create, own, text(records_), text("train"), text(keys), text(""), &loader);
+    load(then, loader, trace.data());
+    then(assay_loader_from_samples, own, static_cast<const assay_samples*>(&samples),
+         text(R"({"kind": "images", "image": [2, 2, 1], "classes": 6})"), text(keys), text(""),
+         &loader);
+    load(then, loader, trace.data() + 6);
     assay_context_free(own);
   }
 
@@ -189,6 +206,7 @@ struct LifeCase {
   const char* name;
   int which;
 };
+// The name is GoogleTest's. NOLINTNEXTLINE(readability-identifier-naming)
 void PrintTo(const LifeCase& life, std::ostream* out) { *out << life.name; }
 
 class EveryFaultTest : public FaultsTest, public testing::WithParamInterface<LifeCase> {

@@ -93,6 +93,29 @@ TEST_F(FineTuningTest, TorchvisionsFileGivesTorchvisionsLogits) {
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 4e-5) << i;
 }
 
+// There is no model whose shapes could tell the layout: it has to be said.
+TEST_F(FineTuningTest, TorchvisionsFileBecomesACheckpoint) {
+  const TemporaryFolder folder;
+  const std::string converted = folder.at("a.ckpt");
+  const auto convert = [&](std::string_view map) {
+    return call(assay_checkpoint_convert, text(kTorchvision), text(converted), text("checkpoint"),
+                text(map), 0, nullptr);
+  };
+  const Outcome refused = convert("");
+  EXPECT_EQ(refused.status, ASSAY_E_INVALID);
+  EXPECT_THAT(refused.message, HasSubstr("conv1.weight"));
+  EXPECT_THAT(refused.message, HasSubstr("OIHW"));
+  EXPECT_EQ(convert(R"({"keep": ["fc.*"]})").argument, "keep");
+  const Outcome done = convert(R"({"rules": [{"file": "*", "model": "*", "layout": "OIHW"}]})");
+  EXPECT_EQ(done.status, ASSAY_OK) << done.message;
+  const auto direct = resnet50(5), by_checkpoint = resnet50(5);
+  load(direct.get(), "");
+  ok(assay_model_load_weights, by_checkpoint.get(), text(converted), text("checkpoint"), text(""),
+     0u, nullptr);
+  EXPECT_EQ(all_bits(by_checkpoint.get()), all_bits(direct.get()));
+  EXPECT_EQ(logits(by_checkpoint.get()), logits(direct.get()));
+}
+
 TEST_F(FineTuningTest, AllButTheHeadIsLoaded) {
   const auto published = resnet50(5), own = resnet50(3), drawn = resnet50(3);
   load(published.get(), "");

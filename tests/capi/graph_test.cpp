@@ -41,11 +41,11 @@ class Writer {
 class Batch {
  public:
   explicit Batch(const assay_context* context) : context_(context) {}
-  void add(std::vector<float> numbers, std::vector<int64_t> shape) {
+  void add(std::vector<float> numbers, const std::vector<int64_t>& shape) {
     floats_.push_back(std::make_unique<std::vector<float>>(std::move(numbers)));
     borrow(floats_.back()->data(), floats_.back()->size(), ASSAY_F32, shape);
   }
-  void add(std::vector<int32_t> numbers, std::vector<int64_t> shape) {
+  void add(std::vector<int32_t> numbers, const std::vector<int64_t>& shape) {
     integers_.push_back(std::make_unique<std::vector<int32_t>>(std::move(numbers)));
     borrow(integers_.back()->data(), integers_.back()->size(), ASSAY_I32, shape);
   }
@@ -356,8 +356,8 @@ struct Begun : Writer {
   Outcome refused(std::string_view kind, std::string_view name, std::string_view keys,
                   std::vector<assay_value> in) {
     assay_value out = 77;
-    const Outcome outcome = call(assay_graph_layer, graph.get(), text(kind), text(name), text(keys),
-                                 in.data(), in.size(), &out, size_t{1});
+    Outcome outcome = call(assay_graph_layer, graph.get(), text(kind), text(name), text(keys),
+                           in.data(), in.size(), &out, size_t{1});
     EXPECT_EQ(out, 77u);
     return outcome;
   }

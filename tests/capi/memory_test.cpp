@@ -11,6 +11,7 @@ struct ModelCase {
   std::string name, config;
   int64_t batch;
 };
+// The name is GoogleTest's. NOLINTNEXTLINE(readability-identifier-naming)
 void PrintTo(const ModelCase& c, std::ostream* out) { *out << c.name; }
 
 // A batch of zeros in whatever form the model takes, as bytes if images come raw; labels of class

@@ -26,6 +26,7 @@ inline std::string string(assay_str value) { return std::string(string_view(valu
 struct Outcome {
   assay_status status = ASSAY_OK;
   std::string message, op_path, argument, expected, actual, hint;
+  int32_t domain = 0;
   int64_t native_code = 0;
   uint32_t flags = 0;
 };
@@ -53,6 +54,7 @@ Outcome call(assay_status (*f)(P...), A... args) {
   outcome.expected = string(info.expected);
   outcome.actual = string(info.actual);
   outcome.hint = string(info.hint);
+  outcome.domain = info.domain;
   outcome.native_code = info.native_code;
   outcome.flags = info.flags;
   assay_error_free(error);

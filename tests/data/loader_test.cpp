@@ -149,7 +149,7 @@ TEST(Loader, ShuffleIsUniform) {
 }
 
 TEST(Loader, AugmentationIsKeyedBySampleAndEpoch) {
-  const auto draws_of = [](std::string order, int64_t batch_size) {
+  const auto draws_of = [](const std::string& order, int64_t batch_size) {
     LoaderConfig config = config_of(batch_size, 2, 2);
     config.order = order;
     Loader loader(numbers(12), number_transform(), config);
@@ -497,16 +497,22 @@ TEST(Loader, ResolvesItsConfiguration) {
 }
 
 TEST(SampleCache, HoldsItsBudget) {
-  SampleCache cache(3, 40);
+  SampleCache cache(3, 64);  // of which the places take 24
   cache.store(0, "0123456789");
   cache.store(1, "0123456789");
   cache.store(2, "0123456789");
   EXPECT_EQ(cache.find(0), "0123456789");
   EXPECT_EQ(cache.find(1), "0123456789");
   EXPECT_EQ(cache.find(2), std::nullopt);
-  EXPECT_EQ(cache.bytes(), 36u);
+  EXPECT_EQ(cache.bytes(), 60u);
   cache.store(1, "x");  // the first one stays
   EXPECT_EQ(cache.find(1), "0123456789");
+}
+
+TEST(SampleCache, TakesNoMemoryBeyondItForPlaces) {
+  SampleCache cache(int64_t{1} << 50, 40);
+  cache.store(5, "x");
+  EXPECT_EQ(cache.find(5), std::nullopt);
 }
 
 }  // namespace

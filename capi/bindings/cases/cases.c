@@ -13,6 +13,10 @@ static assay_graph* graph;
 static assay_model* model;
 static assay_trainer* trainer;
 static assay_loader* loader;
+static struct { /* a checkpoint in memory */
+  char* data;
+  size_t size;
+} kept;
 static assay_error* error;
 static uint64_t state;
 
@@ -87,6 +91,22 @@ static assay_status print_tensor(const assay_tensor* t) {
     free(copy);
   }
   return status;
+}
+
+static int32_t keep_bytes(uintptr_t user, const void* src, size_t size) {
+  char* grown = realloc(kept.data, kept.size + size);
+  (void)user;
+  if (!grown) return -1;
+  kept.data = grown;
+  memcpy(kept.data + kept.size, src, size);
+  kept.size += size;
+  return 0;
+}
+
+static int32_t give_bytes(uintptr_t user, void* dst, size_t size, uint64_t offset) {
+  (void)user;
+  memcpy(dst, kept.data + offset, size);
+  return 0;
 }
 
 static void draw_batch(const assay_tensor** out) {
@@ -215,6 +235,25 @@ static assay_status tokenize(const char* rest) {
   return status;
 }
 
+/* 6 x 5 pixels in three colours; those above 99 are refused. */
+static int32_t picture(uintptr_t user, int64_t i, assay_give give, void* to) {
+  unsigned char pixels[6 * 5 * 3];
+  const int32_t label = (int32_t)(i % 4);
+  (void)user;
+  if (i > 99) return 1;
+  for (int k = 0; k < 6 * 5 * 3; ++k) pixels[k] = (unsigned char)(31 * i + 7 * k);
+  give(to, text("image"), ASSAY_U8, pixels, sizeof pixels);
+  give(to, text("label"), ASSAY_I32, &label, 1);
+  return 0;
+}
+
+/* Ends a JSON object of several in a line; gives the next. */
+static char* next_object(char* object) {
+  char* next = strstr(object, "} {") + 1;
+  *next = 0;
+  return next + 1;
+}
+
 static assay_status run(char* verb, char* rest);
 
 /* A call that must fail. */
@@ -236,7 +275,17 @@ static assay_status fails(char* rest) {
   return ASSAY_OK;
 }
 
+static assay_status take_model(assay_status status, assay_model* opened) {
+  if (status == ASSAY_OK) {
+    assay_trainer_free(trainer), assay_model_free(model);
+    trainer = NULL, model = opened;
+  }
+  return status;
+}
+
 static assay_status run(char* verb, char* rest) {
+  const assay_io io = {
+      .struct_size = sizeof io, .write = keep_bytes, .read = give_bytes, .size = kept.size};
   char* w[2];
   const assay_tensor* tensors[MOST];
   assay_status status = ASSAY_OK;
@@ -297,10 +346,19 @@ static assay_status run(char* verb, char* rest) {
   } else if (strcmp(verb, "open") == 0) {
     assay_model* opened;
     status = assay_model_open(context, text(rest), &opened, &error);
-    if (status == ASSAY_OK) {
-      assay_trainer_free(trainer), assay_model_free(model);
-      trainer = NULL, model = opened;
-    }
+    status = take_model(status, opened);
+  } else if (strcmp(verb, "save_io") == 0) {
+    kept.size = 0;
+    status = assay_checkpoint_save_io(trainer, &io, 0, &error);
+  } else if (strcmp(verb, "load_io") == 0) {
+    status = assay_checkpoint_load_io(trainer, &io, 0, NULL, &error);
+  } else if (strcmp(verb, "open_io") == 0) {
+    assay_model* opened;
+    status = assay_model_open_io(context, &io, &opened, &error);
+    status = take_model(status, opened);
+  } else if (strcmp(verb, "cut") == 0) {
+    const size_t n = strtoul(rest, NULL, 10);
+    kept.size -= n < kept.size ? n : kept.size;
   } else if (strcmp(verb, "predict") == 0) {
     status = predict(rest);
   } else if (strcmp(verb, "convert") == 0) {
@@ -309,12 +367,21 @@ static assay_status run(char* verb, char* rest) {
                                    text(rest), NULL, 0, NULL, &error);
   } else if (strcmp(verb, "loader") == 0) {
     rest = words(rest, 1, w);
-    char* second = strstr(rest, "} {") + 1;
-    *second++ = 0;
+    char* second = next_object(rest);
     assay_loader* made;
     status = assay_loader_create(context, text("set"), text(w[0]), text(rest), text(second), &made,
                                  &error);
     if (status == ASSAY_OK) loader = made;
+  } else if (strcmp(verb, "samples") == 0) {
+    assay_samples samples = {.struct_size = sizeof samples, .sample = picture};
+    rest = words(rest, 1, w);
+    samples.count = atoi(w[0]);
+    char* second = next_object(rest);
+    char* third = next_object(second);
+    assay_loader* made;
+    status = assay_loader_from_samples(context, &samples, text(rest), text(second), text(third),
+                                       &made, &error);
+    if (status == ASSAY_OK) assay_loader_free(loader), loader = made;
   } else if (strcmp(verb, "next") == 0 || strcmp(verb, "train") == 0) {
     status = next(atoi(rest), verb[0] == 't');
   } else if (strcmp(verb, "keep") == 0) {

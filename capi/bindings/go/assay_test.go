@@ -21,8 +21,10 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 var ctx = context.Background()
@@ -186,6 +188,12 @@ func TestTensors(t *testing.T) {
 	equal(t, must[[]uint8](t)(Read[uint8](none)), []uint8{})
 	equal(t, must[[]float64](t)(Read[float64](must[*Tensor](t)(NewTensor[float64](c, nil, 2)))), []float64{0, 0})
 	equal(t, BF16.String(), "bf16")
+	shared := must[*Tensor](t)(NewTensorFromDLPack(c, must[unsafe.Pointer](t)(a.DLPack())))
+	ok(t, a.Close())
+	equal(t, must[TensorInfo](t)(shared.Info()).Shape, []int64{2, 3})
+	equal(t, must[[]int64](t)(Read[int64](shared)), []int64{6, 5, 4, 3, 2, 1})
+	_, err = NewTensorFromDLPack(c, nil)
+	fails(t, err, ErrInvalid)
 }
 
 func TestCloseIsSafeAtAnyTime(t *testing.T) {
@@ -282,6 +290,83 @@ func TestAResumedTrainingHasTheSameBits(t *testing.T) {
 	equal(t, weight(loaded), weight(model))
 	equal(t, weight(opened), weight(model))
 	ok(t, opened.SaveWeights(path+".again", "safetensors", nil))
+}
+
+// broken fails behind the first n bytes, both ways.
+type broken struct {
+	bytes.Buffer
+	n int
+}
+
+var errBroken = errors.New("broken")
+
+func (b *broken) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.n {
+		return 0, errBroken
+	}
+	return b.Buffer.Write(p)
+}
+
+func (b *broken) ReadAt(p []byte, off int64) (int, error) {
+	if off+int64(len(p)) > int64(b.n) {
+		return 0, errBroken
+	}
+	return copy(p, b.Bytes()[off:]), nil
+}
+
+func TestCheckpointsWithoutFiles(t *testing.T) {
+	c := newContext(t, ContextOptions{})
+	model, trainer := newTrainer(t, c)
+	must[StepInfo](t)(trainer.Step(ctx, smallBatch(t, c, 1)))
+
+	// Through a pipe, as through a socket.
+	reader, writer := io.Pipe()
+	go func() { writer.CloseWithError(trainer.SaveTo(writer, PartAll)) }()
+	saved := must[[]byte](t)(io.ReadAll(reader))
+	size := int64(len(saved))
+	path := filepath.Join(t.TempDir(), "a.ckpt")
+	ok(t, os.WriteFile(path, saved, 0o600))
+	var verified struct{ OK bool }
+	ok(t, json.Unmarshal(must[json.RawMessage](t)(VerifyCheckpoint(path)), &verified))
+	equal(t, verified.OK, true)
+
+	weight := func(m *Model) []float32 {
+		return must[[]float32](t)(Read[float32](must[*Tensor](t)(m.Tensor("output.weight", KindValue))))
+	}
+	other, resumed := newTrainer(t, c)
+	var loaded struct {
+		Step int
+		Path *string
+	}
+	ok(t, json.Unmarshal(must[json.RawMessage](t)(resumed.LoadFrom(bytes.NewReader(saved), size, PartAll)), &loaded))
+	equal(t, loaded.Step, 1)
+	equal(t, loaded.Path, nil)
+	equal(t, weight(other), weight(model))
+	equal(t, weight(must[*Model](t)(OpenModelFrom(c, bytes.NewReader(saved), size))), weight(model))
+	var inspected struct{ Format string }
+	ok(t, json.Unmarshal(must[json.RawMessage](t)(InspectCheckpointFrom(bytes.NewReader(saved), size)), &inspected))
+	equal(t, inspected.Format, "checkpoint")
+
+	// What a writer or reader says is the cause.
+	half := &broken{n: int(size) / 2}
+	err := trainer.SaveTo(half, PartAll)
+	if e := fails(t, err, ErrIO); !errors.Is(err, errBroken) || e.Domain != DomainHost || e.NativeCode != -1 {
+		t.Fatalf("%+v", e)
+	}
+	half = &broken{n: int(size) - 1}
+	half.Buffer.Write(saved)
+	_, err = resumed.LoadFrom(half, size, PartAll)
+	if fails(t, err, ErrIO); !errors.Is(err, errBroken) {
+		t.Fatal(err)
+	}
+	_, err = OpenModelFrom(c, bytes.NewReader(saved), size+1)
+	if fails(t, err, ErrIO); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	_, err = OpenModelFrom(c, bytes.NewReader(saved), size-1)
+	fails(t, err, ErrFormat)
+	_, err = InspectCheckpointFrom(bytes.NewReader(saved), -1)
+	fails(t, err, ErrInvalid)
 }
 
 func TestASplitStepIsAStep(t *testing.T) {
@@ -578,6 +663,78 @@ func TestAContextStopsALoader(t *testing.T) {
 	fails(t, err, ErrCancelled)
 	batch := must[Batch](t)(loader.Next(ctx)) // goes on
 	equal(t, must[[]int32](t)(Read[int32](batch.Tensors[1]))[:12], []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1})
+}
+
+// numbers are samples of the program, of which one may fail.
+type numbers struct {
+	failure atomic.Pointer[error]
+}
+
+func (n *numbers) Len() int { return 9 }
+
+func (n *numbers) Sample(i int) (Sample, error) {
+	if failure := n.failure.Load(); i == 5 && failure != nil {
+		return nil, *failure
+	}
+	return Sample{"x": []float32{float32(i), -float32(i)}, "y": []int32{int32(i)}}, nil
+}
+
+// fixed is a sample that is the same for all numbers.
+type fixed Sample
+
+func (f fixed) Len() int                   { return 2 }
+func (f fixed) Sample(int) (Sample, error) { return Sample(f), nil }
+
+func TestSamplesOfTheProgram(t *testing.T) {
+	c := newContext(t, ContextOptions{})
+	kind := JSON{"arrays": []JSON{{"name": "x", "shape": []int{2}}, {"name": "y", "dtype": "i32", "label": true}}}
+	config := JSON{"batch_size": 4, "order": "sequential", "last_batch": "pad", "epochs": 1, "workers": 3}
+	data, freed := new(numbers), make(chan struct{})
+	failure := fs.ErrPermission
+	data.failure.Store(&failure)
+	runtime.SetFinalizer(data, func(*numbers) { close(freed) })
+	loader := must[*Loader](t)(NewSamplesLoader(c, data, kind, config, nil))
+	equal(t, loader.Arrays[1].Name, "y")
+	labels := func() []int32 {
+		t.Helper()
+		batch := must[Batch](t)(loader.Next(ctx))
+		return must[[]int32](t)(Read[int32](batch.Tensors[1]))
+	}
+	equal(t, labels(), []int32{0, 1, 2, 3})
+	for i := 0; i < 2; i++ {
+		_, err := loader.Next(ctx)
+		if fails(t, err, ErrCallback); !errors.Is(err, fs.ErrPermission) {
+			t.Fatal(err)
+		}
+	}
+	data.failure.Store(nil)
+	equal(t, labels(), []int32{4, 5, 6, 7})
+	equal(t, labels(), []int32{8, -1, -1, -1})
+	if _, err := loader.Next(ctx); err != io.EOF {
+		t.Fatal(err)
+	}
+	ok(t, loader.SeekEpoch(0))
+	equal(t, labels(), []int32{0, 1, 2, 3})
+	loader.last.replace(nil)
+	ok(t, loader.Close())
+
+	for _, sample := range []fixed{{"x": []float64{1, 2}}, {"x": []float32{1, 2}}, {"z": []uint8{}}} {
+		other := must[*Loader](t)(NewSamplesLoader(c, sample, kind, config, nil))
+		_, err := other.Next(ctx)
+		fails(t, err, ErrCallback)
+	}
+	_, err := NewSamplesLoader(c, data, JSON{"kind": "picture"}, config, nil)
+	fails(t, err, ErrInvalid)
+	data = nil
+	for i := 0; i < 200; i++ {
+		runtime.GC()
+		select {
+		case <-freed:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	t.Fatal("the samples are not released")
 }
 
 func TestTheHostDecodesPictures(t *testing.T) {

@@ -5,8 +5,11 @@ import "C"
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"runtime"
 	"runtime/cgo"
+	"sync"
 	"unsafe"
 )
 
@@ -84,6 +87,41 @@ func assayGoReadImage(user C.uintptr_t, file unsafe.Pointer, size C.size_t, give
 	return 0
 }
 
+// ioState is what the functions below find behind their handle.
+type ioState struct {
+	writer io.Writer
+	reader io.ReaderAt
+	err    error // of the first that failed
+}
+
+//export assayGoWrite
+func assayGoWrite(user C.uintptr_t, src unsafe.Pointer, size C.size_t) C.int32_t {
+	defer endOnPanic()
+	state := cgo.Handle(user).Value().(*ioState)
+	n, err := state.writer.Write(unsafe.Slice((*byte)(src), int(size)))
+	if err == nil && n < int(size) {
+		err = io.ErrShortWrite
+	}
+	if state.err = err; err != nil {
+		return -1
+	}
+	return 0
+}
+
+//export assayGoRead
+func assayGoRead(user C.uintptr_t, dst unsafe.Pointer, size C.size_t, offset C.uint64_t) C.int32_t {
+	defer endOnPanic()
+	state := cgo.Handle(user).Value().(*ioState)
+	n, err := state.reader.ReadAt(unsafe.Slice((*byte)(dst), int(size)), int64(offset))
+	if n == int(size) {
+		return 0
+	}
+	if state.err = err; err == nil {
+		state.err = io.ErrUnexpectedEOF
+	}
+	return -1
+}
+
 // Progress is called now and then on the goroutine of the call, with the records of a phase that are
 // done. An error stops the call, which then fails with ErrCancelled and that error as its cause.
 type Progress func(phase string, done, total int64) error
@@ -106,4 +144,87 @@ func assayGoProgress(user C.uintptr_t, phase C.assay_str, done, total C.int64_t)
 		return -1
 	}
 	return 0
+}
+
+// Sample is one sample: its parts by name, each a slice of uint8, int32, int64 or float32.
+type Sample map[string]any
+
+// Samples is data of the program, asked for by number as an fs.FS is by name.
+type Samples interface {
+	Len() int
+	// Sample gives sample i, from 0: the same whenever it is asked for. Several goroutines may call it
+	// at once. An error is the cause of that of Loader.Next, which asks again when it is called again.
+	Sample(i int) (Sample, error)
+}
+
+// samplesState is what assayGoSample finds behind its handle.
+type samplesState struct {
+	samples Samples
+	mu      sync.Mutex
+	last    int32
+	failed  map[int32]error // by what the library was told
+}
+
+func (s *samplesState) fail(err error) C.int32_t {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	s.failed[s.last] = err
+	return C.int32_t(s.last)
+}
+
+// take gives the error of a number. Those before it are asked for no more.
+func (s *samplesState) take(number int32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.failed[number]
+	for each := range s.failed {
+		if each <= number {
+			delete(s.failed, each)
+		}
+	}
+	return err
+}
+
+// forget drops all errors: the samples are asked for anew.
+func (s *samplesState) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = map[int32]error{}
+}
+
+func givePart[T Element](give C.assay_give, to unsafe.Pointer, name string, data []T) {
+	address, _ := memory(data)
+	C.assay_go_give_part(give, to, cText(name), C.assay_dtype(dtypeOf[T]()), address, C.size_t(len(data)))
+	runtime.KeepAlive(data)
+}
+
+//export assayGoSample
+func assayGoSample(user C.uintptr_t, index C.int64_t, give C.assay_give, to unsafe.Pointer) C.int32_t {
+	defer endOnPanic()
+	state := cgo.Handle(user).Value().(*samplesState)
+	sample, err := state.samples.Sample(int(index))
+	if err != nil {
+		return state.fail(err)
+	}
+	for name, part := range sample {
+		switch data := part.(type) {
+		case []uint8:
+			givePart(give, to, name, data)
+		case []int32:
+			givePart(give, to, name, data)
+		case []int64:
+			givePart(give, to, name, data)
+		case []float32:
+			givePart(give, to, name, data)
+		default:
+			return state.fail(fmt.Errorf("part %q of sample %d is of type %T", name, int(index), part))
+		}
+	}
+	return 0
+}
+
+//export assayGoReleaseSamples
+func assayGoReleaseSamples(user C.uintptr_t) {
+	cgo.Handle(user).Delete()
 }

@@ -10,3 +10,8 @@ static inline void assay_go_give_picture(assay_go_give give, void* to, int32_t h
   const assay_picture page = {sizeof page, NULL, height, width, channels, bits, row_bytes, data};
   give(to, &page);
 }
+
+static inline void assay_go_give_part(assay_give give, void* to, assay_str name, assay_dtype dtype,
+                                      const void* data, size_t elements) {
+  give(to, name, dtype, data, elements);
+}

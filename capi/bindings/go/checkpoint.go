@@ -1,9 +1,25 @@
 package assay
 
-// #include <assay/assay.h>
+/*
+#include <assay/assay.h>
+
+int32_t assayGoWrite(uintptr_t user, void *src, size_t size);
+int32_t assayGoRead(uintptr_t user, void *dst, size_t size, uint64_t offset);
+
+static int32_t write_bytes(uintptr_t user, const void *src, size_t size) {
+  return assayGoWrite(user, (void *)src, size);
+}
+static void set_writer(assay_io *io) { io->write = write_bytes; }
+static void set_reader(assay_io *io) { io->read = assayGoRead; }
+*/
 import "C"
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"runtime/cgo"
+)
 
 // Parts of a checkpoint.
 type Parts uint32
@@ -30,6 +46,76 @@ func (t *Trainer) Load(path string, parts Parts) (json.RawMessage, error) {
 	return t.report(func(t *C.assay_trainer, out **C.assay_report, e **C.assay_error) C.assay_status {
 		return C.assay_checkpoint_load(t, cText(path), C.uint32_t(parts), out, e)
 	})
+}
+
+// byHost runs a call with functions of the program, of which r or w is used. Their error is the cause
+// of the call's.
+func byHost(w io.Writer, r io.ReaderAt, size int64, call func(functions *C.assay_io) error) error {
+	state := &ioState{writer: w, reader: r}
+	handle := cgo.NewHandle(state)
+	defer handle.Delete()
+	var functions C.assay_io
+	functions.struct_size = C.sizeof_assay_io
+	functions.user = C.uintptr_t(handle)
+	functions.size = C.uint64_t(size)
+	if w != nil {
+		C.set_writer(&functions)
+	}
+	if r != nil {
+		C.set_reader(&functions)
+	}
+	err := call(&functions)
+	var failed *Error
+	if state.err != nil && errors.As(err, &failed) && failed.Code == ErrIO {
+		failed.cause = state.err
+	}
+	return err
+}
+
+// SaveTo writes what Save does to w, from the first byte to the last. After an error, which has w's
+// as its cause, w may have taken a part.
+func (t *Trainer) SaveTo(w io.Writer, parts Parts) error {
+	return byHost(w, nil, 0, func(to *C.assay_io) error {
+		return t.call(func(t *C.assay_trainer, e **C.assay_error) C.assay_status {
+			return C.assay_checkpoint_save_io(t, to, C.uint32_t(parts), e)
+		})
+	})
+}
+
+// LoadFrom does what Load does with the size bytes of r, in many small reads.
+func (t *Trainer) LoadFrom(r io.ReaderAt, size int64, parts Parts) (report json.RawMessage, err error) {
+	err = byHost(nil, r, size, func(from *C.assay_io) (err error) {
+		report, err = t.report(func(t *C.assay_trainer, out **C.assay_report, e **C.assay_error) C.assay_status {
+			return C.assay_checkpoint_load_io(t, from, C.uint32_t(parts), out, e)
+		})
+		return err
+	})
+	return report, err
+}
+
+// OpenModelFrom makes the model that a checkpoint holds, the size bytes of r.
+func OpenModelFrom(c *Context, r io.ReaderAt, size int64) (*Model, error) {
+	var out *C.assay_model
+	err := byHost(nil, r, size, func(from *C.assay_io) error {
+		return c.call(func(c *C.assay_context, e **C.assay_error) C.assay_status {
+			return C.assay_model_open_io(c, from, &out, e)
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newModelHandle(out, c.host), nil
+}
+
+// InspectCheckpointFrom says what InspectCheckpoint does, of the size bytes of r.
+func InspectCheckpointFrom(r io.ReaderAt, size int64) (report json.RawMessage, err error) {
+	err = byHost(nil, r, size, func(from *C.assay_io) (err error) {
+		report, err = reportOf(func(out **C.assay_report, e **C.assay_error) C.assay_status {
+			return C.assay_checkpoint_inspect_io(from, out, e)
+		})
+		return err
+	})
+	return report, err
 }
 
 // InspectCheckpoint says what a checkpoint or safetensors file holds.

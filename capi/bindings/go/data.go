@@ -4,6 +4,8 @@ package assay
 #include "callbacks.h"
 
 int32_t assayGoProgress(uintptr_t user, assay_str phase, int64_t done, int64_t total);
+int32_t assayGoSample(uintptr_t user, int64_t index, assay_give give, void *to);
+void assayGoReleaseSamples(uintptr_t user);
 */
 import "C"
 
@@ -79,12 +81,13 @@ func ExportDataset(ctx context.Context, c *Context, folder, target string, optio
 	})
 }
 
-// Loader gives the samples of one split of a data set as batches.
+// Loader gives the samples of one split of a data set, or of the program, as batches.
 type Loader struct {
 	*handle[C.assay_loader]
 	Arrays []TensorSpec // of a batch, in its order
 
-	last given
+	last    given
+	samples *samplesState // nil of a data set
 }
 
 // NewLoader makes a loader; assay_loader_create says which keys config has, "Transforms" in
@@ -105,7 +108,41 @@ func NewLoader(c *Context, folder, split string, config, transform any) (*Loader
 	if err != nil {
 		return nil, err
 	}
-	l := &Loader{handle: newHandle(out, func(l *C.assay_loader) { C.assay_loader_free(l) }, c.host)}
+	return newLoader(out, c.host, nil)
+}
+
+// NewSamplesLoader makes a loader of samples that the program has. assay_loader_from_samples says
+// which keys sample has: what is given for each, and what it becomes. Closing the loader and the
+// tensors of its last batch ends the use of samples.
+func NewSamplesLoader(c *Context, samples Samples, sample, config, transform any) (*Loader, error) {
+	var texts [3]string
+	for i, each := range []any{sample, config, transform} {
+		var err error
+		if texts[i], err = configText(each); err != nil {
+			return nil, err
+		}
+	}
+	state := &samplesState{samples: samples, failed: map[int32]error{}}
+	handle := cgo.NewHandle(state)
+	var s C.assay_samples
+	s.struct_size = C.sizeof_assay_samples
+	s.user = C.uintptr_t(handle)
+	s.count = C.int64_t(samples.Len())
+	s.sample = (*[0]byte)(C.assayGoSample)
+	s.release = (*[0]byte)(C.assayGoReleaseSamples)
+	var out *C.assay_loader
+	err := c.call(func(c *C.assay_context, e **C.assay_error) C.assay_status {
+		return C.assay_loader_from_samples(c, &s, cText(texts[0]), cText(texts[1]), cText(texts[2]), &out, e)
+	})
+	if err != nil {
+		handle.Delete()
+		return nil, err
+	}
+	return newLoader(out, c.host, state)
+}
+
+func newLoader(out *C.assay_loader, host *host, samples *samplesState) (*Loader, error) {
+	l := &Loader{handle: newHandle(out, func(l *C.assay_loader) { C.assay_loader_free(l) }, host), samples: samples}
 	report, err := l.Report()
 	if err != nil {
 		return nil, err
@@ -142,6 +179,10 @@ func (l *Loader) Next(ctx context.Context) (Batch, error) {
 	if errors.Is(err, ErrEndOfData) {
 		return Batch{}, io.EOF
 	} else if err != nil {
+		var failed *Error
+		if errors.As(err, &failed) && failed.Domain == DomainHost && l.samples != nil {
+			failed.cause = l.samples.take(int32(failed.NativeCode))
+		}
 		return Batch{}, err
 	}
 	batch := Batch{nil, int64(i.epoch), int64(i.batch), int64(i.rows), int64(i.valid), seconds(i.wait_seconds)}
@@ -170,8 +211,7 @@ func (l *Loader) Cursor() (string, error) {
 
 // Restore continues at a position of a loader with the same data, seed, order and batches.
 func (l *Loader) Restore(cursor string) error {
-	l.last.replace(nil)
-	return l.call(func(l *C.assay_loader, e **C.assay_error) C.assay_status {
+	return l.goTo(func(l *C.assay_loader, e **C.assay_error) C.assay_status {
 		text := cText(cursor)
 		return C.assay_loader_restore(l, unsafe.Pointer(text.data), text.size, e)
 	})
@@ -179,10 +219,18 @@ func (l *Loader) Restore(cursor string) error {
 
 // SeekEpoch continues at the first batch of an epoch.
 func (l *Loader) SeekEpoch(epoch int64) error {
-	l.last.replace(nil)
-	return l.call(func(l *C.assay_loader, e **C.assay_error) C.assay_status {
+	return l.goTo(func(l *C.assay_loader, e **C.assay_error) C.assay_status {
 		return C.assay_loader_seek(l, C.int64_t(epoch), e)
 	})
+}
+
+func (l *Loader) goTo(f func(l *C.assay_loader, e **C.assay_error) C.assay_status) error {
+	l.last.replace(nil)
+	err := l.call(f)
+	if err == nil && l.samples != nil {
+		l.samples.forget() // the errors of batches that were prefetched and are not wanted
+	}
+	return err
 }
 
 // Report describes what the loader gives and whether it keeps up with the training.

@@ -18,7 +18,7 @@ const (
 	ErrOutOfHostMemory   Code = C.ASSAY_E_OOM_HOST         // out of host memory, or over the context's limit
 	ErrOutOfDeviceMemory Code = C.ASSAY_E_OOM_DEVICE       // the same for device memory
 	ErrDevice            Code = C.ASSAY_E_DEVICE           // the device or its driver failed
-	ErrIO                Code = C.ASSAY_E_IO               // the operating system refused a file operation
+	ErrIO                Code = C.ASSAY_E_IO               // the operating system, an io.Writer or an io.ReaderAt refused an operation
 	ErrFormat            Code = C.ASSAY_E_FORMAT           // a file or text is malformed, truncated or damaged
 	ErrVersion           Code = C.ASSAY_E_VERSION          // a file of a version unknown here
 	ErrNotFound          Code = C.ASSAY_E_NOT_FOUND        // no such file, model, variable or key

@@ -31,9 +31,10 @@ func newHandle[T any](object *T, free func(*T), host *host) *handle[T] {
 // Close frees the object, now or when the last call that uses it has returned. It never fails.
 func (h *handle[T]) Close() error {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.closed = true
-	h.freeIfUnused()
+	object := h.takeUnused()
+	h.mu.Unlock()
+	h.end(object)
 	return nil
 }
 
@@ -50,16 +51,29 @@ func (h *handle[T]) use() (*T, error) {
 
 func (h *handle[T]) done() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.users--
-	h.freeIfUnused()
+	object := h.takeUnused()
+	h.mu.Unlock()
+	h.end(object)
 }
 
-func (h *handle[T]) freeIfUnused() {
-	if h.closed && h.users == 0 && h.object != nil {
+// takeUnused gives the object to who is to free it, once; nil as long as it is needed. The lock is held.
+func (h *handle[T]) takeUnused() *T {
+	if !h.closed || h.users > 0 {
+		return nil
+	}
+	object := h.object
+	h.object = nil
+	return object
+}
+
+// end frees what takeUnused gave. Not under the lock: it may wait for functions of the program, which
+// may use the handle.
+func (h *handle[T]) end(object *T) {
+	if object != nil {
 		runtime.SetFinalizer(h, nil)
-		h.free(h.object)
-		h.object = nil
+		h.free(object)
+		runtime.KeepAlive(h) // and with it the host
 	}
 }
 

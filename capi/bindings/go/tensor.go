@@ -186,6 +186,30 @@ func memory[T any](data []T) (unsafe.Pointer, C.size_t) {
 	return unsafe.Pointer(&data[0]), C.size_t(len(data)) * C.size_t(unsafe.Sizeof(nothing[0]))
 }
 
+// DLPack lends the tensor to other libraries of this process, without a copy: the address of a
+// DLManagedTensorVersioned of dlpack.h, whose deleter is to be called.
+func (t *Tensor) DLPack() (unsafe.Pointer, error) {
+	var out *C.struct_DLManagedTensorVersioned
+	err := t.call(func(t *C.assay_tensor, e **C.assay_error) C.assay_status {
+		return C.assay_tensor_to_dlpack(t, &out, e)
+	})
+	return unsafe.Pointer(out), err
+}
+
+// NewTensorFromDLPack takes over a tensor of another library, without a copy: the address of a
+// DLManagedTensorVersioned of dlpack.h. After an error it is still the caller's. Its deleter may run on
+// any thread, that of Go's finalizers among them.
+func NewTensorFromDLPack(c *Context, tensor unsafe.Pointer) (*Tensor, error) {
+	var out *C.assay_tensor
+	err := c.call(func(c *C.assay_context, e **C.assay_error) C.assay_status {
+		return C.assay_tensor_from_dlpack(c, (*C.struct_DLManagedTensorVersioned)(tensor), &out, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newTensorHandle(out, c.host), nil
+}
+
 // lent is a batch as the library takes it, held until done.
 type lent struct {
 	tensors []*Tensor
@@ -224,9 +248,10 @@ type given struct {
 
 func (g *given) replace(tensors []*Tensor) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	closeAll(g.tensors)
+	before := g.tensors
 	g.tensors = tensors
+	g.mu.Unlock()
+	closeAll(before) // not under the lock: it may wait for functions of the program
 }
 
 func closeAll(tensors []*Tensor) {

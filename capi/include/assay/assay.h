@@ -26,8 +26,8 @@
  * Ownership   `T **out` gives the caller a handle, to be freed by the function that stands
  *             beside its type below. A returned pointer or assay_str is borrowed: valid as long
  *             as the object it came from or, where it is called static, until the process ends.
- *             No pointer argument is kept after return, except by assay_tensor_borrow and
- *             assay_trainer_prefetch.
+ *             No pointer argument is kept after return, except by assay_tensor_borrow,
+ *             assay_tensor_from_dlpack and assay_trainer_prefetch.
  * Lifetimes   Objects keep alive what they were made from, so frees may come in any order. Every
  *             free accepts NULL, cannot fail, and may be called on any thread, but not while
  *             another thread is inside a call with that handle. Leaving the process without
@@ -102,7 +102,7 @@ enum {
   ASSAY_E_OOM_HOST = -3,    /* out of host memory, or over the context's limit */
   ASSAY_E_OOM_DEVICE = -4,  /* the same for device memory */
   ASSAY_E_DEVICE = -5,      /* the device or its driver failed */
-  ASSAY_E_IO = -6,          /* the operating system refused a file operation */
+  ASSAY_E_IO = -6,          /* the operating system, or assay_io, refused a file operation */
   ASSAY_E_FORMAT = -7,      /* a file or text is malformed, truncated or damaged */
   ASSAY_E_VERSION = -8,     /* a file, struct or extension of a version unknown here */
   ASSAY_E_NOT_FOUND = -9,   /* no such file, model, variable or key */
@@ -448,6 +448,33 @@ ASSAY_API assay_tensor *assay_tensor_retain(const assay_tensor *t);
  *   threads any   since 1.0, stable */
 ASSAY_API void assay_tensor_release(assay_tensor *t);
 
+struct DLManagedTensorVersioned; /* dlpack.h (DLPack 1) has it, which is not needed here */
+
+/* The tensor for other libraries of this process, such as NumPy and PyTorch, without a copy.
+ *   out  as kDLCPU, or kDLCUDA for memory of a GPU, of version 1.0, with strides; read-only if the
+ *        tensor is. It owns the tensor until its deleter is called: once, on any thread. What is
+ *        said of assay_tensor_info.data holds for its elements. Whatever this library does with
+ *        them is done when its calls return: there is no stream to wait for
+ *   errors  ASSAY_E_INVALID; ASSAY_E_OOM_HOST; ASSAY_E_DEVICE
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_tensor_to_dlpack(const assay_tensor *t,
+                                              struct DLManagedTensorVersioned **out,
+                                              assay_error **err);
+
+/* A tensor of another library, without a copy.
+ *   dl   in memory of the host (kDLCPU, kDLCUDAHost) or of the context's GPU (kDLCUDA), where its
+ *        producer must have finished; f32, bf16, f16, f64, i32, i64 or u8, or bool, which becomes
+ *        u8 of 0 and 1; row-major without gaps, aligned to its element; at most ASSAY_MAX_NDIM axes.
+ *        Its deleter is called when the last handle is gone, on the thread of that call. After a
+ *        failure it is still the caller's
+ *   out  read-only if dl is
+ *   errors  ASSAY_E_VERSION: not of version 1; ASSAY_E_UNSUPPORTED: its type, strides or alignment:
+ *           copy it first; ASSAY_E_NOT_FOUND: not memory of this context; ASSAY_E_INVALID
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_tensor_from_dlpack(const assay_context *c,
+                                                struct DLManagedTensorVersioned *dl,
+                                                assay_tensor **out, assay_error **err);
+
 /* ---- Models ---------------------------------------------------------------------------------- */
 
 /* The architectures that assay_model_named knows.
@@ -559,7 +586,8 @@ ASSAY_API assay_status assay_model_named(const assay_context *c, assay_str arch,
                                          assay_str config_json, assay_model **out,
                                          assay_error **err);
 
-/* Makes the model that a checkpoint holds, with its weights and statistics. Networks of your own
+/* Makes the model that a checkpoint holds, with its weights and statistics, and the moving averages
+ * that it was saved with, which a predictor's "use_ema" takes. Networks of your own
  * (assay_graph.h) come back too: their description is the model's configuration.
  *   path    of a checkpoint with ASSAY_PART_TRAINER_STATE: others do not say what model they are of
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT: damaged, no checkpoint, or one without
@@ -1071,6 +1099,66 @@ ASSAY_API assay_status assay_checkpoint_save(const assay_trainer *t, assay_str p
 ASSAY_API assay_status assay_checkpoint_load(assay_trainer *t, assay_str path, uint32_t parts,
                                              assay_report **out, assay_error **err);
 
+/* A checkpoint that is no file: in memory, behind a socket, in a store of objects.
+ *
+ * The functions are called on the thread of the call that was given them, one at a time, and not
+ * after it has returned. Those that return a number return 0; any other is the host's own, with which
+ * the call fails: ASSAY_E_IO, domain ASSAY_DOMAIN_HOST, and that native_code. They may call the
+ * library, but the trainer of the call and its model stay in use, as `threads` says: ASSAY_E_BUSY.
+ * Those that a call has no use for may be NULL.
+ *
+ * To save takes a stream: bytes come once each, from the first to the last. To load takes random
+ * access: what says where everything is, and that it is whole, are the last bytes. What has come
+ * through a socket is to be kept, in memory for example, until its end is known. */
+typedef struct assay_io {
+  size_t struct_size;
+  const assay_ext *next;
+  uintptr_t user; /* handed to every function below */
+  /* Saving: takes all of the next bytes, of which there may be as many as the largest tensor has.
+   *   src  lent until this returns */
+  int32_t (*write)(uintptr_t user, const void *src, size_t size);
+  /* Saving: all has been written. Only now does it count: whoever stores it shows it under its name
+   * from here on, and lets whatever had that name go. Nothing is called behind this, even if it
+   * fails. NULL: nothing is left to do. */
+  int32_t (*commit)(uintptr_t user);
+  /* Saving: what was written is to be dropped, for a write or what lies between two of them failed.
+   * NULL: the status of the call says enough. */
+  void (*discard)(uintptr_t user);
+  /* Loading: copies `size` bytes, which lie `offset` bytes behind the first, to dst, all of them.
+   * At most 1 MiB at a time, and many times less than 1 KiB: where each means a message to another
+   * machine, load the whole at once or read ahead. */
+  int32_t (*read)(uintptr_t user, void *dst, size_t size, uint64_t offset);
+  uint64_t size; /* loading: bytes of the checkpoint */
+} assay_io;
+
+/* assay_checkpoint_save by functions of the host: the same bytes, and whether they appear whole and
+ * durable, or not at all, lies with its `commit`. Of several devices (assay_comm.h) only the
+ * functions of rank 0 are called.
+ *   io      `write` is needed, on every rank
+ *   errors  ASSAY_E_INVALID, also between backward and apply; ASSAY_E_IO; ASSAY_E_OOM_HOST;
+ *           ASSAY_E_VERSION; ASSAY_E_BUSY; of several devices ASSAY_E_COMM, also on all other
+ *           ranks if rank 0 could not save, and ASSAY_E_TIMEOUT
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_checkpoint_save_io(const assay_trainer *t, const assay_io *io,
+                                                uint32_t parts, assay_error **err);
+
+/* assay_checkpoint_load by functions of the host: all is read and checked before anything is changed,
+ * whatever they give.
+ *   io      `read` and `size` are needed
+ *   out     may be NULL; report as there, without path
+ *   errors  as assay_checkpoint_load
+ *   threads alone, with the model   since 1.0, provisional */
+ASSAY_API assay_status assay_checkpoint_load_io(assay_trainer *t, const assay_io *io,
+                                                uint32_t parts, assay_report **out,
+                                                assay_error **err);
+
+/* assay_model_open by functions of the host.
+ *   io      `read` and `size` are needed
+ *   errors  as assay_model_open
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_model_open_io(const assay_context *c, const assay_io *io,
+                                           assay_model **out, assay_error **err);
+
 /* Says what a checkpoint or safetensors file holds, without reading its tensors.
  *   report  path, format ("checkpoint" or "safetensors"), file_bytes; of checkpoints
  *           format_version, library_version, created_unix_s; parts [..]; with trainer state step,
@@ -1084,6 +1172,13 @@ ASSAY_API assay_status assay_checkpoint_load(assay_trainer *t, assay_str path, u
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_checkpoint_inspect(assay_str path, assay_report **out,
                                                 assay_error **err);
+
+/* assay_checkpoint_inspect by functions of the host; report as there, without path.
+ *   io      `read` and `size` are needed
+ *   errors  as assay_checkpoint_inspect
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_checkpoint_inspect_io(const assay_io *io, assay_report **out,
+                                                   assay_error **err);
 
 /* Reads every byte of a checkpoint file. Damage is described in the report and is not an error.
  *   report  path, ok, file_bytes, tensors (count), faults [a sentence each; empty when ok]
@@ -1107,7 +1202,10 @@ ASSAY_API assay_status assay_checkpoint_diff(assay_str a, assay_str b, assay_rep
  *   to        another file than `from`; one that is there is replaced
  *   format    of the target: "safetensors" (from a checkpoint) or "checkpoint" (from
  *             safetensors: weights and statistics)
- *   map_json  as for assay_model_load_weights
+ *   map_json  as for assay_model_load_weights, without "keep". There is no model here: of a file with
+ *             convolutions whose metadata do not say its "format" the rules must say the layout. What
+ *             neither a rule nor the file calls a statistic is one if its name ends in
+ *             ".running_mean" or ".running_var"
  *   kind      to safetensors: ASSAY_KIND_VALUE (or 0), or ASSAY_KIND_EMA for the moving averages
  *   out       may be NULL
  *   report    from, to, tensors (count), skipped [names]
@@ -1125,7 +1223,8 @@ ASSAY_API assay_status assay_checkpoint_convert(assay_str from, assay_str to, as
  * a slot of its own.
  *   config_json  keys, with defaults:
  *     "precision"      "fp32" (default), "amp-bf16"; on GPUs also "tf32", "amp-fp16"
- *     "use_ema"        false. Predict with the moving averages the last trainer kept
+ *     "use_ema"        false. Predict with the moving averages the last trainer kept, or those that
+ *                      came with the checkpoint (assay_model_open)
  *     "max_batch"      at least 1, 1024. Largest batch of a run
  *     "image_size"     efficientdet_d0: [rows, columns], multiples of 128, [512, 512]
  *     "suppression"    efficientdet_d0: "soft" (default), Gaussian and class by class, as COCO's

@@ -1,7 +1,8 @@
 /* Assay: data sets, loaders, text and detections.
  *
  * A data set is a folder that assay_dataset_convert made from the files its authors publish: record
- * files and a manifest. A loader gives its samples as batches that a trainer takes as they are.
+ * files and a manifest. A loader gives its samples as batches that a trainer takes as they are, and
+ * so it does with samples that a function of the host gives one by one (assay_loader_from_samples).
  * Nothing here is needed to train: any host memory can be a batch (assay_tensor_borrow).
  *
  * The conventions are those of assay.h. What batch k of epoch e holds depends on nothing but the
@@ -50,14 +51,14 @@ ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err)
  * record files of TensorFlow's object detection instead, "*train*record*" and "*val*record*": their
  * images are checked, and records kept as they are. */
 
-/* Conversions of text: keys of options_json, with [ranges], then defaults. Of "bert_pretraining" and
- * "electra_pretraining" the source may also be TFRecord files ("tfrecord" or "tf_record" in their
- * names) that the published scripts wrote: they are checked and become the split "train", for which
- * vocabulary, lengths and slots must be given as they were made.
+/* Conversions of text: keys of options_json, with [ranges], then defaults. Of "bert_pretraining"
+ * and "electra_pretraining" the source may also be TFRecord files ("tfrecord" or "tf_record" in
+ * their names) that the published scripts wrote: they are checked and become the split "train", for
+ * which vocabulary, lengths and slots must be given as they were made.
  *
  * Of "squad", "bert_pretraining" and "electra_pretraining":
  *   "vocabulary"       file of a WordPiece vocabulary, one piece a line; needed
- *   "sequence_length"       [5, 512], 384 of squad, else 128. Pieces of a sequence, padding included
+ *   "sequence_length"  [5, 512], 384 of squad, else 128. Pieces of a sequence, with padding
  *   "protect_special"  true; false of bert_pretraining. Whether "[MASK]" and the like in a text are
  *                      themselves, or punctuation and words
  *   "longest_word"     [1, 10000], 100. Words of more characters are [UNK]
@@ -81,10 +82,11 @@ ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err)
  *   "short_fraction"   [0, 1], 0.1. Of sequences that aim at a random shorter length */
 
 /* Turns published files into a data set. Returns at once if the folder already holds the same. A
- * conversion that failed or was stopped leaves nothing behind; only those of "imagenet", "coco" and of
- * text ("squad", "bert_pretraining", "electra_pretraining") keep finished shards (record files), from
- * which the next call with the same arguments continues, even if the process was killed. Images that cannot be decoded are left out, and files of other formats
- * than JPEG need assay_host.read_image. The report counts both.
+ * conversion that failed or was stopped leaves nothing behind; only those of "imagenet", "coco" and
+ * of text ("squad", "bert_pretraining", "electra_pretraining") keep finished shards (record files),
+ * from which the next call with the same arguments continues, even if the process was killed.
+ * Images that cannot be decoded are left out, and files of other formats than JPEG need
+ * assay_host.read_image. The report counts both.
  *   name          of assay_dataset_list
  *   source        where the published files lie; empty: default_source
  *   target        the folder to fill; created if need be
@@ -206,8 +208,8 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
  * "masked_lm_ids" [P], 0 and -1 where a slot has none, and "next_sentence_labels", 1 if the second
  * segment does not follow the first; of windows (squad) "start_positions" and "end_positions" of
  * the answer, 0 where the window has none, and "is_impossible", 1 if it has none, all three -1
- * where the answer is not known. An answer may lie on token 0 and on those of type 1 but the last. Sequences
- * (electra_pretraining) have nothing more */
+ * where the answer is not known. An answer may lie on token 0 and on those of type 1 but the last.
+ * Sequences (electra_pretraining) have nothing more */
 
 /* A loader of one split of a data set. Its worker threads start with the first batch.
  *   folder          of the data set
@@ -232,7 +234,8 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
  *                   order, rank r its r-th part of B
  *     "workers"     [0, 256], 2. Threads that fill batches; 0 fills them in the caller
  *     "prefetch"    [1, 4096], 4. Batches kept ready, at least the number of workers
- *     "cache_mib"   >= 0, 512. Memory for prepared samples in MiB
+ *     "cache_mib"   >= 0, 512. Memory for prepared samples in MiB, with 8 bytes for the place of
+ *                   each sample of the split: where those alone are more, nothing is kept
  *   transform_json  how a record becomes a sample; empty: defaults. "Transforms" above
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_INVALID naming the key; ASSAY_E_IO; ASSAY_E_FORMAT;
  *           ASSAY_E_VERSION
@@ -241,6 +244,86 @@ ASSAY_API assay_status assay_loader_create(const assay_context *c, assay_str fol
                                            assay_str split, assay_str config_json,
                                            assay_str transform_json, assay_loader **out,
                                            assay_error **err);
+
+/* Takes a part of a sample, which is copied: an array or a feature. To be called on the thread and
+ * during the call that `to` came with. It says nothing: a part that does not fit fails the sample
+ * once `sample` has returned, and so the assay_loader_next that wants it.
+ *   name      of the part
+ *   dtype     of its numbers
+ *   data      `elements` numbers, aligned to their type; may be NULL for none. A sample has at most
+ *             2^28 bytes */
+typedef void (*assay_give)(void *to, assay_str name, assay_dtype dtype, const void *data,
+                           size_t elements);
+
+/* Samples of the host. Its functions are called as long as the loader or a tensor of one of its
+ * batches lives. */
+typedef struct assay_samples {
+  size_t struct_size;
+  const assay_ext *next;
+  uintptr_t user; /* handed to the functions below */
+  int64_t count;  /* [1, 2^32 - 2]. A shuffled order takes 4 bytes for each */
+  /* Gives sample `index`, from 0, by calling `give` with `to` for each of its parts, in any order.
+   * The same whenever it is asked for: what is kept ("cache_mib") is not asked for again. Called on
+   * the loader's workers, several at once; with one worker one at a time, without workers in
+   * assay_loader_next itself.
+   * The library holds no lock meanwhile, but assay_loader_next, when it fails, and
+   * assay_loader_restore, _seek, _free and the release of the last tensor of its batches wait for
+   * the calls that run: who makes one of them must hold no lock that this function takes. Made in
+   * this function, on a worker of the same loader, the first three are ASSAY_E_BUSY, and the others
+   * return at once: a thread of the library does what remains, and if none can be started, it stays
+   * undone. Without workers the loader must not be freed here, for a call on it runs.
+   *   returns 0; anything else if there is no such sample now: assay_loader_next fails with
+   *           ASSAY_E_CALLBACK and that number as native_code, and asks again when it is called
+   *           again. After an interruption the answer is dropped */
+  int32_t (*sample)(uintptr_t user, int64_t index, assay_give give, void *to);
+  /* Called once, when no function will be called any more, on the thread that freed the last of
+   * what needs them, or, if that was done in `sample`, on one of the library; may be NULL. */
+  void (*release)(uintptr_t user);
+} assay_samples;
+
+/* A loader of samples that the host has: order, ranks, transforms, padding, prefetching and
+ * positions are those of a data set with the same records, to the bit. Its report has no "dataset"
+ * and no "split".
+ *
+ * Where a sample does not fit, assay_loader_next says which and why: ASSAY_E_CALLBACK for an array
+ * that is missing, or of another type or size; for arrays and features that the kind does not have,
+ * that are given twice, or are more than 2^28 bytes, and for features of a type that none is of;
+ * ASSAY_E_FORMAT for a feature that is missing or that its transform cannot use.
+ *   samples         copied; its release is not called on failure
+ *   sample_json     what a sample is; keys, with [ranges], then defaults:
+ *     "kind"        what is given for a sample, and what it becomes:
+ *                   "arrays" (default)  each of "arrays" as it is to stand in the batch
+ *                   "images"       "image" u8 [rows, columns, channels], "label" i32 or i64: one of
+ *                                  the small pictures of "Transforms"
+ *                   "photographs"  "jpeg" u8, a JPEG file, "label": one of its JPEG files
+ *                   "objects"      photographs with boxes: "image/encoded" u8, a JPEG file, and for
+ *                                  each box a number of "image/object/bbox/ymin", .../xmin,
+ *                                  .../ymax and .../xmax f32, shares of the image's height and
+ *                                  width, and of "image/object/class/label" i64, from 1; as one
+ *                                  likes "image/object/is_crowd" i64 and "image/source_id" u8, text
+ *                   "micrographs"  "image" and "mask" u8, the latter 0 or 255 or left out,
+ *                                  "height", "width"
+ *                   What else records of data sets hold may be given too, and is not looked at: of
+ *                   photographs "id"; of objects "image/format", "image/key/sha256",
+ *                   "image/filename", "image/height", "image/width", "image/object/area" and
+ *                   "image/object/class/text"
+ *     "arrays"      arrays: [objects]; needed. In the order of a batch
+ *       "name"      of its own
+ *       "dtype"     "f32" (default), "i32", "i64" or "u8"
+ *       "shape"     of one sample, at most 7 sizes; [] (one number)
+ *       "label"     false. i32: rows of padding hold -1, where others hold 0
+ *     "image"       images: [rows, columns, channels], each [1, 16384]; needed
+ *     "classes"     images, photographs, objects: [1, 2^31 - 1]; needed. Labels are below it, those
+ *                   of objects at most it
+ *   config_json     as for assay_loader_create
+ *   transform_json  keys of the kind, "Transforms" above; empty: defaults. Nothing for arrays
+ *   errors  ASSAY_E_INVALID naming the key; ASSAY_E_OOM_HOST
+ *   threads any   since 1.0, provisional */
+ASSAY_API assay_status assay_loader_from_samples(const assay_context *c,
+                                                 const assay_samples *samples,
+                                                 assay_str sample_json, assay_str config_json,
+                                                 assay_str transform_json, assay_loader **out,
+                                                 assay_error **err);
 
 typedef struct assay_batch_info {
   size_t struct_size;
@@ -260,8 +343,9 @@ typedef struct assay_batch_info {
  *   info    may be NULL
  *   errors  ASSAY_E_END_OF_DATA after the last batch of the last epoch; ASSAY_E_FORMAT, ASSAY_E_IO:
  *           a record, named in the message; calling again reads it again, data is never skipped;
- *           ASSAY_E_CANCELLED: calling again goes on; ASSAY_E_BUSY: another thread uses the loader
- *           or one of its tensors; ASSAY_E_INVALID
+ *           ASSAY_E_CALLBACK, and ASSAY_E_FORMAT also: a sample of the host; ASSAY_E_CANCELLED:
+ *           calling again goes on; ASSAY_E_BUSY: another thread uses the loader or one of its
+ *           tensors; ASSAY_E_INVALID
  *   threads alone   since 1.0, stable */
 ASSAY_API assay_status assay_loader_next(assay_loader *l, const assay_tensor **batch, size_t n,
                                          assay_batch_info *info, assay_error **err);
@@ -303,7 +387,9 @@ ASSAY_API assay_status assay_loader_seek(assay_loader *l, int64_t epoch, assay_e
 ASSAY_API assay_status assay_loader_report(const assay_loader *l, assay_report **out,
                                            assay_error **err);
 
-/* Ends the worker threads, waiting for at most one sample each. since 1.0, stable */
+/* Ends the worker threads, waiting for at most one sample each. They end once no tensor of its
+ * batches is left: while the host still holds one, they may fill batches that nobody takes.
+ * since 1.0, stable */
 ASSAY_API void assay_loader_free(assay_loader *l);
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -349,8 +435,8 @@ ASSAY_API assay_status assay_text_attach(const assay_text *t, assay_trainer *tra
 
 /* The pieces of a text, without [CLS] and [SEP].
  *   ids         room for `capacity` ids, or NULL
- *   begin, end  the bytes of the text that a piece stands for, of [UNK] all of its word; each may be
- *               NULL
+ *   begin, end  the bytes of the text that a piece stands for, of [UNK] all of its word; each may
+ *               be NULL
  *   capacity    elements of each array that is given
  *   count       receives the number of pieces; with three NULLs that is all that is done
  *   errors  ASSAY_E_FORMAT with the byte: text that is not UTF-8; ASSAY_E_INVALID: too little room
@@ -399,8 +485,8 @@ ASSAY_API assay_status assay_text_question_read(const assay_text_question *q, in
  *                "longest_answer" [1, 512], 30: in pieces
  *                "null_threshold" none: there always is an answer. SQuAD 2.0 answers "" where
  *                no_answer exceeds the best answer's score by more than this; BERT's is 0
- *   report       answer: the best text, or "". answers [{text, score}], best first, as they stand in
- *                the paragraph, score the sum of both; "empty" with 0 if no position can be an
+ *   report       answer: the best text, or "". answers [{text, score}], best first, as they stand
+ *                in the paragraph, score the sum of both; "empty" with 0 if no position can be an
  *                answer, as the published scripts have it. no_answer: the smallest score of [CLS]
  *                over the windows
  *   errors  ASSAY_E_INVALID: another n, numbers that are not finite
@@ -503,8 +589,8 @@ ASSAY_API assay_status assay_detections_create(assay_detections **out, assay_err
 /* A collection read from a file of results: one JSON list of
  * {"image_id", "category_id", "bbox": [x, y, width, height], "score"}, of anyone who writes them.
  *   path    JSON, plain or gzip, up to 4 GiB of text; other members of the objects are passed over
- *   errors  ASSAY_E_IO, ASSAY_E_NOT_FOUND; ASSAY_E_FORMAT with line and column: JSON that is damaged,
- *           members missing or of another type, a width or height below 0; ASSAY_E_INVALID
+ *   errors  ASSAY_E_IO, ASSAY_E_NOT_FOUND; ASSAY_E_FORMAT with line and column: JSON that is
+ *           damaged, members missing or of another type, a width or height below 0; ASSAY_E_INVALID
  *   threads any   since 1.0, provisional */
 ASSAY_API assay_status assay_detections_open(assay_str path, assay_detections **out,
                                              assay_error **err);
@@ -544,8 +630,8 @@ ASSAY_API assay_status assay_detections_save(const assay_detections *d, assay_st
  * [0, 1], averaged over overlaps (intersection over union) of 0.5, 0.55, ... 0.95, points of recall
  * 0, 0.01, ... 1, and categories. All images of the file count, also those without detections.
  *   instances    JSON of COCO's instances ("instances_val2017.json"), plain or gzip, up to 4 GiB
- *   config_json  "curves" false: whether the report has them; "given_only" false: whether only images
- *                that were given count, not all of the file. Empty: defaults
+ *   config_json  "curves" false: whether the report has them; "given_only" false: whether only
+ *                images that were given count, not all of the file. Empty: defaults
  *   report       images, of the file, and images_found, those with detections; objects, without
  *                crowds; detections, and foreign, those of categories that the file does not list,
  *                which are left out; all {ap, ap50, ap75 (at these overlaps), ap_small, ap_medium,

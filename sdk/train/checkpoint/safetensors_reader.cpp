@@ -68,7 +68,7 @@ JsonValue read_header(const ByteSource& source, uint64_t& data_begin) {
   const Complaint complaint(source.name(), "");
   complaint.unless(source.size() >= kLengthBytes, "it has only ", source.size(), " bytes");
   // Before the length is looked at: that of a zip archive would only be called too large.
-  char beginning[4];
+  char beginning[4] = {};
   source.read_at(beginning, sizeof beginning, 0);
   complaint.unless(std::string_view(beginning, sizeof beginning) != "PK\x03\x04",
                    "it is a zip archive, as checkpoints are");

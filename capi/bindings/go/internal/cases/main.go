@@ -3,6 +3,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -35,6 +36,23 @@ type run struct {
 	model   *assay.Model
 	trainer *assay.Trainer
 	loader  *assay.Loader
+	kept    bytes.Buffer // a checkpoint
+}
+
+// pictures are 6 x 5 pixels in three colours, of which those above 99 are refused.
+type pictures int
+
+func (p pictures) Len() int { return int(p) }
+
+func (p pictures) Sample(i int) (assay.Sample, error) {
+	if i > 99 {
+		return nil, errors.New("too many")
+	}
+	pixels := make([]byte, 6*5*3)
+	for k := range pixels {
+		pixels[k] = byte(31*i + 7*k)
+	}
+	return assay.Sample{"image": pixels, "label": []int32{int32(i % 4)}}, nil
 }
 
 // draw gives 24 random bits (splitmix64).
@@ -266,6 +284,21 @@ func (r *run) do(verb, rest string) (err error) {
 		if m, err = assay.OpenModel(r.c, rest); err == nil {
 			r.model = m
 		}
+	case "save_io":
+		r.kept.Reset()
+		err = r.trainer.SaveTo(&r.kept, assay.PartAll)
+	case "load_io":
+		_, err = r.trainer.LoadFrom(bytes.NewReader(r.kept.Bytes()), int64(r.kept.Len()), assay.PartAll)
+	case "open_io":
+		var m *assay.Model
+		if m, err = assay.OpenModelFrom(r.c, bytes.NewReader(r.kept.Bytes()), int64(r.kept.Len())); err == nil {
+			r.model = m
+		}
+	case "cut":
+		if n > r.kept.Len() {
+			n = r.kept.Len()
+		}
+		r.kept.Truncate(r.kept.Len() - n)
 	case "predict":
 		err = r.predict(n, second)
 	case "convert":
@@ -275,6 +308,12 @@ func (r *run) do(verb, rest string) (err error) {
 		config, transform, _ := strings.Cut(second, "} {")
 		var l *assay.Loader
 		if l, err = assay.NewLoader(r.c, "set", first, config+"}", "{"+transform); err == nil {
+			r.loader = l
+		}
+	case "samples":
+		texts := strings.Split(second, "} {")
+		var l *assay.Loader
+		if l, err = assay.NewSamplesLoader(r.c, pictures(n), texts[0]+"}", "{"+texts[1]+"}", "{"+texts[2]); err == nil {
 			r.loader = l
 		}
 	case "next", "train":

@@ -185,6 +185,7 @@ pub const ASSAY_U8: C = 7;
 pub const ASSAY_MAX_NDIM: C = 8;
 pub const ASSAY_TENSOR_READ_ONLY: C = 1;
 pub const ASSAY_TENSOR_VIEW: C = 2;
+opaque!(DLManagedTensorVersioned);
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct assay_tensor_info {
@@ -263,6 +264,20 @@ pub const ASSAY_PART_EMA: C = 4;
 pub const ASSAY_PART_STATISTICS: C = 8;
 pub const ASSAY_PART_TRAINER_STATE: C = 16;
 pub const ASSAY_PART_ALL: C = 31;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct assay_io {
+    pub struct_size: usize,
+    pub next: *const assay_ext,
+    pub user: usize,
+    pub write: Option<unsafe extern "C" fn(user: usize, src: *const c_void, size: usize) -> i32>,
+    pub commit: Option<unsafe extern "C" fn(user: usize) -> i32>,
+    pub discard: Option<unsafe extern "C" fn(user: usize)>,
+    pub read: Option<
+        unsafe extern "C" fn(user: usize, dst: *mut c_void, size: usize, offset: u64) -> i32,
+    >,
+    pub size: u64,
+}
 
 extern "C" {
     pub fn assay_abi_version() -> u32;
@@ -338,6 +353,17 @@ extern "C" {
     ) -> assay_status;
     pub fn assay_tensor_retain(t: *const assay_tensor) -> *mut assay_tensor;
     pub fn assay_tensor_release(t: *mut assay_tensor);
+    pub fn assay_tensor_to_dlpack(
+        t: *const assay_tensor,
+        out: *mut *mut DLManagedTensorVersioned,
+        err: *mut *mut assay_error,
+    ) -> assay_status;
+    pub fn assay_tensor_from_dlpack(
+        c: *const assay_context,
+        dl: *mut DLManagedTensorVersioned,
+        out: *mut *mut assay_tensor,
+        err: *mut *mut assay_error,
+    ) -> assay_status;
     pub fn assay_model_list(
         out: *mut *mut assay_report,
         err: *mut *mut assay_error,
@@ -493,6 +519,30 @@ extern "C" {
         out: *mut *mut assay_report,
         err: *mut *mut assay_error,
     ) -> assay_status;
+    pub fn assay_checkpoint_save_io(
+        t: *const assay_trainer,
+        io: *const assay_io,
+        parts: u32,
+        err: *mut *mut assay_error,
+    ) -> assay_status;
+    pub fn assay_checkpoint_load_io(
+        t: *mut assay_trainer,
+        io: *const assay_io,
+        parts: u32,
+        out: *mut *mut assay_report,
+        err: *mut *mut assay_error,
+    ) -> assay_status;
+    pub fn assay_model_open_io(
+        c: *const assay_context,
+        io: *const assay_io,
+        out: *mut *mut assay_model,
+        err: *mut *mut assay_error,
+    ) -> assay_status;
+    pub fn assay_checkpoint_inspect_io(
+        io: *const assay_io,
+        out: *mut *mut assay_report,
+        err: *mut *mut assay_error,
+    ) -> assay_status;
     pub fn assay_checkpoint_inspect(
         path: assay_str,
         out: *mut *mut assay_report,
@@ -575,6 +625,27 @@ opaque!(assay_text_squad);
 opaque!(assay_detections);
 pub type assay_progress =
     Option<unsafe extern "C" fn(user: usize, phase: assay_str, done: i64, total: i64) -> i32>;
+pub type assay_give = Option<
+    unsafe extern "C" fn(
+        to: *mut c_void,
+        name: assay_str,
+        dtype: assay_dtype,
+        data: *const c_void,
+        elements: usize,
+    ),
+>;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct assay_samples {
+    pub struct_size: usize,
+    pub next: *const assay_ext,
+    pub user: usize,
+    pub count: i64,
+    pub sample: Option<
+        unsafe extern "C" fn(user: usize, index: i64, give: assay_give, to: *mut c_void) -> i32,
+    >,
+    pub release: Option<unsafe extern "C" fn(user: usize)>,
+}
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct assay_batch_info {
@@ -642,6 +713,15 @@ extern "C" {
         c: *const assay_context,
         folder: assay_str,
         split: assay_str,
+        config_json: assay_str,
+        transform_json: assay_str,
+        out: *mut *mut assay_loader,
+        err: *mut *mut assay_error,
+    ) -> assay_status;
+    pub fn assay_loader_from_samples(
+        c: *const assay_context,
+        samples: *const assay_samples,
+        sample_json: assay_str,
         config_json: assay_str,
         transform_json: assay_str,
         out: *mut *mut assay_loader,

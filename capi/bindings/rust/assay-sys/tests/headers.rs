@@ -82,6 +82,7 @@ fn declaration(rust: &str, name: &str) -> String {
         "u32" => "uint32_t",
         "i64" => "int64_t",
         "u64" => "uint64_t",
+        "DLManagedTensorVersioned" => "struct DLManagedTensorVersioned",
         other => other,
     };
     format!("{c} {name}")

@@ -2,6 +2,7 @@
 use assay::*;
 use std::collections::HashMap;
 use std::error::Error;
+use std::io::Cursor;
 use std::ops::ControlFlow::Continue;
 
 type Outcome = std::result::Result<(), Box<dyn Error>>;
@@ -17,6 +18,8 @@ struct Run {
     model: Option<Model>,
     trainer: Option<Trainer>,
     loader: Option<Loader>,
+    /// A checkpoint.
+    kept: Vec<u8>,
 }
 
 fn digest(bytes: impl IntoIterator<Item = u8>) -> String {
@@ -37,6 +40,17 @@ fn print_tensor(tensor: &Tensor) -> Result<()> {
     };
     let shape: Vec<String> = info.shape.iter().map(i64::to_string).collect();
     println!("{} {}", digest(bytes), shape.join("x"));
+    Ok(())
+}
+
+/// 6 x 5 pixels in three colours; those above 99 are refused.
+fn picture(i: i64, give: &mut Give) -> std::result::Result<(), i32> {
+    if i > 99 {
+        return Err(1);
+    }
+    let pixels: Vec<u8> = (0..6 * 5 * 3).map(|k| (31 * i + 7 * k) as u8).collect();
+    give.part("image", &pixels);
+    give.part("label", &[(i % 4) as i32]);
     Ok(())
 }
 
@@ -193,6 +207,19 @@ impl Run {
             "save" => self.trainer().save(rest, parts::ALL)?,
             "load" => drop(self.trainer().load(rest, parts::ALL)?),
             "open" => self.model = Some(Model::open(context, rest)?),
+            "save_io" => {
+                let mut kept = vec![];
+                self.trainer().save_to(&mut kept, parts::ALL)?;
+                self.kept = kept;
+            }
+            "load_io" => {
+                let kept = self.kept.clone();
+                self.trainer().load_from(&mut Cursor::new(kept), parts::ALL)?;
+            }
+            "open_io" => {
+                self.model = Some(Model::open_from(context, &mut Cursor::new(&self.kept))?);
+            }
+            "cut" => self.kept.truncate(self.kept.len().saturating_sub(n)),
             "predict" => self.predict(context, n, second)?,
             "convert" => {
                 let (target, options) = cut(second);
@@ -203,6 +230,14 @@ impl Run {
                 let (config, transform) = second.split_once("} {").ok_or("no transform")?;
                 let (config, transform) = (format!("{config}}}"), format!("{{{transform}"));
                 self.loader = Some(Loader::new(context, "set", first, &config, &transform)?);
+            }
+            "samples" => {
+                let texts: Vec<_> = second.split("} {").collect();
+                let (kind, config) = (format!("{}}}", texts[0]), format!("{{{}}}", texts[1]));
+                let transform = format!("{{{}", texts[2]);
+                let n = n as i64;
+                let made = Loader::from_samples(context, n, picture, &kind, &config, &transform)?;
+                self.loader = Some(made);
             }
             "next" | "train" => self.next(n, verb == "train")?,
             "keep" => {

@@ -1,6 +1,8 @@
-use crate::handle::{call, lend, report};
-use crate::{Kind, Report, Result, Trainer};
+use crate::handle::{call, lend, make, report};
+use crate::host::{read_from, written};
+use crate::{Context, Kind, Model, Report, Result, Trainer};
 use assay_sys as sys;
+use std::io::{Read, Seek, Write};
 
 /// Bits that say which parts of a checkpoint; they may be combined with `|`.
 pub mod parts {
@@ -32,6 +34,38 @@ impl Trainer {
             sys::assay_checkpoint_load(self.get(), lend(path), parts, out, e)
         })
     }
+
+    /// Writes what [`Trainer::save`] does to a stream, and flushes it. After an error, which has the
+    /// stream's as its source, the stream may have taken a part.
+    pub fn save_to(&self, to: &mut impl Write, parts: u32) -> Result<()> {
+        written(to, |io| {
+            call(|e| unsafe { sys::assay_checkpoint_save_io(self.get(), io, parts, e) })
+        })
+    }
+
+    /// Does what [`Trainer::load`] does with all bytes of a stream, in many small reads.
+    pub fn load_from(&mut self, from: &mut (impl Read + Seek), parts: u32) -> Result<Report> {
+        read_from(from, |io| {
+            report(|out, e| unsafe { sys::assay_checkpoint_load_io(self.get(), io, parts, out, e) })
+        })
+    }
+}
+
+impl Model {
+    /// The model that a checkpoint holds, all bytes of a stream.
+    pub fn open_from(context: &Context, from: &mut (impl Read + Seek)) -> Result<Model> {
+        read_from(from, |io| {
+            make(sys::assay_model_free, context.0.host.as_ref(), |out, e| unsafe {
+                sys::assay_model_open_io(context.0.get(), io, out, e)
+            })
+            .map(Model)
+        })
+    }
+}
+
+/// What a checkpoint or safetensors file holds, all bytes of a stream.
+pub fn inspect_checkpoint_from(from: &mut (impl Read + Seek)) -> Result<Report> {
+    read_from(from, |io| report(|out, e| unsafe { sys::assay_checkpoint_inspect_io(io, out, e) }))
 }
 
 /// What a checkpoint or safetensors file holds.

@@ -1,5 +1,5 @@
 use crate::handle::{call, lend, make, report, zeroed, Handle, Interrupter};
-use crate::host::watched;
+use crate::host::{self, watched, Give};
 use crate::{Code, Context, Report, Result, Tensor, TensorSpec, View};
 use assay_sys as sys;
 use std::ops::ControlFlow;
@@ -66,7 +66,7 @@ pub fn export_dataset(
     })
 }
 
-/// Gives the samples of one split of a data set as batches.
+/// Gives the samples of one split of a data set, or of the program, as batches.
 pub struct Loader {
     handle: Arc<Handle<sys::assay_loader>>,
     arrays: Vec<TensorSpec>,
@@ -110,6 +110,57 @@ impl Loader {
         let handle = make(sys::assay_loader_free, context.0.host.as_ref(), |out, e| unsafe {
             sys::assay_loader_create(context.0.get(), folder, split, config, transform, out, e)
         })?;
+        Loader::own(handle)
+    }
+
+    /// A loader of `count` samples that the program has; assay_loader_from_samples says which keys
+    /// `kind` has: what is given for each sample, and what it becomes. `sample` gives one by its number,
+    /// the same whenever it is asked for, on several threads at once. A number that it returns is the
+    /// `native_code` of [`Code::Callback`] of [`Loader::next`], which asks again when it is called again.
+    ///
+    /// ```
+    /// # fn f(context: &assay::Context) -> assay::Result<()> {
+    /// let kind = r#"{"arrays": [{"name": "x"}, {"name": "y", "dtype": "i32", "label": true}]}"#;
+    /// let sample = |i: i64, give: &mut assay::Give| {
+    ///     give.part("x", &[i as f32]);
+    ///     give.part("y", &[(i % 2) as i32]);
+    ///     Ok(())
+    /// };
+    /// let loader = assay::Loader::from_samples(context, 9, sample, kind, r#"{"batch_size": 3}"#, "")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_samples<F>(
+        context: &Context,
+        count: i64,
+        sample: F,
+        kind: &str,
+        config: &str,
+        transform: &str,
+    ) -> Result<Loader>
+    where
+        F: Fn(i64, &mut Give<'_>) -> std::result::Result<(), i32> + Send + Sync + 'static,
+    {
+        let user = Box::into_raw(Box::new(sample));
+        let mut samples = zeroed!(assay_samples);
+        samples.user = user as usize;
+        samples.count = count;
+        samples.sample = Some(host::sample::<F>);
+        samples.release = Some(host::release::<F>);
+        let (kind, config, transform) = (lend(kind), lend(config), lend(transform));
+        let handle = make(sys::assay_loader_free, context.0.host.as_ref(), |out, e| unsafe {
+            let c = context.0.get();
+            let status =
+                sys::assay_loader_from_samples(c, &samples, kind, config, transform, out, e);
+            if status != sys::ASSAY_OK {
+                drop(Box::from_raw(user));
+            }
+            status
+        })?;
+        Loader::own(handle)
+    }
+
+    fn own(handle: Handle<sys::assay_loader>) -> Result<Loader> {
         let text = report(|out, e| unsafe { sys::assay_loader_report(handle.get(), out, e) })?;
         let arrays = TensorSpec::all(&text.json()["arrays"])?;
         Ok(Loader { handle: Arc::new(handle), arrays })

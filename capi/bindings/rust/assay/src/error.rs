@@ -16,7 +16,7 @@ pub enum Code {
     OutOfDeviceMemory,
     /// The device or its driver failed.
     Device,
-    /// The operating system refused a file operation.
+    /// The operating system, a writer or a reader refused an operation.
     Io,
     /// A file or text is malformed, truncated or damaged.
     Format,
@@ -147,6 +147,12 @@ impl Error {
 
     pub(crate) fn invalid(message: String) -> Error {
         Error::new(Code::Invalid, message)
+    }
+
+    /// With a failure of input or output as its source.
+    pub(crate) fn with_source(mut self, source: std::io::Error) -> Error {
+        self.0.source = Some(source);
+        self
     }
 
     /// Takes over an error of the library.

@@ -1,9 +1,11 @@
 //! Functions of the program that the library calls.
-use crate::handle::bytes;
-use crate::LogLevel;
+use crate::handle::{bytes, lend, zeroed};
+use crate::{Code, Element, Error, LogLevel};
 use assay_sys as sys;
 use std::any::Any;
 use std::borrow::Cow;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::os::raw::c_void;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -93,6 +95,44 @@ pub(crate) unsafe extern "C" fn read_image(
     0
 }
 
+/// Takes the parts of a sample, of which the library copies each: [`crate::Loader::from_samples`].
+pub struct Give<'a> {
+    give: sys::assay_give,
+    to: *mut c_void,
+    call: PhantomData<&'a mut ()>,
+}
+
+impl Give<'_> {
+    /// One part: an array or a feature. What does not fit is said by [`crate::Loader::next`].
+    pub fn part<T: Element>(&mut self, name: &str, numbers: &[T]) {
+        let (dtype, data) = (T::DTYPE.to_c(), numbers.as_ptr() as *const c_void);
+        if let Some(give) = self.give {
+            unsafe { give(self.to, lend(name), dtype, data, numbers.len()) };
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn sample<F>(
+    user: usize,
+    index: i64,
+    give: sys::assay_give,
+    to: *mut c_void,
+) -> i32
+where
+    F: Fn(i64, &mut Give<'_>) -> Result<(), i32>,
+{
+    let sample = unsafe { &*(user as *const F) };
+    match end_on_panic(|| sample(index, &mut Give { give, to, call: PhantomData })) {
+        Ok(()) => 0,
+        Err(0) => -1,
+        Err(number) => number,
+    }
+}
+
+pub(crate) unsafe extern "C" fn release<F>(user: usize) {
+    end_on_panic(|| drop(unsafe { Box::from_raw(user as *mut F) }));
+}
+
 /// What a progress function says: to go on, or to stop the call.
 type Progress<'a> = &'a mut dyn FnMut(&str, i64, i64) -> ControlFlow<()>;
 
@@ -121,4 +161,88 @@ pub(crate) fn watched<T>(progress: Progress, f: impl FnOnce(sys::assay_progress,
         resume_unwind(panic);
     }
     result
+}
+
+pub(crate) trait ReadSeek: Read + Seek {}
+impl<T: Read + Seek + ?Sized> ReadSeek for T {}
+
+/// A checkpoint on its way out or in, and why it ended.
+struct Transfer<'a, T: ?Sized> {
+    stream: &'a mut T,
+    error: Option<io::Error>,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl<T: ?Sized> Transfer<'_, T> {
+    fn answer(&mut self, f: impl FnOnce(&mut T) -> io::Result<()>) -> i32 {
+        match catch_unwind(AssertUnwindSafe(|| f(self.stream))) {
+            Ok(Ok(())) => return 0,
+            Ok(Err(error)) => self.error = Some(error),
+            Err(panic) => self.panic = Some(panic),
+        }
+        -1
+    }
+}
+
+type Out<'a> = Transfer<'a, dyn Write + 'a>;
+type In<'a> = Transfer<'a, dyn ReadSeek + 'a>;
+
+unsafe extern "C" fn write(user: usize, src: *const c_void, size: usize) -> i32 {
+    let to = unsafe { &mut *(user as *mut Out) };
+    let src = unsafe { std::slice::from_raw_parts(src.cast(), size) };
+    to.answer(|stream| stream.write_all(src))
+}
+
+unsafe extern "C" fn commit(user: usize) -> i32 {
+    unsafe { &mut *(user as *mut Out) }.answer(|stream| stream.flush())
+}
+
+unsafe extern "C" fn read(user: usize, dst: *mut c_void, size: usize, offset: u64) -> i32 {
+    let from = unsafe { &mut *(user as *mut In) };
+    let dst = unsafe { std::slice::from_raw_parts_mut(dst.cast(), size) };
+    from.answer(|stream| {
+        stream.seek(SeekFrom::Start(offset))?;
+        stream.read_exact(dst)
+    })
+}
+
+fn transfer<S: ?Sized, T>(
+    stream: &mut S,
+    mut io: sys::assay_io,
+    f: impl FnOnce(&sys::assay_io) -> crate::Result<T>,
+) -> crate::Result<T> {
+    let mut transfer = Transfer { stream, error: None, panic: None };
+    io.user = &mut transfer as *mut Transfer<S> as usize;
+    let result = f(&io);
+    if let Some(panic) = transfer.panic {
+        resume_unwind(panic);
+    }
+    match transfer.error {
+        Some(error) => result.map_err(|e| e.with_source(error)),
+        None => result,
+    }
+}
+
+/// Runs a call that writes a checkpoint.
+pub(crate) fn written(
+    to: &mut dyn Write,
+    f: impl FnOnce(&sys::assay_io) -> crate::Result<()>,
+) -> crate::Result<()> {
+    let mut io = zeroed!(assay_io);
+    io.write = Some(write);
+    io.commit = Some(commit);
+    transfer(to, io, f)
+}
+
+/// Runs a call that reads a checkpoint.
+pub(crate) fn read_from<T>(
+    from: &mut dyn ReadSeek,
+    f: impl FnOnce(&sys::assay_io) -> crate::Result<T>,
+) -> crate::Result<T> {
+    let mut io = zeroed!(assay_io);
+    io.size = from.seek(SeekFrom::End(0)).map_err(|error| {
+        Error::new(Code::Io, format!("finding the end of a checkpoint: {error}")).with_source(error)
+    })?;
+    io.read = Some(read);
+    transfer(from, io, f)
 }

@@ -15,7 +15,7 @@
 //! changed nothing.
 //!
 //! **Panics** of functions that the library calls end the program, but for those of progress
-//! functions, which go on where the call was made.
+//! functions, readers and writers, which go on where the call was made.
 //!
 //! Configurations are JSON text; empty text stands for all defaults. Reports are JSON, too: [`Report`].
 //!
@@ -64,7 +64,7 @@ pub use detections::*;
 pub use error::*;
 pub use graph::*;
 pub use handle::{Interrupter, Report};
-pub use host::Picture;
+pub use host::{Give, Picture};
 pub use json::*;
 pub use model::*;
 pub use predictor::*;

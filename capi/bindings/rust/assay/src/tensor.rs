@@ -4,6 +4,7 @@ use assay_sys as sys;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::os::raw::c_void;
+use std::ptr::{null_mut, NonNull};
 
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,7 +40,7 @@ impl DType {
         DType::row(|row| row.2 == name)
     }
 
-    fn to_c(self) -> sys::assay_dtype {
+    pub(crate) fn to_c(self) -> sys::assay_dtype {
         DType::ALL.iter().find(|row| row.0 == self).map_or(0, |row| row.1)
     }
 
@@ -192,6 +193,28 @@ impl Tensor {
         self.elements::<T>()?;
         let (first, bytes) = (dst.as_mut_ptr() as *mut c_void, std::mem::size_of_val(dst));
         call(|e| unsafe { sys::assay_tensor_read(self.0.get(), first, bytes, e) })
+    }
+
+    /// Lends the tensor to other libraries of this process, without a copy: a `DLManagedTensorVersioned`
+    /// of dlpack.h, whose deleter is to be called.
+    pub fn to_dlpack(&self) -> Result<NonNull<c_void>> {
+        let mut out = null_mut();
+        call(|e| unsafe { sys::assay_tensor_to_dlpack(self.0.get(), &mut out, e) })?;
+        Ok(NonNull::new(out.cast()).expect("the library gives what it made"))
+    }
+
+    /// Takes over a tensor of another library, without a copy. After an error it is still the caller's.
+    ///
+    /// # Safety
+    /// `tensor` is a `DLManagedTensorVersioned` of dlpack.h, whose deleter may be called on any thread.
+    /// Until then its elements are initialized and stay where they are, and others do to them only what
+    /// `&Tensor` and `&mut Tensor` leave to them. After success `tensor` is the library's: the caller
+    /// neither uses nor deletes it.
+    pub unsafe fn from_dlpack(context: &Context, tensor: NonNull<c_void>) -> Result<Tensor> {
+        make(sys::assay_tensor_release, context.0.host.as_ref(), |out, e| unsafe {
+            sys::assay_tensor_from_dlpack(context.0.get(), tensor.as_ptr().cast(), out, e)
+        })
+        .map(Tensor)
     }
 
     /// Copies all elements from `src`, which must have their number.

@@ -3,6 +3,7 @@ mod common;
 
 use assay::*;
 use common::Folder;
+use std::io::{self, BufWriter, Cursor, Read, Seek, SeekFrom, Write};
 use std::ops::ControlFlow::{Break, Continue};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -129,6 +130,10 @@ fn tensors() {
     let none = Tensor::from_vec(&c, Vec::<u8>::new(), &[0, 4]).unwrap();
     assert_eq!(none.read::<u8>().unwrap(), []);
     assert_eq!(Tensor::zeros(&c, DType::Bf16, &[2]).unwrap().read::<Bf16>().unwrap(), [Bf16(0); 2]);
+    let shared = unsafe { Tensor::from_dlpack(&c, a.to_dlpack().unwrap()) }.unwrap();
+    drop(a);
+    assert_eq!(shared.info().unwrap().shape, [2, 3]);
+    assert_eq!(shared.read::<i64>().unwrap(), [6, 5, 4, 3, 2, 1]);
 }
 
 #[test]
@@ -189,6 +194,103 @@ fn a_resumed_training_has_the_same_bits() {
     assert_eq!(weight(&loaded), weight(&model));
     assert_eq!(weight(&opened), weight(&model));
     opened.save_weights(&folder.at("again"), "safetensors", "").unwrap();
+}
+
+/// Fails behind the first `n` bytes, both ways.
+struct Broken {
+    bytes: Cursor<Vec<u8>>,
+    n: u64,
+}
+
+impl Broken {
+    fn check(&self, more: usize) -> io::Result<()> {
+        if self.bytes.position() + more as u64 > self.n {
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, "broken"));
+        }
+        Ok(())
+    }
+}
+
+impl Write for Broken {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.check(bytes.len())?;
+        self.bytes.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.check(1)
+    }
+}
+
+impl Read for Broken {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.check(bytes.len())?;
+        self.bytes.read(bytes)
+    }
+}
+
+impl Seek for Broken {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.bytes.seek(to)
+    }
+}
+
+fn source(error: &Error) -> io::ErrorKind {
+    std::error::Error::source(error).unwrap().downcast_ref::<io::Error>().unwrap().kind()
+}
+
+#[test]
+fn checkpoints_without_files() {
+    let c = context();
+    let (model, mut trainer) = small_trainer(&c);
+    step(&mut trainer, &small_batch(&c, 1));
+    let mut saved = vec![];
+    trainer.save_to(&mut BufWriter::new(&mut saved), parts::ALL).unwrap();
+    let folder = Folder::new();
+    std::fs::write(folder.at("a"), &saved).unwrap();
+    assert_eq!(verify_checkpoint(&folder.at("a")).unwrap().json()["ok"], Json::Bool(true));
+
+    let weight = |m: &Model| m.tensor("output.weight", Kind::Value).unwrap().read::<f32>().unwrap();
+    let (other, mut resumed) = small_trainer(&c);
+    let report = resumed.load_from(&mut Cursor::new(&saved), parts::ALL).unwrap();
+    assert_eq!(report.json()["step"].number(), Some(1.0));
+    assert_eq!(weight(&other), weight(&model));
+    assert_eq!(weight(&Model::open_from(&c, &mut Cursor::new(&saved)).unwrap()), weight(&model));
+    let inspected = inspect_checkpoint_from(&mut std::fs::File::open(folder.at("a")).unwrap());
+    assert_eq!(inspected.unwrap().json()["format"].string(), Some("checkpoint"));
+
+    // What a stream says is the source.
+    let size = saved.len() as u64;
+    for n in [size / 2, size] {
+        let mut half = Broken { bytes: Cursor::new(vec![]), n };
+        let e = fails(trainer.save_to(&mut half, parts::ALL), Code::Io);
+        assert_eq!((source(&e), e.native_code), (io::ErrorKind::BrokenPipe, -1), "{e:?}");
+    }
+    let mut half = Broken { bytes: Cursor::new(saved.clone()), n: size - 1 };
+    let e = fails(resumed.load_from(&mut half, parts::ALL), Code::Io);
+    assert_eq!(source(&e), io::ErrorKind::BrokenPipe);
+    saved.pop();
+    fails(Model::open_from(&c, &mut Cursor::new(&saved)), Code::Format);
+    fails(inspect_checkpoint_from(&mut io::empty()), Code::Format);
+}
+
+#[test]
+fn a_panic_of_a_stream_goes_on_where_the_call_was_made() {
+    struct Panics;
+    impl Write for Panics {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            panic!("of a stream");
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let c = context();
+    let (_, mut trainer) = small_trainer(&c);
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _ = trainer.save_to(&mut Panics, parts::ALL);
+    }));
+    assert_eq!(caught.unwrap_err().downcast_ref::<&str>(), Some(&"of a stream"));
+    step(&mut trainer, &small_batch(&c, 1));
 }
 
 #[test]
@@ -455,6 +557,53 @@ fn an_interrupter_stops_a_loader() {
     let batch = loader.next().unwrap().unwrap(); // goes on
     let labels = batch.tensors[1].as_slice::<i32>().unwrap();
     assert_eq!(labels[..12], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]);
+}
+
+#[test]
+fn samples_of_the_program() {
+    const PAIRS: &str = r#"{"arrays": [
+        {"name": "x", "shape": [2]}, {"name": "y", "dtype": "i32", "label": true}]}"#;
+    let c = context();
+    let broken = Arc::new(AtomicBool::new(true));
+    let data = broken.clone();
+    let sample = move |i: i64, give: &mut Give| {
+        if i == 5 && data.load(Ordering::Relaxed) {
+            return Err(-77);
+        }
+        give.part("y", &[i as i32]);
+        give.part("x", &[i as f32, -(i as f32)]);
+        Ok(())
+    };
+    let config = r#"{"batch_size": 4, "order": "sequential", "last_batch": "pad", "epochs": 1}"#;
+    let mut loader = Loader::from_samples(&c, 9, sample, PAIRS, config, "").unwrap();
+    let labels = |loader: &mut Loader| -> Vec<i32> {
+        loader.next().unwrap().unwrap().tensors[1].read().unwrap()
+    };
+    assert_eq!(loader.arrays()[1].name, "y");
+    assert_eq!(labels(&mut loader), [0, 1, 2, 3]);
+    for _ in 0..2 {
+        let e = fails(loader.next().map(|_| ()), Code::Callback);
+        assert_eq!(e.native_code, -77);
+    }
+    broken.store(false, Ordering::Relaxed);
+    assert_eq!(labels(&mut loader), [4, 5, 6, 7]);
+    assert_eq!(labels(&mut loader), [8, -1, -1, -1]);
+    assert!(loader.next().unwrap().is_none());
+    assert_eq!(Arc::strong_count(&broken), 2);
+    drop(loader);
+    assert_eq!(Arc::strong_count(&broken), 1);
+
+    let data = broken.clone();
+    let short = move |_: i64, give: &mut Give| {
+        give.part("x", &[data.load(Ordering::Relaxed) as i32]);
+        Ok(())
+    };
+    fails(Loader::from_samples(&c, 9, short.clone(), "{}", config, ""), Code::Invalid);
+    let mut loader = Loader::from_samples(&c, 9, short, PAIRS, config, "").unwrap();
+    let e = fails(loader.next().map(|_| ()), Code::Callback);
+    assert!(e.message.contains("as i32[1], expected f32[2]"), "{e}");
+    drop(loader);
+    assert_eq!(Arc::strong_count(&broken), 1);
 }
 
 #[test]
