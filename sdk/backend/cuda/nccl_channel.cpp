@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <future>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -267,7 +268,27 @@ class NcclChannel : public Channel, private Peers {
       finish(nccl().comm_finalize(comm_), "leaving the other GPUs");
       static_cast<void>(nccl().comm_destroy(comm_));
     } catch (const Error&) {
-      static_cast<void>(nccl().comm_abort(comm_));
+      abort_nccl();
+    }
+  }
+
+  // NCCL's kernels return at once. Its call may not: it waits for all graphs that hold work of it,
+  // and these may go only after who waits here. A thread of its own stays with it; the first moment
+  // is waited for, in which what NCCL is about to put on a queue is put there or dropped.
+  void abort_nccl() {
+    constexpr std::chrono::seconds kMoment(1);
+    const NcclComm comm = std::exchange(comm_, nullptr);
+    if (comm == nullptr) return;
+    try {
+      const auto over = std::make_shared<std::promise<void>>();
+      const std::future<void> is_over = over->get_future();
+      std::thread([over, comm, abort = nccl().comm_abort, device = device_->options().index] {
+        ignore(cudaSetDevice(device));
+        static_cast<void>(abort(comm));
+        over->set_value();
+      }).detach();
+      is_over.wait_for(kMoment);
+    } catch (const std::exception&) {  // no thread is to be had: what waits on the device goes on
     }
   }
 
@@ -275,9 +296,9 @@ class NcclChannel : public Channel, private Peers {
   void end(const Error& why) {
     const Lock lock(mutex_);
     if (ended_) return;
-    std::atomic_ref(words().ended).store(1);
-    if (comm_ != nullptr) static_cast<void>(nccl().comm_abort(comm_));
     ended_ = why;
+    std::atomic_ref(words().ended).store(1);
+    abort_nccl();
     hosts_->abort();
   }
 

@@ -3,6 +3,8 @@
 // under the schedule kAtOnce it leaves as soon as its sender has. As of a communicator that is not
 // blocking, a group is put on its stream some time after the call. What is not right with NCCL
 // waits for ever, or ends the program with a message.
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +13,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -276,9 +279,16 @@ int ncclCommDestroy(ncclComm* comm) {
   return kNcclSuccess;
 }
 
-// What is left of it belongs to graphs.
+// What waits on the device ends; the call waits for graphs.
 int ncclCommAbort(ncclComm* comm) {
   alone([&] { comm->aborted = true, comm->closed = nullptr; });
+  for (bool is_used = true; is_used;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    alone([&] {
+      is_used = std::ranges::any_of(comm->exchanges, [](auto& each) { return !each.expired(); });
+      if (!is_used) delete comm;
+    });
+  }
   return kNcclSuccess;
 }
 
