@@ -303,8 +303,8 @@ struct Conv2dGradData {
   bool operator==(const Conv2dGradData&) const = default;
 };
 
-/// dw [w_dims] in `dtype` (f32 even when x and dy are bf16: casting later would lose bits) from (x,
-/// dy); second output dbias [K] f32 if has_bias.
+/// dw [w_dims] in `dtype` from (x, dy), f32 also of bf16 where no bits are to be lost; second
+/// output dbias [K] f32 if has_bias. On GPUs dw has the type of x, and a node behind it casts.
 struct Conv2dGradWeight {
   ConvGeometry geometry;
   Dims w_dims;
@@ -444,11 +444,10 @@ struct BatchNorm {
   bool operator==(const BatchNorm&) const = default;
 };
 
-/// inputs   x, gamma, beta, mean, var, dy, y if reads_y(), and addend like dy if has_addend: then
-/// dy
-///          is the sum of both, rounded to their type
+/// inputs   x, gamma, beta, mean, var, dy, y if reads_y(), and addend like dy if has_addend
 /// outputs  dx like x; dgamma, dbeta [C] f32; dresidual like x if has_residual
-/// An addend needs a residual, whose gradient keeps the sum.
+/// With an addend the gradient is the sum of dy and it, rounded to their type. That needs a
+/// residual, whose gradient keeps the sum.
 /// Without a residual what the activation was applied to is recomputed from x with the forward's
 /// own arithmetic, which saves reading y.
 struct BatchNormGrad {

@@ -79,7 +79,7 @@ bool fuse_batch_norm_add(Graph& graph) {
 }
 
 // add ─▶ batch_norm_grad{has_residual}   ⇒   batch_norm_grad{has_addend}
-// The join of a residual block, backwards: saves a write of the sum, and a read of it. The gradient
+// The join of a residual block, backwards: saves a pass over the sum, with a mask two. The gradient
 // of the residual keeps it.
 bool fuse_batch_norm_gradient_add(Graph& graph) {
   Rewriter rewriter(graph);

@@ -214,8 +214,8 @@ template <Mask kMask>
 constexpr bool kRecomputes = kMask == kFromX || kMask == kSwishFromX;
 
 // What the forward is computed again from, per channel: nothing unless that is asked for. For the
-// sums each thread makes it, which costs them less than a launch; the rest reads what fold_sums
-// has written.
+// sums each thread makes it, which costs them less than a launch; the rest reads what
+// fold_sums, or the sums of a single block of rows, have written.
 template <class T, bool kFilled>
 struct MaskTable {};
 template <class T>
