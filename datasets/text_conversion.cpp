@@ -1,3 +1,5 @@
+// The keys of a text conversion, and how a manifest keeps them: what shaped the ids is a setting,
+// what names files of the caller is not.
 #include "datasets/text_conversion.h"
 
 #include <type_traits>

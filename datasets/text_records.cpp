@@ -1,3 +1,4 @@
+// Which files of a folder are records goes by their names, as the published scripts name them.
 #include "datasets/text_records.h"
 
 #include <algorithm>

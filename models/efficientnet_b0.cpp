@@ -1,3 +1,4 @@
+// The seven stages of mobile inverted bottlenecks (MBConv), by the table of the paper.
 #include "models/efficientnet_b0.h"
 
 #include <algorithm>

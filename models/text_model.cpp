@@ -1,3 +1,4 @@
+// The inputs of a text model and the shapes that follow from the lengths it trains with.
 #include "models/text_model.h"
 
 #include <algorithm>

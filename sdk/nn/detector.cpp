@@ -1,3 +1,4 @@
+// A detector as a list of outputs: one set while it trains, another when it predicts.
 #include "sdk/nn/detector.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The library's reports on checkpoints, laid out as tables.
 #include "tools/checkpoint/print.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// From status codes of the C interface to exits of a program, and from its JSON to values.
 #include "tools/common/abi.h"
 
 #include <fmt/format.h>

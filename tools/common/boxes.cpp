@@ -1,3 +1,4 @@
+// Boxes in pictures with OpenCV, which keeps colours as blue, green, red.
 #include "tools/common/boxes.h"
 
 #include <fmt/core.h>

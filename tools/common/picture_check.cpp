@@ -1,3 +1,4 @@
+// Every page of a TIFF is decoded by libtiff and thrown away; of a PNG only the size is read.
 #include "tools/common/picture_check.h"
 
 #include <tiffio.h>

@@ -1,3 +1,4 @@
+// Decoding with OpenCV, behind the check of picture_check.h.
 #include "tools/common/picture_reader.h"
 
 #include <sys/mman.h>

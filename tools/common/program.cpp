@@ -1,3 +1,4 @@
+// CLI11 parses; what it throws becomes the texts and exits that all programs share.
 #include "tools/common/program.h"
 
 #include <fmt/format.h>

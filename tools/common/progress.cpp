@@ -1,3 +1,4 @@
+// One line of the terminal, redrawn at most ten times a second.
 #include "tools/common/progress.h"
 
 #include <fmt/core.h>

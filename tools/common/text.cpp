@@ -1,3 +1,4 @@
+// Columns are counted by code points, words compared by edit distance.
 #include "tools/common/text.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// Files are written beside their place and then renamed: whole, or not there.
 #include "tools/predict/pictures.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// A loader's transform of the evaluation, done to one picture: resize, crop, normalise, pad.
 #include "tools/predict/prepare.h"
 
 #include <fmt/core.h>

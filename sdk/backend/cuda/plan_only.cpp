@@ -1,3 +1,4 @@
+// A backend of which every part that touches a device is a stand-in, so that only plans come of it.
 #include "sdk/backend/cuda/plan_only.h"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// Reads item by item, so that a file of millions of boxes needs little more memory than they.
 #include "sdk/data/detection/results.h"
 
 #include "sdk/base/error.h"

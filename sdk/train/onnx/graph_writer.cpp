@@ -1,3 +1,4 @@
+// Nodes, constants and names of an ONNX graph; equal constants are written once.
 #include "sdk/train/onnx/graph_writer.h"
 
 #include "sdk/base/error.h"

@@ -1,3 +1,4 @@
+// Goes over the held-out images, keeps the worst, and draws them when all have been seen.
 #include "tools/recipe_run/assay/misses.h"
 
 #ifdef ASSAY_OPENCV

@@ -1,3 +1,4 @@
+// Events are records as in TFRecord files: length, its checksum, a message, its checksum.
 #include "tools/recipe_run/record/tensorboard.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// Precision by recall as an SVG plot, categories as a table, for each trial.
 #include "tools/recipe_run/report/detections.h"
 
 #include <fmt/core.h>
