@@ -1,8 +1,9 @@
 // Loaders through the C interface. A batch is handed out as views of the loader's own memory, which
-// it fills again: the views are made once per batch of the loader and found again by their address.
+// it fills again: the views are made with the loader and found by their address.
 #include "sdk/data/loader.h"
 #include "sdk/data/loader_state.pb.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -144,16 +145,25 @@ struct assay_loader {
 namespace assay::capi {
 namespace {
 
-const assay_tensor* view_of(assay_loader& loader, const data::BatchArray& array) {
-  // Few: the loader's batches times their arrays.
-  for (const TensorOwner& view : loader.views) {
-    if (view->data == array.data) return view.get();
+// With the view of every array that it will give: once a batch is passed, nothing may fail.
+std::unique_ptr<assay_loader> make_loader(const std::shared_ptr<LoaderCore>& core) {
+  auto loader = std::make_unique<assay_loader>();
+  loader->core = core;
+  for (const data::Batch* batch : core->loader.buffers()) {
+    for (const data::BatchArray& array : batch->arrays()) {
+      auto view = std::make_unique<assay_tensor>(array.dtype, array.dims, array.data,
+                                                 ASSAY_TENSOR_READ_ONLY, core->access, core);
+      loader->views.emplace_back(view.get());
+      static_cast<void>(view.release());
+    }
   }
-  auto view =
-      std::make_unique<assay_tensor>(array.dtype, array.dims, array.data, ASSAY_TENSOR_READ_ONLY,
-                                     loader.core->access, loader.core);
-  loader.views.emplace_back(view.get());
-  return view.release();
+  log_loader(*core);
+  return loader;
+}
+
+const assay_tensor* view_of(const assay_loader& loader, const data::BatchArray& array) {
+  const auto has_its_data = [&](const TensorOwner& view) { return view->data == array.data; };
+  return std::ranges::find_if(loader.views, has_its_data)->get();
 }
 
 const data::Batch& next_batch(LoaderCore& core) {
@@ -190,11 +200,10 @@ assay_status assay_loader_create(const assay_context* c, assay_str folder, assay
   return guard(err, [&] {
     cleared(out);
     const auto& context = not_null(c, "c").impl;
-    auto core = open_loader(
+    const auto core = open_loader(
         context, checked_path(folder, "folder", "a folder"), std::string(to_text(split, "split")),
         to_text(config_json, "config_json"), to_text(transform_json, "transform_json"));
-    log_loader(*core);
-    *out = new assay_loader{std::move(core), {}};
+    *out = make_loader(core).release();
   });
 }
 
@@ -208,10 +217,9 @@ assay_status assay_loader_from_samples(const assay_context* c, const assay_sampl
     HostSamples given = host_samples(read_struct(&not_null(samples, "samples"), "samples"),
                                      to_text(sample_json, "sample_json"),
                                      to_text(transform_json, "transform_json"));
-    auto core = make_core(context, given.source, std::move(given.transform),
-                          parse_loader_config(to_text(config_json, "config_json")));
-    log_loader(*core);
-    *out = new assay_loader{std::move(core), {}};
+    const auto core = make_core(context, given.source, std::move(given.transform),
+                                parse_loader_config(to_text(config_json, "config_json")));
+    *out = make_loader(core).release();
     given.source->own();
   });
 }

@@ -229,6 +229,12 @@ const Batch* Loader::next() {
   return &buffer.batch;
 }
 
+std::vector<const Batch*> Loader::buffers() const {
+  std::vector<const Batch*> batches;
+  for (const Buffer& buffer : buffers_) batches.push_back(&buffer.batch);
+  return batches;
+}
+
 LoaderState Loader::state() const {
   const std::lock_guard lock(mutex_);
   return order_.position(delivered_ / batches_per_epoch(), delivered_ % batches_per_epoch());

@@ -38,6 +38,8 @@ class Loader {
   // Fails where a worker failed, with the file and the record in the message; calling again reads
   // the same batch again, since skipping data silently is no option. kCancelled after cancel().
   const Batch* next();
+  // What next() returns one of: they are filled in turn, and their arrays stay where they are.
+  std::vector<const Batch*> buffers() const;
 
   // The position after the batches returned so far. Plain data, for a checkpoint.
   LoaderState state() const;
