@@ -197,14 +197,9 @@ class SchemaCheck {
 }  // namespace
 
 void check_json_schema(const JsonValue& value, const JsonSchema& schema, const JsonSource& source) {
-  check_json_object(value, source);
-  SchemaCheck(source, schema).object(value, schema, "");
-}
-
-void check_json_object(const JsonValue& value, const JsonSource& source) {
-  const JsonSchema any;
-  SchemaCheck(source, any)
-      .require_fit(value.kind == Kind::kObject, value, "", "an object in braces");
+  const SchemaCheck check(source, schema);
+  check.require_fit(value.kind == Kind::kObject, value, "", "an object in braces");
+  check.object(value, schema, "");
 }
 
 template <class T>
@@ -217,6 +212,7 @@ T json_number(const JsonValue& value) {
 }
 template int32_t json_number(const JsonValue& value);
 template int64_t json_number(const JsonValue& value);
+template uint32_t json_number(const JsonValue& value);
 template uint64_t json_number(const JsonValue& value);
 template float json_number(const JsonValue& value);
 template double json_number(const JsonValue& value);

@@ -39,9 +39,6 @@ struct JsonSchema {
 // type.
 void check_json_schema(const JsonValue& value, const JsonSchema& schema, const JsonSource& source);
 
-// The same for an object of whatever keys.
-void check_json_object(const JsonValue& value, const JsonSource& source);
-
 // A number that passed, as T.
 template <class T>
 T json_number(const JsonValue& value);

@@ -1,9 +1,9 @@
-// JSON text into protobuf messages. The text is checked against the message's fields first, for
-// messages in our words; protobuf's own parser then only fills in what is known to fit.
+// JSON text into protobuf messages, field by field. Not by protobuf's own parser, which ends the
+// process where memory runs out: its text grows in a destructor.
 #include "sdk/base/proto_json.h"
 
 #include <google/protobuf/descriptor.h>
-#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/message.h>
 
 #include "sdk/base/error.h"
 #include "sdk/base/json_schema.h"
@@ -13,12 +13,9 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
 using Type = JsonSchema::Type;
-
-// Messages of package google.protobuf take anything.
-bool is_free_form(const Descriptor& schema) {
-  return schema.file()->package() == "google.protobuf";
-}
 
 Type type_of(const FieldDescriptor& field) {
   switch (field.cpp_type()) {
@@ -43,7 +40,7 @@ Type type_of(const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_MESSAGE:
       break;
   }
-  return is_free_form(*field.message_type()) ? Type::kAnything : Type::kObject;
+  return Type::kObject;
 }
 
 JsonSchema schema_of(const Descriptor& message) {
@@ -63,21 +60,62 @@ JsonSchema schema_of(const Descriptor& message) {
   return schema;
 }
 
+void assign_object(const JsonValue& object, Message& message);
+
+// Sets `field`, or adds to it where it is a list.
+void assign(const JsonValue& value, Message& message, const FieldDescriptor& field) {
+  const Reflection& reflection = *message.GetReflection();
+  const auto put = [&](auto set, auto add, const auto& element) {
+    (reflection.*(field.is_repeated() ? add : set))(&message, &field, element);
+  };
+  using R = Reflection;
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return put(&R::SetBool, &R::AddBool, value.text == "true");
+    case FieldDescriptor::CPPTYPE_STRING:
+      return put(&R::SetString, &R::AddString, value.text);
+    case FieldDescriptor::CPPTYPE_INT32:
+      return put(&R::SetInt32, &R::AddInt32, json_number<int32_t>(value));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return put(&R::SetInt64, &R::AddInt64, json_number<int64_t>(value));
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return put(&R::SetUInt32, &R::AddUInt32, json_number<uint32_t>(value));
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return put(&R::SetUInt64, &R::AddUInt64, json_number<uint64_t>(value));
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return put(&R::SetFloat, &R::AddFloat, json_number<float>(value));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return put(&R::SetDouble, &R::AddDouble, json_number<double>(value));
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return put(&R::SetEnum, &R::AddEnum, field.enum_type()->FindValueByName(value.text));
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return assign_object(value, field.is_repeated()
+                                      ? *reflection.AddMessage(&message, &field)
+                                      : *reflection.MutableMessage(&message, &field));
+  }
+}
+
+// Of an object that has been checked.
+void assign_object(const JsonValue& object, Message& message) {
+  for (const JsonMember& member : object.members) {
+    const FieldDescriptor& field = *message.GetDescriptor()->FindFieldByName(member.key);
+    if (!field.is_repeated()) {
+      assign(member.value, message, field);
+      continue;
+    }
+    for (const JsonValue& item : member.value.items) assign(item, message, field);
+  }
+}
+
 }  // namespace
 
-void parse_json(std::string_view text, google::protobuf::Message& message, std::string_view what) {
+void parse_json(std::string_view text, Message& message, std::string_view what) {
   if (text.empty()) return;
   const JsonSource source{text, what};
   const JsonValue object = parse_json_text(source);
-  if (is_free_form(*message.GetDescriptor())) {
-    check_json_object(object, source);
-  } else {
-    check_json_schema(object, schema_of(*message.GetDescriptor()), source);
-  }
-  const google::protobuf::StringPiece piece(text.data(), text.size());
-  // What fails after those checks is a difference between them and protobuf's parser: our mistake.
-  const auto status = google::protobuf::util::JsonStringToMessage(piece, &message);
-  require(status.ok(), Code::kInternal, what, ": ", std::string(status.message()));
+  check_json_schema(object, schema_of(*message.GetDescriptor()), source);
+  message.Clear();
+  assign_object(object, message);
 }
 
 }  // namespace assay

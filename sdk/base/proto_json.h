@@ -11,7 +11,8 @@ class Message;
 
 namespace assay {
 
-// Reads JSON text into `message`; empty text leaves it untouched. Keys are the proto names
+// Reads JSON text into `message`, whose fields are scalars, messages and lists, and which holds
+// nothing else afterwards; empty text leaves it untouched. Keys are the proto names
 // ("learning_rate"). Text that is not JSON, unknown and repeated keys and values of a wrong type,
 // null among them, fail with kInvalid: "<what>: ...", naming the place, the key by its path
 // ("optimizer.group[1].match"), what was found, and what is known or expected there.

@@ -1,7 +1,5 @@
 #include "tests/harness/fixture.h"
 
-#include <google/protobuf/struct.pb.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -10,7 +8,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "sdk/base/proto_json.h"
+#include "sdk/base/json_reader.h"
 
 namespace assay::test {
 
@@ -31,27 +29,26 @@ Fixture::Fixture(const std::string& name) {
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   uint64_t header_size = 0;
   std::memcpy(&header_size, bytes.data(), 8);
-  google::protobuf::Struct header;
-  parse_json(std::string_view(bytes).substr(8, header_size), header, path);
+  const JsonReader json({std::string_view(bytes).substr(8, header_size), path});
   const char* data = bytes.data() + 8 + header_size;
-  for (const auto& [key, value] : header.fields()) {
+  const JsonValue header = json.parse();
+  for (const auto& [key, offset, value] : header.members) {
     if (key == "__metadata__") continue;
-    const auto& fields = value.struct_value().fields();
     std::vector<int64_t> dims;
-    for (const auto& size : fields.at("shape").list_value().values())
-      dims.push_back(static_cast<int64_t>(size.number_value()));
-    const auto& offsets = fields.at("data_offsets").list_value().values();
-    const auto begin = static_cast<size_t>(offsets[0].number_value());
-    const auto end = static_cast<size_t>(offsets[1].number_value());
+    for (const JsonValue& size : json.list(value, "shape"))
+      dims.push_back(json.to_integer(size, "a dimension"));
+    const std::vector<JsonValue>& offsets = json.list(value, "data_offsets");
+    const int64_t begin = json.to_integer(offsets.at(0), "an offset");
+    const int64_t end = json.to_integer(offsets.at(1), "an offset");
     FixtureTensor& tensor = tensors_[key];
     tensor.dims = Dims(dims);
-    const std::string& dtype = fields.at("dtype").string_value();
+    const std::string& dtype = json.text(value, "dtype");
     if (dtype == "F32") {
-      tensor.f32.resize((end - begin) / 4);
-      std::memcpy(tensor.f32.data(), data + begin, end - begin);
+      tensor.f32.resize(static_cast<size_t>(end - begin) / 4);
+      std::memcpy(tensor.f32.data(), data + begin, static_cast<size_t>(end - begin));
     } else if (dtype == "I32") {
-      tensor.i32.resize((end - begin) / 4);
-      std::memcpy(tensor.i32.data(), data + begin, end - begin);
+      tensor.i32.resize(static_cast<size_t>(end - begin) / 4);
+      std::memcpy(tensor.i32.data(), data + begin, static_cast<size_t>(end - begin));
     } else {
       throw std::runtime_error(path + ": " + key + " is " + dtype);
     }

@@ -1,12 +1,10 @@
 // Writing safetensors: the header from names and shapes alone, then tensor by tensor.
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <set>
 #include <string>
 
 #include "sdk/base/error.h"
+#include "sdk/base/json_writer.h"
 #include "sdk/base/utf8.h"
 #include "sdk/train/checkpoint/safetensors.h"
 #include "sdk/train/checkpoint/tensor_layout.h"
@@ -36,12 +34,9 @@ std::string_view type_name(DType dtype) {
 
 // Text as a JSON string, quotes included.
 std::string quoted(const std::string& text) {
-  google::protobuf::Value value;
-  value.set_string_value(text);
-  std::string json;
-  const auto status = google::protobuf::util::MessageToJsonString(value, &json);
-  require(status.ok(), Code::kInternal, "cannot write text as JSON");
-  return json;
+  JsonWriter json;
+  json.text(text);
+  return json.take();
 }
 
 uint64_t checked_bytes(const Record& record) {
