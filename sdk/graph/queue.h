@@ -13,8 +13,8 @@ class Queue {
   virtual ~Queue() = default;
 };
 
-// Runs (CPU) or enqueues (GPU) one node; empty if there is nothing to do. Never allocates or locks;
-// may throw Error.
+// Runs (CPU) or enqueues (GPU) one node; empty if there is nothing to do. Those of the CPU never
+// allocate or lock, those of a GPU as far as its libraries do not; may throw Error.
 using Launch = std::function<void(Queue&)>;
 
 }  // namespace assay

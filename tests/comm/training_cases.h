@@ -126,10 +126,11 @@ inline void expect_bits_of_emulation(const std::shared_ptr<Channel>& channel,
 }
 
 // Several batches on each device are summed there first, and once between the devices.
-inline void expect_accumulation_on_each_device(const std::shared_ptr<Channel>& channel) {
+inline void expect_accumulation_on_each_device(const std::shared_ptr<Channel>& channel,
+                                               const BackendOfRank& backend = one_thread) {
   const int devices = channel->size();
-  const Training one(kNetworks[1], devices, 3 * devices, channel);
-  const Training same(kNetworks[1], devices, 3 * devices, nullptr);
+  const Training one(kNetworks[1], devices, 3 * devices, channel, 0, backend);
+  const Training same(kNetworks[1], devices, 3 * devices, nullptr, 0, backend);
   const auto n = static_cast<uint64_t>(devices), rank = static_cast<uint64_t>(channel->rank());
   for (uint64_t batch = 0; batch < 6; ++batch) {
     one.step(batch * n + rank);

@@ -26,7 +26,9 @@ TEST(LocalTraining, HasTheBitsOfEmulation) {
   }
 }
 
-TEST(LocalTraining, SumsBatchesOfADeviceFirst) { on_ranks(3, expect_accumulation_on_each_device); }
+TEST(LocalTraining, SumsBatchesOfADeviceFirst) {
+  on_ranks(3, [](const auto& channel) { expect_accumulation_on_each_device(channel); });
+}
 
 // Each device's gradients are rounded, and then their sum.
 TEST(LocalTraining, RoundsWhatItPlaysAsItWouldSendIt) {

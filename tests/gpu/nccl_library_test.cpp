@@ -7,7 +7,7 @@
 #include "sdk/backend/cuda/nccl.h"
 #include "tests/harness/error_of.h"
 
-#if __has_include(<nccl.h>)
+#if __has_include(<nccl.h>) && __has_include(<cuda_runtime.h>)
 #include <nccl.h>
 #endif
 

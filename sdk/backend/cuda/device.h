@@ -60,14 +60,15 @@ class DeviceLife {
   uint64_t epoch_;  // how often the device had been reset
 };
 
-// Other devices, which work on this one waits for. Called under the device's lock.
+// Other devices, which work on this one waits for. Called under the device's lock, where work
+// is put on a queue or waited for; freeing memory or a program waits without them.
 class Peers {
  public:
   virtual ~Peers() = default;
   // Before work that needs them: fails if they are given up.
   virtual void require_open() const = 0;
   // Again and again while the host waits for this device: gives them up when one has failed or
-  // `waited` is too long. Then what waits for them on the device ends.
+  // `waited` is too long. Then what waits for them on the device ends; kTimeout if that does not.
   virtual void look_after(std::chrono::nanoseconds waited) = 0;
   // When the device has done its work: fails if some of that was in vain.
   virtual void require_arrival() = 0;

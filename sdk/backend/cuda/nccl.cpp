@@ -1,3 +1,4 @@
+// Opens the library, finds its functions and says in words what its results mean.
 #include "sdk/backend/cuda/nccl.h"
 
 #include <dlfcn.h>
@@ -54,8 +55,8 @@ Nccl open_nccl(const char* file) {
 }
 
 const Nccl& nccl() {
-  static const Nccl opened = open_nccl("libnccl.so.2");
-  return opened;
+  static const Nccl kOpened = open_nccl("libnccl.so.2");
+  return kOpened;
 }
 
 std::string Nccl::version() const {

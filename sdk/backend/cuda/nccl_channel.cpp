@@ -27,6 +27,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kOver = "the channel has ended: ";
+// Gathered by those who wait for their GPU in vain, so that it is not taken for what others gather.
+constexpr std::string_view kRollCall = "\x01waits for the GPU";
 
 // For kernels, in pinned memory.
 struct Words {
@@ -98,7 +100,7 @@ class NcclChannel : public Channel, private Peers {
     const Lock lock(mutex_);
     require_open();
     try {
-      return hosts_->gather(mine);
+      return gather_between_hosts(mine);
     } catch (const Error& error) {
       end(error);
       throw;
@@ -210,6 +212,7 @@ class NcclChannel : public Channel, private Peers {
     } catch (const Error& error) {
       told_ = true;
       end(error);
+      say_farewell();
       throw;
     }
   }
@@ -262,12 +265,19 @@ class NcclChannel : public Channel, private Peers {
             " where the ranks add up to ", expected);
   }
 
-  void leave() {
+  // Without a word between the hosts: some of the others may have gone.
+  void leave() noexcept {
     const Lock lock(mutex_);
     try {
-      finish(nccl().comm_finalize(comm_), "leaving the other GPUs");
+      const auto start = Clock::now();
+      int state = nccl().comm_finalize(comm_);
+      while (state == kNcclInProgress && Clock::now() - start < timeout_) {
+        std::this_thread::yield();
+        check(nccl().comm_get_async_error(comm_, &state));
+      }
+      check(state);
       static_cast<void>(nccl().comm_destroy(comm_));
-    } catch (const Error&) {
+    } catch (...) {
       abort_nccl();
     }
   }
@@ -302,6 +312,16 @@ class NcclChannel : public Channel, private Peers {
     hosts_->abort();
   }
 
+  // For the thread that makes the calls: over MPI the others hear of an end when this rank calls
+  // between the hosts, which is now.
+  void say_farewell() const noexcept {
+    if (std::exchange(said_, true)) return;
+    try {
+      hosts_->listen();
+    } catch (...) {  // as it must
+    }
+  }
+
   // Whether what ails the channel, if anything, is another rank's.
   static bool may_be_others(int result) {
     return result == kNcclSuccess || result == kNcclInProgress || result == kNcclRemoteError;
@@ -318,11 +338,29 @@ class NcclChannel : public Channel, private Peers {
     if (waited < timeout_) return;
     // Names those that are gone. The others come here at about the same time: none has what it
     // waits for.
-    hosts_->gather("");
-    if (state != kNcclInProgress) check(state);
+    const bool failed = state == kNcclRemoteError;
+    const auto answers =
+        gather_between_hosts(failed ? cat(kRollCall, nccl().text(state, comm_)) : cat(kRollCall));
+    if (failed) check(state);
+    for (size_t other = 0; other < answers.size(); ++other) {
+      const std::string fault = answers[other].substr(kRollCall.size());
+      require(fault.empty(), Code::kComm, "rank ", other, ": ", fault);
+    }
     fail(Code::kTimeout,
          cat(what, " was not over within ", std::chrono::duration<double>(timeout_).count(),
              " s, though all ranks answer"));
+  }
+
+  // Fails where some answer a roll call, with what ails them behind it, and others do not.
+  std::vector<std::string> gather_between_hosts(std::string_view mine) const {
+    std::vector<std::string> all = hosts_->gather(mine);
+    const bool waits = mine.starts_with(kRollCall);
+    for (size_t other = 0; other < all.size(); ++other) {
+      const auto me = static_cast<size_t>(rank());
+      require(all[other].starts_with(kRollCall) == waits, Code::kComm, "rank ", waits ? me : other,
+              " waits for its GPU, and rank ", waits ? other : me, " has come to another call");
+    }
+    return all;
   }
   std::string aborted_text() const { return cat("rank ", rank(), " has aborted it"); }
 
@@ -332,18 +370,30 @@ class NcclChannel : public Channel, private Peers {
     const Lock lock(mutex_);
     if (!ended_) return;
     told_ = true;
+    say_farewell();
     const std::string& why = ended_->message();
     fail(Code::kComm, why.starts_with(kOver) ? why : cat(kOver, why));
   }
 
   void look_after(std::chrono::nanoseconds waited) override {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock || comm_ == nullptr || ended_) return;  // else who holds it looks, or nothing waits
+    if (!lock) return;  // who holds it looks
+    if (ended_) return await_end(waited);
+    if (comm_ == nullptr) return;  // nothing waits
     try {
       find_fault(waited, "work on the GPU");
     } catch (const Error& error) {
       end(error);
+      say_farewell();
     }
+  }
+
+  // What waits on the device is about to end. Where it does not, no later wait is worth a try.
+  void await_end(std::chrono::nanoseconds waited) {
+    say_farewell();
+    stuck_ = stuck_ || waited > 3 * timeout_;
+    require(!stuck_, Code::kTimeout,
+            "the GPU still waits for the other ranks: ", ended_->message());
   }
 
   void require_arrival() override {
@@ -367,6 +417,8 @@ class NcclChannel : public Channel, private Peers {
   NcclComm comm_ = nullptr;
   std::optional<Error> ended_;  // why, if it has
   mutable bool told_ = false;   // the caller knows
+  mutable bool said_ = false;   // so do the others
+  bool stuck_ = false;          // the end has not ended what waits on the device
   std::atomic<bool> aborted_{false};
 };
 

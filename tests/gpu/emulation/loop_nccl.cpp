@@ -103,7 +103,7 @@ class Exchange {
 
   // True once it is over.
   bool turn() {
-    if (comm_.aborted) return end();
+    if (comm_.aborted && nccl_ends()) return end();
     if (fails_) {
       comm_.error = kNcclRemoteError;
       return false;

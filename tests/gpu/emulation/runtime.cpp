@@ -322,6 +322,7 @@ void alone(const std::function<void()>& body) {
   body();
 }
 Schedule schedule() { return machine().schedule; }
+bool nccl_ends() { return machine().nccl_ends; }
 int device_of_thread() { return current_device; }
 bool is_device_memory(const void* data, size_t bytes) {
   const Locked the;

@@ -35,6 +35,7 @@ struct Machine {
   bool resets = true;    // false: a reset repairs nothing
   int lost_device = -1;  // one that does not say what it is
   Schedule schedule = Schedule::kLate;
+  bool nccl_ends = true;  // false: what waits on a device for others stays, even after an abort
 };
 Machine& machine();
 
@@ -86,6 +87,7 @@ void enqueue_waiting(cudaStream_t stream, std::function<bool()> work);
 // Runs body() while no work and no other call runs.
 void alone(const std::function<void()>& body);
 Schedule schedule();
+bool nccl_ends();
 int device_of_thread();
 bool is_device_memory(const void* data, size_t bytes);
 enum class NcclFault { kNone, kNow, kLater };
