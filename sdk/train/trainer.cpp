@@ -213,7 +213,7 @@ void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
   float scale = 0;
   const HostRead scale_read{
       &scale, instance_->segments().tensor(kLossScaleVariable, Role::kState).data, sizeof scale};
-  program.read_scalars({&scale_read, 1});
+  with_others([&] { program.read_scalars({&scale_read, 1}); });  // a GPU fails here
   if (const auto* loss = program.find_scalar("loss")) info.loss = last_loss_ = loss->value;
   loss_scale_ = scale;
   info.grad_norm = program.scalar("grad_norm");
@@ -258,13 +258,17 @@ StepInfo Trainer::step(std::span<const HostTensor> batch) {
 }
 
 // After a failure in the middle the next sum would meet another one of theirs.
-void Trainer::run_with_others(Program& program, const std::atomic<bool>* cancel) {
+void Trainer::with_others(const std::function<void()>& body) {
   try {
-    program.run(cancel);
+    body();
   } catch (...) {
     if (channel_ != nullptr) channel_->abort();
     throw;
   }
+}
+
+void Trainer::run_with_others(Program& program, const std::atomic<bool>* cancel) {
+  with_others([&] { program.run(cancel); });
   if (channel_ == nullptr) return;
   const QueueTimes times = program.queue_times();
   ++communication_.updates;
@@ -295,7 +299,7 @@ StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
   run_with_others(step.program(), &cancel_);
   last_programs_ = {&step};
   // On a GPU, run() has only put the work on its queue: this goes on beside it.
-  prefetched_.read_noted();
+  with_others([&] { prefetched_.read_noted(); });
   finish_update(step, info);
   batches_ += ranks();
   samples_ += ranks() * config_.batch_size;

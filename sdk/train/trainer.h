@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -152,6 +153,7 @@ class Trainer {
   StepInfo run_step(std::span<const HostTensor> batch);
   StepInfo run_backward(std::span<const HostTensor> batch);
   StepInfo run_apply(const std::atomic<bool>* cancel);
+  void with_others(const std::function<void()>& body);
   void run_with_others(Program& program, const std::atomic<bool>* cancel);
   void set_scalars(Program& program);
   int64_t schedule_step() const;
