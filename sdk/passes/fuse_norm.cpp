@@ -98,6 +98,11 @@ bool fuse_batch_norm_gradient_add(Graph& graph) {
              graph.value(term).layout == graph.value(dy).layout;
     };
     if (!is_like_dy(a) || !is_like_dy(b)) continue;
+    const auto can_add = [&](ValueId term) {  // its own code, in the pass that makes it
+      return std::holds_alternative<Pointwise>(graph.producer(term).op) &&
+             rewriter.uses().only_reader(term, graph.value(dy).producer);
+    };
+    if (can_add(a) || can_add(b)) continue;
     BatchNormGrad joined = *p;
     joined.has_addend = true;
     inputs[5] = a;

@@ -107,7 +107,8 @@ bool fuse_product_sum(Graph& graph) {
       continue;
     const std::vector<ValueId> inputs = factors.inputs;
     const auto is_whole = [&](ValueId factor) {  // neither repeated nor a view that would be copied
-      return graph.type(factor) == graph.type(inputs[0]) &&
+      return is_data_type(graph.type(factor).dtype) &&
+             graph.type(factor) == graph.type(inputs[0]) &&
              graph.type(factor).dims == graph.type(y).dims &&
              graph.value(factor).layout == graph.value(y).layout;
     };

@@ -1,5 +1,6 @@
 #include "sdk/passes/join_casts.h"
 
+#include <algorithm>
 #include <map>
 
 #include "sdk/graph/elementwise.h"
@@ -15,10 +16,23 @@ struct Group {
   auto operator<=>(const Group&) const = default;
 };
 
+// Into a gradient of which no other device has to hear: that begins as soon as it is there.
 bool is_only_stored(const Graph& graph, const Uses& uses, ValueId value) {
   const std::vector<NodeId>& readers = uses.readers[value.index];
-  return readers.size() == 1 && !uses.is_output[value.index] &&
-         std::holds_alternative<Store>(graph.node(readers[0]).op);
+  if (readers.size() != 1 || uses.is_output[value.index]) return false;
+  const Node& store = graph.node(readers[0]);
+  return std::holds_alternative<Store>(store.op) &&
+         std::ranges::none_of(uses.readers[store.outputs[0].index], [&](NodeId reader) {
+           return std::holds_alternative<AllReduce>(graph.node(reader).op);
+         });
+}
+
+// Between data types, of a tensor without gaps.
+bool can_be_joined(const Graph& graph, const Node& node) {
+  if (!is_cast(node.op)) return false;
+  const ValueType& x = graph.type(node.inputs[0]);
+  return is_data_type(x.dtype) && is_data_type(graph.type(node.outputs[0]).dtype) &&
+         is_dense(graph.value(node.inputs[0]).layout, x.dims);
 }
 
 }  // namespace
@@ -31,7 +45,7 @@ bool join_casts(Graph& graph) {
   std::map<Group, std::vector<NodeId>> groups;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.node({i});
-    if (!is_cast(node.op)) continue;
+    if (!can_be_joined(graph, node)) continue;
     const bool of_parameter = std::holds_alternative<Parameter>(graph.producer(node.inputs[0]).op);
     if (!of_parameter && !is_only_stored(graph, uses, node.outputs[0])) continue;
     groups[{of_parameter, graph.type(node.inputs[0]).dtype, graph.type(node.outputs[0]).dtype}]

@@ -64,8 +64,7 @@ class TrainingGraphBuilder {
     append_records(built_.passes,
                    run_passes(graph(), training_passes(target_), config_.disabled_pass));
     append_records(built_.passes, run_passes(graph(), finishing_passes(), config_.disabled_pass));
-    // Gradients that are cast together are all there at the end only.
-    if (target_.kind == Target::Kind::kCuda && !distributed_)
+    if (target_.kind == Target::Kind::kCuda)
       append_records(built_.passes, run_passes(graph(), joining_passes(), config_.disabled_pass));
     if (distributed_ && apply) begin_reductions_early(graph());
     return std::move(built_);

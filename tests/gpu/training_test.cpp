@@ -8,6 +8,8 @@
 #include <filesystem>
 
 #include "sdk/backend/cpu/device.h"
+#include "sdk/graph/elementwise.h"
+#include "sdk/graph/text.h"
 #include "sdk/nn/classifier.h"
 #include "sdk/nn/layers.h"
 #include "sdk/train/predictor.h"
@@ -47,6 +49,43 @@ class SmoothCnn : public nn::Model {
     }
     x = nn::linear(b, "output", nn::flatten(b, x), 10);
     return nn::classifier_outputs(b, x);
+  }
+};
+
+// Two residual blocks with squeeze and excitation.
+class ResidualCnn : public nn::Model {
+ public:
+  std::string architecture() const override { return "residual_cnn"; }
+  std::string config_json() const override { return "{}"; }
+  std::vector<nn::InputSpec> inputs(nn::Mode mode) const override {
+    return {{.name = "image", .sample = {12, 12, 1}}, nn::label_input(10, mode)};
+  }
+  nn::Outputs forward(nn::Builder& b) const override {
+    ValueId x = norm(b, "stem", b.input(inputs(b.mode())[0]), 8);
+    for (const char* name : {"block0", "block1"}) {
+      const auto scope = b.scope(name);
+      const ValueId y = norm(b, "second", excited(b, norm(b, "first", x, 8)), 8, false);
+      x = nn::activation(b, ActivationKind::kRelu, add(b.graph(), y, x));
+    }
+    x = nn::linear(b, "output", nn::global_average_pool(b, x), 10);
+    return nn::classifier_outputs(b, x);
+  }
+
+ private:
+  static ValueId norm(nn::Builder& b, const char* name, ValueId x, int64_t channels,
+                      bool with_relu = true) {
+    const auto scope = b.scope(name);
+    x = nn::conv2d(b, "conv", x, {.channels = channels, .padding = {1, 1}, .bias = false});
+    x = nn::batch_norm(b, "bn", x);
+    return with_relu ? nn::activation(b, ActivationKind::kRelu, x) : x;
+  }
+  static ValueId excited(nn::Builder& b, ValueId x) {
+    const ValueId means = nn::linear(b, "se", nn::global_average_pool(b, x), b.dims(x).back());
+    const ValueId gate = nn::activation(b, ActivationKind::kSigmoid, means);
+    const PointwiseCode product(PointwiseFn::kMul,
+                                {PointwiseOperand::input(0), PointwiseOperand::input(1)});
+    const Dims dims{b.dims(x)[0], 1, 1, b.dims(x).back()};
+    return b.graph().emit1(Pointwise{product, {}}, {x, b.graph().emit1(Reshape{dims}, {gate})});
   }
 };
 
@@ -157,6 +196,34 @@ TEST(Repeated, TrainingGivesTheSameBits) {
     }
     EXPECT_TRUE(persistent_bytes(first.instance()) == persistent_bytes(second.instance()))
         << precision;
+  }
+}
+
+// What these passes join is rounded as if it stood apart.
+TEST(Passes, ThatOnlySaveBytesAndLaunchesChangeNoBit) {
+  const std::vector<std::string> passes{"fuse_batch_norm_gradient_add", "fuse_product_sum",
+                                        "join_casts"};
+  for (const char* precision : {"fp32", "amp-fp16"}) {
+    const auto trained = [&](std::vector<std::string> disabled) {
+      TrainerConfig config = config_for(precision);
+      config.disabled_pass = std::move(disabled);
+      auto trainer =
+          std::make_unique<Trainer>(std::make_shared<ModelInstance>(std::make_shared<ResidualCnn>(),
+                                                                    make_backend_under_test(1)),
+                                    config);
+      for (uint64_t i = 0; i < 3; ++i) trainer->step(Batch(i).tensors());
+      return trainer;
+    };
+    const auto joined = trained({});
+    for (const std::string& pass : passes) {
+      const auto apart = trained({pass});
+      EXPECT_TRUE(persistent_bytes(joined->instance()) == persistent_bytes(apart->instance()))
+          << precision << ": " << pass;
+      if (pass == "join_casts" && precision == std::string_view("fp32")) continue;  // casts nothing
+      EXPECT_NE(graph_text(joined->step_program().graph()),
+                graph_text(apart->step_program().graph()))
+          << precision << ": " << pass;
+    }
   }
 }
 

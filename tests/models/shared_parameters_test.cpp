@@ -189,13 +189,16 @@ TEST(SharedParameters, LearnLikeOthers) {
 TEST(SharedParameters, AreCastOnceAndSummedInF32) {
   const auto trainer = make_trainer({"amp-bf16", 1, 0});
   const Graph& graph = trainer->step_program().graph();
-  int casts = 0;
+  int64_t casts = 0;
   for (const Node& node : graph.nodes()) {
     if (std::holds_alternative<Matmul>(node.op)) {
       EXPECT_NE(node.phase, Phase::kUpdate);
     }
-    if (is_cast(node.op) && std::holds_alternative<Parameter>(graph.producer(node.inputs[0]).op))
-      ++casts;
+    if (is_cast(node.op) || std::holds_alternative<Casts>(node.op)) {
+      casts += std::ranges::count_if(node.inputs, [&](ValueId x) {
+        return std::holds_alternative<Parameter>(graph.producer(x).op);
+      });
+    }
     if (is_add(node.op)) {
       EXPECT_EQ(graph.type(node.outputs[0]).dtype, DType::kF32);
     }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sdk/graph/elementwise.h"
 #include "sdk/graph/text.h"
 #include "sdk/graph/verify.h"
 #include "sdk/passes/fuse_epilogue.h"
@@ -337,6 +338,11 @@ TEST(FuseBatchNormGradientAdd, TakesBothTermsWhereTheResidualKeepsTheirSum) {
                              "activation=relu, has_residual=true, has_addend=true}"));
   EXPECT_THAT(out, Not(HasSubstr("code=add")));
   run(fuse_batch_norm_gradient_add, text(true, ", sum=%4"), false);
+  // A term that comes from elementwise code is added there, which saves its own store.
+  std::string made = text(true, ", dz=%8");
+  const std::string input = R"(%3 = input() {name="b", dtype=f32, dims=[6,3]})";
+  made.replace(made.find(input), input.size(), "%3 = pointwise(%2) {code=tanh, dtype=none}");
+  run(fuse_batch_norm_gradient_add, made, false);
   run(fuse_batch_norm_gradient_add, text(false, ""), false);
 }
 
@@ -358,6 +364,13 @@ TEST(FuseProductSum, SumsWhatIsMultipliedOnTheWay) {
         "%3 = pointwise(%0, %2) {code=[mul(x1, x0)], dtype=f32} : f32[6,3]\n",    // repeats
         "%3 = pointwise(%0, %1) {code=[sub(x1, x0)], dtype=f32} : f32[6,3]\n"})
     run(fuse_product_sum, text(other) + "\n", false);
+  // Counts are no factors.
+  std::string counts = text("%3 = pointwise(%0, %1) {code=[mul(x0, x1)], dtype=f32} : f32[6,3]\n");
+  for (size_t at; (at = counts.find("bf16[6,3]")) != std::string::npos;)
+    counts.replace(at, 4, "i32");
+  for (size_t at; (at = counts.find("dtype=bf16, dims=[6")) != std::string::npos;)
+    counts.replace(at, 10, "dtype=i32");
+  run(fuse_product_sum, counts + "\n", false);
 }
 
 TEST(MergeEqualNodes, AlsoWhereTheirInputsAreEqualOnly) {
@@ -376,6 +389,16 @@ TEST(MergeEqualNodes, AlsoWhereTheirInputsAreEqualOnly) {
   EXPECT_THAT(run(merge_equal_nodes, text + "return y=%7, twin=%4\n"),
               HasSubstr("pointwise(%2, %3, %5)"));
   run(merge_equal_nodes, out, false);
+}
+
+// What backward makes again would otherwise wait in memory.
+TEST(MergeEqualNodes, WithinAPhase) {
+  Graph g = parse_graph("%0 = input() {name=\"a\", dtype=f32, dims=[4]} : f32[4]\nreturn a=%0\n");
+  const ValueId forward = activation(g, {0}, ActivationKind::kTanh);
+  g.set_phase(Phase::kBackward);
+  const ValueId backward = activation(g, {0}, ActivationKind::kTanh);
+  g.outputs().push_back({"y", add(g, forward, backward)});
+  EXPECT_FALSE(merge_equal_nodes(g));
 }
 
 // Weights before the first that is read, gradients where the last is there.
@@ -401,6 +424,14 @@ TEST(JoinCasts, OfWeightsAndOfGradientsThatAreStored) {
   EXPECT_THAT(out, ContainsRegex("casts\\(%[0-9]+, %[0-9]+\\) \\{dtype=f16\\} : f16\\[3\\], f16"));
   EXPECT_THAT(out, ContainsRegex("casts\\(%[0-9]+, %[0-9]+\\) \\{dtype=f32\\} : f32\\[3\\], f32"));
   EXPECT_THAT(out, ContainsRegex("pointwise\\(%0\\) \\{code=cast"));  // of an input: left alone
+  EXPECT_LT(out.find("{dtype=f16} : f16[3], f16"), out.find("tanh"));
+  EXPECT_GT(out.find("{dtype=f32} : f32[3], f32"), out.rfind("tanh"));
+  // A sum over devices does not wait for the last gradient.
+  const std::string sent =
+      run(join_casts, text + "%14 = all_reduce(%10) {wire=none} : f32[3]\n" +
+                          "%15 = all_reduce(%12) {wire=none} : f32[3]\n" + "return y=%13\n");
+  EXPECT_THAT(sent, HasSubstr("{dtype=f16} : f16[3], f16"));
+  EXPECT_THAT(sent, Not(HasSubstr("{dtype=f32} : f32[3], f32")));
 }
 
 TEST(Precision, CastsOperandsOnceAndKeepsOutputs) {
