@@ -89,8 +89,6 @@ def convolution(n):
         filters = n.numbers("w_dims")
         dw = math.prod(filters)
         yield Launch(n.op, "convolution", 2 * n.x[1].elements * math.prod(filters[1:]), x.bytes + n.x[1].bytes + 2 * dw)
-        if "own:pointwise" in n.kernel:
-            yield Launch("cast of a weight gradient", "own", 0, 6 * dw)
         if "own:channel_sums" in n.kernel:
             yield Launch("sums of channels", "own", 0, n.x[1].bytes, 1 + folds(n.x[1], filters[0]))
         return

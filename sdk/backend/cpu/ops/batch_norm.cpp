@@ -195,6 +195,7 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
     void* residual = p.has_residual ? b.y<void>(3) : nullptr;
     // Without a mask dresidual is dy, maybe in its place already.
     void* masked = residual == dy && !masks && !p.has_addend ? nullptr : residual;
+    const bool sums_write = masked != nullptr && (masks || !p.has_addend);
     const auto args_at = [=](int64_t begin) -> NormGradArgs {
       return {at(x, begin, size),
               at(dy, begin, size),
@@ -217,8 +218,8 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
               static_cast<Element>(element), l.tasks.length(i));
           args.dy = at(masked, begin, size);
         }
-        sums(args, masked == nullptr ? nullptr : at(masked, begin, size), l.tasks.length(i),
-             l.lanes, g, g + l.lanes);
+        sums(args, sums_write ? at(masked, begin, size) : nullptr, l.tasks.length(i), l.lanes, g,
+             g + l.lanes);
       });
       fold_partial_sums(l, 2, s.partial, s.total);
       finish_gradient(l, s, in.var, p.epsilon, dgamma, dbeta);

@@ -124,6 +124,7 @@ void packed_places(Stream stream, const int32_t* length, int32_t* start, int32_t
          target, longest, capacity);
 }
 
+static_assert(sizeof(CastList) <= 4096, "goes into the arguments of a launch");
 bool CastList::append(const void* x, void* y, int64_t length) {
   if (count == kMostRuns) return false;
   runs[count++] = {x, y, length, blocks, on_16_bytes(x, y)};
