@@ -76,6 +76,11 @@ const dnnl::engine& dnnl_engine() {
   return kEngine;
 }
 
+bool has_tiles(DType dtype) {
+  static const bool kAvailable = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
+  return dtype == DType::kBf16 && kAvailable;
+}
+
 dnnl::memory::data_type dnnl_type(DType dtype) {
   return dtype == DType::kBf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }

@@ -1,7 +1,7 @@
 // Conv2d and its gradients, most of them on oneDNN: activations pinned to NHWC, weights in oneDNN's
 // own layout.
 #include "sdk/backend/cpu/onednn.h"
-#include "sdk/backend/cpu/ops/conv1x1.h"
+#include "sdk/backend/cpu/ops/conv_product.h"
 #include "sdk/backend/cpu/ops/depthwise.h"
 #include "sdk/backend/cpu/ops/pointwise.h"
 #include "sdk/backend/cpu/ops/winograd.h"

@@ -2,6 +2,7 @@
 // kernels/winograd.cpp has the arithmetic and the layout of planes and filters.
 #include "sdk/backend/cpu/ops/winograd.h"
 
+#include "sdk/backend/cpu/onednn.h"
 #include "sdk/backend/cpu/ops/channel_sums.h"
 
 namespace assay::cpu {
@@ -236,11 +237,12 @@ void run_gradient(const FilterGradient& g, const void* x, const void* dy, void* 
 
 // ---- Where it pays ------------------------------------------------------------------------------
 
-bool is_possible(const ConvGeometry& g, const Dims& w) {
+bool is_possible(const ConvGeometry& g, const Dims& w, DType dtype) {
   constexpr std::array<int64_t, 2> kOne{1, 1};
   const int64_t lanes = kernel().lanes;
   return g.groups == 1 && g.stride == kOne && g.dilation == kOne && w[1] == 3 && w[2] == 3 &&
-         w[0] % lanes == 0 && w[3] % lanes == 0 && g.pad_begin[0] <= 2 && g.pad_begin[1] <= 2;
+         w[0] % lanes == 0 && w[3] % lanes == 0 && g.pad_begin[0] <= 2 && g.pad_begin[1] <= 2 &&
+         !has_tiles(dtype);
 }
 
 // decisions/0005 has the measurements. `from_memory`: tiles that make up for reading transformed
@@ -262,17 +264,18 @@ constexpr int64_t kLeastTilesOfGradient = 32;
 bool prefers_winograd(const Conv2d& p, const Planner& c) {
   const bool simple =
       p.activation == ActivationKind::kNone || p.activation == ActivationKind::kRelu;
-  return simple && is_possible(p.geometry, c.x(1).dims) &&
+  return simple && is_possible(p.geometry, c.x(1).dims, c.x(0).dtype) &&
          pays(c.x(1).dims, c.y().dims, least_tiles_of_sum(c.x(0).dtype));
 }
 
 bool prefers_winograd(const Conv2dGradData& p, const Planner& c) {
-  return is_possible(p.geometry, c.x(1).dims) &&
+  return is_possible(p.geometry, c.x(1).dims, c.x(0).dtype) &&
          pays(c.x(1).dims, p.x_dims, least_tiles_of_sum(c.x(0).dtype));
 }
 
 bool prefers_winograd(const Conv2dGradWeight& p, const Planner& c) {
-  return is_possible(p.geometry, p.w_dims) && pays(p.w_dims, c.x(1).dims, kLeastTilesOfGradient);
+  return is_possible(p.geometry, p.w_dims, c.x(0).dtype) &&
+         pays(p.w_dims, c.x(1).dims, kLeastTilesOfGradient);
 }
 
 NodePlan plan_winograd(const Conv2d& p, const Planner& c) {

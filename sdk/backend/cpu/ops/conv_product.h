@@ -1,5 +1,6 @@
-// Gradients of 1x1 convolutions of stride 1, which are matrix products of all pixels' channels,
-// where oneDNN's product is faster than its convolution.
+// Gradients of convolutions as one matrix product, where oneDNN's product is faster than its
+// convolution. With a window of one pixel and a stride of 1 the operands lie there already; for
+// other gradients of weights what the window covers is gathered first.
 #pragma once
 
 #include "sdk/backend/cpu/planner.h"
