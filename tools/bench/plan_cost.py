@@ -121,7 +121,7 @@ def attention(n):
 
 
 def folds(x, channels):
-    """Launches behind the sums over all but `channels`: none where one block has all rows (channel.cu)."""
+    """Launches behind the sums over all but `channels`: none where one block has all rows (channel.h)."""
     packs, wide = math.ceil(channels * x.element_bytes / 16), 1
     while wide < min(32, packs):
         wide *= 2

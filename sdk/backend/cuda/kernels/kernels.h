@@ -100,7 +100,7 @@ struct EpilogueArgs {
 };
 void epilogue(Stream, Element x, Element y, const EpilogueArgs&);
 
-// ---- Per-channel sums (channel.cu) ------------------------------------------------------------
+// ---- Per-channel sums (channel_sums.cu, batch_norm.cu) ----------------------------------------
 // x, residual, dy, dx, masked and the y of normalisations are [rows, channels]; every other pointer
 // is [channels] unless it says more, the gate one number. `partial` is scratch of
 // partial_sums_bytes.

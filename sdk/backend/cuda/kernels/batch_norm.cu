@@ -1,0 +1,437 @@
+// Batch normalisation: statistics, its affine map per channel, gradients, and few numbers of both.
+#include <type_traits>
+
+#include "sdk/backend/cuda/kernels/channel.h"
+#include "sdk/backend/cuda/kernels/epilogue.h"
+
+namespace assay::cuda::kernels {
+namespace {
+
+// The one place where scale and shift are made; forward and backward must agree to the bit.
+struct ScaleAndShift {
+  float scale, shift;
+};
+__device__ ScaleAndShift affine_of(const NormInputs& in, float mean, float var, int64_t channel) {
+  const double deviation = sqrt(static_cast<double>(var) + static_cast<double>(in.epsilon));
+  const float scale = static_cast<float>(static_cast<double>(in.gamma[channel]) / deviation);
+  return {scale, static_cast<float>(static_cast<double>(in.beta[channel]) -
+                                    static_cast<double>(mean) * static_cast<double>(scale))};
+}
+
+// Returns the scale.
+__device__ float write_affine(const NormInputs& in, float mean, float var, int64_t channel,
+                              Affine affine) {
+  const ScaleAndShift made = affine_of(in, mean, var, channel);
+  affine.scale[channel] = made.scale;
+  affine.shift[channel] = made.shift;
+  return made.scale;
+}
+
+// ---- Sums -------------------------------------------------------------------------------------
+
+template <class T>
+struct Moments {
+  static constexpr int kKinds = 2, kBatch = 4, kBlocks = 3;
+  using Row = Pack<T>;
+  const T* x;
+  struct State {
+    float pivot[kPack<T>], d[kPack<T>], q[kPack<T>];
+  };
+  template <bool kWhole>
+  __device__ void start(State& s, int64_t first_at, int64_t, int n) const {
+    unpack(read<kWhole>(first_at, n), s.pivot);
+    for (int i = 0; i < kPack<T>; ++i) s.d[i] = s.q[i] = 0;
+  }
+  template <bool kWhole>
+  __device__ Row read(int64_t at, int n) const {
+    return read_pack<kWhole>(x + at, n);
+  }
+  template <bool kWhole>
+  __device__ void add(State& s, const Row& row, int64_t, int) const {
+    float v[kPack<T>];
+    unpack(row, v);
+    for (int i = 0; i < kPack<T>; ++i) {
+      const float d = v[i] - s.pivot[i];
+      s.d[i] += d;
+      s.q[i] = fmaf(d, d, s.q[i]);
+    }
+  }
+  // From sums around the pivot to sums around zero.
+  __device__ void finish(const State& s, double rows, int i, double (&out)[2]) const {
+    const double a = static_cast<double>(s.pivot[i]), d = static_cast<double>(s.d[i]);
+    out[0] = rows * a + d;
+    out[1] = static_cast<double>(s.q[i]) + a * (2.0 * d + rows * a);
+  }
+};
+
+// What the gradient is multiplied by: nothing, the mask of a relu, from y or from x, or the
+// derivative of swish.
+enum Mask { kNoMask, kFromY, kFromX, kSwishFromX };
+template <Mask kMask>
+constexpr bool kRecomputes = kMask == kFromX || kMask == kSwishFromX;
+
+// What the forward is computed again from, per channel: nothing unless that is asked for. For the
+// sums each thread makes it, which costs them less than a launch; the rest reads what
+// fold_sums, or the sums of a single block of rows, have written.
+template <class T, bool kFilled>
+struct MaskTable {};
+template <class T>
+struct MaskTable<T, true> {
+  float scale[kPack<T>], shift[kPack<T>];
+};
+template <class T, Mask kMask>
+__device__ MaskTable<T, kRecomputes<kMask>> mask_table(const NormGradArgs& args, int64_t channel,
+                                                       int n, bool whole) {
+  MaskTable<T, kRecomputes<kMask>> table;
+  if constexpr (kRecomputes<kMask>) {
+    load_pack<kPack<T>>(args.affine.scale + channel, n, whole, table.scale);
+    load_pack<kPack<T>>(args.affine.shift + channel, n, whole, table.shift);
+  }
+  return table;
+}
+
+// A row of what a gradient is made from: with kSum, of two gradients.
+struct Nothing {};
+template <class T, Mask kMask, bool kSum>
+struct GradientRow {
+  Pack<T> x, dy;
+  std::conditional_t<kMask == kFromY, Pack<T>, Nothing> y;
+  std::conditional_t<kSum, Pack<T>, Nothing> addend;
+};
+template <class T, Mask kMask, bool kSum, bool kWhole>
+__device__ GradientRow<T, kMask, kSum> read_gradient(const NormGradArgs& args, int64_t at, int n) {
+  GradientRow<T, kMask, kSum> row;
+  row.x = read_pack<kWhole>(static_cast<const T*>(args.x) + at, n);
+  row.dy = read_pack<kWhole>(static_cast<const T*>(args.dy) + at, n);
+  if constexpr (kMask == kFromY) row.y = read_pack<kWhole>(static_cast<const T*>(args.y) + at, n);
+  if constexpr (kSum) row.addend = read_pack<kWhole>(static_cast<const T*>(args.addend) + at, n);
+  return row;
+}
+
+// One pack of x and of the gradient that passed the activation.
+template <class T, Mask kMask, bool kSum>
+__device__ void unpack_gradient(const GradientRow<T, kMask, kSum>& row,
+                                const MaskTable<T, kRecomputes<kMask>>& table, float (&x)[kPack<T>],
+                                float (&g)[kPack<T>]) {
+  unpack(row.x, x);
+  unpack(row.dy, g);
+  if constexpr (kSum) {  // rounded as if it had been stored
+    float more[kPack<T>];
+    unpack(row.addend, more);
+    for (int i = 0; i < kPack<T>; ++i) {
+      T sum;
+      store(sum, g[i] + more[i]);
+      g[i] = load(sum);
+    }
+  }
+  if constexpr (kMask == kFromY) {
+    float y[kPack<T>];
+    unpack(row.y, y);
+    for (int i = 0; i < kPack<T>; ++i) g[i] = y[i] <= 0.0f ? 0.0f : g[i];
+  } else if constexpr (kMask == kFromX) {  // the forward's own arithmetic decides, to the bit
+    for (int i = 0; i < kPack<T>; ++i) {
+      const float y = fmaf(x[i], table.scale[i], table.shift[i]);
+      g[i] = y <= largest_zero<T>() ? 0.0f : g[i];
+    }
+  } else if constexpr (kMask == kSwishFromX) {
+    for (int i = 0; i < kPack<T>; ++i) {
+      const float v = fmaf(x[i], table.scale[i], table.shift[i]), s = sigmoid(v);
+      g[i] *= s * fmaf(v, 1.0f - s, 1.0f);
+    }
+  }
+}
+
+// Sums of g and of g * (x - mean).
+template <class T, Mask kMask, bool kSum>
+struct GradientSums {
+  static constexpr int kKinds = 2, kBatch = 2, kBlocks = kRecomputes<kMask> ? 2 : 3;
+  using Row = GradientRow<T, kMask, kSum>;
+  NormGradArgs args;
+  NormInputs in;
+  struct State {
+    MaskTable<T, kRecomputes<kMask>> table;
+    float mean[kPack<T>], g[kPack<T>], gx[kPack<T>];
+  };
+  template <bool kWhole>
+  __device__ void start(State& s, int64_t, int64_t channel, int n) const {
+    if constexpr (kRecomputes<kMask>) {
+      for (int i = 0; i < kPack<T>; ++i) {
+        const int64_t k = i < n ? channel + i : channel;
+        const ScaleAndShift made = affine_of(in, in.mean[k], in.var[k], k);
+        s.table.scale[i] = made.scale, s.table.shift[i] = made.shift;
+      }
+    }
+    load_pack<kPack<T>>(in.mean + channel, n, kWhole, s.mean);
+    for (int i = 0; i < kPack<T>; ++i) s.g[i] = s.gx[i] = 0;
+  }
+  template <bool kWhole>
+  __device__ Row read(int64_t at, int n) const {
+    return read_gradient<T, kMask, kSum, kWhole>(args, at, n);
+  }
+  template <bool kWhole>
+  __device__ void add(State& s, const Row& row, int64_t at, int n) const {
+    float x[kPack<T>], g[kPack<T>];
+    unpack_gradient(row, s.table, x, g);
+    for (int i = 0; i < kPack<T>; ++i) {
+      s.g[i] += g[i];
+      s.gx[i] = fmaf(g[i], x[i] - s.mean[i], s.gx[i]);
+    }
+    if (args.masked != nullptr)
+      store_pack<kPack<T>>(static_cast<T*>(args.masked) + at, n, kWhole, g);
+  }
+  __device__ void finish(const State& s, double, int i, double (&out)[2]) const {
+    out[0] = static_cast<double>(s.g[i]);
+    out[1] = static_cast<double>(s.gx[i]);
+  }
+};
+
+// Everything [channels].
+__global__ void affine_of_given(NormInputs in, int64_t channels, Affine affine) {
+  const int64_t channel = global_thread();
+  if (channel < channels) write_affine(in, in.mean[channel], in.var[channel], channel, affine);
+}
+
+// The cancellation costs (mean / deviation)^2 of f64's 2^53.
+struct FinishStatistics {
+  NormInputs in;
+  double rows;
+  float *mean, *var;
+  Affine affine;
+  __device__ void operator()(int64_t channel, const double (&totals)[2]) const {
+    const double m = totals[0] / rows;
+    const double v = totals[1] / rows - m * m;
+    mean[channel] = static_cast<float>(m);
+    var[channel] = static_cast<float>(v < 0 ? 0 : v);  // NaN stays
+    write_affine(in, mean[channel], var[channel], channel, affine);
+  }
+};
+
+// dgamma, dbeta, the affine map and the coefficients of dx = scale*g + b*x + c, from
+// dx = scale * (g - sum g / rows - xhat * sum(g * xhat) / rows), xhat = (x - mean) / deviation.
+struct FinishGradient {
+  NormInputs in;
+  NormGradArgs args;
+  double rows;
+  float *dgamma, *dbeta;
+  __device__ void operator()(int64_t channel, const double (&totals)[2]) const {
+    const double variance = static_cast<double>(in.var[channel]) + static_cast<double>(in.epsilon);
+    dbeta[channel] = static_cast<float>(totals[0]);
+    dgamma[channel] = static_cast<float>(totals[1] / sqrt(variance));
+    const double scale = static_cast<double>(
+        write_affine(in, in.mean[channel], in.var[channel], channel, args.affine));
+    const float b = static_cast<float>(-scale * totals[1] / (variance * rows));
+    args.b[channel] = b;
+    args.c[channel] = static_cast<float>(
+        -scale * totals[0] / rows - static_cast<double>(b) * static_cast<double>(in.mean[channel]));
+  }
+};
+
+// ---- Maps -------------------------------------------------------------------------------------
+
+// x, residual, y [rows, channels].
+template <class T, ActivationKind kAct, bool kResidual>
+__global__ void apply_affine(const T* x, Affine affine, const T* residual, T* y, Cut cut) {
+  constexpr int N = kPack<T>;
+  struct Row {
+    Pack<T> x, residual;
+  };
+  for_channels<T>(cut, [&]<bool kWhole>(int64_t channel, int n) {
+    float scale[N], shift[N];
+    load_pack<N>(affine.scale + channel, n, kWhole, scale);
+    load_pack<N>(affine.shift + channel, n, kWhole, shift);
+    const auto read = [&](int64_t at) {
+      Row row;
+      row.x = read_pack<kWhole>(x + at, n);
+      if constexpr (kResidual) row.residual = read_pack<kWhole>(residual + at, n);
+      return row;
+    };
+    for_rows<kWhole ? (kResidual ? 2 : 4) : 1>(cut, channel, read, [&](const Row& row, int64_t at) {
+      float v[N];
+      unpack(row.x, v);
+      for (int i = 0; i < N; ++i) v[i] = fmaf(v[i], scale[i], shift[i]);
+      if constexpr (kResidual) {
+        float extra[N];
+        unpack(row.residual, extra);
+        for (int i = 0; i < N; ++i) v[i] += extra[i];
+      }
+      if constexpr (kAct == ActivationKind::kRelu) {
+        for (int i = 0; i < N; ++i) v[i] = 0.0f > v[i] ? 0.0f : v[i];
+      } else if constexpr (kAct == ActivationKind::kSwish) {
+        for (int i = 0; i < N; ++i) v[i] *= sigmoid(v[i]);
+      }
+      store_pack<N>(y + at, n, kWhole, v);
+    });
+  });
+}
+
+// dx [rows, channels]. What swish takes does not fit the registers of three blocks.
+template <class T, Mask kMask>
+__global__ void __launch_bounds__(kThreads, kMask == kSwishFromX ? 2 : 3)
+    apply_gradient(NormGradArgs args, T* dx, Cut cut) {
+  constexpr int N = kPack<T>;
+  for_channels<T>(cut, [&]<bool kWhole>(int64_t channel, int n) {
+    const auto table = mask_table<T, kMask>(args, channel, n, kWhole);
+    float scale[N], b[N], c[N];
+    load_pack<N>(args.affine.scale + channel, n, kWhole, scale);
+    load_pack<N>(args.b + channel, n, kWhole, b);
+    load_pack<N>(args.c + channel, n, kWhole, c);
+    for_rows<kWhole ? 2 : 1>(
+        cut, channel,
+        [&](int64_t at) { return read_gradient<T, kMask, false, kWhole>(args, at, n); },
+        [&](const GradientRow<T, kMask, false>& row, int64_t at) {
+          float x[N], g[N];
+          unpack_gradient(row, table, x, g);
+          for (int i = 0; i < N; ++i) g[i] = fmaf(scale[i], g[i], fmaf(b[i], x[i], c[i]));
+          store_pack<N>(dx + at, n, kWhole, g);
+        });
+  });
+}
+
+template <class T, class... P, class... A>
+void launch_map(Stream stream, void (*kernel)(P...), int64_t rows, int64_t channels, bool aligned,
+                A... arguments) {
+  constexpr int64_t kRows = 16;
+  int64_t of_thread = kRows;
+  while (blocks_of<T>(rows, channels, of_thread).grid.y > 32768) of_thread *= 2;
+  const Blocks blocks = blocks_of<T>(rows, channels, of_thread);
+  launch(stream, blocks.grid, blocks.block, kernel, arguments...,
+         cut_of<T>(rows, channels, blocks, of_thread, aligned));
+}
+
+// ---- Few numbers ------------------------------------------------------------------------------
+
+// One block per filter.
+__global__ void fold_filters(const float* w, NormInputs in, float* folded, float* bias,
+                             int64_t size) {
+  const int64_t k = blockIdx.x;
+  const double scale = static_cast<double>(in.gamma[k]) /
+                       sqrt(static_cast<double>(in.var[k]) + static_cast<double>(in.epsilon));
+  for (int64_t i = k * size + threadIdx.x; i < (k + 1) * size; i += blockDim.x) {
+    folded[i] = static_cast<float>(static_cast<double>(w[i]) * scale);
+  }
+  if (threadIdx.x == 0) {
+    bias[k] = static_cast<float>(static_cast<double>(in.beta[k]) -
+                                 static_cast<double>(in.mean[k]) * scale);
+  }
+}
+
+__device__ float blend(double momentum, float old, double fresh) {
+  return static_cast<float>((1 - momentum) * static_cast<double>(old) + momentum * fresh);
+}
+
+__global__ void update_running(RunningArgs args) {
+  const int block = static_cast<int>(blockIdx.x);
+  int i = 0;
+  while (i + 1 < args.count && args.norms[i + 1].first_block <= block) ++i;
+  const RunningArgs::Norm& norm = args.norms[i];
+  const int k = (block - norm.first_block) * kThreads + static_cast<int>(threadIdx.x);
+  if (k >= norm.channels || !isfinite(*args.gate)) return;
+  norm.running_mean[k] =
+      blend(args.momentum, norm.running_mean[k], static_cast<double>(norm.mean[k]));
+  norm.running_var[k] =
+      blend(args.momentum, norm.running_var[k], static_cast<double>(norm.var[k]) * args.unbias);
+}
+
+Mask mask_of(const NormGradArgs& args) {
+  if (args.activation == ActivationKind::kNone) return kNoMask;
+  if (args.activation == ActivationKind::kSwish) return kSwishFromX;
+  return args.y != nullptr ? kFromY : kFromX;
+}
+
+template <class Body>
+void dispatch_mask(Mask mask, const Body& body) {
+  if (mask == kNoMask) return body.template operator()<kNoMask>();
+  if (mask == kFromY) return body.template operator()<kFromY>();
+  if (mask == kSwishFromX) return body.template operator()<kSwishFromX>();
+  body.template operator()<kFromX>();
+}
+
+// Null lies on a boundary.
+bool aligned(const NormGradArgs& args, const void* more) {
+  return on_16_bytes(args.x, args.dy, args.addend, args.y, args.masked, args.affine.scale,
+                     args.affine.shift, args.b, args.c, more);
+}
+
+}  // namespace
+
+void norm_affine(Stream stream, const NormInputs& in, int64_t channels, Affine affine) {
+  launch(stream, blocks_for(channels), kThreads, affine_of_given, in, channels, affine);
+}
+
+void norm_statistics(Stream stream, Element element, const void* x, int64_t rows, int64_t channels,
+                     double* partial, const NormInputs& in, float* mean, float* var,
+                     Affine affine) {
+  const FinishStatistics finish{in, static_cast<double>(rows), mean, var, affine};
+  dispatch(element, [&]<class T>(T) {
+    sum_and_finish<T>(stream, Moments<T>{static_cast<const T*>(x)}, rows, channels, on_16_bytes(x),
+                      partial, finish);
+  });
+}
+
+void norm_apply(Stream stream, Element element, const void* x, Affine affine, const void* residual,
+                ActivationKind activation, void* y, int64_t rows, int64_t channels) {
+  const bool on_boundary = on_16_bytes(x, y, residual, affine.scale, affine.shift);
+  const auto apply = [&]<ActivationKind kAct>() {
+    dispatch(element, [&]<class T>(T) {
+      const auto kernel = residual ? apply_affine<T, kAct, true> : apply_affine<T, kAct, false>;
+      launch_map<T>(stream, kernel, rows, channels, on_boundary, static_cast<const T*>(x), affine,
+                    static_cast<const T*>(residual), static_cast<T*>(y));
+    });
+  };
+  if (activation == ActivationKind::kRelu)
+    return apply.template operator()<ActivationKind::kRelu>();
+  if (activation == ActivationKind::kSwish)
+    return apply.template operator()<ActivationKind::kSwish>();
+  apply.template operator()<ActivationKind::kNone>();
+}
+
+void norm_grad_sums(Stream stream, Element element, const NormGradArgs& args, const NormInputs& in,
+                    int64_t rows, int64_t channels, double* partial, float* dgamma, float* dbeta) {
+  const FinishGradient finish{in, args, static_cast<double>(rows), dgamma, dbeta};
+  dispatch(element, [&]<class T>(T) {
+    dispatch_mask(mask_of(args), [&]<Mask kMask>() {
+      const auto sum = [&](const auto& term) {
+        sum_and_finish<T>(stream, term, rows, channels, aligned(args, in.mean), partial, finish);
+      };
+      if constexpr (!kRecomputes<kMask>) {
+        if (args.addend != nullptr) return sum(GradientSums<T, kMask, true>{args, in});
+      }
+      sum(GradientSums<T, kMask, false>{args, in});
+    });
+  });
+}
+
+void norm_grad_apply(Stream stream, Element element, const NormGradArgs& args, void* dx,
+                     int64_t rows, int64_t channels) {
+  NormGradArgs now = args;
+  if (args.masked != nullptr) {
+    now.dy = args.masked;
+    now.activation = ActivationKind::kNone;
+  }
+  dispatch(element, [&]<class T>(T) {
+    dispatch_mask(mask_of(now), [&]<Mask kMask>() {
+      launch_map<T>(stream, apply_gradient<T, kMask>, rows, channels, aligned(now, dx), now,
+                    static_cast<T*>(dx));
+    });
+  });
+}
+
+void fold_norm(Stream stream, const float* w, const NormInputs& in, float* folded, float* bias,
+               int64_t filters, int64_t size) {
+  launch(stream, dim3(static_cast<unsigned>(filters)), dim3(kThreads), fold_filters, w, in, folded,
+         bias, size);
+}
+
+bool RunningArgs::append(Norm norm) {
+  if (count == kMostNorms) return false;
+  norm.first_block = blocks;
+  blocks += static_cast<int32_t>(ceil_div(norm.channels, kThreads));
+  norms[count++] = norm;
+  return true;
+}
+
+void running_statistics(Stream stream, const RunningArgs& args) {
+  launch(stream, static_cast<unsigned>(args.blocks), kThreads, update_running, args);
+}
+
+}  // namespace assay::cuda::kernels

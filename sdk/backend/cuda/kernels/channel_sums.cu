@@ -1,0 +1,136 @@
+// Sums over rows per channel, of values or of products.
+#include "sdk/backend/cuda/kernels/channel.h"
+
+namespace assay::cuda::kernels {
+namespace {
+
+template <class T>
+struct ProductSum {
+  static constexpr int kKinds = 1, kBatch = 4, kBlocks = 3;
+  struct Row {
+    Pack<T> x, times;
+  };
+  const T *x, *times;
+  struct State {
+    float sum[kPack<T>];
+  };
+  template <bool kWhole>
+  __device__ void start(State& s, int64_t, int64_t, int) const {
+    for (int i = 0; i < kPack<T>; ++i) s.sum[i] = 0;
+  }
+  template <bool kWhole>
+  __device__ Row read(int64_t at, int n) const {
+    return {read_pack<kWhole>(x + at, n), read_pack<kWhole>(times + at, n)};
+  }
+  template <bool kWhole>
+  __device__ void add(State& s, const Row& row, int64_t, int) const {
+    float v[kPack<T>], w[kPack<T>];
+    unpack(row.x, v);
+    unpack(row.times, w);
+    for (int i = 0; i < kPack<T>; ++i) s.sum[i] += v[i] * w[i];
+  }
+  __device__ void finish(const State& s, double, int i, double (&out)[1]) const {
+    out[0] = static_cast<double>(s.sum[i]);
+  }
+};
+
+template <class T>
+struct PlainSum {
+  static constexpr int kKinds = 1, kBatch = 4, kBlocks = 3;
+  using Row = Pack<T>;
+  const T* x;
+  struct State {
+    float sum[kPack<T>];
+  };
+  template <bool kWhole>
+  __device__ void start(State& s, int64_t, int64_t, int) const {
+    for (int i = 0; i < kPack<T>; ++i) s.sum[i] = 0;
+  }
+  template <bool kWhole>
+  __device__ Row read(int64_t at, int n) const {
+    return read_pack<kWhole>(x + at, n);
+  }
+  template <bool kWhole>
+  __device__ void add(State& s, const Row& row, int64_t, int) const {
+    float v[kPack<T>];
+    unpack(row, v);
+    for (int i = 0; i < kPack<T>; ++i) s.sum[i] += v[i];
+  }
+  __device__ void finish(const State& s, double, int i, double (&out)[1]) const {
+    out[0] = static_cast<double>(s.sum[i]);
+  }
+};
+
+struct WriteSum {
+  float* y;
+  __device__ void operator()(int64_t channel, const double (&totals)[1]) const {
+    y[channel] = static_cast<float>(totals[0]);
+  }
+};
+
+constexpr int kSlabColumns = 32, kSlabRows = 8;
+
+// A block sums kSlabColumns channels of one slab at a time: each thread every kSlabRows-th row,
+// then the rows of threads in their order.
+// x, times [slabs, rows, channels], y [slabs, channels].
+template <class T, bool kProduct>
+__global__ void slab_sums(const T* x, const T* times, int64_t slabs, int64_t rows, int64_t channels,
+                          float* y) {
+  __shared__ double part[kSlabRows][kSlabColumns];
+  const int64_t columns = (channels + kSlabColumns - 1) / kSlabColumns;
+  const int column = static_cast<int>(threadIdx.x), lane = static_cast<int>(threadIdx.y);
+  for (int64_t i = blockIdx.x; i < slabs * columns; i += gridDim.x) {
+    const int64_t slab = i / columns, channel = i % columns * kSlabColumns + column;
+    double sum = 0;
+    if (channel < channels) {
+      for (int64_t r = lane; r < rows; r += kSlabRows) {
+        const int64_t at = (slab * rows + r) * channels + channel;
+        float v = load(x[at]);
+        if constexpr (kProduct) v *= load(times[at]);
+        sum += static_cast<double>(v);
+      }
+    }
+    part[lane][column] = sum;
+    __syncthreads();
+    if (lane == 0 && channel < channels) {
+      for (int k = 1; k < kSlabRows; ++k) sum += part[k][column];
+      y[slab * channels + channel] = static_cast<float>(sum);
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+size_t partial_sums_bytes(Element element, int64_t rows, int64_t channels, int kinds) {
+  size_t bytes = 0;
+  dispatch(element, [&]<class T>(T) {
+    const Blocks blocks = blocks_of<T>(rows, channels, rows_of_thread<T>(rows, channels));
+    bytes = static_cast<size_t>(blocks.grid.y * kinds * channels) * sizeof(double);
+  });
+  return bytes;
+}
+
+void sum_rows(Stream stream, Element element, const void* x, const void* times, int64_t rows,
+              int64_t channels, double* partial, float* y) {
+  dispatch(element, [&]<class T>(T) {
+    const T *a = static_cast<const T*>(x), *b = static_cast<const T*>(times);
+    const auto sum = [&](const auto& term) {
+      sum_and_finish<T>(stream, term, rows, channels, on_16_bytes(a, b), partial, WriteSum{y});
+    };
+    b == nullptr ? sum(PlainSum<T>{a}) : sum(ProductSum<T>{a, b});
+  });
+}
+
+void sum_slabs(Stream stream, Element element, const void* x, const void* times, int64_t slabs,
+               int64_t rows, int64_t channels, float* y) {
+  if (slabs * channels == 0) return;
+  const int64_t columns = ceil_div(channels, kSlabColumns);
+  dispatch(element, [&]<class T>(T) {
+    launch(stream, blocks_for(slabs * columns * kThreads), dim3(kSlabColumns, kSlabRows),
+           times == nullptr ? slab_sums<T, false> : slab_sums<T, true>, static_cast<const T*>(x),
+           static_cast<const T*>(times), slabs, rows, channels, y);
+  });
+}
+
+}  // namespace assay::cuda::kernels
