@@ -36,6 +36,20 @@ TEXT_SCRIPTS = {
                         PYTORCH_TEXT],
     ("infer", "bf16"): [("exported_text.py", ["openvino"]), PYTORCH_TEXT],
 }
+PUBLISHED_IMAGES = "published_images.py"
+PUBLISHED_SCRIPTS = {
+    ("train", "fp32"): [(PUBLISHED_IMAGES, ["eager", "compile"])],
+    ("train", "bf16"): [(PUBLISHED_IMAGES, ["eager", "compile"])],
+    ("infer", "fp32"): [(PUBLISHED_IMAGES, ["onnxruntime"]), (PUBLISHED_IMAGES, ["openvino"]),
+                        (PUBLISHED_IMAGES, ["eager", "jit", "compile"])],
+    ("infer", "bf16"): [(PUBLISHED_IMAGES, ["openvino"]), (PUBLISHED_IMAGES, ["eager", "jit", "compile"])],
+}
+
+
+def scripts_of(model, task, precision):
+    if model in protocol.TEXTS:
+        return TEXT_SCRIPTS[task, precision]
+    return (PUBLISHED_SCRIPTS if model in protocol.PUBLISHED_BATCHES else SCRIPTS)[task, precision]
 
 
 def busy_seconds():
@@ -118,8 +132,7 @@ def cases(chosen):
 def alternate(chosen, case):
     """Results of every side, one per round: ours first in even rounds, last in odd ones."""
     sides = {}
-    scripts = TEXT_SCRIPTS if case[0] in protocol.TEXTS else SCRIPTS
-    for script, modes in scripts[case[1], case[2]]:
+    for script, modes in scripts_of(*case[:3]):
         modes = [mode for mode in modes if mode not in chosen.skip_modes]
         mode = fastest_mode(chosen, case, script, modes)
         sides[script, mode] = lambda s=script, m=mode: run_peer(chosen, case, s, m)
@@ -167,7 +180,7 @@ def parse():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=10, help="timed runs per side and round")
     parser.add_argument("--models", nargs="+", default=list(protocol.SHAPES),
-                        choices=[*protocol.SHAPES, *protocol.TEXTS])
+                        choices=[*protocol.SHAPES, *protocol.PUBLISHED_BATCHES, *protocol.TEXTS])
     parser.add_argument("--tasks", nargs="+", default=["train", "infer"])
     parser.add_argument("--precisions", nargs="+", default=["fp32", "bf16"])
     parser.add_argument("--skip-modes", nargs="+", default=[], help="for example: compile")

@@ -34,9 +34,14 @@ TEXTS = {
 }
 
 
+PUBLISHED_BATCHES = {"unet_medical": ((1,), (1,)), "efficientdet_d0": ((4,), (1, 4))}  # of training, of inference
+
+
 def batches(name, task):
     if name in TEXTS:
         return TEXTS[name].training if task == "train" else TEXTS[name].inference
+    if name in PUBLISHED_BATCHES:
+        return PUBLISHED_BATCHES[name][task == "infer"]
     return (SHAPES[name][3],) if task == "train" else INFERENCE_BATCHES[name]
 
 
