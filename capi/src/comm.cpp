@@ -22,6 +22,8 @@ namespace {
 
 constexpr std::string_view kKinds[] = {"local", "mpi"};
 
+constexpr int32_t kMostRanks = 65536;  // each has room for what it says
+
 // An id is the name of its kind and zeros, of "local" with 16 random bytes at the end.
 constexpr size_t kRandomBytes = 16;
 
@@ -68,7 +70,7 @@ assay_status assay_comm_create(const assay_context* c, const assay_comm_id* id, 
     cleared(out);
     const Context& context = *not_null(c, "c").impl;
     const assay_comm_id& of_all = not_null(id, "id");
-    expect(world >= 1, {"", "world"}, world, "at least 1");
+    expect(world >= 1 && world <= kMostRanks, {"", "world"}, world, "1 to ", kMostRanks);
     expect(rank >= 0 && rank < world, {"", "rank"}, rank, "0 to ", world - 1);
     expect(timeout_ns > 0, {"", "timeout_ns"}, timeout_ns, "more than 0");
     const std::chrono::nanoseconds timeout(timeout_ns);

@@ -42,7 +42,6 @@ uint32_t flags_of(Code code) {
   switch (code) {
     case Code::kBusy:
     case Code::kCancelled:
-    case Code::kTimeout:
     case Code::kOutOfHostMemory:
     case Code::kOutOfDeviceMemory:
       return ASSAY_ERROR_RETRY;

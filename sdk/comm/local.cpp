@@ -152,7 +152,8 @@ class LocalChannel : public HostChannel {
       if (from[r].empty()) continue;
       const Sent theirs = group_->sent(r, rank());
       require(theirs.size() == from[r].size(), Code::kComm, "rank ", r, " sent ", theirs.size(),
-              " bytes, and rank ", rank(), " waited for ", from[r].size());
+              " bytes, and rank ", rank(), " waited for ", from[r].size(),
+              ": they make different calls");
       std::memcpy(from[r].data(), theirs.data(), theirs.size());
     }
   }

@@ -242,9 +242,11 @@ class MpiChannel : public HostChannel {
  private:
   static void expect_started(bool right, int rank, int size, int own, int all) {
     if (right) return;
-    fail_mismatch(Code::kInvalid, {"rank of world", "rank", cat(rank, " of ", size),
-                                   cat(own, " of ", all, ", as MPI started this process"),
-                                   "start the program with mpirun -np N"});
+    fail_mismatch(Code::kInvalid,
+                  {"rank of world", "rank", cat(rank, " of ", size),
+                   cat(own, " of ", all, ", as MPI started this process"),
+                   all == 1 ? "start the program with mpirun -np N"
+                            : "give OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE"});
   }
 
   void exchange(std::span<const Sent> to, std::span<const Received> from) override {
@@ -299,7 +301,7 @@ class MpiChannel : public HostChannel {
     note(mpi().get_count(&status, mpi().byte, &bytes), "MPI_Get_count");
     if (bytes != message.bytes)
       end_with(Code::kComm, cat("rank ", message.peer, " sent ", bytes, " bytes, and rank ", rank(),
-                                " waited for ", message.bytes));
+                                " waited for ", message.bytes, ": they make different calls"));
     return true;
   }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tools/recipe_run/recipe/facts.h"
 #include "tools/recipe_run/recipe/load.h"
 #include "tools/recipe_run/util/error.h"
 #include "tools/recipe_run/util/file.h"
@@ -49,6 +50,21 @@ TEST(Smoke, StaysOnThisMachine) {
                   "training.accumulate=1", "evaluation.when=end", "evaluation.batch=4",
                   "evaluation.batches=4", "trials.count=1", "numerics.compute=AMP_BF16",
                   "topology.nodes=1", "topology.devices_per_node=1"));
+}
+
+// Steps that the devices share are still four for each.
+TEST(Smoke, TakesTheDevicesThatAreThere) {
+  for (const char* id : {"unet_medical/dgx1_fp32_8gpu", "fashion_mnist/cnn_2conv_bn"}) {
+    const RecipeFile file{kRoot, id};
+    const v1::Recipe whole = load_recipe(file).recipe;
+    for (const uint32_t devices : {2u, 8u}) {
+      const v1::Recipe recipe = load_recipe(file, smoke_sets(whole, "cpu", devices)).recipe;
+      EXPECT_EQ(devices_of(recipe), devices);
+      EXPECT_EQ(recipe.topology().parallel(), "data");
+      EXPECT_EQ(recipe.training().steps(),
+                whole.training().steps_divided_by_devices() ? 4 * devices : 4);
+    }
+  }
 }
 
 TEST(Smoke, ShortensEveryPhase) {

@@ -31,7 +31,7 @@
  * Lifetimes   Objects keep alive what they were made from, so frees may come in any order. Every
  *             free accepts NULL, cannot fail, and may be called on any thread, but not while
  *             another thread is inside a call with that handle. Leaving the process without
- *             freeing is fine.
+ *             freeing is fine, but not of a channel "mpi" (assay_comm.h).
  * Threads     No handle is tied to the thread that made it. Every function says under `threads`
  *             what else may run at the same time:
  *               any    many threads may call it at once.

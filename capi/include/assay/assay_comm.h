@@ -7,8 +7,14 @@
  * plays the devices in turn ("emulated_devices"). A step that fails anywhere changes nothing.
  *
  * A rank that dies, hangs, leaves, or brings another configuration is named on every rank that waits
- * for it: ASSAY_E_TIMEOUT or ASSAY_E_COMM. So is one whose step fails alone. The channel is then of
- * no more use: free trainer and channel, and go on from the last checkpoint.
+ * for it: ASSAY_E_TIMEOUT or ASSAY_E_COMM. So is one whose step fails alone, once the others have
+ * begun theirs. The channel is then of no more use: free trainer and channel, and go on from the last
+ * checkpoint. What a rank is told before it waits for others (ASSAY_E_INVALID: a label out of range)
+ * ends nothing: it calls again with a good batch, or aborts. A loss or gradient that is no number on
+ * one rank is none on any: ASSAY_E_NONFINITE on all.
+ *
+ * All ranks call assay_checkpoint_save; the first one's path is written, and its failure is
+ * ASSAY_E_COMM on the others.
  *
  * Between GPUs, contexts of one each, NCCL (libnccl.so.2, 2.14 or newer) moves the gradients, and the
  * channel of the id moves everything else.
@@ -23,8 +29,9 @@
 extern "C" {
 #endif
 
-/* What the ranks of one channel have in common. Bytes without pointers: the host moves them from the
- * rank that made them to the others as it likes. */
+/* What the ranks of one channel have in common. Bytes without pointers: the host copies them from the
+ * rank that made them to the others, its threads. Ranks in processes are started by mpirun ("mpi"),
+ * and need no copy. */
 typedef struct assay_comm_id {
   uint8_t bytes[128];
 } assay_comm_id;
@@ -39,11 +46,12 @@ ASSAY_API assay_status assay_comm_new_id(assay_str kind, assay_comm_id *out, ass
 
 /* Waits until all ranks have come.
  *   rank, world  this one, and how many there are; of "mpi" those that mpirun gave the process (in
- *                its environment OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE)
+ *                its environment OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE); at most 65536
  *   timeout_ns   longest wait for another rank, here and in every later call; more than 0. Longer
  *                than anything that one rank does alone, such as evaluating, and than a step on a
  *                GPU; a rank that fails within one is named after at most twice this time
- *   errors       ASSAY_E_TIMEOUT names the ranks that have not come; ASSAY_E_UNSUPPORTED: no Open
+ *   errors       ASSAY_E_TIMEOUT names the ranks that have not come, if not of "mpi", which cannot
+ *                know before all have met; ASSAY_E_UNSUPPORTED: no Open
  *                MPI, or for a context of a GPU no NCCL; ASSAY_E_INVALID: a rank that is there
  *                already, or a context of a GPU that has a channel, of which it has one at a time;
  *                ASSAY_E_COMM: contexts of one GPU on two ranks
@@ -70,7 +78,8 @@ ASSAY_API assay_status assay_comm_gather(assay_comm *comm, assay_str mine, assay
  *   threads any, beside other calls   since 1.0, provisional */
 ASSAY_API assay_status assay_comm_abort(const assay_comm *comm, assay_error **err);
 
-/* NULL is fine. A trainer keeps what it needs.
+/* NULL is fine. A trainer keeps what it needs. Of "mpi" every rank has to free trainers and channel
+ * before the process ends, or mpirun takes that for a crash.
  *   threads none may use it any more   since 1.0, provisional */
 ASSAY_API void assay_comm_free(assay_comm *comm);
 

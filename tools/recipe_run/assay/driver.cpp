@@ -69,10 +69,9 @@ class AssayDriver : public TrainerDriver {
     if (!has_model(recipe)) return "no model '" + recipe.model().arch() + "' in the engine";
     if (on_cpu() && needs_gpu(recipe))
       return precision_name(recipe.numerics().compute()) + " needs a GPU: --device cuda:0";
-    const uint32_t devices = devices_of(recipe);
-    return lacks_devices(recipe)
-               ? fmt::format("needs {0} devices: mpirun -np {0}, or --emulate-devices {0}", devices)
-               : "";
+    return lacks_devices(recipe) ? fmt::format("needs {}: {}", device_count(devices_of(recipe)),
+                                               advice_on_devices(recipe))
+                                 : "";
   }
 
   // Under its defaults or as the recipe configures it.
@@ -137,13 +136,10 @@ class AssayDriver : public TrainerDriver {
   }
 
   uint64_t check(const v1::Recipe& recipe) override {
-    require(
-        !lacks_devices(recipe),
-        fmt::format("'{}' trains on {}, here {}", recipe.id(), device_count(devices_of(recipe)),
-                    devices_ == 1 ? "is one" : fmt::format("are {}", devices_)),
-        fmt::format("mpirun -np {0} starts a process for each; --emulate-devices {0} plays them "
-                    "one after another",
-                    devices_of(recipe)));
+    require(!lacks_devices(recipe),
+            fmt::format("'{}' trains on {}, here {}", recipe.id(), device_count(devices_of(recipe)),
+                        devices_ == 1 ? "is one" : fmt::format("are {}", devices_)),
+            advice_on_devices(recipe));
     check_offered(recipe);
     if (const std::string missing = missing_data(recipe); !missing.empty())
       throw Error(Exit::kDataMismatch, missing);
@@ -246,10 +242,23 @@ class AssayDriver : public TrainerDriver {
 
   // The recipe, and what its data sets hold.
   std::string identity_of(const v1::Recipe& recipe) const {
-    std::string text = recipe.ShortDebugString();
+    std::string text = recipe.DebugString();
     for (const v1::DataRef& data : recipe.data())
-      text += "\n" + describe_data(folder_of(recipe, data)).ShortDebugString();
+      text += describe_data(folder_of(recipe, data)).DebugString();
     return text;
+  }
+
+  std::string advice_on_devices(const v1::Recipe& recipe) const {
+    const uint32_t own = devices_of(recipe);
+    if (own > 1)
+      return fmt::format(
+          "mpirun -np {0}, a process for each, or --emulate-devices {0}, one after "
+          "another",
+          own);
+    return fmt::format(
+        "start it without mpirun, or change it for all: --set "
+        "topology.devices_per_node={} --set topology.parallel=data",
+        devices_);
   }
 
   // Benches take the devices they name.

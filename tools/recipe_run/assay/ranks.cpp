@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -21,6 +22,18 @@ std::optional<uint32_t> number_of(const char* variable) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool whole = error == std::errc() && end == text.data() + text.size();
   return whole ? std::optional(number) : std::nullopt;
+}
+
+// The first line in which two texts differ: "conv: 8, and that conv: 16".
+std::string difference_of(std::string_view own, std::string_view other) {
+  const auto lines = [](std::string_view text) { return split(text, '\n'); };
+  const auto a = lines(own), b = lines(other);
+  const auto [mine, theirs] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  const auto shown = [](auto at, auto end) {
+    const size_t begin = at == end ? std::string::npos : at->find_first_not_of(' ');
+    return begin == std::string::npos ? "nothing more" : at->substr(begin);
+  };
+  return fmt::format("{}, and that {}", shown(mine, a.end()), shown(theirs, b.end()));
 }
 
 class ConductedTrial : public TrainingTrial {
@@ -179,8 +192,10 @@ RankGroup::RankGroup(const assay_context* context, const RankPlace& place, doubl
   for (size_t rank = 1; rank < all.size(); ++rank)
     require(
         all[rank] == all[0],
-        fmt::format("rank {} has another recipe, other data or other options than rank 0", rank),
-        "start every rank with the same command, on the same files");
+        fmt::format("rank {} has another recipe, other data or other options than rank 0: this has "
+                    "{}",
+                    rank, difference_of(all[0], all[rank])),
+        "start every rank with the same command, on the same files, by the same paths");
 }
 
 std::vector<std::string> RankGroup::gather(const std::string& mine) const {

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 
@@ -39,10 +40,6 @@ std::vector<std::string> all_sets(const RecipeFile& file, const RunArguments& ar
     if (limit > 0 && arguments.seeds > limit)
       sets.push_back(fmt::format("trials.max_count={}", arguments.seeds));
   }
-  if (!arguments.smoke) return sets;
-  const std::vector<std::string> smoke =
-      smoke_sets(load_recipe(file, sets).recipe, arguments.options.place.device);
-  sets.insert(sets.end(), smoke.begin(), smoke.end());
   return sets;
 }
 
@@ -51,12 +48,19 @@ std::vector<std::string> all_sets(const RecipeFile& file, const RunArguments& ar
 Exit run_command(const fs::path& root, const RunArguments& arguments,
                  const DriverFactory& make_driver) {
   const RecipeFile file = locate_recipe(root, arguments.recipe);
-  const ResolvedRecipe resolved = load_recipe(file, all_sets(file, arguments));
+  std::vector<std::string> sets = all_sets(file, arguments);
+  ResolvedRecipe resolved = load_recipe(file, sets);
   const v1::Recipe& recipe = resolved.recipe;
   require_concrete(resolved);
   require_sources(resolved, file.root);
   RunOptions options = arguments.options;
   const auto driver = make_driver(options.place.device, recipe.io().threads());
+  if (arguments.smoke) {
+    const uint32_t devices =
+        std::max(driver->info().devices, options.place.emulated_devices);  // ranks, or played
+    std::ranges::move(smoke_sets(recipe, options.place.device, devices), std::back_inserter(sets));
+    resolved = load_recipe(file, sets);
+  }
   const std::string modified = resolved.modified_reason();
   // A recipe that the user changed is checked in full: what is wrong may be the change.
   const std::string why_not = why_not_here(resolved, options.place.emulated_devices, *driver);

@@ -25,13 +25,13 @@ void set(Sets& sets, const std::string& path, const T& value) {
 }
 
 void shorten_training(const v1::Training& training, const std::string& path, uint32_t steps,
-                      Sets& sets) {
+                      uint32_t devices, Sets& sets) {
   const std::string& kind = training.schedule().kind();
   const bool has_length = kind == "cosine" || kind == "linear" || kind == "polynomial";
   const bool laid_out = training.schedule().span() > 0;
   if (training.has_epochs() && has_length && !laid_out)
     set(sets, path + "schedule.span", shortest(training.epochs()));
-  set(sets, path + "steps", steps);
+  set(sets, path + "steps", training.steps_divided_by_devices() ? steps * devices : steps);
   // A warm-up of a number of steps would last longer than the training.
   if (training.schedule().warmup_unit() == "step" && training.schedule().warmup() >= steps)
     set(sets, path + "schedule.warmup", 1);
@@ -39,12 +39,12 @@ void shorten_training(const v1::Training& training, const std::string& path, uin
   if (training.accumulate() > 1) set(sets, path + "accumulate", 1);
 }
 
-void shorten_trials(const v1::Recipe& recipe, Sets& sets) {
+void shorten_trials(const v1::Recipe& recipe, uint32_t devices, Sets& sets) {
   if (recipe.training().phase().empty())
-    shorten_training(recipe.training(), "training.", kSteps, sets);
+    shorten_training(recipe.training(), "training.", kSteps, devices, sets);
   for (const v1::Phase& phase : recipe.training().phase())
     shorten_training(phase.training(), "training.phase." + phase.name() + ".training.", kSteps / 2,
-                     sets);
+                     devices, sets);
   const fs::path weights = fs::path(recipe.io().data_root()) / recipe.model().pretrained();
   if (!recipe.model().pretrained().empty() && !is_there(weights))
     set(sets, "model.pretrained", "\"\"");
@@ -67,19 +67,22 @@ void shorten_benches(const v1::Recipe& recipe, Sets& sets) {
 }
 
 // The evaluation still falls into the parts of the devices that the recipe is for.
-void use_one_device(const v1::Recipe& recipe, Sets& sets) {
+void use_devices(const v1::Recipe& recipe, uint32_t here, Sets& sets) {
   const uint32_t devices = devices_of(recipe);
   const auto& metrics = recipe.evaluation().metric();
   const bool classifies = std::find(metrics.begin(), metrics.end(), "top1") != metrics.end();
   if (devices > 1 && classifies && !recipe.evaluation().arg().contains("shards"))
     set(sets, "evaluation.arg.shards", devices);
   if (recipe.topology().nodes() > 1) set(sets, "topology.nodes", 1);
-  if (recipe.topology().devices_per_node() > 1) set(sets, "topology.devices_per_node", 1);
+  if (std::max(1u, recipe.topology().devices_per_node()) == here) return;
+  set(sets, "topology.devices_per_node", here);
+  if (devices == 1) set(sets, "topology.parallel", "data");
 }
 
 }  // namespace
 
-std::vector<std::string> smoke_sets(const v1::Recipe& recipe, const std::string& device) {
+std::vector<std::string> smoke_sets(const v1::Recipe& recipe, const std::string& device,
+                                    uint32_t devices) {
   const bool has_length = recipe.training().length_case() != v1::Training::LENGTH_NOT_SET ||
                           !recipe.training().phase().empty();
   const bool trains = recipe.trials().count() > 0;
@@ -87,7 +90,7 @@ std::vector<std::string> smoke_sets(const v1::Recipe& recipe, const std::string&
           "'" + recipe.id() + "' has nothing that --smoke could try",
           "'recipe-run plan " + recipe.id() + "' says what it does");
   Sets sets;
-  trains ? shorten_trials(recipe, sets) : shorten_benches(recipe, sets);
+  trains ? shorten_trials(recipe, devices, sets) : shorten_benches(recipe, sets);
   // What a CPU computes in place of a GPU's precisions.
   if (device == "cpu" && needs_gpu(recipe))
     set(sets, "numerics.compute",
@@ -95,7 +98,7 @@ std::vector<std::string> smoke_sets(const v1::Recipe& recipe, const std::string&
   for (const v1::DataRef& data : recipe.data()) {
     if (data.expect_samples() > 0) set(sets, "data." + data.id() + ".expect_samples", 0);
   }
-  use_one_device(recipe, sets);
+  use_devices(recipe, trains ? devices : 1, sets);
   return sets;
 }
 
