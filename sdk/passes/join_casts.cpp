@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "sdk/graph/elementwise.h"
 #include "sdk/graph/uses.h"
@@ -13,7 +14,10 @@ namespace {
 struct Group {
   bool of_parameters;  // before all that reads one; else behind the last that is stored
   DType from, to;
-  auto operator<=>(const Group&) const = default;
+
+  bool operator<(const Group& other) const {
+    return std::tie(of_parameters, from, to) < std::tie(other.of_parameters, other.from, other.to);
+  }
 };
 
 // Into a gradient of which no other device has to hear: that begins as soon as it is there.

@@ -183,6 +183,7 @@ int add_transfer(char* data, size_t count, int type, int peer, ncclComm* comm, C
 using namespace assay::cuda;
 using namespace assay::cuda::emulation;
 
+// NOLINTBEGIN(readability-identifier-naming): the names are NCCL's.
 extern "C" {
 
 int ncclGetVersion(int* version) {
@@ -293,3 +294,4 @@ int ncclCommAbort(ncclComm* comm) {
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)

@@ -73,7 +73,7 @@ void fail_unseen(cudaError_t error);
 bool has_context(int device);
 
 // Appends work to a stream, or to the graph that it is captured into.
-void enqueue(cudaStream_t stream, std::function<void()> work);
+void enqueue(cudaStream_t stream, const std::function<void()>& work);
 
 // The n-th call of NCCL by this thread from now on fails; with 0, none. `later`: the call succeeds,
 // and what it begins fails. Returns how many calls there were since the last time.

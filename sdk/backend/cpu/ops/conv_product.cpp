@@ -1,7 +1,11 @@
 // Gradients of convolutions as products of [pixels][channels], or of [pixels][R][S][C].
 #include "sdk/backend/cpu/ops/conv_product.h"
 
+#include <cstring>
+
 #include "sdk/backend/cpu/onednn.h"
+#include "sdk/backend/cpu/ops/own_kernel.h"
+#include "sdk/base/align.h"
 
 namespace assay::cpu {
 namespace {
