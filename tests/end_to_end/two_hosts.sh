@@ -3,6 +3,7 @@
 # link between them that loses packets. LINK: a queueing discipline of tc, or "none" for a fast link; if not given, that of netem,
 # or where the kernel has none a narrow one that drops what would wait. 77 where the system does not allow namespaces.
 set -euo pipefail
+export LSAN_OPTIONS=detect_leaks=0 # as comm/run_ranks.sh
 if [ "${1:-}" = --on-host ]; then # as mpirun calls its rsh agent: --on-host ADDRESS COMMAND..., the command in words for a shell
   host=$2
   shift 2
