@@ -250,11 +250,7 @@ class AssayDriver : public TrainerDriver {
 
   std::string advice_on_devices(const v1::Recipe& recipe) const {
     const uint32_t own = devices_of(recipe);
-    if (own > 1)
-      return fmt::format(
-          "mpirun -np {0}, a process for each, or --emulate-devices {0}, one after "
-          "another",
-          own);
+    if (own > 1) return fmt::format("mpirun -np {0}, or --emulate-devices {0}", own);
     return fmt::format(
         "start it without mpirun, or change it for all: --set "
         "topology.devices_per_node={} --set topology.parallel=data",
