@@ -194,9 +194,9 @@ class CommandLine {
                  "four steps of batch 4 on whatever data lie there: does it train at all?")
         ->excludes("--bench-only");
     option(run, "--rank-timeout", run_.rank_timeout, "SECONDS",
-           "started by mpirun: how long a rank waits for another before it gives up (default "
-           "1800); more "
-           "than an evaluation takes")
+           fmt::format("started by mpirun: how long a rank waits for another before it gives up; "
+                       "more than an evaluation takes; default {:g}",
+                       run_.rank_timeout))
         .check(CLI::Range(1.0, 1e6));
     run.add_flag("--tensorboard", run_.options.tensorboard,
                  "trials leave event files: tensorboard --logdir runs shows them while they train");

@@ -8,7 +8,8 @@
 
 namespace assay::cpu {
 
-// Decided by sizes alone, so that the same graph always gets the same kernels.
+// Decided by sizes and the processor's instructions alone, so that the same graph always gets the
+// same kernels.
 bool prefers_winograd(const Conv2d& p, const Planner& c);
 bool prefers_winograd(const Conv2dGradData& p, const Planner& c);
 bool prefers_winograd(const Conv2dGradWeight& p, const Planner& c);
