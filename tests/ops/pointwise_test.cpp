@@ -414,6 +414,7 @@ TEST(SumTo, SumsLeadingMiddleAndTrailingAxes) {
             {"middle", SumTo{{4, 1, 1, 35}}, {{{4, 9, 11, 35}}}, {99}},
             {"few", SumTo{{300, 1, 1, 3}}, {{{300, 2, 2, 3}}}, {4}},
             {"large", SumTo{{2, 1, 65}}, {{{2, 401, 65}}}, {401}},
+            {"tall", SumTo{{64}}, {{{70000, 64}}}, {70000}},
             {"nothing", SumTo{{1, 7}}, {{{1, 7}}}}},
            sum_reference);
 }

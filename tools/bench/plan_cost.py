@@ -90,7 +90,7 @@ def convolution(n):
         dw = math.prod(filters)
         yield Launch(n.op, "convolution", 2 * n.x[1].elements * math.prod(filters[1:]), x.bytes + n.x[1].bytes + 2 * dw)
         if "own:channel_sums" in n.kernel:
-            yield Launch("sums of channels", "own", 0, n.x[1].bytes, 1 + folds(n.x[1], filters[0]))
+            yield Launch("sums of channels", "own", 0, n.x[1].bytes)
         return
     of_filter = math.prod(n.x[1].dims[1:])
     whole = Launch(n.op, "convolution", 2 * (y if n.op == "conv2d" else x).elements * of_filter, n.traffic)
@@ -120,25 +120,15 @@ def attention(n):
     yield Launch(n.op, "attention", pairs * (2 if forward else 7), n.traffic, 2 if forward else 4)
 
 
-def folds(x, channels):
-    """Launches behind the sums over all but `channels`: none where one block has all rows (channel.h)."""
-    packs, wide = math.ceil(channels * x.element_bytes / 16), 1
-    while wide < min(32, packs):
-        wide *= 2
-    return int(x.elements // channels > 64 * 256 // wide)
-
-
 def batch_norm(n):
-    size, fold = n.x[0].bytes, folds(n.x[0], n.x[0].dims[-1])
+    size = n.x[0].bytes
     if n.op == "batch_norm":
         yield Launch("batch norm: sums", "own", 0, size)
-        yield Launch("batch norm: fold", "own", 0, 0, fold)
         yield Launch("batch norm: apply", "own", 0, (3 if n.flag("has_residual") else 2) * size)
         return
     masked = n.flag("has_residual") and "activation=none" not in n.attributes
     tensors = (4 if masked else 3 if n.flag("has_addend") else 2) + n.flag("has_addend")
     yield Launch("batch norm's gradient: sums", "own", 0, tensors * size)
-    yield Launch("batch norm's gradient: fold", "own", 0, 0, fold)
     yield Launch("batch norm's gradient: apply", "own", 0, 3 * size)
 
 
@@ -173,8 +163,6 @@ COSTS = {
     "batch_norm": batch_norm, "batch_norm_grad": batch_norm, "store": store, "max_pool_grad": pool_gradient,
     "gather_rows": lambda n: [Launch(n.op, "own", 0, 2 * n.y[0].bytes)], "gather_rows_grad": rows_gradient,
     "layer_norm_grad": lambda n: [Launch(n.op, "own", 0, n.traffic + n.x[0].bytes + n.x[-2].bytes, 3)],
-    "sum_to": lambda n: [Launch(n.op, "own", 0, n.traffic,
-                                1 if "slab" in n.kernel else 1 + folds(n.x[0], n.y[0].elements))],
     "softmax_cross_entropy": lambda n: [Launch(n.op, "own", 0, n.traffic, 2)],
     "sigmoid_cross_entropy": lambda n: [Launch(n.op, "own", 0, n.traffic, 2)],
     "casts": lambda n: [Launch(n.op, "own", 0, n.traffic, math.ceil(len(n.x) / CASTS_OF_LAUNCH))],

@@ -16,6 +16,8 @@
 namespace assay::cuda {
 namespace {
 
+constexpr size_t kArrivalBytes = kernels::kArrivals * sizeof(uint32_t);
+
 // What all backends of a device share, for the life of the process.
 struct Health {
   std::mutex mutex;
@@ -118,11 +120,13 @@ DeviceState::DeviceState(const Options& options)
   const DeviceScope scope(options_.index);
   for (cudaStream_t* stream : {&stream_, &capture_stream_, &communication_stream_})
     check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "making a CUDA stream");
+  arrivals_ = static_cast<uint32_t*>(allocate(kArrivalBytes));
   pieces_ = static_cast<char*>(allocate_host(kPieces * kPieceBytes));
 }
 
 DeviceState::~DeviceState() {
   if (pieces_ != nullptr) release_host(pieces_);
+  if (arrivals_ != nullptr) release(arrivals_, kArrivalBytes);
   release_with([&] {
     for (cudaStream_t stream : {stream_, capture_stream_, communication_stream_})
       if (stream != nullptr) ignore(cudaStreamDestroy(stream));

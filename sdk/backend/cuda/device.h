@@ -87,6 +87,8 @@ class DeviceState {
   cudaStream_t capture_stream() const { return capture_stream_; }
   // For a program's second queue: empty, but for that of the program that runs.
   cudaStream_t communication_stream() const { return communication_stream_; }
+  // Of the programs' first queue (kernels.h).
+  uint32_t* arrivals() const { return arrivals_; }
 
   // Runs body() alone, on this device; notices what poisons it.
   template <class Body>
@@ -151,6 +153,7 @@ class DeviceState {
   std::mutex mutex_;
   Peers* peers_ = nullptr;
   std::atomic<uint64_t> in_use_{0};
+  uint32_t* arrivals_ = nullptr;
   char* pieces_ = nullptr;
   size_t used_pieces_ = 0;
 };

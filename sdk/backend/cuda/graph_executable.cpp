@@ -79,7 +79,7 @@ class GraphExecutable : public Executable {
     std::vector<NodeTime> times(launches_.size());
     device_->use([&] {
       const std::vector<TimedEvent> events(launches_.size() + 1);
-      StreamQueue queue(device_->stream());
+      StreamQueue queue(device_->stream(), device_->arrivals());
       for (size_t i = 0; i < launches_.size(); ++i) {
         events[i].record(device_->stream());
         launches_[i].launch(queue);
@@ -143,7 +143,8 @@ class GraphExecutable : public Executable {
 
   void enqueue_launches(cudaStream_t compute, cudaStream_t communication,
                         const std::atomic<bool>* cancel) {
-    std::array<StreamQueue, kQueues> queues{StreamQueue(compute), StreamQueue(communication)};
+    std::array<StreamQueue, kQueues> queues{StreamQueue(compute, device_->arrivals()),
+                                            StreamQueue(communication, nullptr)};
     for (size_t i = 0; i < launches_.size(); ++i) {
       if (i < cancellable_) stop_if_cancelled(cancel);
       const ScheduledLaunch& next = launches_[i];

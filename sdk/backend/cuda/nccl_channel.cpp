@@ -255,7 +255,7 @@ class NcclChannel : public Channel, private Peers {
     memory_->write(data, mine.data(), bytes);
     const Launch sum = all_reduce(data, static_cast<int64_t>(mine.size()), DType::kF32);
     device_->use([&] {
-      StreamQueue queue(device_->stream());
+      StreamQueue queue(device_->stream(), device_->arrivals());
       sum(queue);
     });
     std::vector<float> all(mine.size());

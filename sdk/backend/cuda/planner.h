@@ -22,14 +22,20 @@ class Planner : public NodeView {
 // queue for it.
 class StreamQueue : public Queue {
  public:
-  explicit StreamQueue(Stream stream) : stream_(stream) {}
+  // `arrivals` (kernels.h) belong to the stream.
+  StreamQueue(Stream stream, uint32_t* arrivals) : stream_(stream), arrivals_(arrivals) {}
   Stream stream() const { return stream_; }
+  uint32_t* arrivals() const { return arrivals_; }
 
  private:
   Stream stream_;
+  uint32_t* arrivals_;
 };
 inline Stream stream_of(const Queue& queue) {
   return static_cast<const StreamQueue&>(queue).stream();
+}
+inline uint32_t* arrivals_of(const Queue& queue) {
+  return static_cast<const StreamQueue&>(queue).arrivals();
 }
 
 // dst and src in device memory.

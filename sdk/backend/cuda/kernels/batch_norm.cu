@@ -72,7 +72,7 @@ constexpr bool kRecomputes = kMask == kFromX || kMask == kSwishFromX;
 
 // What the forward is computed again from, per channel: nothing unless that is asked for. For the
 // sums each thread makes it, which costs them less than a launch; the rest reads what
-// fold_sums, or the sums of a single block of rows, have written.
+// the last block of sums has written.
 template <class T, bool kFilled>
 struct MaskTable {};
 template <class T>
@@ -359,12 +359,11 @@ void norm_affine(Stream stream, const NormInputs& in, int64_t channels, Affine a
 }
 
 void norm_statistics(Stream stream, Element element, const void* x, int64_t rows, int64_t channels,
-                     double* partial, const NormInputs& in, float* mean, float* var,
-                     Affine affine) {
+                     PartialSums to, const NormInputs& in, float* mean, float* var, Affine affine) {
   const FinishStatistics finish{in, static_cast<double>(rows), mean, var, affine};
   dispatch(element, [&]<class T>(T) {
     sum_and_finish<T>(stream, Moments<T>{static_cast<const T*>(x)}, rows, channels, on_16_bytes(x),
-                      partial, finish);
+                      to, finish);
   });
 }
 
@@ -386,12 +385,12 @@ void norm_apply(Stream stream, Element element, const void* x, Affine affine, co
 }
 
 void norm_grad_sums(Stream stream, Element element, const NormGradArgs& args, const NormInputs& in,
-                    int64_t rows, int64_t channels, double* partial, float* dgamma, float* dbeta) {
+                    int64_t rows, int64_t channels, PartialSums to, float* dgamma, float* dbeta) {
   const FinishGradient finish{in, args, static_cast<double>(rows), dgamma, dbeta};
   dispatch(element, [&]<class T>(T) {
     dispatch_mask(mask_of(args), [&]<Mask kMask>() {
       const auto sum = [&](const auto& term) {
-        sum_and_finish<T>(stream, term, rows, channels, aligned(args, in.mean), partial, finish);
+        sum_and_finish<T>(stream, term, rows, channels, aligned(args, in.mean), to, finish);
       };
       if constexpr (!kRecomputes<kMask>) {
         if (args.addend != nullptr) return sum(GradientSums<T, kMask, true>{args, in});

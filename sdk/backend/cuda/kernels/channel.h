@@ -1,12 +1,14 @@
 // Tensors of rows of channels on a GPU: how they are cut into blocks, and summed up per channel.
 //
 // A block of threads is `x` packs of neighbouring channels wide and `y` rows high, 256 in all. For
-// sums a block takes kRowsOfThread rows per thread and leaves one f64 partial sum per channel; a
-// second launch adds these in a fixed order, where there is more than one. A thread's own sum is
-// f32 over at most kRowsOfThread rows, and moments are taken around a pivot (the block's first
-// row), so that a large common mean does not cancel: with x = 1000 +- 1 the variance keeps its f32
-// digits.
+// sums a block takes kRowsOfThread rows per thread and leaves one f64 partial sum per channel. The
+// block that comes last of a group adds those of its group, the last of these those of the groups:
+// always in the order of the rows, whoever comes last. A thread's own sum is f32 over at most
+// kRowsOfThread rows, and moments are taken around a pivot (the block's first row), so that a large
+// common mean does not cancel: with x = 1000 +- 1 the variance keeps its f32 digits.
 #pragma once
+
+#include <algorithm>
 
 #include "sdk/backend/cuda/kernels/language.h"
 
@@ -36,11 +38,15 @@ Blocks blocks_of(int64_t rows, int64_t channels, int64_t rows_of_thread) {
           dim3(x, y)};
 }
 
-// The grid has at most 65535 rows of blocks, so very tall tensors get more rows per thread.
+// The grid has at most 65535 rows of blocks, so very tall tensors get more rows per thread; and
+// very wide ones, for each column of blocks counts arrivals.
 template <class T>
 int64_t rows_of_thread(int64_t rows, int64_t channels) {
+  const auto fits = [](const dim3& grid) {
+    return grid.y == 1 || (grid.y <= 32768 && grid.x <= kArrivals / 2);
+  };
   int64_t n = kRowsOfThread;
-  while (blocks_of<T>(rows, channels, n).grid.y > 32768) n *= 2;
+  while (!fits(blocks_of<T>(rows, channels, n).grid)) n *= 2;
   return n;
 }
 
@@ -88,13 +94,86 @@ __device__ int for_rows(const Cut& cut, int64_t channel, const Read& read, const
   return rows;
 }
 
-// partial[row of blocks][kind][channel]. One row of blocks has the totals, and finishes them.
+// Blocks above each other, in groups of so many. A block of rows leaves its sums in row
+// [block] of partial[blocks + groups][kind][channel], a group in row [blocks + group].
+struct Groups {
+  int blocks, of_group, count;
+};
+
+// About as many groups as one of them has blocks, one for few blocks, and no more than there are
+// arrivals to count: one of each group and one more, in each column of blocks.
+inline Groups groups_of(const dim3& grid) {
+  constexpr int64_t kFew = 32;
+  const auto blocks = static_cast<int64_t>(grid.y);
+  if (blocks == 1) return {1, 1, 1};
+  const int64_t most = kArrivals / static_cast<int64_t>(grid.x) - 1;
+  int64_t of_group = std::max(kFew, ceil_div(blocks, most));
+  while (of_group * of_group < blocks) ++of_group;
+  return {static_cast<int>(blocks), static_cast<int>(of_group),
+          static_cast<int>(ceil_div(blocks, of_group))};
+}
+
+// Whether this block comes here as the last of n, and may read what the others wrote before, past
+// the first-level cache. The count begins anew then.
+__device__ inline bool arrives_last(uint32_t* count, int n) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  const auto all_others = static_cast<unsigned>(n - 1);
+  if (threadIdx.x == 0 && threadIdx.y == 0) last = atomicInc(count, all_others) == all_others;
+  __syncthreads();
+  if (last) __threadfence();
+  return last;
+}
+
+// The sums of n rows of partial[row][kKinds][channels], in their order, for one channel.
+template <int kKinds>
+__device__ void add_rows(const double* partial, int n, int64_t channels, double (&sums)[kKinds]) {
+  constexpr int kBatch = 16 / kKinds;  // rows read ahead
+  for (int kind = 0; kind < kKinds; ++kind) sums[kind] = 0;
+  ASSAY_ROLLED
+  for (; n >= kBatch; n -= kBatch, partial += kBatch * kKinds * channels) {
+    double batch[kBatch * kKinds];
+    for (int k = 0; k < kBatch * kKinds; ++k) batch[k] = __ldcg(partial + k * channels);
+    for (int k = 0; k < kBatch * kKinds; ++k) sums[k % kKinds] += batch[k];
+  }
+  ASSAY_ROLLED
+  for (; n > 0; --n, partial += kKinds * channels)
+    for (int kind = 0; kind < kKinds; ++kind) sums[kind] += __ldcg(partial + kind * channels);
+}
+
+// Ends the sums of this block's channels, if the block is the last; every thread comes here.
+template <int kKinds, class Finish>
+__device__ void fold(const Groups& groups, const PartialSums& to, int64_t channels, int width,
+                     const Finish& finish) {
+  const int t = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+  const int64_t channel = static_cast<int64_t>(blockIdx.x) * width + t;
+  const bool has_channel = t < width && channel < channels;
+  const int group = static_cast<int>(blockIdx.y) / groups.of_group;
+  const int first = group * groups.of_group, left = groups.blocks - first;
+  const int n = left < groups.of_group ? left : groups.of_group;
+  uint32_t* const arrivals = to.arrivals + static_cast<int64_t>(blockIdx.x) * (groups.count + 1);
+  const auto row = [&](int i) { return to.sums + i * kKinds * channels + channel; };
+  double sums[kKinds];
+  if (n > 1 && !arrives_last(arrivals + group, n)) return;
+  if (has_channel) add_rows(row(first), n, channels, sums);
+  if (groups.count > 1) {
+    if (has_channel) {
+      for (int kind = 0; kind < kKinds; ++kind)
+        row(groups.blocks + group)[kind * channels] = sums[kind];
+    }
+    if (!arrives_last(arrivals + groups.count, groups.count)) return;
+    if (has_channel) add_rows(row(groups.blocks), groups.count, channels, sums);
+  }
+  if (has_channel) finish(channel, sums);
+}
+
 // A term reads packs of one row (`Row`) and adds them to kKinds sums per channel; it reads kBatch
 // rows ahead, and kBlocks blocks are to fit on a multiprocessor. Its `finish` turns a thread's f32
-// sums over `rows` rows into f64.
+// sums over `rows` rows into f64; that of the sums takes a channel and its totals.
 template <class T, class Term, class Finish>
 __global__ void __launch_bounds__(kThreads, Term::kBlocks)
-    channel_sums(Term term, Cut cut, double* partial, Finish finish) {
+    channel_sums(Term term, Cut cut, Groups groups, PartialSums to, Finish finish) {
   constexpr int N = kPack<T>, kKinds = Term::kKinds;
   __shared__ double shared[N][kThreads];
   typename Term::State state;
@@ -128,71 +207,21 @@ __global__ void __launch_bounds__(kThreads, Term::kBlocks)
     }
     if (threadIdx.y == 0) {
       double* out =
-          partial + (static_cast<int64_t>(blockIdx.y) * kKinds + kind) * cut.channels + channel;
+          to.sums + (static_cast<int64_t>(blockIdx.y) * kKinds + kind) * cut.channels + channel;
       for (int i = 0; i < n; ++i) out[i] = shared[i][t];
     }
     __syncthreads();
   }
-  if (gridDim.y > 1 || threadIdx.y > 0) return;
-  ASSAY_ROLLED
-  for (int i = 0; i < n; ++i) {
-    double totals[kKinds];
-    for (int kind = 0; kind < kKinds; ++kind)
-      totals[kind] = 0.0 + partial[kind * cut.channels + channel + i];  // as fold_sums: no -0
-    finish(channel + i, totals);
-  }
-}
-
-constexpr int kFoldChannels = 8, kFoldRows = kThreads / kFoldChannels;  // of a block of fold_sums
-
-// Adds the partial sums of every channel and calls finish(channel, totals).
-template <int kKinds, class Finish>
-__global__ void fold_sums(const double* partial, int64_t blocks, int64_t channels, Finish finish) {
-  constexpr int kBatch = 8;
-  __shared__ double shared[kThreads];
-  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kFoldChannels + threadIdx.x;
-  const int t = static_cast<int>(threadIdx.y) * kFoldChannels + static_cast<int>(threadIdx.x);
-  double totals[kKinds];
-  for (int kind = 0; kind < kKinds; ++kind) {
-    double sum = 0;
-    if (channel < channels) {
-      const double* next = partial + (threadIdx.y * kKinds + kind) * channels + channel;
-      const int64_t step = kFoldRows * kKinds * channels;
-      int left =
-          threadIdx.y < blocks ? static_cast<int>(blocks - threadIdx.y - 1) / kFoldRows + 1 : 0;
-      ASSAY_ROLLED
-      for (; left >= kBatch; left -= kBatch, next += kBatch * step) {  // read ahead, added in order
-        double batch[kBatch];
-        for (int k = 0; k < kBatch; ++k) batch[k] = next[k * step];
-        for (int k = 0; k < kBatch; ++k) sum += batch[k];
-      }
-      ASSAY_ROLLED
-      for (; left > 0; --left, next += step) sum += *next;
-    }
-    shared[t] = sum;
-    __syncthreads();
-    for (int half = static_cast<int>(blockDim.y) / 2; half > 0; half /= 2) {
-      if (static_cast<int>(threadIdx.y) < half) shared[t] += shared[t + half * kFoldChannels];
-      __syncthreads();
-    }
-    totals[kind] = shared[threadIdx.x];
-    __syncthreads();
-  }
-  if (threadIdx.y == 0 && channel < channels) finish(channel, totals);
+  fold<kKinds>(groups, to, cut.channels, static_cast<int>(blockDim.x) * N, finish);
 }
 
 template <class T, class Term, class Finish>
 void sum_and_finish(Stream stream, const Term& term, int64_t rows, int64_t channels, bool aligned,
-                    double* partial, const Finish& finish) {
+                    PartialSums to, const Finish& finish) {
   const int64_t of_thread = rows_of_thread<T>(rows, channels);
   const Blocks blocks = blocks_of<T>(rows, channels, of_thread);
   launch(stream, blocks.grid, blocks.block, channel_sums<T, Term, Finish>, term,
-         cut_of<T>(rows, channels, blocks, of_thread, aligned), partial, finish);
-  if (blocks.grid.y > 1)
-    launch(stream, dim3(static_cast<unsigned>(ceil_div(channels, kFoldChannels))),
-           dim3(kFoldChannels, kFoldRows), fold_sums<Term::kKinds, Finish>,
-           static_cast<const double*>(partial), static_cast<int64_t>(blocks.grid.y), channels,
-           finish);
+         cut_of<T>(rows, channels, blocks, of_thread, aligned), groups_of(blocks.grid), to, finish);
 }
 
 }  // namespace assay::cuda::kernels

@@ -106,17 +106,18 @@ size_t partial_sums_bytes(Element element, int64_t rows, int64_t channels, int k
   size_t bytes = 0;
   dispatch(element, [&]<class T>(T) {
     const Blocks blocks = blocks_of<T>(rows, channels, rows_of_thread<T>(rows, channels));
-    bytes = static_cast<size_t>(blocks.grid.y * kinds * channels) * sizeof(double);
+    const Groups groups = groups_of(blocks.grid);
+    bytes = static_cast<size_t>((groups.blocks + groups.count) * kinds * channels) * sizeof(double);
   });
   return bytes;
 }
 
 void sum_rows(Stream stream, Element element, const void* x, const void* times, int64_t rows,
-              int64_t channels, double* partial, float* y) {
+              int64_t channels, PartialSums to, float* y) {
   dispatch(element, [&]<class T>(T) {
     const T *a = static_cast<const T*>(x), *b = static_cast<const T*>(times);
     const auto sum = [&](const auto& term) {
-      sum_and_finish<T>(stream, term, rows, channels, on_16_bytes(a, b), partial, WriteSum{y});
+      sum_and_finish<T>(stream, term, rows, channels, on_16_bytes(a, b), to, WriteSum{y});
     };
     b == nullptr ? sum(PlainSum<T>{a}) : sum(ProductSum<T>{a, b});
   });

@@ -102,14 +102,18 @@ void epilogue(Stream, Element x, Element y, const EpilogueArgs&);
 
 // ---- Per-channel sums (channel_sums.cu, batch_norm.cu) ----------------------------------------
 // x, residual, dy, dx, masked and the y of normalisations are [rows, channels]; every other pointer
-// is [channels] unless it says more, the gate one number. `partial` is scratch of
-// partial_sums_bytes.
+// is [channels] unless it says more, the gate one number.
 
+constexpr int kArrivals = 16384;
+struct PartialSums {
+  double* sums;        // scratch of partial_sums_bytes
+  uint32_t* arrivals;  // kArrivals of them, 0 between launches; of one stream
+};
 size_t partial_sums_bytes(Element, int64_t rows, int64_t channels, int kinds);
 
 // Of x, or of x * times unless that is null.
 void sum_rows(Stream, Element, const void* x, const void* times, int64_t rows, int64_t channels,
-              double* partial, float* y);
+              PartialSums, float* y);
 // y[slab, channels] of x[slabs, rows, channels], likewise, in f64: for many slabs of few elements.
 void sum_slabs(Stream, Element, const void* x, const void* times, int64_t slabs, int64_t rows,
                int64_t channels, float* y);
@@ -126,8 +130,8 @@ struct NormInputs {
 void norm_affine(Stream, const NormInputs&, int64_t channels, Affine);
 
 // mean and biased var of x, and the affine map from them; in.mean and in.var are `mean` and `var`.
-void norm_statistics(Stream, Element, const void* x, int64_t rows, int64_t channels,
-                     double* partial, const NormInputs& in, float* mean, float* var, Affine);
+void norm_statistics(Stream, Element, const void* x, int64_t rows, int64_t channels, PartialSums,
+                     const NormInputs& in, float* mean, float* var, Affine);
 // y = act(x * scale + shift + residual); residual may be null, y may be x or residual.
 void norm_apply(Stream, Element, const void* x, Affine, const void* residual, ActivationKind,
                 void* y, int64_t rows, int64_t channels);
@@ -143,7 +147,7 @@ struct NormGradArgs {
 };
 // dgamma, dbeta, b, c and the affine map.
 void norm_grad_sums(Stream, Element, const NormGradArgs&, const NormInputs&, int64_t rows,
-                    int64_t channels, double* partial, float* dgamma, float* dbeta);
+                    int64_t channels, PartialSums, float* dgamma, float* dbeta);
 // dx, which may be x or dy. Reads `masked` instead of dy and y if there is one.
 void norm_grad_apply(Stream, Element, const NormGradArgs&, void* dx, int64_t rows,
                      int64_t channels);

@@ -3,8 +3,8 @@
 // The same files are compiled by nvcc for devices and, with the headers of tests/gpu/emulation, by
 // a C++ compiler for tests: there the threads of a block are fibers in an arbitrary order. So
 // kernels use only what stands here and in CUDA's core language (threadIdx ..., __shared__ arrays
-// of fixed size, __syncthreads), and no warp intrinsics: nothing here is bound by reductions inside
-// a warp.
+// of fixed size, __syncthreads; __threadfence, atomicInc and __ldcg between blocks), and no warp
+// intrinsics: nothing here is bound by reductions inside a warp.
 //
 // Kernels are compiled without contraction of a*b + c (-fmad=false); fused operations are written
 // as fmaf where meant, so that expressions that must agree bit for bit do.

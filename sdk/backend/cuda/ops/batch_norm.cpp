@@ -72,8 +72,8 @@ NodePlan plan(const BatchNorm& p, const Planner& c) {
     return [=, x = b.x<void>(0), residual = p.has_residual ? b.x<void>(3) : nullptr,
             y = b.y<void>(0), mean = b.y<float>(1), var = b.y<float>(2)](Queue& q) {
       const Stream stream = stream_of(q);
-      kernels::norm_statistics(stream, element, x, r.rows, r.channels, s.partial, in, mean, var,
-                               s.affine);
+      kernels::norm_statistics(stream, element, x, r.rows, r.channels, {s.partial, arrivals_of(q)},
+                               in, mean, var, s.affine);
       kernels::norm_apply(stream, element, x, s.affine, residual, p.activation, y, r.rows,
                           r.channels);
     };
@@ -127,8 +127,8 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
     return [=, in = inputs_of(b, p.epsilon), dx = b.y<void>(0), dgamma = b.y<float>(1),
             dbeta = b.y<float>(2)](Queue& q) {
       const Stream stream = stream_of(q);
-      kernels::norm_grad_sums(stream, element, args, in, r.rows, r.channels, s.partial, dgamma,
-                              dbeta);
+      kernels::norm_grad_sums(stream, element, args, in, r.rows, r.channels,
+                              {s.partial, arrivals_of(q)}, dgamma, dbeta);
       kernels::norm_grad_apply(stream, element, args, dx, r.rows, r.channels);
     };
   };

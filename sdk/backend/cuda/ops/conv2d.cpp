@@ -204,7 +204,8 @@ NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
       run(stream, operands, s.call);
       if (casts) run_pointwise(stream, cast, out, {s.dw}, dw);
       if (has_bias)
-        kernels::sum_rows(stream, element, dy, nullptr, rows, filters, s.partial, dbias);
+        kernels::sum_rows(stream, element, dy, nullptr, rows, filters, {s.partial, arrivals_of(q)},
+                          dbias);
     };
   };
   return plan;

@@ -23,7 +23,8 @@ NodePlan plan(const SumTo& p, const Planner& c) {
   plan.bind = [=](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), times = is_product ? b.x<void>(1) : nullptr, y = b.y<float>(),
             partial = static_cast<double*>(b.scratch)](Queue& q) {
-      kernels::sum_rows(stream_of(q), element, x, times, r.repeats, r.after, partial, y);
+      kernels::sum_rows(stream_of(q), element, x, times, r.repeats, r.after,
+                        {partial, arrivals_of(q)}, y);
     };
   };
   return plan;
