@@ -5,11 +5,16 @@
 //
 // Closing. Contexts, models, trainers and so on hold memory of the library. Close gives it back, in
 // any order and more than once; a call that runs meanwhile keeps what it uses, and later ones fail
-// with fs.ErrClosed. What is forgotten is freed some time after the garbage collector finds it.
+// with fs.ErrClosed. What is forgotten is freed some time after the garbage collector finds it. A
+// zero value, which no function here has made, fails likewise, with ErrInvalid; a nil *Context, *Model
+// and so on panics as any nil pointer does.
 //
 // Errors are of type *Error. errors.Is compares codes (ErrNotFound, ErrInvalid, ...), causes
 // (context.Canceled, fs.ErrNotExist, what a Progress function returned); errors.As gives the message
-// taken apart.
+// taken apart. Messages are the library's, and call parameters as the headers do, where a few have
+// other names than here: config_json is a config or options, map_json a nameMap, sample_json and
+// transform_json are NewSamplesLoader's sample and transform, samples->count is what Len gives, io->size
+// a size, flags is what a bool says. What is "to be freed" is to be closed.
 //
 // Goroutines. Any goroutine may make, use and close anything. What a header calls "threads any" may
 // run at the same time. Calls that are to be alone get ErrBusy when they meet another of the same

@@ -218,7 +218,7 @@ func assayGoSample(user C.uintptr_t, index C.int64_t, give C.assay_give, to unsa
 		case []float32:
 			givePart(give, to, name, data)
 		default:
-			return state.fail(fmt.Errorf("part %q of sample %d is of type %T", name, int(index), part))
+			return state.fail(fmt.Errorf("part %q of sample %d is of type %T, expected []uint8, []int32, []int64 or []float32", name, int(index), part))
 		}
 	}
 	return 0

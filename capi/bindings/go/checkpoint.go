@@ -16,7 +16,7 @@ import "C"
 
 import (
 	"encoding/json"
-	"errors"
+	"fmt"
 	"io"
 	"runtime/cgo"
 )
@@ -51,6 +51,12 @@ func (t *Trainer) Load(path string, parts Parts) (json.RawMessage, error) {
 // byHost runs a call with functions of the program, of which r or w is used. Their error is the cause
 // of the call's.
 func byHost(w io.Writer, r io.ReaderAt, size int64, call func(functions *C.assay_io) error) error {
+	if size < 0 { // of C it has no sign
+		return &Error{
+			Code: ErrInvalid, Message: fmt.Sprintf("size is %d, expected the number of the checkpoint's bytes", size),
+			Argument: "size", Expected: "the number of the checkpoint's bytes", Actual: fmt.Sprint(size),
+		}
+	}
 	state := &ioState{writer: w, reader: r}
 	handle := cgo.NewHandle(state)
 	defer handle.Delete()
@@ -65,10 +71,7 @@ func byHost(w io.Writer, r io.ReaderAt, size int64, call func(functions *C.assay
 		C.set_reader(&functions)
 	}
 	err := call(&functions)
-	var failed *Error
-	if state.err != nil && errors.As(err, &failed) && failed.Code == ErrIO {
-		failed.cause = state.err
-	}
+	blame(err, ErrIO, state.err)
 	return err
 }
 

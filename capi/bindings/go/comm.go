@@ -34,7 +34,7 @@ func NewComm(c *Context, id CommID, rank, world int, timeout time.Duration) (*Co
 	if err != nil {
 		return nil, err
 	}
-	return &Comm{newHandle(out, func(c *C.assay_comm) { C.assay_comm_free(c) }, c.host)}, nil
+	return &Comm{newHandle("channel", out, func(c *C.assay_comm) { C.assay_comm_free(c) }, c.host)}, nil
 }
 
 // Gather gives what every rank says.

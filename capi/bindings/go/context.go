@@ -129,7 +129,7 @@ func NewContext(options ContextOptions) (*Context, error) {
 	if err := failure(status, e); err != nil {
 		return nil, err
 	}
-	return &Context{newHandle(out, func(c *C.assay_context) { C.assay_context_free(c) }, h)}, nil
+	return &Context{newHandle("context", out, func(c *C.assay_context) { C.assay_context_free(c) }, h)}, nil
 }
 
 func toInt(b bool) C.int {

@@ -32,10 +32,7 @@ func watched(ctx context.Context, c *Context, progress Progress, call func(c *C.
 	err := c.call(func(c *C.assay_context, e **C.assay_error) C.assay_status {
 		return call(c, C.assay_progress(C.assayGoProgress), C.uintptr_t(handle), e)
 	})
-	var failed *Error
-	if state.stopped != nil && errors.As(err, &failed) && failed.Code == ErrCancelled {
-		failed.cause = state.stopped
-	}
+	blame(err, ErrCancelled, state.stopped)
 	return err
 }
 
@@ -142,7 +139,7 @@ func NewSamplesLoader(c *Context, samples Samples, sample, config, transform any
 }
 
 func newLoader(out *C.assay_loader, host *host, samples *samplesState) (*Loader, error) {
-	l := &Loader{handle: newHandle(out, func(l *C.assay_loader) { C.assay_loader_free(l) }, host), samples: samples}
+	l := &Loader{handle: newHandle("loader", out, func(l *C.assay_loader) { C.assay_loader_free(l) }, host), samples: samples}
 	report, err := l.Report()
 	if err != nil {
 		return nil, err
@@ -181,7 +178,7 @@ func (l *Loader) Next(ctx context.Context) (Batch, error) {
 	} else if err != nil {
 		var failed *Error
 		if errors.As(err, &failed) && failed.Domain == DomainHost && l.samples != nil {
-			failed.cause = l.samples.take(int32(failed.NativeCode))
+			blame(err, ErrCallback, l.samples.take(int32(failed.NativeCode)))
 		}
 		return Batch{}, err
 	}

@@ -14,7 +14,7 @@ type Detections struct {
 }
 
 func newDetectionsHandle(d *C.assay_detections) *Detections {
-	return &Detections{newHandle(d, func(d *C.assay_detections) { C.assay_detections_free(d) }, nil)}
+	return &Detections{newHandle("detections", d, func(d *C.assay_detections) { C.assay_detections_free(d) }, nil)}
 }
 
 // NewDetections makes a collection without images.

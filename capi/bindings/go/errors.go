@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"syscall"
 )
@@ -71,10 +72,17 @@ type Error struct {
 	Actual   string // what was found instead
 	Hint     string // what to do: "did you mean \"momentum\"?"
 
-	cause error
+	cause     error
+	byProgram bool // the cause is what a function of the program returned, of which Message knows nothing
 }
 
-func (e *Error) Error() string { return "assay: " + e.Message }
+// Error is the message and, behind it, what a function of the program returned.
+func (e *Error) Error() string {
+	if e.byProgram {
+		return "assay: " + e.Message + ": " + e.cause.Error()
+	}
+	return "assay: " + e.Message
+}
 
 // Is reports whether target is the error's Code.
 func (e *Error) Is(target error) bool { return target == e.Code }
@@ -113,8 +121,16 @@ func failure(status C.assay_status, e *C.assay_error) error {
 	return err
 }
 
-func errClosed() error {
-	return &Error{Code: ErrInvalid, Message: "used after Close", cause: fs.ErrClosed}
+func errClosed(kind string) error {
+	return &Error{Code: ErrInvalid, Message: "the " + kind + " was used after Close", cause: fs.ErrClosed}
+}
+
+// blame makes what a function of the program returned the cause of a failure with this code.
+func blame(err error, code Code, cause error) {
+	var failed *Error
+	if cause != nil && errors.As(err, &failed) && failed.Code == code {
+		failed.cause, failed.byProgram = cause, true
+	}
 }
 
 // cancelled is the error of a call that ctx ended.

@@ -22,7 +22,7 @@ func NewGraph(c *Context, name string) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Graph{newHandle(out, func(g *C.assay_graph) { C.assay_graph_free(g) }, c.host)}, nil
+	return &Graph{newHandle("graph", out, func(g *C.assay_graph) { C.assay_graph_free(g) }, c.host)}, nil
 }
 
 // Input adds a tensor of each batch, in the order of the batch.

@@ -14,6 +14,7 @@ import (
 // handle owns an object of the library. Calls hold it while they run, so that Close at any time
 // frees it only behind the last of them.
 type handle[T any] struct {
+	kind   string // for messages: "trainer"
 	mu     sync.Mutex
 	object *T
 	users  int
@@ -22,14 +23,17 @@ type handle[T any] struct {
 	host   *host // whose functions the library may call as long as the object lives
 }
 
-func newHandle[T any](object *T, free func(*T), host *host) *handle[T] {
-	h := &handle[T]{object: object, free: free, host: host}
+func newHandle[T any](kind string, object *T, free func(*T), host *host) *handle[T] {
+	h := &handle[T]{kind: kind, object: object, free: free, host: host}
 	runtime.SetFinalizer(h, (*handle[T]).Close)
 	return h
 }
 
 // Close frees the object, now or when the last call that uses it has returned. It never fails.
 func (h *handle[T]) Close() error {
+	if h == nil {
+		return nil // a zero value
+	}
 	h.mu.Lock()
 	h.closed = true
 	object := h.takeUnused()
@@ -40,10 +44,13 @@ func (h *handle[T]) Close() error {
 
 // use lends the object until done is called.
 func (h *handle[T]) use() (*T, error) {
+	if h == nil {
+		return nil, &Error{Code: ErrInvalid, Message: "a zero value was used: only what a function of this package made can be"}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return nil, errClosed()
+		return nil, errClosed(h.kind)
 	}
 	h.users++
 	return h.object, nil

@@ -11,7 +11,7 @@ type Model struct {
 }
 
 func newModelHandle(m *C.assay_model, h *host) *Model {
-	return &Model{newHandle(m, func(m *C.assay_model) { C.assay_model_free(m) }, h)}
+	return &Model{newHandle("model", m, func(m *C.assay_model) { C.assay_model_free(m) }, h)}
 }
 
 // Models reports the architectures that NewModel knows.

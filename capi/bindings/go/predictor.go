@@ -43,7 +43,7 @@ func NewPredictor(c *Context, m *Model, config any) (*Predictor, error) {
 		return nil, err
 	}
 	p := &Predictor{
-		handle:  newHandle(out, func(p *C.assay_predictor) { C.assay_predictor_free(p) }, m.host),
+		handle:  newHandle("predictor", out, func(p *C.assay_predictor) { C.assay_predictor_free(p) }, m.host),
 		context: c,
 		slots:   make(chan *Slot, runtime.GOMAXPROCS(0)),
 	}
@@ -84,6 +84,10 @@ func (p *Predictor) Export(path, format string) (json.RawMessage, error) {
 
 // Predict runs one batch and gives all outputs, which are the caller's. Any goroutine may call it.
 func (p *Predictor) Predict(ctx context.Context, in ...*Tensor) ([]*Tensor, error) {
+	if _, err := p.use(); err != nil {
+		return nil, err
+	}
+	defer p.done()
 	var slot *Slot
 	select {
 	case slot = <-p.slots:
@@ -184,7 +188,7 @@ func (p *Predictor) NewSlot() (*Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Slot{handle: newHandle(out, func(s *C.assay_slot) { C.assay_slot_free(s) }, p.host), predictor: p}, nil
+	return &Slot{handle: newHandle("slot", out, func(s *C.assay_slot) { C.assay_slot_free(s) }, p.host), predictor: p}, nil
 }
 
 // Prepare makes the plan for a batch size now instead of in the first Run.

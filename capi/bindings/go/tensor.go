@@ -65,7 +65,7 @@ type Tensor struct {
 }
 
 func newTensorHandle(t *C.assay_tensor, h *host) *Tensor {
-	return &Tensor{newHandle(t, func(t *C.assay_tensor) { C.assay_tensor_release(t) }, h)}
+	return &Tensor{newHandle("tensor", t, func(t *C.assay_tensor) { C.assay_tensor_release(t) }, h)}
 }
 
 // NewTensor copies data into a new tensor in host memory. A nil data gives zeros.
@@ -130,22 +130,34 @@ func (t *Tensor) Info() (TensorInfo, error) {
 	return info, err
 }
 
-// elements is the number of elements, which must be of type T.
-func elements[T Element](t *Tensor) (int, error) {
+// elements describes a tensor, whose elements must be of type T, and counts them.
+func elements[T Element](t *Tensor) (TensorInfo, int, error) {
 	info, err := t.Info()
 	if err != nil {
-		return 0, err
+		return info, 0, err
 	}
 	var zero T
 	if want := dtypeOf[T](); info.DType != want {
-		return 0, &Error{Code: ErrInvalid, Message: fmt.Sprintf("a tensor of %v is no %v", info.DType, want)}
+		return info, 0, &Error{Code: ErrInvalid, Message: fmt.Sprintf("a tensor of %v is no %v", info.DType, want)}
 	}
-	return int(info.Bytes) / int(unsafe.Sizeof(zero)), nil
+	return info, int(info.Bytes) / int(unsafe.Sizeof(zero)), nil
+}
+
+// checkElements compares a slice with the tensor that it is to be copied to or from.
+func checkElements[T Element](t *Tensor, data []T) error {
+	info, n, err := elements[T](t)
+	if err == nil && n != len(data) {
+		err = &Error{
+			Code: ErrInvalid, Message: fmt.Sprintf("a slice of %d elements was given for a tensor of shape %v, which has %d", len(data), info.Shape, n),
+			Expected: fmt.Sprint(n), Actual: fmt.Sprint(len(data)),
+		}
+	}
+	return err
 }
 
 // Read copies all elements of a tensor.
 func Read[T Element](t *Tensor) ([]T, error) {
-	n, err := elements[T](t)
+	_, n, err := elements[T](t)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +167,7 @@ func Read[T Element](t *Tensor) ([]T, error) {
 
 // ReadInto copies all elements of a tensor to dst, which must have their number.
 func ReadInto[T Element](t *Tensor, dst []T) error {
-	if _, err := elements[T](t); err != nil {
+	if err := checkElements(t, dst); err != nil {
 		return err
 	}
 	address, bytes := memory(dst)
@@ -167,7 +179,7 @@ func ReadInto[T Element](t *Tensor, dst []T) error {
 
 // Write copies all elements from src, which must have their number.
 func Write[T Element](t *Tensor, src []T) error {
-	if _, err := elements[T](t); err != nil {
+	if err := checkElements(t, src); err != nil {
 		return err
 	}
 	address, bytes := memory(src)
@@ -218,7 +230,11 @@ type lent struct {
 
 func lend(tensors []*Tensor) (*lent, error) {
 	l := &lent{objects: make([]*C.assay_tensor, 0, len(tensors)+1)}
-	for _, t := range tensors {
+	for i, t := range tensors {
+		if t == nil {
+			l.done()
+			return nil, &Error{Code: ErrInvalid, Message: fmt.Sprintf("tensor %d is nil", i)}
+		}
 		object, err := t.use()
 		if err != nil {
 			l.done()

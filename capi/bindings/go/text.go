@@ -16,7 +16,7 @@ type Vocabulary struct {
 }
 
 func newVocabularyHandle(t *C.assay_text) *Vocabulary {
-	return &Vocabulary{newHandle(t, func(t *C.assay_text) { C.assay_text_free(t) }, nil)}
+	return &Vocabulary{newHandle("vocabulary", t, func(t *C.assay_text) { C.assay_text_free(t) }, nil)}
 }
 
 // OpenVocabulary reads a vocabulary file, the folder of a data set of text, or a checkpoint that
@@ -105,7 +105,7 @@ type Question struct {
 }
 
 func newQuestionHandle(q *C.assay_text_question) *Question {
-	return &Question{newHandle(q, func(q *C.assay_text_question) { C.assay_text_question_free(q) }, nil)}
+	return &Question{newHandle("question", q, func(q *C.assay_text_question) { C.assay_text_question_free(q) }, nil)}
 }
 
 // NewQuestion cuts a question and its paragraph into windows.
@@ -225,7 +225,7 @@ func OpenSquad(path string) (*Squad, error) {
 	if err := failure(status, e); err != nil {
 		return nil, err
 	}
-	s := &Squad{handle: newHandle(out, func(s *C.assay_text_squad) { C.assay_text_squad_free(s) }, nil)}
+	s := &Squad{handle: newHandle("squad", out, func(s *C.assay_text_squad) { C.assay_text_squad_free(s) }, nil)}
 	var questions C.int64_t
 	var version C.int32_t
 	err := s.call(func(s *C.assay_text_squad, e **C.assay_error) C.assay_status {

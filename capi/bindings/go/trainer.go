@@ -66,7 +66,7 @@ func NewTrainer(m *Model, options TrainerOptions) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Trainer{newHandle(out, func(t *C.assay_trainer) { C.assay_trainer_free(t) }, m.host)}, nil
+	return &Trainer{newHandle("trainer", out, func(t *C.assay_trainer) { C.assay_trainer_free(t) }, m.host)}, nil
 }
 
 // StepInfo is what a training step did.
