@@ -19,7 +19,8 @@
 // Goroutines. Any goroutine may make, use and close anything. What a header calls "threads any" may
 // run at the same time. Calls that are to be alone get ErrBusy when they meet another of the same
 // handle, and do nothing: Trainer's with each other, with its Model and with tensors of its weights,
-// Slot's, Graph's and Loader's with each other, Tensor's Write.
+// Slot's, Graph's and Loader's with each other, Tensor's Write, and what talks to other ranks through
+// one Comm. Those of Detections and Squad wait for each other.
 //
 // Contexts. A call with a context.Context is stopped when that is done, and no other call is. It
 // fails with ErrCancelled and has changed nothing; everything may be used again.

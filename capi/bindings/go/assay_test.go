@@ -498,6 +498,86 @@ func TestAContextStopsAStep(t *testing.T) {
 	}
 }
 
+// stopsNoOther makes a call many times with contexts that are done soon, and beside that without one.
+func stopsNoOther(t *testing.T, call func(ctx context.Context) error) {
+	t.Helper()
+	end, done := time.Now().Add(300*time.Millisecond), int64(0)
+	var all sync.WaitGroup
+	all.Add(3)
+	go func() {
+		defer all.Done()
+		for time.Now().Before(end) || done == 0 {
+			if err := call(ctx); err == nil {
+				done++
+			} else if !errors.Is(err, ErrBusy) {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for i := 0; i < 2; i++ {
+		go func() {
+			defer all.Done()
+			for time.Now().Before(end) {
+				limited, cancel := context.WithCancel(ctx)
+				go cancel()
+				if err := call(limited); err != nil && !errors.Is(err, ErrBusy) && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	all.Wait()
+}
+
+func TestAContextStopsNoOtherCall(t *testing.T) {
+	c := newContext(t, ContextOptions{})
+	m, trainer := newTrainer(t, c)
+	batch := smallBatch(t, c, 1)
+	stopsNoOther(t, func(ctx context.Context) error { _, err := trainer.Step(ctx, batch); return err })
+	slot := must[*Slot](t)(must[*Predictor](t)(NewPredictor(c, m, nil)).NewSlot())
+	stopsNoOther(t, func(ctx context.Context) error { _, err := slot.Run(ctx, batch[:1]); return err })
+	kind := JSON{"arrays": []JSON{{"name": "x"}}}
+	loader := must[*Loader](t)(NewSamplesLoader(c, fixed{"x": []float32{1}}, kind, JSON{"batch_size": 2}, nil))
+	stopsNoOther(t, func(ctx context.Context) error { _, err := loader.Next(ctx); return err })
+}
+
+func TestMetadataIsOneValue(t *testing.T) {
+	c := newContext(t, ContextOptions{})
+	_, trainer := newTrainer(t, c)
+	path := filepath.Join(t.TempDir(), "a.ckpt")
+	write := func(i int) error {
+		return trainer.SetMetadata("key", strings.Repeat(string(rune('a'+i%26)), 300000+i))
+	}
+	ok(t, write(0))
+	ok(t, trainer.Save(path, PartAll))
+	end := time.Now().Add(300 * time.Millisecond)
+	var all sync.WaitGroup
+	repeat := func(call func(i int) error) {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for i := 0; time.Now().Before(end); i++ {
+				if err := call(i); err != nil && !errors.Is(err, ErrBusy) {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	repeat(write)
+	repeat(func(int) error { _, err := trainer.Load(path, PartAll); return err })
+	for i := 0; i < 2; i++ {
+		repeat(func(int) error {
+			text, err := trainer.Metadata("key")
+			if err == nil && strings.Count(text, text[:1]) != len(text) {
+				err = errors.New("parts of two values")
+			}
+			return err
+		})
+	}
+	all.Wait()
+}
+
 func TestManyGoroutinesPredict(t *testing.T) {
 	c := newContext(t, ContextOptions{})
 	m := must[*Model](t)(NewModel(c, "cnn", small))
@@ -946,6 +1026,61 @@ func TestDetections(t *testing.T) {
 	ok(t, json.Unmarshal(must[json.RawMessage](t)(again.Score(instances, nil)), &score))
 	if score.All.AP < 0.999 {
 		t.Fatal(score)
+	}
+}
+
+func TestManyGoroutinesDetect(t *testing.T) {
+	const goroutines, each = 8, 200
+	d := must[*Detections](t)(NewDetections())
+	var all sync.WaitGroup
+	for g := int64(0); g < goroutines; g++ {
+		all.Add(1)
+		go func(g int64) {
+			defer all.Done()
+			for i := int64(0); i < each; i++ {
+				if err := d.Add(g*each+i, 1, []float32{0, 0, 1, 1}, []float32{1}, []int32{0}); err != nil {
+					t.Error(err)
+				}
+				if _, _, err := d.Size(); err != nil {
+					t.Error(err)
+				}
+			}
+		}(g)
+	}
+	all.Wait()
+	images, _, err := d.Size()
+	ok(t, err)
+	equal(t, images, goroutines*each)
+}
+
+func TestAChannelIsForOneCallAtATime(t *testing.T) {
+	c := newContext(t, ContextOptions{})
+	comm := must[*Comm](t)(NewComm(c, must[CommID](t)(NewCommID("local")), 0, 1, time.Second))
+	m := must[*Model](t)(NewModel(c, "cnn", small))
+	options := TrainerOptions{BatchSize: rows, LearningRate: 0.05, Comm: comm, Config: `{"optimizer": {"name": "sgd"}}`}
+	trainer := must[*Trainer](t)(NewTrainer(m, options))
+	batch := smallBatch(t, c, 1)
+	path := filepath.Join(t.TempDir(), "a.ckpt")
+	calls := []func() error{
+		func() error { _, err := comm.Gather("here"); return err },
+		func() error { _, err := trainer.Step(ctx, batch); return err },
+		func() error { _, err := trainer.Eval(ctx, batch, false); return err },
+		func() error { return trainer.Save(path, PartAll) },
+		func() error { return trainer.SaveTo(io.Discard, PartAll) },
+		func() error { _, err := trainer.Load(path, PartAll); return err },
+		func() error { _, err := trainer.Profile(1); return err },
+	}
+	leave, err := comm.channel.enter()
+	ok(t, err)
+	for _, call := range calls {
+		fails(t, call(), ErrBusy)
+	}
+	_, err = NewTrainer(must[*Model](t)(NewModel(c, "cnn", small)), options)
+	fails(t, err, ErrBusy)
+	ok(t, trainer.SetMetadata("of", "the host"))
+	leave()
+	for _, call := range calls {
+		ok(t, call())
 	}
 }
 

@@ -36,6 +36,11 @@ const (
 // Save writes a checkpoint, whole and durable or not at all. A trainer that loads PartAll goes on
 // with the same bits.
 func (t *Trainer) Save(path string, parts Parts) error {
+	leave, err := t.channel.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	return t.call(func(t *C.assay_trainer, e **C.assay_error) C.assay_status {
 		return C.assay_checkpoint_save(t, cText(path), C.uint32_t(parts), e)
 	})
@@ -43,6 +48,11 @@ func (t *Trainer) Save(path string, parts Parts) error {
 
 // Load loads parts of a checkpoint into a trainer of the same model configuration.
 func (t *Trainer) Load(path string, parts Parts) (json.RawMessage, error) {
+	_, leave, err := t.enterWithRanks()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	return t.report(func(t *C.assay_trainer, out **C.assay_report, e **C.assay_error) C.assay_status {
 		return C.assay_checkpoint_load(t, cText(path), C.uint32_t(parts), out, e)
 	})
@@ -78,6 +88,11 @@ func byHost(w io.Writer, r io.ReaderAt, size int64, call func(functions *C.assay
 // SaveTo writes what Save does to w, from the first byte to the last. After an error, which has w's
 // as its cause, w may have taken a part.
 func (t *Trainer) SaveTo(w io.Writer, parts Parts) error {
+	leave, err := t.channel.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	return byHost(w, nil, 0, func(to *C.assay_io) error {
 		return t.call(func(t *C.assay_trainer, e **C.assay_error) C.assay_status {
 			return C.assay_checkpoint_save_io(t, to, C.uint32_t(parts), e)
@@ -87,6 +102,11 @@ func (t *Trainer) SaveTo(w io.Writer, parts Parts) error {
 
 // LoadFrom does what Load does with the size bytes of r, in many small reads.
 func (t *Trainer) LoadFrom(r io.ReaderAt, size int64, parts Parts) (report json.RawMessage, err error) {
+	_, leave, err := t.enterWithRanks()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	err = byHost(nil, r, size, func(from *C.assay_io) (err error) {
 		report, err = t.report(func(t *C.assay_trainer, out **C.assay_report, e **C.assay_error) C.assay_status {
 			return C.assay_checkpoint_load_io(t, from, C.uint32_t(parts), out, e)

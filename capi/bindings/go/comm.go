@@ -4,6 +4,7 @@ package assay
 import "C"
 
 import (
+	"sync"
 	"time"
 	"unsafe"
 )
@@ -23,6 +24,37 @@ func NewCommID(kind string) (CommID, error) {
 // Comm is one rank's end of a channel between devices that train one model; see assay_comm.h.
 type Comm struct {
 	*handle[C.assay_comm]
+	channel *channel
+}
+
+// channel is what a Comm and its trainers talk to other ranks through, one call at a time: the other
+// ranks could not tell two of them apart.
+type channel struct {
+	inside sync.Mutex
+}
+
+// enter is handle.enter. A trainer without a Comm has nothing to enter.
+func (c *channel) enter() (leave func(), err error) {
+	if c == nil {
+		return func() {}, nil
+	}
+	if !c.inside.TryLock() {
+		return nil, errBusy("channel")
+	}
+	return c.inside.Unlock, nil
+}
+
+// enter lends the object to a call that talks to the other ranks.
+func (c *Comm) enter() (object *C.assay_comm, leave func(), err error) {
+	if object, err = c.use(); err != nil {
+		return nil, nil, err
+	}
+	leaveChannel, err := c.channel.enter()
+	if err != nil {
+		c.done()
+		return nil, nil, err
+	}
+	return object, func() { leaveChannel(); c.done() }, nil
 }
 
 // NewComm waits until all ranks have come. timeout is the longest wait for another rank, here and later.
@@ -34,11 +66,16 @@ func NewComm(c *Context, id CommID, rank, world int, timeout time.Duration) (*Co
 	if err != nil {
 		return nil, err
 	}
-	return &Comm{newHandle("channel", out, func(c *C.assay_comm) { C.assay_comm_free(c) }, c.host)}, nil
+	return &Comm{newHandle("channel", out, func(c *C.assay_comm) { C.assay_comm_free(c) }, c.host), new(channel)}, nil
 }
 
-// Gather gives what every rank says.
+// Gather gives what every rank says. ErrBusy: another call, or one of a trainer, talks to the ranks.
 func (c *Comm) Gather(mine string) ([]string, error) {
+	_, leave, err := c.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	report, err := c.report(func(c *C.assay_comm, out **C.assay_report, e **C.assay_error) C.assay_status {
 		return C.assay_comm_gather(c, cText(mine), out, e)
 	})

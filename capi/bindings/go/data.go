@@ -159,11 +159,11 @@ type Batch struct {
 
 // Next gives the next batch, io.EOF behind the last. After ErrCancelled the next call goes on.
 func (l *Loader) Next(ctx context.Context) (Batch, error) {
-	loader, err := l.use()
+	loader, leave, err := l.enter()
 	if err != nil {
 		return Batch{}, err
 	}
-	defer l.done()
+	defer leave()
 	l.last.replace(nil)
 	places := make([]*C.assay_tensor, len(l.Arrays))
 	var i C.assay_batch_info
@@ -192,8 +192,13 @@ func (l *Loader) Next(ctx context.Context) (Batch, error) {
 
 // Cursor is the position after the batches given so far, for Trainer.SetMetadata.
 func (l *Loader) Cursor() (string, error) {
+	_, leave, err := l.enterShared() // or Next would change its size
+	if err != nil {
+		return "", err
+	}
+	defer leave()
 	var cursor []byte
-	err := l.call(func(l *C.assay_loader, e **C.assay_error) C.assay_status {
+	err = l.call(func(l *C.assay_loader, e **C.assay_error) C.assay_status {
 		var size C.size_t
 		if status := C.assay_loader_cursor(l, nil, 0, &size, e); status != C.ASSAY_OK {
 			return status
@@ -222,8 +227,13 @@ func (l *Loader) SeekEpoch(epoch int64) error {
 }
 
 func (l *Loader) goTo(f func(l *C.assay_loader, e **C.assay_error) C.assay_status) error {
+	_, leave, err := l.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	l.last.replace(nil)
-	err := l.call(f)
+	err = l.call(f)
 	if err == nil && l.samples != nil {
 		l.samples.forget() // the errors of batches that were prefetched and are not wanted
 	}

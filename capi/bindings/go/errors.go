@@ -125,6 +125,11 @@ func errClosed(kind string) error {
 	return &Error{Code: ErrInvalid, Message: "the " + kind + " was used after Close", cause: fs.ErrClosed}
 }
 
+// errBusy is the error of a call that comes while another is inside, as the library has it.
+func errBusy(kind string) error {
+	return &Error{Code: ErrBusy, Message: "the " + kind + " is in use by another call", Retry: true}
+}
+
 // blame makes what a function of the program returned the cause of a failure with this code.
 func blame(err error, code Code, cause error) {
 	var failed *Error

@@ -21,6 +21,10 @@ type handle[T any] struct {
 	closed bool
 	free   func(*T)
 	host   *host // whose functions the library may call as long as the object lives
+
+	// Held by calls that are to be alone where the library cannot see to it: its memory is read, or its
+	// object told to stop, before and behind the call of C.
+	inside sync.RWMutex
 }
 
 func newHandle[T any](kind string, object *T, free func(*T), host *host) *handle[T] {
@@ -84,6 +88,30 @@ func (h *handle[T]) end(object *T) {
 	}
 }
 
+// enter lends the object to one call until leave. Another that enters meanwhile gets ErrBusy.
+func (h *handle[T]) enter() (object *T, leave func(), err error) {
+	if object, err = h.use(); err != nil {
+		return nil, nil, err
+	}
+	if !h.inside.TryLock() {
+		h.done()
+		return nil, nil, errBusy(h.kind)
+	}
+	return object, func() { h.inside.Unlock(); h.done() }, nil
+}
+
+// enterShared is enter for calls that may meet each other.
+func (h *handle[T]) enterShared() (object *T, leave func(), err error) {
+	if object, err = h.use(); err != nil {
+		return nil, nil, err
+	}
+	if !h.inside.TryRLock() {
+		h.done()
+		return nil, nil, errBusy(h.kind)
+	}
+	return object, func() { h.inside.RUnlock(); h.done() }, nil
+}
+
 // call runs a function of the library on the object.
 func (h *handle[T]) call(f func(object *T, e **C.assay_error) C.assay_status) error {
 	object, err := h.use()
@@ -106,27 +134,22 @@ func (h *handle[T]) report(f func(object *T, out **C.assay_report, e **C.assay_e
 	return reportOf(func(out **C.assay_report, e **C.assay_error) C.assay_status { return f(object, out, e) })
 }
 
-// interruptible runs f, and calls stop until f has returned once ctx is done.
+// interruptible runs f, and calls stop until f has returned once ctx is done. Whoever calls it has
+// entered the handle that stop stops: the call that it meets can only be f's.
 func interruptible(ctx context.Context, stop func(), f func() error) error {
 	if ctx.Err() != nil {
 		return cancelled(ctx)
+	}
+	if ctx.Done() == nil {
+		return f()
 	}
 	returned, quiet := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(quiet)
 		select {
 		case <-returned:
-			return
 		case <-ctx.Done():
-		}
-		// The call may not have begun yet, and nothing stops a call that begins later.
-		for {
-			stop()
-			select {
-			case <-returned:
-				return
-			case <-time.After(time.Millisecond):
-			}
+			stopUntil(returned, stop)
 		}
 	}()
 	err := f()
@@ -136,4 +159,17 @@ func interruptible(ctx context.Context, stop func(), f func() error) error {
 		return cancelled(ctx)
 	}
 	return err
+}
+
+// stopUntil calls stop again and again: the call may not have begun yet, and nothing stops a call that
+// begins later.
+func stopUntil(returned <-chan struct{}, stop func()) {
+	for {
+		stop()
+		select {
+		case <-returned:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
 }

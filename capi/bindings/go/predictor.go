@@ -193,6 +193,11 @@ func (p *Predictor) NewSlot() (*Slot, error) {
 
 // Prepare makes the plan for a batch size now instead of in the first Run.
 func (s *Slot) Prepare(batch int64) error {
+	_, leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	return s.call(func(s *C.assay_slot, e **C.assay_error) C.assay_status {
 		return C.assay_slot_prepare(s, C.int64_t(batch), e)
 	})
@@ -200,11 +205,11 @@ func (s *Slot) Prepare(batch int64) error {
 
 // Run runs one batch and gives all outputs. They are the slot's: its next Run closes them.
 func (s *Slot) Run(ctx context.Context, in []*Tensor) ([]*Tensor, error) {
-	slot, err := s.use()
+	slot, leave, err := s.enter()
 	if err != nil {
 		return nil, err
 	}
-	defer s.done()
+	defer leave()
 	inputs, err := lend(in)
 	if err != nil {
 		return nil, err
@@ -231,6 +236,11 @@ func (s *Slot) Run(ctx context.Context, in []*Tensor) ([]*Tensor, error) {
 
 // Profile times every node of a prediction of this batch size.
 func (s *Slot) Profile(batch int64, repeats int) (json.RawMessage, error) {
+	_, leave, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	return s.report(func(s *C.assay_slot, out **C.assay_report, e **C.assay_error) C.assay_status {
 		return C.assay_slot_profile(s, C.int64_t(batch), C.int32_t(repeats), out, e)
 	})

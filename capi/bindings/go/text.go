@@ -64,11 +64,11 @@ func (v *Vocabulary) Contents() (string, error) {
 
 // Attach makes the trainer's checkpoints carry the vocabulary.
 func (v *Vocabulary) Attach(trainer *Trainer) error {
-	object, err := trainer.use()
+	object, leave, err := trainer.enter() // it is metadata
 	if err != nil {
 		return err
 	}
-	defer trainer.done()
+	defer leave()
 	return v.call(func(t *C.assay_text, e **C.assay_error) C.assay_status {
 		return C.assay_text_attach(t, object, e)
 	})
@@ -256,17 +256,21 @@ func (s *Squad) Question(index int64, v *Vocabulary, config any) (*Question, err
 	return newQuestionHandle(out), nil
 }
 
-// Answer keeps the answer to a question.
+// Answer keeps the answer to a question. It waits for other calls of Answer and Save.
 func (s *Squad) Answer(index int64, answer string) error {
-	return s.call(func(s *C.assay_text_squad, e **C.assay_error) C.assay_status {
-		return C.assay_text_squad_answer(s, C.int64_t(index), cText(answer), e)
+	return s.call(func(object *C.assay_text_squad, e **C.assay_error) C.assay_status {
+		s.inside.Lock()
+		defer s.inside.Unlock()
+		return C.assay_text_squad_answer(object, C.int64_t(index), cText(answer), e)
 	})
 }
 
 // Save writes the answers given, in the official form of predictions.
 func (s *Squad) Save(path string) error {
-	return s.call(func(s *C.assay_text_squad, e **C.assay_error) C.assay_status {
-		return C.assay_text_squad_save(s, cText(path), e)
+	return s.call(func(object *C.assay_text_squad, e **C.assay_error) C.assay_status {
+		s.inside.RLock()
+		defer s.inside.RUnlock()
+		return C.assay_text_squad_save(object, cText(path), e)
 	})
 }
 

@@ -35,6 +35,7 @@ type TrainerOptions struct {
 // Trainer trains a model, which has one at a time.
 type Trainer struct {
 	*handle[C.assay_trainer]
+	channel *channel // of its Comm; nil without
 }
 
 // NewTrainer makes a trainer, at step 0.
@@ -51,13 +52,14 @@ func NewTrainer(m *Model, options TrainerOptions) (*Trainer, error) {
 	o.seed = C.uint64_t(options.Seed)
 	o.learning_rate = C.double(options.LearningRate)
 	o.precision = C.int32_t(options.Precision)
+	var ranks *channel
 	if options.Comm != nil {
-		comm, err := options.Comm.use()
+		comm, leave, err := options.Comm.enter()
 		if err != nil {
 			return nil, err
 		}
-		defer options.Comm.done()
-		o.comm = comm
+		defer leave()
+		o.comm, ranks = comm, options.Comm.channel
 	}
 	var out *C.assay_trainer
 	err = m.call(func(m *C.assay_model, e **C.assay_error) C.assay_status {
@@ -66,7 +68,21 @@ func NewTrainer(m *Model, options TrainerOptions) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Trainer{newHandle("trainer", out, func(t *C.assay_trainer) { C.assay_trainer_free(t) }, m.host)}, nil
+	return &Trainer{newHandle("trainer", out, func(t *C.assay_trainer) { C.assay_trainer_free(t) }, m.host), ranks}, nil
+}
+
+// enterWithRanks is enter for calls that may talk to the other ranks.
+func (t *Trainer) enterWithRanks() (object *C.assay_trainer, leave func(), err error) {
+	object, leaveTrainer, err := t.enter()
+	if err != nil {
+		return nil, nil, err
+	}
+	leaveChannel, err := t.channel.enter()
+	if err != nil {
+		leaveTrainer()
+		return nil, nil, err
+	}
+	return object, func() { leaveChannel(); leaveTrainer() }, nil
 }
 
 // StepInfo is what a training step did.
@@ -88,11 +104,11 @@ func seconds(s C.double) time.Duration { return time.Duration(float64(s) * float
 type stepCall func(t *C.assay_trainer, info *C.assay_step_info, e **C.assay_error) C.assay_status
 
 func (t *Trainer) run(ctx context.Context, call func(t *C.assay_trainer, e **C.assay_error) C.assay_status) error {
-	object, err := t.use()
+	object, leave, err := t.enterWithRanks()
 	if err != nil {
 		return err
 	}
-	defer t.done()
+	defer leave()
 	return interruptible(ctx, func() { C.assay_trainer_interrupt(object) }, func() error { return t.call(call) })
 }
 
@@ -230,15 +246,25 @@ func (t *Trainer) SetMetadata(key, value string) error {
 func (t *Trainer) DeleteMetadata(key string) error { return t.setMetadata(key, C.assay_str{}) }
 
 func (t *Trainer) setMetadata(key string, value C.assay_str) error {
+	_, leave, err := t.enter() // or a text that Metadata copies would be freed
+	if err != nil {
+		return err
+	}
+	defer leave()
 	return t.call(func(t *C.assay_trainer, e **C.assay_error) C.assay_status {
 		return C.assay_trainer_set_metadata(t, cText(key), value, e)
 	})
 }
 
-// Metadata reads what SetMetadata or a checkpoint attached. Not beside SetMetadata and Load.
+// Metadata reads what SetMetadata or a checkpoint attached.
 func (t *Trainer) Metadata(key string) (string, error) {
+	_, leave, err := t.enterShared()
+	if err != nil {
+		return "", err
+	}
+	defer leave()
 	var text string
-	err := t.call(func(t *C.assay_trainer, e **C.assay_error) C.assay_status {
+	err = t.call(func(t *C.assay_trainer, e **C.assay_error) C.assay_status {
 		var value C.assay_str
 		status := C.assay_trainer_get_metadata(t, cText(key), &value, e)
 		text = goText(value)
@@ -256,6 +282,11 @@ func (t *Trainer) Report() (json.RawMessage, error) {
 
 // Profile times every node of the training step, each time the median of so many repeats.
 func (t *Trainer) Profile(repeats int) (json.RawMessage, error) {
+	_, leave, err := t.enterWithRanks()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	return t.report(func(t *C.assay_trainer, out **C.assay_report, e **C.assay_error) C.assay_status {
 		return C.assay_trainer_profile(t, C.int32_t(repeats), out, e)
 	})
