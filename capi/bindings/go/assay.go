@@ -25,7 +25,8 @@
 // Contexts. A call with a context.Context is stopped when that is done, and no other call is. It
 // fails with ErrCancelled and has changed nothing; everything may be used again.
 //
-// Panics of functions that the library calls end the program: they must not pass through it.
+// Functions that the library calls must return: a panic or runtime.Goexit (testing's FailNow) in one
+// ends the program, which prints the stack that led there.
 //
 // Configurations are JSON: a string or []byte is taken as it is, nil is empty, anything else, such
 // as a JSON, is encoded. Reports are JSON as the headers describe it.

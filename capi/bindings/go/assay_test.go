@@ -925,19 +925,65 @@ func TestTheHostDecodesPictures(t *testing.T) {
 	fails(t, err, ErrCallback)
 }
 
-func TestAPanicOfACallbackEndsTheProgram(t *testing.T) {
-	const variable = "ASSAY_TEST_PANIC"
-	if os.Getenv(variable) != "" {
-		defer func() { recover() }() // must not be reached
-		c, _ := NewContext(ContextOptions{LogLevel: LogDebug, Log: func(LogLevel, string, string) { panic("in the log") }})
+// leaving is data whose samples leave the function that gives them in a way of their own.
+type leaving func()
+
+func (f leaving) Len() int { return 2 }
+func (f leaving) Sample(int) (Sample, error) {
+	f()
+	return Sample{"x": []float32{1}}, nil
+}
+
+type writer func()
+
+func (f writer) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
+}
+
+// leaveFrom lets a function of the program be left while the library calls it.
+func leaveFrom(t *testing.T, where string, leave func()) {
+	defer func() { recover() }() // must not be reached
+	c := newContext(t, ContextOptions{})
+	switch where {
+	case "log":
+		c := must[*Context](t)(NewContext(ContextOptions{LogLevel: LogDebug, Log: func(LogLevel, string, string) { leave() }}))
 		newTrainer(t, c)
-		return
+	case "sample":
+		loader := must[*Loader](t)(NewSamplesLoader(c, leaving(leave), JSON{"arrays": []JSON{{"name": "x"}}}, JSON{"batch_size": 1}, nil))
+		must[Batch](t)(loader.Next(ctx))
+	case "writer":
+		_, trainer := newTrainer(t, c)
+		ok(t, trainer.SaveTo(writer(leave), PartAll))
 	}
-	command := exec.Command(os.Args[0], "-test.run", t.Name())
-	command.Env = append(os.Environ(), variable+"=1")
-	output, err := command.CombinedOutput()
-	if err == nil || !strings.Contains(string(output), "panic: in the log") {
-		t.Fatalf("%v: %s", err, output)
+}
+
+func TestWhoLeavesACallbackEndsTheProgram(t *testing.T) {
+	const variable = "ASSAY_TEST_LEAVE"
+	ways := map[string]func(){
+		"panic":  func() { panic("by the program") },
+		"nil":    func() { panic(nil) },
+		"Goexit": runtime.Goexit,
+	}
+	if words := strings.Fields(os.Getenv(variable)); len(words) == 2 {
+		leaveFrom(t, words[0], ways[words[1]])
+		os.Exit(0) // must not be reached
+	}
+	for _, where := range []string{"log", "sample", "writer"} {
+		for way, reason := range map[string]string{
+			"panic":  "panic: by the program",
+			"nil":    "panic: ", // from Go 1.21 on it has a text of its own
+			"Goexit": "panic: assay: runtime.Goexit or panic(nil)",
+		} {
+			limited, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			command := exec.CommandContext(limited, os.Args[0], "-test.run", t.Name())
+			command.Env = append(os.Environ(), variable+"="+where+" "+way)
+			output, err := command.CombinedOutput()
+			if err == nil || limited.Err() != nil || !strings.Contains(string(output), reason) || !strings.Contains(string(output), "assay_test.go") {
+				t.Fatalf("%s, %s: %v: %s", where, way, err, output)
+			}
+		}
 	}
 }
 

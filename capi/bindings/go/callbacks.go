@@ -7,8 +7,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"runtime/cgo"
+	"runtime/debug"
 	"sync"
 	"unsafe"
 )
@@ -53,26 +55,47 @@ func newHost(functions hostFunctions) *host {
 	return h
 }
 
-// endOnPanic makes a panic of a callback end the program: it must not pass through the library.
-func endOnPanic() {
-	if p := recover(); p != nil {
-		go panic(p)
-		select {}
+// hosted runs a function of the program for the library, whose frames must not be left but by return:
+// a panic and a runtime.Goexit end the program, with the stack that they left.
+func hosted[T any](f func() T) (result T) {
+	returned := false
+	defer func() {
+		if !returned {
+			endProgram(recover())
+		}
+	}()
+	result = f()
+	returned = true
+	return result
+}
+
+// endProgram panics where nobody can recover. The reason is nil of runtime.Goexit and of panic(nil).
+func endProgram(reason any) {
+	if reason == nil {
+		reason = "assay: runtime.Goexit or panic(nil) in a function that the library called"
 	}
+	fmt.Fprintf(os.Stderr, "assay: a function that the library called did not return:\n%s\n", debug.Stack())
+	go panic(reason)
+	select {}
 }
 
 //export assayGoLog
 func assayGoLog(user C.uintptr_t, level C.int32_t, component, text C.assay_str) {
-	defer endOnPanic()
 	functions := cgo.Handle(user).Value().(*hostFunctions)
-	functions.log(LogLevel(level), goText(component), goText(text))
+	hosted(func() struct{} {
+		functions.log(LogLevel(level), goText(component), goText(text))
+		return struct{}{}
+	})
 }
 
 //export assayGoReadImage
 func assayGoReadImage(user C.uintptr_t, file unsafe.Pointer, size C.size_t, give C.assay_go_give, to unsafe.Pointer) C.int32_t {
-	defer endOnPanic()
 	functions := cgo.Handle(user).Value().(*hostFunctions)
-	pictures, err := functions.readImage(unsafe.Slice((*byte)(file), int(size)))
+	var pictures []Picture
+	err := hosted(func() (err error) {
+		pictures, err = functions.readImage(unsafe.Slice((*byte)(file), int(size)))
+		return err
+	})
 	if err != nil {
 		return -1
 	}
@@ -96,13 +119,15 @@ type ioState struct {
 
 //export assayGoWrite
 func assayGoWrite(user C.uintptr_t, src unsafe.Pointer, size C.size_t) C.int32_t {
-	defer endOnPanic()
 	state := cgo.Handle(user).Value().(*ioState)
-	n, err := state.writer.Write(unsafe.Slice((*byte)(src), int(size)))
-	if err == nil && n < int(size) {
-		err = io.ErrShortWrite
-	}
-	if state.err = err; err != nil {
+	state.err = hosted(func() error {
+		n, err := state.writer.Write(unsafe.Slice((*byte)(src), int(size)))
+		if err == nil && n < int(size) {
+			err = io.ErrShortWrite
+		}
+		return err
+	})
+	if state.err != nil {
 		return -1
 	}
 	return 0
@@ -110,16 +135,21 @@ func assayGoWrite(user C.uintptr_t, src unsafe.Pointer, size C.size_t) C.int32_t
 
 //export assayGoRead
 func assayGoRead(user C.uintptr_t, dst unsafe.Pointer, size C.size_t, offset C.uint64_t) C.int32_t {
-	defer endOnPanic()
 	state := cgo.Handle(user).Value().(*ioState)
-	n, err := state.reader.ReadAt(unsafe.Slice((*byte)(dst), int(size)), int64(offset))
-	if n == int(size) {
-		return 0
+	state.err = hosted(func() error {
+		n, err := state.reader.ReadAt(unsafe.Slice((*byte)(dst), int(size)), int64(offset))
+		if n == int(size) {
+			return nil // at the end with io.EOF, perhaps
+		}
+		if err == nil {
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	})
+	if state.err != nil {
+		return -1
 	}
-	if state.err = err; err == nil {
-		state.err = io.ErrUnexpectedEOF
-	}
-	return -1
+	return 0
 }
 
 // Progress is called now and then on the goroutine of the call, with the records of a phase that are
@@ -135,10 +165,9 @@ type progressState struct {
 
 //export assayGoProgress
 func assayGoProgress(user C.uintptr_t, phase C.assay_str, done, total C.int64_t) C.int32_t {
-	defer endOnPanic()
 	state := cgo.Handle(user).Value().(*progressState)
 	if state.stopped = state.ctx.Err(); state.stopped == nil && state.progress != nil {
-		state.stopped = state.progress(goText(phase), int64(done), int64(total))
+		state.stopped = hosted(func() error { return state.progress(goText(phase), int64(done), int64(total)) })
 	}
 	if state.stopped != nil {
 		return -1
@@ -201,9 +230,12 @@ func givePart[T Element](give C.assay_give, to unsafe.Pointer, name string, data
 
 //export assayGoSample
 func assayGoSample(user C.uintptr_t, index C.int64_t, give C.assay_give, to unsafe.Pointer) C.int32_t {
-	defer endOnPanic()
 	state := cgo.Handle(user).Value().(*samplesState)
-	sample, err := state.samples.Sample(int(index))
+	var sample Sample
+	err := hosted(func() (err error) {
+		sample, err = state.samples.Sample(int(index))
+		return err
+	})
 	if err != nil {
 		return state.fail(err)
 	}
