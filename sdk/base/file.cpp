@@ -11,10 +11,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <memory>
 #include <utility>
 
 #include "sdk/base/error.h"
+#include "sdk/base/expect.h"
 #include "sdk/base/hex.h"
 
 namespace assay {
@@ -106,7 +108,11 @@ std::vector<std::string> names_in(const std::string& folder) {
 // process numbers. Their writer holds a lock on them (flock), which ends with it.
 constexpr size_t kRandomDigits = 16;
 
-std::string temporary_prefix(const std::string& path) { return cat(".", file_name(path), ".tmp-"); }
+std::string temporary_prefix(const std::string& path) {
+  constexpr std::string_view kMark = ".tmp-";
+  constexpr size_t kLongestName = NAME_MAX - 1 - kMark.size() - kRandomDigits;
+  return cat(".", file_name(path).substr(0, kLongestName), kMark);
+}
 
 std::string random_digits() {
   std::array<unsigned char, kRandomDigits / 2> bytes;
@@ -123,6 +129,32 @@ bool is_temporary_of(const std::string& prefix, const std::string& name) {
 // Taken at once or not at all; false too where the file system knows no locks.
 bool lock_at_once(int descriptor) {
   return retry([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); }) == 0;
+}
+
+// Where a new file of this name belongs: to where links lead, so that they stay links. Only regular
+// files are replaced: the rename would put one in the place of a device, for all who use that.
+std::string place_of(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as the kernel's
+  std::string place = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    struct stat status;
+    if (retry([&] { return ::lstat(place.c_str(), &status); }) < 0) {
+      if (errno != ENOENT && errno != ENOTDIR) fail_errno("examining", path, errno);
+      return place;
+    }
+    if (S_ISDIR(status.st_mode)) fail_errno("writing", path, EISDIR);
+    if (!S_ISLNK(status.st_mode)) {
+      expect(S_ISREG(status.st_mode), {cat("writing ", path), "path"}, "a device, pipe or socket",
+             "a regular file, or a name that is still free");
+      return place;
+    }
+    std::array<char, PATH_MAX> target;
+    const ssize_t length = ::readlink(place.c_str(), target.data(), target.size());
+    if (length < 0) fail_errno("examining", path, errno);
+    const std::string next(target.data(), static_cast<size_t>(length));
+    place = next.starts_with('/') ? next : join_path(parent_path(place), next);
+  }
+  fail_errno("writing", path, ELOOP);
 }
 
 }  // namespace
@@ -233,8 +265,8 @@ File File::create_temporary(const std::string& path) {
   }
 }
 
-AtomicFile::AtomicFile(std::string path)
-    : path_(std::move(path)), file_(File::create_temporary(path_)) {}
+AtomicFile::AtomicFile(const std::string& path)
+    : path_(place_of(path)), file_(File::create_temporary(path_)) {}
 
 AtomicFile::~AtomicFile() {
   if (!committed_) unlink(file_.path());
@@ -251,10 +283,10 @@ void AtomicFile::commit() {
 }
 
 void remove_stale_temporaries(const std::string& path) noexcept try {
-  const std::string prefix = temporary_prefix(path);
-  for (const std::string& name : names_in(parent_path(path))) {
+  const std::string place = place_of(path), prefix = temporary_prefix(place);
+  for (const std::string& name : names_in(parent_path(place))) {
     if (!is_temporary_of(prefix, name)) continue;
-    const std::string stale = join_path(parent_path(path), name);
+    const std::string stale = join_path(parent_path(place), name);
     const int descriptor = ::open(stale.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (descriptor < 0) continue;
     if (lock_at_once(descriptor)) unlink(stale);

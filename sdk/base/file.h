@@ -59,11 +59,12 @@ class File {
 };
 
 // A file that appears under its name whole and durable, or not at all: written under a temporary
-// name in the same folder, and renamed over `path` by commit(). Destroyed without commit, it
-// removes the temporary file. Errors name `path`.
+// name in the same folder, and renamed over `path` by commit(), or over what that links to.
+// Destroyed without commit, it removes the temporary file. Errors name `path`. What is no regular
+// file is not replaced (kInvalid; kIo for a folder).
 class AtomicFile {
  public:
-  explicit AtomicFile(std::string path);
+  explicit AtomicFile(const std::string& path);
   AtomicFile(AtomicFile&&) = delete;
   ~AtomicFile();
 

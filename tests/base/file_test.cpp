@@ -61,6 +61,44 @@ TEST_F(FileTest, FailedCommitLeavesNothing) {
   EXPECT_THAT(list_files(folder_, ".*tmp*"), IsEmpty());
 }
 
+TEST_F(FileTest, LinksStayLinks) {
+  make_directories(at("store"));
+  write_file_atomic(at("store/x"), "old");
+  std::filesystem::create_symlink("store/x", at("there"));
+  std::filesystem::create_symlink(at("there"), at("there and there"));
+  std::filesystem::create_symlink("store/new", at("nowhere yet"));
+  write_file_atomic(at("there and there"), "new");
+  write_file_atomic(at("nowhere yet"), "first");
+  EXPECT_EQ(read_file(at("store/x")), "new");
+  EXPECT_EQ(read_file(at("store/new")), "first");
+  for (const std::string name : {"there", "there and there", "nowhere yet"})
+    EXPECT_TRUE(std::filesystem::is_symlink(at(name))) << name;
+  std::filesystem::create_symlink("circle", at("circle"));
+  EXPECT_EQ(error_of([&] { write_file_atomic(at("circle"), "x"); }).detail().native_code, ELOOP);
+}
+
+TEST_F(FileTest, OnlyRegularFilesAreReplaced) {
+  ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/null", at("link"));
+  for (const std::string& path : {at("pipe"), at("link"), std::string("/dev/null")}) {
+    const Error error = error_of([&] { write_file_atomic(path, "x"); });
+    EXPECT_EQ(error.code(), Code::kInvalid);
+    EXPECT_EQ(error.message(), "writing " + path + ": path is a device, pipe or socket, expected " +
+                                   "a regular file, or a name that is still free");
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(at("pipe")));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST_F(FileTest, TheLongestNamesWork) {
+  const std::string path = at(std::string(255, 'n'));
+  write_file_atomic(path, "x");
+  EXPECT_EQ(read_file(path), "x");
+  EXPECT_EQ(
+      error_of([&] { write_file_atomic(at(std::string(256, 'n')), "x"); }).detail().native_code,
+      ENAMETOOLONG);
+}
+
 TEST_F(FileTest, ErrorsOfAtomicFilesNameTheTarget) {
   const std::string path = at("nowhere/x");
   const Error error = error_of([&] { write_file_atomic(path, "new"); });
