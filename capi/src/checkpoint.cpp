@@ -181,17 +181,18 @@ assay_status assay_model_load_weights(assay_model* m, assay_str path, assay_str 
     const ExclusiveUse use(state.access(), "model");
     require(!state.has_trainer, Code::kInvalid,
             "the model has a trainer; load weights before making it, or use assay_checkpoint_load");
+    expect_one_of({"", "format"}, kind, {"checkpoint", "safetensors"});
+    const weights::ImportOptions options{.map = weights::parse_name_map(map),
+                                         .allow_partial = (flags & ASSAY_WEIGHTS_PARTIAL) != 0};
+    train::ModelInstance& instance = *state.make_instance();
     weights::LoadReport report;
     if (kind == "safetensors") {
-      const bool partial = (flags & ASSAY_WEIGHTS_PARTIAL) != 0;
-      report =
-          train::import_weights(*state.make_instance(), safetensors::Reader::open(file),
-                                {.map = weights::parse_name_map(map), .allow_partial = partial});
-    } else {
-      expect_one_of({"", "format"}, kind, {"checkpoint", "safetensors"});
-      expect(map.empty(), {"", "map_json"}, excerpt(map), "nothing for a checkpoint");
-      expect(flags == 0, {"", "flags"}, flags, "0 for a checkpoint");
-      train::load_weights(*state.make_instance(), checkpoint::CheckpointReader::open(file));
+      report = train::import_weights(instance, safetensors::Reader::open(file), options);
+    } else if (const auto reader = checkpoint::CheckpointReader::open(file);
+               !map.empty() || options.allow_partial) {
+      report = train::import_weights(instance, reader, options);
+    } else {  // of the same model
+      train::load_weights(instance, reader);
       report.set_path(file);
     }
     state.context().backend()->wait();  // others may read the weights in place

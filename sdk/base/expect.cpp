@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -104,6 +105,24 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
 std::string suggestion(std::string_view name, std::span<const std::string_view> known) {
   const std::string_view meant = nearest(name, known);
   return meant.empty() ? "" : cat("did you mean \"", meant, "\"?");
+}
+
+std::string suggested_pattern(std::string_view pattern, std::span<const std::string_view> names) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return suggestion(pattern, names);
+  const size_t dot = pattern.substr(0, star).rfind('.');
+  if (dot == std::string_view::npos) return "";
+  const auto parts = std::ranges::count(pattern.substr(0, dot), '.') + 1;
+  std::set<std::string> like_it;
+  for (const std::string_view name : names) {
+    size_t end = 0;
+    for (auto left = parts; left > 0 && end != std::string_view::npos; --left)
+      end = name.find('.', end == 0 ? 0 : end + 1);
+    if (end == std::string_view::npos) continue;
+    like_it.insert(cat(name.substr(0, end), pattern.substr(dot)));
+  }
+  const std::vector<std::string_view> known(like_it.begin(), like_it.end());
+  return suggestion(pattern, known);
 }
 
 void fail_unknown(std::string_view what, std::string_view argument, std::string_view name,

@@ -66,6 +66,9 @@ inline void expect_one_of(const Key& key, std::string_view value,
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known);
 // `did you mean "<nearest>"?`, or empty.
 std::string suggestion(std::string_view name, std::span<const std::string_view> known);
+// The same for a pattern (wildcard.h) that matches none of the names, whose parts are joined by
+// dots: for "haed.*" beside "head.weight" it is "head.*".
+std::string suggested_pattern(std::string_view pattern, std::span<const std::string_view> names);
 
 // Fails with kNotFound: `<what> "name"; did you mean "nearest"? there are a, b and c`.
 [[noreturn]] void fail_unknown(std::string_view what, std::string_view argument,

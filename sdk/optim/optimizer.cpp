@@ -44,7 +44,7 @@ void check_groups(const OptimizerConfig& config, const VariableTable& variables)
       const auto fits = [&](std::string_view name) { return wildcard_match(pattern, name); };
       if (std::ranges::none_of(names, fits))
         fail_unmatched(i, "match", pattern, "a pattern that matches a parameter",
-                       suggestion(pattern, names));
+                       suggested_pattern(pattern, names));
     }
     for (const std::string& kind : config.group[i].kind) {
       if (std::ranges::find(kinds, kind) == kinds.end())

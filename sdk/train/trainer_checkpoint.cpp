@@ -104,7 +104,9 @@ void check_model(const ModelInstance& instance, const CheckpointReader& reader) 
   const CheckpointState& state = reader.state();
   // Files without trainer state do not say what model they are of: names and shapes must do.
   if ((state.parts & Part::kTrainerState) == 0) return;
-  const std::string hint = "make the model as it was";
+  const std::string hint =
+      "make the model as it was, or load what fits: assay_model_load_weights with \"keep\" or "
+      "ASSAY_WEIGHTS_PARTIAL";
   const nn::Model& model = instance.model();
   if (state.model_name != model.architecture())
     fail_difference(reader, "model", state.model_name, model.architecture(), hint);

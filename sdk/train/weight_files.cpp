@@ -1,4 +1,4 @@
-// Weights between a model's segments and safetensors files, by way of host memory.
+// Weights between a model's segments and files, by way of host memory.
 #include "sdk/train/weight_files.h"
 
 #include <deque>
@@ -37,10 +37,9 @@ class HostWeights {
   std::vector<Tensor> tensors_;
 };
 
-}  // namespace
-
-weights::LoadReport import_weights(ModelInstance& instance, const safetensors::Reader& file,
-                                   const weights::ImportOptions& options) {
+template <class File>
+weights::LoadReport import_from(ModelInstance& instance, const File& file,
+                                const weights::ImportOptions& options) {
   require(
       instance.initialized() || !(options.allow_partial || !options.map.keep.empty()),
       Code::kInvalid,
@@ -54,6 +53,19 @@ weights::LoadReport import_weights(ModelInstance& instance, const safetensors::R
   instance.mark_initialized();
   instance.restart_averages();
   return report;
+}
+
+}  // namespace
+
+weights::LoadReport import_weights(ModelInstance& instance, const safetensors::Reader& file,
+                                   const weights::ImportOptions& options) {
+  return import_from(instance, file, options);
+}
+
+weights::LoadReport import_weights(ModelInstance& instance,
+                                   const checkpoint::CheckpointReader& file,
+                                   const weights::ImportOptions& options) {
+  return import_from(instance, file, options);
 }
 
 void export_weights(const ModelInstance& instance, const std::string& path,

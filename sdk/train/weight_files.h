@@ -1,4 +1,4 @@
-// Weights and statistics of a model from and to safetensors.
+// Weights and statistics of a model by name: from safetensors and checkpoints, to safetensors.
 #pragma once
 
 #include <string>
@@ -13,6 +13,9 @@ namespace assay::train {
 // more copy of the weights: after an error the model is as it was. Moving averages that an earlier
 // trainer left start again from these weights.
 weights::LoadReport import_weights(ModelInstance& instance, const safetensors::Reader& file,
+                                   const weights::ImportOptions& options);
+weights::LoadReport import_weights(ModelInstance& instance,
+                                   const checkpoint::CheckpointReader& file,
                                    const weights::ImportOptions& options);
 
 void export_weights(const ModelInstance& instance, const std::string& path,

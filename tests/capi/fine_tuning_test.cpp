@@ -1,5 +1,6 @@
 // Weights that another program trained go on here: torchvision's file under its own names, another
 // head, parts that stay as they are. tests/fixtures/models/make_torchvision.py wrote the file.
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <set>
@@ -141,6 +142,59 @@ TEST_F(FineTuningTest, AllButTheHeadIsLoaded) {
   const auto expected = all_bits(published.get()), fresh = all_bits(drawn.get());
   for (const auto& [name, now] : all_bits(own.get()))
     EXPECT_EQ(now, name.starts_with("fc.") ? fresh.at(name) : expected.at(name)) << name;
+}
+
+// Of a checkpoint of another head, too, and what is in it alone fits by name.
+TEST_F(FineTuningTest, AllButTheHeadOfACheckpointIsLoaded) {
+  const auto published = resnet50(5), own = resnet50(3), drawn = resnet50(3);
+  load(published.get(), "");
+  ok(assay_model_initialize, own.get(), uint64_t{7});
+  ok(assay_model_initialize, drawn.get(), uint64_t{7});
+  const TemporaryFolder folder;
+  const std::string checkpoint = folder.at("five.ckpt");
+  ok(assay_checkpoint_save, trainer_of(published.get(), "").get(), text(checkpoint), 0u);
+  const auto load_own = [&](std::string_view map, uint32_t flags) {
+    return call(assay_model_load_weights, own.get(), text(checkpoint), text("checkpoint"),
+                text(map), flags, nullptr);
+  };
+  EXPECT_THAT(load_own("", 0).hint, HasSubstr("assay_model_load_weights with \"keep\""));
+  EXPECT_THAT(load_own(R"({"keep": ["fc.bias"]})", 0).message,
+              HasSubstr("where fc.weight needs f32 [3,"));
+  EXPECT_THAT(load_own(R"({"keep": ["fx.*"]})", 0).hint, HasSubstr("\"fc.*\""));
+  EXPECT_EQ(all_bits(own.get()), all_bits(drawn.get()));
+  const auto expected = all_bits(published.get()), fresh = all_bits(drawn.get());
+  for (const bool by_shape : {false, true}) {
+    const Outcome loaded =
+        by_shape ? load_own("", ASSAY_WEIGHTS_PARTIAL) : load_own(R"({"keep": ["fc.*"]})", 0);
+    EXPECT_EQ(loaded.status, ASSAY_OK) << loaded.message;
+    for (const auto& [name, now] : all_bits(own.get()))
+      EXPECT_EQ(now, name.starts_with("fc.") ? fresh.at(name) : expected.at(name)) << name;
+  }
+}
+
+// relu would hide it.
+TEST_F(FineTuningTest, WeightsThatAreNaNAreRefused) {
+  const auto published = resnet50(5), own = resnet50(5);
+  load(published.get(), "");
+  ok(assay_model_initialize, own.get(), uint64_t{7});
+  const auto before = all_bits(own.get());
+  {
+    const auto tensor = make<assay_tensor>(assay_model_tensor, published.get(),
+                                           text("layer1.0.conv1.weight"), ASSAY_KIND_VALUE);
+    assay_tensor_info info{.struct_size = sizeof info};
+    ok(assay_tensor_get_info, tensor.get(), &info);
+    std::vector<float> values(info.bytes / sizeof(float), 0.5f);
+    values.back() = -std::nanf("");
+    ok(assay_tensor_write, tensor.get(), static_cast<const void*>(values.data()), info.bytes);
+  }
+  const TemporaryFolder folder;
+  const std::string file = folder.at("nan.safetensors");
+  ok(assay_model_save_weights, published.get(), text(file), text("safetensors"), text(""));
+  const Outcome refused = call(assay_model_load_weights, own.get(), text(file), text("safetensors"),
+                               text(""), 0u, nullptr);
+  EXPECT_EQ(refused.status, ASSAY_E_FORMAT);
+  EXPECT_THAT(refused.message, HasSubstr("layer1.0.conv1.weight holds NaN"));
+  EXPECT_EQ(all_bits(own.get()), before);
 }
 
 // A frozen weight is one whose rate is 0, but for the work: all others get the same bits, and its

@@ -676,12 +676,13 @@ enum {
 /* Loads weights and statistics into a model that has no trainer. Without ASSAY_WEIGHTS_PARTIAL
  * anything missing or of a wrong shape is an error. The whole file is read before anything is
  * changed. Moving averages that an earlier trainer left restart from the loaded weights.
- *   format    "safetensors", or "checkpoint" (of the same model configuration)
- *   map_json  safetensors: how names and layouts there map to ours, {"rules": [{"file":
+ *   format    "safetensors" or "checkpoint". A checkpoint is one of the same model configuration
+ *             unless map_json or ASSAY_WEIGHTS_PARTIAL says what to take of another's
+ *   map_json  how names and layouts of the file map to ours, {"rules": [{"file":
  *             "layers.*.w", "model": "layer*.weight", "layout": "SAME", "OIHW", "HWIO" or "IO",
  *             "role": "value" or "statistic"}]}; the first rule that matches decides. Without rules
- *             names are ours, and so are layouts unless the file is PyTorch's, which its metadata
- *             say ("format": "pt") or, where they say nothing, the shapes of the convolutions.
+ *             names are ours, and so are layouts unless safetensors are PyTorch's, which their
+ *             metadata say ("format": "pt") or, where they do not, the shapes of the convolutions.
  *             "keep": [patterns], []: names of the model that stay as they are, whatever the file
  *             holds, for example ["fc.*"], a head of another number of classes; the model must
  *             have weights already, and each pattern must match
@@ -689,8 +690,8 @@ enum {
  *   out       may be NULL
  *   report    path, loaded [{model, file, cast, layout}], missing [..], unused [..], mismatched
  *             [{model, file, expected, actual}], kept [..]
- *   errors    ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION; ASSAY_E_INVALID;
- *             ASSAY_E_BUSY
+ *   errors    ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT: damaged, or a weight is NaN;
+ *             ASSAY_E_VERSION; ASSAY_E_INVALID; ASSAY_E_BUSY
  *   threads alone   since 1.0, stable */
 ASSAY_API assay_status assay_model_load_weights(assay_model *m, assay_str path, assay_str format,
                                                 assay_str map_json, uint32_t flags,
@@ -1067,7 +1068,8 @@ enum {
 };
 
 /* Writes a checkpoint. The file appears under its name whole and durable, or not at all:
- * whatever stops the writer leaves the previous file as it was. Only where nothing but the last
+ * whatever stops the writer leaves the previous file as it was. A link is followed; a device, pipe or
+ * socket is not replaced (ASSAY_E_INVALID). Only where nothing but the last
  * step fails, making the new name durable (ASSAY_E_IO, "syncing folder"), is the new file in place,
  * whole; a power cut may then bring the previous one back. Everything in it is under a checksum.
  *   path    UTF-8
@@ -1280,7 +1282,9 @@ ASSAY_API assay_status assay_slot_prepare(assay_slot *slot, int64_t batch, assay
 /* Runs one batch.
  *   slot    of this predictor
  *   in      n_in tensors in host memory, [batch, sample...], all with the same batch, 1 to
- *           max_batch; integers in their range (assay_model_report), i64 in place of i32 too
+ *           max_batch; integers in their range (assay_model_report), i64 in place of i32 too.
+ *           Floats are to be finite: a relu that the CPU computes within a convolution makes 0 of
+ *           NaN, and the result may look sound
  *   out     n_out places, at most as many as the report's outputs, filled in its order:
  *           NULL on entry: receives a read-only view of the result, to be released; its numbers
  *           are valid until the next run of this slot. Such a view may stand here again in

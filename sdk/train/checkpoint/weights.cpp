@@ -1,8 +1,10 @@
-// Weights by name between a safetensors file and a model: everything is matched and checked first,
-// then read, reordered and converted tensor by tensor.
+// Weights by name between a file and a model: everything is matched and checked first, then read,
+// reordered and converted tensor by tensor.
 #include "sdk/train/checkpoint/weights.h"
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
@@ -54,6 +56,14 @@ std::string describe(std::string_view type, std::span<const int64_t> dims) {
   return text + "]";
 }
 
+// What is loaded from.
+struct Origin {
+  std::string name;  // in messages
+  std::span<const safetensors::Tensor> tensors;
+  std::string_view layout;  // where no rule says it
+  std::function<void(const safetensors::Tensor&, std::span<std::byte>)> read;
+};
+
 struct Assignment {
   const safetensors::Tensor* tensor;
   const Destination* target;
@@ -86,7 +96,7 @@ std::vector<Destination> wanted(std::span<const Destination> targets, const Name
     const std::string path = cat("keep[", i, "]");
     fail_mismatch(Code::kInvalid, {"name map: " + path, path, cat('"', pattern, '"'),
                                    "a pattern that matches a tensor of the model",
-                                   suggestion(pattern, names_of(targets))});
+                                   suggested_pattern(pattern, names_of(targets))});
   }
   std::vector<Destination> rest;
   for (const Destination& target : targets) {
@@ -101,26 +111,23 @@ std::vector<Destination> wanted(std::span<const Destination> targets, const Name
 }
 
 // Sorts every tensor of the file into the report; returns those to be read.
-std::vector<Assignment> assign(const safetensors::Reader& file,
-                               std::span<const Destination> targets, const NameMap& map,
-                               LoadReport& report) {
+std::vector<Assignment> assign(const Origin& file, std::span<const Destination> targets,
+                               const NameMap& map, LoadReport& report) {
   std::map<std::string_view, const Destination*> by_name;
   for (const Destination& target : targets) by_name.emplace(target.name, &target);
-  const std::string_view layout =
-      map.rules.empty() ? layout_of(file, targets) : std::string_view("SAME");
   std::set<std::string> seen;
   std::vector<Assignment> assignments;
-  for (const safetensors::Tensor& tensor : file.tensors()) {
+  for (const safetensors::Tensor& tensor : file.tensors) {
     const std::optional<MappedName> mapped = name_in_model(map, tensor.name);
     const auto found = mapped ? by_name.find(mapped->name) : by_name.end();
     if (found == by_name.end()) {
       report.add_unused(tensor.name);
       continue;
     }
-    require(seen.insert(mapped->name).second, Code::kInvalid, file.name(),
+    require(seen.insert(mapped->name).second, Code::kInvalid, file.name,
             ": the name map sends two tensors to ", mapped->name, ", the second is ", tensor.name);
     Assignment assignment{&tensor, found->second,
-                          order_from(layout_by(mapped->rule, layout), tensor.dims.size())};
+                          order_from(layout_by(mapped->rule, file.layout), tensor.dims.size())};
     if (fits(assignment)) {
       assignments.push_back(std::move(assignment));
       continue;
@@ -140,10 +147,10 @@ std::vector<Assignment> assign(const safetensors::Reader& file,
 void require_complete(const LoadReport& report) {
   if (report.mismatched_size() > 0) {
     const MismatchedTensor& first = report.mismatched(0);
-    fail(Code::kInvalid,
-         cat(report.path(), ": ", report.mismatched_size(),
-             " tensors do not fit the model; the first, ", first.file(), ", is ", first.actual(),
-             " where ", first.model(), " needs ", first.expected()));
+    fail(Code::kInvalid, cat(report.path(), ": ", report.mismatched_size(),
+                             " tensors do not fit the model; the first, ", first.file(), ", is ",
+                             first.actual(), " where ", first.model(), " needs ", first.expected(),
+                             "; \"keep\" them, correct the name map or allow a partial load"));
   }
   if (report.missing_size() > 0) {
     fail(Code::kInvalid, cat(report.path(), ": ", report.missing_size(),
@@ -152,7 +159,21 @@ void require_complete(const LoadReport& report) {
   }
 }
 
-void load(const safetensors::Reader& file, const Assignment& a, LoadReport& report) {
+// Weights of a training that has diverged: networks may hide NaN, as relu does, and answer
+// plausibly.
+void require_numbers(const Origin& file, const Assignment& a) {
+  if (a.target->dtype != DType::kF32) return;  // all weights are
+  bool any = false;
+  for (size_t at = 0; at < a.target->data.size(); at += sizeof(uint32_t)) {
+    uint32_t bits;
+    std::memcpy(&bits, a.target->data.data() + at, sizeof bits);
+    any |= (bits & 0x7fffffff) > 0x7f800000;
+  }
+  require(!any, Code::kFormat, file.name, ": ", a.tensor->name,
+          " holds NaN; take weights from before the training diverged");
+}
+
+void load(const Origin& file, const Assignment& a, LoadReport& report) {
   LoadedTensor& entry = *report.add_loaded();
   entry.set_model(a.target->name);
   entry.set_file(a.tensor->name);
@@ -171,6 +192,25 @@ void load(const safetensors::Reader& file, const Assignment& a, LoadReport& repo
   }
   if (from != to) entry.set_cast(cat(from, " to ", to));
   checkpoint::cast_elements(elements, from, a.target->data, to);
+}
+
+LoadReport import_from(const Origin& file, std::span<const Destination> targets,
+                       const ImportOptions& options) {
+  for (const Destination& target : targets) {
+    const auto bytes = static_cast<uint64_t>(target.dims.numel()) * dtype_size(target.dtype);
+    require(target.data.size() == bytes, Code::kInvalid, "loading tensor ", target.name,
+            ": it takes ", bytes, " bytes, the place for it has ", target.data.size());
+  }
+  LoadReport report;
+  report.set_path(file.name);
+  const std::vector<Destination> to_load = wanted(targets, options.map, report);
+  const std::vector<Assignment> assignments = assign(file, to_load, options.map, report);
+  if (!options.allow_partial) require_complete(report);
+  for (const Assignment& assignment : assignments) {
+    load(file, assignment, report);
+    require_numbers(file, assignment);
+  }
+  return report;
 }
 
 }  // namespace
@@ -198,18 +238,32 @@ std::vector<int64_t> dims_in_model(std::span<const int64_t> file_dims, const Nam
 
 LoadReport import_weights(const safetensors::Reader& file, std::span<const Destination> targets,
                           const ImportOptions& options) {
-  for (const Destination& target : targets) {
-    const auto bytes = static_cast<uint64_t>(target.dims.numel()) * dtype_size(target.dtype);
-    require(target.data.size() == bytes, Code::kInvalid, "loading tensor ", target.name,
-            ": it takes ", bytes, " bytes, the place for it has ", target.data.size());
+  const auto read = [&](const safetensors::Tensor& tensor, std::span<std::byte> to) {
+    file.read(tensor, to);
+  };
+  return import_from({file.name(), file.tensors(),
+                      options.map.rules.empty() ? layout_of(file, targets) : "SAME", read},
+                     targets, options);
+}
+
+LoadReport import_weights(const checkpoint::CheckpointReader& file,
+                          std::span<const Destination> targets, const ImportOptions& options) {
+  std::vector<safetensors::Tensor> tensors;
+  for (size_t i = 0; i < file.tensors().size(); ++i) {
+    const checkpoint::TensorInfo& info = file.tensors()[i];
+    if (info.role != Role::kValue && info.role != Role::kStatistic) continue;
+    const auto dims = info.dims.span();
+    tensors.push_back({info.name,
+                       std::string(to_text(info.dtype)),
+                       info.dtype,
+                       {dims.begin(), dims.end()},
+                       i,
+                       info.bytes});
   }
-  LoadReport report;
-  report.set_path(file.name());
-  const std::vector<Destination> to_load = wanted(targets, options.map, report);
-  const std::vector<Assignment> assignments = assign(file, to_load, options.map, report);
-  if (!options.allow_partial) require_complete(report);
-  for (const Assignment& assignment : assignments) load(file, assignment, report);
-  return report;
+  const auto read = [&](const safetensors::Tensor& tensor, std::span<std::byte> to) {
+    file.read(file.tensors()[tensor.offset], to);
+  };
+  return import_from({file.name(), tensors, "SAME", read}, targets, options);
 }
 
 std::vector<std::string> export_weights(const std::string& path, std::span<const Source> sources,

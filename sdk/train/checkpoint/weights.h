@@ -1,4 +1,4 @@
-// Import and export of weights as safetensors, by name.
+// Weights by name: from safetensors and from checkpoints of other models, and to safetensors.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 
 #include "sdk/base/dims.h"
 #include "sdk/base/dtype.h"
+#include "sdk/train/checkpoint/checkpoint.h"
 #include "sdk/train/checkpoint/name_map.h"
 #include "sdk/train/checkpoint/safetensors.h"
 
@@ -42,10 +43,13 @@ std::vector<int64_t> dims_in_model(std::span<const int64_t> file_dims, const Nam
                                    std::string_view layout);
 
 // Fills the destinations from the file, but for those to keep: names mapped, axes reordered,
-// floating types converted. All checks come before the first write. Tensors that nothing asked for
-// are reported, not refused.
+// floating types converted. Names, shapes and types are checked before the first write; then a NaN
+// is kFormat. Tensors that nothing asked for are reported, not refused.
 LoadReport import_weights(const safetensors::Reader& file, std::span<const Destination> targets,
                           const ImportOptions& options = {});
+// From the weights and statistics of a checkpoint.
+LoadReport import_weights(const checkpoint::CheckpointReader& file,
+                          std::span<const Destination> targets, const ImportOptions& options);
 
 // A tensor of the model; `data` is borrowed host memory, dense.
 struct Source {
