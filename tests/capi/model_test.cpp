@@ -152,6 +152,21 @@ TEST_F(ModelTest, CheckOfPrediction) {
   EXPECT_EQ(memory_in_use(context.get()), 0u);
 }
 
+// oneDNN would divide by a number of rows that has overflowed.
+TEST_F(ModelTest, CheckRefusesMoreRowsThanCanBeCounted) {
+  const auto model = make_model();
+  assay_report* out = nullptr;
+  for (const std::string samples : {"268435456", "1073741824"}) {
+    const Outcome refused =
+        call(assay_model_check, model.get(), kCpu, ASSAY_MODE_TRAIN,
+             text(R"({"optimizer": {"name": "sgd", "learning_rate": 0.1}, "batch_size": )" +
+                  samples + "}"),
+             &out);
+    EXPECT_EQ(refused.status, ASSAY_E_UNSUPPORTED);
+    EXPECT_THAT(refused.message, HasSubstr("use a smaller batch"));
+  }
+}
+
 TEST_F(ModelTest, CheckRefusesNonsense) {
   const auto model = make_model();
   assay_report* out = nullptr;

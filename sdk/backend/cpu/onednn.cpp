@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -41,6 +42,18 @@ std::string describe(const Planner& c, std::string_view op) {
   text += " -> ";
   for (int i = 0; i < c.n_outputs(); ++i) text += cat(i == 0 ? "" : ", ", c.y(i));
   return text + ")";
+}
+
+// oneDNN counts rows in 32 bits, and divides by what has overflowed.
+void require_countable(const Planner& c, std::string_view op) {
+  const auto check = [&](const Dims& dims) {
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    const int64_t rows = dims.rank() == 0 ? 1 : dims.numel() / std::max<int64_t>(dims.back(), 1);
+    require(rows <= kMost, Code::kUnsupported, describe(c, op), ": oneDNN counts at most ", kMost,
+            " rows, here are ", rows, "; use a smaller batch");
+  };
+  for (int i = 0; i < c.n_inputs(); ++i) check(c.x(i).dims);
+  for (int i = 0; i < c.n_outputs(); ++i) check(c.y(i).dims);
 }
 
 [[noreturn]] void fail_dnnl(dnnl_status_t status, const std::string& what, const std::string& scope,
@@ -398,6 +411,7 @@ NodePlan DnnlChain::finish(const std::string& implementation) const {
 NodePlan plan_with_dnnl(const Planner& c, std::string_view op,
                         const std::function<NodePlan(DType compute)>& build) {
   static const bool kAvoidsBf16 = is_bf16_slower_than_f32();
+  require_countable(c, op);
   try {
     if (c.x(0).dtype == DType::kBf16 && !kAvoidsBf16) {
       try {
