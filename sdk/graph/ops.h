@@ -491,7 +491,8 @@ struct FoldBatchNorm {
 /// (running_mean, running_var) <- (1-m) * running + m * (mean, var*unbias), m = momentum, in place,
 /// of n normalisations.
 ///   inputs    running_mean_0 .., running_var_0 .., mean_0 .., var_0 .. [C_i] f32; loss [] f32:
-///             nothing is updated unless it is finite
+///             nothing is updated unless it is finite, nor a channel whose fresh numbers are not,
+///             which a relu may hide from the loss
 ///   outputs   running_mean'_0.., running_var'_0.. aliasing them
 ///   unbias    count/(count-1) for `count` > 1 (PyTorch, torchvision); 1 for count 0, the biased
 ///             variance (TensorFlow)

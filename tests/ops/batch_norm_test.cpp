@@ -332,6 +332,19 @@ TEST(RunningStatistics, Moves) {
   check_op({running_case(0, 1), running_case(1, 1), running_case(10, -3)}, running_reference);
 }
 
+TEST(RunningStatistics, LeavesChannelsThatAreNoNumbers) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const RunResult got = run_node(RunningStatistics{0.5f, 0},
+                                 {{{3}, {1, 2, 3}},
+                                  {{3}, {4, 5, 6}},
+                                  {{3}, {kNaN, 4, 5}},
+                                  {{3}, {6, 7, kInfinity}},
+                                  {{}, {1}}},
+                                 std::vector<DType>(5, DType::kF32));
+  EXPECT_EQ(decode(got.outputs[0], {DType::kF32, {3}}).values, (std::vector<double>{1, 3, 3}));
+  EXPECT_EQ(decode(got.outputs[1], {DType::kF32, {3}}).values, (std::vector<double>{4, 6, 6}));
+}
+
 // More than one launch holds, and more channels than one block.
 TEST(RunningStatistics, MovesThoseOfManyNormalisations) {
   OpCase c = running_case(10, 1);

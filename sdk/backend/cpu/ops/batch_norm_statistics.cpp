@@ -54,6 +54,7 @@ NodePlan plan(const RunningStatistics& p, const Planner& c) {
       if (!std::isfinite(*loss)) return;
       for (const MovedStatistics& s : norms) {
         for (int64_t k = 0; k < s.channels; ++k) {
+          if (!std::isfinite(s.mean[k]) || !std::isfinite(s.var[k])) continue;
           s.running_mean[k] =
               static_cast<float>((1 - momentum) * s.running_mean[k] + momentum * s.mean[k]);
           s.running_var[k] =

@@ -326,6 +326,7 @@ __global__ void update_running(RunningArgs args) {
   const RunningArgs::Norm& norm = args.norms[i];
   const int k = (block - norm.first_block) * kThreads + static_cast<int>(threadIdx.x);
   if (k >= norm.channels || !isfinite(*args.gate)) return;
+  if (!isfinite(norm.mean[k]) || !isfinite(norm.var[k])) return;
   norm.running_mean[k] =
       blend(args.momentum, norm.running_mean[k], static_cast<double>(norm.mean[k]));
   norm.running_var[k] =
