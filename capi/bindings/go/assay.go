@@ -31,10 +31,15 @@
 // Configurations are JSON: a string or []byte is taken as it is, nil is empty, anything else, such
 // as a JSON, is encoded. Reports are JSON as the headers describe it.
 //
-// The package finds the library with pkg-config. It has no other dependency.
+// The package finds the library with pkg-config, and links the program with the shared one; with
+// go build -tags assay_static the static one becomes a part of the program. It has no other
+// dependency. examples/train_and_serve is a program, which runs as
+//
+//	go run assay/examples/train_and_serve a.ckpt 100 localhost:8080
+//
+// in a module that requires this one.
 package assay
 
-// #cgo pkg-config: assay
 // #include <assay/assay.h>
 import "C"
 

@@ -3,6 +3,7 @@ package assay
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -159,6 +160,33 @@ func TestEveryFunctionIsBound(t *testing.T) {
 		if name = strings.TrimSuffix(name, ";"); !bound[name] {
 			t.Errorf("%s of exports.map is called nowhere in this package", name)
 		}
+	}
+}
+
+func TestTheLibraryCanBeAPartOfAProgram(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("there is no go to build a program with")
+	}
+	folder, err := exec.Command("pkg-config", "--variable=libdir", "assay").Output()
+	ok(t, err)
+	if _, err := os.Stat(filepath.Join(strings.TrimSpace(string(folder)), "libassay.a")); err != nil {
+		t.Skip("the static library is not installed")
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	output, err := exec.Command("go", "build", "-tags", "assay_static", "-o", program, "./examples/train_and_serve").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	file := must[*elf.File](t)(elf.Open(program))
+	defer file.Close()
+	for _, library := range must[[]string](t)(file.ImportedLibraries()) {
+		if strings.HasPrefix(library, "libassay") {
+			t.Fatal(library)
+		}
+	}
+	output, err = exec.Command(program, filepath.Join(t.TempDir(), "a.ckpt"), "1").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, output)
 	}
 }
 

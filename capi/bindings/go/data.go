@@ -147,6 +147,11 @@ func newLoader(out *C.assay_loader, host *host, samples *samplesState) (*Loader,
 	return l, decodeReport(report, &struct{ Arrays *[]TensorSpec }{&l.Arrays})
 }
 
+// Close ends the loader's workers, now or when the last call that uses it has returned. It waits for
+// the samples that they are at, one each at most. They end once the tensors of the last batch are
+// closed, too.
+func (l *Loader) Close() error { return l.handle.Close() }
+
 // Batch is what a loader gives. Its tensors are the loader's: they are closed by its next call.
 type Batch struct {
 	Tensors []*Tensor

@@ -108,7 +108,9 @@ func (m *Model) Tensor(name string, kind Kind) (*Tensor, error) {
 }
 
 // LoadWeights loads a "safetensors" or "checkpoint" file into a model that has no trainer. partial
-// loads what fits and reports the rest. nameMap says how names and layouts map, nil: they are ours.
+// loads what fits and reports the rest. nameMap says how names and layouts map, nil: they are ours,
+// and which variables are kept. assay_model_load_weights in assay.h says of which format a file may
+// be for these two; ConvertCheckpoint makes "safetensors" of a checkpoint.
 func (m *Model) LoadWeights(path, format string, nameMap any, partial bool) (json.RawMessage, error) {
 	text, err := configText(nameMap)
 	if err != nil {

@@ -3,6 +3,9 @@
 //
 //	train_and_serve CHECKPOINT STEPS [ADDRESS]
 //	curl -d "[$(seq -s, 256)]" ADDRESS/quarter
+//
+// An interrupt (Ctrl-C) ends the training, whose state is saved, or the serving, once the requests
+// that came before are answered.
 package main
 
 import (
@@ -13,15 +16,19 @@ import (
 	"io/fs"
 	"log"
 	"math/rand"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
+	"time"
 
 	"assay"
 )
 
 const batch, side, classes = 32, 16, 4
+
+const longestAnswer = 10 * time.Second
 
 // makeBatch makes images of noise with a bright square in one quarter; the label says which. What
 // step s learns from depends on nothing but s.
@@ -132,6 +139,21 @@ func serve(c *assay.Context, predictor *assay.Predictor) http.Handler {
 	return mux
 }
 
+// listen serves until ctx is done, and answers the requests that came before.
+func listen(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	limited, cancel := context.WithTimeout(context.Background(), longestAnswer)
+	defer cancel()
+	return server.Shutdown(limited)
+}
+
 func run(arguments []string) error {
 	if len(arguments) < 2 || len(arguments) > 3 {
 		return errors.New("train_and_serve CHECKPOINT STEPS [ADDRESS]")
@@ -157,7 +179,11 @@ func run(arguments []string) error {
 		return err
 	}
 	defer predictor.Close()
-	return http.ListenAndServe(arguments[2], serve(c, predictor))
+	listener, err := net.Listen("tcp", arguments[2])
+	if err != nil {
+		return err
+	}
+	return listen(ctx, listener, serve(c, predictor))
 }
 
 func main() {

@@ -5,11 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"assay"
 )
@@ -99,6 +105,57 @@ func TestTrainStopResumeServe(t *testing.T) {
 	if status, _, err := ask([]float32{1}); err != nil || status != http.StatusBadRequest {
 		t.Fatal(status, err)
 	}
+}
+
+func TestServingEnds(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	ok(t, err)
+	began, ended := make(chan struct{}), make(chan error, 1)
+	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(began)
+		time.Sleep(50 * time.Millisecond)
+		fmt.Fprint(w, "answered")
+	})
+	go func() { ended <- listen(ctx, listener, slow) }()
+	go func() {
+		<-began
+		stop()
+	}()
+	response, err := http.Get("http://" + listener.Addr().String())
+	ok(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if ok(t, err); string(body) != "answered" {
+		t.Fatal(string(body))
+	}
+	ok(t, <-ended)
+	if listen(context.Background(), listener, slow) == nil {
+		t.Fatal("the listener was closed")
+	}
+}
+
+func TestAnInterruptEndsTheProgram(t *testing.T) {
+	const variable = "ASSAY_TEST_SERVE"
+	if path := os.Getenv(variable); path != "" {
+		ok(t, run([]string{path, "1", "127.0.0.1:0"}))
+		return
+	}
+	path := filepath.Join(t.TempDir(), "a")
+	limited, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	command := exec.CommandContext(limited, os.Args[0], "-test.run", t.Name())
+	command.Env = append(os.Environ(), variable+"="+path)
+	ok(t, command.Start())
+	for limited.Err() == nil { // once there is a checkpoint, interrupts are not Go's any more
+		if _, err := os.Stat(path); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	time.Sleep(200 * time.Millisecond) // it serves
+	ok(t, command.Process.Signal(os.Interrupt))
+	ok(t, command.Wait())
 }
 
 func TestUsage(t *testing.T) {

@@ -1,0 +1,6 @@
+//go:build !assay_static
+
+package assay
+
+// #cgo pkg-config: assay
+import "C"
