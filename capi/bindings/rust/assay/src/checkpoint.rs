@@ -1,8 +1,9 @@
-use crate::handle::{call, lend, make, report};
+use crate::handle::{call, lend, lend_path, make, report};
 use crate::host::{read_from, written};
 use crate::{Context, Kind, Model, Report, Result, Trainer};
 use assay_sys as sys;
 use std::io::{Read, Seek, Write};
+use std::path::Path;
 
 /// Bits that say which parts of a checkpoint; they may be combined with `|`.
 pub mod parts {
@@ -24,15 +25,15 @@ pub mod parts {
 impl Trainer {
     /// Writes a checkpoint, whole and durable or not at all. A trainer that loads [`parts::ALL`] goes
     /// on with the same bits.
-    pub fn save(&self, path: &str, parts: u32) -> Result<()> {
-        call(|e| unsafe { sys::assay_checkpoint_save(self.get(), lend(path), parts, e) })
+    pub fn save(&self, path: impl AsRef<Path>, parts: u32) -> Result<()> {
+        let path = lend_path(path.as_ref());
+        call(|e| unsafe { sys::assay_checkpoint_save(self.get(), path, parts, e) })
     }
 
     /// Loads parts of a checkpoint into a trainer of the same model configuration.
-    pub fn load(&mut self, path: &str, parts: u32) -> Result<Report> {
-        report(|out, e| unsafe {
-            sys::assay_checkpoint_load(self.get(), lend(path), parts, out, e)
-        })
+    pub fn load(&mut self, path: impl AsRef<Path>, parts: u32) -> Result<Report> {
+        let path = lend_path(path.as_ref());
+        report(|out, e| unsafe { sys::assay_checkpoint_load(self.get(), path, parts, out, e) })
     }
 
     /// Writes what [`Trainer::save`] does to a stream, and flushes it. After an error, which has the
@@ -69,30 +70,34 @@ pub fn inspect_checkpoint_from(from: &mut (impl Read + Seek)) -> Result<Report> 
 }
 
 /// What a checkpoint or safetensors file holds.
-pub fn inspect_checkpoint(path: &str) -> Result<Report> {
-    report(|out, e| unsafe { sys::assay_checkpoint_inspect(lend(path), out, e) })
+pub fn inspect_checkpoint(path: impl AsRef<Path>) -> Result<Report> {
+    let path = lend_path(path.as_ref());
+    report(|out, e| unsafe { sys::assay_checkpoint_inspect(path, out, e) })
 }
 
 /// Reads every byte of a checkpoint. The report describes damage.
-pub fn verify_checkpoint(path: &str) -> Result<Report> {
-    report(|out, e| unsafe { sys::assay_checkpoint_verify(lend(path), out, e) })
+pub fn verify_checkpoint(path: impl AsRef<Path>) -> Result<Report> {
+    let path = lend_path(path.as_ref());
+    report(|out, e| unsafe { sys::assay_checkpoint_verify(path, out, e) })
 }
 
 /// Compares two checkpoints, tensors bit by bit.
-pub fn diff_checkpoints(a: &str, b: &str) -> Result<Report> {
-    report(|out, e| unsafe { sys::assay_checkpoint_diff(lend(a), lend(b), out, e) })
+pub fn diff_checkpoints(a: impl AsRef<Path>, b: impl AsRef<Path>) -> Result<Report> {
+    let (a, b) = (lend_path(a.as_ref()), lend_path(b.as_ref()));
+    report(|out, e| unsafe { sys::assay_checkpoint_diff(a, b, out, e) })
 }
 
 /// Converts a checkpoint to "safetensors", or back to a "checkpoint". `kind` is [`Kind::Value`], or
 /// [`Kind::Ema`] for the moving averages.
 pub fn convert_checkpoint(
-    from: &str,
-    to: &str,
+    from: impl AsRef<Path>,
+    to: impl AsRef<Path>,
     format: &str,
     map: &str,
     kind: Kind,
 ) -> Result<Report> {
-    let (from, to, format, map) = (lend(from), lend(to), lend(format), lend(map));
+    let (from, to) = (lend_path(from.as_ref()), lend_path(to.as_ref()));
+    let (format, map) = (lend(format), lend(map));
     report(|out, e| unsafe {
         sys::assay_checkpoint_convert(from, to, format, map, kind as i32, out, e)
     })

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// What the ranks of one channel have in common: bytes that the program moves from the rank that made
 /// them to the others.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct CommId(pub [u8; 128]);
 
 impl CommId {
@@ -19,6 +19,7 @@ impl CommId {
 }
 
 /// One rank's end of a channel between devices that train one model; see assay_comm.h.
+#[derive(Debug)]
 pub struct Comm {
     pub(crate) handle: Handle<sys::assay_comm>,
     /// Calls that talk to other ranks come one after the other, those of the trainer among them.

@@ -117,6 +117,20 @@ pub struct ContextOptions {
     pub read_image: Option<Box<dyn Fn(&[u8]) -> Option<Vec<Picture>> + Send + Sync>>,
 }
 
+impl std::fmt::Debug for ContextOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ContextOptions")
+            .field("device", &self.device)
+            .field("threads", &self.threads)
+            .field("mem_limit", &self.mem_limit)
+            .field("nondeterministic", &self.nondeterministic)
+            .field("log", &self.log.as_ref().map(|_| "a function"))
+            .field("log_level", &self.log_level)
+            .field("read_image", &self.read_image.as_ref().map(|_| "a function"))
+            .finish()
+    }
+}
+
 /// The memory of models, optimizer state, plans and tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -132,6 +146,7 @@ pub struct MemStats {
 }
 
 /// A device with its threads, for all that is made with it.
+#[derive(Debug)]
 pub struct Context(pub(crate) Handle<sys::assay_context>);
 
 impl Context {

@@ -1,9 +1,10 @@
-use crate::handle::{call, lend, make, report, zeroed, Handle, Interrupter};
+use crate::handle::{call, lend, lend_path, make, report, zeroed, Handle, Interrupter};
 use crate::host::{self, watched, Give};
 use crate::{Code, Context, Report, Result, Tensor, TensorSpec, View};
 use assay_sys as sys;
 use std::ops::ControlFlow;
 use std::os::raw::c_void;
+use std::path::Path;
 use std::ptr::{null, null_mut, NonNull};
 use std::sync::{Arc, Weak};
 
@@ -17,47 +18,48 @@ pub fn datasets() -> Result<Report> {
 pub fn convert_dataset(
     context: &Context,
     name: &str,
-    source: &str,
-    target: &str,
+    source: impl AsRef<Path>,
+    target: impl AsRef<Path>,
     options: &str,
     mut progress: impl FnMut(&str, i64, i64) -> ControlFlow<()>,
 ) -> Result<Report> {
-    let (name, source, target) = (lend(name), lend(source), lend(target));
+    let (source, target) = (lend_path(source.as_ref()), lend_path(target.as_ref()));
     watched(&mut progress, |progress, user| {
         report(|out, e| unsafe {
-            let (c, options) = (context.0.get(), lend(options));
+            let (c, name, options) = (context.0.get(), lend(name), lend(options));
             sys::assay_dataset_convert(c, name, source, target, options, progress, user, out, e)
         })
     })
 }
 
 /// Describes a data set by its manifest.
-pub fn dataset_report(folder: &str) -> Result<Report> {
-    report(|out, e| unsafe { sys::assay_dataset_report(lend(folder), out, e) })
+pub fn dataset_report(folder: impl AsRef<Path>) -> Result<Report> {
+    let folder = lend_path(folder.as_ref());
+    report(|out, e| unsafe { sys::assay_dataset_report(folder, out, e) })
 }
 
 /// Reads all of a data set and compares it with its manifest.
 pub fn verify_dataset(
     context: &Context,
-    folder: &str,
+    folder: impl AsRef<Path>,
     mut progress: impl FnMut(&str, i64, i64) -> ControlFlow<()>,
 ) -> Result<()> {
+    let folder = lend_path(folder.as_ref());
     watched(&mut progress, |progress, user| {
-        call(|e| unsafe {
-            sys::assay_dataset_verify(context.0.get(), lend(folder), progress, user, e)
-        })
+        call(|e| unsafe { sys::assay_dataset_verify(context.0.get(), folder, progress, user, e) })
     })
 }
 
 /// Writes a data set of JPEG images in another format.
 pub fn export_dataset(
     context: &Context,
-    folder: &str,
-    target: &str,
+    folder: impl AsRef<Path>,
+    target: impl AsRef<Path>,
     options: &str,
     mut progress: impl FnMut(&str, i64, i64) -> ControlFlow<()>,
 ) -> Result<()> {
-    let (folder, target, options) = (lend(folder), lend(target), lend(options));
+    let (folder, target) = (lend_path(folder.as_ref()), lend_path(target.as_ref()));
+    let options = lend(options);
     watched(&mut progress, |progress, user| {
         call(|e| unsafe {
             let c = context.0.get();
@@ -67,12 +69,14 @@ pub fn export_dataset(
 }
 
 /// Gives the samples of one split of a data set, or of the program, as batches.
+#[derive(Debug)]
 pub struct Loader {
     handle: Arc<Handle<sys::assay_loader>>,
     arrays: Vec<TensorSpec>,
 }
 
 /// What a loader lends until its next call.
+#[derive(Debug)]
 pub struct Batch<'a> {
     /// In the order of the loader's arrays.
     pub tensors: Vec<View<'a>>,
@@ -100,12 +104,12 @@ impl Loader {
     /// `transform` has.
     pub fn new(
         context: &Context,
-        folder: &str,
+        folder: impl AsRef<Path>,
         split: &str,
         config: &str,
         transform: &str,
     ) -> Result<Loader> {
-        let (folder, split) = (lend(folder), lend(split));
+        let (folder, split) = (lend_path(folder.as_ref()), lend(split));
         let (config, transform) = (lend(config), lend(transform));
         let handle = make(sys::assay_loader_free, context.0.host.as_ref(), |out, e| unsafe {
             sys::assay_loader_create(context.0.get(), folder, split, config, transform, out, e)

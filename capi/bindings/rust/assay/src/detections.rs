@@ -1,8 +1,10 @@
-use crate::handle::{call, lend, make, report, Handle};
+use crate::handle::{call, lend, lend_path, make, report, Handle};
 use crate::{Error, Report, Result};
 use assay_sys as sys;
+use std::path::Path;
 
 /// What a detector finds in the images of a data set.
+#[derive(Debug)]
 pub struct Detections(Handle<sys::assay_detections>);
 
 impl Detections {
@@ -15,9 +17,10 @@ impl Detections {
     }
 
     /// Reads a file of results as COCO has them.
-    pub fn open(path: &str) -> Result<Detections> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Detections> {
+        let path = lend_path(path.as_ref());
         make(sys::assay_detections_free, None, |out, e| unsafe {
-            sys::assay_detections_open(lend(path), out, e)
+            sys::assay_detections_open(path, out, e)
         })
         .map(Detections)
     }
@@ -54,14 +57,16 @@ impl Detections {
     }
 
     /// Writes a file of results.
-    pub fn save(&self, path: &str) -> Result<()> {
-        call(|e| unsafe { sys::assay_detections_save(self.0.get(), lend(path), e) })
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = lend_path(path.as_ref());
+        call(|e| unsafe { sys::assay_detections_save(self.0.get(), path, e) })
     }
 
     /// Scores boxes as COCO's tools do, against a file of instances.
-    pub fn score(&self, instances: &str, config: &str) -> Result<Report> {
+    pub fn score(&self, instances: impl AsRef<Path>, config: &str) -> Result<Report> {
+        let instances = lend_path(instances.as_ref());
         report(|out, e| unsafe {
-            sys::assay_detections_score(self.0.get(), lend(instances), lend(config), out, e)
+            sys::assay_detections_score(self.0.get(), instances, lend(config), out, e)
         })
     }
 }

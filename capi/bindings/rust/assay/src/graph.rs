@@ -7,6 +7,7 @@ use assay_sys as sys;
 pub struct Value(sys::assay_value);
 
 /// Describes a network of your own, layer by layer; assay_graph.h lists the kinds of layers.
+#[derive(Debug)]
 pub struct Graph(Handle<sys::assay_graph>);
 
 impl Graph {

@@ -2,6 +2,8 @@
 use crate::host::Host;
 use crate::{Error, Json, Result};
 use assay_sys as sys;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr::{null_mut, NonNull};
 use std::sync::{Arc, Weak};
 
@@ -28,6 +30,13 @@ impl<T> Handle<T> {
 
     pub fn get(&self) -> *mut T {
         self.object.as_ptr()
+    }
+}
+
+impl<T> std::fmt::Debug for Handle<T> {
+    /// Where it is: enough to tell objects apart.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Pointer::fmt(&self.object, f)
     }
 }
 
@@ -72,6 +81,11 @@ pub(crate) fn lend(bytes: impl AsRef<[u8]>) -> sys::assay_str {
     sys::assay_str { data: bytes.as_ptr().cast(), size: bytes.len() }
 }
 
+/// Lends a path to a call, with the bytes that it has.
+pub(crate) fn lend_path(path: &Path) -> sys::assay_str {
+    lend(path.as_os_str().as_bytes())
+}
+
 /// The bytes of a text that is there for now.
 pub(crate) unsafe fn bytes<'a>(text: sys::assay_str) -> &'a [u8] {
     if text.size == 0 {
@@ -110,7 +124,7 @@ impl Report {
     }
 }
 
-pub(crate) trait Interrupt: Send + Sync {
+pub(crate) trait Interrupt: Send + Sync + std::fmt::Debug {
     fn interrupt(&self);
 }
 
@@ -133,7 +147,11 @@ impl Interrupt for Handle<sys::assay_loader> {
 }
 
 /// Stops the call that runs with a trainer, a slot or a loader, and no other.
-#[derive(Clone)]
+///
+/// It keeps what it stops alive for the moment of [`Interrupter::interrupt`] only. What is dropped by its
+/// owner in that moment is freed behind it, on the interrupting thread: a loader then waits there for the
+/// samples that its workers are at.
+#[derive(Clone, Debug)]
 pub struct Interrupter(pub(crate) Weak<dyn Interrupt>);
 
 impl Interrupter {

@@ -96,6 +96,7 @@ pub(crate) unsafe extern "C" fn read_image(
 }
 
 /// Takes the parts of a sample, of which the library copies each: [`crate::Loader::from_samples`].
+#[derive(Debug)]
 pub struct Give<'a> {
     give: sys::assay_give,
     to: *mut c_void,

@@ -38,6 +38,7 @@
 //! # }
 //! ```
 #![deny(missing_docs)]
+#![deny(missing_debug_implementations)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod checkpoint;

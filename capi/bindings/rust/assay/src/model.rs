@@ -1,6 +1,7 @@
-use crate::handle::{call, lend, make, report, Handle};
+use crate::handle::{call, lend, lend_path, make, report, Handle};
 use crate::{Context, DeviceId, Report, Result, Tensor};
 use assay_sys as sys;
+use std::path::Path;
 
 /// The architectures that [`Model::named`] knows.
 pub fn models() -> Result<Report> {
@@ -34,6 +35,7 @@ pub enum Kind {
 }
 
 /// A network, with or without weights.
+#[derive(Debug)]
 pub struct Model(pub(crate) Handle<sys::assay_model>);
 
 impl Model {
@@ -46,9 +48,10 @@ impl Model {
     }
 
     /// The model that a checkpoint holds, with its weights.
-    pub fn open(context: &Context, path: &str) -> Result<Model> {
+    pub fn open(context: &Context, path: impl AsRef<Path>) -> Result<Model> {
+        let path = lend_path(path.as_ref());
         make(sys::assay_model_free, context.0.host.as_ref(), |out, e| unsafe {
-            sys::assay_model_open(context.0.get(), lend(path), out, e)
+            sys::assay_model_open(context.0.get(), path, out, e)
         })
         .map(Model)
     }
@@ -81,24 +84,26 @@ impl Model {
     }
 
     /// Loads a "safetensors" or "checkpoint" file into a model that has no trainer. `partial` loads
-    /// what fits and reports the rest. `map` says how names and layouts map; empty: they are ours.
+    /// what fits and reports the rest. `map` says how names and layouts map, empty: they are ours, and
+    /// which variables are kept. assay_model_load_weights in assay.h says of which format a file may be
+    /// for these two; [`crate::convert_checkpoint`] makes "safetensors" of a checkpoint.
     pub fn load_weights(
         &mut self,
-        path: &str,
+        path: impl AsRef<Path>,
         format: &str,
         map: &str,
         partial: bool,
     ) -> Result<Report> {
         let flags = if partial { sys::ASSAY_WEIGHTS_PARTIAL as u32 } else { 0 };
-        let (path, format, map) = (lend(path), lend(format), lend(map));
+        let (path, format, map) = (lend_path(path.as_ref()), lend(format), lend(map));
         report(|out, e| unsafe {
             sys::assay_model_load_weights(self.0.get(), path, format, map, flags, out, e)
         })
     }
 
     /// Writes weights and statistics as "safetensors", whole and durable or not at all.
-    pub fn save_weights(&self, path: &str, format: &str, map: &str) -> Result<()> {
-        let (path, format, map) = (lend(path), lend(format), lend(map));
+    pub fn save_weights(&self, path: impl AsRef<Path>, format: &str, map: &str) -> Result<()> {
+        let (path, format, map) = (lend_path(path.as_ref()), lend(format), lend(map));
         call(|e| unsafe { sys::assay_model_save_weights(self.0.get(), path, format, map, e) })
     }
 }

@@ -1,7 +1,8 @@
-use crate::handle::{call, lend, make, report, Handle, Interrupter};
+use crate::handle::{call, lend, lend_path, make, report, Handle, Interrupter};
 use crate::tensor::pointers;
 use crate::{DType, Error, Json, Model, Report, Result, Tensor, View};
 use assay_sys as sys;
+use std::path::Path;
 use std::ptr::{null_mut, NonNull};
 use std::sync::{Arc, Weak};
 
@@ -32,6 +33,7 @@ impl TensorSpec {
     }
 }
 
+#[derive(Debug)]
 struct Shared {
     handle: Handle<sys::assay_predictor>,
     inputs: Vec<TensorSpec>,
@@ -39,7 +41,7 @@ struct Shared {
 }
 
 /// A copy of a model's weights for inference. Threads may share it, each with a [`Slot`] of its own.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Predictor(Arc<Shared>);
 
 impl Predictor {
@@ -71,9 +73,9 @@ impl Predictor {
     }
 
     /// Writes what the predictor computes for programs of others, in a format as "onnx".
-    pub fn export(&self, path: &str, format: &str) -> Result<Report> {
-        let p = self.0.handle.get();
-        report(|out, e| unsafe { sys::assay_predictor_export(p, lend(path), lend(format), out, e) })
+    pub fn export(&self, path: impl AsRef<Path>, format: &str) -> Result<Report> {
+        let (p, path) = (self.0.handle.get(), lend_path(path.as_ref()));
+        report(|out, e| unsafe { sys::assay_predictor_export(p, path, lend(format), out, e) })
     }
 
     /// A slot, for one caller.
@@ -86,6 +88,7 @@ impl Predictor {
 }
 
 /// What one caller runs a predictor with: plans and scratch memory, kept from run to run.
+#[derive(Debug)]
 pub struct Slot {
     handle: Arc<Handle<sys::assay_slot>>,
     predictor: Predictor,

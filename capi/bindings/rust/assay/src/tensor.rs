@@ -99,6 +99,7 @@ pub struct TensorInfo {
 }
 
 /// Dense and row-major: the last axis is contiguous. Images are `[batch, rows, columns, channels]`.
+#[derive(Debug)]
 pub struct Tensor(pub(crate) Handle<sys::assay_tensor>);
 
 impl Tensor {
@@ -231,6 +232,7 @@ pub(crate) fn pointers(tensors: &[&Tensor]) -> Vec<*const sys::assay_tensor> {
 }
 
 /// A tensor that a slot or a loader lends.
+#[derive(Debug)]
 pub struct View<'a> {
     tensor: Tensor,
     lender: PhantomData<&'a mut ()>,

@@ -1,6 +1,7 @@
-use crate::handle::{call, lend, make, report, to_string, zeroed, Handle};
+use crate::handle::{call, lend, lend_path, make, report, to_string, zeroed, Handle};
 use crate::{Error, Report, Result, Trainer};
 use assay_sys as sys;
+use std::path::Path;
 use std::ptr::{null, null_mut};
 
 /// A token with the bytes of the text that it stands for.
@@ -13,13 +14,15 @@ pub struct Piece {
 }
 
 /// A WordPiece vocabulary with its tokenizer. Threads may share it.
+#[derive(Debug)]
 pub struct Vocabulary(Handle<sys::assay_text>);
 
 impl Vocabulary {
     /// Reads a vocabulary file, the folder of a data set of text, or a checkpoint that carries one.
-    pub fn open(path: &str, config: &str) -> Result<Vocabulary> {
+    pub fn open(path: impl AsRef<Path>, config: &str) -> Result<Vocabulary> {
+        let path = lend_path(path.as_ref());
         make(sys::assay_text_free, None, |out, e| unsafe {
-            sys::assay_text_create(lend(path), lend(config), out, e)
+            sys::assay_text_create(path, lend(config), out, e)
         })
         .map(Vocabulary)
     }
@@ -85,6 +88,7 @@ pub struct Windows {
 }
 
 /// A question about a paragraph as windows of one length.
+#[derive(Debug)]
 pub struct Question(Handle<sys::assay_text_question>);
 
 /// What a model proposes that chooses spans itself, as "electra_base_qa" does.
@@ -174,13 +178,15 @@ impl Question {
 }
 
 /// A file of SQuAD, of which each question may be answered.
+#[derive(Debug)]
 pub struct Squad(Handle<sys::assay_text_squad>);
 
 impl Squad {
     /// Reads a file, plain or gzip.
-    pub fn open(path: &str) -> Result<Squad> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Squad> {
+        let path = lend_path(path.as_ref());
         make(sys::assay_text_squad_free, None, |out, e| unsafe {
-            sys::assay_text_squad_open(lend(path), out, e)
+            sys::assay_text_squad_open(path, out, e)
         })
         .map(Squad)
     }
@@ -209,12 +215,14 @@ impl Squad {
     }
 
     /// Writes the answers given, in the official form of predictions.
-    pub fn save(&self, path: &str) -> Result<()> {
-        call(|e| unsafe { sys::assay_text_squad_save(self.0.get(), lend(path), e) })
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = lend_path(path.as_ref());
+        call(|e| unsafe { sys::assay_text_squad_save(self.0.get(), path, e) })
     }
 }
 
 /// Scores predictions as the official scripts do.
-pub fn score_squad(file: &str, predictions: &str) -> Result<Report> {
-    report(|out, e| unsafe { sys::assay_text_score(lend(file), lend(predictions), out, e) })
+pub fn score_squad(file: impl AsRef<Path>, predictions: impl AsRef<Path>) -> Result<Report> {
+    let (file, predictions) = (lend_path(file.as_ref()), lend_path(predictions.as_ref()));
+    report(|out, e| unsafe { sys::assay_text_score(file, predictions, out, e) })
 }

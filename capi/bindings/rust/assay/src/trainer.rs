@@ -19,7 +19,7 @@ pub enum Precision {
 
 /// The settings of most programs. The default leaves each to `config`, where it may be given as well;
 /// twice is an error.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct TrainerOptions<'a> {
     /// Samples of a training batch.
     pub batch_size: i64,
@@ -85,6 +85,7 @@ pub struct EvalInfo {
 pub const CURSOR: &str = "assay.cursor";
 
 /// Trains a model, which has one at a time.
+#[derive(Debug)]
 pub struct Trainer {
     pub(crate) handle: Arc<Handle<sys::assay_trainer>>,
     /// With a channel: who uses it.

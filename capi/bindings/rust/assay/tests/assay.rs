@@ -67,8 +67,8 @@ fn go_on(_: &str, _: i64, _: i64) -> std::ops::ControlFlow<()> {
 }
 
 #[test]
-fn everything_may_travel_and_be_shared() {
-    fn check<T: Send + Sync>() {}
+fn everything_may_travel_be_shared_and_shown() {
+    fn check<T: Send + Sync + std::fmt::Debug>() {}
     check::<Context>();
     check::<Tensor>();
     check::<View>();
@@ -87,6 +87,8 @@ fn everything_may_travel_and_be_shared() {
     check::<Interrupter>();
     check::<Error>();
     check::<Report>();
+    check::<ContextOptions>();
+    check::<TrainerOptions>();
 }
 
 #[test]
@@ -103,8 +105,8 @@ fn errors_say_what_is_wrong() {
     let c = context();
     let e = fails(Model::named(&c, "cnn", r#"{"clases": 3}"#), Code::Invalid);
     assert!(e.hint.contains("classes") && e.argument == "clases" && !e.retry, "{e:?}");
-    fails(Model::named(&c, "cnm", ""), Code::NotFound);
-    let e = fails(inspect_checkpoint(&Folder::new().at("none")), Code::NotFound);
+    assert_eq!(Model::named(&c, "cnm", "").unwrap_err().code, Code::NotFound);
+    let e = fails(inspect_checkpoint(Folder::new().at("none")), Code::NotFound);
     let source = std::error::Error::source(&e).unwrap();
     let source = source.downcast_ref::<std::io::Error>().unwrap();
     assert_eq!(source.kind(), std::io::ErrorKind::NotFound);
@@ -193,7 +195,7 @@ fn a_resumed_training_has_the_same_bits() {
     let weight = |m: &Model| m.tensor("output.weight", Kind::Value).unwrap().read::<f32>().unwrap();
     assert_eq!(weight(&loaded), weight(&model));
     assert_eq!(weight(&opened), weight(&model));
-    opened.save_weights(&folder.at("again"), "safetensors", "").unwrap();
+    opened.save_weights(folder.at("again"), "safetensors", "").unwrap();
 }
 
 /// Fails behind the first `n` bytes, both ways.
@@ -247,7 +249,7 @@ fn checkpoints_without_files() {
     trainer.save_to(&mut BufWriter::new(&mut saved), parts::ALL).unwrap();
     let folder = Folder::new();
     std::fs::write(folder.at("a"), &saved).unwrap();
-    assert_eq!(verify_checkpoint(&folder.at("a")).unwrap().json()["ok"], Json::Bool(true));
+    assert_eq!(verify_checkpoint(folder.at("a")).unwrap().json()["ok"], Json::Bool(true));
 
     let weight = |m: &Model| m.tensor("output.weight", Kind::Value).unwrap().read::<f32>().unwrap();
     let (other, mut resumed) = small_trainer(&c);
@@ -291,6 +293,23 @@ fn a_panic_of_a_stream_goes_on_where_the_call_was_made() {
     }));
     assert_eq!(caught.unwrap_err().downcast_ref::<&str>(), Some(&"of a stream"));
     step(&mut trainer, &small_batch(&c, 1));
+}
+
+#[test]
+fn paths_are_of_any_kind() {
+    let c = context();
+    let folder = Folder::new();
+    let (_, mut trainer) = small_trainer(&c);
+    step(&mut trainer, &small_batch(&c, 1));
+    let text: String = folder.at("a");
+    let path = std::path::PathBuf::from(&text);
+    trainer.save(&path, parts::ALL).unwrap();
+    trainer.save(path.as_path(), parts::ALL).unwrap();
+    trainer.save(path.clone(), parts::ALL).unwrap();
+    for report in [inspect_checkpoint(&text), inspect_checkpoint(text.as_str())] {
+        assert_eq!(report.unwrap().json()["path"].string(), Some(text.as_str()));
+    }
+    Model::open(&c, path.with_file_name("a")).unwrap();
 }
 
 #[test]
@@ -503,7 +522,7 @@ fn data_sets() {
     verify_dataset(&c, &set, go_on).unwrap();
     dataset_report(&set).unwrap();
     datasets().unwrap();
-    fails(export_dataset(&c, &set, &folder.at("out"), "", go_on), Code::Unsupported);
+    fails(export_dataset(&c, &set, folder.at("out"), "", go_on), Code::Unsupported);
 
     let config = r#"{"batch_size": 5, "seed": 3, "epochs": 2}"#;
     let mut loader = Loader::new(&c, &set, "train", config, r#"{"flip_horizontal": 0.5}"#).unwrap();
@@ -653,7 +672,7 @@ fn the_program_decodes_pictures() {
     }
     assert!(logged.lock().unwrap().iter().any(|component| component == "context"));
     let short = Context::new(decoding(1)).unwrap();
-    let result = convert_dataset(&short, "imagenet", &source, &folder.at("set2"), "", go_on);
+    let result = convert_dataset(&short, "imagenet", &source, folder.at("set2"), "", go_on);
     fails(result, Code::Callback);
 }
 
