@@ -44,9 +44,9 @@ fn print_tensor(tensor: &Tensor) -> Result<()> {
 }
 
 /// 6 x 5 pixels in three colours; those above 99 are refused.
-fn picture(i: i64, give: &mut Give) -> std::result::Result<(), i32> {
+fn picture(i: i64, give: &mut Give) -> std::result::Result<(), SampleError> {
     if i > 99 {
-        return Err(1);
+        return Err("too many".into());
     }
     let pixels: Vec<u8> = (0..6 * 5 * 3).map(|k| (31 * i + 7 * k) as u8).collect();
     give.part("image", &pixels);

@@ -1,12 +1,12 @@
-use crate::handle::{call, lend, lend_path, make, report, zeroed, Handle, Interrupter};
-use crate::host::{self, watched, Give};
+use crate::handle::{call, lend, lend_path, lock, make, report, zeroed, Handle, Interrupter};
+use crate::host::{self, watched, Failures, Give, SampleError, Samples};
 use crate::{Code, Context, Report, Result, Tensor, TensorSpec, View};
 use assay_sys as sys;
 use std::ops::ControlFlow;
 use std::os::raw::c_void;
 use std::path::Path;
 use std::ptr::{null, null_mut, NonNull};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// The data sets that [`convert_dataset`] knows.
 pub fn datasets() -> Result<Report> {
@@ -73,6 +73,8 @@ pub fn export_dataset(
 pub struct Loader {
     handle: Arc<Handle<sys::assay_loader>>,
     arrays: Vec<TensorSpec>,
+    /// What samples of the program failed with.
+    failures: Arc<Mutex<Failures>>,
 }
 
 /// What a loader lends until its next call.
@@ -114,13 +116,13 @@ impl Loader {
         let handle = make(sys::assay_loader_free, context.0.host.as_ref(), |out, e| unsafe {
             sys::assay_loader_create(context.0.get(), folder, split, config, transform, out, e)
         })?;
-        Loader::own(handle)
+        Loader::own(handle, Arc::default())
     }
 
     /// A loader of `count` samples that the program has; assay_loader_from_samples says which keys
     /// `kind` has: what is given for each sample, and what it becomes. `sample` gives one by its number,
-    /// the same whenever it is asked for, on several threads at once. A number that it returns is the
-    /// `native_code` of [`Code::Callback`] of [`Loader::next`], which asks again when it is called again.
+    /// the same whenever it is asked for, on several threads at once. An error that it returns is the
+    /// source of that of [`Loader::next`], [`Code::Callback`], which asks again when it is called again.
     ///
     /// ```
     /// # fn f(context: &assay::Context) -> assay::Result<()> {
@@ -143,9 +145,10 @@ impl Loader {
         transform: &str,
     ) -> Result<Loader>
     where
-        F: Fn(i64, &mut Give<'_>) -> std::result::Result<(), i32> + Send + Sync + 'static,
+        F: Fn(i64, &mut Give<'_>) -> std::result::Result<(), SampleError> + Send + Sync + 'static,
     {
-        let user = Box::into_raw(Box::new(sample));
+        let failures = Arc::<Mutex<Failures>>::default();
+        let user = Box::into_raw(Box::new(Samples { sample, failures: failures.clone() }));
         let mut samples = zeroed!(assay_samples);
         samples.user = user as usize;
         samples.count = count;
@@ -161,13 +164,13 @@ impl Loader {
             }
             status
         })?;
-        Loader::own(handle)
+        Loader::own(handle, failures)
     }
 
-    fn own(handle: Handle<sys::assay_loader>) -> Result<Loader> {
+    fn own(handle: Handle<sys::assay_loader>, failures: Arc<Mutex<Failures>>) -> Result<Loader> {
         let text = report(|out, e| unsafe { sys::assay_loader_report(handle.get(), out, e) })?;
         let arrays = TensorSpec::all(&text.json()["arrays"])?;
-        Ok(Loader { handle: Arc::new(handle), arrays })
+        Ok(Loader { handle: Arc::new(handle), arrays, failures })
     }
 
     /// What a batch holds.
@@ -199,8 +202,16 @@ impl Loader {
             let (first, n) = (places.as_mut_ptr(), places.len());
             sys::assay_loader_next(self.handle.get(), first, n, &mut i, e)
         }) {
+            Ok(()) => {}
             Err(e) if e.code == Code::EndOfData => return Ok(None),
-            result => result?,
+            Err(e) if e.domain == sys::ASSAY_DOMAIN_HOST => {
+                let said = lock(&self.failures).take(e.native_code);
+                return Err(match said {
+                    Some(error) => e.with_source(error),
+                    None => e,
+                });
+            }
+            Err(e) => return Err(e),
         }
         let lent = |&object: &*const sys::assay_tensor| {
             let owned = NonNull::new(unsafe { sys::assay_tensor_retain(object) });
@@ -232,12 +243,16 @@ impl Loader {
     /// Continues at a position of a loader with the same data, seed, order and batches.
     pub fn restore(&mut self, cursor: &[u8]) -> Result<()> {
         let from = cursor.as_ptr() as *const c_void;
-        call(|e| unsafe { sys::assay_loader_restore(self.handle.get(), from, cursor.len(), e) })
+        call(|e| unsafe { sys::assay_loader_restore(self.handle.get(), from, cursor.len(), e) })?;
+        lock(&self.failures).forget(); // of batches that were prefetched and are not wanted
+        Ok(())
     }
 
     /// Continues at the first batch of an epoch.
     pub fn seek(&mut self, epoch: i64) -> Result<()> {
-        call(|e| unsafe { sys::assay_loader_seek(self.handle.get(), epoch, e) })
+        call(|e| unsafe { sys::assay_loader_seek(self.handle.get(), epoch, e) })?;
+        lock(&self.failures).forget();
+        Ok(())
     }
 
     /// What the loader gives and whether it keeps up with the training.

@@ -91,7 +91,8 @@ impl std::fmt::Display for Code {
     }
 }
 
-/// What every failing call returns: an [`ErrorInfo`].
+/// What every failing call returns: an [`ErrorInfo`]. What the operating system or a function of the
+/// program said is its source, of which the text says nothing where it is the program's.
 #[derive(Debug)]
 pub struct Error(Box<ErrorInfo>);
 
@@ -121,7 +122,7 @@ pub struct ErrorInfo {
     pub actual: String,
     /// What to do: "did you mean \"momentum\"?".
     pub hint: String,
-    source: Option<std::io::Error>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 /// What calls return.
@@ -149,9 +150,12 @@ impl Error {
         Error::new(Code::Invalid, message)
     }
 
-    /// With a failure of input or output as its source.
-    pub(crate) fn with_source(mut self, source: std::io::Error) -> Error {
-        self.0.source = Some(source);
+    /// With what the program said as its source.
+    pub(crate) fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        self.0.source = Some(source.into());
         self
     }
 
@@ -179,7 +183,8 @@ impl Error {
             sys::assay_error_free(error);
         }
         if taken.domain == sys::ASSAY_DOMAIN_ERRNO {
-            taken.source = Some(std::io::Error::from_raw_os_error(taken.native_code as i32));
+            let number = taken.native_code as i32;
+            taken.source = Some(std::io::Error::from_raw_os_error(number).into());
         }
         made
     }
@@ -200,6 +205,6 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_ref().map(|e| e as _)
+        self.0.source.as_deref().map(|e| e as _)
     }
 }

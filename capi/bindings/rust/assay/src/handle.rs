@@ -5,7 +5,7 @@ use assay_sys as sys;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::{null_mut, NonNull};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Owns an object of the library.
 pub(crate) struct Handle<T> {
@@ -84,6 +84,11 @@ pub(crate) fn lend(bytes: impl AsRef<[u8]>) -> sys::assay_str {
 /// Lends a path to a call, with the bytes that it has.
 pub(crate) fn lend_path(path: &Path) -> sys::assay_str {
     lend(path.as_os_str().as_bytes())
+}
+
+/// Whoever panicked with the lock left what it guards whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The bytes of a text that is there for now.

@@ -1,15 +1,17 @@
 //! Functions of the program that the library calls.
-use crate::handle::{bytes, lend, zeroed};
+use crate::handle::{bytes, lend, lock, zeroed};
 use crate::{Code, Element, Error, LogLevel};
 use assay_sys as sys;
 use std::any::Any;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::os::raw::c_void;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr::null;
+use std::sync::{Arc, Mutex};
 
 /// One picture of a file, as [`crate::ContextOptions::read_image`] gives it.
 #[derive(Clone, Debug)]
@@ -113,6 +115,42 @@ impl Give<'_> {
     }
 }
 
+/// Why a sample cannot be given: any error, or a text as `Err("no such file".into())`.
+pub type SampleError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What samples failed with, by what the library was told.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    last: i32,
+    errors: HashMap<i32, SampleError>,
+}
+
+impl Failures {
+    fn keep(&mut self, error: SampleError) -> i32 {
+        self.last += 1;
+        self.errors.insert(self.last, error);
+        self.last
+    }
+
+    /// The error of a number. Those before it are asked for no more.
+    pub fn take(&mut self, number: i64) -> Option<SampleError> {
+        let error = i32::try_from(number).ok().and_then(|number| self.errors.remove(&number));
+        self.errors.retain(|&other, _| i64::from(other) > number);
+        error
+    }
+
+    /// Drops all: the samples are asked for anew.
+    pub fn forget(&mut self) {
+        self.errors.clear();
+    }
+}
+
+/// Samples of the program, as the functions below find them.
+pub(crate) struct Samples<F> {
+    pub sample: F,
+    pub failures: Arc<Mutex<Failures>>,
+}
+
 pub(crate) unsafe extern "C" fn sample<F>(
     user: usize,
     index: i64,
@@ -120,18 +158,17 @@ pub(crate) unsafe extern "C" fn sample<F>(
     to: *mut c_void,
 ) -> i32
 where
-    F: Fn(i64, &mut Give<'_>) -> Result<(), i32>,
+    F: Fn(i64, &mut Give<'_>) -> Result<(), SampleError>,
 {
-    let sample = unsafe { &*(user as *const F) };
-    match end_on_panic(|| sample(index, &mut Give { give, to, call: PhantomData })) {
+    let samples = unsafe { &*(user as *const Samples<F>) };
+    match end_on_panic(|| (samples.sample)(index, &mut Give { give, to, call: PhantomData })) {
         Ok(()) => 0,
-        Err(0) => -1,
-        Err(number) => number,
+        Err(error) => lock(&samples.failures).keep(error),
     }
 }
 
 pub(crate) unsafe extern "C" fn release<F>(user: usize) {
-    end_on_panic(|| drop(unsafe { Box::from_raw(user as *mut F) }));
+    end_on_panic(|| drop(unsafe { Box::from_raw(user as *mut Samples<F>) }));
 }
 
 /// What a progress function says: to go on, or to stop the call.

@@ -65,7 +65,7 @@ pub use detections::*;
 pub use error::*;
 pub use graph::*;
 pub use handle::{Interrupter, Report};
-pub use host::{Give, Picture};
+pub use host::{Give, Picture, SampleError};
 pub use json::*;
 pub use model::*;
 pub use predictor::*;

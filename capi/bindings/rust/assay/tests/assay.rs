@@ -587,7 +587,7 @@ fn samples_of_the_program() {
     let data = broken.clone();
     let sample = move |i: i64, give: &mut Give| {
         if i == 5 && data.load(Ordering::Relaxed) {
-            return Err(-77);
+            return Err(io::Error::from(io::ErrorKind::PermissionDenied).into());
         }
         give.part("y", &[i as i32]);
         give.part("x", &[i as f32, -(i as f32)]);
@@ -601,8 +601,8 @@ fn samples_of_the_program() {
     assert_eq!(loader.arrays()[1].name, "y");
     assert_eq!(labels(&mut loader), [0, 1, 2, 3]);
     for _ in 0..2 {
-        let e = fails(loader.next().map(|_| ()), Code::Callback);
-        assert_eq!(e.native_code, -77);
+        let e = fails(loader.next(), Code::Callback);
+        assert_eq!(source(&e), io::ErrorKind::PermissionDenied);
     }
     broken.store(false, Ordering::Relaxed);
     assert_eq!(labels(&mut loader), [4, 5, 6, 7]);
@@ -621,6 +621,7 @@ fn samples_of_the_program() {
     let mut loader = Loader::from_samples(&c, 9, short, PAIRS, config, "").unwrap();
     let e = fails(loader.next().map(|_| ()), Code::Callback);
     assert!(e.message.contains("as i32[1], expected f32[2]"), "{e}");
+    assert!(std::error::Error::source(&e).is_none());
     drop(loader);
     assert_eq!(Arc::strong_count(&broken), 1);
 }
