@@ -27,25 +27,31 @@ impl Trainer {
     /// on with the same bits.
     pub fn save(&self, path: impl AsRef<Path>, parts: u32) -> Result<()> {
         let path = lend_path(path.as_ref());
+        let _turn = self.turn();
         call(|e| unsafe { sys::assay_checkpoint_save(self.get(), path, parts, e) })
     }
 
     /// Loads parts of a checkpoint into a trainer of the same model configuration.
     pub fn load(&mut self, path: impl AsRef<Path>, parts: u32) -> Result<Report> {
         let path = lend_path(path.as_ref());
+        let _turn = self.turn();
         report(|out, e| unsafe { sys::assay_checkpoint_load(self.get(), path, parts, out, e) })
     }
 
     /// Writes what [`Trainer::save`] does to a stream, and flushes it. After an error, which has the
-    /// stream's as its source, the stream may have taken a part.
+    /// stream's as its source, the stream may have taken a part. It must not use the trainer's [`crate::Comm`],
+    /// which would wait for this call.
     pub fn save_to(&self, to: &mut impl Write, parts: u32) -> Result<()> {
+        let _turn = self.turn();
         written(to, |io| {
             call(|e| unsafe { sys::assay_checkpoint_save_io(self.get(), io, parts, e) })
         })
     }
 
-    /// Does what [`Trainer::load`] does with all bytes of a stream, in many small reads.
+    /// Does what [`Trainer::load`] does with all bytes of a stream, in many small reads. They must not use
+    /// the trainer's [`crate::Comm`].
     pub fn load_from(&mut self, from: &mut (impl Read + Seek), parts: u32) -> Result<Report> {
+        let _turn = self.turn();
         read_from(from, |io| {
             report(|out, e| unsafe { sys::assay_checkpoint_load_io(self.get(), io, parts, out, e) })
         })

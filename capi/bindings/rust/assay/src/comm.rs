@@ -1,7 +1,7 @@
-use crate::handle::{call, lend, make, report, Handle};
+use crate::handle::{call, lend, lock, make, report, Handle};
 use crate::{Context, Result};
 use assay_sys as sys;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// What the ranks of one channel have in common: bytes that the program moves from the rank that made
@@ -45,7 +45,7 @@ impl Comm {
 
     /// What every rank says.
     pub fn gather(&self, mine: &str) -> Result<Vec<String>> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = lock(&self.turn);
         let all = report(|out, e| unsafe {
             sys::assay_comm_gather(self.handle.get(), lend(mine), out, e)
         })?;

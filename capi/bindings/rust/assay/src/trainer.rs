@@ -1,8 +1,8 @@
-use crate::handle::{bytes, call, lend, make, report, zeroed, Handle, Interrupter};
+use crate::handle::{bytes, call, lend, lock, make, report, zeroed, Handle, Interrupter};
 use crate::tensor::pointers;
 use crate::{Comm, Model, Report, Result, Tensor};
 use assay_sys as sys;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// How a trainer computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +100,8 @@ type Take = unsafe extern "C" fn(
     *mut *mut sys::assay_error,
 ) -> sys::assay_status;
 
-fn wait(turn: &Option<Arc<Mutex<()>>>) -> Option<MutexGuard<'_, ()>> {
-    turn.as_ref().map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner))
+fn wait_for(turn: &Option<Arc<Mutex<()>>>) -> Option<MutexGuard<'_, ()>> {
+    turn.as_deref().map(lock)
 }
 
 impl Trainer {
@@ -117,7 +117,7 @@ impl Trainer {
         c.comm = options.comm.map_or(std::ptr::null_mut(), |comm| comm.handle.get());
         let turn = options.comm.map(|comm| comm.turn.clone());
         let handle = {
-            let _turn = wait(&turn);
+            let _turn = wait_for(&turn);
             make(sys::assay_trainer_free, model.0.host.as_ref(), |out, e| unsafe {
                 sys::assay_trainer_create(model.0.get(), &c, lend(options.config), out, e)
             })?
@@ -127,6 +127,12 @@ impl Trainer {
 
     pub(crate) fn get(&self) -> *mut sys::assay_trainer {
         self.handle.get()
+    }
+
+    /// Waits until nothing else talks to the other ranks, if there are any: they could not tell two calls
+    /// apart.
+    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        wait_for(&self.turn)
     }
 
     /// Stops this trainer's steps and evaluations from other threads.
@@ -140,7 +146,7 @@ impl Trainer {
         f: impl FnOnce(&mut sys::assay_step_info, *mut *mut sys::assay_error) -> sys::assay_status,
     ) -> Result<StepInfo> {
         let mut i = zeroed!(assay_step_info);
-        let _turn = wait(&self.turn);
+        let _turn = self.turn();
         call(|e| f(&mut i, e))?;
         Ok(StepInfo {
             step: i.step,
@@ -189,7 +195,7 @@ impl Trainer {
         let flags = if ema { sys::ASSAY_EVAL_EMA as u32 } else { 0 };
         let batch = pointers(batch);
         let mut i = zeroed!(assay_eval_info);
-        let _turn = wait(&self.turn);
+        let _turn = self.turn();
         call(|e| unsafe {
             let (first, n) = (batch.as_ptr(), batch.len());
             sys::assay_trainer_eval(self.get(), first, n, flags, &mut i, e)
@@ -244,7 +250,7 @@ impl Trainer {
 
     /// Times every node of the training step, each time the median of so many repeats.
     pub fn profile(&mut self, repeats: i32) -> Result<Report> {
-        let _turn = wait(&self.turn);
+        let _turn = self.turn();
         report(|out, e| unsafe { sys::assay_trainer_profile(self.get(), repeats, out, e) })
     }
 }

@@ -810,6 +810,67 @@ fn ranks_are_threads() {
     assert_eq!(a, b);
 }
 
+fn wait_for(flag: &AtomicBool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !flag.load(Ordering::SeqCst) && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Takes a checkpoint, and lets something else begin meanwhile.
+struct Waiting<'a> {
+    began: &'a AtomicBool,
+    other: &'a AtomicBool,
+}
+
+impl Write for Waiting<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.began.swap(true, Ordering::SeqCst) {
+            wait_for(self.other);
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn calls_to_other_ranks_wait_for_each_other() {
+    let c = context();
+    let id = CommId::new("local").unwrap();
+    let (saving, gathering) = (AtomicBool::new(false), AtomicBool::new(false));
+    let begin = |rank: i32| {
+        let comm = Comm::new(&c, &id, rank, 2, Duration::from_secs(20)).unwrap();
+        let mut model = Model::named(&c, "cnn", SMALL).unwrap();
+        let options = TrainerOptions {
+            batch_size: ROWS,
+            learning_rate: 0.05,
+            comm: Some(&comm),
+            config: r#"{"optimizer": {"name": "sgd"}}"#,
+            ..Default::default()
+        };
+        let trainer = Trainer::new(&mut model, &options).unwrap();
+        (comm, trainer)
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (comm, trainer) = begin(1);
+            trainer.save_to(&mut io::sink(), parts::ALL).unwrap();
+            assert_eq!(comm.gather("1").unwrap(), ["0", "1"]);
+        });
+        let (comm, trainer) = begin(0);
+        let mut to = Waiting { began: &saving, other: &gathering };
+        scope.spawn(move || {
+            trainer.save_to(&mut to, parts::ALL).unwrap();
+        });
+        wait_for(&saving);
+        gathering.store(true, Ordering::SeqCst);
+        assert_eq!(comm.gather("0").unwrap(), ["0", "1"]); // once it is saved
+    });
+}
+
 #[test]
 fn every_function_has_a_place_here() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
