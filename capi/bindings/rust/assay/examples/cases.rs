@@ -1,4 +1,5 @@
-//! Runs capi/bindings/cases/cases.txt, which says how, in the folder that it is started in.
+//! No example: a test of Assay's repository, which has what it reads, capi/bindings/cases/cases.txt. That
+//! file says what is run, in the folder that this is started in, and C and Go give the same.
 use assay::*;
 use std::collections::HashMap;
 use std::error::Error;
@@ -261,7 +262,7 @@ impl Run {
 }
 
 fn main() -> Outcome {
-    let file = std::env::args().nth(1).ok_or("cases FILE")?;
+    let file = std::env::args().nth(1).ok_or("cases FILE: cases.txt of Assay's repository")?;
     let context = Context::new(ContextOptions { threads: 2, ..Default::default() })?;
     let mut run = Run::default();
     for line in std::fs::read_to_string(file)?.lines() {

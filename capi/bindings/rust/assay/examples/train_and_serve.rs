@@ -3,6 +3,9 @@
 //!
 //!     train_and_serve CHECKPOINT STEPS [ADDRESS]
 //!     curl -d "[$(seq -s, 256)]" ADDRESS/quarter
+//!
+//! In the folder of the crates: `cargo run --example train_and_serve -- a.ckpt 100 localhost:8080`, with
+//! `--target-dir` where it cannot be written to.
 use assay::*;
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -116,7 +116,7 @@ pub struct ErrorInfo {
     pub op_path: String,
     /// The argument, or the path of the configuration's key: "optimizer.momentum".
     pub argument: String,
-    /// "f32[32,28,28,1]", "a number in [0, 1)".
+    /// `"f32[32,28,28,1]"`, `"a number in [0, 1)"`.
     pub expected: String,
     /// What was found instead.
     pub actual: String,

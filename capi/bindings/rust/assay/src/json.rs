@@ -1,4 +1,6 @@
-/// JSON as reports have it.
+use std::fmt::{self, Write};
+
+/// JSON as reports have it. Shown, it is text, as configurations are.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
     /// `null`, or what is not there.
@@ -72,6 +74,52 @@ impl std::ops::Index<usize> for Json {
     fn index(&self, index: usize) -> &Json {
         self.elements().get(index).unwrap_or(NOTHING)
     }
+}
+
+impl fmt::Display for Json {
+    /// As JSON. A number that it cannot have, such as NaN, is `null`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Json::Number(number) if number.is_finite() => write!(f, "{number}"),
+            Json::Null | Json::Number(_) => f.write_str("null"),
+            Json::Bool(value) => write!(f, "{value}"),
+            Json::String(text) => write_text(f, text),
+            Json::Array(elements) => {
+                write_list(f, "[", elements, "]", |f, element| write!(f, "{element}"))
+            }
+            Json::Object(members) => write_list(f, "{", members, "}", |f, (name, value)| {
+                write_text(f, name)?;
+                write!(f, ": {value}")
+            }),
+        }
+    }
+}
+
+fn write_list<T>(
+    f: &mut fmt::Formatter<'_>,
+    begin: &str,
+    items: &[T],
+    end: &str,
+    write_item: impl Fn(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
+) -> fmt::Result {
+    f.write_str(begin)?;
+    for (i, item) in items.iter().enumerate() {
+        f.write_str(if i > 0 { ", " } else { "" })?;
+        write_item(f, item)?;
+    }
+    f.write_str(end)
+}
+
+fn write_text(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    f.write_char('"')?;
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => write!(f, "\\{c}")?,
+            c if c < ' ' => write!(f, "\\u{:04x}", c as u32)?,
+            c => f.write_char(c)?,
+        }
+    }
+    f.write_char('"')
 }
 
 struct Reader<'a> {
@@ -216,6 +264,18 @@ mod tests {
         assert_eq!(json["e"], Json::Array(vec![]));
         let text = Json::parse(r#""a\n\"\\\u00e9\ud83d\ude00é""#).unwrap();
         assert_eq!(text.string(), Some("a\n\"\\é😀é"));
+    }
+
+    #[test]
+    fn what_it_writes_it_reads() {
+        let text = r#"{"a": [1, -0.25, "7\u000a\"\\é"], "b": {"c": true, "d": null}, "e": []}"#;
+        let json = Json::parse(text).unwrap();
+        assert_eq!(json.to_string(), text);
+        for number in [0.1, 1e300, -5e-324, 9007199254740993.0] {
+            let number = Json::Number(number);
+            assert_eq!(Json::parse(&number.to_string()), Some(number));
+        }
+        assert_eq!(Json::Array(vec![Json::Number(f64::NAN)]).to_string(), "[null]");
     }
 
     #[test]

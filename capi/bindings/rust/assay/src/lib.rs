@@ -17,7 +17,14 @@
 //! **Panics** of functions that the library calls end the program, but for those of progress
 //! functions, readers and writers, which go on where the call was made.
 //!
+//! **Errors** say what the library says, which calls parameters as the headers do, where a few have other
+//! names than here: `config_json` is a `config` or `options`, `map_json` a `map`, `sample_json` and
+//! `transform_json` are `kind` and `transform`, `samples->count` is `count`, `flags` what a `bool` says.
+//!
 //! Configurations are JSON text; empty text stands for all defaults. Reports are JSON, too: [`Report`].
+//!
+//! `cargo add assay --path ... --features static` makes the library a part of the program.
+//! `examples/train_and_serve.rs` is a program, and says how it is run.
 //!
 //! ```
 //! # fn main() -> assay::Result<()> {

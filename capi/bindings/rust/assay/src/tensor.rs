@@ -182,6 +182,17 @@ impl Tensor {
         Ok(info.bytes as usize / std::mem::size_of::<T>())
     }
 
+    /// The same for a slice that they are copied to or from, which must have their number.
+    fn check_elements<T: Element>(&self, slice: &[T]) -> Result<()> {
+        let (n, given) = (self.elements::<T>()?, slice.len());
+        if given != n {
+            let shape = self.info()?.shape;
+            let message = format!("{given} elements, the tensor of shape {shape:?} has {n}");
+            return Err(Error::invalid(message));
+        }
+        Ok(())
+    }
+
     /// Copies all elements.
     pub fn read<T: Element>(&self) -> Result<Vec<T>> {
         let mut data = vec![T::default(); self.elements::<T>()?];
@@ -191,7 +202,7 @@ impl Tensor {
 
     /// Copies all elements to `dst`, which must have their number.
     pub fn read_into<T: Element>(&self, dst: &mut [T]) -> Result<()> {
-        self.elements::<T>()?;
+        self.check_elements(dst)?;
         let (first, bytes) = (dst.as_mut_ptr() as *mut c_void, std::mem::size_of_val(dst));
         call(|e| unsafe { sys::assay_tensor_read(self.0.get(), first, bytes, e) })
     }
@@ -220,7 +231,7 @@ impl Tensor {
 
     /// Copies all elements from `src`, which must have their number.
     pub fn write<T: Element>(&mut self, src: &[T]) -> Result<()> {
-        self.elements::<T>()?;
+        self.check_elements(src)?;
         let (first, bytes) = (src.as_ptr() as *const c_void, std::mem::size_of_val(src));
         call(|e| unsafe { sys::assay_tensor_write(self.0.get(), first, bytes, e) })
     }

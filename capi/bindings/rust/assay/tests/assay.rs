@@ -121,7 +121,9 @@ fn tensors() {
     assert_eq!(a.read::<i64>().unwrap(), [1, -2, 3, 4, 5, 6]);
     a.write(&[6i64, 5, 4, 3, 2, 1]).unwrap();
     assert_eq!(a.read::<i64>().unwrap(), [6, 5, 4, 3, 2, 1]);
-    fails(a.write(&[1i64]), Code::Invalid);
+    let e = fails(a.write(&[1i64]), Code::Invalid);
+    assert_eq!(e.message, "1 elements, the tensor of shape [2, 3] has 6");
+    fails(a.read_into(&mut [0i64; 7]), Code::Invalid);
     fails(a.write(&[1i32]), Code::Invalid);
     fails(a.read::<f32>(), Code::Invalid);
     fails(Tensor::from_vec(&c, vec![1u8], &[2]), Code::Invalid);
@@ -310,6 +312,11 @@ fn paths_are_of_any_kind() {
         assert_eq!(report.unwrap().json()["path"].string(), Some(text.as_str()));
     }
     Model::open(&c, path.with_file_name("a")).unwrap();
+
+    // Some of the parts.
+    trainer.save(&path, parts::WEIGHTS | parts::STATISTICS).unwrap();
+    trainer.load(&path, parts::STATISTICS).unwrap();
+    fails(trainer.load(&path, parts::MOMENTS), Code::Invalid);
 }
 
 #[test]
@@ -337,7 +344,10 @@ fn a_split_step_is_a_step() {
     fails(one.step(&[&batch[0]]), Code::Invalid);
     one.profile(1).unwrap().json();
     assert_eq!(one.report().unwrap().json()["step"].number(), Some(2.0));
-    assert_eq!(model.report().unwrap().json()["architecture"].string(), Some("cnn"));
+    let described = model.report().unwrap().json();
+    assert_eq!(described["architecture"].string(), Some("cnn"));
+    let same = Model::named(&c, "cnn", &described["config"].to_string()).unwrap();
+    assert_eq!(same.report().unwrap().json()["config"], described["config"]);
     model.check(DeviceId::Cpu, Mode::Predict, "").unwrap();
     models().unwrap().json();
     c.environment().unwrap().json();
