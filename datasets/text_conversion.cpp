@@ -52,7 +52,7 @@ void TextKeys::fields(ConfigFields& f) {
 
 std::shared_ptr<const data::Vocabulary> read_vocabulary(const TextKeys& keys,
                                                         std::string_view data_set) {
-  expect(!keys.vocabulary.empty(), {data_set, "vocabulary"}, "empty",
+  expect(!keys.vocabulary.empty(), {data_set, "vocabulary"}, "not given",
          "the file of a WordPiece vocabulary");
   return data::Vocabulary::read(keys.vocabulary);
 }

@@ -122,20 +122,20 @@ class ConfigVisitor {
   template <class T>
   static void check_number(const Key& key, const ConfigField& field, T number) {
     if (!field.range_) return;
-    if constexpr (std::is_floating_point_v<T>) {
-      expect_number(key, static_cast<double>(number), *field.range_);
-    } else {
-      expect_count(key, static_cast<double>(number), cat(number), *field.range_);
+    const Interval& range = *field.range_;
+    std::string actual = cat(number);
+    if constexpr (std::is_signed_v<T>) {
+      if (number == kNotGiven<T>) actual = "not given";
     }
-  }
-
-  // Integers are printed with all their digits (`text`), and the ends of a range in words are those
-  // that belong to it.
-  static void expect_count(const Key& key, double value, const std::string& text,
-                           const Interval& range) {
-    const Interval whole{range.with_low ? range.low : range.low + 1,
-                         range.with_high ? range.high : range.high - 1};
-    expect(value >= whole.low && value <= whole.high, key, text, in_words(whole));
+    const auto value = static_cast<double>(number);
+    if constexpr (std::is_floating_point_v<T>) {
+      expect(std::isfinite(value) && contains(range, value), key, actual, "a number in ", range);
+    } else {
+      // The ends of a range in words are those that belong to it.
+      const Interval whole{range.with_low ? range.low : range.low + 1,
+                           range.with_high ? range.high : range.high - 1, true};
+      expect(contains(whole, value), key, actual, in_words(whole));
+    }
   }
 
   static std::string in_words(const Interval& range) {
@@ -168,6 +168,12 @@ void assign(const JsonValue& object, const ConfigRef& config, const JsonSource& 
     for (size_t i = 0; i < member.value.items.size(); ++i)
       assign_value(member.value.items[i], field.at(i), source);
   }
+}
+
+// "[rows, columns]" of "[rows, columns] of the window".
+std::string form_of(std::string_view text) {
+  if (!text.starts_with('[')) return "";
+  return std::string(text.substr(0, text.find_first_of("])") + 1));
 }
 
 void write(JsonWriter& out, const ConfigRef& config);
@@ -260,6 +266,7 @@ JsonSchema config_schema(const ConfigFields& fields) {
         {.name = std::string(field.name()),
          .type = holder.type,
          .is_list = holder.is_list,
+         .form = form_of(field.text()),
          .object = holder.type == Type::kObject ? holder.object_schema() : nullptr});
   }
   return schema;

@@ -14,17 +14,20 @@
 // JSON text, defaults, checks, comparison and documentation all read that declaration. A member's
 // initializer is the default of its key; std::optional is for a key that not every kind has, or
 // whose default is known only beside others, and its default is filled in by with_config_defaults.
-// Members may be bool, int32_t, int64_t, uint64_t, float, double, std::string, another such struct,
-// JsonText, an optional of one of these, or a vector of them.
+// A number that has no default is kNotGiven. Members may be bool, int32_t, int64_t, uint64_t,
+// float, double, std::string, another such struct, JsonText, an optional of one of these, or a
+// vector of them.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -35,6 +38,11 @@
 namespace assay {
 
 class ConfigFields;
+
+// What a number holds that must be given, until it is.
+template <class T>
+requires std::is_signed_v<T>
+inline constexpr T kNotGiven = std::numeric_limits<T>::lowest();
 
 template <class T>
 concept ConfigStruct = requires(T& object, ConfigFields& fields) {

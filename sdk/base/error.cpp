@@ -81,6 +81,12 @@ Error Error::with_context(std::string_view context) const {
   return {code_, cat(context, ": ", message_), detail_};
 }
 
+Error Error::at(std::string op_path) const {
+  ErrorDetail detail = detail_;
+  detail.op_path = std::move(op_path);
+  return {code_, message_, std::move(detail)};
+}
+
 void fail(Code code, std::string message, ErrorDetail detail) {
   throw Error(code, std::move(message), std::move(detail));
 }

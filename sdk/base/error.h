@@ -80,6 +80,8 @@ class Error : public std::exception {
 
   // A copy whose message reads "context: message".
   Error with_context(std::string_view context) const;
+  // A copy that names this layer.
+  Error at(std::string op_path) const;
 
  private:
   Code code_;

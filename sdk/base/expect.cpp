@@ -13,18 +13,20 @@
 namespace assay {
 namespace {
 
-// Insertions, deletions and replacements that turn one word into the other (Levenshtein).
+// Insertions, deletions, replacements and exchanges of neighbours that turn one word into the other
+// (Damerau and Levenshtein).
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> row(b.size() + 1), last(row), next(row);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
+    next[0] = i + 1;
     for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+      next[j + 1] = std::min({row[j] + (a[i] != b[j]), next[j] + 1, row[j + 1] + 1});
+      if (i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j])
+        next[j + 1] = std::min(next[j + 1], last[j - 1] + 1);
     }
+    last.swap(row);
+    row.swap(next);
   }
   return row.back();
 }
@@ -72,10 +74,14 @@ std::string to_text(const Interval& interval) {
              interval.with_high ? "]" : ")");
 }
 
-void expect_number(const Key& key, double value, const Interval& interval) {
+bool contains(const Interval& interval, double value) {
   const bool above = interval.with_low ? value >= interval.low : value > interval.low;
   const bool below = interval.with_high ? value <= interval.high : value < interval.high;
-  expect(std::isfinite(value) && above && below, key, value, "a number in ", interval);
+  return above && below;
+}
+
+void expect_number(const Key& key, double value, const Interval& interval) {
+  expect(std::isfinite(value) && contains(interval, value), key, value, "a number in ", interval);
 }
 
 void expect_one_of(const Key& key, std::string_view value,
@@ -88,12 +94,13 @@ void expect_one_of(const Key& key, std::string_view value,
 
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known) {
   std::string_view best;
-  // A third of the letters may differ, at least one: "sdg" is near "sgd", not near "lamb".
-  size_t least = std::max<size_t>(name.size() / 3, 2) + 1;
+  size_t least = std::numeric_limits<size_t>::max();
   for (const std::string_view candidate : known) {
     const size_t distance = is_initials(name, candidate) ? 0 : edit_distance(name, candidate);
+    // A third of the letters may differ, at least one: "sdg" is near "sgd", "silu" not near "relu".
+    const size_t most = std::max<size_t>(std::max(name.size(), candidate.size()) / 3, 1);
     // Of equally near names the first wins. One of which no letter would stay is not near.
-    if (distance >= least || distance >= candidate.size()) continue;
+    if (distance >= least || distance > most || distance >= candidate.size()) continue;
     least = distance;
     best = candidate;
   }

@@ -50,6 +50,8 @@ std::string to_text(const Interval& interval);  // "[0, 1)"
 // The largest number of devices that compute in f32.
 inline constexpr double kMaxF32 = std::numeric_limits<float>::max();
 
+bool contains(const Interval& interval, double value);  // NaN is in none
+
 // Fails with kInvalid for NaN, infinities and numbers outside.
 void expect_number(const Key& key, double value, const Interval& interval);
 

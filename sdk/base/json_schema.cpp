@@ -157,8 +157,11 @@ class SchemaCheck {
     fail(Code::kInvalid,
          cat(source_.what, ": there is no key \"", path, "\" (",
              json_place(source_.text, member.offset), "); ", hint, hint.empty() ? "" : " ",
-             "known are ", enumerate(known, false, " and ")),
-         {.argument = path, .expected = enumerate(known), .actual = member.key, .hint = hint});
+             known.empty() ? "it takes none" : "known are " + enumerate(known, false, " and ")),
+         {.argument = path,
+          .expected = known.empty() ? "none" : enumerate(known),
+          .actual = member.key,
+          .hint = hint});
   }
 
   // A key misspelt, or in its right spelling at the wrong place.
@@ -173,7 +176,7 @@ class SchemaCheck {
   }
 
   void list(const JsonValue& value, const JsonSchema::Key& field, const std::string& path) const {
-    require_fit(value.kind == Kind::kList, value, path, "a list");
+    require_fit(value.kind == Kind::kList, value, path, field.form.empty() ? "a list" : field.form);
     for (size_t i = 0; i < value.items.size(); ++i) {
       element(value.items[i], field, cat(path, "[", i, "]"));
     }

@@ -29,6 +29,7 @@ struct JsonSchema {
     std::string name;
     Type type = Type::kAnything;
     bool is_list = false;
+    std::string form = {};                          // of a list in words: "[rows, columns]"
     std::vector<std::string> choices = {};          // kEnum
     std::shared_ptr<const JsonSchema> object = {};  // kObject
   };

@@ -10,7 +10,7 @@
 namespace assay::data {
 
 struct LoaderConfig {
-  int64_t batch_size = 0;
+  int64_t batch_size = kNotGiven<int64_t>;
   uint64_t seed = 0;
   // "shuffled": a new order in each epoch, a function of seed and epoch alone.
   // "sequential": the order of the files, for evaluation.

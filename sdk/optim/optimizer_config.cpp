@@ -157,11 +157,12 @@ void check_together(const ScheduleConfig& config) {
          config.warmup_steps, "1 or more with warmup_start");
   if (config.name == "cosine" || config.name == "polynomial") {
     const int64_t total = config.total_steps.value_or(0);
-    expect(total > config.warmup_steps, key("schedule.total_steps"), total,
-           "more than warmup_steps (", config.warmup_steps, ") for ", config.name);
+    expect(total > config.warmup_steps, key("schedule.total_steps"),
+           config.total_steps ? cat(total) : "not given", "more than warmup_steps (",
+           config.warmup_steps, ") for ", config.name);
   }
-  expect(config.name != "exponential" || config.decay_steps, key("schedule.decay_steps"), 0,
-         "a number in ", kPositive);
+  expect(config.name != "exponential" || config.decay_steps, key("schedule.decay_steps"),
+         "not given", "a number in ", kPositive);
   if (config.name != "step") return;
   expect(!config.boundaries.empty(), key("schedule.boundaries"), "not given",
          "the steps at which the rate falls");

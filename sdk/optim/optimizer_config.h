@@ -25,7 +25,7 @@ struct Group {
 
 struct OptimizerConfig {
   std::string name;
-  double learning_rate = 0;
+  double learning_rate = kNotGiven<double>;
   std::optional<double> momentum;
   std::optional<bool> nesterov;
   std::optional<std::string> momentum_convention;

@@ -26,7 +26,7 @@ struct TrainerConfig {
   optim::OptimizerConfig optimizer;
   optim::ScheduleConfig schedule;
   optim::LossScaleConfig loss_scale;
-  int64_t batch_size = 0;
+  int64_t batch_size = kNotGiven<int64_t>;
   std::optional<int64_t> eval_batch_size;
   std::optional<int64_t> accumulate;
   std::optional<int64_t> emulated_devices;

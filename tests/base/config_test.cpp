@@ -120,6 +120,7 @@ TEST(ParseJson, KeepsEveryDigit) {
 
 TEST(ToJson, KeepsTheOrderOfTheSchema) {
   optim::OptimizerConfig config;
+  config.learning_rate = 0;
   config.ema_decay = 0.5;
   config.momentum = 0.1;
   config.group.emplace_back().match.push_back("a");
@@ -268,6 +269,11 @@ TEST(Nearest, FindsSlipsAndAbbreviations) {
   EXPECT_EQ(nearest("learningrate", known), "learning_rate");
   EXPECT_EQ(nearest("lr", known), "learning_rate");
   EXPECT_EQ(nearest("rmsprop", known), "");
+  const std::string_view functions[] = {"relu", "mean", "conv2d"};
+  EXPECT_EQ(nearest("silu", functions), "");  // two of four letters
+  EXPECT_EQ(nearest("max", functions), "");
+  EXPECT_EQ(nearest("rleu", functions), "relu");
+  EXPECT_EQ(nearest("conv", functions), "conv2d");
   const std::string_view precisions[] = {"fp32", "tf32", "amp-fp16", "amp-bf16"};
   EXPECT_EQ(nearest("bf16", precisions), "amp-bf16");
   EXPECT_EQ(nearest("amp", precisions), "");  // one of two

@@ -389,6 +389,16 @@ TEST_F(TrainerTest, ErrorsComeInParts) {
   EXPECT_EQ(outcome.argument, "optimizer.momentum");
   EXPECT_EQ(outcome.actual, "2");
   EXPECT_EQ(outcome.expected, "a number in [0, 1)");
+  outcome = refused(R"({"optimizer": {"name": "sgd", "learning_rate": 1}})");
+  EXPECT_EQ(outcome.message, "trainer: batch_size is not given, expected 1 to 2^30");
+  EXPECT_EQ(refused(R"({"batch_size": 0})").actual, "0");
+  outcome = refused(R"({"batch_size": 6, "optimizer": {"name": "sgd"}})");
+  EXPECT_EQ(outcome.argument, "optimizer.learning_rate");
+  EXPECT_EQ(outcome.actual, "not given");
+  outcome = refused(R"({"batch_size": 6, "optimizer": {"name": "sgd", "learning_rate": 1},
+                        "schedule": {"name": "cosine"}})");
+  EXPECT_EQ(outcome.argument, "schedule.total_steps");
+  EXPECT_EQ(outcome.actual, "not given");
   outcome = refused(R"({"batch_sizes": 6})");
   EXPECT_EQ(outcome.argument, "batch_sizes");
   EXPECT_EQ(outcome.hint, "did you mean \"batch_size\"?");

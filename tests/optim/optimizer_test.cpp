@@ -170,6 +170,9 @@ TEST(Config, RefusesBadNumbersAndNames) {
   config.learning_rate = 0;
   EXPECT_THAT(error_of(config),
               HasSubstr("optimizer.learning_rate is 0, expected a number in (0,"));
+  config.learning_rate = OptimizerConfig().learning_rate;
+  EXPECT_THAT(error_of(config),
+              HasSubstr("optimizer.learning_rate is not given, expected a number in (0,"));
   config = sgd();
   config.momentum = 1;
   EXPECT_THAT(error_of(config), HasSubstr("optimizer.momentum is 1, expected a number in [0, 1)"));

@@ -104,7 +104,7 @@ TEST(Schedule, RefusesWhatItCannotFollow) {
   config.name = "cosin";
   EXPECT_THAT(error_of(config), HasSubstr("did you mean \"cosine\"?"));
   config.name = "cosine";
-  EXPECT_THAT(error_of(config), HasSubstr("schedule.total_steps is 0, expected more than"));
+  EXPECT_THAT(error_of(config), HasSubstr("schedule.total_steps is not given, expected more than"));
   config.total_steps = 10;
   EXPECT_EQ(error_of(config), "no error");
   config.warmup_steps = 10;
