@@ -108,7 +108,11 @@ assay_status assay_graph_layer(assay_graph* g, assay_str kind, assay_str name,
     const std::string_view attributes = to_text(attributes_json, "attributes_json");
     const Adding use(graph);
     std::vector<nn::NetworkValue> inputs;
-    for (size_t i = 0; i < n_in; ++i) inputs.push_back(own_value(graph, in[i], "in"));
+    try {
+      for (size_t i = 0; i < n_in; ++i) inputs.push_back(own_value(graph, in[i], "in"));
+    } catch (const Error& error) {
+      throw error.at(given);
+    }
     // `out` may be `in`.
     const assay_value made = value_of(graph, graph.writer.layer(wanted, given, attributes, inputs));
     std::fill_n(out, n_out, assay_value{0});

@@ -122,6 +122,7 @@ std::string layer_kinds_text() {
   for (const LayerKind* kind : layer_kinds()) {
     wrap(out, cat('"', kind->text.name, "\"  ", input_text(*kind), ". ", kind->text.text), 0, 6);
     const std::unique_ptr<Layer> layer = kind->make();
+    fill_config_defaults(layer->config());
     const ConfigFields fields(layer->config());
     for (const ConfigField& field : fields.all())
       wrap(out, key_text(field, kind->text.name, said), 2, 8);

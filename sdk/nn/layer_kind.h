@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "sdk/base/config.h"
+#include "sdk/base/expect.h"
 #include "sdk/nn/builder.h"
 
 namespace assay::nn {
@@ -87,6 +88,13 @@ const LayerKind& layer_kind(std::string_view name);
 std::vector<const LayerKind*> layer_kinds();
 // The kinds with inputs, keys, ranges and defaults, for people: what assay_graph.h says of them.
 std::string layer_kinds_text();
+
+// kInvalid where padding is given beside "same", which chooses its own.
+template <class Padding>
+void check_padding(const std::string& name, bool same, bool is_none, const Padding& padding) {
+  expect(!same || is_none, {name, "padding"}, padding,
+         "none with \"same\": true, which chooses it");
+}
 
 // A layer with its keys from JSON text ("" is all defaults). kInvalid names the key at fault.
 std::unique_ptr<Layer> make_layer(const LayerKind& kind, const std::string& name,

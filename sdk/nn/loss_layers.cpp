@@ -7,6 +7,19 @@ namespace assay::nn {
 namespace {
 
 constexpr LayerInput kTarget{"target", "like the logits", 2};
+// In counted means: of a batch that is all padding the mean is 0.
+constexpr float kCountEpsilon = 1e-12f;
+
+void check_target(const Builder& b, const std::string& name, LayerInputs x) {
+  expect(b.dims(x[1]) == b.dims(x[0]), {name, "target"}, b.dims(x[1]), b.dims(x[0]),
+         ", like the logits");
+}
+
+void check_labels(const Builder& b, const std::string& name, LayerInputs x) {
+  const Dims rows{b.dims(x[0])[0]};
+  expect(b.dims(x[1]) == rows, {name, "labels"}, b.dims(x[1]), rows, ", one for each row of ",
+         b.dims(x[0]));
+}
 
 ValueId times(Builder& b, ValueId x, PointwiseOperand factor) {
   return b.graph().emit1(
@@ -20,16 +33,24 @@ struct SoftmaxCrossEntropyLayer {
       "rows of label -1 add nothing. In evaluations without smoothing"};
   static constexpr std::array kInputs{rows("logits"), integers("labels", "[N]", 1, 1)};
   double label_smoothing = 0;
+  std::optional<std::string> mean;  // descriptions from before this key do not have it
   static int64_t classes(const Builder& b, LayerInputs x) { return b.dims(x[0])[1]; }
   void fields(ConfigFields& f) {
     f("label_smoothing", label_smoothing, "of the target, moved to all classes alike").in({0, 1});
+    f("mean", mean, "in training, over all rows or over those whose label is not -1")
+        .one_of({"rows", "counted"})
+        .otherwise("rows");
   }
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
     const auto scope = b.scope(name);
-    const SoftmaxCrossEntropy op = b.training()
-                                       ? SoftmaxCrossEntropy{static_cast<float>(label_smoothing)}
-                                       : SoftmaxCrossEntropy{0, assay::Reduction::kSum};
-    return b.graph().emit1(op, {x[0], x[1]});
+    check_labels(b, name, x);
+    SoftmaxCrossEntropy op{0, assay::Reduction::kSum};
+    if (b.training()) op = {static_cast<float>(label_smoothing), assay::Reduction::kMean};
+    if (b.training() && mean == "counted") {
+      op.reduction = assay::Reduction::kCountedMean;
+      op.epsilon = kCountEpsilon;
+    }
+    return b.graph().emit(op, x)[0];
   }
 };
 
@@ -41,6 +62,7 @@ struct SoftTargetCrossEntropyLayer {
   void fields(ConfigFields&) {}
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
     const auto scope = b.scope(name);
+    check_target(b, name, x);
     return b.graph().emit1(SoftTargetCrossEntropy{b.training()}, {x[0], x[1]});
   }
 };
@@ -56,6 +78,7 @@ struct SoftDiceLayer {
   }
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
     const auto scope = b.scope(name);
+    check_target(b, name, x);
     return b.graph().emit1(
         SoftDiceLoss{.epsilon = static_cast<float>(epsilon), .mean = b.training()}, {x[0], x[1]});
   }
@@ -72,10 +95,9 @@ struct SigmoidCrossEntropyLayer {
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
     const auto scope = b.scope(name);
     Graph& g = b.graph();
-    expect(b.dims(x[1]) == b.dims(x[0]), {name, "target"}, b.dims(x[1]), b.dims(x[0]));
+    check_target(b, name, x);
     const Dims flat{b.dims(x[0]).numel()};
-    // Of a batch that is all padding the mean is 0.
-    const auto y = g.emit(SigmoidCrossEntropy{.epsilon = 1e-12f},
+    const auto y = g.emit(SigmoidCrossEntropy{.epsilon = kCountEpsilon},
                           {g.emit1(Reshape{flat}, {x[0]}), g.emit1(Reshape{flat}, {x[1]})});
     if (b.training()) return y[0];
     return g.emit1(Pointwise{PointwiseCode(PointwiseFn::kMul, {PointwiseOperand::input(0),
@@ -111,6 +133,7 @@ struct TopKCorrectLayer {
   void fields(ConfigFields& f) { f("k", k, "1: the largest").in({1, 1 << 20, true}); }
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
     const auto scope = b.scope(name);
+    check_labels(b, name, x);
     return b.graph().emit1(TopKCorrect{k}, {x[0], x[1]});
   }
 };

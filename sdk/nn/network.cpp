@@ -3,6 +3,7 @@
 #include "sdk/nn/network.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 
@@ -14,7 +15,9 @@
 namespace assay::nn {
 namespace {
 
-constexpr int64_t kDraftBatch = 2;  // batch norm of 1 x 1 images wants two samples
+// Batch norm of 1 x 1 images wants two samples. What fits two sizes of batches fits all: shapes
+// that depend on them otherwise than by their batch axis differ.
+constexpr std::array<int64_t, 2> kDraftBatches{2, 3};
 
 [[noreturn]] void fail_network(const std::string& what, const std::string& hint) {
   fail(Code::kInvalid, cat("graph: ", what, "; ", hint), {.argument = "g", .hint = hint});
@@ -28,7 +31,8 @@ void check_uses(const Network& network) {
     const bool used =
         std::ranges::any_of(kNetworkModes, [&](Mode mode) { return in(mode).layers[i]; });
     if (!used)
-      fail_network(cat(config.layers[i].name, " leads to no output"), "use it, or leave it out");
+      fail_network(cat(config.layers[i].name, " leads to no output"),
+                   "make an output of it, or describe the network anew without it");
   }
   for (size_t i = 0; i < config.inputs.size(); ++i) {
     if (!in(Mode::kTrain).inputs[i] || !in(Mode::kEval).inputs[i])
@@ -40,26 +44,45 @@ void check_uses(const Network& network) {
   }
 }
 
-// A batch of another size has the same shapes but for the batch axis.
-void check_outputs(const Builder& b, const Outputs& outputs) {
-  const bool has_loss =
-      std::ranges::any_of(outputs, [](const Output& output) { return output.name == kLoss; });
-  if (!has_loss && b.mode() != Mode::kPredict)
-    fail_network("no output is called \"loss\"", "training makes it smaller");
-  if (outputs.empty())
-    fail_network("nothing is left in a prediction",
-                 "make an output of what does not depend on labels");
-  for (const Output& output : outputs) {
-    const Dims& dims = b.dims(output.value);
-    if (output.name == kLoss && dims.rank() > 0)
-      fail_network(cat("loss is ", dims), "it must be one number, []: \"mean\" makes it");
-    if (output.weight.valid() && b.dims(output.weight).rank() > 0)
-      fail_network(cat("the weight of ", output.name, " is ", b.dims(output.weight)),
-                   "it must be one number, []: \"count_targets\" makes it");
-    if (b.mode() == Mode::kPredict && (dims.rank() == 0 || dims[0] != b.batch()))
-      fail_network(cat("the output ", output.name, " is ", dims, " for ", b.batch(), " samples"),
-                   "in predictions each sample has its row: reshape it, or compute it of a label");
+// What is one number for a batch: losses, weights.
+void check_number(const Builder& b, const Key& key, ValueId value, std::string_view made_by) {
+  const std::string missing = b.training() ? "not there in training" : "not there in evaluations";
+  expect(value.valid() && b.dims(value).rank() == 0, key,
+         value.valid() ? assay::to_text(b.type(value)) : missing, "[], a single number; ", made_by,
+         " gives one");
+}
+
+// What a prediction gives.
+void check_rows(const Builder& b, const std::string& output, ValueId value) {
+  const Dims& dims = b.dims(value);
+  if (dims.rank() > 0 && dims[0] == b.batch()) return;
+  fail_mismatch(
+      Code::kInvalid,
+      {cat(output, ": value"), "value", assay::to_text(b.type(value)),
+       cat("[", b.batch(), ",...], for predictions give a row for each of ", b.batch(), " samples"),
+       cat(dims.rank() > 0 ? "reshape it, or " : "",
+           "compute it of a label, an input with \"label\": true: predictions do without")});
+}
+
+// The mode of `b` need not have the value, nor its weight.
+void check_output(const Builder& b, const NetworkConfig::Output& output, ValueId value,
+                  ValueId weight) {
+  const Key shown{output.name, "value"};
+  if (output.name == kLoss && b.mode() == Mode::kPredict) {
+    expect(!value.valid(), shown, "computed without a label",
+           "a loss of a label, which predictions do without: declare the input of the answers with "
+           "\"label\": true");
+  } else if (output.name == kLoss) {
+    check_number(b, shown, value, "a layer like \"softmax_cross_entropy\" or \"mean\"");
   }
+  if (!value.valid()) return;
+  if (b.mode() == Mode::kPredict) check_rows(b, output.name, value);
+  if (b.mode() != Mode::kEval) return;
+  if (!output.weight.empty())
+    check_number(b, {output.name, "weight"}, weight, "a layer like \"count_targets\"");
+  const std::string reduction = output.attributes.reduction.value_or("last");
+  expect(reduction == "last" || b.dims(value).rank() == 0, {output.name, "reduction"},
+         cat('"', reduction, '"'), "\"last\" for ", b.type(value), ", which is no single number");
 }
 
 // Every parameter learns.
@@ -72,35 +95,27 @@ void check_gradients(Graph& graph, const VariableTable& variables, ValueId loss)
     trained.push_back(&variable);
     values.push_back(leaves.leaf(variable, Role::kValue));
   }
-  if (trained.empty()) fail_network("there are no parameters", "add a layer that has some");
+  const Key shown{kLoss, "value"};
+  expect(!trained.empty(), shown, "computed without parameters", "what depends on some");
   const auto gradients = append_backward(graph, loss, graph.emit1(Fill{{}, 1}, {}), values);
-  for (size_t i = 0; i < trained.size(); ++i) {
-    if (!gradients[i].valid())
-      fail_network(cat("the loss does not depend on ", trained[i]->name),
-                   "let it lead to the loss, or leave out its layer and the outputs behind it");
-  }
+  for (size_t i = 0; i < trained.size(); ++i)
+    expect(gradients[i].valid(), shown, cat("independent of ", trained[i]->name),
+           "what depends on every parameter: add what that one leads to, or describe the network "
+           "anew without it");
 }
 
+bool has_loss(const NetworkConfig& config) {
+  return std::ranges::count(config.outputs, kLoss, &NetworkConfig::Output::name) > 0;
+}
+
+// What holds of the whole. Parts were checked as they came.
 void check(const Network& network) {
+  if (!has_loss(network.config()))
+    fail_network("no output is called \"loss\"", "give what training makes smaller this name");
   check_uses(network);
-  for (const int64_t batch : {kDraftBatch, kDraftBatch + 1}) {
-    VariableTable variables;
-    size_t trained = 0;
-    for (const Mode mode : kNetworkModes) {
-      Graph graph;
-      Builder b(graph, mode, batch, variables, 0);
-      const Outputs outputs = network.forward(b);
-      check_outputs(b, outputs);
-      if (mode == Mode::kTrain) {
-        trained = variables.all().size();
-        const auto loss = std::ranges::find(outputs, kLoss, &Output::name);
-        check_gradients(graph, variables, loss->value);
-      }
-      if (variables.all().size() > trained)
-        fail_network(cat(variables.all()[trained].name, " is not there in training"),
-                     "parameters are those that training needs");
-    }
-  }
+  if (std::ranges::count(network.live(Mode::kPredict).layers, true) == 0)
+    fail_network("nothing is left in a prediction",
+                 "make an output of what does not depend on labels");
 }
 
 }  // namespace
@@ -116,14 +131,31 @@ class NetworkWriter::Draft {
     const size_t inputs = network.config().inputs.size(), layers = network.layers().size();
     try {
       up_to_date();
+      const size_t variables = variables_.all().size();
       add();
       const NetworkSource source{is_input, is_input ? inputs : layers};
       emit(source);
+      if (has_loss(network.config()) && variables_.all().size() > variables)
+        fail_network(cat("the loss is there already, and cannot depend on ",
+                         variables_.all()[variables].name),
+                     "layers with parameters come before the output \"loss\"");
       made.push_back(source);
       return {static_cast<int32_t>(made.size()) - 1};
     } catch (...) {
       network.keep(inputs, layers);
-      scratch_.clear();
+      forget_scratch();
+      throw;
+    }
+  }
+
+  void add_output(NetworkConfig::Output output) {
+    up_to_date();
+    network.add_output(std::move(output));
+    try {
+      check_last_output();
+      if (network.config().outputs.back().name == kLoss) check_loss();
+    } catch (...) {
+      network.forget_last_output();
       throw;
     }
   }
@@ -150,38 +182,72 @@ class NetworkWriter::Draft {
  private:
   // A mode's graph of all that was described.
   struct Scratch {
-    Scratch(const NetworkDescription& network, Mode mode)
-        : builder(graph, mode, kDraftBatch, variables, 0), replay(network, builder) {}
+    Scratch(const NetworkDescription& network, Mode mode, int64_t batch, VariableTable& variables)
+        : builder(graph, mode, batch, variables, 0), replay(network, builder) {}
+    void add(const NetworkSource& source) try {
+      if (source.is_input)
+        replay.value(source);
+      else
+        replay.emit(source.index);
+    } catch (const Error& error) {
+      if (builder.batch() == kDraftBatches[0]) throw;
+      throw error.with_context(cat("in a batch of ", builder.batch(), " samples"));
+    }
     Graph graph;
-    VariableTable variables;
     Builder builder;
     NetworkReplay replay;
   };
 
   // Graphs cannot be shortened: after a failure they are written anew.
   void up_to_date() {
-    if (scratch_.size() == kNetworkModes.size()) return;
-    scratch_.clear();
-    for (const Mode mode : kNetworkModes) scratch_.emplace_back(network, mode);
+    if (!scratch_.empty()) return;
+    for (const int64_t batch : kDraftBatches) {
+      for (const Mode mode : kNetworkModes) scratch_.emplace_back(network, mode, batch, variables_);
+    }
     try {
-      for (size_t i = 0; i < network.config().inputs.size(); ++i) emit({true, i});
-      for (size_t i = 0; i < network.layers().size(); ++i) emit({false, i});
+      for (const NetworkSource& source : made) emit(source);
     } catch (...) {
-      scratch_.clear();
+      forget_scratch();
       throw;
     }
   }
 
-  void emit(const NetworkSource& source) {
+  void forget_scratch() {
+    scratch_.clear();
+    variables_ = {};
+  }
+
+  void check_last_output() {
+    const NetworkDescription::OutputStep& step = network.outputs().back();
     for (Scratch& each : scratch_) {
-      if (source.is_input)
-        each.replay.value(source);
-      else
-        each.replay.emit(source.index);
+      const ValueId weight = step.weight ? each.replay.value(*step.weight) : ValueId{};
+      check_output(each.builder, network.config().outputs.back(), each.replay.value(step.value),
+                   weight);
     }
   }
 
-  std::deque<Scratch> scratch_;  // one for each mode, or none
+  // In a graph of its own, for gradients stay in it.
+  void check_loss() {
+    VariableTable variables;
+    Scratch training(network, Mode::kTrain, kDraftBatches[0], variables);
+    for (const NetworkSource& source : made) training.add(source);
+    check_gradients(training.graph, variables,
+                    training.replay.value(network.outputs().back().value));
+  }
+
+  void emit(const NetworkSource& source) {
+    scratch_.front().add(source);
+    const size_t trained = variables_.all().size();
+    for (Scratch& each : scratch_) {
+      if (&each != &scratch_.front()) each.add(source);
+    }
+    if (variables_.all().size() > trained)
+      fail_network(cat(variables_.all()[trained].name, " is not there in training"),
+                   "parameters are those that training needs");
+  }
+
+  VariableTable variables_;      // of all of these
+  std::deque<Scratch> scratch_;  // one for each size of batch and mode, training first, or none
 };
 
 NetworkWriter::NetworkWriter(std::string name) : draft_(std::make_unique<Draft>(std::move(name))) {}
@@ -197,8 +263,12 @@ NetworkValue NetworkWriter::layer(std::string_view kind, const std::string& name
                                   std::string_view attributes_json,
                                   std::span<const NetworkValue> inputs) {
   NetworkConfig::Layer layer{std::string(kind), name, {}, {std::string(attributes_json)}};
-  for (const NetworkValue& input : inputs) layer.inputs.push_back(draft_->name_of(input, "in"));
-  return draft_->add(false, [&] { draft_->network.add_layer(std::move(layer)); });
+  try {
+    for (const NetworkValue& input : inputs) layer.inputs.push_back(draft_->name_of(input, "in"));
+    return draft_->add(false, [&] { draft_->network.add_layer(std::move(layer)); });
+  } catch (const Error& error) {
+    throw error.at(name);
+  }
 }
 
 void NetworkWriter::output(const std::string& name, NetworkValue value, NetworkValue weight,
@@ -208,7 +278,7 @@ void NetworkWriter::output(const std::string& name, NetworkValue value, NetworkV
                                weight.valid() ? draft_->name_of(weight, "weight") : "",
                                {}};
   parse_json(attributes_json, output.attributes, name);
-  draft_->network.add_output(std::move(output));
+  draft_->add_output(std::move(output));
 }
 
 std::unique_ptr<Model> NetworkWriter::finish() const {

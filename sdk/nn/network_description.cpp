@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kMostInputs = 32, kMostOutputs = 32, kMostLayers = 10000;
 constexpr size_t kLongestName = 200;
+constexpr int64_t kMostNumbers = int64_t{1} << 40;  // of a sample
 
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -40,6 +41,9 @@ bool is_for(LayerModes modes, Mode mode) {
 void check_together(const std::string& name, const NetworkInputConfig& keys) {
   expect(keys.shape.size() < Dims::kMaxRank, {name, "shape"}, cat(keys.shape.size(), " sizes"),
          "at most ", Dims::kMaxRank - 1);
+  int64_t left = kMostNumbers;
+  for (const int64_t size : keys.shape) left /= size;
+  expect(left > 0, {name, "shape"}, Dims(keys.shape), "at most 2^40 numbers");
   const bool is_integer = keys.dtype == "i32";
   expect(keys.range.empty() || is_integer, {name, "range"}, cat(keys.range.size(), " numbers"),
          "none: it is of integers, \"dtype\": \"i32\"");
@@ -133,6 +137,11 @@ void NetworkDescription::keep(size_t inputs, size_t layers) {
   while (config_.inputs.size() > inputs) config_.inputs.pop_back();
   while (config_.layers.size() > layers) config_.layers.pop_back();
   while (layers_.size() > layers) layers_.pop_back();
+}
+
+void NetworkDescription::forget_last_output() {
+  config_.outputs.pop_back();
+  outputs_.pop_back();
 }
 
 InputSpec NetworkDescription::spec(size_t index, Mode mode) const {

@@ -53,6 +53,7 @@ class NetworkDescription {
   void add_output(NetworkConfig::Output output);
   // Forgets the inputs and layers that came behind these, even one that was added by half.
   void keep(size_t inputs, size_t layers);
+  void forget_last_output();
 
   InputSpec spec(size_t input, Mode mode) const;
   // Predictions do without labels and what is computed of them.

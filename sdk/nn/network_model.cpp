@@ -41,11 +41,22 @@ void NetworkReplay::emit(size_t index) {
   for (const NetworkSource& input : step.inputs) inputs.push_back(value(input));
   try {
     layers_.back() = checked(step, name, inputs);
-  } catch (const Error& error) {  // says where
-    ErrorDetail detail = error.detail();
-    detail.op_path = name;
-    throw Error(error.code(), error.message(), detail);
+  } catch (const Error& error) {
+    throw explained(error, step, inputs).at(name);
   }
+}
+
+Error NetworkReplay::explained(const Error& error, const NetworkDescription::LayerStep& step,
+                               const std::vector<ValueId>& inputs) const {
+  ErrorDetail detail = error.detail();
+  const ConfigFields keys(step.layer->config());
+  if (keys.find(detail.argument) != nullptr) return error;
+  std::string reads;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    reads += cat(i == 0 ? "" : " and ", network_.name_of(step.inputs[i]), " ", b_.type(inputs[i]));
+  if (detail.argument.empty()) detail.argument = "in";
+  if (detail.actual.empty()) detail.actual = reads;
+  return {error.code(), cat(error.message(), "; it reads ", reads), detail};
 }
 
 ValueId NetworkReplay::checked(const NetworkDescription::LayerStep& step, const std::string& name,

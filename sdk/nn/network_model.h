@@ -27,6 +27,9 @@ class NetworkReplay {
  private:
   ValueId checked(const NetworkDescription::LayerStep& step, const std::string& name,
                   const std::vector<ValueId>& inputs);
+  // The same failure, which tells what the layer reads unless a key is at fault.
+  Error explained(const Error& error, const NetworkDescription::LayerStep& step,
+                  const std::vector<ValueId>& inputs) const;
   void check_range(const std::string& name, NetworkSource source, int64_t classes);
 
   const NetworkDescription& network_;

@@ -11,6 +11,14 @@ namespace {
 
 constexpr Interval kWindows{1, 16384, true};
 
+void check_pool(const Builder& b, const std::string& name, ValueId x, int64_t window,
+                int64_t padding) {
+  expect(padding < window, {name, "padding"}, padding, "less than the window");
+  const int64_t most = std::min(b.dims(x)[1], b.dims(x)[2]) + 2 * padding;
+  expect(window <= most, {name, "window"}, window, "at most ", most,
+         ", rows or columns of x with its padding");
+}
+
 struct MaxPoolLayer {
   static constexpr LayerText kText{"max_pool", "Gives [N,P,Q,C]: the maximum of each window"};
   static constexpr std::array kInputs{images("x")};
@@ -24,8 +32,9 @@ struct MaxPoolLayer {
   }
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
     const auto scope = b.scope(name);
+    check_padding(name, same, padding == 0, padding);
     if (same) return max_pool_same(b, x[0], window, stride);
-    expect(padding < window, {name, "padding"}, padding, "less than the window");
+    check_pool(b, name, x[0], window, padding);
     return max_pool(b, x[0], window, stride, padding);
   }
 };
@@ -42,7 +51,7 @@ struct AveragePoolLayer {
   }
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
     const auto scope = b.scope(name);
-    expect(padding < window, {name, "padding"}, padding, "less than the window");
+    check_pool(b, name, x[0], window, padding);
     return average_pool(b, x[0], window, stride, padding);
   }
 };
@@ -62,7 +71,7 @@ struct ActivationLayer {
   static constexpr std::array kInputs{numbers("x")};
   std::string function = "relu";
   void fields(ConfigFields& f) {
-    f("function", function, "elu of alpha 1, exact gelu, swish x sigmoid(x)")
+    f("function", function, "elu of alpha 1, exact gelu, swish (or silu) x sigmoid(x)")
         .one_of(activation_names());
   }
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
@@ -83,11 +92,26 @@ struct DropoutLayer {
   }
 };
 
+// Does `part` repeat to `whole`?
+bool repeats_to(const Dims& part, const Dims& whole) {
+  if (part.rank() > whole.rank()) return false;
+  for (int axis = 1; axis <= part.rank(); ++axis) {
+    if (part.back(axis) != whole.back(axis) && part.back(axis) != 1) return false;
+  }
+  return true;
+}
+
 // Functions of two or more operands whose axes are aligned at the last one.
-ValueId chain(Builder& b, PointwiseFn fn, LayerInputs x) {
+ValueId chain(Builder& b, const std::string& name, PointwiseFn fn, LayerInputs x) {
   ValueId y = x[0];
   const PointwiseCode code(fn, {PointwiseOperand::input(0), PointwiseOperand::input(1)});
-  for (const ValueId operand : x.subspan(1)) y = b.graph().emit1(Pointwise{code, {}}, {y, operand});
+  for (size_t i = 1; i < x.size(); ++i) {
+    const Dims &before = b.dims(y), &operand = b.dims(x[i]);
+    expect(repeats_to(before, operand) || repeats_to(operand, before),
+           {name, i == 1 ? "b" : cat("in[", i, "]")}, operand, before,
+           ", or what repeats to it: sizes equal or 1, from the last axis on");
+    y = b.graph().emit1(Pointwise{code, {}}, {y, x[i]});
+  }
   return y;
 }
 
@@ -97,13 +121,13 @@ struct AddLayer {
   static constexpr LayerText kText{
       "add",
       "Gives their sum. Shapes are aligned at the last axis; axes of size 1, or that are missing, "
-      "are repeated",
+      "are repeated to the other's shape",
       LayerModes::kAll, true};
   static constexpr auto kInputs = kOperands;
   void fields(ConfigFields&) {}
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
     const auto scope = b.scope(name);
-    return chain(b, PointwiseFn::kAdd, x);
+    return chain(b, name, PointwiseFn::kAdd, x);
   }
 };
 
@@ -113,7 +137,7 @@ struct SubtractLayer {
   void fields(ConfigFields&) {}
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
     const auto scope = b.scope(name);
-    return chain(b, PointwiseFn::kSub, x);
+    return chain(b, name, PointwiseFn::kSub, x);
   }
 };
 
@@ -124,7 +148,7 @@ struct MultiplyLayer {
   void fields(ConfigFields&) {}
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
     const auto scope = b.scope(name);
-    return chain(b, PointwiseFn::kMul, x);
+    return chain(b, name, PointwiseFn::kMul, x);
   }
 };
 
@@ -148,8 +172,9 @@ struct ScaleLayer {
 // An axis of a tensor with a batch axis; negative ones count from the end.
 int64_t own_axis(const std::string& name, int64_t axis, int rank) {
   const int64_t positive = axis < 0 ? axis + rank : axis;
-  expect(positive >= 1 && positive < rank, {name, "axis"}, axis, "an axis of the ", rank,
-         " of x, from 0, but not the batch's");
+  expect(positive >= 1 && positive < rank, {name, "axis"}, axis,
+         rank == 2 ? "1" : cat("1 to ", rank - 1), ", or ", rank == 2 ? "" : cat(1 - rank, " to "),
+         "-1 from the end; axis 0 is the batch's");
   return positive;
 }
 
@@ -174,7 +199,7 @@ struct ConcatLayer {
 struct SliceLayer {
   static constexpr LayerText kText{"slice", "Gives a part of x"};
   static constexpr std::array kInputs{numbers("x", 2)};
-  int64_t axis = -1, begin = 0, size = 0;
+  int64_t axis = -1, begin = 0, size = kNotGiven<int64_t>;
   void fields(ConfigFields& f) {
     f("axis", axis, "that is cut; -1 is the last").in({-7, 7, true});
     f("begin", begin, "of the part").in({0, 1 << 30, true});
@@ -199,13 +224,16 @@ struct CentreCropLayer {
                                    "Gives the middle; the smaller half of an odd rest is cut at "
                                    "the top and left"};
   static constexpr std::array kInputs{images("x")};
-  int64_t rows = 0, columns = 0;
+  int64_t rows = kNotGiven<int64_t>, columns = kNotGiven<int64_t>;
   void fields(ConfigFields& f) {
     f("rows", rows, "of the result; needed").in(kWindows);
     f("columns", columns, "of the result; needed").in(kWindows);
   }
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
     const auto scope = b.scope(name);
+    const Dims& in = b.dims(x[0]);
+    expect(rows <= in[1], {name, "rows"}, rows, "at most the ", in[1], " of x");
+    expect(columns <= in[2], {name, "columns"}, columns, "at most the ", in[2], " of x");
     return centre_crop(b, x[0], rows, columns);
   }
 };
@@ -243,7 +271,8 @@ struct ReshapeLayer {
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
     const auto scope = b.scope(name);
     expect(std::ranges::count(shape, -1) == 1 && std::ranges::count(shape, 0) == 0, {name, "shape"},
-           Dims(shape), "sizes of 1 or more and one -1");
+           shape.empty() ? "not given" : assay::to_text(Dims(shape)),
+           "sizes of 1 or more and one -1");
     Dims dims{shape};
     int64_t others = 1;
     for (const int64_t size : shape) {

@@ -61,8 +61,16 @@ void check_channels(const std::string& name, int64_t channels) {
   expect(channels <= (1 << 24), {name, "x"}, cat(channels, " channels"), "at most 2^24");
 }
 
+void check_window(const std::string& name, std::array<int64_t, 2> window,
+                  std::array<int64_t, 2> padding, const Dims& x) {
+  const Dims padded{x[1] + 2 * padding[0], x[2] + 2 * padding[1]};
+  expect(window[0] <= padded[0] && window[1] <= padded[1], {name, "kernel"},
+         Dims{window[0], window[1]}, "at most ", padded,
+         ", rows and columns of x with its padding");
+}
+
 struct Conv2dKeys {
-  int64_t channels = 0;
+  int64_t channels = kNotGiven<int64_t>;
   std::vector<int64_t> kernel{3, 3}, stride{1, 1}, padding{0, 0};
   bool same = false, bias = true;
   std::optional<double> bias_init;
@@ -83,14 +91,17 @@ struct Conv2dKeys {
   ValueId emit_conv(Builder& b, const std::string& name, ValueId x, int64_t results,
                     int64_t groups) const {
     check_channels(name, b.dims(x)[3]);
+    const auto window = pair(name, "kernel", kernel), around = pair(name, "padding", padding);
+    check_padding(name, same, around == std::array<int64_t, 2>{}, Dims(padding));
+    if (!same) check_window(name, window, around, b.dims(x));
     const int64_t in = b.dims(x)[3];
     expect(in % groups == 0 && results % groups == 0, {name, "groups"}, groups, "a divisor of the ",
            in, " channels of x and of the ", results, " results");
     return conv2d(b, name, x,
                   {.channels = results,
-                   .kernel = pair(name, "kernel", kernel),
+                   .kernel = window,
                    .stride = pair(name, "stride", stride),
-                   .padding = pair(name, "padding", padding),
+                   .padding = around,
                    .same = same,
                    .groups = groups,
                    .bias = bias,
@@ -137,7 +148,7 @@ struct Conv2dTransposeLayer {
       "Gives [N,H*stride,W*stride,channels]: the gradient of a convolution with SAME padding, used "
       "forwards. Parameters: weight [C,R,S,channels], bias [channels]"};
   static constexpr std::array kInputs{images("x")};
-  int64_t channels = 0;
+  int64_t channels = kNotGiven<int64_t>;
   std::vector<int64_t> kernel{3, 3}, stride{2, 2};
   bool bias = true;
   double bias_init = 0;
@@ -223,7 +234,7 @@ struct LinearLayer {
                                    "Gives [N,...,features]: a product over the last axis. "
                                    "Parameters: weight [features,C], bias [features]"};
   static constexpr std::array kInputs{with_channels("x")};
-  int64_t features = 0;
+  int64_t features = kNotGiven<int64_t>;
   bool bias = true;
   std::optional<double> bias_init;
   std::string init = "uniform_fan_in";
@@ -247,7 +258,7 @@ struct EmbeddingLayer {
                                    "Gives [N,...,features]: rows of a table; of a number that is "
                                    "no row zeros. Parameters: weight [rows,features]"};
   static constexpr std::array kInputs{integers("index", "[N,...]", 1)};
-  int64_t rows = 0, features = 0;
+  int64_t rows = kNotGiven<int64_t>, features = kNotGiven<int64_t>;
   double stddev = 0.02;
   std::string share;
   void fields(ConfigFields& f) {
@@ -276,7 +287,7 @@ struct PositionEmbeddingLayer {
                                    "Gives the like of x: to token l row l of a table is added. "
                                    "Parameters: weight [rows,C]"};
   static constexpr std::array kInputs{tokens("x")};
-  int64_t rows = 0;
+  int64_t rows = kNotGiven<int64_t>;
   double stddev = 0.02;
   std::string share;
   void fields(ConfigFields& f) {
@@ -315,6 +326,8 @@ struct SelfAttentionLayer {
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
     Graph& g = b.graph();
     const Dims dims = b.dims(x[0]);
+    expect(b.dims(x[1])[0] == dims[0], {name, "length"}, b.dims(x[1]), Dims{dims[0]},
+           ", one for each of x");
     expect(dims[2] % heads == 0, {name, "heads"}, heads, "a divisor of the ", dims[2],
            " numbers of a token");
     const ValueId flat = g.emit1(Reshape{{dims[0] * dims[1], dims[2]}}, {x[0]});

@@ -408,7 +408,27 @@ void Trainer::fail_no_scalar(std::string_view name) const {
       if (!scalar.is_weight) known.push_back(scalar.name);
     }
   }
+  if (is_evaluated(name)) {
+    const std::string hint = "evaluate a batch: evaluations compute it";
+    fail(Code::kNotFound,
+         cat("the last batch was trained, which gives no ", excerpt(name), "; ", hint,
+             "; there are ", enumerate(known, false, " and ")),
+         {.argument = "name",
+          .expected = enumerate(known),
+          .actual = std::string(name),
+          .hint = hint});
+  }
   fail_unknown("the last batch gave no scalar", "name", name, known);
+}
+
+bool Trainer::is_evaluated(std::string_view name) const {
+  Graph graph;
+  VariableTable variables;
+  nn::Builder b(graph, nn::Mode::kEval, *config_.eval_batch_size, variables, config_.seed);
+  return std::ranges::any_of(model_->forward(b), [&](const nn::Output& output) {
+    const bool is_it = output.name == name && b.dims(output.value).rank() == 0;
+    return is_it || (output.weight.valid() && output.name + ".weight" == name);
+  });
 }
 
 void Trainer::set(std::string_view key, double value) {

@@ -166,6 +166,8 @@ class Trainer {
   StepInfo begin_info();
   StepInfo end_info(StepInfo info, Clock::time_point start) const;
   [[noreturn]] void fail_no_scalar(std::string_view name) const;
+  // Is it a number that evaluations give?
+  bool is_evaluated(std::string_view name) const;
   [[noreturn]] void fail_micro_step(std::string expected, std::string hint) const;
 
   void begin_alike();

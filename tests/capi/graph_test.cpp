@@ -367,11 +367,26 @@ TEST_F(GraphTest, LayersThatDoNotFitAreRefusedByName) {
   Begun w(context.get()), other(context.get());
   Outcome outcome = w.refused("conv", "c", "", {w.image});
   EXPECT_EQ(outcome.status, ASSAY_E_NOT_FOUND);
+  EXPECT_EQ(outcome.op_path, "c");
   EXPECT_THAT(outcome.hint, HasSubstr("conv2d"));
   outcome = w.refused("linear", "fc", R"({"feature": 10})", {w.flat});
   EXPECT_EQ(outcome.status, ASSAY_E_INVALID);
   EXPECT_EQ(outcome.argument, "feature");
   EXPECT_EQ(outcome.hint, "did you mean \"features\"?");
+  EXPECT_EQ(outcome.op_path, "fc");
+  outcome = w.refused("linear", "fc", "", {w.flat});
+  EXPECT_EQ(outcome.message, "fc (linear): features is not given, expected 1 to 2^20");
+  EXPECT_EQ(outcome.op_path, "fc");
+  outcome = w.refused("flatten", "f", R"({"axis": 1})", {w.image});
+  EXPECT_THAT(outcome.message, HasSubstr("; it takes none"));
+  outcome = w.refused("activation", "a", R"({"function": "silu"})", {w.flat});
+  EXPECT_EQ(outcome.hint, "");
+  outcome = w.refused("max_pool", "p", R"({"window": 9})", {w.image});
+  EXPECT_EQ(outcome.op_path + " " + outcome.argument + " " + outcome.actual, "p window 9");
+  EXPECT_EQ(outcome.expected, "at most 8, rows or columns of x with its padding");
+  outcome = w.refused("add", "s", "", {w.image, w.flat});
+  EXPECT_EQ(outcome.op_path + " " + outcome.argument + " " + outcome.actual, "s b [2,64]");
+  EXPECT_THAT(outcome.message, HasSubstr("; it reads image f32[2,8,8,1] and flat f32[2,64]"));
   outcome = w.refused("conv2d", "c", R"({"channels": 4})", {w.flat});
   EXPECT_EQ(outcome.op_path, "c");
   EXPECT_EQ(outcome.argument, "x");
@@ -381,6 +396,7 @@ TEST_F(GraphTest, LayersThatDoNotFitAreRefusedByName) {
   EXPECT_EQ(w.refused("flatten", "g", "", {0}).actual, "0, no value");
   EXPECT_EQ(w.refused("flatten", "g", "", {other.image}).actual, "a value of another graph");
   EXPECT_EQ(w.refused("flatten", "g", "", {w.image + 3}).actual, "a value of another graph");
+  EXPECT_EQ(w.refused("flatten", "g", "", {0}).op_path, "g");
   EXPECT_EQ(
       w.refused("conv2d", "c", R"({"channels": 65536, "kernel": [1023, 1023]})", {w.image}).op_path,
       "c");
@@ -393,7 +409,8 @@ TEST_F(GraphTest, LayersThatDoNotFitAreRefusedByName) {
   const std::string_view huge = R"({"shape": [1073741824, 1073741824, 1073741824]})";
   EXPECT_THAT(
       fails(ASSAY_E_INVALID, assay_graph_input, w.graph.get(), text("huge"), text(huge), &value),
-      HasSubstr("no memory can hold"));
+      HasSubstr(
+          "huge: shape is [1073741824,1073741824,1073741824], expected at most 2^40 numbers"));
   EXPECT_EQ(value, 5u);
 
   // Nothing of it is left.
@@ -404,6 +421,116 @@ TEST_F(GraphTest, LayersThatDoNotFitAreRefusedByName) {
   EXPECT_EQ(at(values[2].struct_value(), "shape").list_value().values(1).number_value(), 64);
   w.classify();
   EXPECT_NE(w.finish(), nullptr);
+}
+
+// What is refused takes no name, so that the graph can be completed.
+TEST_F(GraphTest, OutputsThatDoNotFitAreRefusedWhereTheyAreMade) {
+  Begun w(context.get());
+  const auto output = [&](const char* name, assay_value value, assay_value weight,
+                          const char* keys = "") {
+    return call(assay_graph_output, w.graph.get(), text(name), value, weight, text(keys));
+  };
+  const auto other = w.input("other", R"({"dtype": "i32", "range": [0, 10]})");
+  const auto logits = w.layer("linear", "fc", R"({"features": 10})", {w.flat});
+  const auto loss = w.layer("softmax_cross_entropy", "xe", "", {logits, w.label});
+  const auto rows = w.layer("count_targets", "rows", "", {w.label});
+  Outcome outcome = output("loss", logits, 0);
+  EXPECT_EQ(outcome.status, ASSAY_E_INVALID);
+  EXPECT_EQ(outcome.argument, "value");
+  EXPECT_EQ(outcome.actual, "f32[2,10]");
+  EXPECT_THAT(outcome.expected, HasSubstr("[], a single number"));
+  EXPECT_THAT(outcome.message, testing::StartsWith("loss: value is f32[2,10], expected []"));
+  outcome = output("loss", w.layer("softmax_cross_entropy", "unlabelled", "", {logits, other}), 0);
+  EXPECT_THAT(outcome.message, HasSubstr("declare the input of the answers with \"label\": true"));
+  outcome = output("loss", loss, logits);
+  EXPECT_EQ(outcome.argument, "weight");
+  EXPECT_EQ(outcome.actual, "f32[2,10]");
+  outcome = output("logits", w.layer("reshape", "halves", R"({"shape": [-1, 5]})", {logits}), 0);
+  EXPECT_EQ(outcome.argument, "value");
+  EXPECT_EQ(outcome.actual, "f32[4,5]");
+  EXPECT_THAT(outcome.expected, HasSubstr("a row for each of 2 samples"));
+  outcome = output("logits", logits, 0, R"({"reduction": "max"})");
+  EXPECT_EQ(outcome.argument, "reduction");
+  EXPECT_EQ(outcome.hint, "");
+  EXPECT_EQ(output("logits", logits, 0, R"({"reduction": "mean"})").argument, "reduction");
+  const auto side = w.layer("linear", "side", R"({"features": 10})", {w.flat});
+  EXPECT_THAT(output("loss", loss, rows).message,
+              HasSubstr("loss: value is independent of side.weight, expected what"));
+  const auto sum = w.layer("add", "sum", "", {logits, side});
+  w.output("loss", w.layer("softmax_cross_entropy", "of_sum", "", {sum, w.label}), rows, "");
+  EXPECT_THAT(w.refused("linear", "late", R"({"features": 2})", {w.flat}).message,
+              HasSubstr("the loss is there already, and cannot depend on late.weight"));
+  w.output("logits", sum, 0, "");
+  assay_model* none = nullptr;
+  EXPECT_THAT(fails(ASSAY_E_INVALID, assay_graph_finish, w.graph.get(), &none),
+              HasSubstr("xe leads to no output; make an output of it"));
+}
+
+// Half of the labels are -1: what a training step divides by is said by "mean", and an evaluation
+// by the weight.
+TEST_F(GraphTest, PaddingCountsWhereItIsSaidTo) {
+  struct Network {
+    Owned<assay_model> model;
+    Owned<assay_trainer> trainer;
+    assay_step_info backward(const Batch& of) const {
+      assay_step_info info{.struct_size = sizeof info};
+      ok(assay_trainer_backward, trainer.get(), of.tensors().data(), size_t{2}, &info);
+      return info;
+    }
+  };
+  const auto network = [&](std::string_view keys, bool counts) {
+    Writer w(context.get());
+    const auto x = w.input("x", R"({"shape": [3]})");
+    const auto label =
+        w.input("label", R"({"dtype": "i32", "label": true, "range": [0, 4], "padding": -1})");
+    const auto logits = w.layer("linear", "fc", R"({"features": 4})", {x});
+    const auto rows = w.layer("count_targets", "rows", "", {label});
+    const auto loss = w.layer("softmax_cross_entropy", "xe", keys, {logits, label});
+    w.output("loss", loss, counts ? rows : 0, "");
+    w.output("rows", rows, 0, R"({"reduction": "sum"})");
+    w.output("logits", logits, 0, "");
+    Owned<assay_model> model = w.finish();
+    Owned<assay_trainer> trainer = trainer_of(model.get(), "fp32");
+    return Network{std::move(model), std::move(trainer)};
+  };
+  Batch half(context.get()), none(context.get());
+  std::vector<float> x(24);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) / 4 - 1;
+  half.add(x, {8, 3});
+  half.add(std::vector<int32_t>{0, -1, 3, -1, -1, 2, 1, -1}, {8});
+  none.add(x, {8, 3});
+  none.add(std::vector<int32_t>(8, -1), {8});
+
+  const Network rows = network("", false), counted = network(R"({"mean": "counted"})", true);
+  assay_eval_info all{.struct_size = sizeof all}, some = all;
+  ok(assay_trainer_eval, rows.trainer.get(), half.tensors().data(), size_t{2}, 0u, &all);
+  ok(assay_trainer_eval, counted.trainer.get(), half.tensors().data(), size_t{2}, 0u, &some);
+  EXPECT_EQ(all.samples, 8);
+  EXPECT_EQ(some.samples, 4);
+  EXPECT_EQ(all.loss_sum, some.loss_sum);
+
+  EXPECT_NEAR(rows.backward(half).loss, all.loss_sum / 8, 1e-6);
+  EXPECT_NEAR(counted.backward(half).loss, some.loss_sum / 4, 1e-6);
+  const auto gradient = [&](const Network& of) {
+    const auto bytes = bits(of.model.get(), "fc.weight", ASSAY_KIND_GRADIENT);
+    std::vector<float> numbers(bytes.size() / sizeof(float));
+    std::memcpy(numbers.data(), bytes.data(), bytes.size());
+    return numbers;
+  };
+  const auto of_all = gradient(rows), of_some = gradient(counted);
+  EXPECT_NE(of_all, std::vector<float>(of_all.size()));
+  for (size_t i = 0; i < of_all.size(); ++i) EXPECT_NEAR(of_some[i], 2 * of_all[i], 1e-6);
+
+  // What only evaluations give is told after a step.
+  ok(assay_trainer_apply, counted.trainer.get(), nullptr);
+  double value = 0;
+  const Outcome outcome = call(assay_trainer_scalar, counted.trainer.get(), text("rows"), &value);
+  EXPECT_EQ(outcome.status, ASSAY_E_NOT_FOUND);
+  EXPECT_EQ(outcome.hint, "evaluate a batch: evaluations compute it");
+
+  // Of nothing the mean is 0, and so is what is learnt of it.
+  EXPECT_EQ(counted.backward(none).loss, 0);
+  for (const float number : gradient(counted)) EXPECT_EQ(number, 0);
 }
 
 TEST_F(GraphTest, PlacesForResultsMayBeThoseOfInputsAndMore) {
@@ -420,7 +547,7 @@ TEST_F(GraphTest, FinishedOnceAndForAll) {
   Begun w(context.get());
   assay_model* out = nullptr;
   EXPECT_THAT(fails(ASSAY_E_INVALID, assay_graph_finish, w.graph.get(), &out),
-              HasSubstr("flat leads to no output"));
+              HasSubstr("no output is called \"loss\""));
   w.classify();
   const auto model = w.finish();  // completed after the failure
   for (const std::string& message :

@@ -65,7 +65,7 @@ class LayerKinds : public testing::TestWithParam<Case> {
   void make_targets() {
     const size_t n = x_.size();
     for (size_t i = 0; i < n; ++i) integers_.push_back(static_cast<int32_t>(i * 5 % 3) - 1);
-    if (c_.kind == "softmax_cross_entropy") integers_ = {1, 0, 2};
+    if (c_.kind == "softmax_cross_entropy") integers_ = {1, c_.keys.empty() ? 0 : -1, 2};
     const size_t classes = static_cast<size_t>(c_.sample.back());
     for (size_t i = 0; i < n; ++i)
       targets_.push_back(i / classes % classes == i % classes ? 0.75f : 0.125f);
@@ -100,6 +100,7 @@ class LayerKinds : public testing::TestWithParam<Case> {
   }
 
   bool is_loss() const { return !c_.target.empty(); }
+  bool has_integer_target() const { return c_.target.find("i32") != std::string::npos; }
 
   train::HostTensor tensor(const std::vector<int64_t>& sample, DType dtype,
                            const void* data) const {
@@ -112,11 +113,10 @@ class LayerKinds : public testing::TestWithParam<Case> {
     for (const std::string& name : c_.operands) {
       if (name == "length") tensors.push_back(tensor({}, DType::kI32, lengths_.data()));
       if (name != "target" || prediction) continue;
-      const bool is_integer = c_.target.find("i32") != std::string::npos;
       const bool is_class = c_.kind == "softmax_cross_entropy";
-      tensors.push_back(is_integer ? tensor(is_class ? std::vector<int64_t>{} : c_.sample,
-                                            DType::kI32, integers_.data())
-                                   : tensor(c_.sample, DType::kF32, targets_.data()));
+      tensors.push_back(has_integer_target() ? tensor(is_class ? std::vector<int64_t>{} : c_.sample,
+                                                      DType::kI32, integers_.data())
+                                             : tensor(c_.sample, DType::kF32, targets_.data()));
     }
     if (!is_loss() && !prediction) tensors.push_back(tensor(c_.result, DType::kF32, weigh_.data()));
     return tensors;
@@ -183,7 +183,7 @@ TEST_P(LayerKinds, GradientsAreDifferencesOfTheLoss) {
   // Of an evaluation the loss is a sum over the samples, or over what counts.
   const auto evaluated = [&] {
     const train::EvalOutput of_batch = find_output(trainer.eval(batch()), "loss");
-    const double counted = c_.kind == "sigmoid_cross_entropy"
+    const double counted = has_integer_target()
                                ? static_cast<double>(std::ranges::count_if(
                                      integers_, [](int32_t target) { return target >= 0; }))
                                : of_batch.weight;
@@ -535,6 +535,19 @@ const std::vector<Case> kCases{
            cross_entropy(g.h, 3, [&](size_t n, size_t c) { return kLabels[n] == c ? 1.0 : 0.0; })};
      },
      R"({"dtype": "i32", "label": true, "range": [0, 3]})"},
+    {"softmax_cross_entropy",
+     R"({"mean": "counted"})",
+     {3},
+     {"h", "target"},
+     {},
+     [](const Given& g) {  // two of three rows count
+       constexpr int kLabels[] = {1, -1, 2};
+       const double mean = cross_entropy(g.h, 3, [&](size_t n, size_t c) {
+         return kLabels[n] == static_cast<int>(c) ? 1.0 : 0.0;
+       });
+       return Numbers{mean * 3 / 2};
+     },
+     R"({"dtype": "i32", "label": true, "range": [0, 3], "padding": -1})"},
     {"soft_target_cross_entropy",
      "",
      {2, 2, 3},
@@ -562,7 +575,7 @@ const std::vector<Case> kCases{
 };
 
 INSTANTIATE_TEST_SUITE_P(All, LayerKinds, testing::ValuesIn(kCases),
-                         [](const auto& param) { return param.param.kind; });
+                         [](const auto& param) { return cat(param.param.kind, param.index); });
 
 // Those that have no case above are the built-in models' (network_test.cpp), or below.
 TEST(LayerKindTable, EveryKindIsTested) {

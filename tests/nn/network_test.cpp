@@ -115,7 +115,59 @@ TEST(Network, WrongLayersAreRefusedByName) {
   for (const Misuse& row : std::vector<Misuse>{
            {"conv3d", "c", "", {"image"}, "kind", "", "conv3d"},
            {"conv2d", "c", R"({"chanels": 3})", {"image"}, "chanels", "", "chanels"},
-           {"conv2d", "c", "", {"image"}, "channels", "1 to 65536", "0"},
+           {"conv2d", "c", "", {"image"}, "channels", "1 to 65536", "not given"},
+           {"conv2d", "c", R"({"channels": 0})", {"image"}, "channels", "1 to 65536", "0"},
+           {"flatten", "f", R"({"axis": 1})", {"image"}, "axis", "none", "axis"},
+           {"conv2d",
+            "c",
+            R"({"channels": 4, "kernel": 3})",
+            {"image"},
+            "kernel",
+            "[rows, columns]",
+            "3"},
+           {"conv2d",
+            "c",
+            R"({"channels": 4, "kernel": [5, 3]})",
+            {"image"},
+            "kernel",
+            "at most [4,4], rows and columns of x with its padding",
+            "[5,3]"},
+           {"conv2d",
+            "c",
+            R"({"channels": 4, "same": true, "padding": [5, 5]})",
+            {"image"},
+            "padding",
+            "none with \"same\": true, which chooses it",
+            "[5,5]"},
+           {"max_pool",
+            "p",
+            R"({"same": true, "padding": 1})",
+            {"image"},
+            "padding",
+            "none with \"same\": true, which chooses it",
+            "1"},
+           {"average_pool",
+            "p",
+            R"({"window": 9, "padding": 2})",
+            {"image"},
+            "window",
+            "at most 8, rows or columns of x with its padding",
+            "9"},
+           {"centre_crop",
+            "m",
+            R"({"rows": 4, "columns": 5})",
+            {"image"},
+            "columns",
+            "at most the 4 of x",
+            "5"},
+           {"add",
+            "s",
+            "",
+            {"fc", "fc", "flat"},
+            "in[2]",
+            "[2,3], or what repeats to it: sizes equal or 1, from the last axis on",
+            "[2,32]"},
+           {"activation", "r", R"({"function": "silu"})", {"flat"}, "function", "", "\"silu\""},
            {"conv2d", "c", "[]", {"image"}, "", "an object in braces", "a list of 0"},
            {"conv2d", "c", R"({"channels": 4})", {"flat"}, "x", "[N,H,W,C]", "f32[2,32]"},
            {"conv2d", "c", R"({"channels": 4})", {"label"}, "x", "[N,H,W,C]", "i32[2]"},
@@ -155,8 +207,15 @@ TEST(Network, WrongLayersAreRefusedByName) {
             R"({"axis": 0, "size": 1})",
             {"image"},
             "axis",
-            "an axis of the 4 of x, from 0, but not the batch's",
+            "1 to 3, or -3 to -1 from the end; axis 0 is the batch's",
             "0"},
+           {"concat",
+            "k",
+            R"({"axis": 7})",
+            {"flat", "flat"},
+            "axis",
+            "1, or -1 from the end; axis 0 is the batch's",
+            "7"},
            {"linear",
             "fc",
             R"({"features": 3})",
@@ -193,13 +252,14 @@ TEST(Network, WrongLayersAreRefusedByName) {
             "labels",
             "i32 [N]",
             "f32[2,4,4,2]"},
-           {"soft_dice", "d", "", {"fc", "flat"}, "", "[2,3]", "[2,32]"}}) {
+           {"soft_dice", "d", "", {"fc", "flat"}, "target", "[2,3], like the logits", "[2,32]"}}) {
     std::vector<NetworkValue> inputs;
     for (const char* name : row.inputs) inputs.push_back(by_name.at(name));
     const Error error = error_of([&] { w.layer(row.kind, row.name, row.keys, inputs); });
     EXPECT_NE(error.code(), Code::kOk) << row.kind << row.keys;
     EXPECT_EQ(error.detail().argument, row.argument) << error.message();
     EXPECT_EQ(error.detail().actual, row.actual) << error.message();
+    EXPECT_EQ(error.detail().op_path, row.name) << error.message();
     if (*row.expected != '\0') {
       EXPECT_EQ(error.detail().expected, row.expected) << error.message();
     }
@@ -249,17 +309,52 @@ TEST(Network, WhatKernelsIndexWithHasARange) {
   EXPECT_EQ(refuse(reshaped).expected, "[0, 3) or within, and -1 if there is padding");
 }
 
+// What is wrong with an input is said with the names of all that the layer reads.
+TEST(Network, RefusalsNameWhatALayerReads) {
+  Small w;
+  EXPECT_EQ(
+      error_of([&] {
+        w.layer("add", "s", "", {w.logits, w.flat});
+      }).message(),
+      "s: b is [2,32], expected [2,3], or what repeats to it: sizes equal or 1, from the last "
+      "axis on; it reads fc f32[2,3] and flat f32[2,32]");
+  EXPECT_EQ(error_of([&] { w.layer("conv2d", "c", R"({"channels": 4})", {w.flat}); }).message(),
+            "c (conv2d): x is f32[2,32], expected [N,H,W,C]; it reads flat f32[2,32]");
+  const Error huge = error_of([&] {
+    const auto table = w.layer("embedding", "t", R"({"rows": 9, "features": 1048576})",
+                               {w.input("words", R"({"dtype": "i32", "shape": [1073741824]})")});
+    w.layer("linear", "l", R"({"features": 9})", {table});
+  });
+  EXPECT_THAT(huge.message(), HasSubstr("no memory can hold; it reads words i32[2,1073741824]"));
+  EXPECT_EQ(huge.detail().op_path, "t");
+  EXPECT_EQ(huge.detail().argument, "in");
+  EXPECT_EQ(huge.detail().actual, "words i32[2,1073741824]");
+}
+
+// Shapes that fit two samples, and no other number of them.
+TEST(Network, ShapesHoldForEveryBatch) {
+  Small w;
+  const auto odd = w.layer("reshape", "odd", R"({"shape": [2, -1]})", {w.flat});
+  EXPECT_EQ(error_of([&] { w.output("odd", odd, {}, ""); }).detail().actual, "f32[2,48]");
+  const Error error = error_of([&] { w.layer("linear", "l", R"({"features": 3})", {odd}); });
+  EXPECT_EQ(error.detail().op_path, "l");
+  EXPECT_THAT(error.message(), testing::StartsWith("in a batch of 3 samples: l.weight is"));
+}
+
+// Every call refuses what could not be mended any more.
 TEST(Network, WholeNetworksMustTrainAndPredict) {
   const auto refusal = [](auto&& complete) {
     Small w;
-    complete(w);
-    const Error error = error_of([&] { w.network.finish(); });
+    const Error error = error_of([&] {
+      complete(w);
+      w.network.finish();
+    });
     EXPECT_EQ(error.code(), Code::kInvalid);
-    EXPECT_FALSE(error.detail().hint.empty());
+    EXPECT_FALSE(error.detail().hint.empty() && error.detail().expected.empty());
     return error.message();
   };
   EXPECT_THAT(refusal([](Small& w) { w.output("logits", w.logits, {}, ""); }),
-              HasSubstr("the input label leads to no output"));
+              HasSubstr("no output is called \"loss\""));
   EXPECT_THAT(refusal([](Small& w) { w.output("cost", w.loss(), {}, ""); }),
               HasSubstr("no output is called \"loss\""));
   EXPECT_THAT(refusal([](Small& w) { w.output("loss", w.loss(), {}, ""); }),
@@ -271,28 +366,58 @@ TEST(Network, WholeNetworksMustTrainAndPredict) {
       more(w);
     });
   };
-  EXPECT_THAT(with_loss([](Small& w) {
-                w.output("other", w.layer("linear", "side", R"({"features": 2})", {w.flat}), {},
-                         "");
-              }),
-              HasSubstr("the loss does not depend on side.weight"));
+  EXPECT_THAT(with_loss([](Small& w) { w.input("more", ""); }),
+              HasSubstr("the input more leads to no output"));
+  EXPECT_THAT(
+      with_loss([](Small& w) { w.layer("linear", "side", R"({"features": 2})", {w.flat}); }),
+      HasSubstr("the loss is there already, and cannot depend on side.weight"));
   EXPECT_THAT(with_loss([](Small& w) { w.layer("flatten", "side", "", {w.image}); }),
               HasSubstr("side leads to no output"));
-  EXPECT_THAT(with_loss([](Small& w) {
+  EXPECT_THAT(refusal([](Small& w) {
                 const auto p = w.layer("probabilities", "p", "", {w.logits});
-                w.output("head", w.layer("linear", "late", R"({"features": 2})", {p}), {}, "");
+                w.layer("linear", "late", R"({"features": 2})", {p});
               }),
               HasSubstr("late.weight is not there in training"));
-  EXPECT_THAT(with_loss([](Small& w) {
-                const auto flat =
-                    w.layer("reshape", "flatter", R"({"shape": [-1, 1]})", {w.logits});
-                w.output("flatter", flat, {}, "");
+  EXPECT_THAT(refusal([](Small& w) {
+                w.layer("linear", "side", R"({"features": 2})", {w.flat});
+                w.output("loss", w.loss(), {}, "");
               }),
-              HasSubstr("the output flatter is [6,1] for 2 samples"));
-  EXPECT_THAT(with_loss([](Small& w) {
-                w.output("mean", w.layer("mean", "mean", "", {w.logits}), {}, "");
-              }),
-              HasSubstr("the output mean is [] for 2 samples"));
+              HasSubstr("loss: value is independent of side.weight, expected what"));
+}
+
+// An output that is refused is not there, and another may have its name.
+TEST(Network, OutputsAreRefusedWhereTheyAreMade) {
+  Small w;
+  const auto refused = [&](const std::string& name, NetworkValue value, NetworkValue weight,
+                           std::string_view keys) {
+    const Error error = error_of([&] { w.output(name, value, weight, keys); });
+    EXPECT_EQ(error.code(), Code::kInvalid);
+    EXPECT_THAT(error.message(), testing::StartsWith(name + ": "));
+    return error.message();
+  };
+  EXPECT_EQ(refused("loss", w.logits, {}, ""),
+            "loss: value is f32[2,3], expected [], a single number; a layer like "
+            "\"softmax_cross_entropy\" or \"mean\" gives one");
+  const auto correct = w.layer("top_k_correct", "best", "", {w.logits, w.label});
+  EXPECT_THAT(refused("loss", correct, {}, ""), HasSubstr("value is not there in training"));
+  const auto mean = w.layer("mean", "mean", "", {w.logits});
+  EXPECT_THAT(refused("loss", mean, {}, ""),
+              HasSubstr("declare the input of the answers with \"label\": true"));
+  const auto loss = w.loss();
+  EXPECT_THAT(refused("loss", loss, w.logits, ""),
+              HasSubstr("weight is f32[2,3], expected [], a single number; a layer like "
+                        "\"count_targets\" gives one"));
+  const auto flatter = w.layer("reshape", "flatter", R"({"shape": [-1, 1]})", {w.logits});
+  EXPECT_THAT(
+      refused("rows", flatter, {}, ""),
+      HasSubstr("value is f32[6,1], expected [2,...], for predictions give a row for each of 2"));
+  EXPECT_THAT(refused("mean", mean, {}, ""), HasSubstr("\"label\": true"));
+  EXPECT_THAT(refused("logits", w.logits, {}, R"({"reduction": "sum"})"),
+              HasSubstr("reduction is \"sum\", expected \"last\" for f32[2,3]"));
+  EXPECT_TRUE(w.network.config().outputs.empty());
+  w.output("loss", loss, {}, "");
+  w.output("rows", w.layer("reshape", "back", R"({"shape": [-1, 3]})", {flatter}), {}, "");
+  w.output("best", correct, {}, "");
 }
 
 TEST(Network, InputsAndOutputsAreChecked) {

@@ -1,11 +1,11 @@
 /* Assay: a network of your own, described layer by layer.
  *
  * A graph is a description: inputs, layers, outputs. Every call is checked as it is made, its shapes
- * too, so that an error stands where its cause is. assay_graph_finish makes a model of it, which is
- * used like any other: trained, evaluated, saved, loaded and served, in every precision and on every
- * device. Checkpoints carry the description: assay_model_open makes the model again, without the code
- * that described it, and so does assay_model_named(c, "graph", ...) with the text that
- * assay_model_report shows as config.
+ * too, so that an error stands where its cause is; a call that fails changes nothing.
+ * assay_graph_finish makes a model of it, which is used like any other: trained, evaluated, saved,
+ * loaded and served, in every precision and on every device. Checkpoints carry the description:
+ * assay_model_open makes the model again, without the code that described it, and so does
+ * assay_model_named(c, "graph", ...) with the text that assay_model_report shows as config.
  *
  * Values are tensors [N, ...], N the samples of a batch, or single numbers []. Images are
  * [N,H,W,C]. In messages and reports N is 2. Numbers are f32 here; a trainer's precision decides what
@@ -41,7 +41,7 @@ ASSAY_API assay_status assay_graph_create(const assay_context *c, assay_str name
  * that are no labels.
  *   name             letters, digits and _; no layer may have it
  *   attributes_json  one JSON object; keys, with defaults:
- *     "shape"    sizes of a sample, without the batch axis, [] (one number)
+ *     "shape"    sizes of a sample, without the batch axis, [] (one number); at most 2^40 numbers
  *     "dtype"    "f32" (default), or "i32" for numbers of classes, tokens and the like
  *     "label"    false. Known only where the answer is: predictions do without
  *     "range"    i32: [low, high), none. Integers outside are refused; needed where they number
@@ -60,10 +60,11 @@ ASSAY_API assay_status assay_graph_input(assay_graph *g, assay_str name, assay_s
  *   in, n_in         what it reads, in the order below
  *   out, n_out       receives what it gives, one value in this version; places behind that become 0.
  *                    May be `in`; on failure as it was
- *   errors  ASSAY_E_NOT_FOUND: no such kind, or no layer to share with, listing the names;
- *           ASSAY_E_INVALID, with op_path the name, argument the input or key, expected, actual:
- *           unknown keys, shapes that do not fit, a name that is taken, a value of another graph, a
- *           graph that is finished; ASSAY_E_BUSY. Nothing has changed then
+ *   errors  with op_path the name, argument the input ("in": not one alone) or the key, expected
+ *           and actual. ASSAY_E_NOT_FOUND: no such kind, or no layer to share with, listing the
+ *           names; ASSAY_E_INVALID: unknown keys, shapes that do not fit, parameters behind the
+ *           output "loss" or in predictions alone, a name that is taken, a value of another graph,
+ *           a graph that is finished; ASSAY_E_BUSY
  *   threads alone   since 1.0, provisional */
 ASSAY_API assay_status assay_graph_layer(assay_graph *g, assay_str kind, assay_str name,
                                          assay_str attributes_json, const assay_value *in,
@@ -155,13 +156,13 @@ ASSAY_API assay_status assay_graph_layer(assay_graph *g, assay_str kind, assay_s
  *   "padding"  [0, 1023], 0. On all sides, less than the window
  * "global_average_pool"  x [N,H,W,C]. Gives [N,C]: the mean of each channel
  * "activation"  x [...]. Gives the like of x, element by element
- *   "function"  "relu". Elu of alpha 1, exact gelu, swish x sigmoid(x): "relu", "elu", "tanh",
- *         "sigmoid", "gelu", "gelu_tanh" or "swish"
+ *   "function"  "relu". Elu of alpha 1, exact gelu, swish (or silu) x sigmoid(x): "relu", "elu",
+ *         "tanh", "sigmoid", "gelu", "gelu_tanh" or "swish"
  * "dropout"  x [N,...]. Gives the like of x: in training elements become 0 at random, the others
  *       grow by 1 / (1 - rate)
  *   "rate"  [0, 1), 0.5. Of elements that become 0
  * "add"  a [...], b [...] and so on. Gives their sum. Shapes are aligned at the last axis; axes
- *       of size 1, or that are missing, are repeated
+ *       of size 1, or that are missing, are repeated to the other's shape
  * "subtract"  a [...], b [...]. Gives a - b, of shapes as for add
  * "multiply"  a [...], b [...] and so on. Gives their product, of shapes as for add
  * "scale"  x [...]. Gives factor x + offset
@@ -186,6 +187,8 @@ ASSAY_API assay_status assay_graph_layer(assay_graph *g, assay_str kind, assay_s
  * "softmax_cross_entropy"  logits [N,C], labels i32 [N]. Gives []: the loss of classes, whose
  *       numbers are the labels; rows of label -1 add nothing. In evaluations without smoothing
  *   "label_smoothing"  [0, 1), 0. Of the target, moved to all classes alike
+ *   "mean"  "rows". In training, over all rows or over those whose label is not -1: "rows" or
+ *         "counted"
  * "soft_target_cross_entropy"  logits [N,...,C], target like the logits. Gives []: the loss of
  *       classes at every pixel, mean of an image's; target: weights of the classes, all 0 adds
  *       nothing
@@ -204,17 +207,24 @@ ASSAY_API assay_status assay_graph_layer(assay_graph *g, assay_str kind, assay_s
  * "probabilities"  logits [N,...,C]. Gives the like of logits: softmax over the last axis
  */
 
-/* Gives a value a name: losses, metrics, results. Training makes "loss" smaller, which must be one
- * number and depend on every parameter. After a step or an evaluation assay_trainer_scalar gives
- * single numbers; predictors give tensors, a row for each sample, in the order of these calls.
+/* Gives a value a name: losses, metrics, results. Training makes "loss" smaller: one number that
+ * depends on a label, for predictions do without a loss, and on every parameter, so layers that have
+ * some come before this call. assay_trainer_scalar gives single numbers: after an evaluation all,
+ * after a step those that training computes, which "top_k_correct" and "count_targets" are not.
+ * Predictors give tensors, a row for each sample, in the order of these calls.
  *   name             letters, digits and _; of its own among the outputs
- *   value            what a layer gives
+ *   value            what a layer gives: [] or, where predictions have it, [N, ...]
  *   weight           0, or a single number: how much of an evaluation's batch the value sums up.
- *                    With 0 these are its samples. "count_targets" gives what is no padding
+ *                    With 0 these are all its samples, padding too. Where a loader fills up the last
+ *                    batch ("last_batch": "pad") losses and counts need "count_targets" of the label
+ *                    here: what is no padding
  *   attributes_json  one JSON object; key:
  *     "reduction"    of the batches of an evaluation: "mean" (default of single numbers): the sum of
- *                    the values by the sum of the weights; "sum"; "last" (tensors)
- *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY
+ *                    the values by the sum of the weights; "sum"; "last", of tensors alone
+ *   errors  ASSAY_E_INVALID, with argument "value", "weight" or "reduction", expected and actual:
+ *           other shapes; a loss without a label or that a parameter has no influence on; a name
+ *           that is taken; ASSAY_E_UNSUPPORTED: a kind without gradient between a parameter and the
+ *           loss; ASSAY_E_BUSY
  *   threads alone   since 1.0, provisional */
 ASSAY_API assay_status assay_graph_output(assay_graph *g, assay_str name, assay_value value,
                                           assay_value weight, assay_str attributes_json,
@@ -230,10 +240,9 @@ ASSAY_API assay_status assay_graph_report(const assay_graph *g, assay_report **o
 
 /* Makes the model, without weights, as assay_model_named does; its architecture is "graph". The
  * graph takes no more calls then, but for assay_graph_report.
- *   errors  ASSAY_E_INVALID: no "loss", nothing to predict, a parameter without influence on the
- *           loss, a layer without use, or the graph is finished already; ASSAY_E_UNSUPPORTED: a kind
- *           without gradient between a parameter and the loss; ASSAY_E_BUSY. The graph may be
- *           completed then, and finished again
+ *   errors  ASSAY_E_INVALID: no "loss", nothing to predict, a layer or an input without use, or the
+ *           graph is finished already; ASSAY_E_BUSY. The graph may be completed then, and finished
+ *           again
  *   threads alone   since 1.0, provisional */
 ASSAY_API assay_status assay_graph_finish(assay_graph *g, assay_model **out, assay_error **err);
 
