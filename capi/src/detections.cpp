@@ -40,12 +40,13 @@ struct FoundRow {
 data::Detection detection_of(const FoundRow& row, size_t i, int64_t image_id, float scale) {
   const std::span box(row.boxes + 4 * i, 4);
   for (const float number : {box[0], box[1], box[2], box[3]})
-    expect(std::isfinite(number * scale), {"", "boxes"}, number,
-           "numbers that are finite, also times scale, in box ", i, " too");
-  expect(std::isfinite(row.scores[i]), {"", "scores"}, row.scores[i], "finite numbers");
+    expect(std::isfinite(number * scale), {"", "boxes"}, cat(number, " in box ", i),
+           "numbers that are finite, also times scale");
+  expect(std::isfinite(row.scores[i]), {"", "scores"}, cat(row.scores[i], " of box ", i),
+         "finite numbers");
   for (const size_t axis : {0, 1})
-    expect(box[axis] <= box[axis + 2], {"", "boxes"}, box[axis], "at most ", box[axis + 2],
-           ", for a box is ymin, xmin, ymax, xmax, in box ", i, " too");
+    expect(box[axis] <= box[axis + 2], {"", "boxes"}, cat(box[axis], " in box ", i), "at most ",
+           box[axis + 2], ": a box is ymin, xmin, ymax, xmax");
   const float x = box[1] * scale, y = box[0] * scale;
   const float width = box[3] * scale - x, height = box[2] * scale - y;
   return {image_id, int64_t{row.classes[i]} + 1, x, y, width, height, row.scores[i]};
@@ -122,8 +123,8 @@ data::CocoInstances given_of(data::CocoInstances all, const assay_detections& de
 
 DetectionReport score(const assay_detections& detections, const std::string& instances,
                       const DetectionScoreConfig& config) {
-  data::CocoInstances truth =
-      data::parse_coco_instances(datasets::read_maybe_gzip(instances, kMaxJsonBytes), instances);
+  data::CocoInstances truth = data::parse_coco_instances(
+      datasets::read_maybe_gzip(instances, kMaxJsonBytes), instances, data::CocoUse::kScores);
   if (config.given_only) truth = given_of(std::move(truth), detections);
   const std::vector<data::Detection> all = all_of(detections);
   const data::DetectionScores scores = data::score_detections(truth, all);
@@ -157,7 +158,7 @@ assay_status assay_detections_create(assay_detections** out, assay_error** err) 
 }
 
 assay_status assay_detections_open(assay_str path, assay_detections** out, assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"path", path}}, [&] {
     cleared(out);
     const std::string file = checked_path(path, "path");
     auto detections = std::make_unique<assay_detections>();
@@ -196,7 +197,7 @@ assay_status assay_detections_size(const assay_detections* d, int64_t* images, i
 }
 
 assay_status assay_detections_save(const assay_detections* d, assay_str path, assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"path", path}}, [&] {
     const std::vector<data::Detection> all = all_of(not_null(d, "d"));
     write_file_atomic(checked_path(path, "path"), data::detection_results(all));
   });
@@ -204,7 +205,7 @@ assay_status assay_detections_save(const assay_detections* d, assay_str path, as
 
 assay_status assay_detections_score(const assay_detections* d, assay_str instances,
                                     assay_str config_json, assay_report** out, assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"instances", instances}}, [&] {
     cleared(out);
     const assay_detections& detections = not_null(d, "d");
     DetectionScoreConfig config;

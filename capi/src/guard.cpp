@@ -37,6 +37,16 @@ assay_status hand_out(assay_error** err, Code code, const char* message,
   return static_cast<assay_status>(code);
 }
 
+// Which of them leads to the file of a failing operation, or to a folder of it; empty: none.
+std::string argument_of(std::string_view file, PathArguments paths) {
+  for (const PathArgument& argument : paths) {
+    if (argument.path.data == nullptr || argument.path.size == 0) continue;
+    const std::string_view path(argument.path.data, argument.path.size);
+    if (file.starts_with(path) || path.starts_with(file)) return std::string(argument.name);
+  }
+  return "";
+}
+
 // Retry: the same call may succeed later. Caller: it will not before the caller changes something.
 uint32_t flags_of(Code code) {
   switch (code) {
@@ -71,11 +81,14 @@ void check_bits(uint32_t bits, uint32_t known, std::string_view argument, std::s
          known);
 }
 
-assay_status take_current_exception(assay_error** err) noexcept {
+assay_status take_current_exception(assay_error** err, PathArguments paths) noexcept {
   try {
     throw;
   } catch (const Error& error) {
-    return hand_out(err, error.code(), error.what(), error.detail());
+    ErrorDetail detail = error.detail();
+    // fail_errno knows the file, and not by which argument it came here.
+    if (detail.domain == Domain::kErrno) detail.argument = argument_of(detail.argument, paths);
+    return hand_out(err, error.code(), error.what(), detail);
   } catch (const std::bad_alloc&) {
     if (err != nullptr) *err = kOutOfMemoryError;
     return ASSAY_E_OOM_HOST;

@@ -5,6 +5,7 @@
 // answered by doing without.
 #pragma once
 
+#include <initializer_list>
 #include <string_view>
 
 #include "assay/assay.h"
@@ -18,19 +19,31 @@ struct assay_error {
 
 namespace assay::capi {
 
+// An argument that leads to a file or a folder, which a failing file operation is then about.
+struct PathArgument {
+  std::string_view name;
+  assay_str path;
+};
+using PathArguments = std::initializer_list<PathArgument>;
+
 // Turns the exception being handled into a status, and into an error object if the caller wants
 // one.
-assay_status take_current_exception(assay_error** err) noexcept;
+assay_status take_current_exception(assay_error** err, PathArguments paths) noexcept;
 
 template <class Body>
-assay_status guard(assay_error** err, Body&& body) noexcept {
+assay_status guard(assay_error** err, PathArguments paths, Body&& body) noexcept {
   if (err != nullptr) *err = nullptr;
   try {
     body();
     return ASSAY_OK;
   } catch (...) {
-    return take_current_exception(err);
+    return take_current_exception(err, paths);
   }
+}
+
+template <class Body>
+assay_status guard(assay_error** err, Body&& body) noexcept {
+  return guard(err, {}, body);
 }
 
 // Fails with kInvalid: "out must not be NULL".

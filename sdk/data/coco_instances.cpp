@@ -16,7 +16,7 @@ using Kind = JsonValue::Kind;
 
 class CocoReader {
  public:
-  explicit CocoReader(const JsonSource& source) : json_(source) {}
+  CocoReader(const JsonSource& source, CocoUse use) : json_(source), use_(use) {}
 
   CocoInstances read() {
     JsonItems items;
@@ -54,11 +54,13 @@ class CocoReader {
 
   void add_category(const JsonValue& item) {
     const int64_t id = new_id(item, "a category", categories_);
-    file_.categories.push_back({id, json_.text(item, "name")});
+    const bool is_named = use_ != CocoUse::kScores || json_.find(item, "name") != nullptr;
+    file_.categories.push_back({id, is_named ? json_.text(item, "name") : ""});
   }
 
   void add_image(const JsonValue& item) {
     const int64_t id = new_id(item, "an image", images_);
+    if (use_ == CocoUse::kScores) return file_.images.push_back({id});
     const auto side = [&](std::string_view key) {
       const int64_t pixels = json_.integer(item, key);
       if (pixels < 1) json_.fail_at(item, cat("the image has a ", key, " of ", pixels, " pixels"));
@@ -137,6 +139,7 @@ class CocoReader {
   }
 
   JsonReader json_;
+  CocoUse use_;
   CocoInstances file_;
   std::unordered_set<int64_t> images_, annotations_, categories_;
   std::vector<size_t> places_;  // of the annotations, in the text
@@ -144,8 +147,8 @@ class CocoReader {
 
 }  // namespace
 
-CocoInstances parse_coco_instances(std::string_view json, std::string_view what) {
-  return CocoReader({json, what}).read();
+CocoInstances parse_coco_instances(std::string_view json, std::string_view what, CocoUse use) {
+  return CocoReader({json, what}, use).read();
 }
 
 }  // namespace assay::data

@@ -18,6 +18,7 @@ struct CocoCategory {
 
 struct CocoImage {
   int64_t id = 0;
+  // Of files read for scores alone "" and 0:
   std::string file_name;
   int64_t height = 0, width = 0;  // pixels, at least 1
 };
@@ -41,10 +42,15 @@ struct CocoInstances {
   }
 };
 
+// What a file is read for. Who scores needs no more of images and categories than their ids, and
+// pycocotools asks for no more.
+enum class CocoUse { kImages, kScores };
+
 // `what` names the text in messages. Segmentations are passed over, whatever they are. Fails with
 // kFormat, saying where: text that is no JSON, annotations of another kind (captions), a member
 // that is missing or of another type, an id given twice, an annotation of an image or a category
 // that the file does not list.
-CocoInstances parse_coco_instances(std::string_view json, std::string_view what);
+CocoInstances parse_coco_instances(std::string_view json, std::string_view what,
+                                   CocoUse use = CocoUse::kImages);
 
 }  // namespace assay::data

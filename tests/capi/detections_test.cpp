@@ -118,6 +118,19 @@ TEST_F(Detections, OfOthersAreRead) {
   }
 }
 
+// As pycocotools, which looks at no more of a file.
+TEST_F(Detections, IdsOfImagesAndCategoriesAreEnough) {
+  const auto found = no_detections();
+  add(found.get(), 5, 1, {{{0, 0, 20, 20}, 1, 1}});
+  const Struct scores = score(found.get(), file("i.json", R"({"images": [{"id": 5}, {"id": 6,
+      "file_name": 3, "height": 0}], "categories": [{"id": 1}], "annotations":
+      [{"id": 1, "image_id": 5, "category_id": 1, "bbox": [0, 0, 20, 20]}]})"));
+  EXPECT_EQ(number(scores, "images"), 2);
+  EXPECT_NEAR(number(at(scores, "all").struct_value(), "ap"), 1, 1e-12);
+  EXPECT_NEAR(number(at(scores, "all").struct_value(), "ap_small"), 1, 1e-12) << "of the box";
+  EXPECT_EQ(number(at(scores, "all").struct_value(), "ap_large"), -1);
+}
+
 TEST_F(Detections, CurvesAverageToThePrecision) {
   const auto found = make<assay_detections>(
       assay_detections_open, text(file("results.json", detection_file("dense.results.json"))));

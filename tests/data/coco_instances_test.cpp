@@ -139,6 +139,18 @@ TEST(CocoInstances, SaysWhatIsWrong) {
   for (const auto& c : cases) EXPECT_THAT(problem_of(c.json), HasSubstr(c.problem)) << c.json;
 }
 
+// Who scores needs no names and sizes, and does not look at them.
+TEST(CocoInstances, OfScoresHaveIds) {
+  const std::string json =
+      file_with(R"({"id": 1, "image_id": 5, "category_id": 1, "bbox": [1, 1, 2, 3]})",
+                R"([{"id": 5}, {"id": 4, "file_name": 7, "width": -1}])", R"([{"id": 1}])");
+  const CocoInstances file = parse_coco_instances(json, "it", CocoUse::kScores);
+  EXPECT_EQ(file.images[1].id, 4);
+  EXPECT_EQ(file.categories[0].id, 1);
+  EXPECT_EQ(file.objects_of(0).size(), 1u);
+  EXPECT_THAT(problem_of(json), HasSubstr("is missing"));
+}
+
 TEST(CocoInstances, RealFiles) {
   if (!test::has_coco()) GTEST_SKIP() << test::coco_folder() << " is not there";
   const struct {

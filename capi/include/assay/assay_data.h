@@ -44,7 +44,9 @@ ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err)
  *   "train", "val"     files of instances in the source; annotations/instances_train2017.json and
  *                      annotations/instances_val2017.json, where they are there
  *   "train_images", "val_images"  folders of the images that they name; train2017 and val2017
- * The source is a folder, with the zip archives directly in it, or one such archive. Boxes that are
+ * Images need "file_name", "height" and "width" there, and categories "name", besides what
+ * assay_detections_score needs. The source is a folder, with the zip archives directly in it, or one
+ * such archive. Boxes that are
  * empty, inverted or not inside of their image are dropped; images of another size than the file of
  * instances says are left out: the report counts both. At most 99 boxes of an image are no crowds.
  * Categories are 1 to 10000, and class c of a detector is category c + 1. A folder may hold the
@@ -450,9 +452,9 @@ ASSAY_API void assay_text_free(assay_text *t);
 
 /* A question about a paragraph as windows of one length: [CLS] question [SEP] a part of the
  * paragraph [SEP]. Keeps copies of what it needs: text, question and paragraph may go.
- *   config_json  keys, with [ranges], then defaults: "sequence_length" [5, 512], 384: of a window;
- *                "stride" [1, 512], 128: from one window's part to the next; "max_question"
- *                [0, 512], 64: pieces of the question that are kept
+ *   config_json  keys, with [ranges], then defaults: "sequence_length" [5, 512], 384: of a window,
+ *                at least stride + max_question + 3; "stride" [1, 512], 128: from one window's part
+ *                to the next; "max_question" [0, 512], 64: pieces of the question that are kept
  *   errors  ASSAY_E_FORMAT: not UTF-8; ASSAY_E_INVALID: a paragraph without words, windows that
  *           would leave out a part of it
  *   threads any   since 1.0, provisional */
@@ -629,7 +631,10 @@ ASSAY_API assay_status assay_detections_save(const assay_detections *d, assay_st
 /* Scores as COCO's Python tools (pycocotools) score boxes, to the last bit: precision and recall in
  * [0, 1], averaged over overlaps (intersection over union) of 0.5, 0.55, ... 0.95, points of recall
  * 0, 0.01, ... 1, and categories. All images of the file count, also those without detections.
- *   instances    JSON of COCO's instances ("instances_val2017.json"), plain or gzip, up to 4 GiB
+ *   instances    JSON of COCO's instances ("instances_val2017.json"), plain or gzip, up to 4 GiB:
+ *                "images" with "id", "categories" with "id" and, as one likes, "name", "annotations"
+ *                with "id", "image_id", "category_id", "bbox" [x, y, width, height] and, as one
+ *                likes, "area", that of the box, and "iscrowd", 0. The rest is passed over
  *   config_json  "curves" false: whether the report has them; "given_only" false: whether only
  *                images that were given count, not all of the file. Empty: defaults
  *   report       images, of the file, and images_found, those with detections; objects, without
