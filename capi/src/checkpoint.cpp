@@ -97,7 +97,7 @@ using namespace assay::capi;
 
 assay_status assay_checkpoint_save(const assay_trainer* t, assay_str path, uint32_t parts,
                                    assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"path", path}}, [&] {
     const assay_trainer& trainer = not_null(t, "t");
     const std::string file = checked_path(path, "path");
     const uint32_t chosen = checked_parts(parts);
@@ -122,7 +122,7 @@ assay_status assay_checkpoint_save_io(const assay_trainer* t, const assay_io* io
 
 assay_status assay_checkpoint_load(assay_trainer* t, assay_str path, uint32_t parts,
                                    assay_report** out, assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"path", path}}, [&] {
     if (out != nullptr) *out = nullptr;
     assay_trainer& trainer = not_null(t, "t");
     const std::string file = checked_path(path, "path");
@@ -150,7 +150,7 @@ assay_status assay_checkpoint_load_io(assay_trainer* t, const assay_io* io, uint
 
 assay_status assay_model_open(const assay_context* c, assay_str path, assay_model** out,
                               assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"path", path}}, [&] {
     cleared(out);
     const auto& context = not_null(c, "c").impl;
     *out = open_model(context, checkpoint::CheckpointReader::open(checked_path(path, "path")));
@@ -171,7 +171,7 @@ assay_status assay_model_open_io(const assay_context* c, const assay_io* io, ass
 assay_status assay_model_load_weights(assay_model* m, assay_str path, assay_str format,
                                       assay_str map_json, uint32_t flags, assay_report** out,
                                       assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"path", path}}, [&] {
     if (out != nullptr) *out = nullptr;
     ModelState& state = *not_null(m, "m").impl;
     const std::string file = checked_path(path, "path");
@@ -202,7 +202,7 @@ assay_status assay_model_load_weights(assay_model* m, assay_str path, assay_str 
 
 assay_status assay_model_save_weights(const assay_model* m, assay_str path, assay_str format,
                                       assay_str map_json, assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"path", path}}, [&] {
     const ModelState& state = *not_null(m, "m").impl;
     const std::string file = checked_path(path, "path");
     const std::string_view kind = to_text(format, "format");
@@ -214,7 +214,7 @@ assay_status assay_model_save_weights(const assay_model* m, assay_str path, assa
 }
 
 assay_status assay_checkpoint_inspect(assay_str path, assay_report** out, assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"path", path}}, [&] {
     cleared(out);
     *out = new_report(checkpoint::inspect(checked_path(path, "path")));
   });
@@ -230,7 +230,7 @@ assay_status assay_checkpoint_inspect_io(const assay_io* io, assay_report** out,
 }
 
 assay_status assay_checkpoint_verify(assay_str path, assay_report** out, assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"path", path}}, [&] {
     cleared(out);
     *out = new_report(checkpoint::verify(checked_path(path, "path")));
   });
@@ -238,7 +238,7 @@ assay_status assay_checkpoint_verify(assay_str path, assay_report** out, assay_e
 
 assay_status assay_checkpoint_diff(assay_str a, assay_str b, assay_report** out,
                                    assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"a", a}, {"b", b}}, [&] {
     cleared(out);
     *out = new_report(checkpoint::diff(checked_path(a, "a"), checked_path(b, "b")));
   });
@@ -247,7 +247,7 @@ assay_status assay_checkpoint_diff(assay_str a, assay_str b, assay_report** out,
 assay_status assay_checkpoint_convert(assay_str from, assay_str to, assay_str format,
                                       assay_str map_json, int32_t kind, assay_report** out,
                                       assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"to", to}, {"from", from}}, [&] {
     if (out != nullptr) *out = nullptr;
     const std::string source = checked_path(from, "from");
     const std::string target = checked_path(to, "to");

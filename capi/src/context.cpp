@@ -143,6 +143,8 @@ assay_status assay_context_create(const assay_context_options* options, const as
   return guard(err, [&] {
     cleared(out);
     const auto wanted = read_struct(options, "options");
+    expect(wanted.n_threads >= 0 && wanted.n_threads <= 4096, {"", "options.n_threads"},
+           wanted.n_threads, "0 to 4096");
     expect(wanted.log_level >= 0 && wanted.log_level <= ASSAY_LOG_DEBUG, {"", "options.log_level"},
            wanted.log_level, "0 or an ASSAY_LOG_* constant, 1 to 4");
     expect(wanted.determinism >= 0 && wanted.determinism <= ASSAY_DETERMINISM_OFF,

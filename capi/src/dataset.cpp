@@ -112,7 +112,7 @@ assay_status assay_dataset_convert(const assay_context* c, assay_str name, assay
                                    assay_str target, assay_str options_json,
                                    assay_progress progress, uintptr_t user, assay_report** out,
                                    assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"target", target}, {"source", source}}, [&] {
     if (out != nullptr) *out = nullptr;
     const Context& context = *not_null(c, "c").impl;
     const datasets::DatasetEntry& entry = datasets::find_dataset(to_text(name, "name"));
@@ -131,7 +131,7 @@ assay_status assay_dataset_convert(const assay_context* c, assay_str name, assay
 assay_status assay_dataset_export(const assay_context* c, assay_str folder, assay_str target,
                                   assay_str options_json, assay_progress progress, uintptr_t user,
                                   assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"target", target}, {"folder", folder}}, [&] {
     const Operation operation(*not_null(c, "c").impl);
     DatasetExportOptions options;
     parse_json(to_text(options_json, "options_json"), options, "export options");
@@ -143,7 +143,7 @@ assay_status assay_dataset_export(const assay_context* c, assay_str folder, assa
 }
 
 assay_status assay_dataset_report(assay_str folder, assay_report** out, assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"folder", folder}}, [&] {
     cleared(out);
     *out = new_report(data::read_manifest(checked_path(folder, "folder", "a folder")));
   });
@@ -151,7 +151,7 @@ assay_status assay_dataset_report(assay_str folder, assay_report** out, assay_er
 
 assay_status assay_dataset_verify(const assay_context* c, assay_str folder, assay_progress progress,
                                   uintptr_t user, assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"folder", folder}}, [&] {
     const Operation operation(*not_null(c, "c").impl);
     data::verify_dataset(checked_path(folder, "folder", "a folder"),
                          progress_function(operation, progress, user));

@@ -101,8 +101,8 @@ std::vector<data::ArraySpec> array_specs(const std::vector<HostArrayConfig>& arr
 }
 
 data::ImageShape image_shape(const std::vector<int64_t>& image) {
-  expect(image.size() == 3, {kOf, "image"}, cat(image.size(), " numbers"),
-         "[rows, columns, channels]");
+  expect(image.size() == 3, {kOf, "image"},
+         image.empty() ? "not given" : cat(image.size(), " numbers"), "[rows, columns, channels]");
   checked_bytes(image, DType::kU8, "image");
   return {static_cast<int>(image[0]), static_cast<int>(image[1]), static_cast<int>(image[2])};
 }
@@ -179,7 +179,7 @@ struct GivenArrays : GivenSample {
       is_there[k] = true;
       return;
     }
-    fail(Code::kCallback, cat("array \"", excerpt(name), "\" was given, expected ", names()));
+    fail(Code::kCallback, cat("array ", excerpt(name), " was given, expected ", names()));
   }
 
   void finish() const {
@@ -233,8 +233,8 @@ struct GivenFeatures : GivenSample {
   explicit GivenFeatures(Names in_names) : names(in_names) {}
 
   void take(std::string_view given_name, assay_dtype dtype, const void* data, size_t n) override {
-    require(std::ranges::find(names, given_name) != names.end(), Code::kCallback, "feature \"",
-            excerpt(given_name), "\" was given, expected ", enumerate(names, true));
+    require(std::ranges::find(names, given_name) != names.end(), Code::kCallback, "feature ",
+            excerpt(given_name), " was given, expected ", enumerate(names, true));
     const std::string name(given_name);
     require(!data::has_feature(example, name), Code::kCallback, "feature \"", name,
             "\" was given twice");

@@ -183,8 +183,8 @@ data::LoaderState parse_cursor(const void* src, size_t size) {
   const bool parsed =
       size > 0 && size < (size_t{1} << 20) && state.ParseFromArray(src, static_cast<int>(size));
   if (!parsed)
-    fail_mismatch(Code::kFormat, {"src", "src", cat("not that, in ", size, " bytes"),
-                                  "a position as assay_loader_cursor gives it"});
+    fail_mismatch(Code::kFormat, {"src", "src", cat(size, " bytes that are no position"),
+                                  "what assay_loader_cursor gave"});
   return state;
 }
 
@@ -197,7 +197,7 @@ using namespace assay::capi;
 assay_status assay_loader_create(const assay_context* c, assay_str folder, assay_str split,
                                  assay_str config_json, assay_str transform_json,
                                  assay_loader** out, assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"folder", folder}}, [&] {
     cleared(out);
     const auto& context = not_null(c, "c").impl;
     const auto core = open_loader(

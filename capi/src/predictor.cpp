@@ -215,7 +215,7 @@ assay_status assay_predictor_report(const assay_predictor* p, assay_report** out
 
 assay_status assay_predictor_export(const assay_predictor* p, assay_str path, assay_str format,
                                     assay_report** out, assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"path", path}}, [&] {
     if (out != nullptr) *out = nullptr;
     const PredictorState& state = *not_null(p, "p").impl;
     const std::string file = checked_path(path, "path");

@@ -121,8 +121,8 @@ std::span<const float> finite(const float* numbers, size_t n, size_t window,
                               std::string_view argument) {
   const std::span<const float> row(numbers, n);
   for (const float number : row)
-    expect(std::isfinite(number), {"", argument}, number, "finite numbers, in window ", window,
-           " too");
+    expect(std::isfinite(number), {"", argument}, cat(number, " in window ", window),
+           "finite numbers");
   return row;
 }
 
@@ -232,7 +232,7 @@ using namespace assay::capi;
 
 assay_status assay_text_create(assay_str path, assay_str config_json, assay_text** out,
                                assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"path", path}}, [&] {
     cleared(out);
     *out = new assay_text{tokenizer_at(checked_path(path, "path"), config_json)};
   });

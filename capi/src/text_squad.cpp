@@ -77,7 +77,7 @@ using namespace assay;
 using namespace assay::capi;
 
 assay_status assay_text_squad_open(assay_str path, assay_text_squad** out, assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"path", path}}, [&] {
     cleared(out);
     auto squad = std::make_unique<assay_text_squad>();
     squad->file = read_squad(checked_path(path, "path"));
@@ -123,7 +123,7 @@ assay_status assay_text_squad_answer(assay_text_squad* s, int64_t index, assay_s
 }
 
 assay_status assay_text_squad_save(const assay_text_squad* s, assay_str path, assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"path", path}}, [&] {
     const assay_text_squad& squad = not_null(s, "s");
     write_file_atomic(checked_path(path, "path"), predictions_of(squad));
   });
@@ -133,7 +133,7 @@ void assay_text_squad_free(assay_text_squad* s) { delete s; }
 
 assay_status assay_text_score(assay_str file, assay_str predictions, assay_report** out,
                               assay_error** err) {
-  return guard(err, [&] {
+  return guard(err, {{"file", file}, {"predictions", predictions}}, [&] {
     cleared(out);
     const std::string of = checked_path(file, "file");
     *out = new_report(score(of, checked_path(predictions, "predictions")));

@@ -53,8 +53,9 @@ std::string_view kind_name(ListKind kind) {
 
 const Feature& feature_of(const Example& example, const std::string& name, ListKind kind) {
   const Feature* const feature = find_feature(example, name);
-  require(feature != nullptr, Code::kFormat, "feature \"", name,
-          "\" is missing; the record belongs to another data set");
+  require(
+      feature != nullptr, Code::kFormat, "feature \"", name,
+      "\" is missing: the host's function did not give it, or the record is of another data set");
   require(kind_of(*feature) == kind, Code::kFormat, "feature \"", name, "\" holds ",
           kind_name(kind_of(*feature)), ", expected ", kind_name(kind));
   return *feature;

@@ -83,8 +83,12 @@ void report_progress(const ProgressFunction& progress, const Progress& state) {
 
 DatasetManifest read_manifest(const std::string& folder) {
   const std::string path = join_path(folder, kManifestName);
-  require(path_exists(path), Code::kNotFound, folder, " holds no data set: there is no ",
-          kManifestName, "; convert one into it with dataset-convert");
+  if (!path_exists(path)) {
+    fail(Code::kNotFound,
+         cat(folder, " holds no data set: there is no ", kManifestName,
+             "; convert one into it with dataset-convert"),
+         {.argument = "folder"});
+  }
   DatasetManifest manifest;
   try {
     parse_json(read_file(path, kMaxManifestBytes), manifest, path);

@@ -46,6 +46,9 @@ TEST_F(ArgumentsTest, ErrorsSayWhatWasExpected) {
         "0 or 1");
   parts(call(assay_context_create, nullptr, nullptr, &nowhere, size_t{1}, &other), "devices",
         "{kind 0, index 7}", "assay_device_enum");
+  const assay_context_options threads{.struct_size = sizeof threads, .n_threads = -3};
+  parts(call(assay_context_create, &threads, nullptr, nullptr, size_t{0}, &other),
+        "options.n_threads", "-3", "0 to 4096");
   const int64_t negative[] = {-1};
   parts(call(assay_tensor_new, context.get(), kCpu, ASSAY_F32, negative, 1, &tensor), "shape", "-1",
         "0 or more");
@@ -67,6 +70,33 @@ TEST_F(ArgumentsTest, ErrorsSayWhatWasExpected) {
   parts(call(assay_dataset_convert, context.get(), text("imagenet"), text(""), text("x"), text(""),
              nullptr, 0, nullptr),
         "source", "empty", "imagenet");
+}
+
+// A file operation that fails is about the argument that leads to the file.
+TEST_F(ArgumentsTest, FilesAreThoseOfArguments) {
+  const TemporaryFolder folder;
+  const std::string absent = folder.at("no/x"), there = folder.at("x.ckpt");
+  const auto model = make_model();
+  const auto trainer = make_trainer(model.get());
+  ok(assay_checkpoint_save, trainer.get(), text(there), 0u);
+  assay_loader* loader = nullptr;
+  assay_detections* detections = nullptr;
+  const auto argument = [](const Outcome& outcome) {
+    EXPECT_EQ(outcome.status, ASSAY_E_NOT_FOUND);
+    EXPECT_THAT(outcome.message, testing::HasSubstr("/no"));
+    return outcome.argument;
+  };
+  EXPECT_EQ(argument(call(assay_checkpoint_save, trainer.get(), text(absent), 0u)), "path");
+  EXPECT_EQ(argument(call(assay_checkpoint_load, trainer.get(), text(absent), 0u, nullptr)),
+            "path");
+  EXPECT_EQ(argument(call(assay_checkpoint_diff, text(there), text(absent), &report_out)), "b");
+  EXPECT_EQ(argument(call(assay_checkpoint_convert, text(there), text(absent), text("safetensors"),
+                          text(""), 0, nullptr)),
+            "to");
+  EXPECT_EQ(argument(call(assay_loader_create, context.get(), text(absent), text("train"),
+                          text(R"({"batch_size": 1})"), text(""), &loader)),
+            "folder");
+  EXPECT_EQ(argument(call(assay_detections_open, text(absent), &detections)), "path");
 }
 
 TEST_F(ArgumentsTest, MetadataIsText) {

@@ -420,7 +420,7 @@ TEST_F(HostSamplesTest, WhatDoesNotFitIsSaid) {
                    }),
               HasSubstr("given twice"));
   EXPECT_THAT(said(kPairs, [&](auto& give) { give("z\n", ASSAY_F32, x, 2); }),
-              HasSubstr("was given, expected \"x\" or \"y\""));
+              HasSubstr("array \"z\\x0A\" was given, expected \"x\" or \"y\""));
 
   const std::string_view images = R"({"kind": "images", "image": [1, 1, 2], "classes": 2})";
   const auto image = [&](size_t bytes, int32_t label) {
@@ -436,13 +436,13 @@ TEST_F(HostSamplesTest, WhatDoesNotFitIsSaid) {
   EXPECT_THAT(image(2, -1), HasSubstr("label -1 is out of range"));
   EXPECT_THAT(said(
                   images, [](auto&) {}, ASSAY_E_FORMAT),
-              HasSubstr("\"image\" is missing"));
+              HasSubstr("\"image\" is missing: the host's function did not give it"));
   EXPECT_THAT(said(images, [&](auto& give) { give("image", ASSAY_F64, "12345678", 1); }),
               HasSubstr("as f64, expected u8, i32, i64 or f32"));
   EXPECT_THAT(said(images, [&](auto& give) { give("image", ASSAY_I64, x, SIZE_MAX); }),
               HasSubstr("at most 2^28 bytes"));
   EXPECT_THAT(said(images, [&](auto& give) { give("height\n", ASSAY_I32, y, 1); }),
-              HasSubstr("was given, expected \"image\" or \"label\""));
+              HasSubstr("feature \"height\\x0A\" was given, expected \"image\" or \"label\""));
   EXPECT_THAT(
       said(images,
            [&](auto& give) { give("label", ASSAY_I32, y, 1), give("label", ASSAY_I32, y, 1); }),

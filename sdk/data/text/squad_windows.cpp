@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "sdk/base/error.h"
+#include "sdk/base/expect.h"
 #include "sdk/base/utf8.h"
 #include "sdk/data/text/unicode.h"
 
@@ -86,12 +86,11 @@ void mark_best_context(std::vector<Window>& windows, int32_t pieces) {
 
 // Every window has room to reach the next one, however long the question is.
 void check(const WindowOptions& options) {
-  if (options.stride >= 1 && options.max_question >= 0 &&
-      options.sequence_length - options.max_question - 3 >= options.stride)
-    return;
-  fail(Code::kInvalid,
-       cat("windows of ", options.sequence_length, " pieces with up to ", options.max_question,
-           " of the question do not cover a context in steps of ", options.stride));
+  const int64_t least = options.max_question + options.stride + 3;
+  expect(options.stride >= 1 && options.max_question >= 0 && options.sequence_length >= least,
+         {"windows", "sequence_length"}, options.sequence_length, "at least ", least,
+         ": max_question (", options.max_question, "), stride (", options.stride,
+         ") and 3 for [CLS] and [SEP]");
 }
 
 }  // namespace
