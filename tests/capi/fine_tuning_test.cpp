@@ -228,6 +228,13 @@ TEST_F(FineTuningTest, FrozenWeightsStay) {
   };
   EXPECT_LT(nodes(described), nodes(report(assay_trainer_report, b.get())));
 
+  // There are tensors of them, in which nothing is kept.
+  for (const int32_t kind : {ASSAY_KIND_GRADIENT, ASSAY_KIND_MOMENT1}) {
+    for (const auto& [name, now] : all_bits(frozen.get(), kind))
+      EXPECT_EQ(std::ranges::all_of(now, [](std::byte byte) { return byte == std::byte{}; }),
+                is_frozen(name))
+          << name;
+  }
   // Averages of what does not change are what it is, and predictions take them.
   for (const auto& [name, average] : all_bits(frozen.get(), ASSAY_KIND_EMA))
     EXPECT_EQ(average == before.at(name), is_frozen(name)) << name;

@@ -661,8 +661,11 @@ enum {
  * what is trained. Keeps the model alive. Gradients may be edited between assay_trainer_backward
  * and assay_trainer_apply.
  *   name    of assay_model_report, "block1.conv.weight"
- *   errors  ASSAY_E_NOT_FOUND: no such variable, or nothing in this training keeps that kind of
- *           it; ASSAY_E_INVALID: the model has no weights yet; ASSAY_E_BUSY
+ *   kind    of what training keeps there is a tensor for every weight, also for frozen ones, whose
+ *           gradient and moments stay zeros
+ *   errors  ASSAY_E_NOT_FOUND: no such variable, not a kind that it can have, or one that no
+ *           training of this model has kept; ASSAY_E_INVALID: the model has no weights yet;
+ *           ASSAY_E_BUSY
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_model_tensor(const assay_model *m, assay_str name, int32_t kind,
                                           assay_tensor **out, assay_error **err);
@@ -945,7 +948,9 @@ typedef struct assay_eval_info {
   size_t struct_size;
   const assay_ext *next;
   /* One view of the outputs that assay_trainer_scalar gives by name; 0 where there is none. */
-  int64_t samples; /* "loss.weight": rows that counted, not padding (label -1, a target of zeros) */
+  /* "loss.weight": rows that counted, not padding (label -1, a target of zeros); of networks of your
+   * own what "loss" was given as its weight, without one all rows (assay_graph.h). */
+  int64_t samples;
   double loss_sum; /* "loss": nats, over these rows */
   double top1;     /* "top1": how many were classified right */
   double top5;     /* "top5": ... or among the five best */
@@ -972,12 +977,12 @@ ASSAY_API assay_status assay_trainer_interrupt(const assay_trainer *t);
 
 /* A number that the model computed for the last batch trained or evaluated: "loss"; "top1" and
  * "top5" of classifiers, in evaluation; "cross_entropy" and "dice_loss" of unet_medical, whose sum
- * is its loss; after an update "grad_norm".
+ * is its loss; after an update "grad_norm"; outputs of networks of your own.
  *   value   a mean over the batch after training, a sum over what counts after evaluation, where
  *           "<name>.weight" is how much that was: the mean of an evaluation is the sum of the
  *           values over the sum of the weights
- *   errors  ASSAY_E_NOT_FOUND, listing the names; ASSAY_E_INVALID: before the first batch;
- *           ASSAY_E_BUSY
+ *   errors  ASSAY_E_NOT_FOUND, listing the names, and saying so where evaluations have it;
+ *           ASSAY_E_INVALID: before the first batch; ASSAY_E_BUSY
  *   threads alone   since 1.0, provisional */
 ASSAY_API assay_status assay_trainer_scalar(assay_trainer *t, assay_str name, double *value,
                                             assay_error **err);
@@ -1163,7 +1168,8 @@ ASSAY_API assay_status assay_model_open_io(const assay_context *c, const assay_i
 
 /* Says what a checkpoint or safetensors file holds, without reading its tensors.
  *   report  path, format ("checkpoint" or "safetensors"), file_bytes; of checkpoints
- *           format_version, library_version, created_unix_s; parts [..]; with trainer state step,
+ *           format_version, library_version, created_unix_s; parts [..], as they were asked for:
+ *           "ema" is one of all also of a training without averages; with trainer state step,
  *           updates, batches, samples, seed, loss_scale, growth_counter, optimizer_name,
  *           optimizer_config, schedule_config; model_name, model_config; with trainer state
  *           precision, data_cursor_bytes; metadata [{key, value}], tensors [{name, role, dtype,
