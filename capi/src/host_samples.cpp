@@ -86,7 +86,7 @@ std::vector<data::ArraySpec> array_specs(const std::vector<HostArrayConfig>& arr
     const HostArrayConfig& array = arrays[i];
     const std::string key = cat("arrays[", i, "]");
     expect(!array.name.empty() && names.insert(array.name).second, {kOf, key + ".name"},
-           cat('"', array.name, '"'), "a name of its own");
+           array.name.empty() ? "not given" : cat('"', array.name, '"'), "a name of its own");
     expect(!array.label || array.dtype == "i32", {kOf, key + ".label"}, cat("of ", array.dtype),
            "of i32");
     // The batch adds a dimension.
