@@ -65,7 +65,7 @@ void log_saved(const assay_trainer& trainer, std::string_view target) {
 }
 
 void load(assay_trainer& trainer, const checkpoint::CheckpointReader& reader, uint32_t parts,
-          LoadedCheckpoint described, assay_report** out) {
+          const LoadedCheckpoint& described, assay_report** out) {
   // Made first: a report that cannot be made leaves the trainer as it was.
   std::unique_ptr<assay_report> report(new_report(described));
   const auto state = train::load_checkpoint(trainer.impl, reader, parts);

@@ -110,7 +110,7 @@ Moments::Moments(const assay_model* model) {
     for (const int32_t kind : {ASSAY_KIND_MOMENT1, ASSAY_KIND_MOMENT2}) {
       const Tensor tensor = moment_of(model, name_of(variable), kind);
       if (!tensor) continue;
-      Moment& moment = moments_.emplace_back(name_of(variable), kind);
+      Moment& moment = moments_.emplace_back(Moment{name_of(variable), kind, {}});
       moment.numbers.resize(info_of(tensor.get()).bytes);
       call(Exit::kCrashed, assay_tensor_read, tensor.get(),
            static_cast<void*>(moment.numbers.data()), moment.numbers.size());
