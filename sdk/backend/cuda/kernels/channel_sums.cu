@@ -4,8 +4,9 @@
 namespace assay::cuda::kernels {
 namespace {
 
-template <class T>
-struct ProductSum {
+// Of x, or of x * times.
+template <class T, bool kProduct>
+struct Sum {
   static constexpr int kKinds = 1, kBatch = 4, kBlocks = 3;
   struct Row {
     Pack<T> x, times;
@@ -20,41 +21,16 @@ struct ProductSum {
   }
   template <bool kWhole>
   __device__ Row read(int64_t at, int n) const {
-    return {read_pack<kWhole>(x + at, n), read_pack<kWhole>(times + at, n)};
+    Row row{read_pack<kWhole>(x + at, n), {}};
+    if constexpr (kProduct) row.times = read_pack<kWhole>(times + at, n);
+    return row;
   }
   template <bool kWhole>
   __device__ void add(State& s, const Row& row, int64_t, int) const {
     float v[kPack<T>], w[kPack<T>];
     unpack(row.x, v);
-    unpack(row.times, w);
-    for (int i = 0; i < kPack<T>; ++i) s.sum[i] += v[i] * w[i];
-  }
-  __device__ void finish(const State& s, double, int i, double (&out)[1]) const {
-    out[0] = static_cast<double>(s.sum[i]);
-  }
-};
-
-template <class T>
-struct PlainSum {
-  static constexpr int kKinds = 1, kBatch = 4, kBlocks = 3;
-  using Row = Pack<T>;
-  const T* x;
-  struct State {
-    float sum[kPack<T>];
-  };
-  template <bool kWhole>
-  __device__ void start(State& s, int64_t, int64_t, int) const {
-    for (int i = 0; i < kPack<T>; ++i) s.sum[i] = 0;
-  }
-  template <bool kWhole>
-  __device__ Row read(int64_t at, int n) const {
-    return read_pack<kWhole>(x + at, n);
-  }
-  template <bool kWhole>
-  __device__ void add(State& s, const Row& row, int64_t, int) const {
-    float v[kPack<T>];
-    unpack(row, v);
-    for (int i = 0; i < kPack<T>; ++i) s.sum[i] += v[i];
+    if constexpr (kProduct) unpack(row.times, w);
+    for (int i = 0; i < kPack<T>; ++i) s.sum[i] += kProduct ? v[i] * w[i] : v[i];
   }
   __device__ void finish(const State& s, double, int i, double (&out)[1]) const {
     out[0] = static_cast<double>(s.sum[i]);
@@ -119,7 +95,7 @@ void sum_rows(Stream stream, Element element, const void* x, const void* times, 
     const auto sum = [&](const auto& term) {
       sum_and_finish<T>(stream, term, rows, channels, on_16_bytes(a, b), to, WriteSum{y});
     };
-    b == nullptr ? sum(PlainSum<T>{a}) : sum(ProductSum<T>{a, b});
+    b == nullptr ? sum(Sum<T, false>{a, b}) : sum(Sum<T, true>{a, b});
   });
 }
 
