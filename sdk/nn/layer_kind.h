@@ -67,6 +67,8 @@ class Layer {
   virtual ConfigRef config() = 0;
   // The layer whose parameters these are; empty: its own.
   virtual std::string_view share() const = 0;
+  // kInvalid for keys that contradict each other.
+  virtual void require_clear(const std::string& name) const = 0;
   // Its integers are indices below this; 0: any are fine.
   virtual int64_t classes(const Builder& b, LayerInputs inputs) const = 0;
   virtual ValueId emit(Builder& b, const std::string& name, LayerInputs inputs) const = 0;
@@ -90,9 +92,8 @@ std::vector<const LayerKind*> layer_kinds();
 std::string layer_kinds_text();
 
 // kInvalid where padding is given beside "same", which chooses its own.
-template <class Padding>
-void check_padding(const std::string& name, bool same, bool is_none, const Padding& padding) {
-  expect(!same || is_none, {name, "padding"}, padding,
+inline void require_one_padding(const std::string& name, bool same, bool is_given) {
+  expect(!same || !is_given, {name, "padding"}, "given",
          "none with \"same\": true, which chooses it");
 }
 
@@ -109,6 +110,9 @@ class LayerOf : public Layer {
   std::string_view share() const override {
     if constexpr (requires { config_.share; }) return config_.share;
     return {};
+  }
+  void require_clear(const std::string& name) const override {
+    if constexpr (requires { config_.require_clear(name); }) config_.require_clear(name);
   }
   int64_t classes(const Builder& b, LayerInputs inputs) const override {
     if constexpr (requires { config_.classes(b, inputs); }) return config_.classes(b, inputs);

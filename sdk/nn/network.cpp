@@ -77,9 +77,12 @@ void check_output(const Builder& b, const NetworkConfig::Output& output, ValueId
   }
   if (!value.valid()) return;
   if (b.mode() == Mode::kPredict) check_rows(b, output.name, value);
-  if (b.mode() != Mode::kEval) return;
-  if (!output.weight.empty())
+  if (b.mode() == Mode::kEval && !output.weight.empty())
     check_number(b, {output.name, "weight"}, weight, "a layer like \"count_targets\"");
+}
+
+void check_reduction(const Builder& b, const NetworkConfig::Output& output, ValueId value) {
+  if (b.mode() != Mode::kEval || !value.valid()) return;
   const std::string reduction = output.attributes.reduction.value_or("last");
   expect(reduction == "last" || b.dims(value).rank() == 0, {output.name, "reduction"},
          cat('"', reduction, '"'), "\"last\" for ", b.type(value), ", which is no single number");
@@ -122,7 +125,8 @@ void check(const Network& network) {
 
 class NetworkWriter::Draft {
  public:
-  explicit Draft(std::string name) : network(std::move(name)) {}
+  Draft(std::string name, Origin origin)
+      : network(std::move(name)), is_read(origin == Origin::kRead) {}
 
   // Adds an input or a layer: `add` to the description, then to the graphs. A failure leaves no
   // trace of it.
@@ -177,6 +181,7 @@ class NetworkWriter::Draft {
   }
 
   NetworkDescription network;
+  const bool is_read;
   std::vector<NetworkSource> made;
 
  private:
@@ -221,8 +226,10 @@ class NetworkWriter::Draft {
     const NetworkDescription::OutputStep& step = network.outputs().back();
     for (Scratch& each : scratch_) {
       const ValueId weight = step.weight ? each.replay.value(*step.weight) : ValueId{};
-      check_output(each.builder, network.config().outputs.back(), each.replay.value(step.value),
-                   weight);
+      const ValueId value = each.replay.value(step.value);
+      const NetworkConfig::Output& output = network.config().outputs.back();
+      check_output(each.builder, output, value, weight);
+      if (!is_read) check_reduction(each.builder, output, value);
     }
   }
 
@@ -250,7 +257,8 @@ class NetworkWriter::Draft {
   std::deque<Scratch> scratch_;  // one for each size of batch and mode, training first, or none
 };
 
-NetworkWriter::NetworkWriter(std::string name) : draft_(std::make_unique<Draft>(std::move(name))) {}
+NetworkWriter::NetworkWriter(std::string name, Origin origin)
+    : draft_(std::make_unique<Draft>(std::move(name), origin)) {}
 NetworkWriter::~NetworkWriter() = default;
 
 NetworkValue NetworkWriter::input(const std::string& name, std::string_view attributes_json) {
@@ -265,7 +273,10 @@ NetworkValue NetworkWriter::layer(std::string_view kind, const std::string& name
   NetworkConfig::Layer layer{std::string(kind), name, {}, {std::string(attributes_json)}};
   try {
     for (const NetworkValue& input : inputs) layer.inputs.push_back(draft_->name_of(input, "in"));
-    return draft_->add(false, [&] { draft_->network.add_layer(std::move(layer)); });
+    return draft_->add(false, [&] {
+      draft_->network.add_layer(std::move(layer));
+      if (!draft_->is_read) draft_->network.layers().back().layer->require_clear(name);
+    });
   } catch (const Error& error) {
     throw error.at(name);
   }
@@ -301,7 +312,7 @@ std::vector<NetworkWriter::Value> NetworkWriter::values() const {
 std::unique_ptr<Model> read_network(std::string_view config_json) {
   NetworkConfig config;
   parse_json(config_json, config, "graph");
-  NetworkWriter writer(config.name);
+  NetworkWriter writer(config.name, NetworkWriter::Origin::kRead);
   std::map<std::string, NetworkValue, std::less<>> values;
   const auto value = [&](const std::string& name) {
     const auto found = values.find(name);

@@ -79,7 +79,9 @@ struct NetworkValue {
 // takes.
 class NetworkWriter {
  public:
-  explicit NetworkWriter(std::string name);
+  // kRead: out of a file, which may say what had no effect when it was written.
+  enum class Origin { kWritten, kRead };
+  explicit NetworkWriter(std::string name, Origin origin = Origin::kWritten);
   ~NetworkWriter();
 
   NetworkValue input(const std::string& name, std::string_view attributes_json);

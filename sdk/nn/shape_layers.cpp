@@ -30,9 +30,11 @@ struct MaxPoolLayer {
     f("padding", padding, "on all sides, less than the window; it never wins").in({0, 1023, true});
     f("same", same, "TensorFlow's SAME padding instead");
   }
+  void require_clear(const std::string& name) const {
+    require_one_padding(name, same, padding != 0);
+  }
   ValueId emit(Builder& b, const std::string& name, LayerInputs x) const {
     const auto scope = b.scope(name);
-    check_padding(name, same, padding == 0, padding);
     if (same) return max_pool_same(b, x[0], window, stride);
     check_pool(b, name, x[0], window, padding);
     return max_pool(b, x[0], window, stride, padding);

@@ -88,11 +88,13 @@ struct Conv2dKeys {
     declare_init(f, init, true);
     declare_share(f, share);
   }
+  void require_clear(const std::string& name) const {
+    require_one_padding(name, same, std::ranges::count(padding, 0) < std::ssize(padding));
+  }
   ValueId emit_conv(Builder& b, const std::string& name, ValueId x, int64_t results,
                     int64_t groups) const {
     check_channels(name, b.dims(x)[3]);
     const auto window = pair(name, "kernel", kernel), around = pair(name, "padding", padding);
-    check_padding(name, same, around == std::array<int64_t, 2>{}, Dims(padding));
     if (!same) check_window(name, window, around, b.dims(x));
     const int64_t in = b.dims(x)[3];
     expect(in % groups == 0 && results % groups == 0, {name, "groups"}, groups, "a divisor of the ",
