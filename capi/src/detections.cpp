@@ -5,6 +5,7 @@
 
 #include "assay/assay_data.h"
 #include "capi/src/abi.h"
+#include "capi/src/access.h"
 #include "capi/src/report.h"
 #include "capi/src/reports.pb.h"
 #include "datasets/gzip.h"
@@ -13,6 +14,7 @@
 #include "sdk/data/detection/results.h"
 
 struct assay_detections {
+  mutable assay::capi::Access access;
   std::map<int64_t, std::vector<assay::data::Detection>> images;  // by id
 };
 
@@ -174,6 +176,7 @@ assay_status assay_detections_add(assay_detections* d, int64_t image_id, float s
                                   size_t n, assay_error** err) {
   return guard(err, [&] {
     assay_detections& detections = not_null(d, "d");
+    const ExclusiveUse use(detections.access, "collection of detections");
     expect(std::isfinite(scale) && scale > 0, {"", "scale"}, scale, "above 0");
     check_array(boxes, n, "boxes");
     check_array(scores, n, "scores");
@@ -189,6 +192,7 @@ assay_status assay_detections_size(const assay_detections* d, int64_t* images, i
                                    assay_error** err) {
   return guard(err, [&] {
     const assay_detections& all = not_null(d, "d");
+    const SharedUse use(all.access, "collection of detections");
     int64_t found = 0;
     for (const auto& [id, of_image] : all.images) found += static_cast<int64_t>(of_image.size());
     if (images != nullptr) *images = static_cast<int64_t>(all.images.size());
@@ -198,7 +202,9 @@ assay_status assay_detections_size(const assay_detections* d, int64_t* images, i
 
 assay_status assay_detections_save(const assay_detections* d, assay_str path, assay_error** err) {
   return guard(err, {{"path", path}}, [&] {
-    const std::vector<data::Detection> all = all_of(not_null(d, "d"));
+    const assay_detections& detections = not_null(d, "d");
+    const SharedUse use(detections.access, "collection of detections");
+    const std::vector<data::Detection> all = all_of(detections);
     write_file_atomic(checked_path(path, "path"), data::detection_results(all));
   });
 }
@@ -208,6 +214,7 @@ assay_status assay_detections_score(const assay_detections* d, assay_str instanc
   return guard(err, {{"instances", instances}}, [&] {
     cleared(out);
     const assay_detections& detections = not_null(d, "d");
+    const SharedUse use(detections.access, "collection of detections");
     DetectionScoreConfig config;
     parse_json(to_text(config_json, "config_json"), config, "scores");
     *out = new_report(score(detections, checked_path(instances, "instances"), config));

@@ -3,6 +3,7 @@
 
 #include "assay/assay_data.h"
 #include "capi/src/abi.h"
+#include "capi/src/access.h"
 #include "capi/src/report.h"
 #include "capi/src/reports.pb.h"
 #include "capi/src/text.h"
@@ -12,6 +13,7 @@
 #include "sdk/data/text/answer_score.h"
 
 struct assay_text_squad {
+  mutable assay::capi::Access access;  // to the answers
   assay::data::SquadFile file;
   struct Question {
     const assay::data::SquadParagraph* paragraph;
@@ -115,6 +117,7 @@ assay_status assay_text_squad_answer(assay_text_squad* s, int64_t index, assay_s
                                      assay_error** err) {
   return guard(err, [&] {
     assay_text_squad& squad = not_null(s, "s");
+    const ExclusiveUse use(squad.access, "collection of answers");
     check_index(squad, index);
     const std::string_view given = to_text(answer, "answer");
     expect(is_utf8(given), {"", "answer"}, excerpt(given), "UTF-8");
@@ -125,6 +128,7 @@ assay_status assay_text_squad_answer(assay_text_squad* s, int64_t index, assay_s
 assay_status assay_text_squad_save(const assay_text_squad* s, assay_str path, assay_error** err) {
   return guard(err, {{"path", path}}, [&] {
     const assay_text_squad& squad = not_null(s, "s");
+    const SharedUse use(squad.access, "collection of answers");
     write_file_atomic(checked_path(path, "path"), predictions_of(squad));
   });
 }

@@ -1,9 +1,11 @@
 // What a detector finds, from the predictor's outputs to COCO's file of results and its scores.
 #include <array>
+#include <atomic>
 #include <fstream>
 #include <functional>
 #include <limits>
 #include <sstream>
+#include <thread>
 
 #include "tests/capi/support.h"
 #include "tests/data/detection_files.h"
@@ -68,6 +70,27 @@ class Detections : public testing::Test {
 };
 
 // The worked example of the fact sheet: the model saw half of each side.
+TEST_F(Detections, AreForOneCallAtATime) {
+  const auto detections = no_detections();
+  std::atomic<int64_t> added{0};
+  const auto give = [&](int64_t first) {
+    const float box[] = {0, 0, 1, 1}, sure = 1;
+    const int32_t category = 0;
+    for (int64_t image = first; image < first + 20000; ++image) {
+      const Outcome outcome = call(assay_detections_add, detections.get(), image, 1.0f, +box, &sure,
+                                   &category, size_t{1});
+      if (outcome.status == ASSAY_OK)
+        ++added;
+      else
+        EXPECT_EQ(outcome.status, ASSAY_E_BUSY) << outcome.message;
+    }
+  };
+  std::thread other(give, 20000);
+  give(0);
+  other.join();
+  EXPECT_EQ(size_of(detections.get()), (Size{added, added}));
+}
+
 TEST_F(Detections, AreScoredInPixelsOfTheImage) {
   const auto found = no_detections();
   add(found.get(), 1, 2,

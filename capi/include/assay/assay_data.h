@@ -550,14 +550,14 @@ ASSAY_API assay_status assay_text_squad_question(const assay_text_squad *s, int6
                                                  assay_text_question **out, assay_error **err);
 
 /* Keeps the answer to a question, in place of one given before.
- *   errors  ASSAY_E_INVALID
+ *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY
  *   threads alone   since 1.0, provisional */
 ASSAY_API assay_status assay_text_squad_answer(assay_text_squad *s, int64_t index, assay_str answer,
                                                assay_error **err);
 
 /* Writes the answers given, whole and durable or not at all, in the official form of predictions:
  * one JSON object of question id and text.
- *   errors  ASSAY_E_INVALID; ASSAY_E_IO; ASSAY_E_NOT_FOUND: no such folder
+ *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY; ASSAY_E_IO; ASSAY_E_NOT_FOUND: no such folder
  *   threads any   since 1.0, provisional */
 ASSAY_API assay_status assay_text_squad_save(const assay_text_squad *s, assay_str path,
                                              assay_error **err);
@@ -608,7 +608,7 @@ ASSAY_API assay_status assay_detections_open(assay_str path, assay_detections **
  *   classes   [n] from 0; the category of COCO is a class + 1. The first that is negative ends the
  *             list: what follows is not read
  *   errors  ASSAY_E_INVALID: numbers that are not finite, a box with its ends exchanged, a scale
- *           that is not above 0. The collection is then as before
+ *           that is not above 0; ASSAY_E_BUSY. The collection is then as before
  *   threads alone   since 1.0, provisional */
 ASSAY_API assay_status assay_detections_add(assay_detections *d, int64_t image_id, float scale,
                                             const float *boxes, const float *scores,
@@ -616,14 +616,14 @@ ASSAY_API assay_status assay_detections_add(assay_detections *d, int64_t image_i
 
 /* How many images were given or have detections in the file, and how many detections there are.
  * Both may be NULL.
- *   errors  ASSAY_E_INVALID
+ *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY
  *   threads any   since 1.0, provisional */
 ASSAY_API assay_status assay_detections_size(const assay_detections *d, int64_t *images,
                                              int64_t *detections, assay_error **err);
 
 /* Writes a file of results, whole and durable or not at all: images by ascending id, what was found
  * in each in the order given, numbers in as many digits as read back the same.
- *   errors  ASSAY_E_INVALID; ASSAY_E_IO; ASSAY_E_NOT_FOUND: no such folder
+ *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY; ASSAY_E_IO; ASSAY_E_NOT_FOUND: no such folder
  *   threads any   since 1.0, provisional */
 ASSAY_API assay_status assay_detections_save(const assay_detections *d, assay_str path,
                                              assay_error **err);
@@ -648,7 +648,7 @@ ASSAY_API assay_status assay_detections_save(const assay_detections *d, assay_st
  *                detections, the mean over categories; each category with objects has its own
  *   errors  ASSAY_E_IO, ASSAY_E_NOT_FOUND; ASSAY_E_FORMAT with line and column: not such a file,
  *           ids twice, annotations of images or categories that it does not list, captions;
- *           ASSAY_E_INVALID, also for detections in images that it does not list
+ *           ASSAY_E_INVALID, also for detections in images that it does not list; ASSAY_E_BUSY
  *   threads any   since 1.0, provisional */
 ASSAY_API assay_status assay_detections_score(const assay_detections *d, assay_str instances,
                                               assay_str config_json, assay_report **out,
