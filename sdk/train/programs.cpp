@@ -18,6 +18,7 @@ TrainerProgram::TrainerProgram(std::unique_ptr<Program> program, std::vector<Pas
     // f32 []: what the host reads after each run. Tensors, such as logits, stay on the device.
     if (all[i].type == ValueType{}) scalars_.push_back({all[i].name, i});
   }
+  reads_.reserve(scalars_.size() + kMostFurtherReads);
   const auto find = [&](std::string_view name) {
     return std::ranges::find(scalars_, name, &Scalar::name);
   };
@@ -45,7 +46,7 @@ float TrainerProgram::scalar(std::string_view name) const {
 }
 
 void TrainerProgram::read_scalars(std::span<const HostRead> more) {
-  // Keeps its memory: after the first run nothing is allocated.
+  // Allocates nothing: the update is done, and what fails now would leave it uncounted.
   reads_.assign(more.begin(), more.end());
   for (Scalar& scalar : scalars_)
     reads_.push_back({&scalar.value, program_->outputs()[scalar.output].data, sizeof scalar.value});

@@ -42,6 +42,7 @@ class TrainerProgram {
     return scalar.weight < 0 ? 0 : scalars_[static_cast<size_t>(scalar.weight)].value;
   }
   // Waits for the run and takes its scalars, and `more`, over to the host: one wait for all.
+  static constexpr size_t kMostFurtherReads = 1;
   void read_scalars(std::span<const HostRead> more = {});
 
  private:

@@ -257,6 +257,15 @@ StepInfo Trainer::step(std::span<const HostTensor> batch) {
   return with_prefetched_dropped_on_failure([&] { return run_step(batch); });
 }
 
+// What is done stays done: a batch that finds no memory now is as if it had not been prefetched.
+void Trainer::read_noted() noexcept {
+  try {
+    prefetched_.read_noted();
+  } catch (...) {
+    prefetched_.clear();
+  }
+}
+
 // After a failure in the middle the next sum would meet another one of theirs.
 void Trainer::with_others(const std::function<void()>& body) {
   try {
@@ -299,7 +308,7 @@ StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
   run_with_others(step.program(), &cancel_);
   last_programs_ = {&step};
   // On a GPU, run() has only put the work on its queue: this goes on beside it.
-  with_others([&] { prefetched_.read_noted(); });
+  read_noted();
   finish_update(step, info);
   batches_ += ranks();
   samples_ += ranks() * config_.batch_size;
@@ -324,7 +333,7 @@ StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
   statistics_.select(micro_step_ % statistics_.devices());
   half.program().run(&cancel_);
   last_programs_ = {&half};
-  prefetched_.read_noted();
+  read_noted();
   half.read_scalars();
   info.loss = last_loss_ = half.scalar("loss");
   ++micro_step_, batches_ += ranks();

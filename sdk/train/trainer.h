@@ -153,6 +153,7 @@ class Trainer {
   StepInfo run_step(std::span<const HostTensor> batch);
   StepInfo run_backward(std::span<const HostTensor> batch);
   StepInfo run_apply(const std::atomic<bool>* cancel);
+  void read_noted() noexcept;
   void with_others(const std::function<void()>& body);
   void run_with_others(Program& program, const std::atomic<bool>* cancel);
   void set_scalars(Program& program);

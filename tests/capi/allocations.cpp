@@ -1,6 +1,7 @@
 #include "tests/capi/allocations.h"
 
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <link.h>
 
 #include <array>
@@ -9,6 +10,8 @@
 #include <cstddef>
 #include <cstring>
 #include <new>
+#include <set>
+#include <string_view>
 
 // glibc's own names for what this file replaces.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
@@ -53,13 +56,27 @@ void find_code() {
   dl_iterate_phdr(look, nullptr);
 }
 
+// Digests of the paths of the allocations that count; 0: not followed.
+std::atomic<bool> following{false};
+std::array<size_t, 1000000> paths;
+
+size_t path_from_here() {
+  std::array<void*, 100> frames;
+  const int n = backtrace(frames.data(), frames.size());
+  const auto* const bytes = reinterpret_cast<const char*>(frames.data());
+  return std::hash<std::string_view>()({bytes, static_cast<size_t>(n) * sizeof(void*)}) | 1;
+}
+
 bool fails(void* caller) {
   if (failing_call < 0) return false;
   const auto address = reinterpret_cast<uintptr_t>(caller);
   for (size_t k = 0; k < kLibraries.size(); ++k) {
     const Code& code = code_of_interest[k];
     if (address < code.begin || address >= code.end) continue;
-    return ++calls == failing_call;
+    const int64_t number = ++calls;
+    if (following && static_cast<size_t>(number) < paths.size())
+      paths[static_cast<size_t>(number)] = path_from_here();
+    return number == failing_call;
   }
   return false;
 }
@@ -110,9 +127,26 @@ std::map<std::string, int64_t> assay::test::stop_counting() {
 int64_t assay::test::fail_allocation(int64_t n) {
   if (code_of_interest[0].end == 0) find_code();
   failing_call = -1;
+  following = false;
   const int64_t made = calls.exchange(0);
   failing_call = n;
   return made;
+}
+
+void assay::test::follow_paths() {
+  path_from_here();  // the first time loads the unwinder
+  fail_allocation(0);
+  paths.fill(0);
+  following = true;
+}
+
+std::vector<int64_t> assay::test::first_of_each_path() {
+  std::set<size_t> seen;
+  std::vector<int64_t> numbers;
+  for (size_t number = 1; number < paths.size() && paths[number] != 0; ++number) {
+    if (seen.insert(paths[number]).second) numbers.push_back(static_cast<int64_t>(number));
+  }
+  return numbers;
 }
 
 int64_t assay::test::live_blocks() { return live; }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace assay::test {
 
@@ -16,6 +17,11 @@ std::map<std::string, int64_t> stop_counting();
 // counts, and what libstdc++ and libprotobuf ask for in its place. Returns how many there were
 // since the last fail_allocation.
 int64_t fail_allocation(int64_t n);
+
+// Of the allocations that count from now on, up to the next fail_allocation, those that come first
+// by their path, which is all return addresses on the stack.
+void follow_paths();
+std::vector<int64_t> first_of_each_path();
 
 // Blocks of the whole process that were allocated and not freed.
 int64_t live_blocks();
