@@ -13,14 +13,14 @@ namespace {
 using record::Feature;
 using Entries = google::protobuf::RepeatedPtrField<record::Features::Entry>;
 
-constexpr auto key_of = [](const auto* entry) -> const std::string& { return entry->key(); };
+constexpr auto kKeyOf = [](const auto* entry) -> const std::string& { return entry->key(); };
 
 // In order of keys, of equal ones the last alone.
 void put_in_order(Entries& entries) {
   const auto begin = entries.pointer_begin(), end = entries.pointer_end();
-  if (std::ranges::is_sorted(begin, end, std::ranges::less_equal(), key_of)) [[likely]]
+  if (std::ranges::is_sorted(begin, end, std::ranges::less_equal(), kKeyOf)) [[likely]]
     return;
-  std::ranges::stable_sort(begin, end, {}, key_of);
+  std::ranges::stable_sort(begin, end, {}, kKeyOf);
   int kept = 0;
   for (int i = 0; i < entries.size(); ++i) {
     if (i + 1 == entries.size() || entries[i].key() != entries[i + 1].key())
@@ -72,7 +72,7 @@ decltype(auto) only_value(const Values& values, const std::string& name) {
 Feature& mutable_feature(Example& example, const std::string& name, ListKind kind) {
   Entries& entries = *example.mutable_features()->mutable_feature();
   const auto begin = entries.pointer_begin(), end = entries.pointer_end();
-  const auto place = std::ranges::lower_bound(begin, end, name, {}, key_of);
+  const auto place = std::ranges::lower_bound(begin, end, name, {}, kKeyOf);
   const auto at = static_cast<int>(place - begin);
   if (place != end && (*place)->key() == name) {
     Feature& feature = *entries[at].mutable_value();
@@ -135,7 +135,7 @@ bool has_feature(const Example& example, const std::string& name) {
 const Feature* find_feature(const Example& example, const std::string& name) {
   const Entries& entries = example.features().feature();
   const auto begin = entries.pointer_begin(), end = entries.pointer_end();
-  const auto found = std::ranges::lower_bound(begin, end, name, {}, key_of);
+  const auto found = std::ranges::lower_bound(begin, end, name, {}, kKeyOf);
   return found != end && (*found)->key() == name ? &(*found)->value() : nullptr;
 }
 

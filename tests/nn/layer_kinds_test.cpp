@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <numeric>
 
 #include "sdk/backend/cpu/device.h"
 #include "sdk/nn/network.h"
