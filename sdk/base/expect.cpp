@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sdk/base/utf8.h"
+#include "sdk/base/wildcard.h"
 
 namespace assay {
 namespace {
@@ -126,10 +127,11 @@ std::string suggested_pattern(std::string_view pattern, std::span<const std::str
     for (auto left = parts; left > 0 && end != std::string_view::npos; --left)
       end = name.find('.', end == 0 ? 0 : end + 1);
     if (end == std::string_view::npos) continue;
-    like_it.insert(cat(name.substr(0, end), pattern.substr(dot)));
+    const std::string candidate = cat(name.substr(0, end), pattern.substr(dot));
+    if (wildcard_match(candidate, name)) like_it.insert(candidate);
   }
   const std::vector<std::string_view> known(like_it.begin(), like_it.end());
-  return suggestion(pattern, known);
+  return suggestion(pattern, known.empty() ? names : known);
 }
 
 void fail_unknown(std::string_view what, std::string_view argument, std::string_view name,

@@ -134,27 +134,22 @@ bool lock_at_once(int descriptor) {
 // Where a new file of this name belongs: to where links lead, so that they stay links. Only regular
 // files are replaced: the rename would put one in the place of a device, for all who use that.
 std::string place_of(const std::string& path) {
-  constexpr int kMostLinks = 40;  // as the kernel's
-  std::string place = path;
-  for (int links = 0; links < kMostLinks; ++links) {
-    struct stat status;
-    if (retry([&] { return ::lstat(place.c_str(), &status); }) < 0) {
-      if (errno != ENOENT && errno != ENOTDIR) fail_errno("examining", path, errno);
-      return place;
-    }
+  struct stat status;
+  if (retry([&] { return ::stat(path.c_str(), &status); }) == 0) {
     if (S_ISDIR(status.st_mode)) fail_errno("writing", path, EISDIR);
-    if (!S_ISLNK(status.st_mode)) {
-      expect(S_ISREG(status.st_mode), {cat("writing ", path), "path"}, "a device, pipe or socket",
-             "a regular file, or a name that is still free");
-      return place;
-    }
-    std::array<char, PATH_MAX> target;
-    const ssize_t length = ::readlink(place.c_str(), target.data(), target.size());
-    if (length < 0) fail_errno("examining", path, errno);
+    expect(S_ISREG(status.st_mode), {cat("writing ", path), "path"}, "a device, pipe or socket",
+           "a regular file, or a name that is still free");
+  } else if (errno != ENOENT && errno != ENOTDIR) {
+    fail_errno("writing", path, errno);
+  }
+  std::string place = path;
+  std::array<char, PATH_MAX> target;
+  ssize_t length;  // of what a link says; anything else, or nothing, is the place
+  while ((length = ::readlink(place.c_str(), target.data(), target.size())) >= 0) {
     const std::string next(target.data(), static_cast<size_t>(length));
     place = next.starts_with('/') ? next : join_path(parent_path(place), next);
   }
-  fail_errno("writing", path, ELOOP);
+  return place;
 }
 
 }  // namespace
@@ -249,14 +244,14 @@ void File::close() {
   }
 }
 
-File File::create_temporary(const std::string& path) {
+File File::create_temporary(const std::string& path, const std::string& called) {
   while (true) {
     const std::string name = join_path(parent_path(path), temporary_prefix(path) + random_digits());
-    File file(open_or_fail(name, O_RDWR | O_CREAT | O_EXCL, "creating", path), name, path);
+    File file(open_or_fail(name, O_RDWR | O_CREAT | O_EXCL, "creating", called), name, called);
     lock_at_once(file.descriptor_);
     struct stat status;
     try {
-      examine_or_fail(file.descriptor_, status, path);
+      examine_or_fail(file.descriptor_, status, called);
     } catch (...) {
       unlink(name);
       throw;
@@ -266,18 +261,18 @@ File File::create_temporary(const std::string& path) {
 }
 
 AtomicFile::AtomicFile(const std::string& path)
-    : path_(place_of(path)), file_(File::create_temporary(path_)) {}
+    : path_(path), place_(place_of(path)), file_(File::create_temporary(place_, path)) {}
 
 AtomicFile::~AtomicFile() {
   if (!committed_) unlink(file_.path());
 }
 
 void AtomicFile::commit() {
-  const SyncedFolder folder(parent_path(path_));  // first: what fails must fail before the rename
+  const SyncedFolder folder(parent_path(place_));  // first: what fails must fail before the rename
   file_.sync();
   // Not closed before: that ends the lock, without which the file would be taken for a stale one.
   // Nor afterwards: what close could report, the sync has.
-  if (rename(file_.path(), path_) < 0) fail_errno("writing", path_, errno);
+  if (rename(file_.path(), place_) < 0) fail_errno("writing", path_, errno);
   committed_ = true;
   folder.sync();
 }

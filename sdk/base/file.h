@@ -23,7 +23,8 @@ class File {
   static File create(const std::string& path);
 
   // A new file beside `path`, locked, under a name that remove_stale_temporaries(path) knows.
-  static File create_temporary(const std::string& path);
+  // Errors name `called`.
+  static File create_temporary(const std::string& path, const std::string& called);
 
   // Opens a folder and takes its lock, held until the File goes; the system frees it even when the
   // process is killed. kBusy, naming `doing`, while another process or File holds it.
@@ -79,7 +80,7 @@ class AtomicFile {
   void commit();
 
  private:
-  std::string path_;
+  std::string path_, place_;  // as it was given, and where links lead
   File file_;
   bool committed_ = false;
 };

@@ -73,6 +73,9 @@ TEST_F(FileTest, LinksStayLinks) {
   EXPECT_EQ(read_file(at("store/new")), "first");
   for (const std::string name : {"there", "there and there", "nowhere yet"})
     EXPECT_TRUE(std::filesystem::is_symlink(at(name))) << name;
+  std::filesystem::create_symlink("no/folder", at("broken"));
+  const Error error = error_of([&] { write_file_atomic(at("broken"), "x"); });
+  EXPECT_EQ(error.message(), "creating " + at("broken") + ": No such file or directory");
   std::filesystem::create_symlink("circle", at("circle"));
   EXPECT_EQ(error_of([&] { write_file_atomic(at("circle"), "x"); }).detail().native_code, ELOOP);
 }
