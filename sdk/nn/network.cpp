@@ -64,9 +64,8 @@ void check_rows(const Builder& b, const std::string& output, ValueId value) {
            "compute it of a label, an input with \"label\": true: predictions do without")});
 }
 
-// The mode of `b` need not have the value, nor its weight.
-void check_output(const Builder& b, const NetworkConfig::Output& output, ValueId value,
-                  ValueId weight) {
+// The mode of `b` need not have the value.
+void check_output(const Builder& b, const NetworkConfig::Output& output, ValueId value) {
   const Key shown{output.name, "value"};
   if (output.name == kLoss && b.mode() == Mode::kPredict) {
     expect(!value.valid(), shown, "computed without a label",
@@ -77,12 +76,14 @@ void check_output(const Builder& b, const NetworkConfig::Output& output, ValueId
   }
   if (!value.valid()) return;
   if (b.mode() == Mode::kPredict) check_rows(b, output.name, value);
-  if (b.mode() == Mode::kEval && !output.weight.empty())
-    check_number(b, {output.name, "weight"}, weight, "a layer like \"count_targets\"");
 }
 
-void check_reduction(const Builder& b, const NetworkConfig::Output& output, ValueId value) {
+// What is taken for nothing in files.
+void check_reduction(const Builder& b, const NetworkConfig::Output& output, ValueId value,
+                     ValueId weight) {
   if (b.mode() != Mode::kEval || !value.valid()) return;
+  if (!output.weight.empty())
+    check_number(b, {output.name, "weight"}, weight, "a layer like \"count_targets\"");
   const std::string reduction = output.attributes.reduction.value_or("last");
   expect(reduction == "last" || b.dims(value).rank() == 0, {output.name, "reduction"},
          cat('"', reduction, '"'), "\"last\" for ", b.type(value), ", which is no single number");
@@ -206,10 +207,11 @@ class NetworkWriter::Draft {
   // Graphs cannot be shortened: after a failure they are written anew.
   void up_to_date() {
     if (!scratch_.empty()) return;
-    for (const int64_t batch : kDraftBatches) {
-      for (const Mode mode : kNetworkModes) scratch_.emplace_back(network, mode, batch, variables_);
-    }
     try {
+      for (const int64_t batch : kDraftBatches) {
+        for (const Mode mode : kNetworkModes)
+          scratch_.emplace_back(network, mode, batch, variables_);
+      }
       for (const NetworkSource& source : made) emit(source);
     } catch (...) {
       forget_scratch();
@@ -228,8 +230,8 @@ class NetworkWriter::Draft {
       const ValueId weight = step.weight ? each.replay.value(*step.weight) : ValueId{};
       const ValueId value = each.replay.value(step.value);
       const NetworkConfig::Output& output = network.config().outputs.back();
-      check_output(each.builder, output, value, weight);
-      if (!is_read) check_reduction(each.builder, output, value);
+      check_output(each.builder, output, value);
+      if (!is_read) check_reduction(each.builder, output, value, weight);
     }
   }
 

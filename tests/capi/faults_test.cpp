@@ -202,6 +202,46 @@ class FaultsTest : public SmallModel {
                                            records_ = folder.at("records");
 };
 
+// A call that is refused drops the graphs by which shapes are known: the next one makes them anew.
+TEST_F(FaultsTest, AGraphIsWholeAfterWantOfMemoryBehindARefusal) {
+  int failed = 0;
+  for (int64_t n = 1; n <= 400; ++n) {
+    const auto graph = make<assay_graph>(assay_graph_create, context.get(), text("faulty"));
+    assay_value image = 0, label = 0, x = 0, loss = 0;
+    const auto layer = [&](std::string_view kind, std::string_view name, std::string_view keys,
+                           std::vector<assay_value> in, assay_value* out) {
+      return call(assay_graph_layer, graph.get(), text(kind), text(name), text(keys),
+                  static_cast<const assay_value*>(in.data()), in.size(), out, size_t{1})
+          .status;
+    };
+    ok(assay_graph_input, graph.get(), text("image"), text(R"({"shape": [8]})"), &image);
+    ok(assay_graph_input, graph.get(), text("label"),
+       text(R"({"dtype": "i32", "label": true, "range": [0, 3]})"), &label);
+    EXPECT_EQ(layer("linear", "head", R"({"features": 3})", {image}, &x), ASSAY_OK);
+    EXPECT_EQ(layer("softmax_cross_entropy", "loss", "", {x, label}, &loss), ASSAY_OK);
+    assay_value none = 0;
+    EXPECT_EQ(layer("add", "sum", "", {x, image}, &none), ASSAY_E_INVALID);
+    const auto output = [&] {
+      assay_error* error = nullptr;
+      const assay_status status =
+          assay_graph_output(graph.get(), text("loss"), loss, 0, text(""), &error);
+      assay_error_free(error);
+      return status;
+    };
+    fail_allocation(n);
+    const assay_status status = output();
+    fail_allocation(0);
+    failed += status != ASSAY_OK;
+    EXPECT_TRUE(status == ASSAY_OK || status == ASSAY_E_OOM_HOST) << n;
+    if (status != ASSAY_OK) {
+      EXPECT_EQ(output(), ASSAY_OK) << n;
+    }
+    ok(assay_graph_output, graph.get(), text("logits"), x, assay_value{0}, text(""));
+    make<assay_model>(assay_graph_finish, graph.get());
+  }
+  EXPECT_GT(failed, 100);
+}
+
 struct LifeCase {
   const char* name;
   int which;

@@ -60,8 +60,8 @@ ASSAY_API assay_status assay_graph_input(assay_graph *g, assay_str name, assay_s
  *   in, n_in         what it reads, in the order below
  *   out, n_out       receives what it gives, one value in this version; places behind that become 0.
  *                    May be `in`; on failure as it was
- *   errors  with op_path the name, argument the input ("in": not one alone) or the key, expected
- *           and actual. ASSAY_E_NOT_FOUND: no such kind, or no layer to share with, listing the
+ *   errors  of inputs and keys with op_path the name, argument the input ("in": not one alone) or
+ *           the key, expected and actual. ASSAY_E_NOT_FOUND: no such kind, or no layer to share with, listing the
  *           names; ASSAY_E_INVALID: unknown keys, shapes that do not fit, parameters behind the
  *           output "loss" or in predictions alone, a name that is taken, a value of another graph,
  *           a graph that is finished; ASSAY_E_BUSY
