@@ -40,6 +40,12 @@ void merge(std::string_view key, T option, bool in_json, const Set& set) {
   set(option);
 }
 
+// A 0 may stand for what the options say.
+template <class T>
+bool is_given(T number) {
+  return number != kNotGiven<T> && number != 0;
+}
+
 }  // namespace
 
 train::TrainerConfig read_trainer_config(const assay_trainer_options* options,
@@ -48,14 +54,14 @@ train::TrainerConfig read_trainer_config(const assay_trainer_options* options,
   expect(given.reserved == 0, {"", "options.reserved"}, given.reserved, "0");
   train::TrainerConfig config;
   parse_json(json, config, "trainer configuration");
-  merge("batch_size", given.batch_size, config.batch_size != kNotGiven<int64_t>,
+  merge("batch_size", given.batch_size, is_given(config.batch_size),
         [&](int64_t value) { config.batch_size = value; });
   merge("eval_batch_size", given.eval_batch_size, config.eval_batch_size.has_value(),
         [&](int64_t value) { config.eval_batch_size = value; });
   merge("accumulate", given.accumulate, config.accumulate.has_value(),
         [&](int64_t value) { config.accumulate = value; });
   merge("seed", given.seed, config.seed != 0, [&](uint64_t value) { config.seed = value; });
-  merge("learning_rate", given.learning_rate, config.optimizer.learning_rate != kNotGiven<double>,
+  merge("learning_rate", given.learning_rate, is_given(config.optimizer.learning_rate),
         [&](double value) { config.optimizer.learning_rate = value; });
   merge("precision", given.precision, config.precision.has_value(), [&](int32_t value) {
     expect(value >= ASSAY_PRECISION_FP32 && value <= ASSAY_PRECISION_AMP_BF16, {"", "precision"},

@@ -37,14 +37,24 @@ assay_status hand_out(assay_error** err, Code code, const char* message,
   return static_cast<assay_status>(code);
 }
 
-// Which of them leads to the file of a failing operation, or to a folder of it; empty: none.
+bool leads_to(std::string_view folder, std::string_view file) {
+  return file.starts_with(folder) &&
+         (file.size() == folder.size() || folder.ends_with('/') || file[folder.size()] == '/');
+}
+
+// Which of them leads to the file of a failing operation, the longest if there are several, or lies
+// in that folder; empty: none.
 std::string argument_of(std::string_view file, PathArguments paths) {
+  std::string_view found, in_folder, longest;
   for (const PathArgument& argument : paths) {
     if (argument.path.data == nullptr || argument.path.size == 0) continue;
     const std::string_view path(argument.path.data, argument.path.size);
-    if (file.starts_with(path) || path.starts_with(file)) return std::string(argument.name);
+    if (leads_to(path, file) && path.size() > longest.size())
+      found = argument.name, longest = path;
+    else if (in_folder.empty() && !file.empty() && leads_to(file, path))
+      in_folder = argument.name;
   }
-  return "";
+  return std::string(found.empty() ? in_folder : found);
 }
 
 // Retry: the same call may succeed later. Caller: it will not before the caller changes something.

@@ -2,6 +2,7 @@
 // checked before they become paths.
 #include "sdk/data/manifest.h"
 
+#include <cerrno>
 #include <charconv>
 
 #include "sdk/base/crc32c.h"
@@ -87,7 +88,7 @@ DatasetManifest read_manifest(const std::string& folder) {
     fail(Code::kNotFound,
          cat(folder, " holds no data set: there is no ", kManifestName,
              "; convert one into it with dataset-convert"),
-         {.argument = "folder"});
+         {.domain = Domain::kErrno, .native_code = ENOENT, .argument = path});
   }
   DatasetManifest manifest;
   try {

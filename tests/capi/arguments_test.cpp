@@ -90,6 +90,10 @@ TEST_F(ArgumentsTest, FilesAreThoseOfArguments) {
   EXPECT_EQ(argument(call(assay_checkpoint_load, trainer.get(), text(absent), 0u, nullptr)),
             "path");
   EXPECT_EQ(argument(call(assay_checkpoint_diff, text(there), text(absent), &report_out)), "b");
+  const std::string longer = there + "/no";  // begins with the other's name
+  EXPECT_EQ(call(assay_checkpoint_diff, text(there), text(there + "-no"), &report_out).argument,
+            "b");
+  EXPECT_EQ(call(assay_checkpoint_diff, text(there), text(longer), &report_out).argument, "b");
   EXPECT_EQ(argument(call(assay_checkpoint_convert, text(there), text(absent), text("safetensors"),
                           text(""), 0, nullptr)),
             "to");
