@@ -1,6 +1,7 @@
 // Weights between a model's segments and files, by way of host memory.
 #include "sdk/train/weight_files.h"
 
+#include <cstring>
 #include <deque>
 #include <vector>
 
@@ -37,6 +38,19 @@ class HostWeights {
   std::vector<Tensor> tensors_;
 };
 
+// Weights of a training that has diverged: networks may hide NaN, as relu does, and answer
+// plausibly.
+void require_numbers(const std::string& file, const HostWeights::Tensor& tensor) {
+  bool any = false;
+  for (size_t at = 0; at < tensor.elements.size(); at += sizeof(uint32_t)) {
+    uint32_t bits;
+    std::memcpy(&bits, tensor.elements.data() + at, sizeof bits);
+    any |= (bits & 0x7fffffff) > 0x7f800000;
+  }
+  require(!any, Code::kFormat, file, ": ", tensor.variable.name,
+          " holds NaN; take weights from before the training diverged");
+}
+
 template <class File>
 weights::LoadReport import_from(ModelInstance& instance, const File& file,
                                 const weights::ImportOptions& options) {
@@ -49,6 +63,7 @@ weights::LoadReport import_from(ModelInstance& instance, const File& file,
   for (const auto& [variable, elements] : host.tensors())
     targets.push_back({variable.name, variable.dtype, variable.dims, elements});
   weights::LoadReport report = weights::import_weights(file, targets, options);
+  for (const HostWeights::Tensor& tensor : host.tensors()) require_numbers(file.name(), tensor);
   host.restore(instance.segments());
   instance.mark_initialized();
   instance.restart_averages();

@@ -693,7 +693,7 @@ enum {
  *   out       may be NULL
  *   report    path, loaded [{model, file, cast, layout}], missing [..], unused [..], mismatched
  *             [{model, file, expected, actual}], kept [..]
- *   errors    ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT: damaged, or a weight is NaN;
+ *   errors    ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT: damaged, or what is loaded by name is NaN;
  *             ASSAY_E_VERSION; ASSAY_E_INVALID; ASSAY_E_BUSY
  *   threads alone   since 1.0, stable */
 ASSAY_API assay_status assay_model_load_weights(assay_model *m, assay_str path, assay_str format,

@@ -3,7 +3,6 @@
 #include "sdk/train/checkpoint/weights.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <optional>
 #include <set>
@@ -159,20 +158,6 @@ void require_complete(const LoadReport& report) {
   }
 }
 
-// Weights of a training that has diverged: networks may hide NaN, as relu does, and answer
-// plausibly.
-void require_numbers(const Origin& file, const Assignment& a) {
-  if (a.target->dtype != DType::kF32) return;  // all weights are
-  bool any = false;
-  for (size_t at = 0; at < a.target->data.size(); at += sizeof(uint32_t)) {
-    uint32_t bits;
-    std::memcpy(&bits, a.target->data.data() + at, sizeof bits);
-    any |= (bits & 0x7fffffff) > 0x7f800000;
-  }
-  require(!any, Code::kFormat, file.name, ": ", a.tensor->name,
-          " holds NaN; take weights from before the training diverged");
-}
-
 void load(const Origin& file, const Assignment& a, LoadReport& report) {
   LoadedTensor& entry = *report.add_loaded();
   entry.set_model(a.target->name);
@@ -206,10 +191,7 @@ LoadReport import_from(const Origin& file, std::span<const Destination> targets,
   const std::vector<Destination> to_load = wanted(targets, options.map, report);
   const std::vector<Assignment> assignments = assign(file, to_load, options.map, report);
   if (!options.allow_partial) require_complete(report);
-  for (const Assignment& assignment : assignments) {
-    load(file, assignment, report);
-    require_numbers(file, assignment);
-  }
+  for (const Assignment& assignment : assignments) load(file, assignment, report);
   return report;
 }
 

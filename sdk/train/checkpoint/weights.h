@@ -43,8 +43,8 @@ std::vector<int64_t> dims_in_model(std::span<const int64_t> file_dims, const Nam
                                    std::string_view layout);
 
 // Fills the destinations from the file, but for those to keep: names mapped, axes reordered,
-// floating types converted. Names, shapes and types are checked before the first write; then a NaN
-// is kFormat. Tensors that nothing asked for are reported, not refused.
+// floating types converted. All checks come before the first write. Tensors that nothing asked for
+// are reported, not refused.
 LoadReport import_weights(const safetensors::Reader& file, std::span<const Destination> targets,
                           const ImportOptions& options = {});
 // From the weights and statistics of a checkpoint.
