@@ -43,7 +43,7 @@ Blocks blocks_of(int64_t rows, int64_t channels, int64_t rows_of_thread) {
 template <class T>
 int64_t rows_of_thread(int64_t rows, int64_t channels) {
   const auto fits = [](const dim3& grid) {
-    return grid.y == 1 || (grid.y <= 32768 && grid.x <= kArrivals / 2);
+    return grid.y <= 1 || (grid.y <= 32768 && grid.x <= kArrivals / 2);
   };
   int64_t n = kRowsOfThread;
   while (!fits(blocks_of<T>(rows, channels, n).grid)) n *= 2;
@@ -105,8 +105,8 @@ struct Groups {
 inline Groups groups_of(const dim3& grid) {
   constexpr int64_t kFew = 32;
   const auto blocks = static_cast<int64_t>(grid.y);
-  if (blocks == 1) return {1, 1, 1};
-  const int64_t most = kArrivals / static_cast<int64_t>(grid.x) - 1;
+  if (blocks <= 1) return {1, 1, 1};
+  const int64_t most = kArrivals / std::max<int64_t>(grid.x, 1) - 1;
   int64_t of_group = std::max(kFew, ceil_div(blocks, most));
   while (of_group * of_group < blocks) ++of_group;
   return {static_cast<int>(blocks), static_cast<int>(of_group),
@@ -117,10 +117,12 @@ inline Groups groups_of(const dim3& grid) {
 // the first-level cache. The count begins anew then.
 __device__ inline bool arrives_last(uint32_t* count, int n) {
   __shared__ bool last;
-  __threadfence();
   __syncthreads();
   const auto all_others = static_cast<unsigned>(n - 1);
-  if (threadIdx.x == 0 && threadIdx.y == 0) last = atomicInc(count, all_others) == all_others;
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    __threadfence();  // behind the barrier: for what the other threads wrote
+    last = atomicInc(count, all_others) == all_others;
+  }
   __syncthreads();
   if (last) __threadfence();
   return last;
