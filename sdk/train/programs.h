@@ -41,7 +41,8 @@ class TrainerProgram {
   float weight_of(const Scalar& scalar) const {
     return scalar.weight < 0 ? 0 : scalars_[static_cast<size_t>(scalar.weight)].value;
   }
-  // Waits for the run and takes its scalars, and `more`, over to the host: one wait for all.
+  // Waits for the run and takes its scalars, and `more`, over to the host: one wait for all. No
+  // memory is taken for it, for which `more` is short.
   static constexpr size_t kMostFurtherReads = 1;
   void read_scalars(std::span<const HostRead> more = {});
 

@@ -3,6 +3,8 @@
 
 #include <cstring>
 #include <deque>
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "sdk/train/checkpoint/weights.pb.h"
@@ -41,6 +43,7 @@ class HostWeights {
 // Weights of a training that has diverged: networks may hide NaN, as relu does, and answer
 // plausibly.
 void require_numbers(const std::string& file, const HostWeights::Tensor& tensor) {
+  if (tensor.variable.dtype != DType::kF32) return;
   bool any = false;
   for (size_t at = 0; at < tensor.elements.size(); at += sizeof(uint32_t)) {
     uint32_t bits;
@@ -63,7 +66,11 @@ weights::LoadReport import_from(ModelInstance& instance, const File& file,
   for (const auto& [variable, elements] : host.tensors())
     targets.push_back({variable.name, variable.dtype, variable.dims, elements});
   weights::LoadReport report = weights::import_weights(file, targets, options);
-  for (const HostWeights::Tensor& tensor : host.tensors()) require_numbers(file.name(), tensor);
+  std::set<std::string_view> loaded;
+  for (const weights::LoadedTensor& tensor : report.loaded()) loaded.insert(tensor.model());
+  for (const HostWeights::Tensor& tensor : host.tensors()) {
+    if (loaded.contains(tensor.variable.name)) require_numbers(file.name(), tensor);
+  }
   host.restore(instance.segments());
   instance.mark_initialized();
   instance.restart_averages();

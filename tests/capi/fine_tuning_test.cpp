@@ -195,6 +195,9 @@ TEST_F(FineTuningTest, WeightsThatAreNaNAreRefused) {
   EXPECT_EQ(refused.status, ASSAY_E_FORMAT);
   EXPECT_THAT(refused.message, HasSubstr("layer1.0.conv1.weight holds NaN"));
   EXPECT_EQ(all_bits(own.get()), before);
+  // What is kept is not the file's.
+  ok(assay_model_load_weights, published.get(), text(kTorchvision), text("safetensors"),
+     text(R"({"keep": ["layer1.0.conv1.weight"]})"), 0u, nullptr);
 }
 
 // A frozen weight is one whose rate is 0, but for the work: all others get the same bits, and its

@@ -114,7 +114,7 @@ func assayGoReadImage(user C.uintptr_t, file unsafe.Pointer, size C.size_t, give
 type ioState struct {
 	writer io.Writer
 	reader io.ReaderAt
-	err    error // of the first that failed
+	err    error // of the last call, behind which the library makes no other if it failed
 }
 
 //export assayGoWrite

@@ -792,6 +792,16 @@ fn detections() {
     assert!(score.json()["all"]["ap"].number().unwrap() > 0.999);
 }
 
+fn among_ranks(comm: &Comm) -> TrainerOptions<'_> {
+    TrainerOptions {
+        batch_size: ROWS,
+        learning_rate: 0.05,
+        comm: Some(comm),
+        config: r#"{"optimizer": {"name": "sgd"}}"#,
+        ..Default::default()
+    }
+}
+
 #[test]
 fn ranks_are_threads() {
     let c = context();
@@ -800,14 +810,7 @@ fn ranks_are_threads() {
         let comm = Comm::new(&c, &id, rank, 2, Duration::from_secs(20)).unwrap();
         assert_eq!(comm.gather(&format!("rank {rank}")).unwrap(), ["rank 0", "rank 1"]);
         let mut model = Model::named(&c, "cnn", SMALL).unwrap();
-        let options = TrainerOptions {
-            batch_size: ROWS,
-            learning_rate: 0.05,
-            comm: Some(&comm),
-            config: r#"{"optimizer": {"name": "sgd"}}"#,
-            ..Default::default()
-        };
-        let mut trainer = Trainer::new(&mut model, &options).unwrap();
+        let mut trainer = Trainer::new(&mut model, &among_ranks(&comm)).unwrap();
         for _ in 0..3 {
             step(&mut trainer, &small_batch(&c, rank as u64));
         }
@@ -854,14 +857,7 @@ fn calls_to_other_ranks_wait_for_each_other() {
     let begin = |rank: i32| {
         let comm = Comm::new(&c, &id, rank, 2, Duration::from_secs(20)).unwrap();
         let mut model = Model::named(&c, "cnn", SMALL).unwrap();
-        let options = TrainerOptions {
-            batch_size: ROWS,
-            learning_rate: 0.05,
-            comm: Some(&comm),
-            config: r#"{"optimizer": {"name": "sgd"}}"#,
-            ..Default::default()
-        };
-        let trainer = Trainer::new(&mut model, &options).unwrap();
+        let trainer = Trainer::new(&mut model, &among_ranks(&comm)).unwrap();
         (comm, trainer)
     };
     thread::scope(|scope| {
