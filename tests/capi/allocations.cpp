@@ -8,12 +8,20 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <set>
 #include <string_view>
 
+// AddressSanitizer has its own malloc, which stays: only new and delete are replaced then.
+#if defined(__SANITIZE_ADDRESS__)
+#define ASSAY_MALLOC malloc
+#define ASSAY_FREE free
+#else
 // glibc's own names for what this file replaces.
+#define ASSAY_MALLOC __libc_malloc
+#define ASSAY_FREE __libc_free
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" {
 void* __libc_malloc(size_t size);
@@ -23,6 +31,7 @@ void* __libc_memalign(size_t alignment, size_t size);
 void __libc_free(void* memory);
 }
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
+#endif
 
 namespace {
 
@@ -95,13 +104,13 @@ void* alive(void* memory) {
 
 void release(void* memory) {
   if (memory != nullptr) live.fetch_sub(1, std::memory_order_relaxed);
-  __libc_free(memory);
+  ASSAY_FREE(memory);
 }
 
 void* allocate(size_t size, void* caller) {
   note(caller);
   if (fails(caller)) throw std::bad_alloc();
-  if (void* memory = alive(__libc_malloc(size))) return memory;
+  if (void* memory = alive(ASSAY_MALLOC(size))) return memory;
   throw std::bad_alloc();
 }
 
@@ -153,6 +162,7 @@ int64_t assay::test::live_blocks() { return live; }
 
 // Definitions in the program come before those of libc and libstdc++ for every library.
 #pragma GCC visibility push(default)
+#if !defined(__SANITIZE_ADDRESS__)
 extern "C" {
 void* malloc(size_t size) {
   note(__builtin_return_address(0));
@@ -179,6 +189,7 @@ int posix_memalign(void** memory, size_t alignment, size_t size) {
 }
 void free(void* memory) { release(memory); }
 }
+#endif
 
 void* operator new(size_t size) { return allocate(size, __builtin_return_address(0)); }
 void* operator new[](size_t size) { return allocate(size, __builtin_return_address(0)); }
