@@ -26,9 +26,21 @@ RowSums row_sums(const T* x, int64_t classes) {
   return {largest, sum};
 }
 
+// x, y [rows, 2]: whole vectors of rows, where a row has too few classes for one.
+template <class T>
+void softmax_of_two(const T* x, float* y, int64_t rows) {
+#pragma omp simd
+  for (int64_t r = 0; r < rows; ++r) {
+    const float difference = load(x[2 * r + 1]) - load(x[2 * r]);
+    y[2 * r] = sigmoid(-difference);
+    y[2 * r + 1] = sigmoid(difference);
+  }
+}
+
 // x, y [rows, classes].
 template <class T>
 void softmax(const void* x, float* y, int64_t rows, int64_t classes) {
+  if (classes == 2) return softmax_of_two(static_cast<const T*>(x), y, rows);
   for (int64_t r = 0; r < rows; ++r) {
     const T* row = static_cast<const T*>(x) + r * classes;
     float* out = y + r * classes;
