@@ -131,6 +131,11 @@ void check_epilogue(const ConvolutionShape& s, ActivationKind kind, bool bias, b
     for (size_t i = 0; i < c.inputs.size(); ++i) c.gradients.push_back(static_cast<int>(i));
   c.thread_invariant = false;
   check_op(c, conv_reference);
+  if (!bias || make_backend_under_test(1)->target().kind != Target::Kind::kCuda) return;
+  c.name += " of the data's type";
+  c.inputs[2].dtype.reset();
+  c.gradients.clear();  // biases get their type when gradients are there
+  check_op(c, conv_reference);
 }
 
 void check_every_epilogue(const ConvolutionShape& s) {
@@ -291,6 +296,26 @@ TEST(Winograd, EveryPadding) {
     OpCase with_bias = weight;
     with_bias.op = Conv2dGradWeight{.geometry = s.g, .w_dims = s.w, .has_bias = true};
     check_filters(with_bias);
+  }
+}
+
+// On processors with tiles, of many channels; odd sizes, and windows on every side of them.
+TEST(Conv2dGradData, OfStrideTwoInFourParts) {
+  const auto strided = [](const std::array<int64_t, 2>& begin, const std::array<int64_t, 2>& end) {
+    return ConvGeometry{.stride = {2, 2}, .pad_begin = begin, .pad_end = end};
+  };
+  for (const ConvolutionShape& s :
+       {ConvolutionShape{"3x3", {2, 6, 7, 136}, {9, 3, 3, 136}, padded(1, 2)},
+        ConvolutionShape{"3x3 SAME", {1, 8, 6, 130}, {17, 3, 3, 130}, strided({0, 0}, {1, 1})},
+        ConvolutionShape{"2x2", {1, 6, 8, 128}, {4, 2, 2, 128}, strided({0, 0}, {0, 0})},
+        ConvolutionShape{"5x4", {1, 9, 8, 129}, {3, 5, 4, 129}, strided({2, 1}, {2, 2})}}) {
+    const Dims y = output_of(s.g, s.x, s.w);
+    OpCase data{
+        s.name, Conv2dGradData{s.g, s.x}, {{y}, {s.w}}, {.terms = s.w[0] * s.w[1] * s.w[2]}};
+    data.thread_invariant = false;
+    check_op(data, grad_data_reference);
+    const std::string kernel = planned_kernel(data.op, {{DType::kBf16, y}, {DType::kBf16, s.w}});
+    EXPECT_EQ(kernel.find("four parts") != std::string::npos, has_tiles()) << kernel;
   }
 }
 

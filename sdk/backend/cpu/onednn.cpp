@@ -157,15 +157,20 @@ DnnlChain::TensorId DnnlChain::scratch(const dnnl::memory::desc& desc) {
   return add_tensor({Place::kScratch, offset, desc});
 }
 
+DnnlChain::TensorId DnnlChain::room_for(TensorId from, const dnnl::memory::desc& desc) {
+  if (!is_preparable(from)) return scratch(desc);
+  const size_t offset = prepared_bytes_;
+  prepared_bytes_ += align_up(desc.get_size());
+  return add_tensor({Place::kPrepared, offset, desc});
+}
+
+DnnlChain::TensorId DnnlChain::part(TensorId whole, const dnnl::memory::desc& desc) {
+  return add_tensor({tensors_[whole].place, tensors_[whole].index, desc});
+}
+
 DnnlChain::TensorId DnnlChain::as(TensorId from, const dnnl::memory::desc& desc) {
   if (tensors_[from].desc == desc) return from;
-  TensorId to = -1;
-  if (is_preparable(from)) {
-    to = add_tensor({Place::kPrepared, prepared_bytes_, desc});
-    prepared_bytes_ += align_up(desc.get_size());
-  } else {
-    to = scratch(desc);
-  }
+  const TensorId to = room_for(from, desc);
   copy(from, to);
   return to;
 }

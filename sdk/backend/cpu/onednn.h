@@ -45,6 +45,10 @@ class DnnlChain {
   TensorId input(int i, const dnnl::memory::desc& desc);
   TensorId output(int i, const dnnl::memory::desc& desc);
   TensorId scratch(const dnnl::memory::desc& desc);
+  // Room for what is made of `from` alone: prepared memory if that can be made once, else scratch.
+  TensorId room_for(TensorId from, const dnnl::memory::desc& desc);
+  // A part of `whole`, or that seen otherwise: its offset is in `desc`.
+  TensorId part(TensorId whole, const dnnl::memory::desc& desc);
 
   // `from` as `desc`: itself if it already is, else converted into scratch. Layout and type change
   // one at a time.
