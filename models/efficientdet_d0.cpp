@@ -74,41 +74,12 @@ ValueId normalised(nn::Builder& b, ValueId image) {
   return g.emit1(Pointwise{code, {}}, {image, channels(kMean), channels(kStddev)});
 }
 
-// sum w_i x_i / (sum w_i + 1e-4) with trained w, of the size of the first; in images of half its
-// size each pixel stands for two by two.
-ValueId weighted_mean(nn::Builder& b, const Levels& images) {
-  Graph& g = b.graph();
-  const auto n = static_cast<int64_t>(images.size());
-  const ValueId weights = b.parameter("edge_weights", {n}, nn::constant(1), VariableKind::kScalar);
-  const auto share = [&](ValueId all, int64_t i) {
-    return g.emit1(Slice{.begin = {i}, .dims = {1}}, {all});
-  };
-  // The weights by their sum, [n].
-  PointwiseOperand total = kFusionEpsilon;
-  PointwiseCode normalise;
-  for (int i = 1; i <= static_cast<int>(n); ++i)
-    total = normalise.append(PointwiseFn::kAdd, {total, x(i)});
-  normalise.append(PointwiseFn::kDiv, {x(0), total});
-  Levels operands{weights};
-  for (int64_t i = 0; i < n; ++i) operands.push_back(share(weights, i));
-  const ValueId shares = g.emit(Pointwise{normalise, {}}, operands)[0];
-
-  const Dims dims = b.dims(images[0]);
-  const auto is_half = [&](ValueId image) { return b.dims(image)[1] < dims[1]; };
-  const bool repeats = std::any_of(images.begin(), images.end(), is_half);
-  operands.clear();
-  for (const ValueId image : images) {
-    const int64_t times = is_half(image) ? 1 : 2;  // of what is not repeated, pixels in pairs
-    const Dims pairs{dims[0], dims[1] / 2, times, dims[2] / 2, times, dims[3]};
-    operands.push_back(repeats ? g.emit1(Reshape{pairs}, {image}) : image);
-  }
-  const int count = static_cast<int>(n);
-  PointwiseCode code(PointwiseFn::kMul, {x(0), x(count)});
-  for (int i = 1; i < count; ++i)
-    code.append(PointwiseFn::kMulAdd, {x(i), x(count + i), PointwiseOperand::step(i - 1)});
-  for (int64_t i = 0; i < n; ++i) operands.push_back(share(shares, i));
-  const ValueId mean = g.emit(Pointwise{code, {}}, operands)[0];
-  return repeats ? g.emit1(Reshape{dims}, {mean}) : mean;
+// swish of the images' mean by trained weights; those of half the size are repeated.
+ValueId fused(nn::Builder& b, const Levels& images) {
+  Levels inputs{b.parameter("edge_weights", {static_cast<int64_t>(images.size())}, nn::constant(1),
+                            VariableKind::kScalar)};
+  inputs.insert(inputs.end(), images.begin(), images.end());
+  return b.graph().emit(WeightedFusion{kFusionEpsilon, ActivationKind::kSwish}, inputs)[0];
 }
 
 class EfficientDet : public nn::Model {
@@ -189,7 +160,7 @@ class EfficientDet : public nn::Model {
     const auto scope = b.scope(name);
     for (size_t i = 0; i < kNodes.size(); ++i) {
       const auto node = b.scope(cat("fnode.", i));
-      const ValueId joined = swish(b, combined(b, kNodes[i], values));
+      const ValueId joined = combined(b, kNodes[i], values);
       const auto behind = b.scope("after_combine");
       values.push_back(
           norm(b, "conv.bn", nn::separable_conv2d(b, "conv", joined, {.channels = config_.width})));
@@ -209,7 +180,7 @@ class EfficientDet : public nn::Model {
       if (b.dims(image)[1] > rows) image = nn::max_pool_same(b, image, 3, 2);
       images.push_back(image);
     }
-    return weighted_mean(b, images);
+    return fused(b, images);
   }
 
   // [N,h,w,9 numbers] of each level: convolutions are the same on all levels, norms each level's

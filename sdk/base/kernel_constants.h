@@ -53,7 +53,8 @@ constexpr int pointwise_operands(PointwiseFn fn) {
                                       : 1;
 }
 
-constexpr int kMostTables = 8;  // of GatherRows
+constexpr int kMostTables = 8;       // of GatherRows
+constexpr int kMostFusedImages = 3;  // of WeightedFusion
 
 // Philox4x32-10 (sdk/base/philox.h).
 constexpr uint32_t kPhiloxMultiplier0 = 0xD2511F53u, kPhiloxMultiplier1 = 0xCD9E8D57u;

@@ -74,6 +74,7 @@ struct StepScalar {
 struct Fill {
   Dims dims;
   float value = 0;
+  static constexpr Access kWrites{Access::Form::kDense, false, 4};  // wherever it begins
   static constexpr std::string_view kName = "fill";
   static void fields(auto& self, auto&& f) { f("dims", self.dims), f("value", self.value); }
   bool operator==(const Fill&) const = default;
@@ -266,8 +267,8 @@ struct ConvGeometry {
 
 /// y[n,p,q,k] = act(sum_{r,s,c} x[n, p*stride - pad + r*dilation, ..., c] * w[k,r,s,c]
 ///                  + bias[k] + residual[n,p,q,k]): cross-correlation, zero padding.
-///   inputs    x [N,H,W,C], w [K,R,S,C/groups] of one data type; bias [K] f32 if has_bias; residual
-///             like y if has_residual
+///   inputs    x [N,H,W,C], w [K,R,S,C/groups] of one data type; bias [K] if has_bias, f32 or on
+///             GPUs of that type too; residual like y if has_residual
 ///   outputs   y [N,P,Q,K], P = (H + pads - dilation*(R-1) - 1) / stride + 1; if keep_pre what act
 ///             was applied to, like y: gradients of some kinds read it
 ///   gradient  of the activation from y, Conv2dGradData, Conv2dGradWeight; keep_pre comes after
@@ -422,6 +423,36 @@ struct AvgPoolGrad {
     PoolGeometry::fields(self.geometry, f), f("x_dims", self.x_dims);
   }
   bool operator==(const AvgPoolGrad&) const = default;
+};
+
+// ---- Feature fusion -----------------------------------------------------------------------------
+
+/// y = act(sum_i w_i x_i / (sum_i w_i + epsilon)): EfficientDet's fast normalised fusion.
+///   inputs    w [n] f32; x_1 .. x_n, n 2 or 3: images [N,H,W,C] of one data type, or of half as
+///   many
+///             rows and columns, in which a pixel stands for two by two; one at least is of the
+///             size of y. act is none or swish
+///   gradient  WeightedFusionGrad.   source  arXiv:1911.09070, 3.3
+struct WeightedFusion {
+  float epsilon = 1e-4f;
+  ActivationKind activation = ActivationKind::kNone;
+  static constexpr std::string_view kName = "weighted_fusion";
+  static void fields(auto& self, auto&& f) {
+    f("epsilon", self.epsilon), f("activation", self.activation);
+  }
+  bool operator==(const WeightedFusion&) const = default;
+};
+
+/// inputs   w, x_1 .. x_n, dy; what the activation was applied to is recomputed from w and x
+/// outputs  dw [n] f32; dx_1 .. dx_n like x
+struct WeightedFusionGrad {
+  float epsilon = 1e-4f;
+  ActivationKind activation = ActivationKind::kNone;
+  static constexpr std::string_view kName = "weighted_fusion_grad";
+  static void fields(auto& self, auto&& f) {
+    f("epsilon", self.epsilon), f("activation", self.activation);
+  }
+  bool operator==(const WeightedFusionGrad&) const = default;
 };
 
 // ---- Batch normalisation ------------------------------------------------------------------------
@@ -1188,7 +1219,7 @@ struct EmaUpdate {
   X(CountTargets) X(Reshape) X(Slice) X(SliceGrad) X(Transpose) X(Copy) X(Concat) X(Pointwise)     \
   X(Casts) X(SumTo) X(Dropout) X(Conv2d)                                                           \
   X(Conv2dGradData) X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(MaxPool) X(MaxPoolGrad)     \
-  X(AvgPool) X(AvgPoolGrad) X(BatchNorm) X(BatchNormGrad) X(BatchNormInference) X(FoldBatchNorm)   \
+  X(AvgPool) X(AvgPoolGrad) X(WeightedFusion) X(WeightedFusionGrad) X(BatchNorm) X(BatchNormGrad) X(BatchNormInference) X(FoldBatchNorm)   \
   X(LayerNorm) X(LayerNormGrad) X(Attention) X(AttentionGrad) X(GatherRows) X(GatherRowsGrad)      \
   X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad) X(SigmoidCrossEntropy)              \
   X(SigmoidCrossEntropyGrad) X(SoftTargetCrossEntropy) X(SoftTargetCrossEntropyGrad)               \

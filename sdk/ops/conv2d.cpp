@@ -45,7 +45,7 @@ void infer(const Conv2d& p, InferCtx& c) {
   const ValueType y{c.x(0).dtype, output_dims(p.geometry, c.x(0).dims, c.x(1).dims)};
   if (p.has_bias) {
     c.require_dims(2, {y.dims[3]});
-    c.require_dtype(2, DType::kF32);
+    if (c.x(2).dtype != y.dtype) c.require_dtype(2, DType::kF32);
   }
   if (p.has_residual) {
     const int residual = p.residual_input();

@@ -12,6 +12,7 @@
 #include "sdk/passes/fuse_norm.h"
 #include "sdk/passes/fuse_pointwise.h"
 #include "sdk/passes/join_casts.h"
+#include "sdk/passes/lower_biases.h"
 #include "sdk/passes/merge_equal_nodes.h"
 
 namespace assay {
@@ -49,6 +50,7 @@ constexpr std::array kFinishing{
 
 // Where a launch costs as much as moving megabytes: on GPUs, behind all others.
 constexpr std::array kJoining{
+    Pass{"lower_biases", lower_biases},
     Pass{"join_casts", join_casts},
 };
 

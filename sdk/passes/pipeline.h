@@ -2,7 +2,7 @@
 //
 // Forward passes run before differentiation, so that the gradient of a fused op is the fused
 // gradient; training passes run on the finished step; inference passes on a predictor's forward;
-// finishing passes on every graph, and joining passes last, on the steps of GPUs. Every pass is
+// finishing passes on every graph, and joining passes last, on GPUs. Every pass is
 // timed and can be switched off by name, and is followed by a sort, dead-code removal and verify().
 #pragma once
 

@@ -39,13 +39,13 @@ void place_part(Graph& graph, const Uses& uses, NodeId concat, int i) {
   const ValueId part = node.inputs[i];
   const Value& value = graph.value(part);
   const Layout layout = layout_in_concat(graph, concat, i);
-  const bool is_leaf = graph.producer(part).inputs.empty();  // written from outside
+  const Node& made = graph.producer(part);
+  const bool is_leaf =
+      made.inputs.empty() && !std::holds_alternative<Fill>(made.op);  // from outside
   const bool is_free = !is_leaf && !value.alias_of.valid() && !value.placed_in.valid() &&
                        !uses.is_output[part.index] &&
                        std::count(node.inputs.begin(), node.inputs.end(), part) == 1;
-  if (is_free &&
-      admits(writes(graph.producer(part).op), layout, value.type.dims,
-             dtype_size(value.type.dtype)) &&
+  if (is_free && admits(writes(made.op), layout, value.type.dims, dtype_size(value.type.dtype)) &&
       others_can_read(graph, uses, part, concat, layout))
     graph.place(part, node.outputs[0]);
 }

@@ -21,6 +21,14 @@ void append_records(std::vector<PassRecord>& to, std::vector<PassRecord> from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+// Those that run on every graph when all else is done.
+void run_last_passes(BuiltGraph& built, std::span<const std::string> disabled,
+                     const Target& target) {
+  append_records(built.passes, run_passes(built.graph, finishing_passes(), disabled));
+  if (target.kind == Target::Kind::kCuda)
+    append_records(built.passes, run_passes(built.graph, joining_passes(), disabled));
+}
+
 // Emits the forward and names what it gives.
 void append_forward(BuiltGraph& built, const nn::Model& model, nn::Builder& builder) {
   for (const nn::Output& output : model.forward(builder)) {
@@ -63,9 +71,7 @@ class TrainingGraphBuilder {
     if (apply && config_.optimizer.ema_statistics) append_averages_of_statistics();
     append_records(built_.passes,
                    run_passes(graph(), training_passes(target_), config_.disabled_pass));
-    append_records(built_.passes, run_passes(graph(), finishing_passes(), config_.disabled_pass));
-    if (target_.kind == Target::Kind::kCuda)
-      append_records(built_.passes, run_passes(graph(), joining_passes(), config_.disabled_pass));
+    run_last_passes(built_, config_.disabled_pass, target_);
     if (distributed_ && apply) begin_reductions_early(graph());
     return std::move(built_);
   }
@@ -267,7 +273,7 @@ BuiltGraph build_eval_graph(const nn::Model& model, VariableTable& variables,
   }
   apply_precision(built.graph, parse_precision(*config.precision), target);
   built.passes = run_passes(built.graph, forward_passes(), config.disabled_pass);
-  append_records(built.passes, run_passes(built.graph, finishing_passes(), config.disabled_pass));
+  run_last_passes(built, config.disabled_pass, target);
   return built;
 }
 
@@ -280,7 +286,7 @@ BuiltGraph build_predict_graph(const nn::Model& model, VariableTable& variables,
   apply_precision(built.graph, precision, target);
   built.passes = run_passes(built.graph, forward_passes(), disabled);
   append_records(built.passes, run_passes(built.graph, inference_passes(), disabled));
-  append_records(built.passes, run_passes(built.graph, finishing_passes(), disabled));
+  run_last_passes(built, disabled, target);
   return built;
 }
 

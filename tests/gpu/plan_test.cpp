@@ -137,7 +137,7 @@ void expect_every_shape_is_planned(Backend& backend) {
                              std::pair(DType::kF16, false), std::pair(DType::kBf16, false)}) {
       const DType data = type.first;
       const bool tf32 = type.second;
-      const ValueType x{data, s.x}, w{data, s.w}, y{data, y_dims}, bias{DType::kF32, {s.w[0]}};
+      const ValueType x{data, s.x}, w{data, s.w}, y{data, y_dims}, bias{data, {s.w[0]}};
       const std::string name = cat(s.name, " ", to_text(data), tf32 ? " tf32" : "");
       const auto kernel = [&](const Op& op, const std::vector<ValueType>& inputs) {
         return kernel_of(backend, op, inputs, tf32);

@@ -10,6 +10,7 @@
 #include "sdk/passes/fuse_norm.h"
 #include "sdk/passes/fuse_pointwise.h"
 #include "sdk/passes/join_casts.h"
+#include "sdk/passes/lower_biases.h"
 #include "sdk/passes/merge_equal_nodes.h"
 #include "sdk/passes/pipeline.h"
 #include "sdk/passes/precision.h"
@@ -432,6 +433,28 @@ TEST(JoinCasts, OfWeightsAndOfGradientsThatAreStored) {
                           "%15 = all_reduce(%12) {wire=none} : f32[3]\n" + "return y=%13\n");
   EXPECT_THAT(sent, HasSubstr("{dtype=f16} : f16[3], f16"));
   EXPECT_THAT(sent, Not(HasSubstr("{dtype=f32} : f32[3], f32")));
+}
+
+// Once for two convolutions; f32 stays.
+TEST(LowerBiases, OfConvolutionsOf16Bits) {
+  const auto convolutions = [](const std::string& type) {
+    const std::string attributes =
+        ") {stride=[1,1], pad_begin=[0,0], pad_end=[0,0], dilation=[1,1], groups=1, has_bias=true, "
+        "has_residual=false, activation=none, keep_pre=false} : " +
+        type + "[1,2,2,3]\n";
+    return "%0 = input() {name=\"x\", dtype=" + type + ", dims=[1,2,2,3]} : " + type +
+           "[1,2,2,3]\n%1 = input() {name=\"w\", dtype=" + type + ", dims=[3,1,1,3]} : " + type +
+           "[3,1,1,3]\n%2 = parameter() {name=\"b\", role=value, dtype=f32, dims=[3]} : f32[3]\n" +
+           "%3 = conv2d(%0, %1, %2" + attributes + "%4 = conv2d(%3, %1, %2" + attributes +
+           "return y=%4\n";
+  };
+  const std::string lowered = run(lower_biases, convolutions("f16"));
+  EXPECT_THAT(lowered,
+              ContainsRegex("(%[0-9]+) = pointwise\\(%2\\) \\{code=cast, dtype=f16\\} : f16"));
+  EXPECT_THAT(lowered, Not(ContainsRegex("conv2d\\([^)]*%2\\)")));
+  EXPECT_EQ(lowered.find("cast"), lowered.rfind("cast"));
+  Graph f32 = parse_graph(convolutions("f32"));
+  EXPECT_FALSE(lower_biases(f32));
 }
 
 TEST(Precision, CastsOperandsOnceAndKeepsOutputs) {

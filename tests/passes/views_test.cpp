@@ -75,6 +75,14 @@ TEST(LowerViews, KeepsPartsThatOthersReadDense) {
 }
 
 // What stands there twice, and what the host reads, has memory of its own.
+TEST(LowerViews, WritesConstantsToTheirPlaces) {
+  Graph graph;
+  const ValueId one = graph.emit1(Fill{{1}, 1}, {}), two = graph.emit1(Fill{{1}, 2}, {});
+  const std::string text = lowered(graph, "both", graph.emit1(Concat{0}, {one, two}));
+  EXPECT_THAT(text, HasSubstr("value=2} : f32[1] in %2 +1 [1]"));
+  EXPECT_EQ(copies(text), 0);
+}
+
 TEST(LowerViews, CopiesPartsThatAreNeededElsewhere) {
   Upsampled u;
   const ValueId twice = u.graph.emit1(Concat{3}, {u.y, u.y});

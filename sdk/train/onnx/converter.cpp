@@ -177,6 +177,17 @@ std::string Converter::reshaped(const std::string& name, std::span<const Size> s
   return emit("Reshape", {name, writer_.integers(reshape_sizes(sizes))});
 }
 
+std::string Converter::repeated(const std::string& image, int64_t down, int64_t across) {
+  const std::array factors{1.0f, 1.0f, static_cast<float>(down), static_cast<float>(across)};
+  const std::string scales =
+      writer_.constant("scales", DType::kF32, std::array{int64_t{4}},
+                       std::string(reinterpret_cast<const char*>(factors.data()), sizeof factors));
+  return emit("Resize", {image, "", scales},
+              {{"mode", "nearest"},
+               {"coordinate_transformation_mode", "asymmetric"},
+               {"nearest_mode", "floor"}});
+}
+
 std::string Converter::cast(const std::string& name, DType to) {
   return emit("Cast", {name}, {{"to", int64_t{element_type(to)}}});
 }

@@ -99,6 +99,8 @@ class Converter {
   // `name` in the shape of `sizes`.
   std::string reshaped(const std::string& name, std::span<const Size> sizes);
   std::string cast(const std::string& name, DType to);
+  // An image in which each pixel stands that often, down and across.
+  std::string repeated(const std::string& image, int64_t down, int64_t across);
   // The batch size, [] i64.
   std::string batch();
   // The range that an integer input promises.
@@ -134,6 +136,7 @@ void convert(const Conv2dTranspose& op, Converter& c);
 void convert(const Matmul& op, Converter& c);
 void convert(const MaxPool& op, Converter& c);
 void convert(const AvgPool& op, Converter& c);
+void convert(const WeightedFusion& op, Converter& c);
 void convert(const BatchNormInference& op, Converter& c);
 void convert(const LayerNorm& op, Converter& c);
 void convert(const Softmax& op, Converter& c);

@@ -1,4 +1,6 @@
 // Convolutions, products, pooling and normalisations.
+#include <numeric>
+
 #include "sdk/train/onnx/converter.h"
 
 namespace assay::onnx {
@@ -81,6 +83,24 @@ void convert(const AvgPool& op, Converter& c) {
   const std::string image = c.image(c.x(0));
   c.set_image(c.y(), is_global ? c.emit("GlobalAveragePool", {image})
                                : c.emit("AveragePool", {image}, window(g)));
+}
+
+void convert(const WeightedFusion& op, Converter& c) {
+  const Constant* const weights = c.constant(c.x(0));
+  if (weights == nullptr) c.refuse("has weights that are not constant");
+  const auto w = weights->as<float>();
+  const float total = std::accumulate(w.begin(), w.end(), op.epsilon);
+  std::string sum;
+  for (int i = 1; i < c.inputs(); ++i) {
+    const int64_t times = c.dims(c.y())[1] / c.dims(c.x(i))[1];
+    std::string image = c.image(c.x(i));
+    if (times > 1) image = c.repeated(image, times, times);
+    const float share = w[static_cast<size_t>(i) - 1] / total;
+    image = c.emit("Mul", {image, c.writer().number(share)});
+    sum = i == 1 ? image : c.emit("Add", {sum, image});
+  }
+  if (op.activation == ActivationKind::kSwish) sum = c.emit("Mul", {sum, c.emit("Sigmoid", {sum})});
+  c.set_image(c.y(), sum);
 }
 
 void convert(const BatchNormInference& op, Converter& c) {

@@ -112,17 +112,7 @@ std::string image_operand(Converter& c, ValueId x) {
                   {{"perm", std::vector<int64_t>{0, 3, 1, 2}}});
   const Dims& to = c.dims(c.y());
   if (dims.rank() == 4 || (dims[2] == to[2] && dims[4] == to[4])) return c.image(x);
-  // A pixel for each block: it is repeated.
-  const std::string scales =
-      c.writer().constant("scales", DType::kF32, std::array{int64_t{4}}, [&] {
-        const std::array<float, 4> factors{1, 1, static_cast<float>(to[2] / dims[2]),
-                                           static_cast<float>(to[4] / dims[4])};
-        return std::string(reinterpret_cast<const char*>(factors.data()), sizeof factors);
-      }());
-  return c.emit("Resize", {c.image(x), "", scales},
-                {{"mode", "nearest"},
-                 {"coordinate_transformation_mode", "asymmetric"},
-                 {"nearest_mode", "floor"}});
+  return c.repeated(c.image(x), to[2] / dims[2], to[4] / dims[4]);  // a pixel for each block
 }
 
 // An operand that no step reads would still shape the result.

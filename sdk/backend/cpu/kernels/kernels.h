@@ -87,6 +87,28 @@ struct ChannelKernels {
                         int64_t n, int64_t lanes);
 };
 
+// ---- Weighted fusion ----------------------------------------------------------------------------
+// Images [rows, width, channels] of one size, rows those of all images of a batch, or halved ones
+// [rows / 2, width / 2, channels], in which a pixel stands for two by two. Rows [begin, end) of the
+// full size are worked on, in pairs where one is halved. y = act(sum of share * x), act none or
+// swish.
+
+struct FusionArgs {
+  int count;  // of images
+  const void* x[kMostFusedImages];
+  float share[kMostFusedImages];
+  bool is_half[kMostFusedImages];
+  int64_t width, channels;
+  ActivationKind activation;
+};
+struct FusionKernels {
+  void (*forward[2])(const FusionArgs& args, void* y, int64_t begin, int64_t end);  // y may be an x
+  // g = dy times the derivative of act; dx = share * g, of a halved image their sum over two by
+  // two; sums[count] = sum of x * g, f64. Each dx may be its x or dy.
+  void (*backward[2])(const FusionArgs& args, const void* dy, void* const* dx, int64_t begin,
+                      int64_t end, double* sums);
+};
+
 // ---- Layer normalisation ----------------------------------------------------------------------
 // x, residual, y, z, dy, dz and dx [rows, channels]; mean and rstd [rows]; every other pointer is
 // [channels]. Rows [first, first + rows) are worked on, each alone.
@@ -347,6 +369,7 @@ struct Kernels {
   const PointwiseKernels* pointwise;
   const DropoutKernels* dropout;
   const ChannelKernels* channel;
+  const FusionKernels* fusion;
   const LayerNormKernels* layer_norm;
   const AttentionKernels* attention;
   const GatherKernels* gather;

@@ -10,6 +10,7 @@ extern const ElementwiseKernels kElementwise;
 extern const PointwiseKernels kPointwise;
 extern const DropoutKernels kDropout;
 extern const ChannelKernels kChannel;
+extern const FusionKernels kFusion;
 extern const LayerNormKernels kLayerNorm;
 extern const AttentionKernels kAttention;
 extern const GatherKernels kGather;
@@ -22,9 +23,21 @@ extern const SoftTargetLossKernels kSoftTargetLoss;
 extern const UpdateKernels kUpdate;
 
 extern const Kernels kTable;
-const Kernels kTable = {
-    ASSAY_TEXT(ASSAY_ISA), &kElementwise, &kPointwise, &kDropout,        &kChannel,
-    &kLayerNorm,           &kAttention,   &kGather,    &kPool,           &kWinograd,
-    &kDepthwise,           &kSoftmax,     &kSigmoid,   &kSoftTargetLoss, &kUpdate};
+const Kernels kTable = {ASSAY_TEXT(ASSAY_ISA),
+                        &kElementwise,
+                        &kPointwise,
+                        &kDropout,
+                        &kChannel,
+                        &kFusion,
+                        &kLayerNorm,
+                        &kAttention,
+                        &kGather,
+                        &kPool,
+                        &kWinograd,
+                        &kDepthwise,
+                        &kSoftmax,
+                        &kSigmoid,
+                        &kSoftTargetLoss,
+                        &kUpdate};
 
 }  // namespace assay::cpu::ASSAY_ISA

@@ -70,7 +70,11 @@ __device__ inline void finish(const EpilogueArgs& args, int64_t row, int64_t fir
                               bool whole, float (&v)[N]) {
   float addend[N];
   if (args.bias != nullptr) {
-    load_pack<N>(args.bias + first, n, false, addend);
+    if (args.bias_is_like_y) {
+      load_pack<N>(static_cast<const Y*>(args.bias) + first, n, false, addend);
+    } else {
+      load_pack<N>(static_cast<const float*>(args.bias) + first, n, false, addend);
+    }
     for (int k = 0; k < N; ++k) v[k] += addend[k];
   }
   if (args.residual != nullptr) {

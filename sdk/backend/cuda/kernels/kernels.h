@@ -90,7 +90,8 @@ void dropout(Stream, Element, const DropoutArgs&, const int64_t* step, const voi
 // or residual if the element sizes and the lengths of their rows agree.
 struct EpilogueArgs {
   const void* x;
-  const float* bias;
+  const void* bias;
+  bool bias_is_like_y;   // of the element type of y; else f32
   const void* residual;  // of the element type of y
   void* y;
   int64_t rows, channels;
@@ -173,6 +174,25 @@ struct RunningArgs {
   bool append(Norm norm);
 };
 void running_statistics(Stream, const RunningArgs&);
+
+// ---- Weighted fusion (fusion.cu) ----------------------------------------------------------------
+
+// y = act(sum of x w / (sum of w + epsilon)), act none or swish. Images [rows, columns, channels],
+// rows those of all images of a batch, or halved ones, in which a pixel stands for two by two.
+struct FusionArgs {
+  int count;  // of images: 2 or 3
+  const float* w;
+  const void* x[kMostFusedImages];
+  bool is_half[kMostFusedImages];
+  void* dx[kMostFusedImages];  // of the gradient, and null else; each may be its x or dy
+  int64_t rows, columns, channels;
+  float epsilon;
+  ActivationKind activation;
+};
+void weighted_fusion(Stream, Element, const FusionArgs&, void* y);  // y may be an x
+size_t weighted_fusion_sums_bytes();                                // of PartialSums::sums
+void weighted_fusion_grad(Stream, Element, const FusionArgs&, const void* dy, PartialSums,
+                          float* dw);
 
 // ---- Layer normalisation (layer_norm.cu) -------------------------------------------------------
 // x, residual, y, z, dy, dz and dx [rows, channels]; mean and rstd [rows]; every other pointer is

@@ -21,11 +21,14 @@
 
 #include "sdk/backend/cuda/kernels/kernels.h"
 
-// Before a loop: one copy of its body, where the compiler would make as many as there are turns.
+// Before a loop: one copy of its body, where the compiler would make as many as there are turns; or
+// as many, where it would not, so that arrays indexed by the turn stay in registers.
 #if defined(__CUDACC__)
 #define ASSAY_ROLLED _Pragma("unroll 1")
+#define ASSAY_UNROLLED _Pragma("unroll")
 #else
 #define ASSAY_ROLLED
+#define ASSAY_UNROLLED
 #endif
 
 namespace assay::cuda {

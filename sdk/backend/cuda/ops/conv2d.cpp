@@ -27,37 +27,14 @@ LibraryCall call_of(const Convolution& convolution, const Planner& c) {
   return *std::move(call);
 }
 
-// A call with its bias, which is f32, brought to the data's type.
-NodePlan plan_joined(const Conv2d& p, const Convolution& convolution, const LibraryCall& call) {
-  const bool casts = p.has_bias && convolution.data != DType::kF32;
-  const Element element = element_of(convolution.data);
-  const int64_t filters = convolution.w[0];
-  struct Scratch {
-    void *call, *bias;
-    size_t bytes;
-  };
-  const auto scratch = [=, call_bytes = call.scratch_bytes,
-                        size = dtype_size(convolution.data)](void* base) {
-    ScratchLayout layout(base);
-    Scratch s{};
-    s.call = layout.take_bytes(call_bytes);
-    s.bias = layout.take_bytes(casts ? static_cast<size_t>(filters) * size : 0);
-    s.bytes = layout.bytes();
-    return s;
-  };
+NodePlan plan_joined(const LibraryCall& call) {
   NodePlan plan;
-  plan.kernel = cat(casts ? "own:pointwise " : "", call.kernel);
-  plan.scratch_bytes = scratch(nullptr).bytes;
-  plan.bind = [=, run = call.run, cast = pointwise_args(cast_code(), {Element::kF32}, filters)](
-                  const Binding& b) -> Launch {
-    const Scratch s = scratch(b.scratch);
+  plan.kernel = call.kernel;
+  plan.scratch_bytes = call.scratch_bytes;
+  plan.bind = [run = call.run](const Binding& b) -> Launch {
     std::vector<void*> operands(b.inputs.begin(), b.inputs.end());
     operands.push_back(b.outputs[0]);
-    if (casts) operands[2] = s.bias;
-    return [=, bias = casts ? b.x<float>(2) : nullptr](Queue& q) {
-      if (casts) run_pointwise(stream_of(q), cast, element, {bias}, s.bias);
-      run(stream_of(q), operands, s.call);
-    };
+    return [=, scratch = b.scratch](Queue& q) { run(stream_of(q), operands, scratch); };
   };
   return plan;
 }
@@ -83,12 +60,14 @@ NodePlan plan_product(const Planner& c, const LibraryCall& call, const Dims& dim
   plan.kernel = cat(call.kernel, p.any() ? " own:epilogue" : "");
   plan.scratch_bytes = product_scratch(call, product_bytes, nullptr).bytes;
   plan.bind = [=, y_pitch = c.y_pitch(),
+               bias_is_like_y = p.has_bias && c.x(2).dtype == product.dtype,
                element = element_of(product)](const Binding& b) -> Launch {
     const ProductScratch s = product_scratch(call, product_bytes, b.scratch);
     void* const y = p.moves ? s.product : b.outputs[0];
     const kernels::EpilogueArgs epilogue{
         .x = y,
-        .bias = p.has_bias ? b.x<float>(2) : nullptr,
+        .bias = p.has_bias ? b.x<void>(2) : nullptr,
+        .bias_is_like_y = bias_is_like_y,
         .residual = p.residual >= 0 ? b.inputs[static_cast<size_t>(p.residual)] : nullptr,
         .y = b.outputs[0],
         .rows = product.numel() / dims[3],
@@ -115,9 +94,10 @@ NodePlan plan(const Conv2d& p, const Planner& c) {
   joined.has_bias = p.has_bias;
   joined.has_residual = p.has_residual;
   joined.relu = p.activation == ActivationKind::kRelu && !p.keep_pre;
-  if (joined.relu || p.keep_pre || p.activation == ActivationKind::kNone) {
+  const bool takes_bias = !p.has_bias || c.x(2).dtype == plain.data;
+  if (takes_bias && (joined.relu || p.keep_pre || p.activation == ActivationKind::kNone)) {
     if (const auto call = c.libraries().convolution(joined)) {
-      const NodePlan plan = plan_joined(p, joined, *call);
+      const NodePlan plan = plan_joined(*call);
       return p.keep_pre ? with_activation_behind(plan, p.activation, c) : plan;
     }
   }

@@ -43,7 +43,8 @@ NodePlan plan_of(const Planner& c, const MatrixProduct& product, const LibraryCa
     if (product.gelu_tanh) operands.push_back(b.outputs[1]);
     operands.push_back(y);
     const kernels::EpilogueArgs epilogue{.x = y,
-                                         .bias = rest.bias ? b.x<float>(2) : nullptr,
+                                         .bias = rest.bias ? b.x<void>(2) : nullptr,
+                                         .bias_is_like_y = false,
                                          .residual = nullptr,
                                          .y = b.outputs[0],
                                          .rows = product.m,

@@ -1,0 +1,9 @@
+#pragma once
+
+#include "sdk/graph/graph.h"
+
+namespace assay {
+
+bool lower_biases(Graph& graph);
+
+}  // namespace assay
