@@ -8,12 +8,11 @@
 #include <google/protobuf/util/type_resolver.h>
 #include <google/protobuf/util/type_resolver_util.h>
 #include <rapidjson/error/en.h>
-#include <rapidjson/memorystream.h>
-#include <rapidjson/reader.h>
 
 #include <cmath>
 #include <memory>
 
+#include "sdk/base/rapidjson_reader.h"
 #include "tools/recipe_run/util/error.h"
 #include "tools/recipe_run/util/text.h"
 
