@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""The recipes bert_base/small_corpus and electra_base/small_corpus in PyTorch, for laying learning curves beside recipe-run's.
+"""The recipes bert_base/small_corpus, bert_base/small_corpus_hour and electra_base/small_corpus in PyTorch, for laying learning
+curves beside recipe-run's.
 
   pytorch_text_curve.py bert data/bert_pretraining --steps 600 --seeds 1 2 3
+  pytorch_text_curve.py bert_hour data/bert_pretraining --steps 4000 --every 400
   pytorch_text_curve.py electra data/electra_pretraining --steps 400 --every 50
 
 The folder is the converted data set; its records are read as TFRecord files of tf.train.Example. Prints a line of JSON per
@@ -104,10 +106,11 @@ class Bert(torch.nn.Module):
     names = ["input_ids", "input_mask", "segment_ids", "masked_lm_positions", "masked_lm_ids",
              "masked_lm_weights", "next_sentence_labels"]
 
-    def __init__(self):
+    def __init__(self, dropout=0.1):
         super().__init__()
         self.whole = transformers.BertForPreTraining(transformers.BertConfig(
-            hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512))
+            hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512,
+            hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout))
 
     def forward(self, batch):
         hidden = self.whole.bert(batch["input_ids"], attention_mask=batch["input_mask"],
@@ -187,18 +190,23 @@ def evaluate(model, records, batches):
 
 def train(chosen, seed):
     torch.manual_seed(seed)
-    model = {"bert": Bert, "electra": Electra}[chosen.recipe]()
+    hour = chosen.recipe == "bert_hour"
+    model = Electra() if chosen.recipe == "electra" else Bert(0.0 if hour else 0.1)
     initialise(model)
     decayed = [p for p in model.parameters() if p.dim() > 1]
     exempt = [p for p in model.parameters() if p.dim() == 1]
     optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.01},
-                                   {"params": exempt, "weight_decay": 0.0}], lr=2e-3)
+                                   {"params": exempt, "weight_decay": 0.0}], lr=1e-3 if hour else 2e-3)
+    rise = chosen.steps // 10  # of the hour's rate, which then falls linearly to 0
+    share = (lambda step: min((step + 1) / max(rise, 1), (chosen.steps - step) / max(chosen.steps - rise, 1))
+             if hour else 1.0)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, share)
     training, held_out = Records(chosen.folder, "train"), Records(chosen.folder, "test")
     order = np.random.default_rng(seed).permutation(len(training.places))
     seconds = 0.0
     for step in range(chosen.steps + 1):
         if step % chosen.every == 0:
-            batches = 64 if chosen.recipe == "bert" else 32
+            batches = 32 if chosen.recipe == "electra" else 64
             print(json.dumps({"seed": seed, "step": step, **evaluate(model, held_out, batches),
                               "seconds_per_step": round(seconds / max(step, 1), 3)}), flush=True)
         if step == chosen.steps:
@@ -209,12 +217,13 @@ def train(chosen, seed):
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
+        schedule.step()
         seconds += time.perf_counter() - begin
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("recipe", choices=["bert", "electra"])
+    parser.add_argument("recipe", choices=["bert", "bert_hour", "electra"])
     parser.add_argument("folder")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--every", type=int, default=60)
