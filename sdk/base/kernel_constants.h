@@ -53,7 +53,9 @@ constexpr int pointwise_operands(PointwiseFn fn) {
                                       : 1;
 }
 
-constexpr int kMostTables = 8;       // of GatherRows
+constexpr int kMostTables = 8;  // of GatherRows
+// Of DecodeBoxes: shifts of the middle in sizes of the anchor, and logarithms of its growth.
+constexpr float kMostBoxShift = 1e6f, kMostBoxGrowth = 20;
 constexpr int kMostFusedImages = 3;  // of WeightedFusion
 
 // Philox4x32-10 (sdk/base/philox.h).

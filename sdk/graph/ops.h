@@ -975,7 +975,7 @@ struct TopCandidates {
 };
 
 /// boxes [B,K,4] f32 that the codes of the pairs' anchors mean: DetectionLoss's targets, backwards.
-/// No gradient.
+/// Codes stop at kMostBoxShift and kMostBoxGrowth, so that areas are finite. No gradient.
 ///   inputs    L box codes, anchors [A,4] f32, pair [B,K] i32 in [0, A classes)
 struct DecodeBoxes {
   int64_t classes = 1;

@@ -105,6 +105,22 @@ TEST(DecodeBoxes, TurnsTheCodesAround) {
   check_op(c, decode_reference);
 }
 
+// As of a network whose statistics have not settled.
+TEST(DecodeBoxes, HugeCodesGiveFiniteAreas) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor codes{{1, 1, 1, 12}, {1e30, -1e38, 100, 3e38, 0, 0, -200, -1e38, nan, 0, nan, 0}};
+  const Tensor anchors{{3, 4}, {0, 0, 512, 512, 0, 0, 8, 8, 0, 0, 8, 8}};
+  const RunResult got = run_node(DecodeBoxes{1}, {codes, anchors, {{1, 3}, {0, 1, 2}}},
+                                 {DType::kF32, DType::kF32, DType::kI32});
+  const std::vector<double> y = decode(got.outputs[0], {DType::kF32, {3, 4}}).values;
+  for (size_t i = 0; i < 8; i += 4) {
+    const auto area = static_cast<float>((y[i + 2] - y[i]) * (y[i + 3] - y[i + 1]));
+    EXPECT_TRUE(std::isfinite(area) && area >= 0) << i;
+  }
+  EXPECT_TRUE(std::isnan(y[8]) && std::isnan(y[10]));
+  EXPECT_EQ(y[9], 0);
+}
+
 // ---- Suppression --------------------------------------------------------------------------------
 
 using Box = std::array<float, 4>;

@@ -200,9 +200,13 @@ void convert(const DecodeBoxes& op, Converter& c) {
       "GatherND", {joined_levels(c, levels, 4), c.emit("Unsqueeze", {anchor, w.integers({2})})},
       {{"batch_dims", int64_t{1}}});
   const Names halves = w.emit("Split", {code}, {{"axis", int64_t{2}}}, 2);  // middles, sizes
-  const std::string middle = c.emit("Add", {c.emit("Mul", {halves[0], size}), from});
-  const std::string half =
-      c.emit("Div", {c.emit("Mul", {c.emit("Exp", {halves[1]}), size}), w.number(2)});
+  const auto within = [&](const std::string& codes, float most) {
+    return c.emit("Clip", {codes, w.number(-most), w.number(most)});
+  };
+  const std::string shift = within(halves[0], kMostBoxShift);
+  const std::string growth = c.emit("Exp", {within(halves[1], kMostBoxGrowth)});
+  const std::string middle = c.emit("Add", {c.emit("Mul", {shift, size}), from});
+  const std::string half = c.emit("Div", {c.emit("Mul", {growth, size}), w.number(2)});
   c.set_plain(c.y(),
               c.emit("Concat", {c.emit("Sub", {middle, half}), c.emit("Add", {middle, half})},
                      {{"axis", int64_t{2}}}));

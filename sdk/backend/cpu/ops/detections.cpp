@@ -152,12 +152,15 @@ NodePlan plan(const DecodeBoxes& p, const Planner& c) {
           int level = levels.n - 1;
           while (a * 4 < levels.first[level]) --level;
           const int64_t at = i / of_image * levels.count[level] + a * 4 - levels.first[level];
-          const auto code = [&](int k) { return number_at(data[level], at + k, levels.dtype); };
+          const auto code = [&](int k, float most) {  // NaN stays
+            return std::clamp(number_at(data[level], at + k, levels.dtype), -most, most);
+          };
           const float* anchor = anchors + 4 * a;
           for (int axis = 0; axis < 2; ++axis) {
             const float size = anchor[axis + 2] - anchor[axis];
-            const float middle = code(axis) * size + (anchor[axis] + anchor[axis + 2]) / 2;
-            const float half = std::exp(code(axis + 2)) * size / 2;
+            const float from = (anchor[axis] + anchor[axis + 2]) / 2;
+            const float middle = code(axis, kMostBoxShift) * size + from;
+            const float half = std::exp(code(axis + 2, kMostBoxGrowth)) * size / 2;
             y[4 * i + axis] = middle - half;
             y[4 * i + axis + 2] = middle + half;
           }

@@ -167,6 +167,10 @@ __global__ void put_in_order(Selection s, int64_t images, const Candidate* kept,
   }
 }
 
+__device__ inline float within(float most, float v) {  // NaN stays
+  return v < -most ? -most : v > most ? most : v;
+}
+
 template <class T>
 __global__ void decode(LevelTensors codes, const float* anchor, const int32_t* pair,
                        int64_t candidates, int64_t classes, float* y) {
@@ -177,9 +181,12 @@ __global__ void decode(LevelTensors codes, const float* anchor, const int32_t* p
     const float* box = anchor + 4 * a;
     for (int axis = 0; axis < 2; ++axis) {
       const float size = box[axis + 2] - box[axis];
-      const float shift = number_at<T>(codes, i / candidates, 4 * a + axis);
-      const float middle = shift * size + (box[axis] + box[axis + 2]) / 2;
-      const float half = expf(number_at<T>(codes, i / candidates, 4 * a + axis + 2)) * size / 2;
+      const auto code = [&](int k, float largest) {
+        return within(largest, number_at<T>(codes, i / candidates, 4 * a + k));
+      };
+      const float from = (box[axis] + box[axis + 2]) / 2;
+      const float middle = code(axis, kMostBoxShift) * size + from;
+      const float half = expf(code(axis + 2, kMostBoxGrowth)) * size / 2;
       y[4 * i + axis] = middle - half;
       y[4 * i + axis + 2] = middle + half;
     }
