@@ -199,6 +199,7 @@ assay_status assay_predictor_create(const assay_model* m, assay_str config_json,
         read_predictor_config(to_text(config_json, "config_json"));
     const SharedUse use(model->access(), "model");
     auto state = std::make_shared<PredictorState>(*model, options);
+    model->context().backend()->wait();  // others may write to the weights it has copied
     state->context = model->shared_context();
     state->architecture = model->model()->architecture();
     *out = new assay_predictor{std::move(state)};

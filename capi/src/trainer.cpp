@@ -90,6 +90,7 @@ assay_status assay_trainer_create(assay_model* m, const assay_trainer_options* o
     require(!state->has_trainer, Code::kInvalid, "the model has a trainer already; free it first");
     auto trainer = std::make_unique<assay_trainer>(
         state, config, channel_of(read_struct(options, "options").comm));
+    state->context().backend()->wait();  // others may read what was cleared in place
     state->context().log(ASSAY_LOG_INFO, "trainer", state->model()->architecture(), ", ",
                          trainer->impl.instance().variables().parameter_count(),
                          " parameters, batch ", trainer->impl.config().batch_size, ", ",

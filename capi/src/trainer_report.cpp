@@ -91,7 +91,9 @@ class SavedState {
   ~SavedState() {
     try {
       for (const HostSegment& copy : copies_) segments_.restore(copy);
-    } catch (...) {  // what leaves a destructor ends the process
+      segments_.backend().wait();  // others may read the weights in place
+    } catch (...) {
+      // What leaves a destructor ends the process.
     }
   }
   SavedState(const SavedState&) = delete;

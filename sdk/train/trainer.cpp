@@ -234,7 +234,10 @@ void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
 
 // When the update is not done, what its batches left behind goes too.
 void Trainer::finish_accumulation(bool skipped, bool refused) {
-  if (skipped) statistics_.put_back();
+  if (skipped) {
+    statistics_.put_back();
+    instance_->backend()->wait();  // others may read them in place
+  }
   if (refused) {
     batches_ -= micro_step_ * ranks();
     samples_ -= micro_step_ * ranks() * config_.batch_size;
