@@ -36,10 +36,11 @@ std::string to_text(assay_device_id device) {
   return cat("{kind ", device.kind, ", index ", device.index, "}");
 }
 
-void Context::require_device(assay_device_id device) const {
-  if (device.kind == device_.kind && device.index == device_.index) return;
+void Context::require_device(assay_device_id device, std::string_view argument) const {
+  if (has_device(device)) return;
   fail_mismatch(Code::kNotFound,
-                {"device", "device", to_text(device), cat("the context's, ", to_text(device_))});
+                {argument == "device" ? "device" : cat(argument, "'s device"),
+                 std::string(argument), to_text(device), cat("the context's, ", to_text(device_))});
 }
 
 void Context::write_log(int32_t level, std::string_view component, std::string_view text) const {

@@ -21,8 +21,11 @@ class Context {
   const MemoryCount& memory() const { return *count_; }
   assay_device_id device() const { return device_; }
   bool deterministic() const { return deterministic_; }
-  // Fails with kNotFound unless `device` is this context's.
-  void require_device(assay_device_id device) const;
+  bool has_device(assay_device_id device) const {
+    return device.kind == device_.kind && device.index == device_.index;
+  }
+  // Fails with kNotFound unless `device` is this context's; `argument` is where it came from.
+  void require_device(assay_device_id device, std::string_view argument = "device") const;
 
   bool logs(int32_t level) const { return host_.log != nullptr && level <= log_level_; }
   template <class... Parts>

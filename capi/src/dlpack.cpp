@@ -97,7 +97,7 @@ bool is_on_device(const DLManagedTensorVersioned& dl, const Context& context) {
   if (dl.device_type != kCuda)
     fail_mismatch(Code::kNotFound, {"dl's device", "dl", cat("of type ", dl.device_type),
                                     "kDLCPU, kDLCUDAHost or kDLCUDA"});
-  context.require_device({ASSAY_DEVICE_CUDA, dl.device_id});
+  context.require_device({ASSAY_DEVICE_CUDA, dl.device_id}, "dl");
   return true;
 }
 

@@ -131,7 +131,7 @@ SlotPlan& plan_of(assay_slot& slot, int64_t batch) {
 class Results {
  public:
   // Checks what the caller gave.
-  Results(const SlotPlan& plan, assay_tensor** out, size_t n)
+  Results(const SlotPlan& plan, const Context& context, assay_tensor** out, size_t n)
       : program_(*plan.program), out_(out), n_(n), views_(plan.views) {
     for (size_t i = 0; i < n_; ++i) {
       if (out_[i] == nullptr || out_[i] == views_[i].get()) continue;
@@ -141,11 +141,15 @@ class Results {
         fail_mismatch(Code::kInvalid, {cat("out[", i, "] (", program_.outputs()[i].name, ")"),
                                        "out", assay::to_text(actual), assay::to_text(expected)});
       const bool read_only = (out_[i]->flags & ASSAY_TENSOR_READ_ONLY) != 0;
-      if (read_only || out_[i]->on_device != nullptr) [[unlikely]]
-        fail_mismatch(Code::kInvalid, {cat("out[", i, "]"), "out",
-                                       read_only ? "a read-only tensor, and no view of this plan"
-                                                 : "in the memory of a device",
-                                       "NULL or a tensor of yours in host memory"});
+      const Context* const device = out_[i]->on_device;
+      const bool elsewhere = device != nullptr && !context.has_device(device->device());
+      if (read_only || elsewhere) [[unlikely]]
+        fail_mismatch(
+            Code::kInvalid,
+            {cat("out[", i, "]"), "out",
+             read_only ? "a read-only tensor, and no view of this plan"
+                       : "in the memory of another device",
+             "NULL or a tensor of yours in memory of the host or of the predictor's GPU"});
       uses_[i].emplace(*out_[i]->access, "output tensor");
     }
   }
@@ -155,7 +159,10 @@ class Results {
     for (size_t i = 0; i < n_; ++i) {
       if (!uses_[i].has_value()) continue;
       const Program::Port& output = program_.outputs()[i];
-      program_.backend().read(out_[i]->data, output.data, output.type.bytes());
+      if (out_[i]->on_device != nullptr)
+        program_.backend().copy(out_[i]->data, output.data, output.type.bytes());
+      else
+        program_.backend().read(out_[i]->data, output.data, output.type.bytes());
     }
     program_.backend().wait();
     for (size_t i = 0; i < n_; ++i) {
@@ -262,7 +269,7 @@ assay_status assay_predictor_run(const assay_predictor* p, assay_slot* slot,
     const BatchUse inputs(in, n_in, "in");
     const Operation operation(*predictor->context, slot);
     const int64_t batch = batch_of(inputs.tensors(), predictor->predictor.inputs());
-    Results results(plan_of(*slot, batch), out, n_out);
+    Results results(plan_of(*slot, batch), *predictor->context, out, n_out);
     state.slot.run(inputs.tensors(), operation.flag());
     results.deliver();
   });

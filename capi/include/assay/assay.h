@@ -1296,7 +1296,8 @@ ASSAY_API assay_status assay_slot_prepare(assay_slot *slot, int64_t batch, assay
  *           are valid until the next run of this slot. Such a view may stand here again in
  *           later runs of the same batch size, and then shows the new result, as long as the
  *           slot keeps the plan of that size.
- *           A tensor on entry: must have the output's type and shape; the result is copied there
+ *           A tensor on entry: must have the output's type and shape, in memory of the host or of
+ *           the predictor's GPU; the result is copied there
  *   errors  ASSAY_E_INVALID; ASSAY_E_CANCELLED; ASSAY_E_BUSY; ASSAY_E_OOM_HOST. On failure
  *           places that were NULL stay NULL
  *   threads any on the predictor, alone on the slot   since 1.0, stable */
