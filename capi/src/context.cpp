@@ -101,7 +101,8 @@ assay_device_info describe_cuda(int32_t index) {
           .name = to_str(device.info.name),
           .driver = to_str(device.info.driver),
           .unavailable_reason = to_str(device.unavailable_reason),
-          .mem_total = device.info.memory_total};
+          .mem_total = device.info.memory_total,
+          .mem_free = device.unavailable_reason.empty() ? cuda::memory_free(index) : 0};
 }
 
 // Only what cannot be a device fails here; a GPU that is missing or cannot be used fails when its

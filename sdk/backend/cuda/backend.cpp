@@ -219,6 +219,19 @@ std::vector<Device> find_devices(std::string& reason) {
   return devices;
 }
 
+// Asks nothing of a device that the process has no context on: that would make one.
+uint64_t memory_free(int index) {
+  if (!has_context(index)) return 0;
+  size_t free = 0, total = 0;
+  try {
+    const DeviceScope scope(index);
+    check(cudaMemGetInfo(&free, &total), "asking for free device memory");
+  } catch (const Error&) {  // it has failed: whoever computes on it is told
+    return 0;
+  }
+  return free;
+}
+
 std::unique_ptr<Backend> make_device_backend(const Options& options) {
   return std::make_unique<CudaBackend>(options);
 }

@@ -30,22 +30,6 @@ Health& health_of(int index) {
   return all[static_cast<size_t>(index) % all.size()];
 }
 
-// Whether the process uses a device already.
-bool has_context(int index) {
-  using GetState = CUresult (*)(CUdevice, unsigned*, int*);
-  static const auto kGetState = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    ignore(cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &function, 7000,
-                                            cudaEnableDefault, &found));
-    return reinterpret_cast<GetState>(function);
-  }();
-  unsigned flags = 0;
-  int active = 1;
-  if (kGetState != nullptr) static_cast<void>(kGetState(index, &flags, &active));
-  return active != 0;
-}
-
 // Whether the current device takes memory and work.
 bool answers() {
   constexpr int64_t kFloats = 64;
@@ -74,6 +58,21 @@ bool answers() {
 }
 
 }  // namespace
+
+bool has_context(int index) {
+  using GetState = CUresult (*)(CUdevice, unsigned*, int*);
+  static const auto kGetState = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    ignore(cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &function, 7000,
+                                            cudaEnableDefault, &found));
+    return reinterpret_cast<GetState>(function);
+  }();
+  unsigned flags = 0;
+  int active = 1;
+  if (kGetState != nullptr) static_cast<void>(kGetState(index, &flags, &active));
+  return active != 0;
+}
 
 DeviceScope::DeviceScope(int index) : index_(index) {
   check(cudaGetDevice(&before_), "asking for the current CUDA device");

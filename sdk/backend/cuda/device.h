@@ -20,6 +20,9 @@
 
 namespace assay::cuda {
 
+// Whether the process uses a device already.
+bool has_context(int index);
+
 // Makes `index` the thread's current device, and puts the host's back at the end; except for one
 // that the process has not used yet, as choosing it would put a context of some hundred megabytes
 // there.

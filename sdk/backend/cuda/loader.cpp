@@ -83,15 +83,26 @@ const std::vector<Device>& devices() {
   return found;
 }
 
+uint64_t memory_free(int index) {
+  return plugin().table == nullptr ? 0 : plugin().table->memory_free(index);
+}
+
 std::unique_ptr<Backend> make_backend(const Options& options) {
   const std::vector<Device>& all = devices();
   const auto index = static_cast<size_t>(options.index);
   const bool known = options.index >= 0 && index < all.size();
   const std::string& reason = known ? all[index].unavailable_reason : all[0].unavailable_reason;
-  require(reason.empty(), Code::kUnsupported, "CUDA device ", options.index,
-          " cannot be used: ", reason);
-  require(known, Code::kInvalid, "there is no CUDA device ", options.index, "; this machine has ",
-          all.size());
+  if (!reason.empty()) {
+    fail(Code::kUnsupported, cat("CUDA device ", options.index, " cannot be used: ", reason),
+         {.argument = "devices"});
+  }
+  if (!known) {
+    fail(Code::kInvalid,
+         cat("there is no CUDA device ", options.index, "; this machine has ", all.size()),
+         {.argument = "devices",
+          .expected = cat("0 to ", all.size() - 1),
+          .actual = cat(options.index)});
+  }
   return plugin().table->make_backend(options);
 }
 

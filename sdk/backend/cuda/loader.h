@@ -9,6 +9,8 @@ namespace assay::cuda {
 // says why: no plug-in, a library missing, no driver, driver too old, no device. Never fails. The
 // list is made at the first call and lives for ever; memory_free is 0, not known.
 const std::vector<Device>& devices();
+// See PluginTable::memory_free; 0 where the plug-in cannot be opened.
+uint64_t memory_free(int index);
 
 // Fails with kUnsupported and the reason, kInvalid for an index that no device has.
 std::unique_ptr<Backend> make_backend(const Options& options);

@@ -32,6 +32,8 @@ struct PluginTable {
   // All devices of the machine; if there are none or the driver does not work, none and `reason`.
   std::vector<Device> (*devices)(std::string& reason);
   std::unique_ptr<Backend> (*make_backend)(const Options& options);
+  // Bytes of a device that are free now; 0: the process does not use it yet, or it does not answer.
+  uint64_t (*memory_free)(int index);
   // A backend that plans for `target` without a device: it cannot run anything.
   std::unique_ptr<Backend> (*make_planner)(const Target& target);
 };
