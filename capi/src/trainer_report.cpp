@@ -55,6 +55,7 @@ void set_communication(TrainerReport& report, const train::Trainer& trainer) {
   out.set_ranks(trainer.channel()->size());
   out.set_updates(static_cast<double>(all.updates));
   out.set_bytes(static_cast<double>(all.bytes));
+  if (all.seconds == 0) return;  // not measured
   out.set_seconds(all.seconds);
   out.set_waited(all.waited);
 }

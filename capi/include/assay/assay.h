@@ -1039,7 +1039,7 @@ ASSAY_API assay_status assay_trainer_get_metadata(const assay_trainer *t, assay_
  *           with its place in the arena and its kernel; with a channel communication {ranks,
  *           updates, bytes, seconds, waited}: over the updates of this trainer, the bytes of the
  *           gradients that were summed, how long that took, waiting for other ranks included, and
- *           how much of that was not hidden behind the backward pass
+ *           how much of that was not hidden behind the backward pass; on GPUs neither is known
  *   errors  ASSAY_E_INVALID; ASSAY_E_UNSUPPORTED; ASSAY_E_OOM_HOST; ASSAY_E_BUSY
  *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_report(assay_trainer *t, assay_report **out,

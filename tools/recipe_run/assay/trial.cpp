@@ -198,6 +198,7 @@ class AssayTrial : public TrainingTrial {
     to.set_ranks(static_cast<uint32_t>(number("ranks")));
     to.set_updates(to.updates() + static_cast<int64_t>(number("updates")));
     to.set_bytes(to.bytes() + number("bytes"));
+    if (!assay::tools::has(own, "seconds")) return;
     to.set_seconds(to.seconds() + number("seconds"));
     to.set_waited(to.waited() + number("waited"));
   }
