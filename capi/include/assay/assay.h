@@ -400,9 +400,11 @@ typedef struct assay_tensor_info {
 } assay_tensor_info;
 
 /* A tensor of zeros, aligned to 64 bytes.
+ *   device  {ASSAY_DEVICE_CPU, 0}: memory of the host, which batches lie in whatever the context's
+ *           device. In a GPU's memory are only views and what assay_tensor_from_dlpack takes
  *   shape   ndim sizes, each at least 0; NULL if ndim is 0 (a scalar)
  *   ndim    0 to ASSAY_MAX_NDIM
- *   errors  ASSAY_E_INVALID; ASSAY_E_NOT_FOUND: not a device of this context; ASSAY_E_OOM_HOST
+ *   errors  ASSAY_E_INVALID; ASSAY_E_NOT_FOUND: another device; ASSAY_E_OOM_HOST
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_tensor_new(const assay_context *c, assay_device_id device,
                                         assay_dtype dtype, const int64_t *shape, int32_t ndim,
