@@ -29,6 +29,7 @@ struct DLTensor {
   int64_t* strides;
   uint64_t byte_offset;
 };
+// NOLINTNEXTLINE(readability-identifier-naming)
 inline constexpr uint64_t DLPACK_FLAG_BITMASK_READ_ONLY = 1, DLPACK_FLAG_BITMASK_IS_COPIED = 2;
 struct DLManagedTensorVersioned {
   DLPackVersion version;

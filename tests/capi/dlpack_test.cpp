@@ -1,49 +1,14 @@
 // Tensors from and to other libraries, which share their memory.
-#include "tests/capi/dlpack.h"
-
 #include <numeric>
 #include <thread>
 
-#include "tests/capi/support.h"
+#include "tests/capi/dlpack_tensors.h"
 
 namespace assay::test {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-struct Delete {
-  void operator()(DLManagedTensorVersioned* dl) const { dl->deleter(dl); }
-};
-using Dl = std::unique_ptr<DLManagedTensorVersioned, Delete>;
-
-Dl exported(const assay_tensor* tensor) {
-  DLManagedTensorVersioned* out = nullptr;
-  ok(assay_tensor_to_dlpack, tensor, &out);
-  return Dl(out);
-}
-
-assay_tensor_info info_of(const assay_tensor* tensor) {
-  assay_tensor_info info{.struct_size = sizeof info};
-  ok(assay_tensor_get_info, tensor, &info);
-  return info;
-}
-
-// A tensor of another library: 2 x 3 of f32, without gaps, unless a test says otherwise.
-struct Foreign {
-  alignas(64) float numbers[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-  int64_t shape[9] = {2, 3, 1, 1, 1, 1, 1, 1, 1}, strides[9] = {3, 1};
-  int deleted = 0;
-  DLManagedTensorVersioned dl{
-      .version = {1, 1},
-      .manager_ctx = this,
-      .deleter =
-          [](DLManagedTensorVersioned* self) {
-            ++static_cast<Foreign*>(self->manager_ctx)->deleted;
-          },
-      .flags = 0,
-      .dl_tensor = {numbers, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, strides, 0}};
-};
 
 class DlpackTest : public SmallModel {
  protected:
@@ -53,7 +18,7 @@ class DlpackTest : public SmallModel {
   // Expects a refusal, behind which the tensor is still the caller's.
   Outcome refused(assay_status status, Foreign& foreign) const {
     assay_tensor* out = nullptr;
-    const Outcome outcome = call(assay_tensor_from_dlpack, context.get(), &foreign.dl, &out);
+    Outcome outcome = call(assay_tensor_from_dlpack, context.get(), &foreign.dl, &out);
     EXPECT_EQ(outcome.status, status) << outcome.message;
     EXPECT_EQ(out, nullptr);
     EXPECT_EQ(foreign.deleted, 0);

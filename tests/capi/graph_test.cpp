@@ -2,40 +2,13 @@
 // bits, checkpoints bring descriptions back, and misuse is refused by name and changes nothing.
 #include <numeric>
 
-#include "tests/capi/support.h"
+#include "tests/capi/graph_writer.h"
 #include "tests/nn/rebuilt.h"
 
 namespace assay::test {
 namespace {
 
 using testing::HasSubstr;
-
-// A graph whose calls must succeed.
-class Writer {
- public:
-  explicit Writer(const assay_context* context)
-      : graph(make<assay_graph>(assay_graph_create, context, text("test"))) {}
-
-  assay_value input(const std::string& name, std::string_view keys) {
-    assay_value value = 0;
-    ok(assay_graph_input, graph.get(), text(name), text(keys), &value);
-    return value;
-  }
-  assay_value layer(std::string_view kind, const std::string& name, std::string_view keys,
-                    std::vector<assay_value> in) {
-    assay_value value = 0;
-    ok(assay_graph_layer, graph.get(), text(kind), text(name), text(keys), in.data(), in.size(),
-       &value, size_t{1});
-    return value;
-  }
-  void output(const std::string& name, assay_value value, assay_value weight,
-              std::string_view keys) {
-    ok(assay_graph_output, graph.get(), text(name), value, weight, text(keys));
-  }
-  Owned<assay_model> finish() { return make<assay_model>(assay_graph_finish, graph.get()); }
-
-  Owned<assay_graph> graph;
-};
 
 // A samples of tensors of any shapes.
 class Batch {
@@ -121,10 +94,8 @@ class GraphTest : public SmallModel {
     std::vector<float> numbers;
     for (assay_tensor* each : out) {
       const Owned<assay_tensor> owned(each);
-      assay_tensor_info info{.struct_size = sizeof info};
-      ok(assay_tensor_get_info, each, &info);
-      const auto* data = static_cast<const float*>(info.data);
-      numbers.insert(numbers.end(), data, data + info.bytes / 4);
+      const auto values = floats_of(each);
+      numbers.insert(numbers.end(), values.begin(), values.end());
     }
     return numbers;
   }
@@ -157,7 +128,7 @@ class GraphTest : public SmallModel {
   }
 
   Owned<assay_model> described_cnn() const {
-    Writer w(context.get());
+    GraphWriter w(context.get());
     add_cnn(w);
     return w.finish();
   }
@@ -175,7 +146,7 @@ TEST_F(GraphTest, ResNetHasTheBitsOfTheBuiltInOne) {
   for (const char* precision : {"fp32", "amp-bf16"}) {
     const auto built_in =
         make<assay_model>(assay_model_named, context.get(), text("resnet18"), text(kRebuiltResNet));
-    Writer w(context.get());
+    GraphWriter w(context.get());
     add_resnet18(w);
     expect_same_bits(built_in.get(), w.finish().get(), 16, 3, precision);
   }
@@ -213,7 +184,7 @@ TEST_F(GraphTest, CheckpointsBringTheNetworkBack) {
   EXPECT_EQ(all_bits(whole.get()), all_bits(opened.get()));
 
   // Another network is refused.
-  Writer other(context.get());
+  GraphWriter other(context.get());
   auto x = other.input("image", R"({"shape": [12, 12, 1]})");
   x = other.layer("linear", "fc", R"({"features": 10})", {other.layer("flatten", "f", "", {x})});
   add_classifier(other, x);
@@ -240,7 +211,7 @@ TEST_F(GraphTest, TheReportsConfigurationMakesTheModel) {
 // Words whose first one tells the class, through a block of a transformer.
 TEST_F(GraphTest, TextNetworkLearns) {
   for (const char* precision : {"fp32", "amp-bf16"}) {
-    Writer w(context.get());
+    GraphWriter w(context.get());
     const auto ids = w.input("ids", R"({"dtype": "i32", "shape": [6], "range": [0, 20]})");
     const auto length = w.input("length", R"({"dtype": "i32", "range": [1, 7]})");
     auto x = w.layer("embedding", "words", R"({"rows": 20, "features": 16, "stddev": 0.5})", {ids});
@@ -279,7 +250,7 @@ TEST_F(GraphTest, TextNetworkLearns) {
 
 // What a prediction gives may be what it was given.
 TEST_F(GraphTest, PredictionsMayShowTheirInputs) {
-  Writer w(context.get());
+  GraphWriter w(context.get());
   const auto image = w.input("image", R"({"shape": [2, 2, 1]})");
   const auto flat = w.layer("flatten", "flat", "", {image});
   w.output("pixels", flat, 0, "");
@@ -296,7 +267,7 @@ TEST_F(GraphTest, PredictionsMayShowTheirInputs) {
 // ---- Misuse ----
 
 TEST_F(GraphTest, NullsAreRefused) {
-  Writer w(context.get());
+  GraphWriter w(context.get());
   assay_graph* const none = nullptr;
   assay_graph* graph_out = nullptr;
   assay_model* model_out = nullptr;
@@ -342,8 +313,8 @@ TEST_F(GraphTest, NullsAreRefused) {
 }
 
 // An image, its classes and nothing else yet.
-struct Begun : Writer {
-  using Writer::Writer;
+struct Begun : GraphWriter {
+  using GraphWriter::GraphWriter;
   assay_value image = input("image", R"({"shape": [8, 8, 1]})");
   assay_value label = input("label", R"({"dtype": "i32", "label": true, "range": [0, 10]})");
   assay_value flat = layer("flatten", "flat", "", {image});
@@ -479,7 +450,7 @@ TEST_F(GraphTest, PaddingCountsWhereItIsSaidTo) {
     }
   };
   const auto network = [&](std::string_view keys, bool counts) {
-    Writer w(context.get());
+    GraphWriter w(context.get());
     const auto x = w.input("x", R"({"shape": [3]})");
     const auto label =
         w.input("label", R"({"dtype": "i32", "label": true, "range": [0, 4], "padding": -1})");

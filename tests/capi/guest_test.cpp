@@ -24,7 +24,8 @@ class GuestTest : public SmallModel {
     fails(ASSAY_E_INVALID, assay_trainer_create, model.get(), nullptr, text("{bad"), &second);
     fails(ASSAY_E_NOT_FOUND, assay_checkpoint_load, trainer.get(), text(folder.at("b")), 0u,
           nullptr);
-    report(assay_model_check, model.get(), kCpu, ASSAY_MODE_PREDICT, text(R"({"max_batch": 2})"));
+    report(assay_model_check, model.get(), device_under_test, ASSAY_MODE_PREDICT,
+           text(R"({"max_batch": 2})"));
   }
 };
 
@@ -70,10 +71,10 @@ TEST_F(GuestTest, GivesBackAllMemory) {
     const auto predictor = make<assay_predictor>(assay_predictor_create, model.get(), text(""));
     const auto slot = make<assay_slot>(assay_slot_create, predictor.get());
     ok(assay_slot_prepare, slot.get(), int64_t{3});
-    ok(assay_context_mem_stats, context.get(), kCpu, &stats);
+    ok(assay_context_mem_stats, context.get(), device_under_test, &stats);
     EXPECT_GT(stats.in_use, 0u);
   }
-  ok(assay_context_mem_stats, context.get(), kCpu, &stats);
+  ok(assay_context_mem_stats, context.get(), device_under_test, &stats);
   EXPECT_EQ(stats.in_use, 0u);
   EXPECT_EQ(stats.blocks, 0u);
   EXPECT_GT(stats.peak, 0u);
@@ -84,12 +85,13 @@ TEST_F(GuestTest, MemoryLimitsFailCleanly) {
   const auto model = make_model();
   const std::string config = R"({"batch_size": 6, "optimizer": {"name": "sgd",
       "momentum": 0.9, "learning_rate": 0.1}})";
-  const auto check = report(assay_model_check, model.get(), kCpu, ASSAY_MODE_TRAIN, text(config));
+  const auto check =
+      report(assay_model_check, model.get(), device_under_test, ASSAY_MODE_TRAIN, text(config));
   const auto needed = static_cast<uint64_t>(number(at(check, "memory").struct_value(), "total"));
   for (const uint64_t limit : {needed / 100, needed / 10, needed / 2, needed - 1, needed}) {
     const assay_context_options options{.struct_size = sizeof options, .mem_limit = limit};
     const auto small =
-        make<assay_context>(assay_context_create, &options, nullptr, nullptr, size_t{0});
+        make<assay_context>(assay_context_create, &options, nullptr, &device_under_test, size_t{1});
     const auto limited =
         make<assay_model>(assay_model_named, small.get(), text("cnn"), text(kSmallCnn));
     assay_trainer* trainer = nullptr;
@@ -97,7 +99,10 @@ TEST_F(GuestTest, MemoryLimitsFailCleanly) {
     if (outcome.status == ASSAY_OK) {
       outcome = call(assay_trainer_step, trainer, batch.tensors(), size_t{2}, nullptr);
     }
-    EXPECT_EQ(outcome.status, limit == needed ? ASSAY_OK : ASSAY_E_OOM_HOST) << outcome.message;
+    EXPECT_EQ(outcome.status, limit == needed ? ASSAY_OK
+                              : on_cpu()      ? ASSAY_E_OOM_HOST
+                                              : ASSAY_E_OOM_DEVICE)
+        << outcome.message;
     assay_trainer_free(trainer);
   }
 }

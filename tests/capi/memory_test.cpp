@@ -55,7 +55,7 @@ class Memory : public testing::TestWithParam<ModelCase> {
  protected:
   double in_use() const {
     assay_mem_stats stats{.struct_size = sizeof stats};
-    ok(assay_context_mem_stats, context.get(), kCpu, &stats);
+    ok(assay_context_mem_stats, context.get(), device_under_test, &stats);
     return static_cast<double>(stats.in_use);
   }
   Owned<assay_model> make_model() const {
@@ -82,8 +82,8 @@ TEST_P(Memory, IsWhatCheckSaid) {
   }
   for (const std::string& keys : configurations) {
     const auto model = make_model();
-    const auto check =
-        report(assay_model_check, model.get(), kCpu, ASSAY_MODE_TRAIN, text(config(keys)));
+    const auto check = report(assay_model_check, model.get(), device_under_test, ASSAY_MODE_TRAIN,
+                              text(config(keys)));
     EXPECT_EQ(in_use(), 0);
     const auto trainer =
         make<assay_trainer>(assay_trainer_create, model.get(), nullptr, text(config(keys)));
@@ -119,15 +119,15 @@ TEST_P(Memory, IsWhatCheckSaid) {
 TEST_P(Memory, OfEvaluationAlone) {
   const std::string keys = R"("optimizer": {"name": "sgd", "learning_rate": 1e-4})";
   const auto model = make_model();
-  const auto check =
-      report(assay_model_check, model.get(), kCpu, ASSAY_MODE_EVAL, text(config(keys)));
+  const auto check = report(assay_model_check, model.get(), device_under_test, ASSAY_MODE_EVAL,
+                            text(config(keys)));
   const auto trainer =
       make<assay_trainer>(assay_trainer_create, model.get(), nullptr, text(config(keys)));
   const AnyBatch batch(context.get(), model.get(), GetParam().batch);
   ok(assay_trainer_eval, trainer.get(), batch.tensors(), batch.size(), uint32_t{0}, nullptr);
   EXPECT_EQ(total(check), in_use());
-  const auto training =
-      report(assay_model_check, model.get(), kCpu, ASSAY_MODE_TRAIN, text(config(keys)));
+  const auto training = report(assay_model_check, model.get(), device_under_test, ASSAY_MODE_TRAIN,
+                               text(config(keys)));
   ok(assay_trainer_step, trainer.get(), batch.tensors(), batch.size(), nullptr);
   EXPECT_EQ(total(training), in_use());  // the arena has grown
   ok(assay_trainer_eval, trainer.get(), batch.tensors(), batch.size(), uint32_t{0}, nullptr);
@@ -150,7 +150,7 @@ TEST(AccumulationMemory, IsThatOfAWholeStep) {
   const std::string sgd =
       R"({"batch_size": 64, "optimizer": {"name": "sgd", "learning_rate": 0.1}, "accumulate": )";
   const auto check = [&](const char* accumulate) {
-    return total(report(assay_model_check, model.get(), kCpu, ASSAY_MODE_TRAIN,
+    return total(report(assay_model_check, model.get(), device_under_test, ASSAY_MODE_TRAIN,
                         text(sgd + accumulate + "}")));
   };
   EXPECT_LE(check("2"), 1.1 * check("1"));

@@ -20,12 +20,6 @@ class PredictorTest : public SmallModel {
   Owned<assay_model> model = make_model();
 };
 
-const float* numbers(const assay_tensor* tensor) {
-  assay_tensor_info info{.struct_size = sizeof info};
-  ok(assay_tensor_get_info, tensor, &info);
-  return static_cast<const float*>(info.data);
-}
-
 TEST_F(PredictorTest, ReportsWhatItTakesAndGives) {
   const auto described = report(assay_predictor_report, make_predictor().get());
   ASSERT_EQ(at(described, "inputs").list_value().values_size(), 1);
@@ -44,23 +38,23 @@ TEST_F(PredictorTest, ViewsAreGivenAgain) {
   ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, out, size_t{2});
   const Owned<assay_tensor> logits(out[0]), probabilities(out[1]);
   float sum = 0;
-  for (int k = 0; k < 3; ++k) sum += numbers(probabilities.get())[k];
+  for (int k = 0; k < 3; ++k) sum += floats_of(probabilities.get())[k];
   EXPECT_NEAR(sum, 1, 1e-6);
-  const float first = numbers(logits.get())[0];
-  fails(ASSAY_E_INVALID, assay_tensor_write, logits.get(), numbers(logits.get()),
-        sizeof(float) * 3 * kBatch);
+  const float first = floats_of(logits.get())[0];
+  const float zeros[3 * kBatch] = {};
+  fails(ASSAY_E_INVALID, assay_tensor_write, logits.get(), zeros, sizeof zeros);
 
   for (float& value : batch.images()) value = 1 - value;
   ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, out, size_t{2});
   EXPECT_EQ(out[0], logits.get());
-  EXPECT_NE(numbers(logits.get())[0], first);
+  EXPECT_NE(floats_of(logits.get())[0], first);
   assay_tensor* again = nullptr;
   ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, &again,
      size_t{1});
   EXPECT_EQ(again, logits.get());
   assay_tensor_release(again);
   slot.reset();  // views keep the results
-  EXPECT_NE(numbers(logits.get())[0], first);
+  EXPECT_NE(floats_of(logits.get())[0], first);
 }
 
 TEST_F(PredictorTest, ResultsIntoTheCallersTensors) {
@@ -72,7 +66,7 @@ TEST_F(PredictorTest, ResultsIntoTheCallersTensors) {
   ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, out, size_t{2});
   const Owned<assay_tensor> probabilities(out[1]);
   EXPECT_EQ(out[0], own.get());
-  EXPECT_NE(numbers(own.get())[0], 0);
+  EXPECT_NE(floats_of(own.get())[0], 0);
 
   const int64_t wrong_shape[] = {3, kBatch};
   const auto wrong =
@@ -88,7 +82,7 @@ TEST_F(PredictorTest, ResultsIntoTheCallersTensors) {
 TEST_F(PredictorTest, IsASnapshot) {
   const auto bytes_in_use = [&] {
     assay_mem_stats stats{.struct_size = sizeof stats};
-    ok(assay_context_mem_stats, context.get(), kCpu, &stats);
+    ok(assay_context_mem_stats, context.get(), device_under_test, &stats);
     return stats.in_use;
   };
   const TemporaryFolder folder;
@@ -123,7 +117,7 @@ TEST_F(PredictorTest, IsASnapshot) {
       ok(assay_predictor_run, predictor.get(), slot.get(), batch.tensors(), size_t{1}, &out,
          size_t{1});
       const Owned<assay_tensor> owned(out);
-      return std::vector<float>(numbers(out), numbers(out) + 3 * kBatch);
+      return floats_of(out);
     };
     const std::vector<float> expected = logits();
     for (size_t i = 0; i < std::size(changes); ++i) {
@@ -208,7 +202,7 @@ TEST_F(PredictorTest, DetectorsTakeImagesOfSeveralSizes) {
   assay_tensor* out[3] = {nullptr, nullptr, nullptr};
   ok(assay_predictor_run, predictor.get(), slot.get(), images, size_t{1}, out, size_t{3});
   const Owned<assay_tensor> boxes(out[0]), scores(out[1]), classes(out[2]);
-  EXPECT_EQ(numbers(scores.get())[0], 0);  // nothing is sure at first
+  EXPECT_EQ(floats_of(scores.get())[0], 0);  // nothing is sure at first
 
   const auto refused = [&](const assay_model* of, const char* config) {
     assay_predictor* made = nullptr;
@@ -259,7 +253,7 @@ TEST_F(PredictorTest, PlansOfManyBatchSizesDoNotPileUp) {
   const auto slot = make_slot(predictor.get());
   const auto memory = [&] {
     assay_mem_stats stats{.struct_size = sizeof stats};
-    ok(assay_context_mem_stats, context.get(), kCpu, &stats);
+    ok(assay_context_mem_stats, context.get(), device_under_test, &stats);
     return stats.in_use;
   };
   const auto run = [&](int64_t rows) {

@@ -128,8 +128,27 @@ inline double number(const google::protobuf::Struct& object, const std::string& 
 
 inline constexpr assay_device_id kCpu = {ASSAY_DEVICE_CPU, 0};
 
-inline Owned<assay_context> make_context() {
-  return make<assay_context>(assay_context_create, nullptr, nullptr, nullptr, size_t{0});
+// Where models are: capi_device_test runs some of these tests on another device.
+inline assay_device_id device_under_test = kCpu;
+inline bool on_cpu() { return device_under_test.kind == ASSAY_DEVICE_CPU; }
+
+inline Owned<assay_context> make_context(assay_device_id device = device_under_test) {
+  return make<assay_context>(assay_context_create, nullptr, nullptr, &device, size_t{1});
+}
+
+// The elements, wherever they are.
+inline std::vector<std::byte> elements_of(const assay_tensor* tensor) {
+  assay_tensor_info info{.struct_size = sizeof info};
+  ok(assay_tensor_get_info, tensor, &info);
+  std::vector<std::byte> bytes(info.bytes);
+  ok(assay_tensor_read, tensor, bytes.data(), bytes.size());
+  return bytes;
+}
+inline std::vector<float> floats_of(const assay_tensor* tensor) {
+  const std::vector<std::byte> bytes = elements_of(tensor);
+  std::vector<float> floats(bytes.size() / sizeof(float));
+  std::memcpy(floats.data(), bytes.data(), bytes.size());
+  return floats;
 }
 
 // ---- A small model with data ----
@@ -186,12 +205,7 @@ class SmallModel : public testing::Test {
   }
   std::vector<std::byte> bits(const assay_model* of, std::string_view name,
                               int32_t kind = ASSAY_KIND_VALUE) const {
-    const auto tensor = make<assay_tensor>(assay_model_tensor, of, text(name), kind);
-    assay_tensor_info info{.struct_size = sizeof info};
-    ok(assay_tensor_get_info, tensor.get(), &info);
-    std::vector<std::byte> copy(info.bytes);
-    ok(assay_tensor_read, tensor.get(), copy.data(), copy.size());
-    return copy;
+    return elements_of(make<assay_tensor>(assay_model_tensor, of, text(name), kind).get());
   }
 
   Owned<assay_context> context = make_context();

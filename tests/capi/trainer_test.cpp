@@ -151,7 +151,7 @@ TEST_F(TrainerTest, PrefetchedBatchesGiveTheSameBits) {
 TEST_F(TrainerTest, PrefetchedBatchesCountAsMemory) {
   const auto in_use = [this] {
     assay_mem_stats stats{.struct_size = sizeof stats};
-    ok(assay_context_mem_stats, context.get(), assay_device_id{ASSAY_DEVICE_CPU, 0}, &stats);
+    ok(assay_context_mem_stats, context.get(), device_under_test, &stats);
     return stats.in_use;
   };
   uint64_t batch_bytes = 0;
@@ -165,7 +165,11 @@ TEST_F(TrainerTest, PrefetchedBatchesCountAsMemory) {
   const uint64_t before = in_use();
   ok(assay_trainer_prefetch, trainer.get(), batch.tensors(), size_t{2});
   const uint64_t after = in_use();
-  EXPECT_EQ(after, before + 2 * batch_bytes);
+  if (on_cpu()) {
+    EXPECT_EQ(after, before + 2 * batch_bytes);
+  } else {  // in memory of the host and of the device, with gaps
+    EXPECT_GE(after, before + 4 * batch_bytes);
+  }
 }
 
 TEST_F(TrainerTest, PrefetchKeepsToItsRules) {
@@ -402,11 +406,13 @@ TEST_F(TrainerTest, ErrorsComeInParts) {
   outcome = refused(R"({"batch_sizes": 6})");
   EXPECT_EQ(outcome.argument, "batch_sizes");
   EXPECT_EQ(outcome.hint, "did you mean \"batch_size\"?");
-  outcome = refused(R"({"batch_size": 6, "precision": "tf32",
-                        "optimizer": {"name": "sgd", "learning_rate": 1}})");
-  EXPECT_EQ(outcome.status, ASSAY_E_UNSUPPORTED);
-  EXPECT_EQ(outcome.argument, "precision");
-  EXPECT_EQ(outcome.expected, "\"fp32\" or \"amp-bf16\"");
+  if (on_cpu()) {
+    outcome = refused(R"({"batch_size": 6, "precision": "tf32",
+                          "optimizer": {"name": "sgd", "learning_rate": 1}})");
+    EXPECT_EQ(outcome.status, ASSAY_E_UNSUPPORTED);
+    EXPECT_EQ(outcome.argument, "precision");
+    EXPECT_EQ(outcome.expected, "\"fp32\" or \"amp-bf16\"");
+  }
 
   const auto trainer = make_trainer(model.get());
   const auto wrong_step = [&](assay_dtype dtype, std::initializer_list<int64_t> shape) {

@@ -17,6 +17,9 @@
 #include <cstdint>
 #include <functional>
 
+// Seen by loop_nccl.cpp in the program that holds it, and by programs in the plug-in that does.
+#pragma GCC visibility push(default)
+
 namespace assay::cuda::emulation {
 
 enum class Schedule {
@@ -80,7 +83,6 @@ void enqueue(cudaStream_t stream, const std::function<void()>& work);
 int64_t fail_nccl_call(int64_t n, bool later = false);
 
 // ---- For loop_nccl.cpp, which is a library of its own ----
-#pragma GCC visibility push(default)
 
 // Work that waits for other devices: it is called again and again until it says that it is over.
 void enqueue_waiting(cudaStream_t stream, std::function<bool()> work);
@@ -93,6 +95,6 @@ bool is_device_memory(const void* data, size_t bytes);
 enum class NcclFault { kNone, kNow, kLater };
 NcclFault begin_nccl_call();
 
-#pragma GCC visibility pop
-
 }  // namespace assay::cuda::emulation
+
+#pragma GCC visibility pop
