@@ -12,9 +12,18 @@
 #include <cmath>
 #include <memory>
 
-#include "sdk/base/rapidjson_reader.h"
 #include "tools/recipe_run/util/error.h"
 #include "tools/recipe_run/util/text.h"
+
+// As in sdk/base/rapidjson_reader.h, which is the engine's.
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((no_sanitize("pointer-overflow"))), apply_to = function)
+#endif
+#include <rapidjson/memorystream.h>
+#include <rapidjson/reader.h>
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
 
 namespace reciperun {
 namespace {
