@@ -56,6 +56,9 @@ if(ASSAY_SANITIZE)  # with a sanitizer gcc 12 finds std::regex uninitialised (it
   target_compile_options(assay_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
 
+if((ASSAY_FUZZ OR ASSAY_SANITIZE) AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  add_compile_options(-fsanitize-ignorelist=${PROJECT_SOURCE_DIR}/cmake/sanitizer_ignorelist.txt)
+endif()
 if(ASSAY_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
   add_link_options(-fsanitize=address,undefined)

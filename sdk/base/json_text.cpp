@@ -2,12 +2,14 @@
 // refuses what the parser lets pass: keys given twice, halves of surrogate pairs, zero bytes.
 #include "sdk/base/json_text.h"
 
+#include <rapidjson/memorystream.h>
+#include <rapidjson/reader.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <new>
 
 #include "sdk/base/error.h"
-#include "sdk/base/rapidjson_reader.h"
 #include "sdk/base/utf8.h"
 
 namespace assay {

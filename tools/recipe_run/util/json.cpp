@@ -8,22 +8,14 @@
 #include <google/protobuf/util/type_resolver.h>
 #include <google/protobuf/util/type_resolver_util.h>
 #include <rapidjson/error/en.h>
+#include <rapidjson/memorystream.h>
+#include <rapidjson/reader.h>
 
 #include <cmath>
 #include <memory>
 
 #include "tools/recipe_run/util/error.h"
 #include "tools/recipe_run/util/text.h"
-
-// As in sdk/base/rapidjson_reader.h, which is the engine's.
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((no_sanitize("pointer-overflow"))), apply_to = function)
-#endif
-#include <rapidjson/memorystream.h>
-#include <rapidjson/reader.h>
-#if defined(__clang__)
-#pragma clang attribute pop
-#endif
 
 namespace reciperun {
 namespace {
