@@ -17,12 +17,6 @@ inline Dl exported(const assay_tensor* tensor) {
   return Dl(out);
 }
 
-inline assay_tensor_info info_of(const assay_tensor* tensor) {
-  assay_tensor_info info{.struct_size = sizeof info};
-  ok(assay_tensor_get_info, tensor, &info);
-  return info;
-}
-
 // A tensor of another library: 2 x 3 of f32, without gaps, unless a test says otherwise.
 struct Foreign {
   alignas(64) float numbers[8] = {1, 2, 3, 4, 5, 6, 7, 8};

@@ -136,11 +136,15 @@ inline Owned<assay_context> make_context(assay_device_id device = device_under_t
   return make<assay_context>(assay_context_create, nullptr, nullptr, &device, size_t{1});
 }
 
-// The elements, wherever they are.
-inline std::vector<std::byte> elements_of(const assay_tensor* tensor) {
+inline assay_tensor_info info_of(const assay_tensor* tensor) {
   assay_tensor_info info{.struct_size = sizeof info};
   ok(assay_tensor_get_info, tensor, &info);
-  std::vector<std::byte> bytes(info.bytes);
+  return info;
+}
+
+// The elements, wherever they are.
+inline std::vector<std::byte> elements_of(const assay_tensor* tensor) {
+  std::vector<std::byte> bytes(info_of(tensor).bytes);
   ok(assay_tensor_read, tensor, bytes.data(), bytes.size());
   return bytes;
 }
