@@ -181,24 +181,24 @@ NodePlan plan_grad_data(const Conv2dGradData& p, const Planner& c, DType compute
 
 // The taps of one axis for the rows of dx that are even, or odd.
 struct Taps {
-  int64_t parity, last, count;  // last: the one that meets the first row of dy
-  int64_t pad_begin, size;      // of the convolution, and its result
+  int64_t last, count;      // last: the one that meets the first row of dy
+  int64_t pad_begin, size;  // of the convolution, and its result
 
-  Taps(const ConvGeometry& g, const Dims& dx, const Dims& w, size_t axis, int64_t of) : parity(of) {
+  Taps(const ConvGeometry& g, const Dims& dx, const Dims& w, size_t axis, int64_t parity) {
     const auto d = static_cast<int>(axis) + 1;
-    const int64_t first = (of + g.pad_begin[axis]) % 2;
+    const int64_t first = (parity + g.pad_begin[axis]) % 2;
     count = (w[d] - first + 1) / 2;
     last = first + 2 * (count - 1);
-    pad_begin = (last - of - g.pad_begin[axis]) / 2;
-    size = (dx[d] - of + 1) / 2;
+    pad_begin = (last - parity - g.pad_begin[axis]) / 2;
+    size = (dx[d] - parity + 1) / 2;
   }
   int64_t tap(int64_t t) const { return last - 2 * t; }
   int64_t pad_end(int64_t rows) const { return size - rows - pad_begin + count - 1; }
 };
 
-// Measured on a Sapphire Rapids, the time of oneDNN's data gradient over that of the parts, for the
-// channels of dx in U-Net's transposed convolutions: 2.5 at 512, 1.7 to 1.9 at 256, 1.1 to 1.3 at
-// 128, 0.9 at 64, where putting the parts together takes as long as they do.
+// Measured on one thread of a Sapphire Rapids, the time of oneDNN's data gradient over that of the
+// parts, for the channels of dx in U-Net's transposed convolutions: 2.5 at 512, 1.7 to 1.9 at
+// 256, 1.1 to 1.3 at 128, 0.9 at 64, where putting the parts together takes as long as they do.
 bool prefers_four_parts(const Conv2dGradData& p, const Planner& c) {
   const ConvGeometry& g = p.geometry;
   const Dims& w = c.x(1).dims;
