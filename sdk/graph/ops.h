@@ -496,6 +496,30 @@ struct BatchNormGrad {
   bool operator==(const BatchNormGrad&) const = default;
 };
 
+/// A normalisation in front of squeeze-and-excitation, in training: y = swish(BatchNorm(x)), and of
+/// every image the mean over its pixels, from y as it is stored. fuse_squeeze makes it, behind
+/// differentiation: it has no gradient of its own.
+///   inputs    x [N,H,W,C] data type; gamma, beta [C] f32
+///   outputs   squeezed [N,1,1,C] like x; y like x; mean, var [C] f32
+///   source    arXiv:1709.01507
+struct SqueezedBatchNorm {
+  float epsilon = 1e-5f;
+  static constexpr std::string_view kName = "squeezed_batch_norm";
+  static void fields(auto& self, auto&& f) { f("epsilon", self.epsilon); }
+  bool operator==(const SqueezedBatchNorm&) const = default;
+};
+
+/// The gradient of SqueezedBatchNorm where y is read twice: squeezed, and multiplied by a gate.
+/// What arrives at y is dproduct * gate + dsqueezed / (H * W).
+///   inputs    x, gamma, beta, mean, var; dproduct like x; gate, dsqueezed [N,1,1,C] like x
+///   outputs   dx like x; dgamma, dbeta [C] f32
+struct SqueezedBatchNormGrad {
+  float epsilon = 1e-5f;
+  static constexpr std::string_view kName = "squeezed_batch_norm_grad";
+  static void fields(auto& self, auto&& f) { f("epsilon", self.epsilon); }
+  bool operator==(const SqueezedBatchNormGrad&) const = default;
+};
+
 /// Inference form, with given statistics. No gradient; act may be swish behind a residual too.
 ///   inputs    x, gamma, beta, mean, var; residual if has_residual
 struct BatchNormInference {
@@ -1219,7 +1243,7 @@ struct EmaUpdate {
   X(CountTargets) X(Reshape) X(Slice) X(SliceGrad) X(Transpose) X(Copy) X(Concat) X(Pointwise)     \
   X(Casts) X(SumTo) X(Dropout) X(Conv2d)                                                           \
   X(Conv2dGradData) X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(MaxPool) X(MaxPoolGrad)     \
-  X(AvgPool) X(AvgPoolGrad) X(WeightedFusion) X(WeightedFusionGrad) X(BatchNorm) X(BatchNormGrad) X(BatchNormInference) X(FoldBatchNorm)   \
+  X(AvgPool) X(AvgPoolGrad) X(WeightedFusion) X(WeightedFusionGrad) X(BatchNorm) X(BatchNormGrad) X(SqueezedBatchNorm) X(SqueezedBatchNormGrad) X(BatchNormInference) X(FoldBatchNorm)   \
   X(LayerNorm) X(LayerNormGrad) X(Attention) X(AttentionGrad) X(GatherRows) X(GatherRowsGrad)      \
   X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad) X(SigmoidCrossEntropy)              \
   X(SigmoidCrossEntropyGrad) X(SoftTargetCrossEntropy) X(SoftTargetCrossEntropyGrad)               \

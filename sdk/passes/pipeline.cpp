@@ -11,6 +11,7 @@
 #include "sdk/passes/fuse_epilogue.h"
 #include "sdk/passes/fuse_norm.h"
 #include "sdk/passes/fuse_pointwise.h"
+#include "sdk/passes/fuse_squeeze.h"
 #include "sdk/passes/join_casts.h"
 #include "sdk/passes/lower_biases.h"
 #include "sdk/passes/merge_equal_nodes.h"
@@ -30,6 +31,7 @@ constexpr std::array kForward{
 // read (decisions/0015).
 constexpr std::array kTraining{
     Pass{"merge_equal_nodes", merge_equal_nodes},
+    Pass{"fuse_squeeze", fuse_squeeze},
     Pass{"fuse_gradient_addition", fuse_gradient_addition},
     Pass{"fuse_batch_norm_gradient_add", fuse_batch_norm_gradient_add},
     Pass{"fuse_activation_grad", fuse_activation_grad},

@@ -380,6 +380,19 @@ TEST_F(EfficientDetNumbers, TrainsAsEffdetDoes) {
       expect_near("gradient", variable.name, Role::kGradient, kGradients);
 }
 
+// The mean of an image comes from the normalisation before it, in every block.
+TEST_F(EfficientDetNumbers, JoinsEverySqueeze) {
+  Trainer trainer(instance_, config_of(kTraining, kBatch));
+  int forward = 0, backward = 0;
+  for (const Node& node : trainer.step_program().graph().nodes()) {
+    forward += std::holds_alternative<SqueezedBatchNorm>(node.op);
+    backward += std::holds_alternative<SqueezedBatchNormGrad>(node.op);
+    EXPECT_FALSE(std::holds_alternative<AvgPoolGrad>(node.op)) << node.scope;
+  }
+  EXPECT_EQ(forward, 16);
+  EXPECT_EQ(backward, 16);
+}
+
 // Batch norms of four numbers a channel, as in the last level, magnify what bf16 rounds.
 TEST_F(EfficientDetNumbers, LosesLittleInBfloat16) {
   TrainerConfig config = config_of(kTraining, kBatch);

@@ -132,6 +132,17 @@ def batch_norm(n):
     yield Launch("batch norm's gradient: apply", "own", 0, 3 * size)
 
 
+def squeezed_batch_norm(n):
+    size = n.x[0].bytes
+    if n.op == "squeezed_batch_norm":
+        yield Launch("batch norm: sums", "own", 0, size)
+        yield Launch("batch norm: apply", "own", 0, 2 * size)
+        yield Launch("means of images", "own", 0, n.y[0].bytes)
+        return
+    yield Launch("batch norm's gradient: sums", "own", 0, 2 * size)
+    yield Launch("batch norm's gradient: apply", "own", 0, 3 * size)
+
+
 def store(n):
     if n.flag("accumulate"):
         yield Launch("sum of gradients", "own", 0, 3 * n.y[0].bytes)
@@ -161,6 +172,7 @@ COSTS = {
     "conv2d": convolution, "conv2d_transpose": convolution, "conv2d_grad_data": convolution,
     "conv2d_grad_weight": convolution, "matmul": product, "attention": attention, "attention_grad": attention,
     "batch_norm": batch_norm, "batch_norm_grad": batch_norm, "store": store, "max_pool_grad": pool_gradient,
+    "squeezed_batch_norm": squeezed_batch_norm, "squeezed_batch_norm_grad": squeezed_batch_norm,
     "gather_rows": lambda n: [Launch(n.op, "own", 0, 2 * n.y[0].bytes)], "gather_rows_grad": rows_gradient,
     "layer_norm_grad": lambda n: [Launch(n.op, "own", 0, n.traffic + n.x[0].bytes + n.x[-2].bytes, 3)],
     "softmax_cross_entropy": lambda n: [Launch(n.op, "own", 0, n.traffic, 2)],

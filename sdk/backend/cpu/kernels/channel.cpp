@@ -160,8 +160,8 @@ void affine(const void* x, const float* scale, const float* shift, const void* r
 }
 
 // What the gradient is multiplied by: nothing, the mask of a relu, from y or from x, or the
-// derivative of swish.
-enum Mask { kNoMask, kFromY, kFromX, kSwishFromX };
+// derivative of swish, also behind a gate.
+enum Mask { kNoMask, kFromY, kFromX, kSwishFromX, kGatedSwishFromX };
 
 // The largest forward value that is stored as zero: 0, or half of the smallest bfloat16.
 inline float largest_zero(float) { return 0.0f; }
@@ -173,7 +173,7 @@ template <class T, Mask kMask>
 float masked_gradient(float dy, float x, float y, float scale, float shift) {
   if constexpr (kMask == kNoMask) return dy;
   if constexpr (kMask == kFromY) return y <= 0.0f ? 0.0f : dy;
-  if constexpr (kMask == kSwishFromX) {
+  if constexpr (kMask == kSwishFromX || kMask == kGatedSwishFromX) {
     const float v = fma(x, scale, shift), s = sigmoid(v);
     return dy * s * fma(v, 1.0f - s, 1.0f);
   }
@@ -187,6 +187,16 @@ struct GradRow {
   T* out;
 };
 
+// Coefficients of lanes, from the first that is worked on.
+struct GradTables {
+  const float *scale, *shift, *gate, *gate_shift;
+};
+GradTables tables_from(const NormGradArgs& args, int64_t lane) {
+  const bool gated = args.gate != nullptr;
+  return {args.scale + lane, args.shift + lane, gated ? args.gate + lane : nullptr,
+          gated ? args.gate_shift + lane : nullptr};
+}
+
 template <class T, Mask kMask, bool kWrite>
 GradRow<T> grad_row(const NormGradArgs& args, void* masked, int64_t at) {
   return {static_cast<const T*>(args.x) + at, static_cast<const T*>(args.dy) + at,
@@ -195,9 +205,11 @@ GradRow<T> grad_row(const NormGradArgs& args, void* masked, int64_t at) {
 }
 
 template <class T, Mask kMask, bool kWrite>
-float row_gradient(const GradRow<T>& row, int64_t i, float x, float scale, float shift) {
+float row_gradient(const GradRow<T>& row, int64_t i, float x, const GradTables& t) {
   const float y = kMask == kFromY ? load(row.y[i]) : 0.0f;
-  const float g = masked_gradient<T, kMask>(load(row.dy[i]), x, y, scale, shift);
+  float dy = load(row.dy[i]);
+  if constexpr (kMask == kGatedSwishFromX) dy = fma(dy, t.gate[i], t.gate_shift[i]);
+  const float g = masked_gradient<T, kMask>(dy, x, y, t.scale[i], t.shift[i]);
   if constexpr (kWrite) store_exact(row.out[i], g);  // a mask: nothing to round
   return g;
 }
@@ -209,8 +221,7 @@ template <class T, Mask kMask, bool kWrite>
 [[gnu::flatten]] void grad_sums_block(const NormGradArgs& args, void* masked, int64_t offset,
                                       int64_t rows, int64_t stride, int64_t lane, int64_t lanes,
                                       float* __restrict g_sum, float* __restrict gx_sum) {
-  const float* scale = args.scale + lane;
-  const float* shift = args.shift + lane;
+  const GradTables t = tables_from(args, lane);
   const float* mean = args.mean + lane;
   const auto row_at = [&](int64_t r) {
     return grad_row<T, kMask, kWrite>(args, masked, offset + r * stride);
@@ -221,10 +232,10 @@ template <class T, Mask kMask, bool kWrite>
 #pragma omp simd
     for (int64_t i = 0; i < lanes; ++i) {
       const float x0 = load(r0.x[i]), x1 = load(r1.x[i]), x2 = load(r2.x[i]), x3 = load(r3.x[i]);
-      const float g0 = row_gradient<T, kMask, kWrite>(r0, i, x0, scale[i], shift[i]);
-      const float g1 = row_gradient<T, kMask, kWrite>(r1, i, x1, scale[i], shift[i]);
-      const float g2 = row_gradient<T, kMask, kWrite>(r2, i, x2, scale[i], shift[i]);
-      const float g3 = row_gradient<T, kMask, kWrite>(r3, i, x3, scale[i], shift[i]);
+      const float g0 = row_gradient<T, kMask, kWrite>(r0, i, x0, t);
+      const float g1 = row_gradient<T, kMask, kWrite>(r1, i, x1, t);
+      const float g2 = row_gradient<T, kMask, kWrite>(r2, i, x2, t);
+      const float g3 = row_gradient<T, kMask, kWrite>(r3, i, x3, t);
       const float m = mean[i];
       g_sum[i] += (g0 + g1) + (g2 + g3);
       gx_sum[i] += fma(g0, x0 - m, g1 * (x1 - m)) + fma(g2, x2 - m, g3 * (x3 - m));
@@ -235,7 +246,7 @@ template <class T, Mask kMask, bool kWrite>
 #pragma omp simd
     for (int64_t i = 0; i < lanes; ++i) {
       const float x = load(row.x[i]);
-      const float g = row_gradient<T, kMask, kWrite>(row, i, x, scale[i], shift[i]);
+      const float g = row_gradient<T, kMask, kWrite>(row, i, x, t);
       g_sum[i] += g;
       gx_sum[i] = fma(g, x - mean[i], gx_sum[i]);
     }
@@ -279,6 +290,8 @@ void grad_sums(const NormGradArgs& args, void* masked, int64_t n, int64_t lanes,
                double* sum_gx) {
   if (args.activation == ActivationKind::kNone)
     return grad_sums_written<T, kNoMask>(args, masked, n, lanes, sum_g, sum_gx);
+  if (args.gate != nullptr)
+    return grad_sums_masked<T, kGatedSwishFromX, false>(args, nullptr, n, lanes, sum_g, sum_gx);
   if (args.activation == ActivationKind::kSwish)
     return grad_sums_masked<T, kSwishFromX, false>(args, nullptr, n, lanes, sum_g, sum_gx);
   if (args.y) return grad_sums_written<T, kFromY>(args, masked, n, lanes, sum_g, sum_gx);
@@ -289,11 +302,11 @@ void grad_sums(const NormGradArgs& args, void* masked, int64_t n, int64_t lanes,
 template <class T, Mask kMask>
 [[gnu::flatten]] void grad_apply_masked(const NormGradArgs& args, const float* b, const float* c,
                                         void* dx, int64_t n, int64_t lanes) {
-  const float *scale = args.scale, *shift = args.shift;
+  const GradTables t = tables_from(args, 0);
   const auto value = [=](const GradRow<T>& row, int64_t i) {
     const float x = load(row.x[i]);
-    const float g = row_gradient<T, kMask, false>(row, i, x, scale[i], shift[i]);
-    return fma(scale[i], g, fma(b[i], x, c[i]));
+    const float g = row_gradient<T, kMask, false>(row, i, x, t);
+    return fma(t.scale[i], g, fma(b[i], x, c[i]));
   };
   const auto row_at = [&](int64_t at) { return grad_row<T, kMask, false>(args, nullptr, at); };
   T* out = static_cast<T*>(dx);
@@ -323,6 +336,7 @@ void grad_apply(const NormGradArgs& args, const float* b, const float* c, void* 
                 int64_t lanes) {
   if (args.activation == ActivationKind::kNone)
     return grad_apply_masked<T, kNoMask>(args, b, c, dx, n, lanes);
+  if (args.gate != nullptr) return grad_apply_masked<T, kGatedSwishFromX>(args, b, c, dx, n, lanes);
   if (args.activation == ActivationKind::kSwish)
     return grad_apply_masked<T, kSwishFromX>(args, b, c, dx, n, lanes);
   if (args.y) return grad_apply_masked<T, kFromY>(args, b, c, dx, n, lanes);

@@ -68,6 +68,8 @@ struct NormGradArgs {
   const void* y;  // relu mask from y > 0; null: from the recomputed forward, as of swish
   ActivationKind activation;
   const float *scale, *shift, *mean;  // [lanes]
+  // [lanes]; with swish dy * gate + gate_shift is what arrives. Null: dy is.
+  const float *gate = nullptr, *gate_shift = nullptr;
 };
 
 struct ChannelKernels {

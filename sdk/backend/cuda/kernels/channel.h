@@ -21,6 +21,29 @@ struct Cut {
   int64_t rows, channels;
   int64_t rows_of_block;
   bool whole;  // every pack lies on a 16-byte boundary and is full
+
+  // The rows of this block.
+  __device__ int64_t begin() const { return blockIdx.y * rows_of_block; }
+  __device__ int64_t end() const {
+    const int64_t next = (blockIdx.y + int64_t{1}) * rows_of_block;
+    return next < rows ? next : rows;
+  }
+};
+
+// The same of images one below the other, where no block has rows of two.
+struct ImageCut : Cut {
+  int64_t rows_of_image;
+  int blocks_of_image;
+
+  __device__ int image() const { return static_cast<int>(blockIdx.y) / blocks_of_image; }
+  __device__ int64_t begin() const {
+    const int block = static_cast<int>(blockIdx.y) % blocks_of_image;
+    return image() * rows_of_image + block * rows_of_block;
+  }
+  __device__ int64_t end() const {
+    const int64_t next = begin() + rows_of_block, image_end = (image() + 1) * rows_of_image;
+    return next < image_end ? next : image_end;
+  }
 };
 
 struct Blocks {
@@ -73,11 +96,9 @@ __device__ void for_channels(const Cut& cut, const Body& body) {
 // Calls use(read(at), at) for the rows of this thread in their order; at: of its first channel.
 // Rows are read kBatch at a time before the first of them is used: that many accesses, times those
 // of a row, are under way at once. Returns how many rows there are.
-template <int kBatch, class Read, class Use>
-__device__ int for_rows(const Cut& cut, int64_t channel, const Read& read, const Use& use) {
-  const int64_t first = blockIdx.y * cut.rows_of_block + threadIdx.y;
-  const int64_t next = (blockIdx.y + int64_t{1}) * cut.rows_of_block;
-  const int64_t end = next < cut.rows ? next : cut.rows;
+template <int kBatch, class AnyCut, class Read, class Use>
+__device__ int for_rows(const AnyCut& cut, int64_t channel, const Read& read, const Use& use) {
+  const int64_t first = cut.begin() + threadIdx.y, end = cut.end();
   const int64_t step = blockDim.y * cut.channels;
   const int rows =
       first < end ? static_cast<int>(end - first - 1) / static_cast<int>(blockDim.y) + 1 : 0;
@@ -170,12 +191,31 @@ __device__ void fold(const Groups& groups, const PartialSums& to, int64_t channe
   if (has_channel) finish(channel, sums);
 }
 
+// Of each of N neighbouring channels the sum of value(i) over the rows of threads, in the order of
+// a binary tree, in out[i] of the first n; every thread of the block comes here.
+template <int N, class Value>
+__device__ void add_threads(double (&shared)[N][kThreads], int n, double* out, const Value& value) {
+  const int t = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+  for (int i = 0; i < N; ++i) shared[i][t] = value(i);
+  __syncthreads();
+  for (int half = static_cast<int>(blockDim.y) / 2; half > 0; half /= 2) {
+    if (static_cast<int>(threadIdx.y) < half) {
+      for (int i = 0; i < N; ++i) shared[i][t] += shared[i][t + half * blockDim.x];
+    }
+    __syncthreads();
+  }
+  if (threadIdx.y == 0) {
+    for (int i = 0; i < n; ++i) out[i] = shared[i][t];
+  }
+  __syncthreads();
+}
+
 // A term reads packs of one row (`Row`) and adds them to kKinds sums per channel; it reads kBatch
 // rows ahead, and kBlocks blocks are to fit on a multiprocessor. Its `finish` turns a thread's f32
 // sums over `rows` rows into f64; that of the sums takes a channel and its totals.
-template <class T, class Term, class Finish>
+template <class T, class Term, class Finish, class AnyCut>
 __global__ void __launch_bounds__(kThreads, Term::kBlocks)
-    channel_sums(Term term, Cut cut, Groups groups, PartialSums to, Finish finish) {
+    channel_sums(Term term, AnyCut cut, Groups groups, PartialSums to, Finish finish) {
   constexpr int N = kPack<T>, kKinds = Term::kKinds;
   __shared__ double shared[N][kThreads];
   typename Term::State state;
@@ -184,8 +224,7 @@ __global__ void __launch_bounds__(kThreads, Term::kBlocks)
   double rows = 0;
   for_channels<T>(cut, [&]<bool kWhole>(int64_t first, int elements) {
     channel = first, n = elements;
-    term.template start<kWhole>(state, blockIdx.y * cut.rows_of_block * cut.channels + channel,
-                                channel, elements);
+    term.template start<kWhole>(state, cut.begin() * cut.channels + channel, channel, elements);
     constexpr int kBatch = kWhole ? Term::kBatch : 1;
     rows = for_rows<kBatch>(
         cut, channel, [&](int64_t at) { return term.template read<kWhole>(at, elements); },
@@ -193,26 +232,13 @@ __global__ void __launch_bounds__(kThreads, Term::kBlocks)
           term.template add<kWhole>(state, row, at, elements);
         });
   });
-  const int t = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
   for (int kind = 0; kind < kKinds; ++kind) {
-    for (int i = 0; i < N; ++i) {
+    const int64_t row = static_cast<int64_t>(blockIdx.y) * kKinds + kind;
+    add_threads(shared, n, to.sums + row * cut.channels + channel, [&](int i) {
       double sums[kKinds] = {};
       if (n > 0) term.finish(state, rows, i, sums);
-      shared[i][t] = sums[kind];
-    }
-    __syncthreads();
-    for (int half = static_cast<int>(blockDim.y) / 2; half > 0; half /= 2) {
-      if (static_cast<int>(threadIdx.y) < half) {
-        for (int i = 0; i < N; ++i) shared[i][t] += shared[i][t + half * blockDim.x];
-      }
-      __syncthreads();
-    }
-    if (threadIdx.y == 0) {
-      double* out =
-          to.sums + (static_cast<int64_t>(blockIdx.y) * kKinds + kind) * cut.channels + channel;
-      for (int i = 0; i < n; ++i) out[i] = shared[i][t];
-    }
-    __syncthreads();
+      return sums[kind];
+    });
   }
   fold<kKinds>(groups, to, cut.channels, static_cast<int>(blockDim.x) * N, finish);
 }
@@ -222,7 +248,7 @@ void sum_and_finish(Stream stream, const Term& term, int64_t rows, int64_t chann
                     PartialSums to, const Finish& finish) {
   const int64_t of_thread = rows_of_thread<T>(rows, channels);
   const Blocks blocks = blocks_of<T>(rows, channels, of_thread);
-  launch(stream, blocks.grid, blocks.block, channel_sums<T, Term, Finish>, term,
+  launch(stream, blocks.grid, blocks.block, channel_sums<T, Term, Finish, Cut>, term,
          cut_of<T>(rows, channels, blocks, of_thread, aligned), groups_of(blocks.grid), to, finish);
 }
 

@@ -153,6 +153,26 @@ void norm_grad_sums(Stream, Element, const NormGradArgs&, const NormInputs&, int
 void norm_grad_apply(Stream, Element, const NormGradArgs&, void* dx, int64_t rows,
                      int64_t channels);
 
+// Of images one below the other; no more than kMostImages, which the grid has room for.
+struct ImageRows {
+  int64_t images, rows, channels;  // rows of an image
+};
+constexpr int64_t kMostImages = 32768;
+size_t image_sums_bytes(Element, const ImageRows&, int kinds);
+// y = swish(x * scale + shift), which may be x; squeezed [images, channels], its means, of x's
+// type.
+void squeezed_norm_apply(Stream, Element, const void* x, Affine, const ImageRows&, double* sums,
+                         void* y, void* squeezed);
+// As norm_grad_sums and norm_grad_apply with swish, where dy * gate + dsqueezed / rows arrives;
+// both [images, channels] of x's type.
+struct Gate {
+  const void *gate, *dsqueezed;
+};
+void squeezed_norm_grad_sums(Stream, Element, const NormGradArgs&, const Gate&, const NormInputs&,
+                             const ImageRows&, PartialSums, float* dgamma, float* dbeta);
+void squeezed_norm_grad_apply(Stream, Element, const NormGradArgs&, const Gate&, const ImageRows&,
+                              void* dx);
+
 // w' and bias' of FoldBatchNorm; w is [filters, size], folded may be w.
 void fold_norm(Stream, const float* w, const NormInputs&, float* folded, float* bias,
                int64_t filters, int64_t size);
