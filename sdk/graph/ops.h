@@ -613,7 +613,7 @@ struct LayerNormGrad {
 /// kept.
 ///   inputs    qkv [T,3H] data type: q, k, v of the token side by side, each [heads, H / heads];
 ///             start, length [B] i32; step [] i64 (StepScalar kRandomStep) if rate > 0
-///   outputs   context [T,H] like qkv; logsumexp [heads,T] f32, of the scaled scores; both zero in
+///   outputs   context [T,H] like qkv; logsumexp [T,heads] f32, of the scaled scores; both zero in
 ///             rows that no sequence owns
 ///   gradient  AttentionGrad.   source  arXiv:1706.03762, section 3.2.1; arXiv:2205.14135
 struct Attention {

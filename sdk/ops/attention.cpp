@@ -42,7 +42,7 @@ void infer(const Attention& p, InferCtx& c) {
   const ValueType context = infer_context(p, c);
   if (p.rate > 0) require_step(c, 3);
   c.y(context);
-  c.y({DType::kF32, {p.heads, context.dims[0]}});
+  c.y({DType::kF32, {context.dims[0], p.heads}});
 }
 
 void grad(const Attention& p, GradCtx& c) {
@@ -61,7 +61,7 @@ void infer(const AttentionGrad& p, InferCtx& c) {
   const ValueType context = infer_context(p, c);
   c.require(c.x(3) == context, "context is ", c.x(3), ", not ", context);
   c.require_dtype(4, DType::kF32);
-  c.require_dims(4, {p.heads, context.dims[0]});
+  c.require_dims(4, {context.dims[0], p.heads});
   c.require(c.x(5) == context, "dcontext is ", c.x(5), ", not ", context);
   if (p.rate > 0) require_step(c, 6);
   c.y(c.x(0));

@@ -28,7 +28,7 @@ std::vector<Tensor> reference(const Op& op, const std::vector<Tensor>& x) {
   const auto& p = std::get<Attention>(op);
   const int64_t tokens = x[0].dims[0], hidden = x[0].dims[1] / 3, size = hidden / p.heads;
   Tensor context{{tokens, hidden}, std::vector<double>(tokens * hidden)};
-  Tensor logsumexp{{p.heads, tokens}, std::vector<double>(p.heads * tokens)};
+  Tensor logsumexp{{tokens, p.heads}, std::vector<double>(tokens * p.heads)};
   const auto qkv = [&](int64_t token, int part, int64_t head, int64_t c) {
     return x[0].values[token * 3 * hidden + part * hidden + head * size + c];
   };
@@ -48,7 +48,7 @@ std::vector<Tensor> reference(const Op& op, const std::vector<Tensor>& x) {
           scores.push_back(p.scale * score);
           sum += std::exp(scores.back());
         }
-        logsumexp.values[h * tokens + i] = std::log(sum);
+        logsumexp.values[i * p.heads + h] = std::log(sum);
         for (int64_t j = begin; j < end; ++j) {
           const double weight = std::exp(scores[j - begin]) / sum * keep(p, i, h, j - begin);
           for (int64_t c = 0; c < size; ++c)

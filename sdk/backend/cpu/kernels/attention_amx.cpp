@@ -287,7 +287,7 @@ void forward(const AttentionArgs& args, int64_t head, int64_t begin, int64_t end
       const int64_t token = begin + first + r;
       float* row = at.scores + r * pitch;
       const RowSums sums = exponentials_of(row, n, s.scale);
-      args.logsumexp[head * s.tokens + token] =
+      args.logsumexp[token * s.heads + head] =
           sums.largest + static_cast<float>(__builtin_log(static_cast<double>(sums.exponentials)));
       factor[r] = 1.0f / sums.exponentials;
       if (s.dropout != nullptr) {
@@ -377,7 +377,7 @@ void backward(const AttentionGradArgs& args, int64_t head, int64_t begin, int64_
         for (int64_t c = 0; c < size; ++c)
           delta += load(at.dout[r * width + c]) * load(context[r * row_elems + c]);
         const int64_t token = begin + first + r;
-        row_gradient(s, token, head, n, args.logsumexp[head * s.tokens + token], delta, weights,
+        row_gradient(s, token, head, n, args.logsumexp[token * s.heads + head], delta, weights,
                      dscores);
       }
       clear(weights, r < rows ? n : 0, keys);

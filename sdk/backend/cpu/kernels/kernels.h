@@ -140,7 +140,7 @@ struct LayerNormKernels {
 
 // ---- Attention --------------------------------------------------------------------------------
 // qkv and dqkv [tokens, 3, heads, size], context and dcontext [tokens, heads, size], logsumexp
-// [heads, tokens]. One head of the sequence of tokens [begin, end), at least one of them and
+// [tokens, heads]. One head of the sequence of tokens [begin, end), at least one of them and
 // `longest` at most, is worked on, alone; `work` has as many floats as forward_work or
 // backward_work say.
 

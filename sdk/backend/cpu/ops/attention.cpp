@@ -119,7 +119,7 @@ void clear_tokens(void* x, size_t bytes, const AttentionShape& s, int64_t parts,
 
 }  // namespace
 
-// qkv [T,3,heads,D], start, length [B], context [T,heads,D], logsumexp [heads,T], step [].
+// qkv [T,3,heads,D], start, length [B], context [T,heads,D], logsumexp [T,heads], step [].
 NodePlan plan(const Attention& p, const Planner& c) {
   auto [k, plan] = choose(c.x(0));
   const Heads heads(p, c, k.forward_work(shape_of(p, c).size, p.longest));
@@ -136,15 +136,15 @@ NodePlan plan(const Attention& p, const Planner& c) {
       };
       heads.for_all(addresses, run, [&](int64_t head, int64_t begin, int64_t end) {
         clear_tokens(args.context, bytes, args.shape, 1, head, begin, end);
-        float* sums = args.logsumexp + head * args.shape.tokens;
-        std::fill(sums + begin, sums + end, 0.0f);
+        for (int64_t token = begin; token < end; ++token)
+          args.logsumexp[token * args.shape.heads + head] = 0;
       });
     };
   };
   return plan;
 }
 
-// qkv, dqkv [T,3,heads,D], start, length [B], context, dcontext [T,heads,D], logsumexp [heads,T],
+// qkv, dqkv [T,3,heads,D], start, length [B], context, dcontext [T,heads,D], logsumexp [T,heads],
 // step [].
 NodePlan plan(const AttentionGrad& p, const Planner& c) {
   auto [k, plan] = choose(c.x(0));

@@ -126,7 +126,7 @@ __global__ void attend(AttentionShape s, const int64_t* bounds, const T* qkv, T*
   clear_before(s, at, bounds, 1, context);
   const int64_t unowned = at.sequence == 0 ? 0 : bounds[2 * at.sequence - 1];
   for (int64_t token = unowned + at.tile; token < at.begin; token += at.tiles)
-    if (threadIdx.x == 0) logsumexp[at.head * s.tokens + token] = 0;
+    if (threadIdx.x == 0) logsumexp[token * s.heads + at.head] = 0;
   if (!at.has_tokens()) return;  // the whole block
 
   const Rows r{kTile, kTile, kTile};
@@ -156,7 +156,7 @@ __global__ void attend(AttentionShape s, const int64_t* bounds, const T* qkv, T*
   if (query >= at.end) return;
   store_columns(s, lane, 1.0f / sum, sums, context + (query * s.heads + at.head) * s.size);
   if (lane == 0)
-    logsumexp[at.head * s.tokens + query] =
+    logsumexp[query * s.heads + at.head] =
         largest + static_cast<float>(log(static_cast<double>(sum)));
 }
 
@@ -185,7 +185,7 @@ __device__ inline PairGradient pair_gradient(const AttentionShape& s, int64_t he
                                              const float* dcontext_row, const float* key_row,
                                              const float* value_row, const float* logsumexp,
                                              const float* delta) {
-  const float p = expf(dot(query_row, key_row, s.size) - logsumexp[head * s.tokens + query]);
+  const float p = expf(dot(query_row, key_row, s.size) - logsumexp[query * s.heads + head]);
   const float kept = keep(s, query, head, place);
   const float dp = dot(dcontext_row, value_row, s.size);
   return {p * kept, p * (kept * dp - delta[head * s.tokens + query])};

@@ -246,7 +246,7 @@ void layer_norm_grad(Stream, Element, const LayerNormGradArgs&, float* partial);
 
 // ---- Attention (attention.cu) ------------------------------------------------------------------
 // qkv and dqkv [tokens, 3, heads, size], context and dcontext [tokens, heads, size], logsumexp
-// [heads, tokens].
+// [tokens, heads].
 
 constexpr int kMostHeadSize = 128;
 struct AttentionShape {

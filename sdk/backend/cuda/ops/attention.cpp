@@ -42,7 +42,7 @@ Scratch scratch_of(const kernels::AttentionShape& s, bool has_delta, void* base)
 
 }  // namespace
 
-// qkv [T,3,heads,D], start, length [B], context [T,heads,D], logsumexp [heads,T], step [].
+// qkv [T,3,heads,D], start, length [B], context [T,heads,D], logsumexp [T,heads], step [].
 NodePlan plan(const Attention& p, const Planner& c) {
   NodePlan plan = own_plan("attention");
   const kernels::AttentionShape planned = shape_of(p, c);
@@ -59,7 +59,7 @@ NodePlan plan(const Attention& p, const Planner& c) {
   return plan;
 }
 
-// qkv, dqkv [T,3,heads,D], start, length [B], context, dcontext [T,heads,D], logsumexp [heads,T],
+// qkv, dqkv [T,3,heads,D], start, length [B], context, dcontext [T,heads,D], logsumexp [T,heads],
 // step [].
 NodePlan plan(const AttentionGrad& p, const Planner& c) {
   NodePlan plan = own_plan("attention");
