@@ -1,8 +1,10 @@
-// Attention and its gradient: a block has sixteen tokens of one head and walks over the others of
-// their sequence, sixteen at a time, with a running maximum (arXiv:2205.14135). A thread has one
-// pair of tokens and, of the sums, every sixteenth column of one token. Keys and queries are owned
-// in turn, each by a kernel of its own, so no two blocks add to one place: no atomics.
-// Shapes: see kernels.h.
+// Attention and its gradient where cuDNN has none, and what its own wants to be told and leaves
+// undone.
+//
+// A block has sixteen tokens of one head and walks over the others of their sequence, sixteen at a
+// time, with a running maximum (arXiv:2205.14135). A thread has one pair of tokens and, of the
+// sums, every sixteenth column of one token. Keys and queries are owned in turn, each by a kernel
+// of its own, so no two blocks add to one place: no atomics. Shapes: see kernels.h.
 #include "sdk/backend/cuda/kernels/philox.h"
 #include "sdk/backend/cuda/kernels/rows.h"
 
@@ -17,20 +19,70 @@ constexpr int kColumns = kMostHeadSize / kTile;  // of one token, in one thread
 // of many rows do not collide.
 using TileRows = float[kTile][kMostHeadSize + 1];
 
-// The tokens that sequences own (sdk/graph/ops.h); `bounds` [sequences + 1][2].
-__global__ void find_bounds(const int32_t* start, const int32_t* length, AttentionShape s,
-                            int64_t* bounds) {
-  const auto clamp = [](int64_t x, int64_t low, int64_t high) {
-    return x < low ? low : x > high ? high : x;
-  };
-  if (global_thread() != 0) return;
-  int64_t owned = 0;
-  for (int64_t b = 0; b < s.sequences; ++b) {
-    const int64_t first = start[b], count = clamp(length[b], 0, s.longest);
-    bounds[2 * b] = clamp(first, owned, s.tokens);
-    owned = bounds[2 * b + 1] = clamp(first + count, bounds[2 * b], s.tokens);
+__device__ inline int64_t clamp(int64_t x, int64_t low, int64_t high) {
+  return x < low ? low : x > high ? high : x;
+}
+
+// ends[t] = the largest of ends[0, t]; all threads of the block call it.
+__device__ inline void running_largest(int64_t (&ends)[kThreads]) {
+  const int t = static_cast<int>(threadIdx.x);
+  __syncthreads();
+  for (int reach = 1; reach < kThreads; reach *= 2) {
+    const int64_t other = t >= reach ? ends[t - reach] : 0;
+    __syncthreads();
+    if (other > ends[t]) ends[t] = other;
+    __syncthreads();
   }
-  bounds[2 * s.sequences] = bounds[2 * s.sequences + 1] = s.tokens;
+}
+
+// Tokens [begin, end) are owned by sequence `b`; b = sequences for the end of all.
+__device__ inline void put_rows(const AttentionShape& s, int64_t b, int64_t begin, int64_t end,
+                                const AttentionRows& to) {
+  to.bounds[2 * b] = begin;
+  to.bounds[2 * b + 1] = end;
+  if (to.qkv == nullptr) return;
+  to.qkv[b] = begin * 3 * s.heads * s.size;
+  to.context[b] = begin * s.heads * s.size;
+  to.logsumexp[b] = begin * s.heads;
+  if (b < s.sequences) to.length[b] = static_cast<int32_t>(end - begin);
+}
+
+// The tokens that sequences own (sdk/graph/ops.h), by one block: a sequence ends where the furthest
+// of those up to it does.
+__global__ void find_rows(const int32_t* start, const int32_t* length, AttentionShape s,
+                          AttentionRows to) {
+  __shared__ int64_t ends[kThreads];
+  const int t = static_cast<int>(threadIdx.x);
+  int64_t owned = 0;  // by the sequences of earlier turns
+  for (int64_t first = 0; first < s.sequences; first += kThreads) {
+    const int64_t b = first + t, begin = b < s.sequences ? start[b] : 0;
+    const int64_t count = b < s.sequences ? clamp(length[b], 0, s.longest) : 0;
+    ends[t] = clamp(begin + count, owned, s.tokens);
+    running_largest(ends);
+    if (b < s.sequences)
+      put_rows(s, b, clamp(begin, t == 0 ? owned : ends[t - 1], s.tokens), ends[t], to);
+    owned = ends[kThreads - 1];
+    __syncthreads();
+  }
+  if (t != 0) return;
+  put_rows(s, s.sequences, s.tokens, s.tokens, to);
+  if (s.dropout.step == nullptr || to.dropout == nullptr) return;
+  uint32_t words[4];
+  draw(s.dropout.args, static_cast<uint64_t>(*s.dropout.step), 0, words);
+  to.dropout[0] = static_cast<int64_t>(static_cast<uint64_t>(words[1]) << 32 | words[0]);
+  to.dropout[1] = 0;
+}
+
+constexpr int kGapBlocks = 16;  // for the rows in front of a sequence, and behind the last
+
+// x [tokens, width], y [tokens, y_width].
+__global__ void clear_gaps(const int64_t* bounds, uint16_t* x, int64_t width, float* y,
+                           int64_t y_width) {
+  const int64_t gap = blockIdx.x / kGapBlocks, stride = kGapBlocks * kThreads;
+  const int64_t from = gap == 0 ? 0 : bounds[2 * gap - 1], to = bounds[2 * gap];
+  const int64_t at = blockIdx.x % kGapBlocks * kThreads + threadIdx.x;
+  for (int64_t i = from * width + at; i < to * width; i += stride) x[i] = 0;
+  for (int64_t i = from * y_width + at; i < to * y_width; i += stride) y[i] = 0;
 }
 
 // What a block is for: tokens [first, first + kTile) of those that a sequence owns, of one head.
@@ -265,7 +317,18 @@ __global__ void key_gradient(AttentionShape s, const int64_t* bounds, const T* q
 
 void attention_bounds(Stream stream, const AttentionShape& s, const int32_t* start,
                       const int32_t* length, int64_t* bounds) {
-  launch(stream, 1, 1, find_bounds, start, length, s, bounds);
+  attention_rows(stream, s, start, length, {bounds, nullptr, nullptr, nullptr, nullptr, nullptr});
+}
+
+void attention_rows(Stream stream, const AttentionShape& s, const int32_t* start,
+                    const int32_t* length, const AttentionRows& to) {
+  launch(stream, 1, kThreads, find_rows, start, length, s, to);
+}
+
+void clear_unowned(Stream stream, const AttentionShape& s, const int64_t* bounds, void* x,
+                   int64_t width, float* logsumexp) {
+  launch(stream, static_cast<unsigned>((s.sequences + 1) * kGapBlocks), kThreads, clear_gaps,
+         bounds, static_cast<uint16_t*>(x), width, logsumexp, logsumexp == nullptr ? 0 : s.heads);
 }
 
 void attention(Stream stream, Element element, const AttentionShape& s, const int64_t* bounds,

@@ -248,9 +248,8 @@ void layer_norm_grad(Stream, Element, const LayerNormGradArgs&, float* partial);
 // qkv and dqkv [tokens, 3, heads, size], context and dcontext [tokens, heads, size], logsumexp
 // [tokens, heads].
 
-constexpr int kMostHeadSize = 128;
 struct AttentionShape {
-  int64_t tokens, sequences, heads, size, longest;  // size <= kMostHeadSize
+  int64_t tokens, sequences, heads, size, longest;
   float scale;
   // Key j of a query draws word (token * heads + head) * L + j, L = longest rounded up to a
   // multiple of 4.
@@ -259,6 +258,22 @@ struct AttentionShape {
 // bounds[sequences + 1][2] = beginning and end of the tokens that a sequence owns, and of none.
 void attention_bounds(Stream, const AttentionShape&, const int32_t* start, const int32_t* length,
                       int64_t* bounds);
+
+// The same as cuDNN wants it.
+struct AttentionRows {
+  int64_t* bounds;
+  // In elements, where the rows of a sequence begin, and where the tensor ends; [sequences + 1].
+  int64_t *qkv, *context, *logsumexp;
+  int32_t* length;   // [sequences]
+  int64_t* dropout;  // seed and offset, of this step's masks; null: nothing is dropped
+};
+void attention_rows(Stream, const AttentionShape&, const int32_t* start, const int32_t* length,
+                    const AttentionRows&);
+// Zeros in rows that no sequence owns: x [tokens, width] of 16-bit elements, logsumexp unless null.
+void clear_unowned(Stream, const AttentionShape&, const int64_t* bounds, void* x, int64_t width,
+                   float* logsumexp);
+
+constexpr int kMostHeadSize = 128;  // of what follows
 void attention(Stream, Element, const AttentionShape&, const int64_t* bounds, const void* qkv,
                void* context, float* logsumexp);
 // `delta` [heads, tokens] is scratch.
