@@ -609,8 +609,8 @@ struct LayerNormGrad {
 /// context[t, h] = sum_j keep_tj softmax_j(scale * q[t, h] . k[j, h]) v[j, h] over the tokens j of
 /// the sequence that owns row t, keep = 1 / (1 - rate) with probability 1 - rate, else 0, of
 /// Philox(seed, stream; step, (t * heads + h) * L + j - start), L = longest rounded up to a
-/// multiple of 4. Scores and weights are f32 and stay where they are made: nothing of L x L is
-/// kept.
+/// multiple of 4; cuDNN, on GPUs, draws other masks from seed, stream and step. Scores and weights
+/// are f32 and stay where they are made: nothing of L x L is kept.
 ///   inputs    qkv [T,3H] data type: q, k, v of the token side by side, each [heads, H / heads];
 ///             start, length [B] i32; step [] i64 (StepScalar kRandomStep) if rate > 0
 ///   outputs   context [T,H] like qkv; logsumexp [T,heads] f32, of the scaled scores; both zero in

@@ -1,5 +1,6 @@
 // Golden plans for an H200, made by cuDNN itself without one: kernels, workspaces and memory of
-// each model's step and prediction. After a change that is meant: ASSAY_UPDATE_GOLDEN=1
+// each model's step and prediction. Driver and compiler are needed for attention: planning_driver.c
+// stands in for the one. After a change that is meant: ASSAY_UPDATE_GOLDEN=1
 // cuda_plan_test, and read the diff. Needs the CUDA plug-in.
 #include <gtest/gtest.h>
 
@@ -174,6 +175,56 @@ TEST_F(Kernels, OfAFirstLayerGetTheirWorkspace) {
   const size_t at = kernel.find(" workspace=");
   ASSERT_NE(at, std::string::npos) << kernel;
   EXPECT_GT(std::stoll(kernel.substr(at + 11)), int64_t{512} << 20) << kernel;
+}
+
+struct AttentionCase {
+  int64_t heads, longest;
+  DType data = DType::kF16;
+  float rate = 0.1f;
+  int64_t size = 64;
+};
+std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {
+  return out << c.heads << "x" << c.size << " at " << c.longest << ", " << to_text(c.data)
+             << ", rate " << c.rate;
+}
+
+// Of an attention to 8 sequences, and of its gradient.
+std::array<std::string, 2> kernels_of(Backend& backend, const AttentionCase& c) {
+  const int64_t tokens = 8 * c.longest, hidden = c.heads * c.size;
+  const ValueType qkv{c.data, {tokens, 3 * hidden}}, numbers{DType::kI32, {8}},
+      context{c.data, {tokens, hidden}}, logsumexp{DType::kF32, {tokens, c.heads}};
+  std::vector<ValueType> inputs{qkv, numbers, numbers},
+      saved{qkv, numbers, numbers, context, logsumexp, context};
+  if (c.rate > 0)
+    for (auto* types : {&inputs, &saved}) types->push_back({DType::kI64, {}});
+  return {kernel_of(backend, Attention{c.heads, 0.125f, c.longest, c.rate}, inputs),
+          kernel_of(backend, AttentionGrad{c.heads, 0.125f, c.longest, c.rate}, saved)};
+}
+
+// BERT's and ELECTRA's at their lengths, in training and, without dropout, in predictions.
+TEST_F(Kernels, OfAttentionOfTheModelsAreThoseOfCudnn) {
+  const auto backend = cuda::make_planner(Target::h200());
+  for (const DType data : {DType::kF16, DType::kBf16})
+    for (const AttentionCase& c :
+         {AttentionCase{12, 128, data}, AttentionCase{12, 384, data}, AttentionCase{12, 512, data},
+          AttentionCase{4, 128, data}, AttentionCase{12, 384, data, 0}})
+      for (const std::string& kernel : kernels_of(*backend, c))
+        EXPECT_TRUE(is_planned(kernel)) << c << ": " << kernel;
+}
+
+// In f32, of heads that cuDNN refuses, and of an A100 with dropout: its gradient of sequences of
+// different lengths is not deterministic, and own kernels draw other masks than its forward pass.
+TEST_F(Kernels, OfOtherAttentionAreOwnOnes) {
+  const auto h200 = cuda::make_planner(Target::h200());
+  const auto a100 =
+      cuda::make_planner({Target::Kind::kCuda, "NVIDIA A100-SXM4-80GB", 80, 108, true, true});
+  const std::array<std::string, 2> own{"own:attention", "own:attention"};
+  EXPECT_EQ(kernels_of(*h200, {12, 128, DType::kF32}), own);
+  EXPECT_EQ(kernels_of(*h200, {.heads = 3, .longest = 128, .size = 20}), own);
+  EXPECT_EQ(kernels_of(*a100, {12, 128}), own);
+  const auto without_dropout = kernels_of(*a100, {12, 128, DType::kF16, 0});
+  EXPECT_TRUE(is_planned(without_dropout[0])) << without_dropout[0];
+  EXPECT_EQ(without_dropout[1], own[1]);
 }
 
 TEST_F(Kernels, AreForDescribedDevicesOnly) {

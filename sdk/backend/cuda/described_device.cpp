@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array kDevices{
     DescribedDevice{
-        "NVIDIA H200", 150'000'000'000,
+        "NVIDIA H200", 9, 150'000'000'000,
         R"({"deviceVer":900,"driverVer":13000,"cudaDeviceId":0,"maxGridSize":[2147483647,65535,65535],)"
         R"("maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"multiProcessorCount":132,"warpSize":32,)"
         R"("maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)"
@@ -23,7 +23,7 @@ constexpr std::array kDevices{
         R"("supportCoopLaunch":1,"smClockRateKHz":1980000,"memClockRateKHz":3201000,)"
         R"("l2CacheSize":62914560,"totalGlobalMem":150000000000,"deviceName":"NVIDIA H200"})"},
     DescribedDevice{
-        "NVIDIA A100-SXM4-80GB", 85'000'000'000,
+        "NVIDIA A100-SXM4-80GB", 8, 85'000'000'000,
         R"({"deviceVer":800,"driverVer":13000,"cudaDeviceId":0,"maxGridSize":[2147483647,65535,65535],)"
         R"("maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"multiProcessorCount":108,"warpSize":32,)"
         R"("maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":166912,)"

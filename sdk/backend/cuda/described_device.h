@@ -8,6 +8,7 @@ namespace assay::cuda {
 
 struct DescribedDevice {
   std::string_view name;
+  int major;                    // of its compute capability
   size_t memory;                // bytes
   std::string_view properties;  // JSON, as cudnn_frontend::DeviceProperties serialises it
 };

@@ -1,6 +1,6 @@
-// What the backend takes from NVIDIA's libraries, behind one interface: matrix products and
-// convolutions. There are three of it: cuBLASLt and cuDNN on a device, the same planning without
-// one (both vendor_libraries.cpp), and one of loops in tests.
+// What the backend takes from NVIDIA's libraries, behind one interface: matrix products,
+// convolutions and attention. There are three of it: cuBLASLt and cuDNN on a device, the same
+// planning without one (both vendor_libraries.cpp), and one of loops in tests.
 #pragma once
 
 #include <functional>
@@ -44,7 +44,18 @@ struct Convolution {
   bool operator==(const Convolution&) const = default;
 };
 
-// A prepared call of a library. `run` enqueues it: operands as listed, output last, and scratch of
+// Attention of 16-bit data (sdk/graph/ops.h), with kernels::AttentionRows in the place of start and
+// length. Operands: qkv; of the gradient context, logsumexp and dcontext as well; AttentionRows'
+// qkv, context, logsumexp and length, and its two numbers for dropout one by one, if there is a
+// rate; then context and logsumexp, or dqkv, which are left as they are in rows of nobody, or not.
+struct FusedAttention {
+  bool is_gradient = false;
+  int64_t tokens = 0, sequences = 0, heads = 0, size = 0, longest = 0;
+  float scale = 1, rate = 0;
+  DType data = DType::kF16;
+};
+
+// A prepared call of a library. `run` enqueues it: operands as listed, outputs last, and scratch of
 // `scratch_bytes`, with the alignment that every plan's has (workspace.h).
 struct LibraryCall {
   std::string kernel;  // "cublaslt:algo66:tile20", "cudnn:eng34_k2=5 workspace=2048"
@@ -53,12 +64,13 @@ struct LibraryCall {
 };
 
 // Thread-safe. Where the library has no implementation of a call, the caller asks for less: no
-// epilogue.
+// epilogue. Attention has own kernels.
 class Libraries {
  public:
   virtual ~Libraries() = default;
   virtual std::optional<LibraryCall> matrix_product(const MatrixProduct& product) = 0;
   virtual std::optional<LibraryCall> convolution(const Convolution& convolution) = 0;
+  virtual std::optional<LibraryCall> attention(const FusedAttention& attention) = 0;
 };
 
 }  // namespace assay::cuda

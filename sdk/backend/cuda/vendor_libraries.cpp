@@ -9,23 +9,26 @@ namespace {
 class VendorLibraries : public Libraries {
  public:
   VendorLibraries(const std::string& machine, const DeviceState& device)
-      : tuning_(machine), matrices_(tuning_, device), convolutions_(tuning_, device) {}
+      : tuning_(machine), matrices_(tuning_, device), cudnn_(tuning_, device) {}
   std::optional<LibraryCall> matrix_product(const MatrixProduct& product) override {
     return matrices_.plan(product);
   }
   std::optional<LibraryCall> convolution(const Convolution& convolution) override {
-    return convolutions_.plan(convolution);
+    return cudnn_.plan(convolution);
+  }
+  std::optional<LibraryCall> attention(const FusedAttention& attention) override {
+    return cudnn_.plan(attention);
   }
 
  private:
   Tuning tuning_;
   MatrixLibrary matrices_;
-  ConvolutionLibrary convolutions_;
+  CudnnLibrary cudnn_;
 };
 
 class PlanningLibraries : public Libraries {
  public:
-  explicit PlanningLibraries(const Target& target) : convolutions_(described_device(target.name)) {}
+  explicit PlanningLibraries(const Target& target) : cudnn_(described_device(target.name)) {}
   std::optional<LibraryCall> matrix_product(const MatrixProduct& p) override {
     return LibraryCall{cat("cublaslt:", p.tf32 ? "tf32" : to_text(p.in), p.has_bias ? "+bias" : "",
                            p.relu ? "+relu" : "", p.gelu_tanh ? "+gelu_tanh" : ""),
@@ -35,12 +38,16 @@ class PlanningLibraries : public Libraries {
   }
   std::optional<LibraryCall> convolution(const Convolution& convolution) override {
     const std::lock_guard lock(mutex_);
-    return convolutions_.plan(convolution);
+    return cudnn_.plan(convolution);
+  }
+  std::optional<LibraryCall> attention(const FusedAttention& attention) override {
+    const std::lock_guard lock(mutex_);
+    return cudnn_.plan(attention);
   }
 
  private:
   std::mutex mutex_;
-  ConvolutionLibrary convolutions_;
+  CudnnLibrary cudnn_;
 };
 
 }  // namespace

@@ -11,8 +11,9 @@ namespace assay::cuda {
 std::unique_ptr<Libraries> make_vendor_libraries(const std::string& machine,
                                                  const DeviceState& device);
 
-// For a described device (described_device.h): convolutions are planned by cuDNN itself, products
-// are named by what they compute and have no scratch, as cuBLASLt chooses on the device only.
+// For a described device (described_device.h): convolutions and attention are planned by cuDNN
+// itself, products are named by what they compute and have no scratch, as cuBLASLt chooses on the
+// device only.
 std::unique_ptr<Libraries> make_planning_libraries(const Target& target);
 
 }  // namespace assay::cuda

@@ -1,5 +1,6 @@
-// Matrix products and convolutions by their definition, in place of cuBLASLt and cuDNN. Some fused
-// ones are refused, so that the pass of our own that stands in for the rest is tested as well.
+// Matrix products, convolutions and attention by their definition, in place of cuBLASLt and cuDNN.
+// Some fused ones, and what cuDNN refuses of attention, are refused, so that what is our own and
+// stands in is tested as well.
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "sdk/backend/cuda/vendor_libraries.h"
 #include "sdk/base/bfloat16.h"
 #include "sdk/base/float16.h"
+#include "sdk/base/philox.h"
 #include "tests/gpu/emulation/runtime.h"
 
 namespace assay::cuda {
@@ -105,6 +107,104 @@ void convolve(const Convolution& c, std::span<void* const> operands) {
   }
 }
 
+// Attention as FusedAttention lists its operands.
+class LoopAttention {
+ public:
+  LoopAttention(const FusedAttention& a, std::span<void* const> operands)
+      : a_(a),
+        operands_(operands),
+        rows_(operands.subspan(a.is_gradient ? 4 : 1)),
+        width_(a.heads * a.size) {}
+
+  void run() {
+    std::vector<double> dqkv(a_.is_gradient ? static_cast<size_t>(a_.tokens * 3 * width_) : 0);
+    for (int64_t b = 0; b < a_.sequences; ++b)
+      for (int64_t h = 0; h < a_.heads; ++h)
+        for (int64_t i = 0; i < length(b); ++i)
+          a_.is_gradient ? differentiate(b, h, i, dqkv) : attend(b, h, i);
+    for (int64_t b = 0; a_.is_gradient && b < a_.sequences; ++b)
+      for (int64_t i = begin(0, b), end = i + length(b) * 3 * width_; i < end; ++i)
+        store(operands_.back(), a_.data, i, dqkv[static_cast<size_t>(i)]);
+  }
+
+ private:
+  int64_t begin(size_t tensor, int64_t b) const {
+    return static_cast<const int64_t*>(rows_[tensor])[b];
+  }
+  int64_t length(int64_t b) const { return static_cast<const int32_t*>(rows_[3])[b]; }
+  int64_t qkv_at(int64_t b, int64_t h, int64_t i, int part) const {
+    return begin(0, b) + (i * 3 + part) * width_ + h * a_.size;
+  }
+  int64_t context_at(int64_t b, int64_t h, int64_t i) const {
+    return begin(1, b) + i * width_ + h * a_.size;
+  }
+  int64_t sum_at(int64_t b, int64_t h, int64_t i) const { return begin(2, b) + i * a_.heads + h; }
+
+  double dot(size_t x, int64_t x_at, size_t y, int64_t y_at) const {
+    double sum = 0;
+    for (int64_t c = 0; c < a_.size; ++c)
+      sum += load(operands_[x], a_.data, x_at + c) * load(operands_[y], a_.data, y_at + c);
+    return sum;
+  }
+  double score(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    return static_cast<double>(a_.scale) * dot(0, qkv_at(b, h, i, 0), 0, qkv_at(b, h, j, 1));
+  }
+  // Other masks than those of our own kernels, as cuDNN's are.
+  double keep(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    if (a_.rate == 0) return 1;
+    const auto seed = *static_cast<const uint64_t*>(rows_[4]);
+    const auto offset = *static_cast<const uint64_t*>(rows_[5]);
+    const auto element =
+        static_cast<uint64_t>(((b * a_.heads + h) * a_.longest + i) * a_.longest + j);
+    const PhiloxCounter words =
+        philox4x32({static_cast<uint32_t>(element), static_cast<uint32_t>(element >> 32),
+                    static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32)},
+                   {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+    const double rate = a_.rate;
+    return words[0] >= rate * 0x1p32 ? 1 / (1 - rate) : 0;
+  }
+
+  void attend(int64_t b, int64_t h, int64_t i) {
+    double largest = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < length(b); ++j) largest = std::max(largest, score(b, h, i, j));
+    std::vector<double> out(static_cast<size_t>(a_.size));
+    for (int64_t j = 0; j < length(b); ++j) {
+      const double weight = std::exp(score(b, h, i, j) - largest);
+      sum += weight;
+      for (size_t c = 0; c < out.size(); ++c)
+        out[c] += weight * keep(b, h, i, j) *
+                  load(operands_[0], a_.data, qkv_at(b, h, j, 2) + static_cast<int64_t>(c));
+    }
+    for (size_t c = 0; c < out.size(); ++c)
+      store(operands_[operands_.size() - 2], a_.data, context_at(b, h, i) + static_cast<int64_t>(c),
+            out[c] / sum);
+    store(operands_.back(), DType::kF32, sum_at(b, h, i), largest + std::log(sum));
+  }
+
+  void differentiate(int64_t b, int64_t h, int64_t i, std::vector<double>& dqkv) const {
+    const int64_t out = context_at(b, h, i), query = qkv_at(b, h, i, 0);
+    const double sum = load(operands_[2], DType::kF32, sum_at(b, h, i)),
+                 delta = dot(1, out, 3, out);
+    for (int64_t j = 0; j < length(b); ++j) {
+      const int64_t key = qkv_at(b, h, j, 1), value = qkv_at(b, h, j, 2);
+      const double weight = std::exp(score(b, h, i, j) - sum), kept = keep(b, h, i, j);
+      const double dscore =
+          static_cast<double>(a_.scale) * weight * (kept * dot(3, out, 0, value) - delta);
+      const auto add = [&](int64_t to, double factor, size_t from, int64_t from_at) {
+        for (int64_t c = 0; c < a_.size; ++c)
+          dqkv[static_cast<size_t>(to + c)] += factor * load(operands_[from], a_.data, from_at + c);
+      };
+      add(query, dscore, 0, key);
+      add(key, dscore, 0, query);
+      add(value, weight * kept, 3, out);
+    }
+  }
+
+  const FusedAttention& a_;
+  std::span<void*const> operands_, rows_;
+  int64_t width_;
+};
+
 class LoopLibraries : public Libraries {
  public:
   std::optional<LibraryCall> matrix_product(const MatrixProduct& p) override {
@@ -114,6 +214,10 @@ class LoopLibraries : public Libraries {
     const bool fused = c.has_bias || c.has_residual || c.relu;
     if (fused && c.w[3] % 2 != 0 && c.w[3] > 3) return std::nullopt;
     return call([c](std::span<void* const> operands) { convolve(c, operands); });
+  }
+  std::optional<LibraryCall> attention(const FusedAttention& a) override {
+    if (a.size % 8 != 0 || a.longest == 1) return std::nullopt;
+    return call([a](std::span<void* const> operands) { LoopAttention(a, operands).run(); });
   }
 
  private:
