@@ -7,10 +7,10 @@
 
 namespace assay::cuda {
 
-// Own kernels and convolutions are planned as on the device, down to their scratch, for the devices
-// of described_device.h; matrix products are named by what they compute and have no scratch, since
-// cuBLASLt can only choose on the device. Memory is addresses without anything behind them;
-// programs do nothing, and all reads give zeros.
+// Own kernels, convolutions and attention are planned as on the device, down to their scratch, for
+// the devices of described_device.h; matrix products are named by what they compute and have no
+// scratch, since cuBLASLt can only choose on the device. Memory is addresses without anything
+// behind them; programs do nothing, and all reads give zeros.
 std::unique_ptr<Backend> make_plan_only_backend(const Target& target);
 
 }  // namespace assay::cuda
