@@ -270,22 +270,29 @@ struct ConvGeometry {
 ///   inputs    x [N,H,W,C], w [K,R,S,C/groups] of one data type; bias [K] if has_bias, f32 or on
 ///             GPUs of that type too; residual like y if has_residual
 ///   outputs   y [N,P,Q,K], P = (H + pads - dilation*(R-1) - 1) / stride + 1; if keep_pre what act
-///             was applied to, like y: gradients of some kinds read it
-///   gradient  of the activation from y, Conv2dGradData, Conv2dGradWeight; keep_pre comes after
+///             was applied to, like y: gradients of some kinds read it; if keep_sums the sums of y
+///             and of y^2 over all but the last axis, [2,K] f32. Those are of f16 on GPUs, where
+///             nothing is added or applied (decisions/0020)
+///   gradient  of the activation from y, Conv2dGradData, Conv2dGradWeight; what is kept comes after
 struct Conv2d {
   ConvGeometry geometry;
   bool has_bias = false;
   bool has_residual = false;
   ActivationKind activation = ActivationKind::kNone;
   bool keep_pre = false;
+  bool keep_sums = false;
   static constexpr int kMatrixOperands = 2;
+  bool is_plain() const {
+    return !has_bias && !has_residual && activation == ActivationKind::kNone;
+  }
   int residual_input() const { return 2 + has_bias; }
   int n_inputs() const { return residual_input() + has_residual; }
   static constexpr std::string_view kName = "conv2d";
   static void fields(auto& self, auto&& f) {
     ConvGeometry::fields(self.geometry, f);
-    f("has_bias", self.has_bias), f("has_residual", self.has_residual),
-        f("activation", self.activation), f("keep_pre", self.keep_pre);
+    f("has_bias", self.has_bias), f("has_residual", self.has_residual);
+    f("activation", self.activation), f("keep_pre", self.keep_pre);
+    f("keep_sums", self.keep_sums);
   }
   bool operator==(const Conv2d&) const = default;
 };
@@ -460,22 +467,30 @@ struct WeightedFusionGrad {
 /// Training form: y = act(gamma * (x - mean) / sqrt(var + eps) + beta + residual), mean and
 /// (biased) var over all but the last axis of this batch; act is none, relu or swish, and behind a
 /// residual not swish, whose gradient reads what it is applied to.
-///   inputs    x [..., C] data type; gamma, beta [C] f32; residual like x if has_residual
-///   outputs   y like x; mean [C], var [C] f32 (for RunningStatistics and the gradient)
-///   gradient  BatchNormGrad.   source  arXiv:1502.03167
+///   inputs    x [..., C] data type; gamma, beta [C] f32; residual like x if has_residual; if
+///             has_sums those that a Conv2d has kept of x, so that x is read once
+///   outputs   y like x; mean [C], var [C] f32 (for RunningStatistics and the gradient); if
+///             keep_mask, on GPUs behind a residual and relu, [..., C / pack] u8, a byte for each
+///             `pack` elements, 16 bytes of y: bit i says that the gradient of element i passes
+///   gradient  BatchNormGrad; sums and mask come after.   source  arXiv:1502.03167
 struct BatchNorm {
   float epsilon = 1e-5f;
   ActivationKind activation = ActivationKind::kNone;
   bool has_residual = false;
+  bool has_sums = false;
+  bool keep_mask = false;
+  int sums_input() const { return 3 + has_residual; }
   static constexpr std::string_view kName = "batch_norm";
   static void fields(auto& self, auto&& f) {
     f("epsilon", self.epsilon), f("activation", self.activation);
-    f("has_residual", self.has_residual);
+    f("has_residual", self.has_residual), f("has_sums", self.has_sums);
+    f("keep_mask", self.keep_mask);
   }
   bool operator==(const BatchNorm&) const = default;
 };
 
-/// inputs   x, gamma, beta, mean, var, dy, y if reads_y(), and addend like dy if has_addend
+/// inputs   x, gamma, beta, mean, var, dy, y if reads_y() or with has_mask the mask instead, and
+///          addend like dy if has_addend
 /// outputs  dx like x; dgamma, dbeta [C] f32; dresidual like x if has_residual
 /// With an addend the gradient is the sum of dy and it, rounded to their type. That needs a
 /// residual, whose gradient keeps the sum.
@@ -486,12 +501,14 @@ struct BatchNormGrad {
   ActivationKind activation = ActivationKind::kNone;
   bool has_residual = false;
   bool has_addend = false;
-  bool reads_y() const { return has_residual && activation != ActivationKind::kNone; }
-  int addend_input() const { return 6 + reads_y(); }
+  bool has_mask = false;
+  bool reads_y() const { return has_residual && activation != ActivationKind::kNone && !has_mask; }
+  int addend_input() const { return 6 + reads_y() + has_mask; }
   static constexpr std::string_view kName = "batch_norm_grad";
   static void fields(auto& self, auto&& f) {
     f("epsilon", self.epsilon), f("activation", self.activation);
     f("has_residual", self.has_residual), f("has_addend", self.has_addend);
+    f("has_mask", self.has_mask);
   }
   bool operator==(const BatchNormGrad&) const = default;
 };

@@ -33,6 +33,16 @@ void require_activation(const InferCtx& c, ActivationKind kind) {
             "can end in relu or swish, not in ", to_text(kind));
 }
 
+// A byte for each 16 bytes of x, for those of whose relu the mask is kept.
+ValueType mask_of(const InferCtx& c, ActivationKind kind, bool has_residual) {
+  c.require(kind == ActivationKind::kRelu && has_residual, "has a mask of relu behind a residual");
+  Dims dims = c.x(0).dims;
+  const auto pack = 16 / static_cast<int64_t>(dtype_size(c.x(0).dtype));
+  c.require(dims.back() % pack == 0, "has a mask of ", pack, " channels a byte, x is ", dims);
+  dims[dims.rank() - 1] /= pack;
+  return {DType::kU8, dims};
+}
+
 // Of training and of its gradient.
 void require_differentiable(const InferCtx& c, ActivationKind kind, bool has_residual) {
   require_activation(c, kind);
@@ -51,15 +61,21 @@ double flops_of(ActivationKind kind) {
 
 void infer(const BatchNorm& p, InferCtx& c) {
   require_differentiable(c, p.activation, p.has_residual);
-  c.require_inputs(3 + p.has_residual);
+  c.require_inputs(p.sums_input() + p.has_sums);
   const int64_t channels = channels_of(c, 0);
   c.require(c.x(0).numel() / channels > 1,
             "needs more than one value per channel to normalise, x is ", c.x(0).dims);
   require_channels(c, 1, 3, channels);
   if (p.has_residual) require_like_x(c, 3, "residual");
+  if (p.has_sums) {
+    c.require_dtype(0, DType::kF16);
+    c.require_dims(p.sums_input(), {2, channels});
+    c.require_dtype(p.sums_input(), DType::kF32);
+  }
   c.y(c.x(0));
   c.y({DType::kF32, {channels}});
   c.y({DType::kF32, {channels}});
+  if (p.keep_mask) c.y(mask_of(c, p.activation, p.has_residual));
 }
 
 void grad(const BatchNorm& p, GradCtx& c) {
@@ -87,6 +103,10 @@ void infer(const BatchNormGrad& p, InferCtx& c) {
   require_channels(c, 1, 5, channels);
   require_like_x(c, 5, "dy");
   if (p.reads_y()) require_like_x(c, 6, "y");
+  if (p.has_mask) {
+    const ValueType mask = mask_of(c, p.activation, p.has_residual);
+    c.require(c.x(6) == mask, "mask is ", c.x(6), ", of x it is ", mask);
+  }
   if (p.has_addend) require_like_x(c, p.addend_input(), "addend");
   c.y(c.x(0));
   c.y({DType::kF32, {channels}});

@@ -52,8 +52,11 @@ void infer(const Conv2d& p, InferCtx& c) {
     c.require(c.x(residual) == y, "residual is ", c.x(residual), ", output is ", y);
   }
   c.require(!p.keep_pre || p.activation != ActivationKind::kNone, "keep_pre needs an activation");
+  c.require(!p.keep_sums || (p.is_plain() && y.dtype == DType::kF16),
+            "sums are kept of f16 and of products alone");
   c.y(y);
   if (p.keep_pre) c.y(y);
+  if (p.keep_sums) c.y({DType::kF32, {2, y.dims[3]}});
 }
 
 void grad(const Conv2d& p, GradCtx& c) {

@@ -113,6 +113,63 @@ bool fuse_batch_norm_gradient_add(Graph& graph) {
   return changed;
 }
 
+// conv2d ─▶ batch_norm   ⇒   conv2d{keep_sums} ─▶ y, sums ─▶ batch_norm{has_sums}
+// Saves a read of y where cuDNN has compiled kernels: for f16, channels in whole packs, no groups,
+// and windows of up to 5x5 (decisions/0020).
+bool fuse_batch_norm_sums(Graph& graph) {
+  constexpr int64_t kPack = 8, kMostTaps = 25;
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId id{i};
+    const auto* p = std::get_if<BatchNorm>(&graph.node(id).op);
+    if (p == nullptr || p->has_sums) continue;
+    BatchNorm norm = *p;
+    std::vector<ValueId> inputs = graph.node(id).inputs;
+    const NodeId producer = graph.value(inputs[0]).producer;
+    const auto* c = std::get_if<Conv2d>(&graph.node(producer).op);
+    if (c == nullptr || !c->is_plain() || c->geometry.groups != 1) continue;
+    const ValueType& w = graph.type(graph.node(producer).inputs[1]);
+    if (w.dtype != DType::kF16 || w.dims[0] % kPack != 0 || w.dims[3] % kPack != 0 ||
+        w.dims[1] * w.dims[2] > kMostTaps)
+      continue;
+    Conv2d conv = *c;
+    conv.keep_sums = true;
+    graph.rewrite(producer, conv, graph.node(producer).inputs);
+    norm.has_sums = true;
+    inputs.push_back(graph.node(producer).outputs.back());
+    graph.rewrite(id, norm, std::move(inputs));
+    changed = true;
+  }
+  return changed;
+}
+
+// batch_norm{has_residual, relu} ─▶ y ─▶ batch_norm_grad
+//   ⇒ batch_norm{keep_mask} ─▶ y, mask ─▶ batch_norm_grad{has_mask}
+// Backwards 16 bytes of y are one byte of the mask.
+bool fuse_batch_norm_mask(Graph& graph) {
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId id{i};
+    const auto* p = std::get_if<BatchNormGrad>(&graph.node(id).op);
+    if (p == nullptr || !p->reads_y()) continue;
+    BatchNormGrad gradient = *p;
+    std::vector<ValueId> inputs = graph.node(id).inputs;
+    const ValueId y = inputs[6];
+    const NodeId producer = graph.value(y).producer;
+    const auto* n = std::get_if<BatchNorm>(&graph.node(producer).op);
+    const size_t pack = 16 / dtype_size(graph.type(y).dtype);
+    if (n == nullptr || graph.type(y).dims.back() % static_cast<int64_t>(pack) != 0) continue;
+    BatchNorm norm = *n;
+    norm.keep_mask = true;
+    graph.rewrite(producer, norm, graph.node(producer).inputs);
+    gradient.has_mask = true;
+    inputs[6] = graph.node(producer).outputs.back();
+    graph.rewrite(id, gradient, std::move(inputs));
+    changed = true;
+  }
+  return changed;
+}
+
 // conv2d(x, w, bias?) ─▶ batch_norm_inference
 //   ⇒ conv2d{bias, residual, activation}(x, fold(w), fold(bias))
 // A bias in front of a normalisation moves its mean.

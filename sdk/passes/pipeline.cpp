@@ -50,8 +50,11 @@ constexpr std::array kFinishing{
     Pass{"fuse_pointwise", fuse_pointwise},
 };
 
-// Where a launch costs as much as moving megabytes: on GPUs, behind all others.
+// For GPUs, behind all others: where a launch costs as much as moving megabytes, and convolutions
+// can sum up what they write.
 constexpr std::array kJoining{
+    Pass{"fuse_batch_norm_sums", fuse_batch_norm_sums},
+    Pass{"fuse_batch_norm_mask", fuse_batch_norm_mask},
     Pass{"lower_biases", lower_biases},
     Pass{"join_casts", join_casts},
 };

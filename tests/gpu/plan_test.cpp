@@ -126,6 +126,8 @@ std::string kernel_of(Backend& backend, const Op& op, const std::vector<ValueTyp
   return backend.plan(graph, graph.value(outputs[0]).producer).kernel;
 }
 
+Target a100() { return {Target::Kind::kCuda, "NVIDIA A100-SXM4-80GB", 80, 108, true, true}; }
+
 bool is_planned(const std::string& kernel) { return kernel.find("cudnn:eng") != std::string::npos; }
 
 // Compiled kernels of cuDNN for every shape that the tests of the ops use, in every precision:
@@ -160,8 +162,35 @@ TEST_F(Kernels, OfEveryConvolutionForAnH200) {
 }
 
 TEST_F(Kernels, OfEveryConvolutionForAnA100) {
-  expect_every_shape_is_planned(
-      *cuda::make_planner({Target::Kind::kCuda, "NVIDIA A100-SXM4-80GB", 80, 108, true, true}));
+  expect_every_shape_is_planned(*cuda::make_planner(a100()));
+}
+
+// With what a normalisation sums up taken along: of ResNet-50 all but the first, 256 images of
+// them.
+TEST_F(Kernels, OfConvolutionsThatKeepSums) {
+  struct Shape {
+    int64_t size, channels, filters, window, stride;
+  };
+  for (const Target& target : {Target::h200(), a100()}) {
+    const auto backend = cuda::make_planner(target);
+    for (const Shape& s :
+         {Shape{56, 64, 64, 1, 1},    Shape{56, 64, 64, 3, 1},     Shape{56, 64, 256, 1, 1},
+          Shape{56, 256, 64, 1, 1},   Shape{56, 256, 128, 1, 1},   Shape{56, 128, 128, 3, 2},
+          Shape{28, 128, 512, 1, 1},  Shape{56, 256, 512, 1, 2},   Shape{28, 512, 128, 1, 1},
+          Shape{28, 128, 128, 3, 1},  Shape{28, 512, 256, 1, 1},   Shape{28, 256, 256, 3, 2},
+          Shape{14, 256, 1024, 1, 1}, Shape{28, 512, 1024, 1, 2},  Shape{14, 1024, 256, 1, 1},
+          Shape{14, 256, 256, 3, 1},  Shape{14, 1024, 512, 1, 1},  Shape{14, 512, 512, 3, 2},
+          Shape{7, 512, 2048, 1, 1},  Shape{14, 1024, 2048, 1, 2}, Shape{7, 2048, 512, 1, 1},
+          Shape{7, 512, 512, 3, 1}}) {
+      const std::string kernel = kernel_of(
+          *backend, Conv2d{.geometry = test::padded(s.window / 2, s.stride), .keep_sums = true},
+          {{DType::kF16, {256, s.size, s.size, s.channels}},
+           {DType::kF16, {s.filters, s.window, s.window, s.channels}}});
+      EXPECT_TRUE(is_planned(kernel) && kernel.find("own:") == std::string::npos)
+          << target.name << ": " << s.size << " " << s.channels << " " << s.filters << ": "
+          << kernel;
+    }
+  }
 }
 
 // On tensor cores, which want a GiB for it here, not by a kernel further down the list that needs

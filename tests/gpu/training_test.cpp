@@ -202,7 +202,7 @@ TEST(Repeated, TrainingGivesTheSameBits) {
 // What these passes join is rounded as if it stood apart.
 TEST(Passes, ThatOnlySaveBytesAndLaunchesChangeNoBit) {
   const std::vector<std::string> passes{"fuse_batch_norm_gradient_add", "fuse_product_sum",
-                                        "join_casts"};
+                                        "fuse_batch_norm_mask", "join_casts"};
   for (const char* precision : {"fp32", "amp-fp16"}) {
     const auto trained = [&](std::vector<std::string> disabled) {
       TrainerConfig config = config_for(precision);
@@ -224,6 +224,29 @@ TEST(Passes, ThatOnlySaveBytesAndLaunchesChangeNoBit) {
                 graph_text(apart->step_program().graph()))
           << precision << ": " << pass;
     }
+  }
+}
+
+// Sums of what a convolution writes may be of what it has not rounded yet.
+TEST(Passes, StatisticsOfConvolutionsAreThoseOfTheirResults) {
+  const auto trainer = [&](std::vector<std::string> disabled) {
+    TrainerConfig config = config_for("amp-fp16");
+    config.disabled_pass = std::move(disabled);
+    return std::make_unique<Trainer>(
+        std::make_shared<ModelInstance>(std::make_shared<ResidualCnn>(),
+                                        make_backend_under_test(1)),
+        config);
+  };
+  const auto joined = trainer({}), apart = trainer({"fuse_batch_norm_sums"});
+  // Not of the first convolution, of one channel.
+  const std::string text = graph_text(joined->step_program().graph());
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find("has_sums=true", at)) != std::string::npos; ++at) ++n;
+  EXPECT_EQ(n, 4u) << text;
+  for (uint64_t i = 0; i < 5; ++i) {
+    const StepInfo a = joined->step(Batch(i).tensors()), b = apart->step(Batch(i).tensors());
+    EXPECT_NEAR(a.loss, b.loss, 1e-3 * b.loss) << "step " << i;
+    EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-2 * b.grad_norm) << "step " << i;
   }
 }
 

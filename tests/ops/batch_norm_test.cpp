@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sdk/graph/elementwise.h"
+#include "tests/harness/backend_under_test.h"
 #include "tests/harness/error_of.h"
 #include "tests/harness/op_case.h"
 
@@ -30,7 +31,7 @@ double derivative(ActivationKind kind, double v) {
   return kind == kSwish ? s * (1 + v * (1 - s)) : 1;
 }
 
-// inputs x, gamma, beta, [residual]; outputs y, mean, var
+// inputs x, gamma, beta, [residual], [sums]; outputs y, mean, var
 std::vector<Tensor> batch_norm_reference(const Op& op, const std::vector<Tensor>& in) {
   const auto& p = std::get<BatchNorm>(op);
   const size_t channels = in[1].values.size(), n = in[0].values.size();
@@ -40,6 +41,11 @@ std::vector<Tensor> batch_norm_reference(const Op& op, const std::vector<Tensor>
   for (size_t i = 0; i < n; ++i) mean.values[i % channels] += x[i] / rows;
   for (size_t i = 0; i < n; ++i)
     var.values[i % channels] += std::pow(x[i] - mean.values[i % channels], 2) / rows;
+  for (size_t c = 0; p.has_sums && c < channels; ++c) {
+    const std::vector<double>& sums = in.back().values;
+    mean.values[c] = sums[c] / rows;
+    var.values[c] = std::max(sums[channels + c] / rows - mean.values[c] * mean.values[c], 0.0);
+  }
   for (size_t i = 0; i < n; ++i) {
     const size_t c = i % channels;
     double v = normalised(x[i], in[1].values[c], in[2].values[c], mean.values[c], var.values[c],
@@ -128,6 +134,31 @@ TEST(BatchNorm, NaNReachesStatistics) {
   EXPECT_TRUE(std::isnan(decode(got.outputs[2], {DType::kF32, {2}}).values[1]));
 }
 
+// Any will do: of channel c here what gives it a mean of c / 64 and a variance of 0, 1, 2 or 3.
+TEST(BatchNorm, TakesSums) {
+  if (!make_backend_under_test(1)->target().has_f16) GTEST_SKIP() << "f16 is for GPUs";
+  for (const Dims& x : {Dims{2, 1}, Dims{6, 5, 5, 5}, Dims{4, 9, 11, 64}, Dims{64, 1030}}) {
+    const int64_t channels = x.back(), rows = x.numel() / channels;
+    std::vector<double> sums(static_cast<size_t>(2 * channels));
+    for (int64_t c = 0; c < channels; ++c) {
+      const double mean = static_cast<double>(c) / 64, count = static_cast<double>(rows);
+      sums[static_cast<size_t>(c)] = count * mean;
+      sums[static_cast<size_t>(channels + c)] =
+          c % 5 == 4 ? 0 : count * (mean * mean + static_cast<double>(c % 4));  // 0: not negative
+    }
+    for (const ActivationKind kind : {kNone, kRelu}) {
+      for (const bool residual : {false, true}) {
+        OpCase c = batch_norm_case({0.5f, kind, residual, true}, x);
+        c.inputs.push_back({{2, channels}, DType::kF32, Recipe::listed(sums)});
+        c.accuracy.magnitude = 40;
+        c.gradients.clear();  // of a graph that has them
+        c.dtypes = {DType::kF16};
+        check_op(c, batch_norm_reference);
+      }
+    }
+  }
+}
+
 // inputs x, gamma, beta, mean, var, dy, [y], [addend]; outputs dx, dgamma, dbeta, [dresidual]
 std::vector<Tensor> grad_reference(const Op& op, const std::vector<Tensor>& in) {
   const auto& p = std::get<BatchNormGrad>(op);
@@ -211,6 +242,60 @@ TEST(BatchNormGrad, RoundsTheSumAsIfItHadBeenStored) {
       types.push_back(dtype);
       const RunResult joined = run_node(BatchNormGrad{1e-5f, kind, true, true}, in, types);
       for (size_t i = 0; i < 4; ++i) EXPECT_EQ(joined.outputs[i], apart.outputs[i]) << i;
+    }
+  }
+}
+
+// The mask that the forward keeps gives the bits that its y gives, also where y is tiny or NaN.
+TEST(BatchNormGrad, TakesTheMaskThatTheForwardKeeps) {
+  const Target target = make_backend_under_test(1)->target();
+  const Dims dims{7, 33, 24}, channels{24};
+  const DType f32 = DType::kF32;
+  std::vector<double> gamma, beta;
+  for (int i = 0; i < 24; ++i) {
+    gamma.push_back(std::array{1e-38, 1.0, 1e-8, 1.0}[i % 4]);
+    beta.push_back(i == 11 ? kNaN : 0);
+  }
+  for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16}) {
+    if (dtype == DType::kF16 && !target.has_f16) continue;
+    const OpCase c{"",
+                   Fill{},
+                   {{dims},
+                    {channels, f32, Recipe::listed(gamma)},
+                    {channels, f32, Recipe::listed(beta)},
+                    {dims, {}, Recipe::integer(-1, 1)}}};
+    const std::vector<Tensor> in = make_inputs(c, dtype);
+    BatchNorm norm{1e-5f, kRelu, true, false, true};
+    const std::vector<DType> types{dtype, f32, f32, dtype};
+    if (target.kind != Target::Kind::kCuda) {
+      const Error error = error_of([&] { run_node(norm, in, types); });
+      EXPECT_EQ(error.code(), Code::kUnsupported);
+      EXPECT_THAT(error.what(), testing::HasSubstr("masks of relu are kept on GPUs only"));
+      continue;
+    }
+    const RunResult kept = run_node(norm, in, types);
+    norm.keep_mask = false;
+    const RunResult plain = run_node(norm, in, types);
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(kept.outputs[i], plain.outputs[i]) << i;
+    const Dims bytes{7, 33, 24 * static_cast<int64_t>(dtype_size(dtype)) / 16};
+    const Tensor mask = decode(kept.outputs[3], {DType::kU8, bytes});
+    for (const bool addend : {false, true}) {
+      std::vector<Tensor> gradient{in[0],
+                                   in[1],
+                                   in[2],
+                                   decode(plain.outputs[1], {f32, channels}),
+                                   decode(plain.outputs[2], {f32, channels}),
+                                   in[0],
+                                   decode(plain.outputs[0], {dtype, dims})};
+      std::vector<DType> gradient_types{dtype, f32, f32, f32, f32, dtype, dtype};
+      if (addend) gradient.push_back(in[0]), gradient_types.push_back(dtype);
+      BatchNormGrad op{1e-5f, kRelu, true, addend};
+      const RunResult of_y = run_node(op, gradient, gradient_types);
+      op.has_mask = true;
+      gradient[6] = mask, gradient_types[6] = DType::kU8;
+      const RunResult of_mask = run_node(op, gradient, gradient_types);
+      for (size_t i = 0; i < 4; ++i) EXPECT_EQ(of_mask.outputs[i], of_y.outputs[i]) << i;
+      EXPECT_TRUE(of_mask.damage.empty());
     }
   }
 }

@@ -55,7 +55,14 @@ std::vector<Tensor> conv_reference(const Op& op, const std::vector<Tensor>& x) {
   const Tensor pre = y;
   for (double& v : y.values) v = activation_reference(p.activation, v);
   if (p.keep_pre) return {y, pre};
-  return {y};
+  if (!p.keep_sums) return {y};
+  const size_t channels = static_cast<size_t>(y.dims[3]);
+  Tensor sums = zeros({2, y.dims[3]});
+  for (size_t o = 0; o < y.values.size(); ++o) {
+    sums.values[o % channels] += y.values[o];
+    sums.values[channels + o % channels] += y.values[o] * y.values[o];
+  }
+  return {y, sums};
 }
 
 std::vector<Tensor> grad_data_reference(const Op& op, const std::vector<Tensor>& x) {
@@ -159,6 +166,26 @@ TEST(Conv2d, EveryEpilogueOfFewTaps) {
   check_every_epilogue({"one channel", {2, 5, 6, 1}, {17, 3, 3, 1}, padded(1)});
   check_every_epilogue({"three channels, stride 2", {1, 7, 6, 3}, {8, 3, 2, 3}, padded(1, 2)});
   check_every_epilogue({"five channels", {1, 5, 4, 5}, {8, 3, 2, 5}, padded(1)});
+}
+
+// By the library, or in a pass behind it: of odd channels on a GPU, of 1x1 in the emulation. What
+// is summed may be rounded already.
+TEST(Conv2d, KeepsSumsOfF16) {
+  if (!make_backend_under_test(1)->target().has_f16) GTEST_SKIP() << "f16 is for GPUs";
+  for (const ConvolutionShape& s :
+       {ConvolutionShape{"3x3", {2, 5, 6, 8}, {16, 3, 3, 8}, padded(1)},
+        ConvolutionShape{"many rows", {3, 33, 31, 8}, {8, 2, 2, 8}, {}},
+        ConvolutionShape{"1x1", {2, 20, 15, 24}, {40, 1, 1, 24}, {}},
+        ConvolutionShape{"1x1 stride 2, odd channels", {3, 7, 6, 5}, {19, 1, 1, 5}, padded(0, 2)},
+        ConvolutionShape{"odd channels", {1, 5, 7, 5}, {17, 3, 3, 5}, padded(1)}})
+    check_op({s.name,
+              Conv2d{.geometry = s.g, .keep_sums = true},
+              {{s.x}, {s.w}},
+              {.terms = output_of(s.g, s.x, s.w).numel() / s.w[0], .roundings = 1},
+              {0, 1},
+              {DType::kF16},
+              /*thread_invariant=*/false},
+             conv_reference);
 }
 
 // oneDNN gathers the pixels that are used before it multiplies them, whole vectors at a time.

@@ -27,11 +27,12 @@ const char* const kConvNorm =
     "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[3,1,1,3]} : f32[3,1,1,3]\n"
     "%2 = conv2d(%0, %1) {stride=[1,1], pad_begin=[0,0], pad_end=[0,0], dilation=[1,1], groups=1, "
     "has_bias=false, "
-    "has_residual=false, activation=none, keep_pre=false} : f32[2,4,4,3]\n"
+    "has_residual=false, activation=none, keep_pre=false, keep_sums=false} : f32[2,4,4,3]\n"
     "%3 = parameter() {name=\"g\", role=value, dtype=f32, dims=[3]} : f32[3]\n"
     "%4 = parameter() {name=\"b\", role=value, dtype=f32, dims=[3]} : f32[3]\n";
 const char* const kTrainNorm =
-    "%5, %6, %7 = batch_norm(%2, %3, %4) {epsilon=1e-05, activation=none, has_residual=false} : "
+    "%5, %6, %7 = batch_norm(%2, %3, %4) {epsilon=1e-05, activation=none, has_residual=false, "
+    "has_sums=false, keep_mask=false} : "
     "f32[2,4,4,3], f32[3], f32[3]\n";
 
 std::string run(bool (*pass)(Graph&), const std::string& text, bool expect_change = true) {
@@ -48,9 +49,8 @@ TEST(FuseBatchNormActivation, MovesTheReluAndTheStatistics) {
                               std::string(kConvNorm) + kTrainNorm +
                                   "%8 = pointwise(%5) {code=relu, dtype=none} : f32[2,4,4,3]\n"
                                   "return y=%8, mean=%6, var=%7\n");
-  EXPECT_THAT(
-      out,
-      HasSubstr("batch_norm(%2, %3, %4) {epsilon=1e-05, activation=relu, has_residual=false}"));
+  EXPECT_THAT(out, HasSubstr("batch_norm(%2, %3, %4) {epsilon=1e-05, activation=relu, "
+                             "has_residual=false, has_sums=false, keep_mask=false}"));
   EXPECT_THAT(out, Not(HasSubstr("code=relu")));
 }
 
@@ -58,11 +58,11 @@ TEST(FuseBatchNormActivation, TakesSwishButInTrainingNotBehindAResidual) {
   const std::string swish = "%8 = pointwise(%5) {code=swish, dtype=none} : f32[2,4,4,3]\n";
   EXPECT_THAT(run(fuse_batch_norm_activation,
                   std::string(kConvNorm) + kTrainNorm + swish + "return y=%8\n"),
-              HasSubstr("activation=swish, has_residual=false}"));
+              HasSubstr("activation=swish, has_residual=false,"));
   run(fuse_batch_norm_activation,
       std::string(kConvNorm) +
           "%5, %6, %7 = batch_norm(%2, %3, %4, %0) {epsilon=1e-05, activation=none, "
-          "has_residual=true} : f32[2,4,4,3], f32[3], f32[3]\n" +
+          "has_residual=true, has_sums=false, keep_mask=false} : f32[2,4,4,3], f32[3], f32[3]\n" +
           swish + "return y=%8\n",
       false);
 }
@@ -89,9 +89,8 @@ TEST(FuseBatchNormAdd, TakesTheResidualWhicheverSideItIsOn) {
                           "%8 = pointwise(%0, %5) {code=add, dtype=none}"}) {
     const std::string out = run(fuse_batch_norm_add, std::string(kConvNorm) + kTrainNorm + add +
                                                          " : f32[2,4,4,3]\nreturn y=%8\n");
-    EXPECT_THAT(
-        out, HasSubstr(
-                 "batch_norm(%2, %3, %4, %0) {epsilon=1e-05, activation=none, has_residual=true}"));
+    EXPECT_THAT(out, HasSubstr("batch_norm(%2, %3, %4, %0) {epsilon=1e-05, activation=none, "
+                               "has_residual=true, has_sums=false, keep_mask=false}"));
     EXPECT_THAT(out, Not(HasSubstr("code=add")));
   }
 }
@@ -100,7 +99,7 @@ TEST(FuseBatchNormAdd, LeavesAReluBetweenAndASumWithItselfAlone) {
   run(fuse_batch_norm_add,
       std::string(kConvNorm) +
           "%5, %6, %7 = batch_norm(%2, %3, %4) {epsilon=1e-05, activation=relu, "
-          "has_residual=false} : "
+          "has_residual=false, has_sums=false, keep_mask=false} : "
           "f32[2,4,4,3], f32[3], f32[3]\n"
           "%8 = pointwise(%5, %0) {code=add, dtype=none} : f32[2,4,4,3]\nreturn y=%8\n",
       false);
@@ -108,6 +107,56 @@ TEST(FuseBatchNormAdd, LeavesAReluBetweenAndASumWithItselfAlone) {
       std::string(kConvNorm) + kTrainNorm +
           "%8 = pointwise(%5, %5) {code=add, dtype=none} : f32[2,4,4,3]\nreturn y=%8\n",
       false);
+}
+
+// `type` and channels of the image, then what is said of the convolution.
+std::string conv_norm_of(const std::string& type, const std::string& channels,
+                         const std::string& flags) {
+  const std::string image = type + "[2,4,4," + channels + "]", f32 = "f32[" + channels + "]";
+  const auto leaf = [&](int id, const std::string& name, const std::string& dtype,
+                        const std::string& dims) {
+    return cat("%", id, " = input() {name=\"", name, "\", dtype=", dtype, ", dims=[", dims,
+               "]} : ", dtype, "[", dims, "]\n");
+  };
+  return leaf(0, "x", type, "2,4,4," + channels) +
+         leaf(1, "w", type, channels + ",1,1," + channels) + leaf(2, "g", "f32", channels) +
+         leaf(3, "b", "f32", channels) +
+         "%4 = conv2d(%0, %1) {stride=[1,1], pad_begin=[0,0], pad_end=[0,0], dilation=[1,1], "
+         "groups=1, has_bias=false, has_residual=false, activation=" +
+         flags + ", keep_pre=false, keep_sums=false} : " + image +
+         "\n%5, %6, %7 = batch_norm(%4, %2, %3, %0) {epsilon=1e-05, activation=relu, "
+         "has_residual=true, has_sums=false, keep_mask=false} : " +
+         image + ", " + f32 + ", " + f32 + "\nreturn y=%5\n";
+}
+
+TEST(FuseBatchNormSums, OfConvolutionsOfF16) {
+  const std::string out = run(fuse_batch_norm_sums, conv_norm_of("f16", "8", "none"));
+  EXPECT_THAT(out, HasSubstr("keep_sums=true} : f16[2,4,4,8], f32[2,8]\n"));
+  EXPECT_THAT(out, ContainsRegex("batch_norm\\(%4, %2, %3, %0, %5\\) .*has_sums=true"));
+  run(fuse_batch_norm_sums, out, false);
+}
+
+TEST(FuseBatchNormSums, LeavesOtherTypesPartsOfPacksAndActivationsAlone) {
+  for (const std::string& text :
+       {conv_norm_of("bf16", "8", "none"), conv_norm_of("f32", "8", "none"),
+        conv_norm_of("f16", "12", "none"), conv_norm_of("f16", "8", "relu")})
+    run(fuse_batch_norm_sums, text, false);
+}
+
+TEST(FuseBatchNormMask, TakesThePlaceOfY) {
+  const auto with_gradient = [](const std::string& type, const std::string& channels) {
+    const std::string norm = conv_norm_of(type, channels, "none");
+    const std::string image = type + "[2,4,4," + channels + "]", f32 = "f32[" + channels + "]";
+    return norm.substr(0, norm.find("return")) +
+           "%8, %9, %10, %11 = batch_norm_grad(%4, %2, %3, %6, %7, %0, %5) {epsilon=1e-05, "
+           "activation=relu, has_residual=true, has_addend=false, has_mask=false} : " +
+           image + ", " + f32 + ", " + f32 + ", " + image + "\nreturn y=%5, dx=%8\n";
+  };
+  const std::string f16 = run(fuse_batch_norm_mask, with_gradient("f16", "24"));
+  EXPECT_THAT(f16, HasSubstr("keep_mask=true} : f16[2,4,4,24], f32[24], f32[24], u8[2,4,4,3]\n"));
+  EXPECT_THAT(f16, HasSubstr("batch_norm_grad(%4, %2, %3, %6, %7, %0, %8)"));
+  EXPECT_THAT(run(fuse_batch_norm_mask, with_gradient("f32", "12")), HasSubstr("u8[2,4,4,3]\n"));
+  run(fuse_batch_norm_mask, with_gradient("f16", "12"), false);
 }
 
 TEST(FoldBatchNorm, MovesIntoTheWeights) {
@@ -132,7 +181,8 @@ TEST(FoldBatchNorm, MovesTheMeanByABias) {
           "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[3,1,1,3]} : f32[3,1,1,3]\n"
           "%2 = parameter() {name=\"c\", role=value, dtype=f32, dims=[3]} : f32[3]\n"
           "%3 = conv2d(%0, %1, %2) {stride=[1,1], pad_begin=[0,0], pad_end=[0,0], dilation=[1,1], "
-          "groups=1, has_bias=true, has_residual=false, activation=none, keep_pre=false} : "
+          "groups=1, has_bias=true, has_residual=false, activation=none, keep_pre=false, "
+          "keep_sums=false} : "
           "f32[2,4,4,3]\n"
           "%4 = parameter() {name=\"g\", role=value, dtype=f32, dims=[3]} : f32[3]\n"
           "%5 = parameter() {name=\"b\", role=value, dtype=f32, dims=[3]} : f32[3]\n"
@@ -331,12 +381,13 @@ TEST(FuseBatchNormGradientAdd, TakesBothTermsWhereTheResidualKeepsTheirSum) {
         has_residual ? ", %8" : "", " = batch_norm_grad(%0, %1, %1, %1, %1, %4",
         has_residual ? ", %0" : "",
         ") {epsilon=1e-05, activation=relu, has_residual=", has_residual ? "true" : "false",
-        ", has_addend=false} : f32[6,3], f32[3], f32[3]", has_residual ? ", f32[6,3]" : "",
-        "\nreturn dx=%5", returns, "\n");
+        ", has_addend=false, has_mask=false} : f32[6,3], f32[3], f32[3]",
+        has_residual ? ", f32[6,3]" : "", "\nreturn dx=%5", returns, "\n");
   };
   const std::string out = run(fuse_batch_norm_gradient_add, text(true, ", dz=%8"));
-  EXPECT_THAT(out, HasSubstr("batch_norm_grad(%0, %1, %1, %1, %1, %2, %0, %3) {epsilon=1e-05, "
-                             "activation=relu, has_residual=true, has_addend=true}"));
+  EXPECT_THAT(out,
+              HasSubstr("batch_norm_grad(%0, %1, %1, %1, %1, %2, %0, %3) {epsilon=1e-05, "
+                        "activation=relu, has_residual=true, has_addend=true, has_mask=false}"));
   EXPECT_THAT(out, Not(HasSubstr("code=add")));
   run(fuse_batch_norm_gradient_add, text(true, ", sum=%4"), false);
   // A term that comes from elementwise code is added there, which saves its own store.
@@ -440,7 +491,7 @@ TEST(LowerBiases, OfConvolutionsOf16Bits) {
   const auto convolutions = [](const std::string& type) {
     const std::string attributes =
         ") {stride=[1,1], pad_begin=[0,0], pad_end=[0,0], dilation=[1,1], groups=1, has_bias=true, "
-        "has_residual=false, activation=none, keep_pre=false} : " +
+        "has_residual=false, activation=none, keep_pre=false, keep_sums=false} : " +
         type + "[1,2,2,3]\n";
     return "%0 = input() {name=\"x\", dtype=" + type + ", dims=[1,2,2,3]} : " + type +
            "[1,2,2,3]\n%1 = input() {name=\"w\", dtype=" + type + ", dims=[3,1,1,3]} : " + type +

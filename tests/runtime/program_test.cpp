@@ -122,7 +122,8 @@ TEST_F(ProgramTest, AnInputReadTwiceKeepsItsMemory) {
       "%3 = pointwise(%0, %0) {code=add, dtype=none} : f32[1,6,6,2]\n";
   const std::string attributes =
       "{stride=[1,1], pad_begin=[1,1], pad_end=[1,1], dilation=[1,1], groups=1, has_bias=false, "
-      "has_residual=true, activation=none, keep_pre=false} : f32[1,6,6,2]\nreturn y=%4\n";
+      "has_residual=true, activation=none, keep_pre=false, keep_sums=false} : f32[1,6,6,2]\nreturn "
+      "y=%4\n";
   const auto once = compile_text(leaves + "%4 = conv2d(%2, %1, %2) " + attributes);
   const auto apart = compile_text(leaves + "%4 = conv2d(%2, %1, %3) " + attributes);
   std::vector<float> a(72);
@@ -271,7 +272,8 @@ std::string folded_convolution(int batch) {
              "f32[64,3,3,64]\n"
              "%2 = pointwise(%1, %1) {code=add, dtype=none} : f32[64,3,3,64]\n"
              "%3 = conv2d(%0, %2) {stride=[1,1], pad_begin=[1,1], pad_end=[1,1], dilation=[1,1], "
-             "groups=1, has_bias=false, has_residual=false, activation=none, keep_pre=false} : f32",
+             "groups=1, has_bias=false, has_residual=false, activation=none, keep_pre=false, "
+             "keep_sums=false} : f32",
              image, "\nreturn y=%3\n");
 }
 

@@ -481,7 +481,8 @@ TEST(Trainer, FusedEqualsUnfused) {
        {"merge_equal_nodes", "fuse_squeeze", "fuse_batch_norm_add", "fuse_batch_norm_activation",
         "fuse_activation", "fuse_gradient_addition", "fuse_batch_norm_gradient_add",
         "fuse_activation_grad", "fuse_product_sum", "sum_gradients_in_f32", "fuse_product_cast",
-        "fuse_gradient_cast", "fuse_kept_activation", "fuse_pointwise", "join_casts"}) {
+        "fuse_gradient_cast", "fuse_kept_activation", "fuse_pointwise", "fuse_batch_norm_sums",
+        "fuse_batch_norm_mask", "join_casts"}) {
     config.disabled_pass.push_back(pass);
   }
   Trainer unfused(new_instance(), config);

@@ -94,8 +94,8 @@ std::vector<int64_t> strides_of(const Dims& d) {
   return {d[1] * d[2] * d[3], 1, d[2] * d[3], d[3]};
 }
 
-// Operands are numbered from kFirstUid in the order of Convolution; the result is kResultUid.
-constexpr int64_t kFirstUid = 1, kResultUid = 100;
+// Operands are numbered from kFirstUid in the order of Convolution; what comes out has these.
+constexpr int64_t kFirstUid = 1, kResultUid = 100, kSumUid = 101, kSquaresUid = 102;
 
 void compute_in_f32(Graph& graph, DType data) {
   graph.set_io_data_type(data_type(data))
@@ -149,6 +149,11 @@ class ConvolutionGraph {
     if (c_.relu) {
       y = graph_.pointwise(
           y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
+    }
+    if (c_.keeps_sums) {
+      const auto [sum, squares] = graph_.genstats(y, fe::graph::Genstats_attributes());
+      sum->set_output(true).set_uid(kSumUid).set_data_type(fe::DataType_t::FLOAT);
+      squares->set_output(true).set_uid(kSquaresUid).set_data_type(fe::DataType_t::FLOAT);
     }
     return y;
   }
@@ -336,8 +341,14 @@ std::string name_of(const Graph& graph, int64_t index) {
 
 using Addresses = std::unordered_map<int64_t, void*>;  // by uid
 
-Addresses addresses_of(std::span<void* const> operands) {
-  Addresses addresses{{kResultUid, operands.back()}};
+Addresses addresses_of(const Convolution& c, std::span<void* const> operands) {
+  Addresses addresses;
+  if (c.keeps_sums) {
+    auto* const sums = static_cast<float*>(operands.back());
+    addresses = {{kSumUid, sums}, {kSquaresUid, sums + c.y[3]}};
+    operands = operands.first(operands.size() - 1);
+  }
+  addresses[kResultUid] = operands.back();
   for (size_t i = 0; i + 1 < operands.size(); ++i)
     addresses[kFirstUid + static_cast<int64_t>(i)] = operands[i];
   return addresses;
@@ -348,7 +359,7 @@ using FindAddresses = std::function<Addresses(std::span<void* const> operands)>;
 // Fills the graph, and says where its tensors lie.
 FindAddresses describe(Graph& graph, const Convolution& c, bool) {
   ConvolutionGraph(c, graph).build();
-  return addresses_of;
+  return [c](std::span<void* const> operands) { return addresses_of(c, operands); };
 }
 FindAddresses describe(Graph& graph, const FusedAttention& a, bool deterministic) {
   return
@@ -392,6 +403,7 @@ std::optional<int64_t> fastest(Graph& graph, cudnnHandle_t handle, const Convolu
   if (c.has_bias) bytes.push_back(bytes_of({c.y[3]}, c.data));
   if (c.has_residual) bytes.push_back(bytes_of(c.y, c.data));
   bytes.push_back(bytes_of(result_of(c), c.data));
+  if (c.keeps_sums) bytes.push_back(bytes_of({2, c.y[3]}, DType::kF32));
   const TimingOperands operands(bytes, stream);
   std::optional<TimingBuffer> workspace;
   const auto prepare = [&](int64_t i) {
@@ -400,7 +412,7 @@ std::optional<int64_t> fastest(Graph& graph, cudnnHandle_t handle, const Convolu
     return true;
   };
   return fastest_of(graph.get_execution_plan_count(), stream, prepare, [&](int64_t i, int run) {
-    execute(graph, handle, i, stream, addresses_of(operands.of(run)), workspace->data());
+    execute(graph, handle, i, stream, addresses_of(c, operands.of(run)), workspace->data());
   });
 }
 
@@ -428,7 +440,8 @@ std::string text_of(const Convolution& c, bool deterministic) {
              ",", g.stride[1], " p", g.pad_begin[0], ",", g.pad_begin[1], ",", g.pad_end[0], ",",
              g.pad_end[1], " d", g.dilation[0], ",", g.dilation[1], " g", g.groups, " ", c.data,
              c.has_bias ? " bias" : "", c.has_residual ? " residual" : "", c.relu ? " relu" : "",
-             c.tf32 ? " tf32" : "", deterministic ? " deterministic" : "");
+             c.keeps_sums ? " sums" : "", c.tf32 ? " tf32" : "",
+             deterministic ? " deterministic" : "");
 }
 
 std::string text_of(const FusedAttention& a, bool deterministic) {

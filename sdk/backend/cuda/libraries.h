@@ -29,9 +29,9 @@ struct MatrixProduct {
 
 enum class ConvolutionKind { kForward, kGradData, kGradWeight };
 
-// NHWC and KRSC, dense. Operands in this order: forward x, w, (bias, residual), y; grad_data dy, w,
-// dx; grad_weight x, dy, dw. All of one type, the bias as well: cuDNN has tuned kernels for nothing
-// else.
+// NHWC and KRSC, dense. Operands in this order: forward x, w, (bias, residual), y, (sums);
+// grad_data dy, w, dx; grad_weight x, dy, dw. All of one type, the bias as well: cuDNN has tuned
+// kernels for nothing else. Only sums are f32.
 struct Convolution {
   ConvolutionKind kind = ConvolutionKind::kForward;
   ConvGeometry geometry;
@@ -41,6 +41,7 @@ struct Convolution {
   bool has_residual = false;
   bool relu = false;
   bool tf32 = false;
+  bool keeps_sums = false;  // [2,K], of y and of y^2
   bool operator==(const Convolution&) const = default;
 };
 

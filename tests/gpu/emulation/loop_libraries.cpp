@@ -1,6 +1,7 @@
 // Matrix products, convolutions and attention by their definition, in place of cuBLASLt and cuDNN.
 // Some fused ones, and what cuDNN refuses of attention, are refused, so that what is our own and
 // stands in is tested as well.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -86,24 +87,33 @@ void convolve(const Convolution& c, std::span<void* const> operands) {
   const Dims& result = c.kind == ConvolutionKind::kForward    ? c.y
                        : c.kind == ConvolutionKind::kGradData ? c.x
                                                               : c.w;
-  std::vector<double> sums(static_cast<size_t>(result.numel()), 0.0);
+  std::vector<double> values(static_cast<size_t>(result.numel()), 0.0);
   const auto at = [&](int operand, int64_t i) {
     return load(operands[static_cast<size_t>(operand)], c.data, i);
   };
   for_products(c, [&](int64_t x, int64_t w, int64_t y) {
     if (c.kind == ConvolutionKind::kForward) {
-      sums[static_cast<size_t>(y)] += at(0, x) * at(1, w);
+      values[static_cast<size_t>(y)] += at(0, x) * at(1, w);
     } else if (c.kind == ConvolutionKind::kGradData) {
-      sums[static_cast<size_t>(x)] += at(0, y) * at(1, w);
+      values[static_cast<size_t>(x)] += at(0, y) * at(1, w);
     } else {
-      sums[static_cast<size_t>(w)] += at(0, x) * at(1, y);
+      values[static_cast<size_t>(w)] += at(0, x) * at(1, y);
     }
   });
   for (int64_t i = 0; i < result.numel(); ++i) {
-    double value = sums[static_cast<size_t>(i)];
+    double& value = values[static_cast<size_t>(i)];
     if (c.has_residual) value += at(2 + c.has_bias, i);
     if (c.has_bias) value += at(2, i % c.y[3]);
-    store(operands.back(), c.data, i, relu(c.relu, value));
+    value = relu(c.relu, value);
+    store(operands[operands.size() - 1 - c.keeps_sums], c.data, i, value);
+  }
+  if (!c.keeps_sums) return;
+  auto* const kept = static_cast<float*>(operands.back());
+  std::fill_n(kept, 2 * c.y[3], 0.0f);
+  for (int64_t i = 0; i < result.numel(); ++i) {  // of what is not rounded, in f32
+    const auto value = static_cast<float>(values[static_cast<size_t>(i)]);
+    kept[i % c.y[3]] += value;
+    kept[c.y[3] + i % c.y[3]] += value * value;
   }
 }
 
@@ -213,6 +223,7 @@ class LoopLibraries : public Libraries {
   std::optional<LibraryCall> convolution(const Convolution& c) override {
     const bool fused = c.has_bias || c.has_residual || c.relu;
     if (fused && c.w[3] % 2 != 0 && c.w[3] > 3) return std::nullopt;
+    if (c.keeps_sums && c.w[1] == 1) return std::nullopt;
     return call([c](std::span<void* const> operands) { convolve(c, operands); });
   }
   std::optional<LibraryCall> attention(const FusedAttention& a) override {

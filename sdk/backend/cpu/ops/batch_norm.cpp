@@ -15,10 +15,16 @@ std::string suffix(ActivationKind kind, bool residual) {
              kind == ActivationKind::kNone ? "" : to_text(kind));
 }
 
+void require_no_mask(const Planner& c, bool has_mask) {
+  require(!has_mask, Code::kUnsupported, "batch norm at ", c.scope(),
+          ": masks of relu are kept on GPUs only");
+}
+
 }  // namespace
 
 // x, residual, y [..., C]; gamma, beta, mean, var [C].
 NodePlan plan(const BatchNorm& p, const Planner& c) {
+  require_no_mask(c, p.keep_mask);
   const Lanes l = lanes_of(c.x(0).dims);
   NodePlan plan = own_plan(cat("norm", suffix(p.activation, p.has_residual)));
   plan.scratch_bytes = forward_scratch(l, nullptr).bytes;
@@ -81,6 +87,7 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
 
 // x, dy, y, dx, dresidual [..., C]; gamma, beta, mean, var, dgamma, dbeta [C].
 NodePlan plan(const BatchNormGrad& p, const Planner& c) {
+  require_no_mask(c, p.has_mask);
   const Lanes l = lanes_of(c.x(0).dims);
   NodePlan plan =
       own_plan(cat("norm_grad", suffix(p.activation, p.has_residual), p.has_addend ? "_sum" : ""));

@@ -45,9 +45,9 @@ struct Moments {
   }
 };
 
-// What the gradient is multiplied by: nothing, the mask of a relu, from y or from x, or the
-// derivative of swish.
-enum Mask { kNoMask, kFromY, kFromX, kSwishFromX };
+// What the gradient is multiplied by: nothing, the mask of a relu, from y, from x or as it was
+// kept, or the derivative of swish.
+enum Mask { kNoMask, kFromY, kFromX, kSwishFromX, kKept };
 template <Mask kMask>
 constexpr bool kRecomputes = kMask == kFromX || kMask == kSwishFromX;
 
@@ -77,6 +77,7 @@ template <class T, Mask kMask, bool kSum>
 struct GradientRow {
   Pack<T> x, dy;
   std::conditional_t<kMask == kFromY, Pack<T>, Nothing> y;
+  std::conditional_t<kMask == kKept, uint8_t, Nothing> mask;
   std::conditional_t<kSum, Pack<T>, Nothing> addend;
 };
 template <class T, Mask kMask, bool kSum, bool kWhole>
@@ -85,6 +86,7 @@ __device__ GradientRow<T, kMask, kSum> read_gradient(const NormGradArgs& args, i
   row.x = read_pack<kWhole>(static_cast<const T*>(args.x) + at, n);
   row.dy = read_pack<kWhole>(static_cast<const T*>(args.dy) + at, n);
   if constexpr (kMask == kFromY) row.y = read_pack<kWhole>(static_cast<const T*>(args.y) + at, n);
+  if constexpr (kMask == kKept) row.mask = args.mask[at / kPack<T>];
   if constexpr (kSum) row.addend = read_pack<kWhole>(static_cast<const T*>(args.addend) + at, n);
   return row;
 }
@@ -105,7 +107,9 @@ __device__ void unpack_gradient(const GradientRow<T, kMask, kSum>& row,
       g[i] = load(sum);
     }
   }
-  if constexpr (kMask == kFromY) {
+  if constexpr (kMask == kKept) {
+    for (int i = 0; i < kPack<T>; ++i) g[i] = (row.mask >> i & 1) != 0 ? g[i] : 0.0f;
+  } else if constexpr (kMask == kFromY) {
     float y[kPack<T>];
     unpack(row.y, y);
     for (int i = 0; i < kPack<T>; ++i) g[i] = y[i] <= 0.0f ? 0.0f : g[i];
@@ -187,11 +191,29 @@ struct FinishStatistics {
   }
 };
 
+struct WriteSums {
+  float* sums;
+  int64_t channels;
+  __device__ void operator()(int64_t channel, const double (&totals)[2]) const {
+    for (int kind = 0; kind < 2; ++kind)
+      sums[kind * channels + channel] = static_cast<float>(totals[kind]);
+  }
+};
+
+__global__ void finish_of_sums(const float* sums, int64_t channels, FinishStatistics finish) {
+  const int64_t channel = global_thread();
+  if (channel >= channels) return;
+  const double totals[2] = {static_cast<double>(sums[channel]),
+                            static_cast<double>(sums[channels + channel])};
+  finish(channel, totals);
+}
+
 // ---- Maps -------------------------------------------------------------------------------------
 
-// x, residual, y [rows, channels].
-template <class T, ActivationKind kAct, bool kResidual>
-__global__ void apply_affine(const T* x, Affine affine, const T* residual, T* y, Cut cut) {
+// x, residual, y [rows, channels], mask [rows, packs of channels].
+template <class T, ActivationKind kAct, bool kResidual, bool kKeepsMask>
+__global__ void apply_affine(const T* x, Affine affine, const T* residual, T* y, uint8_t* mask,
+                             Cut cut) {
   constexpr int N = kPack<T>;
   struct Row {
     Pack<T> x, residual;
@@ -219,6 +241,11 @@ __global__ void apply_affine(const T* x, Affine affine, const T* residual, T* y,
         for (int i = 0; i < N; ++i) v[i] = 0.0f > v[i] ? 0.0f : v[i];
       } else if constexpr (kAct == ActivationKind::kSwish) {
         for (int i = 0; i < N; ++i) v[i] *= sigmoid(v[i]);
+      }
+      if constexpr (kKeepsMask) {  // as if y had been read
+        unsigned bits = 0;
+        for (int i = 0; i < N; ++i) bits |= (v[i] <= largest_zero<T>() ? 0u : 1u) << i;
+        mask[at / N] = static_cast<uint8_t>(bits);
       }
       store_pack<N>(y + at, n, kWhole, v);
     });
@@ -297,12 +324,14 @@ __global__ void update_running(RunningArgs args) {
 Mask mask_of(const NormGradArgs& args) {
   if (args.activation == ActivationKind::kNone) return kNoMask;
   if (args.activation == ActivationKind::kSwish) return kSwishFromX;
+  if (args.mask != nullptr) return kKept;
   return args.y != nullptr ? kFromY : kFromX;
 }
 
 template <class Body>
 void dispatch_mask(Mask mask, const Body& body) {
   if (mask == kNoMask) return body.template operator()<kNoMask>();
+  if (mask == kKept) return body.template operator()<kKept>();
   if (mask == kFromY) return body.template operator()<kFromY>();
   if (mask == kSwishFromX) return body.template operator()<kSwishFromX>();
   body.template operator()<kFromX>();
@@ -329,21 +358,38 @@ void norm_statistics(Stream stream, Element element, const void* x, int64_t rows
   });
 }
 
+void norm_sums(Stream stream, const void* x, int64_t rows, int64_t channels, PartialSums to,
+               float* sums) {
+  sum_and_finish<F16>(stream, Moments<F16>{static_cast<const F16*>(x)}, rows, channels,
+                      on_16_bytes(x), to, WriteSums{sums, channels});
+}
+
+void norm_finish(Stream stream, const float* sums, int64_t rows, int64_t channels,
+                 const NormInputs& in, float* mean, float* var, Affine affine) {
+  const FinishStatistics finish{in, static_cast<double>(rows), mean, var, affine};
+  launch(stream, blocks_for(channels), kThreads, finish_of_sums, sums, channels, finish);
+}
+
 void norm_apply(Stream stream, Element element, const void* x, Affine affine, const void* residual,
-                ActivationKind activation, void* y, int64_t rows, int64_t channels) {
+                ActivationKind activation, void* y, uint8_t* mask, int64_t rows, int64_t channels) {
   const bool on_boundary = on_16_bytes(x, y, residual, affine.scale, affine.shift);
-  const auto apply = [&]<ActivationKind kAct>() {
+  const auto apply = [&]<ActivationKind kAct, bool kResidual, bool kKeepsMask>() {
     dispatch(element, [&]<class T>(T) {
-      const auto kernel = residual ? apply_affine<T, kAct, true> : apply_affine<T, kAct, false>;
-      launch_map<T>(stream, kernel, rows, channels, on_boundary, static_cast<const T*>(x), affine,
-                    static_cast<const T*>(residual), static_cast<T*>(y));
+      launch_map<T>(stream, apply_affine<T, kAct, kResidual, kKeepsMask>, rows, channels,
+                    on_boundary, static_cast<const T*>(x), affine, static_cast<const T*>(residual),
+                    static_cast<T*>(y), mask);
     });
   };
+  const auto apply_plain = [&]<ActivationKind kAct>() {
+    residual ? apply.template operator()<kAct, true, false>()
+             : apply.template operator()<kAct, false, false>();
+  };
+  if (mask != nullptr) return apply.template operator()<ActivationKind::kRelu, true, true>();
   if (activation == ActivationKind::kRelu)
-    return apply.template operator()<ActivationKind::kRelu>();
+    return apply_plain.template operator()<ActivationKind::kRelu>();
   if (activation == ActivationKind::kSwish)
-    return apply.template operator()<ActivationKind::kSwish>();
-  apply.template operator()<ActivationKind::kNone>();
+    return apply_plain.template operator()<ActivationKind::kSwish>();
+  apply_plain.template operator()<ActivationKind::kNone>();
 }
 
 void norm_grad_sums(Stream stream, Element element, const NormGradArgs& args, const NormInputs& in,
@@ -371,8 +417,10 @@ void norm_grad_apply(Stream stream, Element element, const NormGradArgs& args, v
   }
   dispatch(element, [&]<class T>(T) {
     dispatch_mask(mask_of(now), [&]<Mask kMask>() {
-      launch_map<T>(stream, apply_gradient<T, kMask>, rows, channels, aligned(now, dx), now,
-                    static_cast<T*>(dx));
+      if constexpr (kMask != kFromY && kMask != kKept) {  // the sums have masked those
+        launch_map<T>(stream, apply_gradient<T, kMask>, rows, channels, aligned(now, dx), now,
+                      static_cast<T*>(dx));
+      }
     });
   });
 }

@@ -133,16 +133,23 @@ void norm_affine(Stream, const NormInputs&, int64_t channels, Affine);
 // mean and biased var of x, and the affine map from them; in.mean and in.var are `mean` and `var`.
 void norm_statistics(Stream, Element, const void* x, int64_t rows, int64_t channels, PartialSums,
                      const NormInputs& in, float* mean, float* var, Affine);
-// y = act(x * scale + shift + residual); residual may be null, y may be x or residual.
+// The same in two steps, through sums [2, channels] of x, of f16, and of its squares.
+void norm_sums(Stream, const void* x, int64_t rows, int64_t channels, PartialSums, float* sums);
+void norm_finish(Stream, const float* sums, int64_t rows, int64_t channels, const NormInputs& in,
+                 float* mean, float* var, Affine);
+// y = act(x * scale + shift + residual); residual may be null, y may be x or residual. `mask`, null
+// but behind a residual and relu, and of full packs only, takes a byte for each pack of y.
 void norm_apply(Stream, Element, const void* x, Affine, const void* residual, ActivationKind,
-                void* y, int64_t rows, int64_t channels);
+                void* y, uint8_t* mask, int64_t rows, int64_t channels);
 
 struct NormGradArgs {
   const void *x, *dy;
-  const void* addend;  // dy is its sum with this, if not null; then `masked` is not
-  const void* y;       // relu mask from y > 0; null: from the recomputed forward, as of swish
+  const void* addend;         // dy is its sum with this, if not null; then `masked` is not
+  const void* y;              // relu mask from y > 0
+  const uint8_t* mask;        // or as norm_apply left it; both null: from the recomputed forward
   ActivationKind activation;  // none, relu or swish
-  void* masked;               // takes the masked gradient; null: nobody wants it; may be dy or y
+  void* masked;               // takes the masked gradient; null: nobody wants it, and y and mask
+                              // are null; may be dy or y
   Affine affine;
   float *b, *c;  // [channels], scratch: dx = scale * g + b * x + c
 };

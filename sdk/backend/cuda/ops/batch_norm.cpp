@@ -60,21 +60,28 @@ kernels::NormInputs inputs_of(const Binding& b, float epsilon) {
 
 }  // namespace
 
-// x, residual, y [..., C]; gamma, beta, mean, var [C].
+// x, residual, y [..., C]; gamma, beta, mean, var [C]; sums [2,C]; mask [..., C / pack].
 NodePlan plan(const BatchNorm& p, const Planner& c) {
   const Rows r(c.x(0).dims);
   const Element element = element_of(c.x(0));
-  NodePlan plan = own_plan(cat("norm", suffix(p.activation, p.has_residual)));
-  plan.scratch_bytes = forward_scratch(element, r, true, nullptr).bytes;
+  NodePlan plan = own_plan(cat("norm", suffix(p.activation, p.has_residual),
+                               p.has_sums ? "_of_sums" : "", p.keep_mask ? "_mask" : ""));
+  plan.scratch_bytes = forward_scratch(element, r, !p.has_sums, nullptr).bytes;
   plan.bind = [=](const Binding& b) -> Launch {
-    const ForwardScratch s = forward_scratch(element, r, true, b.scratch);
+    const ForwardScratch s = forward_scratch(element, r, !p.has_sums, b.scratch);
     const kernels::NormInputs in{b.x<float>(1), b.x<float>(2), nullptr, nullptr, p.epsilon};
     return [=, x = b.x<void>(0), residual = p.has_residual ? b.x<void>(3) : nullptr,
-            y = b.y<void>(0), mean = b.y<float>(1), var = b.y<float>(2)](Queue& q) {
+            sums = p.has_sums ? b.x<float>(p.sums_input()) : nullptr, y = b.y<void>(0),
+            mean = b.y<float>(1), var = b.y<float>(2),
+            mask = p.keep_mask ? b.y<uint8_t>(3) : nullptr](Queue& q) {
       const Stream stream = stream_of(q);
-      kernels::norm_statistics(stream, element, x, r.rows, r.channels, {s.partial, arrivals_of(q)},
-                               in, mean, var, s.affine);
-      kernels::norm_apply(stream, element, x, s.affine, residual, p.activation, y, r.rows,
+      if (sums != nullptr) {
+        kernels::norm_finish(stream, sums, r.rows, r.channels, in, mean, var, s.affine);
+      } else {
+        kernels::norm_statistics(stream, element, x, r.rows, r.channels,
+                                 {s.partial, arrivals_of(q)}, in, mean, var, s.affine);
+      }
+      kernels::norm_apply(stream, element, x, s.affine, residual, p.activation, y, mask, r.rows,
                           r.channels);
     };
   };
@@ -93,19 +100,20 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
             residual = p.has_residual ? b.x<void>(5) : nullptr, y = b.y<void>()](Queue& q) {
       const Stream stream = stream_of(q);
       kernels::norm_affine(stream, in, r.channels, s.affine);
-      kernels::norm_apply(stream, element, x, s.affine, residual, p.activation, y, r.rows,
+      kernels::norm_apply(stream, element, x, s.affine, residual, p.activation, y, nullptr, r.rows,
                           r.channels);
     };
   };
   return plan;
 }
 
-// x, dy, y, dx, dresidual [..., C]; gamma, beta, mean, var, dgamma, dbeta [C].
+// x, dy, y, dx, dresidual [..., C]; gamma, beta, mean, var, dgamma, dbeta [C]; mask
+// [..., C / pack].
 NodePlan plan(const BatchNormGrad& p, const Planner& c) {
   const Rows r(c.x(0).dims);
   const Element element = element_of(c.x(0));
-  NodePlan plan =
-      own_plan(cat("norm_grad", suffix(p.activation, p.has_residual), p.has_addend ? "_sum" : ""));
+  NodePlan plan = own_plan(cat("norm_grad", suffix(p.activation, p.has_residual),
+                               p.has_mask ? "_mask" : "", p.has_addend ? "_sum" : ""));
   plan.scratch_bytes = backward_scratch(element, r, nullptr).bytes;
   plan.bind = [=](const Binding& b) -> Launch {
     const BackwardScratch s = backward_scratch(element, r, b.scratch);
@@ -116,6 +124,7 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
         .dy = dy,
         .addend = p.has_addend ? b.x<void>(p.addend_input()) : nullptr,
         .y = p.reads_y() ? b.x<void>(6) : nullptr,
+        .mask = p.has_mask ? b.x<uint8_t>(6) : nullptr,
         .activation = p.activation,
         // Without a mask dresidual is dy, maybe in its place already.
         .masked = residual == dy && p.activation == ActivationKind::kNone && !p.has_addend

@@ -27,13 +27,14 @@ LibraryCall call_of(const Convolution& convolution, const Planner& c) {
   return *std::move(call);
 }
 
-NodePlan plan_joined(const LibraryCall& call) {
+// Its results are the first outputs of the node.
+NodePlan plan_joined(const LibraryCall& call, int results = 1) {
   NodePlan plan;
   plan.kernel = call.kernel;
   plan.scratch_bytes = call.scratch_bytes;
-  plan.bind = [run = call.run](const Binding& b) -> Launch {
+  plan.bind = [results, run = call.run](const Binding& b) -> Launch {
     std::vector<void*> operands(b.inputs.begin(), b.inputs.end());
-    operands.push_back(b.outputs[0]);
+    operands.insert(operands.end(), b.outputs.begin(), b.outputs.begin() + results);
     return [=, scratch = b.scratch](Queue& q) { run(stream_of(q), operands, scratch); };
   };
   return plan;
@@ -84,12 +85,36 @@ NodePlan plan_product(const Planner& c, const LibraryCall& call, const Dims& dim
   return plan;
 }
 
+// Where cuDNN does not take the sums along, they are a pass over y.
+NodePlan plan_with_sums(const Convolution& plain, const Planner& c) {
+  Convolution joined = plain;
+  joined.keeps_sums = true;
+  if (const auto call = c.libraries().convolution(joined)) return plan_joined(*call, 2);
+  const LibraryCall call = call_of(plain, c);
+  const int64_t filters = plain.y[3], rows = plain.y.numel() / filters;
+  const size_t partial = kernels::partial_sums_bytes(Element::kF16, rows, filters, 2);
+  NodePlan plan;
+  plan.kernel = cat(call.kernel, " own:norm_sums");
+  plan.scratch_bytes = product_scratch(call, partial, nullptr).bytes;
+  plan.bind = [=](const Binding& b) -> Launch {
+    const ProductScratch s = product_scratch(call, partial, b.scratch);
+    const std::vector<void*> operands{b.inputs[0], b.inputs[1], b.outputs[0]};
+    return [=, run = call.run, y = b.y<void>(0), sums = b.y<float>(1)](Queue& q) {
+      run(stream_of(q), operands, s.call);
+      kernels::norm_sums(stream_of(q), y, rows, filters,
+                         {static_cast<double*>(s.product), arrivals_of(q)}, sums);
+    };
+  };
+  return plan;
+}
+
 }  // namespace
 
-// x [N,H,W,C], w [K,R,S,C/groups], y, residual and pre [N,P,Q,K], bias [K].
+// x [N,H,W,C], w [K,R,S,C/groups], y, residual and pre [N,P,Q,K], bias [K], sums [2,K].
 NodePlan plan(const Conv2d& p, const Planner& c) {
   const Convolution plain = convolution_of(ConvolutionKind::kForward, p.geometry, c.x(0).dims,
                                            c.x(1).dims, c.y().dims, c);
+  if (p.keep_sums) return plan_with_sums(plain, c);
   Convolution joined = plain;
   joined.has_bias = p.has_bias;
   joined.has_residual = p.has_residual;
