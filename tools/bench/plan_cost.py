@@ -100,8 +100,12 @@ def convolution(n):
     whole = Launch(n.op, "convolution", 2 * (y if n.op == "conv2d" else x).elements * of_filter, n.traffic)
     if n.kernel.startswith("own:pointwise"):
         yield Launch("cast of a bias", "own", 0, 0)
+    if len(n.y) == 2 and "workspace=" in n.kernel and n.flag("keep_sums"):  # sums of parts, written and read
+        whole = whole._replace(bytes=whole.bytes + 2 * int(n.kernel.split("workspace=")[1]))
     yield whole
     behind = n.kernel.split("cudnn:")[1]
+    if "own:norm_sums" in behind:
+        yield Launch("batch norm: sums", "own", 0, y.bytes)
     if "own:epilogue" in behind:
         yield Launch("epilogue", "own", 0, 2 * y.bytes)
     if "own:pointwise" in behind:
@@ -133,12 +137,14 @@ def attention(n):
 def batch_norm(n):
     size = n.x[0].bytes
     if n.op == "batch_norm":
-        yield Launch("batch norm: sums", "own", 0, size)
-        yield Launch("batch norm: apply", "own", 0, (3 if n.flag("has_residual") else 2) * size)
+        yield Launch("batch norm: sums", "own", 0, n.x[-1].bytes if n.flag("has_sums") else size)
+        mask = n.y[3].bytes if n.flag("keep_mask") else 0
+        yield Launch("batch norm: apply", "own", 0, (3 if n.flag("has_residual") else 2) * size + mask)
         return
     masked = n.flag("has_residual") and "activation=none" not in n.attributes
-    tensors = (4 if masked else 3 if n.flag("has_addend") else 2) + n.flag("has_addend")
-    yield Launch("batch norm's gradient: sums", "own", 0, tensors * size)
+    tensors = (3 if masked or n.flag("has_addend") else 2) + n.flag("has_addend")
+    mask = n.x[6].bytes if masked else 0  # y, or a byte for each 16 of it
+    yield Launch("batch norm's gradient: sums", "own", 0, tensors * size + mask)
     yield Launch("batch norm's gradient: apply", "own", 0, 3 * size)
 
 
