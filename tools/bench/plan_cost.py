@@ -100,8 +100,10 @@ def convolution(n):
     whole = Launch(n.op, "convolution", 2 * (y if n.op == "conv2d" else x).elements * of_filter, n.traffic)
     if n.kernel.startswith("own:pointwise"):
         yield Launch("cast of a bias", "own", 0, 0)
-    if len(n.y) == 2 and "workspace=" in n.kernel and n.flag("keep_sums"):  # sums of parts, written and read
-        whole = whole._replace(bytes=whole.bytes + 2 * int(n.kernel.split("workspace=")[1]))
+    # With the sums of what it writes, a kernel leaves those of parts there, and reads them again.
+    parts = re.search(r"workspace=(\d+)$", n.kernel) if n.flag("keep_sums") else None
+    if parts:
+        whole = whole._replace(bytes=whole.bytes + 2 * int(parts[1]))
     yield whole
     behind = n.kernel.split("cudnn:")[1]
     if "own:norm_sums" in behind:
