@@ -239,7 +239,7 @@ class AttentionGraph {
     return tensor;
   }
   Tensor numbers(size_t operand, int64_t count, fe::DataType_t type) {
-    const Tensor tensor = at(new_input(), operand);
+    Tensor tensor = at(new_input(), operand);
     tensor->set_dim({count, 1, 1, 1}).set_stride({1, 1, 1, 1}).set_data_type(type);
     return tensor;
   }
@@ -500,7 +500,7 @@ std::optional<LibraryCall> CudnnLibrary::plan_once(const Call& call) {
   const auto found = planned_.find(text);
   if (found != planned_.end()) return found->second;
   std::string why_not;
-  const std::optional<LibraryCall> made = prepare(call, why_not);
+  std::optional<LibraryCall> made = prepare(call, why_not);
   if (!made) require_working(ordinary(call));
   planned_.emplace(text, made);
   return made;

@@ -42,7 +42,7 @@ std::optional<LibraryCall> fused_call(const Op& p, const Planner& c) {
                            .scale = s.scale,
                            .rate = p.rate,
                            .data = c.x(0).dtype};
-  const auto call = c.libraries().attention(attention);
+  auto call = c.libraries().attention(attention);
   if (!call || p.rate == 0) return call;
   attention.is_gradient = !attention.is_gradient;
   return c.libraries().attention(attention) ? call : std::nullopt;
