@@ -17,9 +17,10 @@ bool is_of_whole_image(const PoolGeometry& g, const Dims& image) {
 // Of two tensors, in either order.
 bool is_product(const Op& op) {
   const auto a = PointwiseOperand::input(0), b = PointwiseOperand::input(1);
-  static const PointwiseCode product(PointwiseFn::kMul, {a, b}), turned(PointwiseFn::kMul, {b, a});
+  static const PointwiseCode kProduct(PointwiseFn::kMul, {a, b}),
+      kTurned(PointwiseFn::kMul, {b, a});
   const auto* p = std::get_if<Pointwise>(&op);
-  return p != nullptr && (p->code == product || p->code == turned);
+  return p != nullptr && (p->code == kProduct || p->code == kTurned);
 }
 
 // What arrives at y behind the normalisation: dproduct * gate + dsqueezed / (H * W).

@@ -9,6 +9,7 @@
 #include "sdk/passes/fuse_epilogue.h"
 #include "sdk/passes/fuse_norm.h"
 #include "sdk/passes/fuse_pointwise.h"
+#include "sdk/passes/fuse_squeeze.h"
 #include "sdk/passes/join_casts.h"
 #include "sdk/passes/lower_biases.h"
 #include "sdk/passes/merge_equal_nodes.h"
@@ -396,6 +397,39 @@ TEST(FuseBatchNormGradientAdd, TakesBothTermsWhereTheResidualKeepsTheirSum) {
   made.replace(made.find(input), input.size(), "%3 = pointwise(%2) {code=tanh, dtype=none}");
   run(fuse_batch_norm_gradient_add, made, false);
   run(fuse_batch_norm_gradient_add, text(false, ""), false);
+}
+
+TEST(FuseSqueeze, TakesTheMeanAndItsGradientIntoTheNormalisation) {
+  const auto text = [](std::string_view activation, std::string_view window,
+                       std::string_view returns) {
+    const std::string pool =
+        cat("{window=", window, ", stride=[4,4], pad_begin=[0,0], pad_end=[0,0]");
+    const std::string norm = cat("{epsilon=1e-05, activation=", activation, ", has_residual=false");
+    return cat(
+        "%0 = input() {name=\"x\", dtype=f32, dims=[2,4,4,3]} : f32[2,4,4,3]\n"
+        "%1 = input() {name=\"c\", dtype=f32, dims=[3]} : f32[3]\n"
+        "%2 = input() {name=\"dproduct\", dtype=f32, dims=[2,4,4,3]} : f32[2,4,4,3]\n"
+        "%3 = input() {name=\"gate\", dtype=f32, dims=[2,1,1,3]} : f32[2,1,1,3]\n"
+        "%4 = input() {name=\"dsqueezed\", dtype=f32, dims=[2,1,1,3]} : f32[2,1,1,3]\n"
+        "%5, %6, %7 = batch_norm(%0, %1, %1) ",
+        norm, ", has_sums=false, keep_mask=false} : f32[2,4,4,3], f32[3], f32[3]\n",
+        "%8 = avg_pool(%5) ", pool, "} : f32[2,1,1,3]\n",
+        "%9 = pointwise(%3, %2) {code=[mul(x1, x0)], dtype=f32} : f32[2,4,4,3]\n",
+        "%10 = avg_pool_grad(%4) ", pool, ", x_dims=[2,4,4,3]} : f32[2,4,4,3]\n",
+        "%11 = pointwise(%9, %10) {code=add, dtype=none} : f32[2,4,4,3]\n",
+        "%12, %13, %14 = batch_norm_grad(%0, %1, %1, %6, %7, %11) ", norm,
+        ", has_addend=false, has_mask=false} : f32[2,4,4,3], f32[3], f32[3]\n",
+        "return y=%5, squeezed=%8, dx=%12", returns, "\n");
+  };
+  const std::string out = run(fuse_squeeze, text("swish", "[4,4]", ""));
+  EXPECT_THAT(out, ContainsRegex("squeezed_batch_norm\\(%0, %1, %1\\)"));
+  EXPECT_THAT(out, ContainsRegex("squeezed_batch_norm_grad\\(%0, %1, %1, %[0-9]+, %[0-9]+, %2, %3, "
+                                 "%4\\)"));
+  EXPECT_THAT(out, Not(HasSubstr("pool")));
+  EXPECT_THAT(out, Not(HasSubstr("pointwise")));
+  run(fuse_squeeze, text("relu", "[4,4]", ""), false);
+  run(fuse_squeeze, text("swish", "[3,3]", ""), false);           // no mean of all pixels
+  run(fuse_squeeze, text("swish", "[4,4]", ", sum=%11"), false);  // which somebody else reads
 }
 
 TEST(FuseProductSum, SumsWhatIsMultipliedOnTheWay) {
