@@ -14,7 +14,7 @@ runs=$2
 shift 2
 [ $# -gt 0 ] || set -- $(cd "$source" && ls ./*_fuzz.cpp | sed 's|./||; s|_fuzz.cpp||')
 
-# Where memory was taken is left out, which costs a third of the time: an input that fails is run again, by hand, with it.
+# Where memory was taken is not noted, which takes time: run an input that fails again, by hand, without these options.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-malloc_context_size=0:quarantine_size_mb=16}
 failed=0
 for target in "$@"; do
