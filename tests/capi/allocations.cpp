@@ -14,7 +14,13 @@
 #include <set>
 #include <string_view>
 
-// AddressSanitizer has its own malloc, which stays: only new and delete are replaced then.
+// AddressSanitizer has its own malloc, which stays: only new and delete are replaced then. gcc says
+// so by a macro, clang by a feature.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1  // NOLINT(bugprone-reserved-identifier)
+#endif
+#endif
 #if defined(__SANITIZE_ADDRESS__)
 #define ASSAY_MALLOC malloc
 #define ASSAY_FREE free

@@ -20,7 +20,7 @@ failed=0
 for target in "$@"; do
   folder=$build/fuzz/$target
   mkdir -p "$folder/found"
-  options=(-runs="$runs" -max_len=65536 -timeout=20 -rss_limit_mb=4096 -artifact_prefix="$folder/")
+  options=(-runs="$runs" -timeout=20 -rss_limit_mb=4096 -artifact_prefix="$folder/")
   case $target in
     recipe*) words=recipe ;;
     detection_results) words=coco ;;

@@ -30,7 +30,7 @@ Range range_of(const std::string& name) {
   return {-1, 23};  // of answers
 }
 
-void check(const assay::data::Transform& transform, std::string_view record) {
+void check(const Transform& transform, std::string_view record) {
   const auto maker = transform.make_worker();
   std::string prepared;
   std::vector<std::vector<int32_t>> arrays;
@@ -56,9 +56,10 @@ void check(const assay::data::Transform& transform, std::string_view record) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const Transform kTransforms[] = {make_token_transform(TokenRecords::kSequences, kShape),
+                                          make_token_transform(TokenRecords::kMaskedPairs, kShape),
+                                          make_token_transform(TokenRecords::kWindows, kShape)};
   const std::string_view record(reinterpret_cast<const char*>(data), size);
-  for (const auto records :
-       {TokenRecords::kSequences, TokenRecords::kMaskedPairs, TokenRecords::kWindows})
-    check(make_token_transform(records, kShape), record);
+  for (const Transform& transform : kTransforms) check(transform, record);
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <latch>
 #include <thread>
 
 #include "sdk/backend/cuda/backend.h"
@@ -246,9 +247,11 @@ TEST_F(NcclChannel, ARankThatAbortsOrLeavesIsNamedAtOnce) {
   for (const bool aborts : {true, false}) {
     for (uint64_t steps = 1; steps < 4; ++steps) {
       const auto start = std::chrono::steady_clock::now();
+      std::latch stepped(2);  // who has its sum may leave while the other still waits for its own
       on_gpus(new_group(2), [&](const Gpu& gpu) {
         const Training training = gpu.training();
         for (uint64_t i = 0; i < steps; ++i) training.step(i);
+        stepped.arrive_and_wait();
         if (gpu.rank() == 1) {
           if (aborts) gpu.channel->abort();
           return;
