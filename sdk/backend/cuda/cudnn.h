@@ -2,16 +2,11 @@
 // none that cuDNN would compile while the program runs; of attention it has no others.
 #pragma once
 
-#include <unordered_map>
-
+#include "sdk/backend/cuda/cudnn_graphs.h"
 #include "sdk/backend/cuda/described_device.h"
 #include "sdk/backend/cuda/device.h"
 #include "sdk/backend/cuda/libraries.h"
 #include "sdk/backend/cuda/tuning.h"
-
-namespace cudnn_frontend::graph {
-class Graph;
-}
 
 namespace assay::cuda {
 
@@ -41,9 +36,9 @@ class CudnnLibrary {
   std::optional<LibraryCall> prepare(const Call& call, std::string& why_not);
   std::shared_ptr<cudnn_frontend::graph::Graph> make_graph() const;
   std::optional<int64_t> choose(cudnn_frontend::graph::Graph& graph, const Convolution& convolution,
-                                std::string& why_not);
+                                const FindAddresses& addresses, std::string& why_not);
   std::optional<int64_t> choose(cudnn_frontend::graph::Graph& graph, const FusedAttention&,
-                                std::string& why_not);
+                                const FindAddresses& addresses, std::string& why_not);
 
   Tuning* tuning_ = nullptr;
   std::optional<DeviceLife> life_;

@@ -9,7 +9,7 @@ target_include_directories(assay_cuda_kernels PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_options(assay_cuda_kernels PRIVATE -fmad=false "-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter")
 
 add_library(assay_cuda SHARED $<TARGET_OBJECTS:assay_cuda_kernels> ${cuda_op_sources}
-  ${cuda_dir}/backend.cpp ${cuda_dir}/check.cpp ${cuda_dir}/cublaslt.cpp ${cuda_dir}/cudnn.cpp
+  ${cuda_dir}/backend.cpp ${cuda_dir}/check.cpp ${cuda_dir}/cublaslt.cpp ${cuda_dir}/cudnn.cpp ${cuda_dir}/cudnn_graphs.cpp
   ${cuda_dir}/device.cpp ${cuda_dir}/feed.cpp ${cuda_dir}/described_device.cpp ${cuda_dir}/plan_only.cpp
   ${cuda_dir}/nccl.cpp ${cuda_dir}/nccl_channel.cpp ${cuda_dir}/plugin.cpp ${cuda_dir}/graph_executable.cpp ${cuda_dir}/tuning.cpp ${cuda_dir}/vendor_libraries.cpp)
 set_target_properties(assay_cuda PROPERTIES
