@@ -52,7 +52,7 @@ constexpr std::array kFinishing{
 
 // For GPUs, behind all others: where a launch costs as much as moving megabytes, and convolutions
 // can sum up what they write.
-constexpr std::array kJoining{
+constexpr std::array kGpu{
     Pass{"fuse_batch_norm_sums", fuse_batch_norm_sums},
     Pass{"fuse_batch_norm_mask", fuse_batch_norm_mask},
     Pass{"lower_biases", lower_biases},
@@ -62,7 +62,7 @@ constexpr std::array kJoining{
 void check_names(std::span<const std::string> names) {
   std::set<std::string_view> all;
   for (const auto passes : {forward_passes(), std::span<const Pass>(kTraining), inference_passes(),
-                            finishing_passes(), joining_passes()})
+                            finishing_passes(), gpu_passes()})
     for (const Pass& pass : passes) all.insert(pass.name);
   const std::vector<std::string_view> known(all.begin(), all.end());
   for (const std::string& name : names) {
@@ -81,7 +81,7 @@ std::span<const Pass> training_passes(const Target& target) {
 }
 std::span<const Pass> inference_passes() { return kInference; }
 std::span<const Pass> finishing_passes() { return kFinishing; }
-std::span<const Pass> joining_passes() { return kJoining; }
+std::span<const Pass> gpu_passes() { return kGpu; }
 
 std::vector<PassRecord> run_passes(Graph& graph, std::span<const Pass> passes,
                                    std::span<const std::string> disabled) {

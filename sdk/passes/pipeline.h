@@ -2,7 +2,7 @@
 //
 // Forward passes run before differentiation, so that the gradient of a fused op is the fused
 // gradient; training passes run on the finished step; inference passes on a predictor's forward;
-// finishing passes on every graph, and joining passes last, on GPUs. Every pass is
+// finishing passes on every graph, and those of GPUs last. Every pass is
 // timed and can be switched off by name, and is followed by a sort, dead-code removal and verify().
 #pragma once
 
@@ -25,7 +25,7 @@ std::span<const Pass> forward_passes();
 std::span<const Pass> training_passes(const Target& target);
 std::span<const Pass> inference_passes();
 std::span<const Pass> finishing_passes();
-std::span<const Pass> joining_passes();
+std::span<const Pass> gpu_passes();
 
 struct PassRecord {
   std::string name;
