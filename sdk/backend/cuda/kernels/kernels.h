@@ -165,7 +165,7 @@ struct ImageRows {
   int64_t images, rows, channels;  // rows of an image
 };
 constexpr int64_t kMostImages = 32768;
-size_t image_sums_bytes(Element, const ImageRows&, int kinds);
+size_t image_sums_bytes(Element, const ImageRows&);
 // y = swish(x * scale + shift), which may be x; squeezed [images, channels], its means, of x's
 // type.
 void squeezed_norm_apply(Stream, Element, const void* x, Affine, const ImageRows&, double* sums,

@@ -190,11 +190,12 @@ bool aligned(const NormGradArgs& args, const Gate& gate, const void* more) {
 
 }  // namespace
 
-size_t image_sums_bytes(Element element, const ImageRows& size, int kinds) {
+size_t image_sums_bytes(Element element, const ImageRows& size) {
+  constexpr int kKinds = 2;
   size_t bytes = 0;
   dispatch(element, [&]<class T>(T) {
     const Groups groups = groups_of(image_blocks<T>(size, true).blocks.grid);
-    bytes = static_cast<size_t>((groups.blocks + groups.count) * kinds * size.channels) *
+    bytes = static_cast<size_t>((groups.blocks + groups.count) * kKinds * size.channels) *
             sizeof(double);
   });
   return bytes;

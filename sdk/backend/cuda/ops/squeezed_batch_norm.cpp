@@ -22,7 +22,7 @@ Scratch scratch_of(Element element, const kernels::ImageRows& r, void* base) {
   Scratch s{};
   s.sums = scratch.take_bytes(
       std::max(kernels::partial_sums_bytes(element, r.images * r.rows, r.channels, 2),
-               kernels::image_sums_bytes(element, r, 2)));
+               kernels::image_sums_bytes(element, r)));
   for (float** table : {&s.affine.scale, &s.affine.shift, &s.b, &s.c})
     *table = scratch.take<float>(static_cast<size_t>(r.channels));
   s.bytes = scratch.bytes();
