@@ -470,8 +470,8 @@ struct WeightedFusionGrad {
 ///   inputs    x [..., C] data type; gamma, beta [C] f32; residual like x if has_residual; if
 ///             has_sums those that a Conv2d has kept of x, so that x is read once
 ///   outputs   y like x; mean [C], var [C] f32 (for RunningStatistics and the gradient); if
-///             keep_mask, on GPUs behind a residual and relu, [..., C / pack] u8, a byte for each
-///             `pack` elements, 16 bytes of y: bit i says that the gradient of element i passes
+///             keep_mask, on GPUs behind a residual and relu, [..., C / mask_pack] u8: bit i of a
+///             byte says that the gradient of its element i passes
 ///   gradient  BatchNormGrad; sums and mask come after.   source  arXiv:1502.03167
 struct BatchNorm {
   float epsilon = 1e-5f;
@@ -480,6 +480,8 @@ struct BatchNorm {
   bool has_sums = false;
   bool keep_mask = false;
   int sums_input() const { return 3 + has_residual; }
+  // Elements of y that a byte of the mask is for: 16 bytes of them.
+  static int64_t mask_pack(DType y) { return 16 / static_cast<int64_t>(dtype_size(y)); }
   static constexpr std::string_view kName = "batch_norm";
   static void fields(auto& self, auto&& f) {
     f("epsilon", self.epsilon), f("activation", self.activation);

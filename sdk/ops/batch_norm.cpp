@@ -33,11 +33,11 @@ void require_activation(const InferCtx& c, ActivationKind kind) {
             "can end in relu or swish, not in ", to_text(kind));
 }
 
-// A byte for each 16 bytes of x, for those of whose relu the mask is kept.
+// Of those of whose relu the mask is kept.
 ValueType mask_of(const InferCtx& c, ActivationKind kind, bool has_residual) {
   c.require(kind == ActivationKind::kRelu && has_residual, "has a mask of relu behind a residual");
   Dims dims = c.x(0).dims;
-  const auto pack = 16 / static_cast<int64_t>(dtype_size(c.x(0).dtype));
+  const int64_t pack = BatchNorm::mask_pack(c.x(0).dtype);
   c.require(dims.back() % pack == 0, "has a mask of ", pack, " channels a byte, x is ", dims);
   dims[dims.rank() - 1] /= pack;
   return {DType::kU8, dims};

@@ -157,8 +157,8 @@ bool fuse_batch_norm_mask(Graph& graph) {
     const ValueId y = inputs[6];
     const NodeId producer = graph.value(y).producer;
     const auto* n = std::get_if<BatchNorm>(&graph.node(producer).op);
-    const size_t pack = 16 / dtype_size(graph.type(y).dtype);
-    if (n == nullptr || graph.type(y).dims.back() % static_cast<int64_t>(pack) != 0) continue;
+    if (n == nullptr || graph.type(y).dims.back() % BatchNorm::mask_pack(graph.type(y).dtype) != 0)
+      continue;
     BatchNorm norm = *n;
     norm.keep_mask = true;
     graph.rewrite(producer, norm, graph.node(producer).inputs);
