@@ -311,6 +311,33 @@ struct Conv2dGradData {
   bool operator==(const Conv2dGradData&) const = default;
 };
 
+/// What arrives through a convolution at the relu that it reads, and what the normalisations in
+/// front of that sum up of it: y = relu(sum of the BatchNorms of x_i + residual), g =
+/// Conv2dGradData(dy, w) + addend where y > 0, and 0 elsewhere.
+///   inputs    dy, w (as of Conv2dGradData), addend and residual if there are such; of each of
+///             `norms`, 1 or 2, normalisations x_i, and gamma_i, beta_i, mean_i, var_i [C] f32. All
+///             but these are f16, x_i, addend and residual [N,H,W,C]
+///   outputs   g like x_i; of each normalisation [2,C] f32, its dgamma and dbeta
+/// Made behind differentiation, on GPUs (decisions/0021).
+struct Conv2dGradNorm {
+  ConvGeometry geometry;
+  float epsilon = 1e-5f;
+  int64_t norms = 1;
+  bool has_addend = false;
+  bool has_residual = false;
+  int residual_input() const { return 2 + has_addend; }
+  int first_of_norm(int64_t i) const {
+    return residual_input() + has_residual + 5 * static_cast<int>(i);
+  }
+  static constexpr std::string_view kName = "conv2d_grad_norm";
+  static void fields(auto& self, auto&& f) {
+    ConvGeometry::fields(self.geometry, f);
+    f("epsilon", self.epsilon), f("norms", self.norms);
+    f("has_addend", self.has_addend), f("has_residual", self.has_residual);
+  }
+  bool operator==(const Conv2dGradNorm&) const = default;
+};
+
 /// dw [w_dims] in `dtype` from (x, dy), f32 also of bf16 where no bits are to be lost; second
 /// output dbias [K] f32 if has_bias. On GPUs dw has the type of x, and a node behind it casts.
 struct Conv2dGradWeight {
@@ -468,32 +495,41 @@ struct WeightedFusionGrad {
 /// (biased) var over all but the last axis of this batch; act is none, relu or swish, and behind a
 /// residual not swish, whose gradient reads what it is applied to.
 ///   inputs    x [..., C] data type; gamma, beta [C] f32; residual like x if has_residual; if
-///             has_sums those that a Conv2d has kept of x, so that x is read once
-///   outputs   y like x; mean [C], var [C] f32 (for RunningStatistics and the gradient); if
-///             keep_mask, on GPUs behind a residual and relu, [..., C / mask_pack] u8: bit i of a
-///             byte says that the gradient of its element i passes
-///   gradient  BatchNormGrad; sums and mask come after.   source  arXiv:1502.03167
+///             has_sums those that a Conv2d has kept of x, so that x is read once; then, if
+///             normalizes_residual, gamma, beta and sums of the residual: what is added is its own
+///             BatchNorm, with the same epsilon
+///   outputs   y like x; mean [C], var [C] f32 (for RunningStatistics and the gradient); mean and
+///             var of a residual that is normalised, too; if keep_mask, on GPUs behind a residual
+///             and relu, [..., C / mask_pack] u8: bit i of a byte says that the gradient of its
+///             element i passes
+///   gradient  BatchNormGrad; sums, mask and the residual's own statistics come after.
+///   source    arXiv:1502.03167
 struct BatchNorm {
   float epsilon = 1e-5f;
   ActivationKind activation = ActivationKind::kNone;
   bool has_residual = false;
   bool has_sums = false;
+  bool normalizes_residual = false;
   bool keep_mask = false;
   int sums_input() const { return 3 + has_residual; }
+  int mask_output() const { return normalizes_residual ? 5 : 3; }
   // Elements of y that a byte of the mask is for: 16 bytes of them.
   static int64_t mask_pack(DType y) { return 16 / static_cast<int64_t>(dtype_size(y)); }
   static constexpr std::string_view kName = "batch_norm";
   static void fields(auto& self, auto&& f) {
     f("epsilon", self.epsilon), f("activation", self.activation);
     f("has_residual", self.has_residual), f("has_sums", self.has_sums);
-    f("keep_mask", self.keep_mask);
+    f("normalizes_residual", self.normalizes_residual), f("keep_mask", self.keep_mask);
   }
   bool operator==(const BatchNorm&) const = default;
 };
 
 /// inputs   x, gamma, beta, mean, var, dy, y if reads_y() or with has_mask the mask instead, and
-///          addend like dy if has_addend
-/// outputs  dx like x; dgamma, dbeta [C] f32; dresidual like x if has_residual
+///          addend like dy if has_addend; if has_sums, without any of these, what Conv2dGradNorm
+///          has summed up of dy: x and dy are read once. Then, if has_second, the same of another
+///          normalisation that dy arrives at, x, gamma, beta, mean, var and sums
+/// outputs  dx like x; dgamma, dbeta [C] f32; dresidual like x if has_residual; of the second
+///          normalisation dx, dgamma and dbeta
 /// With an addend the gradient is the sum of dy and it, rounded to their type. That needs a
 /// residual, whose gradient keeps the sum.
 /// Without a residual what the activation was applied to is recomputed from x with the forward's
@@ -504,13 +540,16 @@ struct BatchNormGrad {
   bool has_residual = false;
   bool has_addend = false;
   bool has_mask = false;
+  bool has_sums = false;
+  bool has_second = false;
   bool reads_y() const { return has_residual && activation != ActivationKind::kNone && !has_mask; }
   int addend_input() const { return 6 + reads_y() + has_mask; }
   static constexpr std::string_view kName = "batch_norm_grad";
   static void fields(auto& self, auto&& f) {
     f("epsilon", self.epsilon), f("activation", self.activation);
     f("has_residual", self.has_residual), f("has_addend", self.has_addend);
-    f("has_mask", self.has_mask);
+    f("has_mask", self.has_mask), f("has_sums", self.has_sums);
+    f("has_second", self.has_second);
   }
   bool operator==(const BatchNormGrad&) const = default;
 };
@@ -1261,7 +1300,7 @@ struct EmaUpdate {
   X(Input) X(Parameter) X(StepScalar) X(Fill) X(ImageFromBytes) X(MixRows) X(MixTargets)           \
   X(CountTargets) X(Reshape) X(Slice) X(SliceGrad) X(Transpose) X(Copy) X(Concat) X(Pointwise)     \
   X(Casts) X(SumTo) X(Dropout) X(Conv2d)                                                           \
-  X(Conv2dGradData) X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(MaxPool) X(MaxPoolGrad)     \
+  X(Conv2dGradData) X(Conv2dGradNorm) X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(MaxPool) X(MaxPoolGrad)     \
   X(AvgPool) X(AvgPoolGrad) X(WeightedFusion) X(WeightedFusionGrad) X(BatchNorm) X(BatchNormGrad) X(SqueezedBatchNorm) X(SqueezedBatchNormGrad) X(BatchNormInference) X(FoldBatchNorm)   \
   X(LayerNorm) X(LayerNormGrad) X(Attention) X(AttentionGrad) X(GatherRows) X(GatherRowsGrad)      \
   X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad) X(SigmoidCrossEntropy)              \

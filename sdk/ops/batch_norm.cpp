@@ -43,6 +43,13 @@ ValueType mask_of(const InferCtx& c, ActivationKind kind, bool has_residual) {
   return {DType::kU8, dims};
 }
 
+// [2,C] f32, what a convolution has summed up of x.
+void require_sums(const InferCtx& c, int input, int64_t channels) {
+  c.require_dtype(0, DType::kF16);
+  c.require_dims(input, {2, channels});
+  c.require_dtype(input, DType::kF32);
+}
+
 // Of training and of its gradient.
 void require_differentiable(const InferCtx& c, ActivationKind kind, bool has_residual) {
   require_activation(c, kind);
@@ -61,20 +68,22 @@ double flops_of(ActivationKind kind) {
 
 void infer(const BatchNorm& p, InferCtx& c) {
   require_differentiable(c, p.activation, p.has_residual);
-  c.require_inputs(p.sums_input() + p.has_sums);
+  c.require(!p.normalizes_residual || (p.has_residual && p.has_sums),
+            "normalises a residual by its sums where it has its own");
+  c.require_inputs(p.sums_input() + p.has_sums + (p.normalizes_residual ? 3 : 0));
   const int64_t channels = channels_of(c, 0);
   c.require(c.x(0).numel() / channels > 1,
             "needs more than one value per channel to normalise, x is ", c.x(0).dims);
   require_channels(c, 1, 3, channels);
   if (p.has_residual) require_like_x(c, 3, "residual");
-  if (p.has_sums) {
-    c.require_dtype(0, DType::kF16);
-    c.require_dims(p.sums_input(), {2, channels});
-    c.require_dtype(p.sums_input(), DType::kF32);
+  if (p.has_sums) require_sums(c, p.sums_input(), channels);
+  if (p.normalizes_residual) {
+    const int first = p.sums_input() + 1;
+    require_channels(c, first, first + 2, channels);
+    require_sums(c, first + 2, channels);
   }
   c.y(c.x(0));
-  c.y({DType::kF32, {channels}});
-  c.y({DType::kF32, {channels}});
+  for (int i = 0; i < (p.normalizes_residual ? 4 : 2); ++i) c.y({DType::kF32, {channels}});
   if (p.keep_mask) c.y(mask_of(c, p.activation, p.has_residual));
 }
 
@@ -98,7 +107,10 @@ void infer(const BatchNormGrad& p, InferCtx& c) {
   require_differentiable(c, p.activation, p.has_residual);
   c.require(!p.has_addend || p.has_residual,
             "adds to dy where a residual's gradient keeps it only");
-  c.require_inputs(p.addend_input() + p.has_addend);
+  c.require(!p.has_sums || (p.activation == ActivationKind::kNone && !p.has_residual),
+            "takes sums of what has passed the activation");
+  c.require(!p.has_second || p.has_sums, "is of two normalisations by their sums only");
+  c.require_inputs(p.addend_input() + p.has_addend + p.has_sums + (p.has_second ? 6 : 0));
   const int64_t channels = channels_of(c, 0);
   require_channels(c, 1, 5, channels);
   require_like_x(c, 5, "dy");
@@ -108,16 +120,27 @@ void infer(const BatchNormGrad& p, InferCtx& c) {
     c.require(c.x(6) == mask, "mask is ", c.x(6), ", of x it is ", mask);
   }
   if (p.has_addend) require_like_x(c, p.addend_input(), "addend");
+  if (p.has_sums) require_sums(c, 6, channels);
+  if (p.has_second) {
+    require_like_x(c, 7, "the second x");
+    require_channels(c, 8, 12, channels);
+    require_sums(c, 12, channels);
+  }
   c.y(c.x(0));
   c.y({DType::kF32, {channels}});
   c.y({DType::kF32, {channels}});
   if (p.has_residual) c.y(c.x(0));
+  if (!p.has_second) return;
+  c.y(c.x(0));
+  c.y({DType::kF32, {channels}});
+  c.y({DType::kF32, {channels}});
 }
 void grad(const BatchNormGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const BatchNormGrad& p, const NodeView& c) {
   NodeFacts facts{
       (9.0 + 2.0 * flops_of(p.activation)) * count_of(c.x(0)), traffic_of(c), {{0, 0}, {0, 5}}};
   if (p.has_residual) facts.in_place.push_back({3, 5});
+  if (p.has_second) facts.in_place.push_back({3, 7});
   return facts;
 }
 

@@ -89,6 +89,32 @@ NodeFacts facts(const Conv2dGradData&, const NodeView& c) {
   return {.flops = conv2d_flops(c.x(0).dims, c.x(1).dims), .bytes = traffic_of(c)};
 }
 
+void infer(const Conv2dGradNorm& p, InferCtx& c) {
+  c.require(p.norms == 1 || p.norms == 2, "is of 1 or 2 normalisations, not of ", p.norms);
+  c.require_inputs(p.first_of_norm(p.norms));
+  const ValueType x = c.x(p.first_of_norm(0));
+  for (int i = 0; i < p.first_of_norm(0); ++i) c.require_dtype(i, DType::kF16);
+  require_geometry(c, p.geometry, x.dims, c.x(1).dims);
+  c.require_dims(0, output_dims(p.geometry, x.dims, c.x(1).dims));
+  for (int i = 2; i < p.first_of_norm(0); ++i)
+    c.require(c.x(i) == x, "what is added is ", c.x(i), ", x is ", x);
+  for (int64_t norm = 0; norm < p.norms; ++norm) {
+    const int first = p.first_of_norm(norm);
+    c.require_dtype(first, DType::kF16);
+    c.require_dims(first, x.dims);
+    for (int i = first + 1; i < first + 5; ++i) {
+      c.require_dims(i, {x.dims[3]});
+      c.require_dtype(i, DType::kF32);
+    }
+  }
+  c.y(x);
+  for (int64_t norm = 0; norm < p.norms; ++norm) c.y({DType::kF32, {2, x.dims[3]}});
+}
+void grad(const Conv2dGradNorm& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const Conv2dGradNorm&, const NodeView& c) {
+  return {.flops = conv2d_flops(c.x(0).dims, c.x(1).dims), .bytes = traffic_of(c)};
+}
+
 void infer(const Conv2dGradWeight& p, InferCtx& c) {
   c.require_inputs(2);
   c.require_data_type(0);

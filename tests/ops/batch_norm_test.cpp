@@ -159,6 +159,61 @@ TEST(BatchNorm, TakesSums) {
   }
 }
 
+// What is given of `channels` as sums of `rows` numbers and of their squares.
+Recipe some_sums(int64_t channels, int64_t rows) {
+  std::vector<double> sums(static_cast<size_t>(2 * channels));
+  for (int64_t c = 0; c < channels; ++c) {
+    const double mean = static_cast<double>(c % 64) / 64, count = static_cast<double>(rows);
+    sums[static_cast<size_t>(c)] = count * mean;
+    sums[static_cast<size_t>(channels + c)] = count * (mean * mean + static_cast<double>(c % 3));
+  }
+  return Recipe::listed(sums);
+}
+
+// As if both stood apart; outputs y, mean, var, and those of the residual.
+std::vector<Tensor> both_norms_reference(const Op& op, const std::vector<Tensor>& in) {
+  const auto& p = std::get<BatchNorm>(op);
+  const std::vector<Tensor> residual = batch_norm_reference(
+      BatchNorm{.epsilon = p.epsilon, .has_sums = true}, {in[3], in[5], in[6], in[7]});
+  std::vector<Tensor> all = batch_norm_reference(BatchNorm{p.epsilon, p.activation, true, true},
+                                                 {in[0], in[1], in[2], residual[0], in[4]});
+  all.insert(all.end(), residual.begin() + 1, residual.end());
+  if (!p.keep_mask) return all;
+  Dims dims = all[0].dims;
+  dims[dims.rank() - 1] /= 8;
+  Tensor mask{dims, std::vector<double>(all[0].values.size() / 8)};
+  for (size_t i = 0; i < all[0].values.size(); ++i)
+    mask.values[i / 8] += all[0].values[i] > 0 ? 1 << i % 8 : 0;
+  all.push_back(mask);
+  return all;
+}
+
+TEST(BatchNorm, NormalizesItsResidual) {
+  if (!make_backend_under_test(1)->target().has_f16) GTEST_SKIP() << "f16 is for GPUs";
+  for (const Dims& x : {Dims{2, 1}, Dims{6, 5, 5, 5}, Dims{4, 9, 11, 64}, Dims{64, 1032}}) {
+    const Dims channels{x.back()};
+    const Recipe sums = some_sums(x.back(), x.numel() / x.back());
+    for (const ActivationKind kind : {kNone, kRelu}) {
+      BatchNorm op{0.5f, kind, true, true, true};
+      op.keep_mask = kind == kRelu && x.back() % 8 == 0;
+      check_op({cat(to_text(x), kind == kRelu ? " relu" : ""),
+                op,
+                {{x, {}, Recipe::distinct()},
+                 {channels, DType::kF32, Recipe::uniform(0.5, 2)},
+                 {channels, DType::kF32},
+                 {x, {}, Recipe::uniform(-2, 3)},
+                 {{2, x.back()}, DType::kF32, sums},
+                 {channels, DType::kF32, Recipe::uniform(-2, -1)},
+                 {channels, DType::kF32},
+                 {{2, x.back()}, DType::kF32, sums}},
+                {.magnitude = 20, .ulps = 8},
+                {},
+                {DType::kF16}},
+               both_norms_reference);
+    }
+  }
+}
+
 // inputs x, gamma, beta, mean, var, dy, [y], [addend]; outputs dx, dgamma, dbeta, [dresidual]
 std::vector<Tensor> grad_reference(const Op& op, const std::vector<Tensor>& in) {
   const auto& p = std::get<BatchNormGrad>(op);
@@ -209,6 +264,59 @@ TEST(BatchNormGrad, Values) {
         }
         check_op(op_case, grad_reference);
       }
+    }
+  }
+}
+
+// inputs x, gamma, beta, mean, var, dy, sums, and all but dy again of a second one
+std::vector<Tensor> of_sums_reference(const Op& op, const std::vector<Tensor>& in) {
+  const auto& p = std::get<BatchNormGrad>(op);
+  std::vector<Tensor> out;
+  for (const size_t first : {size_t{0}, size_t{7}}) {
+    if (first >= in.size()) break;
+    const Tensor *n = &in[first], &sums = first == 0 ? in[6] : in[12];
+    const size_t channels = n[1].values.size();
+    const double rows = static_cast<double>(in[5].values.size() / channels);
+    Tensor dx = in[5], dgamma = n[1], dbeta = n[1];
+    for (size_t c = 0; c < channels; ++c)
+      dgamma.values[c] = sums.values[c], dbeta.values[c] = sums.values[channels + c];
+    for (size_t i = 0; i < dx.values.size(); ++i) {
+      const size_t c = i % channels;
+      const double rstd = 1 / std::sqrt(n[4].values[c] + p.epsilon),
+                   xhat = (n[0].values[i] - n[3].values[c]) * rstd;
+      dx.values[i] = n[1].values[c] * rstd *
+                     (dx.values[i] - (dbeta.values[c] + xhat * dgamma.values[c]) / rows);
+    }
+    out.insert(out.end(), {dx, dgamma, dbeta});
+  }
+  return out;
+}
+
+TEST(BatchNormGrad, TakesSums) {
+  if (!make_backend_under_test(1)->target().has_f16) GTEST_SKIP() << "f16 is for GPUs";
+  for (const bool second : {false, true}) {
+    for (const Dims& x : kShapes) {
+      const Dims c{x.back()};
+      const double rows = static_cast<double>(x.numel() / x.back());
+      const std::vector<Argument> norm{{x, {}, Recipe::uniform(-2, 3)},
+                                       {c, DType::kF32, Recipe::uniform(0.5, 2)},
+                                       {c, DType::kF32},
+                                       {c, DType::kF32, Recipe::uniform(0.4, 0.6)},
+                                       {c, DType::kF32, Recipe::uniform(1, 2)}};
+      const Argument sums{{2, x.back()}, DType::kF32, Recipe::uniform(-rows, rows)};
+      std::vector<Argument> inputs = norm;
+      inputs.insert(inputs.end(), {{x}, sums});
+      if (second) {
+        inputs.insert(inputs.end(), norm.begin(), norm.end());
+        inputs.push_back(sums);
+      }
+      check_op({to_text(x),
+                BatchNormGrad{.epsilon = 1e-3f, .has_sums = true, .has_second = second},
+                inputs,
+                {.magnitude = 5, .ulps = 8},
+                {},
+                {DType::kF16}},
+               of_sums_reference);
     }
   }
 }
@@ -265,7 +373,8 @@ TEST(BatchNormGrad, TakesTheMaskThatTheForwardKeeps) {
                     {channels, f32, Recipe::listed(beta)},
                     {dims, {}, Recipe::integer(-1, 1)}}};
     const std::vector<Tensor> in = make_inputs(c, dtype);
-    BatchNorm norm{1e-5f, kRelu, true, false, true};
+    BatchNorm norm{1e-5f, kRelu, true};
+    norm.keep_mask = true;
     const std::vector<DType> types{dtype, f32, f32, dtype};
     if (target.kind != Target::Kind::kCuda) {
       const Error error = error_of([&] { run_node(norm, in, types); });

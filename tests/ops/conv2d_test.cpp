@@ -78,6 +78,35 @@ std::vector<Tensor> grad_data_reference(const Op& op, const std::vector<Tensor>&
   return {dx};
 }
 
+std::vector<Tensor> grad_norm_reference(const Op& op, const std::vector<Tensor>& in) {
+  const auto& p = std::get<Conv2dGradNorm>(op);
+  const Dims dims = in[static_cast<size_t>(p.first_of_norm(0))].dims;
+  Tensor g = grad_data_reference(Conv2dGradData{p.geometry, dims}, in)[0], y = zeros(dims);
+  const size_t channels = static_cast<size_t>(dims[3]);
+  const auto norm = [&](int64_t k) { return &in[static_cast<size_t>(p.first_of_norm(k))]; };
+  const auto xhat = [&](const Tensor* n, size_t i) {
+    const size_t c = i % channels;
+    return (n[0].values[i] - n[3].values[c]) / std::sqrt(n[4].values[c] + p.epsilon);
+  };
+  std::vector<Tensor> sums(static_cast<size_t>(p.norms), zeros({2, dims[3]}));
+  for (size_t i = 0; i < g.values.size(); ++i) {
+    if (p.has_addend) g.values[i] += in[2].values[i];
+    if (p.has_residual) y.values[i] = in[static_cast<size_t>(p.residual_input())].values[i];
+    for (int64_t k = 0; k < p.norms; ++k) {
+      const Tensor* n = norm(k);
+      y.values[i] += xhat(n, i) * n[1].values[i % channels] + n[2].values[i % channels];
+    }
+    if (y.values[i] <= 0) g.values[i] = 0;
+    for (int64_t k = 0; k < p.norms; ++k) {
+      Tensor& of = sums[static_cast<size_t>(k)];
+      of.values[i % channels] += g.values[i] * xhat(norm(k), i);
+      of.values[channels + i % channels] += g.values[i];
+    }
+  }
+  sums.insert(sums.begin(), g);
+  return sums;
+}
+
 std::vector<Tensor> grad_weight_reference(const Op& op, const std::vector<Tensor>& x) {
   const auto& p = std::get<Conv2dGradWeight>(op);
   Tensor dw = zeros(p.w_dims), dbias = zeros({p.w_dims[0]});
@@ -206,6 +235,48 @@ TEST(Conv2d, PointwiseOfSomePixelsOfNarrowChannels) {
       check_op(forward, conv_reference);
       check_op(data, grad_data_reference);
       check_op(weight, grad_weight_reference);
+    }
+  }
+}
+
+// By the library, or apart: 1x1 with a stride in the emulation. What relu is applied to is never
+// near 0, which some round first.
+TEST(Conv2dGradNorm, PassesReluAndSumsUp) {
+  if (!make_backend_under_test(1)->target().has_f16) GTEST_SKIP() << "f16 is for GPUs";
+  const auto repeated = [](int64_t n, const std::vector<double>& values) {
+    std::vector<double> all;
+    for (size_t i = 0; i < static_cast<size_t>(n); ++i) all.push_back(values[i % values.size()]);
+    return Recipe::listed(all);
+  };
+  for (const ConvolutionShape& s :
+       {ConvolutionShape{"3x3", {2, 5, 6, 8}, {16, 3, 3, 8}, padded(1)},
+        ConvolutionShape{"3x3 stride 2", {2, 9, 8, 16}, {8, 3, 3, 16}, padded(1, 2)},
+        ConvolutionShape{"1x1", {2, 20, 15, 24}, {40, 1, 1, 24}, {}},
+        ConvolutionShape{"1x1 stride 2", {3, 7, 6, 16}, {24, 1, 1, 16}, padded(0, 2)},
+        ConvolutionShape{
+            "odd channels, 1x1 stride 2", {1, 5, 7, 5}, {17, 1, 1, 5}, padded(0, 2)}}) {
+    for (const int64_t norms : {1, 2}) {
+      for (const bool addend : {false, true}) {
+        for (const bool residual : {false, true}) {
+          const Dims y = output_of(s.g, s.x, s.w), channels{s.x[3]};
+          OpCase c{cat(s.name, ", ", norms, addend ? ", addend" : "", residual ? ", residual" : ""),
+                   Conv2dGradNorm{s.g, 0.5f, norms, addend, residual},
+                   {{y}, {s.w}},
+                   {.terms = s.x.numel() / s.x[3], .magnitude = 2, .roundings = 3}};
+          if (addend) c.inputs.push_back({s.x});
+          if (residual) c.inputs.push_back({s.x, {}, Recipe::integer(-2, 2)});
+          for (int64_t i = 0; i < norms; ++i) {
+            c.inputs.push_back({s.x, {}, Recipe::integer(-3, 3)});
+            c.inputs.push_back({channels, DType::kF32, repeated(s.x[3], {1, -2, 0.5})});
+            c.inputs.push_back({channels, DType::kF32, repeated(s.x[3], {i == 0 ? 0.125 : 0.25})});
+            c.inputs.push_back({channels, DType::kF32, Recipe::integer(-1, 1)});
+            c.inputs.push_back({channels, DType::kF32, repeated(s.x[3], {0.5, 3.5})});
+          }
+          c.dtypes = {DType::kF16};
+          c.thread_invariant = false;
+          check_op(c, grad_norm_reference);
+        }
+      }
     }
   }
 }

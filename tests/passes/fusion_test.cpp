@@ -33,7 +33,7 @@ const char* const kConvNorm =
     "%4 = parameter() {name=\"b\", role=value, dtype=f32, dims=[3]} : f32[3]\n";
 const char* const kTrainNorm =
     "%5, %6, %7 = batch_norm(%2, %3, %4) {epsilon=1e-05, activation=none, has_residual=false, "
-    "has_sums=false, keep_mask=false} : "
+    "has_sums=false, normalizes_residual=false, keep_mask=false} : "
     "f32[2,4,4,3], f32[3], f32[3]\n";
 
 std::string run(bool (*pass)(Graph&), const std::string& text, bool expect_change = true) {
@@ -50,8 +50,10 @@ TEST(FuseBatchNormActivation, MovesTheReluAndTheStatistics) {
                               std::string(kConvNorm) + kTrainNorm +
                                   "%8 = pointwise(%5) {code=relu, dtype=none} : f32[2,4,4,3]\n"
                                   "return y=%8, mean=%6, var=%7\n");
-  EXPECT_THAT(out, HasSubstr("batch_norm(%2, %3, %4) {epsilon=1e-05, activation=relu, "
-                             "has_residual=false, has_sums=false, keep_mask=false}"));
+  EXPECT_THAT(
+      out,
+      HasSubstr("batch_norm(%2, %3, %4) {epsilon=1e-05, activation=relu, "
+                "has_residual=false, has_sums=false, normalizes_residual=false, keep_mask=false}"));
   EXPECT_THAT(out, Not(HasSubstr("code=relu")));
 }
 
@@ -63,7 +65,8 @@ TEST(FuseBatchNormActivation, TakesSwishButInTrainingNotBehindAResidual) {
   run(fuse_batch_norm_activation,
       std::string(kConvNorm) +
           "%5, %6, %7 = batch_norm(%2, %3, %4, %0) {epsilon=1e-05, activation=none, "
-          "has_residual=true, has_sums=false, keep_mask=false} : f32[2,4,4,3], f32[3], f32[3]\n" +
+          "has_residual=true, has_sums=false, normalizes_residual=false, keep_mask=false} : "
+          "f32[2,4,4,3], f32[3], f32[3]\n" +
           swish + "return y=%8\n",
       false);
 }
@@ -90,8 +93,10 @@ TEST(FuseBatchNormAdd, TakesTheResidualWhicheverSideItIsOn) {
                           "%8 = pointwise(%0, %5) {code=add, dtype=none}"}) {
     const std::string out = run(fuse_batch_norm_add, std::string(kConvNorm) + kTrainNorm + add +
                                                          " : f32[2,4,4,3]\nreturn y=%8\n");
-    EXPECT_THAT(out, HasSubstr("batch_norm(%2, %3, %4, %0) {epsilon=1e-05, activation=none, "
-                               "has_residual=true, has_sums=false, keep_mask=false}"));
+    EXPECT_THAT(
+        out, HasSubstr(
+                 "batch_norm(%2, %3, %4, %0) {epsilon=1e-05, activation=none, "
+                 "has_residual=true, has_sums=false, normalizes_residual=false, keep_mask=false}"));
     EXPECT_THAT(out, Not(HasSubstr("code=add")));
   }
 }
@@ -100,7 +105,7 @@ TEST(FuseBatchNormAdd, LeavesAReluBetweenAndASumWithItselfAlone) {
   run(fuse_batch_norm_add,
       std::string(kConvNorm) +
           "%5, %6, %7 = batch_norm(%2, %3, %4) {epsilon=1e-05, activation=relu, "
-          "has_residual=false, has_sums=false, keep_mask=false} : "
+          "has_residual=false, has_sums=false, normalizes_residual=false, keep_mask=false} : "
           "f32[2,4,4,3], f32[3], f32[3]\n"
           "%8 = pointwise(%5, %0) {code=add, dtype=none} : f32[2,4,4,3]\nreturn y=%8\n",
       false);
@@ -126,7 +131,7 @@ std::string conv_norm_of(const std::string& type, const std::string& channels,
          "groups=1, has_bias=false, has_residual=false, activation=" +
          flags + ", keep_pre=false, keep_sums=false} : " + image +
          "\n%5, %6, %7 = batch_norm(%4, %2, %3, %0) {epsilon=1e-05, activation=relu, "
-         "has_residual=true, has_sums=false, keep_mask=false} : " +
+         "has_residual=true, has_sums=false, normalizes_residual=false, keep_mask=false} : " +
          image + ", " + f32 + ", " + f32 + "\nreturn y=%5\n";
 }
 
@@ -150,11 +155,13 @@ TEST(FuseBatchNormMask, TakesThePlaceOfY) {
     const std::string image = type + "[2,4,4," + channels + "]", f32 = "f32[" + channels + "]";
     return norm.substr(0, norm.find("return")) +
            "%8, %9, %10, %11 = batch_norm_grad(%4, %2, %3, %6, %7, %0, %5) {epsilon=1e-05, "
-           "activation=relu, has_residual=true, has_addend=false, has_mask=false} : " +
+           "activation=relu, has_residual=true, has_addend=false, has_mask=false, has_sums=false, "
+           "has_second=false} : " +
            image + ", " + f32 + ", " + f32 + ", " + image + "\nreturn y=%5, dx=%8\n";
   };
   const std::string f16 = run(fuse_batch_norm_mask, with_gradient("f16", "24"));
-  EXPECT_THAT(f16, HasSubstr("keep_mask=true} : f16[2,4,4,24], f32[24], f32[24], u8[2,4,4,3]\n"));
+  EXPECT_THAT(f16, HasSubstr("normalizes_residual=false, keep_mask=true} : f16[2,4,4,24], f32[24], "
+                             "f32[24], u8[2,4,4,3]\n"));
   EXPECT_THAT(f16, HasSubstr("batch_norm_grad(%4, %2, %3, %6, %7, %0, %8)"));
   EXPECT_THAT(run(fuse_batch_norm_mask, with_gradient("f32", "12")), HasSubstr("u8[2,4,4,3]\n"));
   run(fuse_batch_norm_mask, with_gradient("f16", "12"), false);
@@ -382,13 +389,14 @@ TEST(FuseBatchNormGradientAdd, TakesBothTermsWhereTheResidualKeepsTheirSum) {
         has_residual ? ", %8" : "", " = batch_norm_grad(%0, %1, %1, %1, %1, %4",
         has_residual ? ", %0" : "",
         ") {epsilon=1e-05, activation=relu, has_residual=", has_residual ? "true" : "false",
-        ", has_addend=false, has_mask=false} : f32[6,3], f32[3], f32[3]",
+        ", has_addend=false, has_mask=false, has_sums=false, has_second=false} : f32[6,3], f32[3], "
+        "f32[3]",
         has_residual ? ", f32[6,3]" : "", "\nreturn dx=%5", returns, "\n");
   };
   const std::string out = run(fuse_batch_norm_gradient_add, text(true, ", dz=%8"));
-  EXPECT_THAT(out,
-              HasSubstr("batch_norm_grad(%0, %1, %1, %1, %1, %2, %0, %3) {epsilon=1e-05, "
-                        "activation=relu, has_residual=true, has_addend=true, has_mask=false}"));
+  EXPECT_THAT(out, HasSubstr("batch_norm_grad(%0, %1, %1, %1, %1, %2, %0, %3) {epsilon=1e-05, "
+                             "activation=relu, has_residual=true, has_addend=true, has_mask=false, "
+                             "has_sums=false, has_second=false}"));
   EXPECT_THAT(out, Not(HasSubstr("code=add")));
   run(fuse_batch_norm_gradient_add, text(true, ", sum=%4"), false);
   // A term that comes from elementwise code is added there, which saves its own store.
@@ -412,13 +420,16 @@ TEST(FuseSqueeze, TakesTheMeanAndItsGradientIntoTheNormalisation) {
         "%3 = input() {name=\"gate\", dtype=f32, dims=[2,1,1,3]} : f32[2,1,1,3]\n"
         "%4 = input() {name=\"dsqueezed\", dtype=f32, dims=[2,1,1,3]} : f32[2,1,1,3]\n"
         "%5, %6, %7 = batch_norm(%0, %1, %1) ",
-        norm, ", has_sums=false, keep_mask=false} : f32[2,4,4,3], f32[3], f32[3]\n",
+        norm,
+        ", has_sums=false, normalizes_residual=false, keep_mask=false} : f32[2,4,4,3], f32[3], "
+        "f32[3]\n",
         "%8 = avg_pool(%5) ", pool, "} : f32[2,1,1,3]\n",
         "%9 = pointwise(%3, %2) {code=[mul(x1, x0)], dtype=f32} : f32[2,4,4,3]\n",
         "%10 = avg_pool_grad(%4) ", pool, ", x_dims=[2,4,4,3]} : f32[2,4,4,3]\n",
         "%11 = pointwise(%9, %10) {code=add, dtype=none} : f32[2,4,4,3]\n",
         "%12, %13, %14 = batch_norm_grad(%0, %1, %1, %6, %7, %11) ", norm,
-        ", has_addend=false, has_mask=false} : f32[2,4,4,3], f32[3], f32[3]\n",
+        ", has_addend=false, has_mask=false, has_sums=false, has_second=false} : f32[2,4,4,3], "
+        "f32[3], f32[3]\n",
         "return y=%5, squeezed=%8, dx=%12", returns, "\n");
   };
   const std::string out = run(fuse_squeeze, text("swish", "[4,4]", ""));

@@ -120,9 +120,16 @@ std::optional<int64_t> fastest(Graph& graph, cudnnHandle_t handle, const Convolu
   if (c.kind == ConvolutionKind::kGradData) bytes[0] = bytes_of(c.y, c.data);
   if (c.kind == ConvolutionKind::kGradWeight) bytes[1] = bytes_of(c.y, c.data);
   if (c.has_bias) bytes.push_back(bytes_of({c.y[3]}, c.data));
-  if (c.has_residual) bytes.push_back(bytes_of(c.y, c.data));
+  if (c.has_addend) bytes.push_back(bytes_of(c.x, c.data));
+  if (c.has_residual) bytes.push_back(bytes_of(c.norms > 0 ? c.x : c.y, c.data));
+  for (int64_t i = 0; i < c.norms; ++i) {
+    bytes.push_back(bytes_of(c.x, c.data));
+    for (int k = 0; k < 4; ++k) bytes.push_back(bytes_of({c.x[3]}, DType::kF32));
+  }
   bytes.push_back(bytes_of(result_of(c), c.data));
   if (c.keeps_sums) bytes.push_back(bytes_of({2, c.y[3]}, DType::kF32));
+  for (int64_t i = 0; i < c.norms; ++i) bytes.push_back(bytes_of({2, c.x[3]}, DType::kF32));
+  if (c.norms > 0) bytes.push_back(bytes_of({c.norms, 3, c.x[3]}, DType::kF32));
   const TimingOperands operands(bytes, stream);
   std::optional<TimingBuffer> workspace;
   const auto prepare = [&](int64_t i) {
@@ -159,7 +166,8 @@ std::string text_of(const Convolution& c, bool deterministic) {
              ",", g.stride[1], " p", g.pad_begin[0], ",", g.pad_begin[1], ",", g.pad_end[0], ",",
              g.pad_end[1], " d", g.dilation[0], ",", g.dilation[1], " g", g.groups, " ", c.data,
              c.has_bias ? " bias" : "", c.has_residual ? " residual" : "", c.relu ? " relu" : "",
-             c.keeps_sums ? " sums" : "", c.tf32 ? " tf32" : "",
+             c.keeps_sums ? " sums" : "", c.norms > 0 ? cat(" norms", c.norms) : "",
+             c.has_addend ? " addend" : "", c.tf32 ? " tf32" : "",
              deterministic ? " deterministic" : "");
 }
 

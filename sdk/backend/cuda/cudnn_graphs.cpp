@@ -70,7 +70,7 @@ class ConvolutionGraph {
         forward();
         break;
       case ConvolutionKind::kGradData:
-        result(grad_data(), c_.x);
+        c_.norms > 0 ? grad_norm() : result(grad_data(), c_.x);
         break;
       case ConvolutionKind::kGradWeight:
         result(grad_weight(), c_.w);
@@ -86,24 +86,24 @@ class ConvolutionGraph {
     tensor->set_uid(kFirstUid + static_cast<int64_t>(places_.size()) - 1);
     return tensor;
   }
-  void describe(const Tensor& tensor, const Dims& dims) const {
-    tensor->set_dim(sizes_of(dims)).set_stride(strides_of(dims)).set_data_type(data_type(c_.data));
+  static void describe(const Tensor& tensor, const Dims& dims, DType dtype) {
+    tensor->set_dim(sizes_of(dims)).set_stride(strides_of(dims)).set_data_type(data_type(dtype));
   }
 
-  Tensor operand(const char* name, const Dims& dims) {
+  Tensor operand(const char* name, const Dims& dims, DType dtype) {
     ++operands_;
     const Tensor tensor = at(graph_.tensor(fe::graph::Tensor_attributes().set_name(name)));
-    describe(tensor, dims);
+    describe(tensor, dims, dtype);
     return tensor;
   }
+  Tensor operand(const char* name, const Dims& dims) { return operand(name, dims, c_.data); }
   void result(const Tensor& tensor, const Dims& dims) {
     ++operands_;
-    describe(at(tensor), dims);
+    describe(at(tensor), dims, c_.data);
     tensor->set_output(true);
   }
   // Numbers by channel, one kind behind the other in the last operand.
-  void numbers(std::initializer_list<Tensor> kinds, int64_t channels) {
-    size_t first = 0;
+  void numbers(std::initializer_list<Tensor> kinds, int64_t channels, size_t first = 0) {
     for (const Tensor& kind : kinds) {
       at(kind, first++ * static_cast<size_t>(channels) * sizeof(float));
       kind->set_output(true).set_data_type(fe::DataType_t::FLOAT);
@@ -133,14 +133,57 @@ class ConvolutionGraph {
     return graph_.conv_dgrad(dy, w, geometry_of<fe::graph::Conv_dgrad_attributes>(c_.geometry));
   }
 
+  // As cuDNN knows it: what relu was applied to is computed again, step by step.
+  void grad_norm() {
+    const Tensor product = grad_data();
+    describe(product, c_.x, DType::kF32);
+    const Tensor dy = c_.has_addend ? sum(product, operand("addend", c_.x)) : product;
+    Tensor y = c_.has_residual ? operand("residual", c_.x) : nullptr;
+    struct Norm {
+      Tensor x, gamma, beta, mean, rstd;
+    };
+    std::vector<Norm> norms;
+    for (int64_t i = 0; i < c_.norms; ++i) {
+      const Dims channels{1, 1, 1, c_.x[3]};
+      Norm n;
+      n.x = operand("x", c_.x);
+      n.gamma = operand("gamma", channels, DType::kF32);
+      n.beta = operand("beta", channels, DType::kF32);
+      n.mean = operand("mean", channels, DType::kF32);
+      n.rstd = operand("rstd", channels, DType::kF32);
+      const Tensor xhat = product_of(difference(n.x, n.mean), n.rstd);
+      const Tensor normalised = sum(product_of(xhat, n.gamma), n.beta);
+      y = y ? sum(normalised, y) : normalised;
+      norms.push_back(n);
+    }
+    const Tensor g = pointwise(fe::PointwiseMode_t::RELU_BWD, dy, y);
+    result(g, c_.x);
+    std::vector<std::array<Tensor, 5>> sums;
+    for (const Norm& n : norms) {
+      sums.push_back(
+          graph_.dbn_weight(g, n.x, n.mean, n.rstd, n.gamma, fe::graph::DBN_weight_attributes()));
+      ++operands_;
+      numbers({sums.back()[0], sums.back()[1]}, c_.x[3]);
+    }
+    ++operands_;
+    for (size_t i = 0; i < sums.size(); ++i)
+      numbers({sums[i][2], sums[i][3], sums[i][4]}, c_.x[3], 3 * i);
+  }
+
   Tensor grad_weight() {
     const Tensor x = operand("x", c_.x), dy = operand("dy", c_.y);
     return graph_.conv_wgrad(dy, x, geometry_of<fe::graph::Conv_wgrad_attributes>(c_.geometry));
   }
 
-  Tensor sum(const Tensor& a, const Tensor& b) {
-    return graph_.pointwise(a, b,
-                            fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
+  Tensor pointwise(fe::PointwiseMode_t mode, const Tensor& a, const Tensor& b) {
+    return graph_.pointwise(a, b, fe::graph::Pointwise_attributes().set_mode(mode));
+  }
+  Tensor sum(const Tensor& a, const Tensor& b) { return pointwise(fe::PointwiseMode_t::ADD, a, b); }
+  Tensor difference(const Tensor& a, const Tensor& b) {
+    return pointwise(fe::PointwiseMode_t::SUB, a, b);
+  }
+  Tensor product_of(const Tensor& a, const Tensor& b) {
+    return pointwise(fe::PointwiseMode_t::MUL, a, b);
   }
 
   const Convolution& c_;

@@ -31,7 +31,9 @@ enum class ConvolutionKind { kForward, kGradData, kGradWeight };
 
 // NHWC and KRSC, dense. Operands in this order: forward x, w, (bias, residual), y, (sums);
 // grad_data dy, w, dx; grad_weight x, dy, dw. All of one type, the bias as well: cuDNN has tuned
-// kernels for nothing else. Only sums are f32.
+// kernels for nothing else. Only sums are f32. grad_data of `norms` is Conv2dGradNorm: dy, w,
+// (addend, residual), of each x and the f32 gamma, beta, mean, 1 / deviation; g, the sums of each,
+// and [norms,3,C] f32 that nobody reads.
 struct Convolution {
   ConvolutionKind kind = ConvolutionKind::kForward;
   ConvGeometry geometry;
@@ -42,6 +44,8 @@ struct Convolution {
   bool relu = false;
   bool tf32 = false;
   bool keeps_sums = false;  // [2,K], of y and of y^2
+  int64_t norms = 0;
+  bool has_addend = false;
   bool operator==(const Convolution&) const = default;
 };
 

@@ -83,6 +83,40 @@ void for_products(const Convolution& c, const Visit& visit) {
   }
 }
 
+// The product through the relu of normalisations, and their sums of what is not rounded, in f32.
+void pass_norms(const Convolution& c, std::span<void* const> operands,
+                const std::vector<double>& product) {
+  const auto channels = static_cast<size_t>(c.x[3]), norms = static_cast<size_t>(c.norms),
+             first = size_t{2} + c.has_addend + c.has_residual, g = first + 5 * norms;
+  const auto number = [&](size_t norm, size_t kind, size_t channel) {
+    return static_cast<double>(
+        static_cast<const float*>(operands[first + 5 * norm + kind])[channel]);
+  };
+  const auto xhat = [&](size_t norm, size_t i) {
+    const size_t k = i % channels;
+    const double x = load(operands[first + 5 * norm], c.data, static_cast<int64_t>(i));
+    return (x - number(norm, 3, k)) * number(norm, 4, k);
+  };
+  for (size_t norm = 0; norm < norms; ++norm)
+    std::fill_n(static_cast<float*>(operands[g + 1 + norm]), 2 * channels, 0.0f);
+  std::fill_n(static_cast<float*>(operands[g + 1 + norms]), 3 * norms * channels, 0.0f);
+  for (size_t i = 0; i < product.size(); ++i) {
+    const size_t k = i % channels;
+    const auto at = static_cast<int64_t>(i);
+    double y = c.has_residual ? load(operands[2 + c.has_addend], c.data, at) : 0.0;
+    for (size_t norm = 0; norm < norms; ++norm)
+      y += xhat(norm, i) * number(norm, 1, k) + number(norm, 2, k);
+    const double dy = product[i] + (c.has_addend ? load(operands[2], c.data, at) : 0.0);
+    const double passed = y > 0 ? dy : 0.0;
+    store(operands[g], c.data, at, passed);
+    for (size_t norm = 0; norm < norms; ++norm) {
+      auto* const sums = static_cast<float*>(operands[g + 1 + norm]);
+      sums[k] += static_cast<float>(passed * xhat(norm, i));
+      sums[channels + k] += static_cast<float>(passed);
+    }
+  }
+}
+
 void convolve(const Convolution& c, std::span<void* const> operands) {
   const Dims& result = c.kind == ConvolutionKind::kForward    ? c.y
                        : c.kind == ConvolutionKind::kGradData ? c.x
@@ -100,6 +134,7 @@ void convolve(const Convolution& c, std::span<void* const> operands) {
       values[static_cast<size_t>(w)] += at(0, x) * at(1, y);
     }
   });
+  if (c.norms > 0) return pass_norms(c, operands, values);
   for (int64_t i = 0; i < result.numel(); ++i) {
     double& value = values[static_cast<size_t>(i)];
     if (c.has_residual) value += at(2 + c.has_bias, i);
@@ -221,7 +256,8 @@ class LoopLibraries : public Libraries {
     return call([p](std::span<void* const> operands) { multiply(p, operands); });
   }
   std::optional<LibraryCall> convolution(const Convolution& c) override {
-    const bool fused = c.has_bias || c.has_residual || c.relu;
+    if (c.norms > 0 && c.w[1] == 1 && c.geometry.stride[0] > 1) return std::nullopt;
+    const bool fused = c.has_bias || (c.has_residual && c.norms == 0) || c.relu;
     if (fused && c.w[3] % 2 != 0 && c.w[3] > 3) return std::nullopt;
     if (c.keeps_sums && c.w[1] == 1) return std::nullopt;
     return call([c](std::span<void* const> operands) { convolve(c, operands); });

@@ -353,6 +353,10 @@ NodePlan plan(const Conv2dGradData& p, const Planner& c) {
   return plan;
 }
 
+NodePlan plan(const Conv2dGradNorm&, const Planner& c) {
+  fail(Code::kUnsupported, cat("convolution at ", c.scope(), ": sums up on GPUs only"));
+}
+
 NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
   if (prefers_depthwise(p, c)) return plan_depthwise(p, c);
   if (prefers_winograd(p, c)) return plan_winograd(p, c);

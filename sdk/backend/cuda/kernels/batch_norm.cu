@@ -210,11 +210,14 @@ __global__ void finish_of_sums(const float* sums, int64_t channels, FinishStatis
 
 // ---- Maps -------------------------------------------------------------------------------------
 
+enum Residual { kNoResidual, kPlainResidual, kNormalisedResidual };
+
 // x, residual, y [rows, channels], mask [rows, packs of channels].
-template <class T, ActivationKind kAct, bool kResidual, bool kKeepsMask>
-__global__ void apply_affine(const T* x, Affine affine, const T* residual, T* y, uint8_t* mask,
+template <class T, ActivationKind kAct, Residual kResidual, bool kKeepsMask>
+__global__ void apply_affine(const T* x, Affine affine, NormResidual residual, T* y, uint8_t* mask,
                              Cut cut) {
   constexpr int N = kPack<T>;
+  const T* const added = static_cast<const T*>(residual.x);
   struct Row {
     Pack<T> x, residual;
   };
@@ -222,19 +225,28 @@ __global__ void apply_affine(const T* x, Affine affine, const T* residual, T* y,
     float scale[N], shift[N];
     load_pack<N>(affine.scale + channel, n, kWhole, scale);
     load_pack<N>(affine.shift + channel, n, kWhole, shift);
+    [[maybe_unused]] float own_scale[N], own_shift[N];
+    if constexpr (kResidual == kNormalisedResidual) {
+      load_pack<N>(residual.affine.scale + channel, n, kWhole, own_scale);
+      load_pack<N>(residual.affine.shift + channel, n, kWhole, own_shift);
+    }
     const auto read = [&](int64_t at) {
       Row row;
       row.x = read_pack<kWhole>(x + at, n);
-      if constexpr (kResidual) row.residual = read_pack<kWhole>(residual + at, n);
+      if constexpr (kResidual != kNoResidual) row.residual = read_pack<kWhole>(added + at, n);
       return row;
     };
-    for_rows<kWhole ? (kResidual ? 2 : 4) : 1>(cut, channel, read, [&](const Row& row, int64_t at) {
+    constexpr int kBatch = !kWhole ? 1 : kResidual != kNoResidual ? 2 : 4;
+    for_rows<kBatch>(cut, channel, read, [&](const Row& row, int64_t at) {
       float v[N];
       unpack(row.x, v);
       for (int i = 0; i < N; ++i) v[i] = fmaf(v[i], scale[i], shift[i]);
-      if constexpr (kResidual) {
+      if constexpr (kResidual != kNoResidual) {
         float extra[N];
         unpack(row.residual, extra);
+        if constexpr (kResidual == kNormalisedResidual) {
+          for (int i = 0; i < N; ++i) extra[i] = fmaf(extra[i], own_scale[i], own_shift[i]);
+        }
         for (int i = 0; i < N; ++i) v[i] += extra[i];
       }
       if constexpr (kAct == ActivationKind::kRelu) {
@@ -275,6 +287,76 @@ __global__ void __launch_bounds__(kThreads, kMask == kSwishFromX ? 2 : 3)
   });
 }
 
+__device__ float rstd_of(float var, float epsilon) { return 1.0f / sqrtf(var + epsilon); }
+
+// dx = scale * g + b * x + c, as of FinishGradient.
+template <int N>
+struct DxTable {
+  float scale[N], b[N], c[N];
+};
+
+// Of this thread's channels: to make it costs less than a launch. The first block copies the sums.
+template <bool kWhole, int N>
+__device__ DxTable<N> dx_table(const SummedNorm& norm, const Cut& cut, int64_t channel, int n) {
+  DxTable<N> table;
+  float var[N], mean[N], dgamma[N], dbeta[N];
+  load_pack<N>(norm.in.mean + channel, n, kWhole, mean);
+  load_pack<N>(norm.in.var + channel, n, kWhole, var);
+  load_pack<N>(norm.sums + channel, n, kWhole, dgamma);
+  load_pack<N>(norm.sums + cut.channels + channel, n, kWhole, dbeta);
+  const bool copies = blockIdx.y == 0 && threadIdx.y == 0;
+  for (int i = 0; i < n && copies; ++i) {
+    norm.dgamma[channel + i] = dgamma[i];
+    norm.dbeta[channel + i] = dbeta[i];
+  }
+  const auto rows = static_cast<float>(cut.rows);
+  for (int i = 0; i < N; ++i) {
+    const float rstd = rstd_of(var[i], norm.in.epsilon);
+    table.scale[i] = norm.in.gamma[i < n ? channel + i : channel] * rstd;
+    table.b[i] = -table.scale[i] * rstd * dgamma[i] / rows;
+    table.c[i] = -table.scale[i] * dbeta[i] / rows - table.b[i] * mean[i];
+  }
+  return table;
+}
+
+// x, g, dx [rows, channels].
+template <class T, int kNorms>
+__global__ void __launch_bounds__(kThreads, 4 - kNorms)
+    apply_summed_gradient(const T* g, SummedNorm first, SummedNorm second, Cut cut) {
+  constexpr int N = kPack<T>;
+  struct Row {
+    Pack<T> g, x[kNorms];
+  };
+  for_channels<T>(cut, [&]<bool kWhole>(int64_t channel, int n) {
+    DxTable<N> tables[kNorms];
+    for (int k = 0; k < kNorms; ++k)
+      tables[k] = dx_table<kWhole, N>(k == 0 ? first : second, cut, channel, n);
+    for_rows<kWhole ? 2 : 1>(
+        cut, channel,
+        [&](int64_t at) {
+          Row row;
+          row.g = read_pack<kWhole>(g + at, n);
+          for (int k = 0; k < kNorms; ++k) {
+            const SummedNorm& norm = k == 0 ? first : second;
+            row.x[k] = read_pack<kWhole>(static_cast<const T*>(norm.x) + at, n);
+          }
+          return row;
+        },
+        [&](const Row& row, int64_t at) {
+          float gradient[N], x[N];
+          unpack(row.g, gradient);
+          for (int k = 0; k < kNorms; ++k) {
+            const SummedNorm& norm = k == 0 ? first : second;
+            const DxTable<N>& t = tables[k];
+            unpack(row.x[k], x);
+            for (int i = 0; i < N; ++i)
+              x[i] = fmaf(t.scale[i], gradient[i], fmaf(t.b[i], x[i], t.c[i]));
+            store_pack<N>(static_cast<T*>(norm.dx) + at, n, kWhole, x);
+          }
+        });
+  });
+}
+
 template <class T, class... P, class... A>
 void launch_map(Stream stream, void (*kernel)(P...), int64_t rows, int64_t channels, bool aligned,
                 A... arguments) {
@@ -287,6 +369,12 @@ void launch_map(Stream stream, void (*kernel)(P...), int64_t rows, int64_t chann
 }
 
 // ---- Few numbers ------------------------------------------------------------------------------
+
+__global__ void rstd_of_given(RstdArgs args, int64_t channels, float* rstd) {
+  const int64_t i = global_thread();
+  if (i >= args.norms * channels) return;
+  rstd[i] = rstd_of(i < channels ? args.var[0][i] : args.var[1][i - channels], args.epsilon);
+}
 
 // One block per filter.
 __global__ void fold_filters(const float* w, NormInputs in, float* folded, float* bias,
@@ -370,26 +458,35 @@ void norm_finish(Stream stream, const float* sums, int64_t rows, int64_t channel
   launch(stream, blocks_for(channels), kThreads, finish_of_sums, sums, channels, finish);
 }
 
-void norm_apply(Stream stream, Element element, const void* x, Affine affine, const void* residual,
-                ActivationKind activation, void* y, uint8_t* mask, int64_t rows, int64_t channels) {
-  const bool on_boundary = on_16_bytes(x, y, residual, affine.scale, affine.shift);
-  const auto apply = [&]<ActivationKind kAct, bool kResidual, bool kKeepsMask>() {
-    dispatch(element, [&]<class T>(T) {
-      launch_map<T>(stream, apply_affine<T, kAct, kResidual, kKeepsMask>, rows, channels,
-                    on_boundary, static_cast<const T*>(x), affine, static_cast<const T*>(residual),
-                    static_cast<T*>(y), mask);
+void norm_apply(Stream stream, Element element, const void* x, Affine affine,
+                const NormResidual& residual, ActivationKind activation, void* y, uint8_t* mask,
+                int64_t rows, int64_t channels) {
+  const bool on_boundary = on_16_bytes(x, y, residual.x, affine.scale, affine.shift,
+                                       residual.affine.scale, residual.affine.shift);
+  const auto apply_to = [&]<class T, ActivationKind kAct, Residual kResidual, bool kKeepsMask>(T) {
+    launch_map<T>(stream, apply_affine<T, kAct, kResidual, kKeepsMask>, rows, channels, on_boundary,
+                  static_cast<const T*>(x), affine, residual, static_cast<T*>(y), mask);
+  };
+  const auto apply = [&]<ActivationKind kAct, Residual kResidual, bool kKeepsMask>() {
+    dispatch(element, [&]<class T>(T t) {
+      apply_to.template operator()<T, kAct, kResidual, kKeepsMask>(t);
     });
   };
+  using enum ActivationKind;
+  if (residual.affine.scale != nullptr) {
+    constexpr Residual kHow = kNormalisedResidual;
+    if (mask != nullptr) return apply_to.template operator()<F16, kRelu, kHow, true>({});
+    if (activation == kRelu) return apply_to.template operator()<F16, kRelu, kHow, false>({});
+    return apply_to.template operator()<F16, kNone, kHow, false>({});
+  }
   const auto apply_plain = [&]<ActivationKind kAct>() {
-    residual ? apply.template operator()<kAct, true, false>()
-             : apply.template operator()<kAct, false, false>();
+    residual.x != nullptr ? apply.template operator()<kAct, kPlainResidual, false>()
+                          : apply.template operator()<kAct, kNoResidual, false>();
   };
-  if (mask != nullptr) return apply.template operator()<ActivationKind::kRelu, true, true>();
-  if (activation == ActivationKind::kRelu)
-    return apply_plain.template operator()<ActivationKind::kRelu>();
-  if (activation == ActivationKind::kSwish)
-    return apply_plain.template operator()<ActivationKind::kSwish>();
-  apply_plain.template operator()<ActivationKind::kNone>();
+  if (mask != nullptr) return apply.template operator()<kRelu, kPlainResidual, true>();
+  if (activation == kRelu) return apply_plain.template operator()<kRelu>();
+  if (activation == kSwish) return apply_plain.template operator()<kSwish>();
+  apply_plain.template operator()<kNone>();
 }
 
 void norm_grad_sums(Stream stream, Element element, const NormGradArgs& args, const NormInputs& in,
@@ -423,6 +520,21 @@ void norm_grad_apply(Stream stream, Element element, const NormGradArgs& args, v
       }
     });
   });
+}
+
+void norm_rstd(Stream stream, const RstdArgs& args, int64_t channels, float* rstd) {
+  launch(stream, blocks_for(args.norms * channels), kThreads, rstd_of_given, args, channels, rstd);
+}
+
+void norm_grad_apply_summed(Stream stream, const void* g, const SummedNorm& first,
+                            const SummedNorm& second, int64_t rows, int64_t channels) {
+  const auto on_boundary = [](const SummedNorm& n) {
+    return on_16_bytes(n.x, n.sums, n.in.mean, n.in.var, n.dx);
+  };
+  launch_map<F16>(
+      stream, second.x == nullptr ? apply_summed_gradient<F16, 1> : apply_summed_gradient<F16, 2>,
+      rows, channels, on_16_bytes(g) && on_boundary(first) && on_boundary(second),
+      static_cast<const F16*>(g), first, second);
 }
 
 void fold_norm(Stream stream, const float* w, const NormInputs& in, float* folded, float* bias,

@@ -137,9 +137,15 @@ void norm_statistics(Stream, Element, const void* x, int64_t rows, int64_t chann
 void norm_sums(Stream, const void* x, int64_t rows, int64_t channels, PartialSums, float* sums);
 void norm_finish(Stream, const float* sums, int64_t rows, int64_t channels, const NormInputs& in,
                  float* mean, float* var, Affine);
-// y = act(x * scale + shift + residual); residual may be null, y may be x or residual. `mask`, null
-// but behind a residual and relu, and of full packs only, takes a byte for each pack of y.
-void norm_apply(Stream, Element, const void* x, Affine, const void* residual, ActivationKind,
+// What is added to a normalisation, or nothing; of f16 behind a map of its own, unless that is
+// null.
+struct NormResidual {
+  const void* x = nullptr;
+  Affine affine{};
+};
+// y = act(x * scale + shift + residual), which may be x or the residual's. `mask`, null but behind
+// a residual and relu, and of full packs only, takes a byte for each pack of y.
+void norm_apply(Stream, Element, const void* x, Affine, const NormResidual&, ActivationKind,
                 void* y, uint8_t* mask, int64_t rows, int64_t channels);
 
 struct NormGradArgs {
@@ -159,6 +165,25 @@ void norm_grad_sums(Stream, Element, const NormGradArgs&, const NormInputs&, int
 // dx, which may be x or dy. Reads `masked` instead of dy and y if there is one.
 void norm_grad_apply(Stream, Element, const NormGradArgs&, void* dx, int64_t rows,
                      int64_t channels);
+
+// rstd [norms, channels] = 1 / sqrt(var + epsilon) of one or two normalisations.
+struct RstdArgs {
+  const float* var[2];
+  int norms;
+  float epsilon;
+};
+void norm_rstd(Stream, const RstdArgs&, int64_t channels, float* rstd);
+// dx of f16 where dgamma and dbeta are known: sums [2, channels], which are copied. Of one
+// normalisation, or of two that the same g arrives at, if the second has an x. A dx may be x or g.
+struct SummedNorm {
+  const void* x;
+  NormInputs in;
+  const float* sums;
+  float *dgamma, *dbeta;
+  void* dx;
+};
+void norm_grad_apply_summed(Stream, const void* g, const SummedNorm& first,
+                            const SummedNorm& second, int64_t rows, int64_t channels);
 
 // Of images one below the other; no more than kMostImages, which the grid has room for.
 struct ImageRows {

@@ -14,10 +14,11 @@ struct Rows {
 
 struct ForwardScratch {
   double* partial;
-  kernels::Affine affine;
+  kernels::Affine affine, of_residual;
   size_t bytes;
 };
-ForwardScratch forward_scratch(Element element, const Rows& r, bool sums, void* base) {
+ForwardScratch forward_scratch(Element element, const Rows& r, bool sums, void* base,
+                               bool normalizes_residual = false) {
   ScratchLayout scratch(base);
   ForwardScratch s{};
   if (sums) {
@@ -26,6 +27,10 @@ ForwardScratch forward_scratch(Element element, const Rows& r, bool sums, void* 
   }
   s.affine.scale = scratch.take<float>(static_cast<size_t>(r.channels));
   s.affine.shift = scratch.take<float>(static_cast<size_t>(r.channels));
+  if (normalizes_residual) {
+    s.of_residual.scale = scratch.take<float>(static_cast<size_t>(r.channels));
+    s.of_residual.shift = scratch.take<float>(static_cast<size_t>(r.channels));
+  }
   s.bytes = scratch.bytes();
   return s;
 }
@@ -64,22 +69,43 @@ kernels::NormInputs inputs_of(const Binding& b, float epsilon) {
 NodePlan plan(const BatchNorm& p, const Planner& c) {
   const Rows r(c.x(0).dims);
   const Element element = element_of(c.x(0));
-  NodePlan plan = own_plan(cat("norm", suffix(p.activation, p.has_residual),
-                               p.has_sums ? "_of_sums" : "", p.keep_mask ? "_mask" : ""));
-  plan.scratch_bytes = forward_scratch(element, r, !p.has_sums, nullptr).bytes;
+  NodePlan plan =
+      own_plan(cat("norm", suffix(p.activation, p.has_residual), p.has_sums ? "_of_sums" : "",
+                   p.normalizes_residual ? "_both" : "", p.keep_mask ? "_mask" : ""));
+  const auto scratch = [=](void* base) {
+    return forward_scratch(element, r, !p.has_sums, base, p.normalizes_residual);
+  };
+  plan.scratch_bytes = scratch(nullptr).bytes;
   plan.bind = [=](const Binding& b) -> Launch {
-    const ForwardScratch s = forward_scratch(element, r, !p.has_sums, b.scratch);
-    const kernels::NormInputs in{b.x<float>(1), b.x<float>(2), nullptr, nullptr, p.epsilon};
-    return [=, x = b.x<void>(0), residual = p.has_residual ? b.x<void>(3) : nullptr,
-            sums = p.has_sums ? b.x<float>(p.sums_input()) : nullptr, y = b.y<void>(0),
-            mean = b.y<float>(1), var = b.y<float>(2),
-            mask = p.keep_mask ? b.y<uint8_t>(3) : nullptr](Queue& q) {
+    const ForwardScratch s = scratch(b.scratch);
+    // Of x, and where it is normalised too of the residual.
+    struct Norm {
+      const float* sums;
+      kernels::NormInputs in;
+      float *mean, *var;
+      kernels::Affine affine;
+    };
+    const auto norm_of = [&](int gamma, int sums, int mean, kernels::Affine affine) {
+      return Norm{p.has_sums ? b.x<float>(sums) : nullptr,
+                  {b.x<float>(gamma), b.x<float>(gamma + 1), nullptr, nullptr, p.epsilon},
+                  b.y<float>(mean),
+                  b.y<float>(mean + 1),
+                  affine};
+    };
+    std::vector<Norm> norms{norm_of(1, p.sums_input(), 1, s.affine)};
+    if (p.normalizes_residual)
+      norms.push_back(norm_of(p.sums_input() + 1, p.sums_input() + 3, 3, s.of_residual));
+    const kernels::NormResidual residual{p.has_residual ? b.x<void>(3) : nullptr, s.of_residual};
+    return [=, x = b.x<void>(0), y = b.y<void>(0),
+            mask = p.keep_mask ? b.y<uint8_t>(p.mask_output()) : nullptr](Queue& q) {
       const Stream stream = stream_of(q);
-      if (sums != nullptr) {
-        kernels::norm_finish(stream, sums, r.rows, r.channels, in, mean, var, s.affine);
-      } else {
-        kernels::norm_statistics(stream, element, x, r.rows, r.channels,
-                                 {s.partial, arrivals_of(q)}, in, mean, var, s.affine);
+      for (const Norm& n : norms) {
+        if (n.sums != nullptr) {
+          kernels::norm_finish(stream, n.sums, r.rows, r.channels, n.in, n.mean, n.var, n.affine);
+        } else {
+          kernels::norm_statistics(stream, element, x, r.rows, r.channels,
+                                   {s.partial, arrivals_of(q)}, n.in, n.mean, n.var, n.affine);
+        }
       }
       kernels::norm_apply(stream, element, x, s.affine, residual, p.activation, y, mask, r.rows,
                           r.channels);
@@ -97,7 +123,8 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
   plan.bind = [=](const Binding& b) -> Launch {
     const ForwardScratch s = forward_scratch(element, r, false, b.scratch);
     return [=, in = inputs_of(b, p.epsilon), x = b.x<void>(0),
-            residual = p.has_residual ? b.x<void>(5) : nullptr, y = b.y<void>()](Queue& q) {
+            residual = kernels::NormResidual{p.has_residual ? b.x<void>(5) : nullptr},
+            y = b.y<void>()](Queue& q) {
       const Stream stream = stream_of(q);
       kernels::norm_affine(stream, in, r.channels, s.affine);
       kernels::norm_apply(stream, element, x, s.affine, residual, p.activation, y, nullptr, r.rows,
@@ -107,9 +134,36 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
   return plan;
 }
 
+namespace {
+
+// x, dy, dx [..., C]; gamma, beta, mean, var, dgamma, dbeta [C]; sums [2,C].
+NodePlan plan_summed(const BatchNormGrad& p, const Planner& c) {
+  NodePlan plan = own_plan(cat("norm_grad_of_sums", p.has_second ? "_both" : ""));
+  plan.bind = [r = Rows(c.x(0).dims), p](const Binding& b) -> Launch {
+    const auto norm_of = [&](int x, int gamma, int sums, int dx) {
+      return kernels::SummedNorm{.x = b.x<void>(x),
+                                 .in = {b.x<float>(gamma), b.x<float>(gamma + 1),
+                                        b.x<float>(gamma + 2), b.x<float>(gamma + 3), p.epsilon},
+                                 .sums = b.x<float>(sums),
+                                 .dgamma = b.y<float>(dx + 1),
+                                 .dbeta = b.y<float>(dx + 2),
+                                 .dx = b.y<void>(dx)};
+    };
+    const kernels::SummedNorm first = norm_of(0, 1, 6, 0),
+                              second = p.has_second ? norm_of(7, 8, 12, 3) : kernels::SummedNorm{};
+    return [=, dy = b.x<void>(5)](Queue& q) {
+      kernels::norm_grad_apply_summed(stream_of(q), dy, first, second, r.rows, r.channels);
+    };
+  };
+  return plan;
+}
+
+}  // namespace
+
 // x, dy, y, dx, dresidual [..., C]; gamma, beta, mean, var, dgamma, dbeta [C]; mask
 // [..., C / pack].
 NodePlan plan(const BatchNormGrad& p, const Planner& c) {
+  if (p.has_sums) return plan_summed(p, c);
   const Rows r(c.x(0).dims);
   const Element element = element_of(c.x(0));
   NodePlan plan = own_plan(cat("norm_grad", suffix(p.activation, p.has_residual),

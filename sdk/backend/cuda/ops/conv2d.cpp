@@ -168,6 +168,128 @@ NodePlan plan(const Conv2dGradData& p, const Planner& c) {
   return plan;
 }
 
+namespace {
+
+// Of Conv2dGradNorm: the call's own, what a library is given or gives for nothing, and where no
+// library joins it all, y and what a gradient of a normalisation takes.
+struct NormScratch {
+  void *call, *y;
+  float *rstd, *unread;
+  double* partial;
+  kernels::Affine affine;
+  float *b, *c;
+  size_t bytes;
+};
+NormScratch norm_scratch(const Conv2dGradNorm& p, const ValueType& g, const LibraryCall& call,
+                         bool joined, void* base) {
+  const auto channels = static_cast<size_t>(g.dims[3]), norms = static_cast<size_t>(p.norms);
+  ScratchLayout layout(base);
+  NormScratch s{};
+  s.call = layout.take_bytes(call.scratch_bytes);
+  if (joined) {
+    s.rstd = layout.take<float>(norms * channels);
+    s.unread = layout.take<float>(3 * norms * channels);
+  } else {
+    s.y = layout.take_bytes(g.bytes());
+    s.partial = static_cast<double*>(layout.take_bytes(
+        kernels::partial_sums_bytes(element_of(g), g.numel() / g.dims[3], g.dims[3], 2)));
+    for (float** table : {&s.affine.scale, &s.affine.shift, &s.b, &s.c})
+      *table = layout.take<float>(channels);
+  }
+  s.bytes = layout.bytes();
+  return s;
+}
+
+// Operands as Convolution lists them, with 1 / deviation in the place of the variance.
+Launch bind_joined(const Conv2dGradNorm& p, const LibraryCall& call, const NormScratch& s,
+                   int64_t channels, const Binding& b) {
+  std::vector<void*> operands(b.inputs.begin(), b.inputs.end());
+  kernels::RstdArgs deviations{.var = {}, .norms = static_cast<int>(p.norms), .epsilon = p.epsilon};
+  for (int i = 0; i < deviations.norms; ++i) {
+    const int var = p.first_of_norm(i) + 4;
+    deviations.var[i] = b.x<float>(var);
+    operands[static_cast<size_t>(var)] = s.rstd + i * channels;
+  }
+  operands.insert(operands.end(), b.outputs.begin(), b.outputs.end());
+  operands.push_back(s.unread);
+  return [=, run = call.run](Queue& q) {
+    kernels::norm_rstd(stream_of(q), deviations, channels, s.rstd);
+    run(stream_of(q), operands, s.call);
+  };
+}
+
+// The product, what relu was applied to, the gradient that it passes with the first one's sums, and
+// the other's.
+Launch bind_apart(const Conv2dGradNorm& p, const LibraryCall& call, const NormScratch& s,
+                  const ValueType& type, const Binding& b) {
+  const int64_t channels = type.dims[3], rows = type.numel() / channels;
+  const int norms = static_cast<int>(p.norms);
+  std::vector<kernels::NormInputs> in;
+  std::vector<const void*> x;
+  std::vector<float*> sums;
+  for (int i = 0; i < norms; ++i) {
+    const int first = p.first_of_norm(i);
+    x.push_back(b.x<void>(first));
+    in.push_back({b.x<float>(first + 1), b.x<float>(first + 2), b.x<float>(first + 3),
+                  b.x<float>(first + 4), p.epsilon});
+    sums.push_back(b.y<float>(1 + i));
+  }
+  void* const g = b.y<void>(0);
+  const kernels::NormGradArgs first{.x = x[0],
+                                    .dy = g,
+                                    .addend = p.has_addend ? b.x<void>(2) : nullptr,
+                                    .y = s.y,
+                                    .mask = nullptr,
+                                    .activation = ActivationKind::kRelu,
+                                    .masked = g,
+                                    .affine = s.affine,
+                                    .b = s.b,
+                                    .c = s.c};
+  kernels::NormGradArgs second = first;
+  second.x = x.back();
+  second.addend = second.y = nullptr;
+  second.activation = ActivationKind::kNone;
+  second.masked = nullptr;
+  const std::vector<void*> operands{b.inputs[0], b.inputs[1], g};
+  return [=, run = call.run, element = element_of(type),
+          residual = p.has_residual ? b.x<void>(p.residual_input()) : nullptr](Queue& q) {
+    const Stream stream = stream_of(q);
+    run(stream, operands, s.call);
+    for (int i = 0; i < norms; ++i) {
+      kernels::norm_affine(stream, in[i], channels, s.affine);
+      kernels::norm_apply(stream, element, x[i], s.affine, {i == 0 ? residual : s.y},
+                          ActivationKind::kNone, s.y, nullptr, rows, channels);
+    }
+    for (int i = 0; i < norms; ++i) {
+      kernels::norm_grad_sums(stream, element, i == 0 ? first : second, in[i], rows, channels,
+                              {s.partial, arrivals_of(q)}, sums[i], sums[i] + channels);
+    }
+  };
+}
+
+}  // namespace
+
+// dy [N,P,Q,K], w [K,R,S,C]; g, addend, residual and x [N,H,W,C]; sums [2,C], all else [C].
+NodePlan plan(const Conv2dGradNorm& p, const Planner& c) {
+  const ValueType type = c.y();
+  const Convolution plain = convolution_of(ConvolutionKind::kGradData, p.geometry, type.dims,
+                                           c.x(1).dims, c.x(0).dims, c);
+  Convolution whole = plain;
+  whole.norms = p.norms;
+  whole.has_addend = p.has_addend;
+  whole.has_residual = p.has_residual;
+  const auto found = c.libraries().convolution(whole);
+  const LibraryCall call = found ? *found : call_of(plain, c);
+  NodePlan plan;
+  plan.kernel = cat(call.kernel, found ? "" : " own:norm_grad_sums");
+  plan.scratch_bytes = norm_scratch(p, type, call, found.has_value(), nullptr).bytes;
+  plan.bind = [=, joined = found.has_value()](const Binding& b) -> Launch {
+    const NormScratch s = norm_scratch(p, type, call, joined, b.scratch);
+    return joined ? bind_joined(p, call, s, type.dims[3], b) : bind_apart(p, call, s, type, b);
+  };
+  return plan;
+}
+
 // dw, and dbias as the sum of dy's rows. A dw of another type than the data's is cast.
 NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
   const Convolution convolution = convolution_of(ConvolutionKind::kGradWeight, p.geometry,
