@@ -1,6 +1,9 @@
 // Each pass rewrites the last node of its pattern; the nodes before it go as dead code.
 #include "sdk/passes/fuse_norm.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "sdk/passes/additions.h"
 
 namespace assay {
@@ -29,6 +32,36 @@ NormFlags norm_flags(Op& op) {
 // Outputs of a normalisation beside y: batch mean and variance, which move with it.
 std::vector<ValueId> statistics_of(const Node& node) {
   return {node.outputs.begin() + 1, node.outputs.end()};
+}
+
+// Whether cuDNN has compiled kernels that sum up what this convolution, or its data gradient,
+// gives: for f16, channels in whole packs, no groups, and windows of up to 5x5 (decisions/0020).
+bool sums_up(const ValueType& w, const ConvGeometry& geometry) {
+  constexpr int64_t kPack = 8, kMostTaps = 25;
+  return w.dtype == DType::kF16 && geometry.groups == 1 && w.dims[0] % kPack == 0 &&
+         w.dims[3] % kPack == 0 && w.dims[1] * w.dims[2] <= kMostTaps;
+}
+
+// Has the nodes read, in the place of the first of each pair, the second.
+void replace_values(Graph& graph, std::span<const std::pair<ValueId, ValueId>> replaced) {
+  std::vector<ValueId> now(graph.values().size());  // invalid: not replaced
+  for (const auto& [old, fresh] : replaced) now[static_cast<size_t>(old.index)] = fresh;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    std::vector<ValueId> inputs = graph.node({i}).inputs;
+    for (ValueId& input : inputs)
+      if (const ValueId fresh = now[static_cast<size_t>(input.index)]; fresh.valid()) input = fresh;
+    if (inputs == graph.node({i}).inputs) continue;
+    const Op op = graph.node({i}).op;
+    graph.rewrite({i}, op, std::move(inputs));
+  }
+}
+
+// A normalisation that nothing is joined to yet, as what is added to another one.
+const BatchNorm* plain_norm(const Node& node, float epsilon) {
+  const auto* p = std::get_if<BatchNorm>(&node.op);
+  const bool is_plain = p != nullptr && p->activation == ActivationKind::kNone &&
+                        !p->has_residual && p->epsilon == epsilon;
+  return is_plain ? p : nullptr;
 }
 
 ValueId difference(Graph& graph, ValueId a, ValueId b) {
@@ -114,10 +147,8 @@ bool fuse_batch_norm_gradient_add(Graph& graph) {
 }
 
 // conv2d ─▶ batch_norm   ⇒   conv2d{keep_sums} ─▶ y, sums ─▶ batch_norm{has_sums}
-// Saves a read of y where cuDNN has compiled kernels: for f16, channels in whole packs, no groups,
-// and windows of up to 5x5 (decisions/0020).
+// Saves a read of y.
 bool fuse_batch_norm_sums(Graph& graph) {
-  constexpr int64_t kPack = 8, kMostTaps = 25;
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const NodeId id{i};
@@ -127,10 +158,8 @@ bool fuse_batch_norm_sums(Graph& graph) {
     std::vector<ValueId> inputs = graph.node(id).inputs;
     const NodeId producer = graph.value(inputs[0]).producer;
     const auto* c = std::get_if<Conv2d>(&graph.node(producer).op);
-    if (c == nullptr || !c->is_plain() || c->geometry.groups != 1) continue;
-    const ValueType& w = graph.type(graph.node(producer).inputs[1]);
-    if (w.dtype != DType::kF16 || w.dims[0] % kPack != 0 || w.dims[3] % kPack != 0 ||
-        w.dims[1] * w.dims[2] > kMostTaps)
+    if (c == nullptr || !c->is_plain() ||
+        !sums_up(graph.type(graph.node(producer).inputs[1]), c->geometry))
       continue;
     Conv2d conv = *c;
     conv.keep_sums = true;
@@ -138,6 +167,134 @@ bool fuse_batch_norm_sums(Graph& graph) {
     norm.has_sums = true;
     inputs.push_back(graph.node(producer).outputs.back());
     graph.rewrite(id, norm, std::move(inputs));
+    changed = true;
+  }
+  return changed;
+}
+
+namespace {
+
+// The parts of a gradient that one node can give: a data gradient, and what is added to it.
+struct GradientParts {
+  ValueId product, addend;
+};
+std::optional<GradientParts> find_parts(const Graph& graph, const Uses& uses, NodeId reader) {
+  const Node& node = graph.node(reader);
+  const auto& p = std::get<BatchNormGrad>(node.op);
+  std::vector<ValueId> terms{node.inputs[5]};
+  if (p.has_addend) terms.push_back(node.inputs[static_cast<size_t>(p.addend_input())]);
+  for (size_t i = 0; i < terms.size(); ++i) {
+    const Node& product = graph.producer(terms[i]);
+    const auto* c = std::get_if<Conv2dGradData>(&product.op);
+    if (c == nullptr || c->activation != ActivationKind::kNone ||
+        !sums_up(graph.type(product.inputs[1]), c->geometry) || !uses.only_reader(terms[i], reader))
+      continue;
+    // With strides there are no kernels on an H200 that add as well.
+    if (p.has_residual && c->geometry.stride != std::array<int64_t, 2>{1, 1}) continue;
+    return GradientParts{terms[i], terms.size() == 2 ? terms[1 - i] : ValueId{}};
+  }
+  return {};
+}
+
+// The gradient of a plain normalisation whose y is the residual of `norm`, if that is so: the only
+// reader of the residual's gradient.
+std::optional<NodeId> find_gradient_of_residual(const Graph& graph, const Uses& uses,
+                                                const Node& norm, ValueId dresidual) {
+  const Node& residual = graph.producer(norm.inputs[3]);
+  const auto& readers = uses.readers[static_cast<size_t>(dresidual.index)];
+  if (!plain_norm(residual, std::get<BatchNorm>(norm.op).epsilon) || readers.size() != 1) return {};
+  const Node& gradient = graph.node(readers[0]);
+  const auto* p = std::get_if<BatchNormGrad>(&gradient.op);
+  if (p == nullptr || p->activation != ActivationKind::kNone || p->has_residual ||
+      gradient.inputs[0] != residual.inputs[0] || gradient.inputs[5] != dresidual)
+    return {};
+  return readers[0];
+}
+
+}  // namespace
+
+// conv2d_grad_data (─▶ + addend) ─▶ batch_norm_grad{relu}
+//   ⇒ conv2d_grad_norm ─▶ g, sums ─▶ batch_norm_grad{has_sums}
+// and the same of both normalisations where a residual has one of its own. Saves a read of x and
+// one or two passes over the gradient. What relu was applied to is computed again, from the
+// residual as well, so that neither y nor a mask of it is kept.
+bool fuse_batch_norm_gradient_sums(Graph& graph) {
+  const Uses uses(graph);
+  std::vector<std::pair<ValueId, ValueId>> replaced;
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId id{i};
+    const auto* p = std::get_if<BatchNormGrad>(&graph.node(id).op);
+    if (p == nullptr || p->activation != ActivationKind::kRelu || p->has_mask) continue;
+    const Node gradient = graph.node(id);
+    const auto parts = find_parts(graph, uses, id);
+    if (!parts) continue;
+    const NodeId product = graph.value(parts->product).producer;
+    Conv2dGradNorm joined{.geometry = std::get<Conv2dGradData>(graph.node(product).op).geometry,
+                          .epsilon = p->epsilon,
+                          .has_addend = p->has_addend,
+                          .has_residual = p->has_residual};
+    std::vector<ValueId> inputs = graph.node(product).inputs;
+    if (joined.has_addend) inputs.push_back(parts->addend);
+    BatchNormGrad summed{.epsilon = p->epsilon, .has_sums = true};
+    std::vector<NodeId> gradients{id};
+    std::vector<ValueId> of_second;
+    if (p->has_residual) {
+      const ValueId dresidual = gradient.outputs[3];
+      const Node& norm = graph.producer(gradient.inputs[6]);
+      if (!std::holds_alternative<BatchNorm>(norm.op) ||
+          uses.is_output[static_cast<size_t>(dresidual.index)])
+        continue;
+      if (const auto other = find_gradient_of_residual(graph, uses, norm, dresidual)) {
+        gradients.push_back(*other);
+        of_second = graph.node(*other).outputs;
+        joined.norms = 2;
+        summed.has_second = true;
+        joined.has_residual = false;
+      } else {
+        inputs.push_back(norm.inputs[3]);
+      }
+      replaced.emplace_back(dresidual, parts->product);
+      graph.node(id).outputs.pop_back();
+    }
+    std::vector<std::vector<ValueId>> norms;
+    for (const NodeId of : gradients) {
+      const std::vector<ValueId>& all = graph.node(of).inputs;
+      norms.emplace_back(all.begin(), all.begin() + 5);
+      inputs.insert(inputs.end(), all.begin(), all.begin() + 5);
+    }
+    graph.rewrite(product, joined, std::move(inputs));
+    std::vector<ValueId> given;
+    for (size_t k = 0; k < norms.size(); ++k) {
+      given.insert(given.end(), norms[k].begin(), norms[k].end());
+      if (k == 0) given.push_back(parts->product);
+      given.push_back(graph.node(product).outputs[1 + k]);
+    }
+    graph.rewrite(id, summed, std::move(given), of_second);
+    changed = true;
+  }
+  replace_values(graph, replaced);
+  return changed;
+}
+
+// batch_norm ─▶ batch_norm{has_residual}   ⇒   batch_norm{normalizes_residual}
+// Both in front of the sum that ends a residual block: saves a pass over the residual.
+bool fuse_batch_norm_residual(Graph& graph) {
+  const Uses uses(graph);
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId id{i};
+    const auto* p = std::get_if<BatchNorm>(&graph.node(id).op);
+    if (p == nullptr || !p->has_residual || !p->has_sums || p->normalizes_residual) continue;
+    std::vector<ValueId> inputs = graph.node(id).inputs;
+    const Node residual = graph.producer(inputs[3]);
+    const BatchNorm* const other = plain_norm(residual, p->epsilon);
+    if (other == nullptr || !other->has_sums || !uses.only_reader(inputs[3], id)) continue;
+    BatchNorm joined = *p;
+    joined.normalizes_residual = true;
+    inputs[3] = residual.inputs[0];
+    inputs.insert(inputs.end(), residual.inputs.begin() + 1, residual.inputs.end());
+    graph.rewrite(id, joined, std::move(inputs), statistics_of(residual));
     changed = true;
   }
   return changed;

@@ -50,10 +50,14 @@ constexpr std::array kFinishing{
     Pass{"fuse_pointwise", fuse_pointwise},
 };
 
-// For GPUs, behind all others: where a launch costs as much as moving megabytes, and convolutions
-// can sum up what they write.
+// Behind all others: where a launch costs as much as moving megabytes, and convolutions can sum up
+// what they write. The first one is not for older devices, where cuDNN's kernels with sums of
+// gradients take more passes than they save (decisions/0021). It looks for normalisations that
+// fuse_batch_norm_residual joins, and leaves fewer to keep a mask for.
 constexpr std::array kGpu{
+    Pass{"fuse_batch_norm_gradient_sums", fuse_batch_norm_gradient_sums},
     Pass{"fuse_batch_norm_sums", fuse_batch_norm_sums},
+    Pass{"fuse_batch_norm_residual", fuse_batch_norm_residual},
     Pass{"fuse_batch_norm_mask", fuse_batch_norm_mask},
     Pass{"lower_biases", lower_biases},
     Pass{"join_casts", join_casts},
@@ -62,7 +66,7 @@ constexpr std::array kGpu{
 void check_names(std::span<const std::string> names) {
   std::set<std::string_view> all;
   for (const auto passes : {forward_passes(), std::span<const Pass>(kTraining), inference_passes(),
-                            finishing_passes(), gpu_passes()})
+                            finishing_passes(), std::span<const Pass>(kGpu)})
     for (const Pass& pass : passes) all.insert(pass.name);
   const std::vector<std::string_view> known(all.begin(), all.end());
   for (const std::string& name : names) {
@@ -81,7 +85,10 @@ std::span<const Pass> training_passes(const Target& target) {
 }
 std::span<const Pass> inference_passes() { return kInference; }
 std::span<const Pass> finishing_passes() { return kFinishing; }
-std::span<const Pass> gpu_passes() { return kGpu; }
+std::span<const Pass> gpu_passes(const Target& target) {
+  constexpr int kHopper = 90;
+  return std::span<const Pass>(kGpu).subspan(target.compute_capability < kHopper ? 1 : 0);
+}
 
 std::vector<PassRecord> run_passes(Graph& graph, std::span<const Pass> passes,
                                    std::span<const std::string> disabled) {

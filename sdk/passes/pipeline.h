@@ -25,7 +25,7 @@ std::span<const Pass> forward_passes();
 std::span<const Pass> training_passes(const Target& target);
 std::span<const Pass> inference_passes();
 std::span<const Pass> finishing_passes();
-std::span<const Pass> gpu_passes();
+std::span<const Pass> gpu_passes(const Target& target);
 
 struct PassRecord {
   std::string name;

@@ -26,7 +26,7 @@ void run_last_passes(BuiltGraph& built, std::span<const std::string> disabled,
                      const Target& target) {
   append_records(built.passes, run_passes(built.graph, finishing_passes(), disabled));
   if (target.kind == Target::Kind::kCuda)
-    append_records(built.passes, run_passes(built.graph, gpu_passes(), disabled));
+    append_records(built.passes, run_passes(built.graph, gpu_passes(target), disabled));
 }
 
 // Emits the forward and names what it gives.

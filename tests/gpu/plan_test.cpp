@@ -193,6 +193,46 @@ TEST_F(Kernels, OfConvolutionsThatKeepSums) {
   }
 }
 
+// The same of gradients, with all that is joined to them, where a device has kernels for it that
+// leave no copy of the gradient in their work space: 256 images through ResNet-50's convolutions
+// behind a normalisation, and through those that read the end of a block.
+TEST_F(Kernels, OfGradientsThatSumUp) {
+  struct Shape {
+    int64_t size, channels, filters, window, stride;
+  };
+  const auto backend = cuda::make_planner(Target::h200());
+  const auto expect_joined = [&](const Shape& s, int64_t norms, bool addend, bool residual) {
+    const Dims x{256, s.size, s.size, s.channels};
+    const ValueType image{DType::kF16, x}, numbers{DType::kF32, {s.channels}};
+    const ConvGeometry geometry = test::padded(s.window / 2, s.stride);
+    const Dims w{s.filters, s.window, s.window, s.channels};
+    std::vector<ValueType> inputs{{DType::kF16, test::output_of(geometry, x, w)}, {DType::kF16, w}};
+    inputs.insert(inputs.end(), static_cast<size_t>(addend) + residual, image);
+    for (int64_t i = 0; i < norms; ++i)
+      inputs.insert(inputs.end(), {image, numbers, numbers, numbers, numbers});
+    const std::string kernel =
+        kernel_of(*backend, Conv2dGradNorm{geometry, 1e-5f, norms, addend, residual}, inputs);
+    EXPECT_TRUE(is_planned(kernel) && kernel.find("own:") == std::string::npos)
+        << to_text(x) << ", " << to_text(w) << ", " << norms << ": " << kernel;
+    const size_t at = kernel.find("workspace=");
+    ASSERT_NE(at, std::string::npos) << kernel;
+    EXPECT_LT(std::stoull(kernel.substr(at + 10)), image.bytes() / 8) << kernel;
+  };
+  for (const Shape& s :
+       {Shape{56, 64, 64, 3, 1}, Shape{56, 64, 256, 1, 1}, Shape{56, 128, 128, 3, 2},
+        Shape{28, 128, 512, 1, 1}, Shape{28, 128, 128, 3, 1}, Shape{28, 256, 256, 3, 2},
+        Shape{14, 256, 1024, 1, 1}, Shape{14, 256, 256, 3, 1}, Shape{14, 512, 512, 3, 2},
+        Shape{7, 512, 2048, 1, 1}, Shape{7, 512, 512, 3, 1}})
+    expect_joined(s, 1, false, false);
+  for (const Shape& s :
+       {Shape{56, 256, 64, 1, 1}, Shape{56, 256, 128, 1, 1}, Shape{28, 512, 128, 1, 1},
+        Shape{28, 512, 256, 1, 1}, Shape{14, 1024, 256, 1, 1}, Shape{14, 1024, 512, 1, 1},
+        Shape{7, 2048, 512, 1, 1}}) {
+    expect_joined(s, 1, true, true);
+    expect_joined(s, 2, true, false);
+  }
+}
+
 // On tensor cores, which want a GiB for it here, not by a kernel further down the list that needs
 // less.
 TEST_F(Kernels, OfAFirstLayerGetTheirWorkspace) {

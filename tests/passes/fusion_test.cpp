@@ -149,6 +149,111 @@ TEST(FuseBatchNormSums, LeavesOtherTypesPartsOfPacksAndActivationsAlone) {
     run(fuse_batch_norm_sums, text, false);
 }
 
+// The end of a residual block and the convolution that reads it, with what is differentiated of
+// them. `shortcut` gives the residual, %9; `others` its gradient from %21 and what is returned.
+std::string block_end(const std::string& dtype, const std::string& shortcut,
+                      const std::string& others, const std::string& stride = "1") {
+  const std::string image = dtype + "[2,4,4,8]", f32 = "f32[8]", c = ", " + f32;
+  const auto leaf = [](int id, const std::string& name, const std::string& type,
+                       const std::string& dims) {
+    return cat("%", id, " = input() {name=\"", name, "\", dtype=", type, ", dims=[", dims,
+               "]} : ", type, "[", dims, "]\n");
+  };
+  const std::string size = stride == "1" ? "4" : "2";
+  return leaf(0, "x", dtype, "2,4,4,8") + leaf(1, "w", dtype, "8,1,1,8") +
+         leaf(2, "g", "f32", "8") + leaf(3, "b", "f32", "8") + leaf(4, "z", dtype, "2,4,4,8") +
+         leaf(5, "dy", dtype, "2," + size + "," + size + ",8") + leaf(6, "more", dtype, "2,4,4,8") +
+         shortcut +
+         "%12, %13, %14 = batch_norm(%0, %2, %3, %9) {epsilon=1e-05, activation=relu, "
+         "has_residual=true, has_sums=false, normalizes_residual=false, keep_mask=false} : " +
+         image + c + c + "\n%15 = conv2d_grad_data(%5, %1) {stride=[" + stride + "," + stride +
+         "], pad_begin=[0,0], pad_end=[0,0], dilation=[1,1], groups=1, x_dims=[2,4,4,8], "
+         "activation=none} : " +
+         image +
+         "\n%18, %19, %20, %21 = batch_norm_grad(%0, %2, %3, %13, %14, %6, %12, %15) "
+         "{epsilon=1e-05, activation=relu, has_residual=true, has_addend=true, has_mask=false, "
+         "has_sums=false, has_second=false} : " +
+         image + c + c + ", " + image + "\n" + others;
+}
+const char* const kIdentity = "%9 = pointwise(%4) {code=relu, dtype=none} : f16[2,4,4,8]\n";
+const char* const kNormalised =
+    "%9, %10, %11 = batch_norm(%4, %3, %2) {epsilon=1e-05, activation=none, has_residual=false, "
+    "has_sums=false, normalizes_residual=false, keep_mask=false} : f16[2,4,4,8], f32[8], f32[8]\n";
+const char* const kOthers =
+    "%22 = pointwise(%21) {code=tanh, dtype=none} : f16[2,4,4,8]\nreturn dx=%18, a=%19, b=%20, "
+    "dz=%22\n";
+
+TEST(FuseBatchNormGradientSums, BehindAResidual) {
+  const std::string out = run(fuse_batch_norm_gradient_sums, block_end("f16", kIdentity, kOthers));
+  EXPECT_THAT(out, ContainsRegex("conv2d_grad_norm\\(%5, %1, %6, %7, %0, %2, %3, %9, %10\\) "
+                                 ".*norms=1, has_addend=true, has_residual=true"));
+  EXPECT_THAT(out, ContainsRegex("batch_norm_grad\\(%0, %2, %3, %9, %10, %11, %12\\) "
+                                 ".*activation=none, has_residual=false, .*has_sums=true"));
+  EXPECT_THAT(out, ContainsRegex("pointwise\\(%11\\) \\{code=tanh"));
+}
+
+TEST(FuseBatchNormGradientSums, OfBothNormalisations) {
+  const std::string gradient =
+      "%22, %23, %24 = batch_norm_grad(%4, %3, %2, %10, %11, %21) {epsilon=1e-05, "
+      "activation=none, has_residual=false, has_addend=false, has_mask=false, has_sums=false, "
+      "has_second=false} : f16[2,4,4,8], f32[8], f32[8]\n";
+  const std::string out =
+      run(fuse_batch_norm_gradient_sums,
+          block_end("f16", kNormalised, gradient + "return dx=%18, dz=%22, dg=%23\n"));
+  EXPECT_THAT(out, HasSubstr("norms=2, has_addend=true, has_residual=false"));
+  EXPECT_THAT(out,
+              ContainsRegex("has_sums=true, has_second=true\\} : f16\\[2,4,4,8\\], "
+                            "f32\\[8\\], f32\\[8\\], f16\\[2,4,4,8\\], f32\\[8\\], f32\\[8\\]"));
+  EXPECT_THAT(out, Not(HasSubstr("has_second=false")));
+  // Read elsewhere, its gradient is that of a residual like others.
+  EXPECT_THAT(
+      run(fuse_batch_norm_gradient_sums,
+          block_end("f16", kNormalised,
+                    gradient + "%25 = pointwise(%21) {code=tanh, dtype=none} : f16[2,4,4,8]\n"
+                               "return dx=%18, dz=%22, more=%25\n")),
+      HasSubstr("norms=1, has_addend=true, has_residual=true"));
+}
+
+TEST(FuseBatchNormGradientSums, LeavesStridesOtherTypesAndOtherReadersAlone) {
+  run(fuse_batch_norm_gradient_sums, block_end("f16", kIdentity, kOthers, "2"), false);
+  std::string text = block_end("bf16", kIdentity, kOthers);
+  for (size_t at = 0; (at = text.find(" f16[", at)) != std::string::npos;)
+    text.replace(at, 5, " bf16[");
+  run(fuse_batch_norm_gradient_sums, text, false);
+  run(fuse_batch_norm_gradient_sums,
+      block_end("f16", kIdentity,
+                "%22 = pointwise(%15) {code=tanh, dtype=none} : f16[2,4,4,8]\n"
+                "return dx=%18, dz=%21, more=%22\n"),
+      false);
+}
+
+TEST(FuseBatchNormResidual, TakesTheNormalisationBeforeIt) {
+  const auto both = [](const std::string& more) {
+    const std::string f16 = "f16[2,4,4,8]", numbers = ", f32[8], f32[8]\n";
+    std::string text;
+    int id = 0;
+    for (const char* name : {"x", "z"})
+      text += cat("%", id++, " = input() {name=\"", name, "\", dtype=f16, dims=[2,4,4,8]} : ", f16,
+                  "\n");
+    text +=
+        "%2 = input() {name=\"g\", dtype=f32, dims=[8]} : f32[8]\n"
+        "%3 = input() {name=\"s\", dtype=f32, dims=[2,8]} : f32[2,8]\n"
+        "%4 = input() {name=\"t\", dtype=f32, dims=[2,8]} : f32[2,8]\n"
+        "%5, %6, %7 = batch_norm(%1, %2, %2, %4) {epsilon=1e-05, activation=none, "
+        "has_residual=false, has_sums=true, normalizes_residual=false, keep_mask=false} : " +
+        f16 + numbers +
+        "%8, %9, %10 = batch_norm(%0, %2, %2, %5, %3) {epsilon=1e-05, activation=relu, "
+        "has_residual=true, has_sums=true, normalizes_residual=false, keep_mask=false} : " +
+        f16 + numbers + "return y=%8, mean=%6, var=%7" + more + "\n";
+    return text;
+  };
+  const std::string out = run(fuse_batch_norm_residual, both(""));
+  EXPECT_THAT(out, HasSubstr("%5, %6, %7, %8, %9 = batch_norm(%0, %2, %2, %1, %3, %2, %2, %4)"));
+  EXPECT_THAT(out, HasSubstr("normalizes_residual=true"));
+  EXPECT_THAT(out, HasSubstr("return y=%5, mean=%8, var=%9"));
+  run(fuse_batch_norm_residual, both(", z=%5"), false);
+}
+
 TEST(FuseBatchNormMask, TakesThePlaceOfY) {
   const auto with_gradient = [](const std::string& type, const std::string& channels) {
     const std::string norm = conv_norm_of(type, channels, "none");

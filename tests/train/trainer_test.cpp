@@ -482,7 +482,8 @@ TEST(Trainer, FusedEqualsUnfused) {
         "fuse_activation", "fuse_gradient_addition", "fuse_batch_norm_gradient_add",
         "fuse_activation_grad", "fuse_product_sum", "sum_gradients_in_f32", "fuse_product_cast",
         "fuse_gradient_cast", "fuse_kept_activation", "fuse_pointwise", "fuse_batch_norm_sums",
-        "fuse_batch_norm_mask", "join_casts"}) {
+        "fuse_batch_norm_gradient_sums", "fuse_batch_norm_residual", "fuse_batch_norm_mask",
+        "join_casts"}) {
     config.disabled_pass.push_back(pass);
   }
   Trainer unfused(new_instance(), config);
