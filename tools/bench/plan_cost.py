@@ -114,6 +114,25 @@ def convolution(n):
         yield Launch("activation's gradient", "own", 0, (3 if n.op == "conv2d_grad_data" else 2) * y.bytes)
 
 
+def gradient_of_norms(n):
+    """Everything in one call, which keeps sums of parts as convolutions that sum up do; or step by step."""
+    g = n.y[0]
+    flops = 2 * n.x[0].elements * math.prod(n.x[1].dims[1:])
+    if "own:" not in n.kernel:
+        yield Launch("deviations", "own", 0, 0)
+        parts = re.search(r"workspace=(\d+)$", n.kernel)
+        yield Launch(n.op, "convolution", flops, n.traffic + 2 * int(parts[1]))
+        return
+    norms = len(n.y) - 1
+    yield Launch(n.op, "convolution", flops, n.x[0].bytes + n.x[1].bytes + g.bytes)
+    for k in range(norms):
+        yield Launch("batch norm: affine", "own", 0, 0)
+        yield Launch("batch norm: apply", "own", 0, (3 if k or n.flag("has_residual") else 2) * g.bytes)
+    for k in range(norms):
+        tensors = 2 if k else 4 + n.flag("has_addend")
+        yield Launch("batch norm's gradient: sums", "own", 0, tensors * g.bytes)
+
+
 def product(n):
     a = n.x[0].dims
     inner = a[0] if n.flag("transpose_a") else a[1]
@@ -139,9 +158,13 @@ def attention(n):
 def batch_norm(n):
     size = n.x[0].bytes
     if n.op == "batch_norm":
-        yield Launch("batch norm: sums", "own", 0, n.x[-1].bytes if n.flag("has_sums") else size)
-        mask = n.y[3].bytes if n.flag("keep_mask") else 0
+        for _ in range(2 if n.flag("normalizes_residual") else 1):
+            yield Launch("batch norm: sums", "own", 0, n.x[-1].bytes if n.flag("has_sums") else size)
+        mask = n.y[-1].bytes if n.flag("keep_mask") else 0
         yield Launch("batch norm: apply", "own", 0, (3 if n.flag("has_residual") else 2) * size + mask)
+        return
+    if n.flag("has_sums"):
+        yield Launch("batch norm's gradient: apply", "own", 0, (5 if n.flag("has_second") else 3) * size)
         return
     masked = n.flag("has_residual") and "activation=none" not in n.attributes
     tensors = (3 if masked or n.flag("has_addend") else 2) + n.flag("has_addend")
@@ -188,7 +211,7 @@ def rows_gradient(n):
 # What is not here is one pass over its operands.
 COSTS = {
     "conv2d": convolution, "conv2d_transpose": convolution, "conv2d_grad_data": convolution,
-    "conv2d_grad_weight": convolution, "matmul": product, "attention": attention, "attention_grad": attention,
+    "conv2d_grad_weight": convolution, "conv2d_grad_norm": gradient_of_norms, "matmul": product, "attention": attention, "attention_grad": attention,
     "batch_norm": batch_norm, "batch_norm_grad": batch_norm, "store": store, "max_pool_grad": pool_gradient,
     "squeezed_batch_norm": squeezed_batch_norm, "squeezed_batch_norm_grad": squeezed_batch_norm,
     "gather_rows": lambda n: [Launch(n.op, "own", 0, 2 * n.y[0].bytes)], "gather_rows_grad": rows_gradient,
