@@ -68,6 +68,10 @@ class Node:
         # Gradients that lie where they are stored have no place in the arena.
         moves = len(re.findall(r" @\d+", types)) == len(found)
         self.y = [Value(dtype, [int(n) for n in dims.split(",")] if dims else [], moves) for dtype, dims in found]
+        # The gradient of a slice lies nowhere but in the part that was cut out.
+        inside = re.search(r" at \[[\d,]+\] of \[([\d,]+)\]", types)
+        if inside:
+            self.y[0].bytes = math.prod(int(n) for n in inside[1].split(",")) * self.y[0].element_bytes
         values.update(zip(re.findall(r"%\d+", outputs), self.y))
 
     def flag(self, name):
@@ -97,7 +101,10 @@ def convolution(n):
             yield Launch("sums of channels", "own", 0, n.x[1].bytes)
         return
     of_filter = math.prod(n.x[1].dims[1:])
-    whole = Launch(n.op, "convolution", 2 * (y if n.op == "conv2d" else x).elements * of_filter, n.traffic)
+    behind = n.kernel.split("cudnn:")[1]
+    own_derivative = n.op == "conv2d_grad_data" and "own:pointwise" in behind
+    whole = Launch(n.op, "convolution", 2 * (y if n.op == "conv2d" else x).elements * of_filter,
+                   n.traffic - (n.x[2].bytes if own_derivative else 0))
     if n.kernel.startswith("own:pointwise"):
         yield Launch("cast of a bias", "own", 0, 0)
     # With the sums of what it writes, a kernel leaves those of parts there, and reads them again.
@@ -105,13 +112,12 @@ def convolution(n):
     if parts:
         whole = whole._replace(bytes=whole.bytes + 2 * int(parts[1]))
     yield whole
-    behind = n.kernel.split("cudnn:")[1]
     if "own:norm_sums" in behind:
         yield Launch("batch norm: sums", "own", 0, y.bytes)
     if "own:epilogue" in behind:
         yield Launch("epilogue", "own", 0, 2 * y.bytes)
     if "own:pointwise" in behind:
-        yield Launch("activation's gradient", "own", 0, (3 if n.op == "conv2d_grad_data" else 2) * y.bytes)
+        yield Launch("activation's gradient", "own", 0, (3 if own_derivative else 2) * y.bytes)
 
 
 def gradient_of_norms(n):
@@ -196,7 +202,8 @@ def pool_gradient(n):
         yield Launch("max pool: position", "own", 0, n.x[0].bytes + 2 * n.x[1].elements)
         yield Launch("max pool: gather", "own", 0, 2 * n.x[1].elements + n.x[2].bytes + n.y[0].bytes)
         return
-    yield Launch(n.op, "own", 0, n.traffic)
+    is_max = n.op == "max_pool_grad"  # which finds the maxima again and does not read the pooled y
+    yield Launch(n.op, "own", 0, n.traffic - (n.x[1].bytes if is_max else 0))
 
 
 def lists_of(n):
