@@ -140,6 +140,10 @@ class Trainer {
     return programs_;
   }
   Program& step_program() { return programs_.get(GraphKind::kStep).program(); }
+  // That of a batch whose padding is left out.
+  Program& packed_step_program(std::span<const HostTensor> batch) {
+    return programs_.get(GraphKind::kStep, training_arrays_.filled_sixteenths(batch)).program();
+  }
   Program& eval_program() { return programs_.get(GraphKind::kEval).program(); }
 
  private:

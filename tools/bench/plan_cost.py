@@ -41,6 +41,8 @@ CASES = {  # case: options of assay-bench-step beside precision and batch
         "--model electra_base_pretraining --sequence-length 128 --prediction-slots 19 --optimizer adamw",
     "bert_base_squad/train/amp-fp16/32":
         '--model bert_base --config {"head":"span"} --sequence-length 384 --optimizer adamw',
+    "bert_base_squad_packed/train/amp-fp16/32":
+        '--model bert_base --config {"head":"span"} --sequence-length 384 --tokens 170 --optimizer adamw',
 }
 
 

@@ -263,17 +263,19 @@ int run(const Options& o) {
       config.raw_images.emplace();
     const std::shared_ptr<Channel> channel = o.rank ? mpi_channel() : nullptr;
     train::Trainer trainer(instance, config, channel);
-    if (plan_only) return finish(o, trainer.step_program(), {}), 0;
+    if (plan_only && !o.tokens) return finish(o, trainer.step_program(), {}), 0;
     const Batch batch(trainer.training_inputs(), o.batch, o.tokens);
+    Program& program =
+        o.tokens ? trainer.packed_step_program(batch.tensors) : trainer.step_program();
+    if (plan_only) return finish(o, program, {}), 0;
     if (o.fed) trainer.prefetch(batch.tensors);
     const auto step = [&] {
       if (o.fed) trainer.prefetch(batch.tensors);
       trainer.step(o.fed ? std::span<const train::HostTensor>() : batch.tensors);
     };
     if (o.resident) step();
-    finish(o, trainer.step_program(),
-           o.resident ? measure_resident(o, trainer.step_program())
-                      : measure(o.repeats, step, 1, o.rank));
+    finish(o, program,
+           o.resident ? measure_resident(o, program) : measure(o.repeats, step, 1, o.rank));
   } else {
     instance->ensure_initialized(1);
     const train::Predictor predictor(*instance, {.precision = parse_precision(o.precision),
