@@ -298,15 +298,17 @@ struct Conv2d {
 };
 
 /// dx [x_dims] from (dy [N,P,Q,K], w [K,R,S,C/groups]), one data type; with an activation times
-/// its f', from `saved` like dx (see elementwise.h), the last input.
+/// its f', from `saved` like dx (see elementwise.h), the last input. On GPUs, behind relu,
+/// keep_sums gives a second output [C] f32: the sum of all pixels of dx.
 struct Conv2dGradData {
   ConvGeometry geometry;
   Dims x_dims;
   ActivationKind activation = ActivationKind::kNone;
+  bool keep_sums = false;
   static constexpr std::string_view kName = "conv2d_grad_data";
   static void fields(auto& self, auto&& f) {
     ConvGeometry::fields(self.geometry, f), f("x_dims", self.x_dims);
-    f("activation", self.activation);
+    f("activation", self.activation), f("keep_sums", self.keep_sums);
   }
   bool operator==(const Conv2dGradData&) const = default;
 };

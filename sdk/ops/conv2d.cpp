@@ -82,7 +82,10 @@ void infer(const Conv2dGradData& p, InferCtx& c) {
   c.require_dims(0, output_dims(p.geometry, p.x_dims, c.x(1).dims));
   const ValueType dx{c.x(0).dtype, p.x_dims};
   if (has_saved) c.require(c.x(2) == dx, "saved tensor is ", c.x(2), ", gradient is ", dx);
+  c.require(!p.keep_sums || p.activation == ActivationKind::kRelu,
+            "sums are kept behind the derivative of relu alone");
   c.y(dx);
+  if (p.keep_sums) c.y({DType::kF32, {dx.dims[3]}});
 }
 void grad(const Conv2dGradData& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const Conv2dGradData&, const NodeView& c) {

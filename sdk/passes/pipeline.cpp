@@ -59,6 +59,7 @@ constexpr std::array kGpu{
     Pass{"fuse_batch_norm_sums", fuse_batch_norm_sums},
     Pass{"fuse_batch_norm_residual", fuse_batch_norm_residual},
     Pass{"fuse_batch_norm_mask", fuse_batch_norm_mask},
+    Pass{"fuse_bias_gradient", fuse_bias_gradient},
     Pass{"lower_biases", lower_biases},
     Pass{"join_casts", join_casts},
 };

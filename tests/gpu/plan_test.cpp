@@ -233,6 +233,25 @@ TEST_F(Kernels, OfGradientsThatSumUp) {
   }
 }
 
+// With relu's derivative and the gradient of a bias taken along: of U-Net all but the last, which
+// has two filters, 8 images of them.
+TEST_F(Kernels, OfDataGradientsThatKeepSums) {
+  struct Shape {
+    int64_t size, channels;
+  };
+  const auto backend = cuda::make_planner(Target::h200());
+  for (const Shape& s :
+       {Shape{390, 64}, Shape{198, 128}, Shape{102, 256}, Shape{54, 512}, Shape{30, 1024},
+        Shape{66, 512}, Shape{138, 256}, Shape{282, 128}, Shape{570, 64}}) {
+    const Dims x{8, s.size, s.size, s.channels}, y{8, s.size - 2, s.size - 2, s.channels};
+    const std::string kernel = kernel_of(
+        *backend, Conv2dGradData{{}, x, ActivationKind::kRelu, true},
+        {{DType::kF16, y}, {DType::kF16, {s.channels, 3, 3, s.channels}}, {DType::kF16, x}});
+    EXPECT_TRUE(is_planned(kernel) && kernel.find("own:") == std::string::npos)
+        << s.size << " " << s.channels << ": " << kernel;
+  }
+}
+
 // On tensor cores, which want a GiB for it here, not by a kernel further down the list that needs
 // less.
 TEST_F(Kernels, OfAFirstLayerGetTheirWorkspace) {

@@ -317,6 +317,49 @@ TEST(Passes, SumsOfGradientsAreThoseOfTheNormalisations) {
   compare_gradients({"", "", 1e-1, 0}, *trainer({}), *trainer({"fuse_batch_norm_residual"}));
 }
 
+// Three convolutions with biases and relu, one behind the other.
+class PlainCnn : public nn::Model {
+ public:
+  std::string architecture() const override { return "plain_cnn"; }
+  std::string config_json() const override { return "{}"; }
+  std::vector<nn::InputSpec> inputs(nn::Mode mode) const override {
+    return {{.name = "image", .sample = {12, 12, 1}}, nn::label_input(10, mode)};
+  }
+  nn::Outputs forward(nn::Builder& b) const override {
+    ValueId x = b.input(inputs(b.mode())[0]);
+    for (const char* name : {"first", "second", "third"}) {
+      x = nn::conv2d(b, name, x, {.channels = 8, .kernel = {3, 3}});
+      x = nn::activation(b, ActivationKind::kRelu, x);
+    }
+    return nn::classifier_outputs(b, nn::linear(b, "output", nn::flatten(b, x), 10));
+  }
+};
+
+// In a pass of our own gradients of biases have the bits of a sum over what it wrote; cuDNN's, of
+// f16, may be of what it has not rounded yet.
+TEST(Passes, GradientsOfBiasesAreThoseOfASumApart) {
+  for (const char* precision : {"fp32", "amp-bf16", "amp-fp16"}) {
+    const auto trainer = [&](std::vector<std::string> disabled) {
+      TrainerConfig config = config_for(precision);
+      config.disabled_pass = std::move(disabled);
+      return std::make_unique<Trainer>(
+          std::make_shared<ModelInstance>(std::make_shared<PlainCnn>(), make_backend_under_test(1)),
+          config);
+    };
+    const auto joined = trainer({}), apart = trainer({"fuse_bias_gradient"});
+    EXPECT_THAT(graph_text(joined->step_program().graph()), testing::HasSubstr("keep_sums=true"));
+    for (uint64_t i = 0; i < 3; ++i) {
+      const StepInfo a = joined->step(Batch(i).tensors()), b = apart->step(Batch(i).tensors());
+      EXPECT_NEAR(a.loss, b.loss, 1e-3 * b.loss) << precision << ", step " << i;
+      EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-2 * b.grad_norm) << precision << ", step " << i;
+    }
+    const bool is_f16 = precision == std::string_view("amp-fp16");
+    EXPECT_TRUE(is_f16 ||
+                persistent_bytes(joined->instance()) == persistent_bytes(apart->instance()))
+        << precision;
+  }
+}
+
 // The same step whole, and cut into backward and apply.
 TEST(Repeated, StepIsBackwardThenApply) {
   Trainer whole(instance_under_test(), config_for("fp32"));

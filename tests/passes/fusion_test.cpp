@@ -404,7 +404,8 @@ const char* const kConvGradient =
     "%1 = parameter() {name=\"w\", role=value, dtype=f32, dims=[3,1,1,5]} : f32[3,1,1,5]\n"
     "%2 = input() {name=\"saved\", dtype=f32, dims=[2,4,4,5]} : f32[2,4,4,5]\n"
     "%3 = conv2d_grad_data(%0, %1) {stride=[1,1], pad_begin=[0,0], pad_end=[0,0], "
-    "dilation=[1,1], groups=1, x_dims=[2,4,4,5], activation=none} : f32[2,4,4,5]\n";
+    "dilation=[1,1], groups=1, x_dims=[2,4,4,5], activation=none, keep_sums=false} : "
+    "f32[2,4,4,5]\n";
 
 TEST(FuseActivationGrad, JoinsTheMaskToADataGradient) {
   const std::string mask = std::string(kConvGradient) +
@@ -415,6 +416,40 @@ TEST(FuseActivationGrad, JoinsTheMaskToADataGradient) {
   EXPECT_THAT(out, HasSubstr("activation=relu"));
   EXPECT_THAT(out, Not(HasSubstr("pointwise(")));
   run(fuse_activation_grad, mask + "return dx=%4, unmasked=%3\n", false);
+}
+
+// A data gradient through relu into a convolution with a bias; `type` and channels of the images.
+std::string bias_gradient_of(const std::string& type, const std::string& channels,
+                             const std::string& activation) {
+  const std::string image = "2,4,4," + channels, filters = channels + ",1,1," + channels;
+  const auto typed = [&](const std::string& dims) { return cat(type, "[", dims, "]"); };
+  const auto input = [&](const char* id_and_name, const std::string& dims) {
+    const std::string text = id_and_name;
+    return cat("%", text[0], " = input() {name=\"", text.substr(1), "\", dtype=", type, ", dims=[",
+               dims, "]} : ", typed(dims), "\n");
+  };
+  const std::string geometry =
+      "stride=[1,1], pad_begin=[0,0], pad_end=[0,0], dilation=[1,1], groups=1, ";
+  return cat(input("0dy", image), input("1saved", image), input("2x", image), input("3w", filters),
+             "%4 = conv2d_grad_data(%0, %3, %1) {", geometry, "x_dims=[", image,
+             "], activation=", activation, ", keep_sums=false} : ", typed(image),
+             "\n%5, %6 = conv2d_grad_weight(%2, %4) {", geometry, "w_dims=[", filters,
+             "], dtype=", type, ", has_bias=true} : ", typed(filters), ", f32[", channels,
+             "]\nreturn dw=%5, dbias=%6\n");
+}
+
+TEST(FuseBiasGradient, TakesItFromTheDataGradientThatMakesDy) {
+  const std::string out = run(fuse_bias_gradient, bias_gradient_of("f16", "8", "relu"));
+  EXPECT_THAT(out, ContainsRegex("%4, %5 = conv2d_grad_data\\(.*keep_sums=true} : "
+                                 "f16\\[2,4,4,8\\], f32\\[8\\]\n"));
+  EXPECT_THAT(out, ContainsRegex("%6 = conv2d_grad_weight\\(%2, %4\\) .*has_bias=false}"));
+  EXPECT_THAT(out, HasSubstr("return dw=%6, dbias=%5\n"));
+  run(fuse_bias_gradient, out, false);
+}
+
+TEST(FuseBiasGradient, LeavesOtherActivationsAlone) {
+  run(fuse_bias_gradient, bias_gradient_of("f16", "8", "tanh"), false);
+  run(fuse_bias_gradient, bias_gradient_of("f32", "5", "tanh"), false);
 }
 
 // A pooled tensor %0 that stands, cropped, in a concatenation whose gradient is %3.

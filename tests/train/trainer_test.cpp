@@ -477,13 +477,26 @@ TEST(Trainer, TheLossScaleChangesBetweenUpdatesOnly) {
 TEST(Trainer, FusedEqualsUnfused) {
   Trainer fused(new_instance(), config_of(kSgd));
   TrainerConfig config = config_of(kSgd);
-  for (const char* pass :
-       {"merge_equal_nodes", "fuse_squeeze", "fuse_batch_norm_add", "fuse_batch_norm_activation",
-        "fuse_activation", "fuse_gradient_addition", "fuse_batch_norm_gradient_add",
-        "fuse_activation_grad", "fuse_product_sum", "sum_gradients_in_f32", "fuse_product_cast",
-        "fuse_gradient_cast", "fuse_kept_activation", "fuse_pointwise", "fuse_batch_norm_sums",
-        "fuse_batch_norm_gradient_sums", "fuse_batch_norm_residual", "fuse_batch_norm_mask",
-        "join_casts"}) {
+  for (const char* pass : {"merge_equal_nodes",
+                           "fuse_squeeze",
+                           "fuse_batch_norm_add",
+                           "fuse_batch_norm_activation",
+                           "fuse_activation",
+                           "fuse_gradient_addition",
+                           "fuse_batch_norm_gradient_add",
+                           "fuse_activation_grad",
+                           "fuse_product_sum",
+                           "sum_gradients_in_f32",
+                           "fuse_product_cast",
+                           "fuse_gradient_cast",
+                           "fuse_kept_activation",
+                           "fuse_pointwise",
+                           "fuse_batch_norm_sums",
+                           "fuse_batch_norm_gradient_sums",
+                           "fuse_batch_norm_residual",
+                           "fuse_batch_norm_mask",
+                           "fuse_bias_gradient",
+                           "join_casts"}) {
     config.disabled_pass.push_back(pass);
   }
   Trainer unfused(new_instance(), config);

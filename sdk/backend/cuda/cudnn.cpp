@@ -128,7 +128,7 @@ std::optional<int64_t> fastest(Graph& graph, cudnnHandle_t handle, const Convolu
   }
   bytes.push_back(bytes_of(result_of(c), c.data));
   if (c.keeps_sums) bytes.push_back(bytes_of({2, c.y[3]}, DType::kF32));
-  for (int64_t i = 0; i < c.norms; ++i) bytes.push_back(bytes_of({2, c.x[3]}, DType::kF32));
+  for (int64_t i = 0; i < 2 * c.norms; ++i) bytes.push_back(bytes_of({c.x[3]}, DType::kF32));
   if (c.norms > 0) bytes.push_back(bytes_of({c.norms, 3, c.x[3]}, DType::kF32));
   const TimingOperands operands(bytes, stream);
   std::optional<TimingBuffer> workspace;

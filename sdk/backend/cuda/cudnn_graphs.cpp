@@ -162,8 +162,10 @@ class ConvolutionGraph {
     for (const Norm& n : norms) {
       sums.push_back(
           graph_.dbn_weight(g, n.x, n.mean, n.rstd, n.gamma, fe::graph::DBN_weight_attributes()));
-      ++operands_;
-      numbers({sums.back()[0], sums.back()[1]}, c_.x[3]);
+      for (const int of : {0, 1}) {  // dgamma, dbeta
+        ++operands_;
+        numbers({sums.back()[of]}, c_.x[3]);
+      }
     }
     ++operands_;
     for (size_t i = 0; i < sums.size(); ++i)

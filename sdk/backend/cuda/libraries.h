@@ -32,8 +32,8 @@ enum class ConvolutionKind { kForward, kGradData, kGradWeight };
 // NHWC and KRSC, dense. Operands in this order: forward x, w, (bias, residual), y, (sums);
 // grad_data dy, w, dx; grad_weight x, dy, dw. All of one type, the bias as well: cuDNN has tuned
 // kernels for nothing else. Only sums are f32. grad_data of `norms` is Conv2dGradNorm: dy, w,
-// (addend, residual), of each x and the f32 gamma, beta, mean, 1 / deviation; g, the sums of each,
-// and [norms,3,C] f32 that nobody reads.
+// (addend, residual), of each x and the f32 gamma, beta, mean, 1 / deviation; g, of each dgamma and
+// dbeta, and [norms,3,C] f32 that nobody reads.
 struct Convolution {
   ConvolutionKind kind = ConvolutionKind::kForward;
   ConvGeometry geometry;

@@ -97,9 +97,9 @@ void pass_norms(const Convolution& c, std::span<void* const> operands,
     const double x = load(operands[first + 5 * norm], c.data, static_cast<int64_t>(i));
     return (x - number(norm, 3, k)) * number(norm, 4, k);
   };
-  for (size_t norm = 0; norm < norms; ++norm)
-    std::fill_n(static_cast<float*>(operands[g + 1 + norm]), 2 * channels, 0.0f);
-  std::fill_n(static_cast<float*>(operands[g + 1 + norms]), 3 * norms * channels, 0.0f);
+  const auto sums = [&](size_t i) { return static_cast<float*>(operands[g + 1 + i]); };
+  for (size_t i = 0; i < 2 * norms; ++i) std::fill_n(sums(i), channels, 0.0f);
+  std::fill_n(sums(2 * norms), 3 * norms * channels, 0.0f);
   for (size_t i = 0; i < product.size(); ++i) {
     const size_t k = i % channels;
     const auto at = static_cast<int64_t>(i);
@@ -110,9 +110,8 @@ void pass_norms(const Convolution& c, std::span<void* const> operands,
     const double passed = y > 0 ? dy : 0.0;
     store(operands[g], c.data, at, passed);
     for (size_t norm = 0; norm < norms; ++norm) {
-      auto* const sums = static_cast<float*>(operands[g + 1 + norm]);
-      sums[k] += static_cast<float>(passed * xhat(norm, i));
-      sums[channels + k] += static_cast<float>(passed);
+      sums(2 * norm)[k] += static_cast<float>(passed * xhat(norm, i));
+      sums(2 * norm + 1)[k] += static_cast<float>(passed);
     }
   }
 }

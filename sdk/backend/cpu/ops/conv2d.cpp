@@ -338,6 +338,8 @@ NodePlan plan_grad_data(const Conv2dGradData& p, const Planner& c) {
 
 // The activation's part in a second pass: oneDNN joins nothing to data gradients.
 NodePlan plan(const Conv2dGradData& p, const Planner& c) {
+  require(!p.keep_sums, Code::kUnsupported, "convolution at ", c.scope(),
+          ": sums of a gradient are kept on GPUs only");
   NodePlan plan = plan_grad_data(p, c);
   if (p.activation == ActivationKind::kNone) return plan;
   plan.kernel += " own:pointwise";

@@ -1,17 +1,14 @@
-// Sums over rows per channel, of values or of products.
+// Sums over rows per channel: of values, of products, of what passes relu backwards.
 #include "sdk/backend/cuda/kernels/channel.h"
+#include "sdk/backend/cuda/kernels/epilogue.h"
 
 namespace assay::cuda::kernels {
 namespace {
 
-// Of x, or of x * times.
-template <class T, bool kProduct>
-struct Sum {
+// What sums of one kind have in common.
+template <class T>
+struct OneSum {
   static constexpr int kKinds = 1, kBatch = 4, kBlocks = 3;
-  struct Row {
-    Pack<T> x, times;
-  };
-  const T *x, *times;
   struct State {
     float sum[kPack<T>];
   };
@@ -19,6 +16,19 @@ struct Sum {
   __device__ void start(State& s, int64_t, int64_t, int) const {
     for (int i = 0; i < kPack<T>; ++i) s.sum[i] = 0;
   }
+  __device__ void finish(const State& s, double, int i, double (&out)[1]) const {
+    out[0] = static_cast<double>(s.sum[i]);
+  }
+};
+
+// Of x, or of x * times.
+template <class T, bool kProduct>
+struct Sum : OneSum<T> {
+  using State = typename OneSum<T>::State;
+  struct Row {
+    Pack<T> x, times;
+  };
+  const T *x, *times;
   template <bool kWhole>
   __device__ Row read(int64_t at, int n) const {
     Row row{read_pack<kWhole>(x + at, n), {}};
@@ -32,8 +42,32 @@ struct Sum {
     if constexpr (kProduct) unpack(row.times, w);
     for (int i = 0; i < kPack<T>; ++i) s.sum[i] += kProduct ? v[i] * w[i] : v[i];
   }
-  __device__ void finish(const State& s, double, int i, double (&out)[1]) const {
-    out[0] = static_cast<double>(s.sum[i]);
+};
+
+// Of dx, which becomes 0 where saved is at most 0.
+template <class T>
+struct ReluGradient : OneSum<T> {
+  static constexpr int kBlocks = 2;  // registers for four rows of two packs
+  using State = typename OneSum<T>::State;
+  struct Row {
+    Pack<T> saved, dx;
+  };
+  const T* saved;
+  T* dx;
+  template <bool kWhole>
+  __device__ Row read(int64_t at, int n) const {
+    return {read_pack<kWhole>(saved + at, n), read_pack<kWhole>(dx + at, n)};
+  }
+  template <bool kWhole>
+  __device__ void add(State& s, const Row& row, int64_t at, int n) const {
+    float y[kPack<T>], g[kPack<T>];
+    unpack(row.saved, y);
+    unpack(row.dx, g);
+    for (int i = 0; i < kPack<T>; ++i) {
+      g[i] = differentiate(static_cast<int>(kRelu), y[i], g[i]);
+      s.sum[i] += g[i];
+    }
+    store_pack<kPack<T>>(dx + at, n, kWhole, g);
   }
 };
 
@@ -95,7 +129,15 @@ void sum_rows(Stream stream, Element element, const void* x, const void* times, 
     const auto sum = [&](const auto& term) {
       sum_and_finish<T>(stream, term, rows, channels, on_16_bytes(a, b), to, WriteSum{y});
     };
-    b == nullptr ? sum(Sum<T, false>{a, b}) : sum(Sum<T, true>{a, b});
+    b == nullptr ? sum(Sum<T, false>{{}, a, b}) : sum(Sum<T, true>{{}, a, b});
+  });
+}
+
+void relu_grad_sums(Stream stream, Element element, const void* saved, void* dx, int64_t rows,
+                    int64_t channels, PartialSums to, float* y) {
+  dispatch(element, [&]<class T>(T) {
+    const ReluGradient<T> term{{}, static_cast<const T*>(saved), static_cast<T*>(dx)};
+    sum_and_finish<T>(stream, term, rows, channels, on_16_bytes(saved, dx), to, WriteSum{y});
   });
 }
 

@@ -115,6 +115,9 @@ size_t partial_sums_bytes(Element, int64_t rows, int64_t channels, int kinds);
 // Of x, or of x * times unless that is null.
 void sum_rows(Stream, Element, const void* x, const void* times, int64_t rows, int64_t channels,
               PartialSums, float* y);
+// dx = 0 where saved, like it, is at most 0, and as it was elsewhere; y: its sums.
+void relu_grad_sums(Stream, Element, const void* saved, void* dx, int64_t rows, int64_t channels,
+                    PartialSums, float* y);
 // y[slab, channels] of x[slabs, rows, channels], likewise, in f64: for many slabs of few elements.
 void sum_slabs(Stream, Element, const void* x, const void* times, int64_t slabs, int64_t rows,
                int64_t channels, float* y);

@@ -144,25 +144,87 @@ NodePlan plan(const Conv2dTranspose& p, const Planner& c) {
                        .moves = !is_dense(c.y_layout(), c.y().dims)});
 }
 
-// The activation's part in a pass of its own: joined to a data gradient, cuDNN compiles it while
-// the program runs, for seconds (see decisions/0015). relu's mask rounds nothing.
-NodePlan plan(const Conv2dGradData& p, const Planner& c) {
-  const LibraryCall call = call_of(
-      convolution_of(ConvolutionKind::kGradData, p.geometry, p.x_dims, c.x(1).dims, c.x(0).dims, c),
-      c);
-  const bool activates = p.activation != ActivationKind::kNone;
+namespace {
+
+// relu's derivative and the sum of what it passes, joined to a data gradient of f16: cuDNN has that
+// compiled as what arrives at a normalisation in front of relu, which it computes again
+// (decisions/0020). One whose numbers are all 1 leaves `saved`, which is not negative, as it is:
+// what f16 has up to 1 are multiples of 2^-24, so 1 less and 1 more rounds none of them to 0.
+std::optional<NodePlan> plan_relu_gradient_with_sums(const Convolution& plain, const Planner& c) {
+  if (plain.data != DType::kF16 || c.target().compute_capability < 90) return std::nullopt;
+  Convolution joined = plain;
+  joined.norms = 1;
+  const auto call = c.libraries().convolution(joined);
+  if (!call) return std::nullopt;
+  struct Scratch {
+    void* call;
+    float *ones, *unread;
+    size_t bytes;
+  };
+  const int64_t channels = plain.x[3];
+  const auto scratch = [=, call_bytes = call->scratch_bytes](void* base) {
+    ScratchLayout layout(base);
+    Scratch s{};
+    s.call = layout.take_bytes(call_bytes);
+    s.ones = layout.take<float>(static_cast<size_t>(channels));
+    s.unread = layout.take<float>(static_cast<size_t>(4 * channels));  // dgamma, and three more
+    s.bytes = layout.bytes();
+    return s;
+  };
   NodePlan plan;
-  plan.kernel = cat(call.kernel, activates ? " own:pointwise" : "");
-  plan.scratch_bytes = call.scratch_bytes;
-  plan.bind = [=, run = call.run, element = element_of(c.y()),
-               differentiate = pointwise_args(activation_grad_code(p.activation),
-                                              {element_of(c.y()), element_of(c.y())},
-                                              c.y().numel())](const Binding& b) -> Launch {
+  plan.kernel = call->kernel;
+  plan.scratch_bytes = scratch(nullptr).bytes;
+  plan.bind = [=, run = call->run](const Binding& b) -> Launch {
+    const Scratch s = scratch(b.scratch);
+    std::vector<void*> operands(b.inputs.begin(), b.inputs.end());
+    operands.insert(operands.end(), 4, s.ones);
+    operands.insert(operands.end(), {b.outputs[0], s.unread, b.outputs[1], s.unread + channels});
+    return [=](Queue& q) {
+      kernels::fill(stream_of(q), s.ones, 1, channels);
+      run(stream_of(q), operands, s.call);
+    };
+  };
+  return plan;
+}
+
+}  // namespace
+
+// The activation's part in a pass of its own, which may leave sums: joined to a data gradient,
+// cuDNN compiles it while the program runs, for seconds (see decisions/0015), but for f16 with sums
+// (0020). relu's mask rounds nothing.
+NodePlan plan(const Conv2dGradData& p, const Planner& c) {
+  const Convolution plain =
+      convolution_of(ConvolutionKind::kGradData, p.geometry, p.x_dims, c.x(1).dims, c.x(0).dims, c);
+  if (p.keep_sums) {
+    if (auto joined = plan_relu_gradient_with_sums(plain, c)) return *std::move(joined);
+  }
+  const LibraryCall call = call_of(plain, c);
+  const bool activates = p.activation != ActivationKind::kNone;
+  const Element element = element_of(c.y());
+  const int64_t channels = p.x_dims[3], rows = p.x_dims.numel() / channels;
+  const size_t partial = p.keep_sums ? kernels::partial_sums_bytes(element, rows, channels, 1) : 0;
+  NodePlan plan;
+  plan.kernel = cat(call.kernel, p.keep_sums ? " own:relu_sums"
+                                 : activates ? " own:pointwise"
+                                             : "");
+  plan.scratch_bytes = product_scratch(call, partial, nullptr).bytes;
+  plan.bind = [=, run = call.run, keeps_sums = p.keep_sums,
+               differentiate =
+                   pointwise_args(activation_grad_code(p.activation), {element, element},
+                                  c.y().numel())](const Binding& b) -> Launch {
+    const ProductScratch s = product_scratch(call, partial, b.scratch);
     void* const dx = b.outputs[0];
     const std::vector<void*> operands{b.inputs[0], b.inputs[1], dx};
-    return [=, scratch = b.scratch, saved = activates ? b.x<void>(2) : nullptr](Queue& q) {
-      run(stream_of(q), operands, scratch);
-      if (activates) run_pointwise(stream_of(q), differentiate, element, {saved, dx}, dx);
+    return [=, saved = activates ? b.x<void>(2) : nullptr,
+            sums = keeps_sums ? b.y<float>(1) : nullptr](Queue& q) {
+      const Stream stream = stream_of(q);
+      run(stream, operands, s.call);
+      if (keeps_sums) {
+        kernels::relu_grad_sums(stream, element, saved, dx, rows, channels,
+                                {static_cast<double*>(s.product), arrivals_of(q)}, sums);
+      } else if (activates) {
+        run_pointwise(stream, differentiate, element, {saved, dx}, dx);
+      }
     };
   };
   return plan;
@@ -210,7 +272,11 @@ Launch bind_joined(const Conv2dGradNorm& p, const LibraryCall& call, const NormS
     deviations.var[i] = b.x<float>(var);
     operands[static_cast<size_t>(var)] = s.rstd + i * channels;
   }
-  operands.insert(operands.end(), b.outputs.begin(), b.outputs.end());
+  operands.push_back(b.outputs[0]);
+  for (int i = 0; i < deviations.norms; ++i) {
+    auto* const sums = b.y<float>(1 + i);
+    operands.insert(operands.end(), {sums, sums + channels});
+  }
   operands.push_back(s.unread);
   return [=, run = call.run](Queue& q) {
     kernels::norm_rstd(stream_of(q), deviations, channels, s.rstd);
