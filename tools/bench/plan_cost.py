@@ -92,33 +92,43 @@ class Launch(collections.namedtuple("Launch", "what kind flops bytes count")):
         return super().__new__(cls, what, kind, flops, moved, count)
 
 
+def read_of_image(x, filters, y):
+    """What a convolution reads of x: by 1x1 windows the pixels under them, which a stride leaves others between."""
+    return x.bytes if filters[1:3] != [1, 1] else y.elements // y.dims[3] * x.dims[3] * x.element_bytes
+
+
 def convolution(n):
     """The call of cuDNN, then passes of our own for what it does not take along."""
     x, y = n.x[0], n.y[0]
     if n.op == "conv2d_grad_weight":
         filters = n.numbers("w_dims")
         dw = math.prod(filters)
-        yield Launch(n.op, "convolution", 2 * n.x[1].elements * math.prod(filters[1:]), x.bytes + n.x[1].bytes + 2 * dw)
+        yield Launch(n.op, "convolution", 2 * n.x[1].elements * math.prod(filters[1:]),
+                     read_of_image(x, filters, n.x[1]) + n.x[1].bytes + 2 * dw)
         if "own:channel_sums" in n.kernel:
             yield Launch("sums of channels", "own", 0, n.x[1].bytes)
         return
     of_filter = math.prod(n.x[1].dims[1:])
     behind = n.kernel.split("cudnn:")[1]
-    own_derivative = n.op == "conv2d_grad_data" and "own:pointwise" in behind
-    whole = Launch(n.op, "convolution", 2 * (y if n.op == "conv2d" else x).elements * of_filter,
-                   n.traffic - (n.x[2].bytes if own_derivative else 0))
+    own_derivative = n.op == "conv2d_grad_data" and "own:" in behind
+    unread = n.x[2].bytes if own_derivative else 0
+    if n.op == "conv2d":
+        unread = x.bytes - read_of_image(x, n.x[1].dims, y)
+    whole = Launch(n.op, "convolution", 2 * (y if n.op == "conv2d" else x).elements * of_filter, n.traffic - unread)
     if n.kernel.startswith("own:pointwise"):
         yield Launch("cast of a bias", "own", 0, 0)
     # With the sums of what it writes, a kernel leaves those of parts there, and reads them again.
     parts = re.search(r"workspace=(\d+)$", n.kernel) if n.flag("keep_sums") else None
     if parts:
         whole = whole._replace(bytes=whole.bytes + 2 * int(parts[1]))
+    if n.op == "conv2d_grad_data" and n.flag("keep_sums") and "own:" not in behind:
+        yield Launch("ones for cuDNN", "own", 0, 0)
     yield whole
     if "own:norm_sums" in behind:
         yield Launch("batch norm: sums", "own", 0, y.bytes)
     if "own:epilogue" in behind:
         yield Launch("epilogue", "own", 0, 2 * y.bytes)
-    if "own:pointwise" in behind:
+    if "own:pointwise" in behind or "own:relu_sums" in behind:
         yield Launch("activation's gradient", "own", 0, (3 if own_derivative else 2) * y.bytes)
 
 
