@@ -168,7 +168,7 @@ std::string block_end(const std::string& dtype, const std::string& shortcut,
          "has_residual=true, has_sums=false, normalizes_residual=false, keep_mask=false} : " +
          image + c + c + "\n%15 = conv2d_grad_data(%5, %1) {stride=[" + stride + "," + stride +
          "], pad_begin=[0,0], pad_end=[0,0], dilation=[1,1], groups=1, x_dims=[2,4,4,8], "
-         "activation=none} : " +
+         "activation=none, keep_sums=false} : " +
          image +
          "\n%18, %19, %20, %21 = batch_norm_grad(%0, %2, %3, %13, %14, %6, %12, %15) "
          "{epsilon=1e-05, activation=relu, has_residual=true, has_addend=true, has_mask=false, "
