@@ -170,10 +170,14 @@ void check_epilogue(const ConvolutionShape& s, ActivationKind kind, bool bias, b
     for (size_t i = 0; i < c.inputs.size(); ++i) c.gradients.push_back(static_cast<int>(i));
   c.thread_invariant = false;
   if (bias && kind == ActivationKind::kRelu && convolutions_are_of_one_type()) {
-    // A product that is rounded before the bias comes to it may end up on the other side of 0.
-    OpCase exact = c;
+    // A product that is rounded before its bias may end up on the other side of 0: gradients of
+    // mixed signs in f32, and in 16 bits where a bias of 4 keeps it on its own.
+    OpCase exact = c, far = c;
     exact.dtypes = {DType::kF32};
-    check_op(exact, conv_reference);
+    far.dtypes = {DType::kBf16, DType::kF16};
+    for (size_t i = 0; i < far.inputs[2].recipe.values.size(); ++i)
+      far.inputs[2].recipe.values[i] = i % 3 == 0 ? -4 : 4;
+    check_op({exact, far}, conv_reference);
     c.gradients.clear();
   }
   check_op(c, conv_reference);

@@ -9,6 +9,7 @@
 
 #include "sdk/backend/cpu/device.h"
 #include "sdk/backend/forwarding_backend.h"
+#include "sdk/passes/pipeline.h"
 #include "sdk/train/predictor.h"
 #include "tests/train/training_setup.h"
 
@@ -477,27 +478,11 @@ TEST(Trainer, TheLossScaleChangesBetweenUpdatesOnly) {
 TEST(Trainer, FusedEqualsUnfused) {
   Trainer fused(new_instance(), config_of(kSgd));
   TrainerConfig config = config_of(kSgd);
-  for (const char* pass : {"merge_equal_nodes",
-                           "fuse_squeeze",
-                           "fuse_batch_norm_add",
-                           "fuse_batch_norm_activation",
-                           "fuse_activation",
-                           "fuse_gradient_addition",
-                           "fuse_batch_norm_gradient_add",
-                           "fuse_activation_grad",
-                           "fuse_product_sum",
-                           "sum_gradients_in_f32",
-                           "fuse_product_cast",
-                           "fuse_gradient_cast",
-                           "fuse_kept_activation",
-                           "fuse_pointwise",
-                           "fuse_batch_norm_sums",
-                           "fuse_batch_norm_gradient_sums",
-                           "fuse_batch_norm_residual",
-                           "fuse_batch_norm_mask",
-                           "fuse_bias_gradient",
-                           "join_casts"}) {
-    config.disabled_pass.push_back(pass);
+  const Target target = fused.instance().backend()->target();
+  for (const auto passes :
+       {forward_passes(), training_passes(target), finishing_passes(), gpu_passes(target)}) {
+    for (const Pass& pass : passes)
+      if (pass.name != "lower_biases") config.disabled_pass.emplace_back(pass.name);  // no fusion
   }
   Trainer unfused(new_instance(), config);
   EXPECT_LT(fused.step_program().graph().nodes().size(),
