@@ -235,6 +235,17 @@ struct SumTo {
   bool operator==(const SumTo&) const = default;
 };
 
+/// dx = dy * f' from `saved` (see elementwise.h), and what it sums up to: the gradient of a bias
+/// that was added in front of the activation. Made behind differentiation, on GPUs.
+///   inputs    saved [..., C] data type, dy like it
+///   outputs   dx like dy; sums [C] f32
+struct ActivationGradSums {
+  ActivationKind activation = ActivationKind::kRelu;
+  static constexpr std::string_view kName = "activation_grad_sums";
+  static void fields(auto& self, auto&& f) { f("activation", self.activation); }
+  bool operator==(const ActivationGradSums&) const = default;
+};
+
 /// y = x * keep / (1 - rate), keep ~ Bernoulli(1 - rate) of Philox(seed, stream; step, element).
 ///   inputs    x any dims, data type; step [] i64 (StepScalar kRandomStep)
 ///   gradient  Dropout of dy with the same attributes: the mask is drawn again, not stored
@@ -378,7 +389,7 @@ struct Conv2dTranspose {
 
 /// y = act(op(a) * op(b) + bias), op transposing its matrix if told to; y in `dtype`.
 ///   inputs    a [M,K] ([K,M] if transpose_a), b [K,N] ([N,K] if transpose_b) of one data type,
-///             bias [N] f32 if has_bias. Linear layers keep w as [out, in].
+///             bias [N] if has_bias, f32 or on GPUs of y's type. Linear layers keep w as [out, in].
 ///   outputs   y [M,N]; if keep_pre what act was applied to, like y (see Conv2d)
 ///   gradient  two Matmuls and SumTo; a weight's gradient is emitted in f32
 struct Matmul {
@@ -580,6 +591,37 @@ struct SqueezedBatchNormGrad {
   bool operator==(const SqueezedBatchNormGrad&) const = default;
 };
 
+/// A normalisation in front of relu and maxima, in training: y = MaxPool(relu(BatchNorm(x))), from
+/// relu's values as they would be stored. fuse_batch_norm_max_pool makes it for GPUs, behind
+/// differentiation: it has no gradient of its own.
+///   inputs    x [N,H,W,C] data type; gamma, beta [C] f32
+///   outputs   y [N,P,Q,C] like x; mean, var [C] f32; peaks like y, x where the maxima stand;
+///             winners [N,P,Q,C] u8, their places in their windows, row by row, the first of equals
+struct BatchNormMaxPool {
+  static constexpr int64_t kMostTaps = 256;  // of a window
+  float epsilon = 1e-5f;
+  PoolGeometry geometry;
+  static constexpr std::string_view kName = "batch_norm_max_pool";
+  static void fields(auto& self, auto&& f) {
+    f("epsilon", self.epsilon), PoolGeometry::fields(self.geometry, f);
+  }
+  bool operator==(const BatchNormMaxPool&) const = default;
+};
+
+/// Its gradient: what arrives at x through the maxima, relu and the normalisation. Relu passes what
+/// it passed forward, computed again.
+///   inputs    x, gamma, beta, mean, var; dy, peaks and winners as y, peaks and winners are
+///   outputs   dx like x; dgamma, dbeta [C] f32
+struct BatchNormMaxPoolGrad {
+  float epsilon = 1e-5f;
+  PoolGeometry geometry;
+  static constexpr std::string_view kName = "batch_norm_max_pool_grad";
+  static void fields(auto& self, auto&& f) {
+    f("epsilon", self.epsilon), PoolGeometry::fields(self.geometry, f);
+  }
+  bool operator==(const BatchNormMaxPoolGrad&) const = default;
+};
+
 /// Inference form, with given statistics. No gradient; act may be swish behind a residual too.
 ///   inputs    x, gamma, beta, mean, var; residual if has_residual
 struct BatchNormInference {
@@ -644,16 +686,25 @@ struct LayerNorm {
   bool operator==(const LayerNorm&) const = default;
 };
 
-/// inputs   z (x where that is z), gamma, mean, rstd, dy; step if rate > 0
+/// inputs   z (x where that is z), gamma, mean, rstd, dy; step if rate > 0; addend like dy if
+///          has_addend
 /// outputs  dz like z, the residual's gradient too; dgamma, dbeta [C] f32; dx = dropout(dz) if rate
-/// > 0
+///          > 0; if keep_sums [C] f32, the sums of dx, or of dz where that is dx
+/// With an addend the gradient is the sum of dy and it, rounded to their type. Addend and sums come
+/// behind differentiation, on GPUs.
 struct LayerNormGrad {
   float rate = 0;
   uint64_t seed = 0;
   uint64_t stream = 0;
+  bool has_addend = false;
+  bool keep_sums = false;
+  int addend_input() const { return 5 + (rate > 0); }
+  int dx_output() const { return rate > 0 ? 3 : 0; }
+  int sums_output() const { return 3 + (rate > 0); }
   static constexpr std::string_view kName = "layer_norm_grad";
   static void fields(auto& self, auto&& f) {
     f("rate", self.rate), f("seed", self.seed), f("stream", self.stream);
+    f("has_addend", self.has_addend), f("keep_sums", self.keep_sums);
   }
   bool operator==(const LayerNormGrad&) const = default;
 };
@@ -1301,9 +1352,9 @@ struct EmaUpdate {
   X(Arange) X(OffsetIndex) X(PackedPlaces) X(MaskTokens) X(SampleTokens) X(ReplaceTokens)                          \
   X(Input) X(Parameter) X(StepScalar) X(Fill) X(ImageFromBytes) X(MixRows) X(MixTargets)           \
   X(CountTargets) X(Reshape) X(Slice) X(SliceGrad) X(Transpose) X(Copy) X(Concat) X(Pointwise)     \
-  X(Casts) X(SumTo) X(Dropout) X(Conv2d)                                                           \
+  X(Casts) X(SumTo) X(ActivationGradSums) X(Dropout) X(Conv2d)                                                           \
   X(Conv2dGradData) X(Conv2dGradNorm) X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(MaxPool) X(MaxPoolGrad)     \
-  X(AvgPool) X(AvgPoolGrad) X(WeightedFusion) X(WeightedFusionGrad) X(BatchNorm) X(BatchNormGrad) X(SqueezedBatchNorm) X(SqueezedBatchNormGrad) X(BatchNormInference) X(FoldBatchNorm)   \
+  X(AvgPool) X(AvgPoolGrad) X(WeightedFusion) X(WeightedFusionGrad) X(BatchNorm) X(BatchNormGrad) X(SqueezedBatchNorm) X(SqueezedBatchNormGrad) X(BatchNormMaxPool) X(BatchNormMaxPoolGrad) X(BatchNormInference) X(FoldBatchNorm)   \
   X(LayerNorm) X(LayerNormGrad) X(Attention) X(AttentionGrad) X(GatherRows) X(GatherRowsGrad)      \
   X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad) X(SigmoidCrossEntropy)              \
   X(SigmoidCrossEntropyGrad) X(SoftTargetCrossEntropy) X(SoftTargetCrossEntropyGrad)               \

@@ -56,7 +56,7 @@ NodeFacts facts(const LayerNorm& p, const NodeView& c) {
 }
 
 void infer(const LayerNormGrad& p, InferCtx& c) {
-  c.require_inputs(5 + (p.rate > 0));
+  c.require_inputs(p.addend_input() + p.has_addend);
   c.require_data_type(0);
   require_rate(c, p.rate);
   const ValueType& z = c.x(0);
@@ -66,14 +66,20 @@ void infer(const LayerNormGrad& p, InferCtx& c) {
   require_f32(c, 3, rows_of(z.dims));
   c.require(c.x(4) == z, "dy is ", c.x(4), ", z is ", z);
   if (p.rate > 0) require_step(c, 5);
+  if (p.has_addend)
+    c.require(c.x(p.addend_input()) == z, "addend is ", c.x(p.addend_input()), ", z is ", z);
+  const ValueType channels{DType::kF32, {z.dims.back()}};
   c.y(z);
-  c.y({DType::kF32, {z.dims.back()}});
-  c.y({DType::kF32, {z.dims.back()}});
+  c.y(channels);
+  c.y(channels);
   if (p.rate > 0) c.y(z);
+  if (p.keep_sums) c.y(channels);
 }
 void grad(const LayerNormGrad& p, GradCtx&) { no_gradient(p); }
-NodeFacts facts(const LayerNormGrad&, const NodeView& c) {
-  return {13.0 * count_of(c.x(0)), traffic_of(c), {{0, 0}, {0, 4}}};
+NodeFacts facts(const LayerNormGrad& p, const NodeView& c) {
+  NodeFacts facts{13.0 * count_of(c.x(0)), traffic_of(c), {{0, 0}, {0, 4}}};
+  if (p.has_addend) facts.in_place.push_back({0, p.addend_input()});
+  return facts;
 }
 
 }  // namespace assay

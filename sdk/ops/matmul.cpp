@@ -22,7 +22,7 @@ void infer(const Matmul& p, InferCtx& c) {
   const ValueType y{p.dtype, {a[p.transpose_a ? 1 : 0], b[p.transpose_b ? 0 : 1]}};
   if (p.has_bias) {
     c.require_dims(2, {y.dims[1]});
-    c.require_dtype(2, DType::kF32);
+    if (c.x(2).dtype != y.dtype) c.require_dtype(2, DType::kF32);
   }
   c.require(!p.keep_pre || p.activation != ActivationKind::kNone, "keep_pre needs an activation");
   c.y(y);

@@ -3,25 +3,10 @@
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
+#include "sdk/ops/pooled_dims.h"
 
 namespace assay {
 namespace {
-
-Dims output_dims(const InferCtx& c, const PoolGeometry& g, const Dims& x) {
-  c.require(x.rank() == 4, "x must be [N,H,W,C], got ", x);
-  Dims y = x;
-  for (int axis = 0; axis < 2; ++axis) {
-    c.require(g.window[axis] > 0 && g.stride[axis] > 0, "window and stride must be positive");
-    c.require(g.pad_begin[axis] >= 0 && g.pad_begin[axis] < g.window[axis] &&
-                  g.pad_end[axis] >= 0 && g.pad_end[axis] < g.window[axis],
-              "padding must be smaller than the window, or a window would see no element");
-    const int64_t padded = x[1 + axis] + g.pad_begin[axis] + g.pad_end[axis];
-    c.require(padded >= g.window[axis], "window of ", g.window[axis], " is larger than the padded ",
-              axis == 0 ? "height " : "width ", padded);
-    y[1 + axis] = (padded - g.window[axis]) / g.stride[axis] + 1;
-  }
-  return y;
-}
 
 double window_elems(const PoolGeometry& g) {
   return static_cast<double>(g.window[0] * g.window[1]);
@@ -32,7 +17,7 @@ double window_elems(const PoolGeometry& g) {
 void infer(const MaxPool& p, InferCtx& c) {
   c.require_inputs(1);
   c.require_data_type(0);
-  c.y({c.x(0).dtype, output_dims(c, p.geometry, c.x(0).dims)});
+  c.y({c.x(0).dtype, pooled_dims(c, p.geometry, c.x(0).dims)});
 }
 void grad(const MaxPool& p, GradCtx& c) {
   c.dx(0, c.emit1(MaxPoolGrad{p.geometry}, {c.x(0), c.y(), c.dy()}));
@@ -44,7 +29,7 @@ NodeFacts facts(const MaxPool& p, const NodeView& c) {
 void infer(const MaxPoolGrad& p, InferCtx& c) {
   c.require_inputs(3 + p.has_addend);
   c.require_data_type(0);
-  const ValueType y{c.x(0).dtype, output_dims(c, p.geometry, c.x(0).dims)};
+  const ValueType y{c.x(0).dtype, pooled_dims(c, p.geometry, c.x(0).dims)};
   c.require(c.x(1) == y && c.x(2) == y, "y and dy are ", c.x(1), " and ", c.x(2), ", expected ", y);
   if (p.has_addend) c.require(c.x(3) == c.x(0), "addend is ", c.x(3), ", expected ", c.x(0));
   c.y(c.x(0));
@@ -58,7 +43,7 @@ NodeFacts facts(const MaxPoolGrad& p, const NodeView& c) {
 void infer(const AvgPool& p, InferCtx& c) {
   c.require_inputs(1);
   c.require_data_type(0);
-  c.y({c.x(0).dtype, output_dims(c, p.geometry, c.x(0).dims)});
+  c.y({c.x(0).dtype, pooled_dims(c, p.geometry, c.x(0).dims)});
 }
 void grad(const AvgPool& p, GradCtx& c) {
   c.dx(0, c.emit1(AvgPoolGrad{p.geometry, c.type(c.x(0)).dims}, {c.dy()}));
@@ -70,7 +55,7 @@ NodeFacts facts(const AvgPool& p, const NodeView& c) {
 void infer(const AvgPoolGrad& p, InferCtx& c) {
   c.require_inputs(1);
   c.require_data_type(0);
-  c.require_dims(0, output_dims(c, p.geometry, p.x_dims));
+  c.require_dims(0, pooled_dims(c, p.geometry, p.x_dims));
   c.y({c.x(0).dtype, p.x_dims});
 }
 void grad(const AvgPoolGrad& p, GradCtx&) { no_gradient(p); }

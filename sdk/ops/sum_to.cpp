@@ -1,4 +1,4 @@
-// SumTo: types, gradient and cost.
+// SumTo, and ActivationGradSums: types, gradient and cost.
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/broadcast.h"
@@ -32,6 +32,21 @@ void grad(const SumTo& p, GradCtx& c) {
 }
 NodeFacts facts(const SumTo&, const NodeView& c) {
   return {.flops = c.n_inputs() * count_of(c.x(0)), .bytes = traffic_of(c)};
+}
+
+void infer(const ActivationGradSums& p, InferCtx& c) {
+  c.require_inputs(2);
+  c.require_data_type(0);
+  c.require(p.activation != ActivationKind::kNone, "needs an activation");
+  const ValueType x = c.x(0);
+  c.require(x.dims.rank() >= 2, "saved must be [..., C], got ", x.dims);
+  c.require(c.x(1) == x, "dy is ", c.x(1), ", saved is ", x);
+  c.y(x);
+  c.y({DType::kF32, {x.dims.back()}});
+}
+void grad(const ActivationGradSums& p, GradCtx&) { no_gradient(p); }
+NodeFacts facts(const ActivationGradSums&, const NodeView& c) {
+  return {.flops = 3 * count_of(c.x(0)), .bytes = traffic_of(c), .in_place = {{0, 1}}};
 }
 
 }  // namespace assay

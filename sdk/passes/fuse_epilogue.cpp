@@ -125,32 +125,6 @@ bool fuse_activation_grad(Graph& graph) {
   return changed;
 }
 
-// conv2d_grad_data{relu} ─▶ dx ─▶ conv2d_grad_weight{has_bias} ─▶ dw, dbias
-//   ⇒ conv2d_grad_data{relu, keep_sums} ─▶ dx, dbias;  dx ─▶ conv2d_grad_weight ─▶ dw
-// For GPUs: saves a read of dx where relu's derivative is a pass of its own, and that pass where
-// cuDNN takes along derivative and sums (decisions/0020).
-bool fuse_bias_gradient(Graph& graph) {
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId id{i};
-    const auto* p = std::get_if<Conv2dGradWeight>(&graph.node(id).op);
-    if (p == nullptr || !p->has_bias) continue;
-    const ValueId dy = graph.node(id).inputs[1], dbias = graph.node(id).outputs[1];
-    const NodeId producer = graph.value(dy).producer;
-    const auto* d = std::get_if<Conv2dGradData>(&graph.node(producer).op);
-    if (d == nullptr || d->activation != ActivationKind::kRelu || d->keep_sums) continue;
-    Conv2dGradData data = *d;
-    data.keep_sums = true;
-    Conv2dGradWeight weight = *p;
-    weight.has_bias = false;
-    const std::vector<ValueId> adopted{dbias};
-    graph.rewrite(producer, data, graph.node(producer).inputs, adopted);
-    graph.rewrite(id, weight, graph.node(id).inputs);
-    changed = true;
-  }
-  return changed;
-}
-
 namespace {
 
 bool is_cast_to_f32(const Graph& graph, NodeId id) {

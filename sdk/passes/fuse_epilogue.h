@@ -10,7 +10,6 @@ bool fuse_activation(Graph& graph);
 bool fuse_kept_activation(Graph& graph);
 bool fuse_gradient_addition(Graph& graph);
 bool fuse_activation_grad(Graph& graph);
-bool fuse_bias_gradient(Graph& graph);
 bool sum_gradients_in_f32(Graph& graph);
 bool fuse_product_cast(Graph& graph);
 bool fuse_gradient_cast(Graph& graph);

@@ -111,36 +111,125 @@ bool fuse_batch_norm_add(Graph& graph) {
   });
 }
 
-// add ─▶ batch_norm_grad{has_residual}   ⇒   batch_norm_grad{has_addend}
-// The join of a residual block, backwards: saves a pass over the sum, with a mask two. The gradient
-// of the residual keeps it.
-bool fuse_batch_norm_gradient_add(Graph& graph) {
+namespace {
+
+// What `reader`, and nobody else, reads as a sum that it could make itself.
+struct Terms {
+  ValueId a, b;
+};
+std::optional<Terms> find_terms(const Rewriter& rewriter, ValueId dy, NodeId reader) {
+  const Graph& graph = rewriter.graph();
+  const Node& sum = graph.producer(dy);
+  if (!is_add(sum.op) || !rewriter.uses().only_reader(dy, reader)) return {};
+  const Terms terms{sum.inputs[0], sum.inputs[1]};
+  const auto is_like_dy = [&](ValueId term) {  // no view: it would have to be copied
+    return graph.type(term) == graph.type(dy) && graph.value(term).layout == graph.value(dy).layout;
+  };
+  const auto can_add = [&](ValueId term) {  // its own code, in the pass that makes it
+    return std::holds_alternative<Pointwise>(graph.producer(term).op) &&
+           rewriter.uses().only_reader(term, graph.value(dy).producer);
+  };
+  if (!is_like_dy(terms.a) || !is_like_dy(terms.b) || can_add(terms.a) || can_add(terms.b))
+    return {};
+  return terms;
+}
+
+// Has the gradients of normalisations that `can_add` add up input `dy` themselves.
+template <class Gradient, class CanAdd>
+bool fuse_gradient_add(Graph& graph, size_t dy, const CanAdd& can_add) {
   Rewriter rewriter(graph);
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const NodeId id{i};
-    const auto* p = std::get_if<BatchNormGrad>(&graph.node(id).op);
-    if (p == nullptr || !p->has_residual || p->has_addend) continue;
+    const auto* p = std::get_if<Gradient>(&graph.node(id).op);
+    if (p == nullptr || p->has_addend || !can_add(*p)) continue;
     std::vector<ValueId> inputs = graph.node(id).inputs;
-    const ValueId dy = inputs[5];
-    const Node& sum = graph.producer(dy);
-    if (!is_add(sum.op) || !rewriter.uses().only_reader(dy, id)) continue;
-    const ValueId a = sum.inputs[0], b = sum.inputs[1];
-    const auto is_like_dy = [&](ValueId term) {  // no view: it would have to be copied
-      return graph.type(term) == graph.type(dy) &&
-             graph.value(term).layout == graph.value(dy).layout;
-    };
-    if (!is_like_dy(a) || !is_like_dy(b)) continue;
-    const auto can_add = [&](ValueId term) {  // its own code, in the pass that makes it
-      return std::holds_alternative<Pointwise>(graph.producer(term).op) &&
-             rewriter.uses().only_reader(term, graph.value(dy).producer);
-    };
-    if (can_add(a) || can_add(b)) continue;
-    BatchNormGrad joined = *p;
+    const auto terms = find_terms(rewriter, inputs[dy], id);
+    if (!terms) continue;
+    Gradient joined = *p;
     joined.has_addend = true;
-    inputs[5] = a;
-    inputs.push_back(b);
+    inputs[dy] = terms->a;
+    inputs.push_back(terms->b);
     rewriter.rewrite(id, joined, std::move(inputs));
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace
+
+// add ─▶ batch_norm_grad{has_residual}   ⇒   batch_norm_grad{has_addend}
+// The join of a residual block, backwards: saves a pass over the sum, with a mask two. The gradient
+// of the residual keeps it.
+bool fuse_batch_norm_gradient_add(Graph& graph) {
+  return fuse_gradient_add<BatchNormGrad>(graph, 5,
+                                          [](const BatchNormGrad& p) { return p.has_residual; });
+}
+
+// add ─▶ layer_norm_grad   ⇒   layer_norm_grad{has_addend}
+// The same of a block of a transformer, for GPUs.
+bool fuse_layer_norm_gradient_add(Graph& graph) {
+  return fuse_gradient_add<LayerNormGrad>(graph, 4, [](const LayerNormGrad&) { return true; });
+}
+
+namespace {
+
+// The only node but `other` that reads the value.
+std::optional<NodeId> only_reader_beside(const Uses& uses, ValueId value, NodeId other) {
+  const auto at = static_cast<size_t>(value.index);
+  const std::vector<NodeId>& readers = uses.readers[at];
+  if (uses.is_output[at] || readers.size() != 2) return {};
+  if (readers[0] == other) return readers[1];
+  return readers[1] == other ? std::optional(readers[0]) : std::nullopt;
+}
+
+// The gradient of a normalisation behind that of the maxima of y, its relu, and nothing else.
+std::optional<NodeId> find_gradient_of_maxima(const Graph& graph, const Uses& uses, ValueId y,
+                                              NodeId pool) {
+  const auto maxima = only_reader_beside(uses, y, pool);
+  if (!maxima) return {};
+  const Node& gather = graph.node(*maxima);
+  const auto* p = std::get_if<MaxPoolGrad>(&gather.op);
+  if (p == nullptr || p->has_addend || p->activation != ActivationKind::kNone ||
+      gather.inputs[0] != y || gather.inputs[1] != graph.node(pool).outputs[0])
+    return {};
+  const auto dy = static_cast<size_t>(gather.outputs[0].index);
+  if (uses.is_output[dy] || uses.readers[dy].size() != 1) return {};
+  const NodeId gradient = uses.readers[dy][0];
+  const Node& node = graph.node(gradient);
+  const auto* n = std::get_if<BatchNormGrad>(&node.op);
+  const bool is_of_y = n != nullptr && !n->has_residual && n->activation == ActivationKind::kRelu &&
+                       node.inputs[0] == graph.producer(y).inputs[0];
+  return is_of_y ? std::optional(gradient) : std::nullopt;
+}
+
+}  // namespace
+
+// batch_norm{relu} ─▶ y ─▶ max_pool   ⇒   batch_norm_max_pool
+// max_pool_grad(y) ─▶ batch_norm_grad{relu}   ⇒   batch_norm_max_pool_grad
+// Saves writing y and its gradient, and every read of them: the gradient's sums are over the
+// maxima.
+bool fuse_batch_norm_max_pool(Graph& graph) {
+  const Uses uses(graph);
+  bool changed = false;
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
+    const NodeId pool{i};
+    const auto* p = std::get_if<MaxPool>(&graph.node(pool).op);
+    if (p == nullptr) continue;
+    const PoolGeometry geometry = p->geometry;
+    const ValueId y = graph.node(pool).inputs[0];
+    const Node norm = graph.producer(y);
+    const auto* n = std::get_if<BatchNorm>(&norm.op);
+    if (n == nullptr || n->has_residual || n->activation != ActivationKind::kRelu) continue;
+    if (geometry.window[0] * geometry.window[1] > BatchNormMaxPool::kMostTaps) continue;
+    const auto gradient = find_gradient_of_maxima(graph, uses, y, pool);
+    if (!gradient) continue;
+    graph.rewrite(pool, BatchNormMaxPool{n->epsilon, geometry}, norm.inputs, statistics_of(norm));
+    std::vector<ValueId> inputs = graph.node(*gradient).inputs;
+    inputs[5] = graph.producer(inputs[5]).inputs[2];
+    const std::vector<ValueId>& outputs = graph.node(pool).outputs;
+    inputs.insert(inputs.end(), {outputs[3], outputs[4]});
+    graph.rewrite(*gradient, BatchNormMaxPoolGrad{n->epsilon, geometry}, std::move(inputs));
     changed = true;
   }
   return changed;

@@ -31,6 +31,15 @@ bool is_only_stored(const Graph& graph, const Uses& uses, ValueId value) {
          });
 }
 
+// Parameters, also side by side: what is there from the beginning.
+bool is_of_parameters(const Graph& graph, const Node& node) {
+  const auto is_parameter = [](const Node& n) { return std::holds_alternative<Parameter>(n.op); };
+  return is_parameter(node) || (std::holds_alternative<Concat>(node.op) &&
+                                std::ranges::all_of(node.inputs, [&](ValueId x) {
+                                  return is_parameter(graph.producer(x));
+                                }));
+}
+
 // Between data types, of a tensor without gaps.
 bool can_be_joined(const Graph& graph, const Node& node) {
   if (!is_cast(node.op)) return false;
@@ -50,9 +59,9 @@ bool join_casts(Graph& graph) {
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.node({i});
     if (!can_be_joined(graph, node)) continue;
-    const bool of_parameter = std::holds_alternative<Parameter>(graph.producer(node.inputs[0]).op);
-    if (!of_parameter && !is_only_stored(graph, uses, node.outputs[0])) continue;
-    groups[{of_parameter, graph.type(node.inputs[0]).dtype, graph.type(node.outputs[0]).dtype}]
+    const bool of_parameters = is_of_parameters(graph, graph.producer(node.inputs[0]));
+    if (!of_parameters && !is_only_stored(graph, uses, node.outputs[0])) continue;
+    groups[{of_parameters, graph.type(node.inputs[0]).dtype, graph.type(node.outputs[0]).dtype}]
         .push_back({i});
   }
   bool changed = false;

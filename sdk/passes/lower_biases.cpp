@@ -5,20 +5,29 @@
 #include "sdk/graph/elementwise.h"
 
 namespace assay {
+namespace {
 
-// conv2d{bias}(x, w, b) of 16 bits   ⇒   conv2d{bias}(x, w, cast(b))
-// cuDNN adds only biases of the data's type: as nodes, the casts can be joined, and those of a
-// predictor are constants. One cast for each bias, however many convolutions read it.
+// Input 2 of a convolution or a product.
+bool has_bias(const Op& op) {
+  if (const auto* conv = std::get_if<Conv2d>(&op)) return conv->has_bias;
+  const auto* product = std::get_if<Matmul>(&op);
+  return product != nullptr && product->has_bias;
+}
+
+}  // namespace
+
+// conv2d{bias}(x, w, b) of 16 bits   ⇒   conv2d{bias}(x, w, cast(b)), and so of matmul
+// cuDNN and cuBLASLt add only biases of the result's type: as nodes, the casts can be joined, and
+// those of a predictor are constants. One cast for each bias, however many nodes read it.
 bool lower_biases(Graph& graph) {
   std::map<ValueId, ValueId> lowered;
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const NodeId id{i};
-    const auto* p = std::get_if<Conv2d>(&graph.node(id).op);
-    if (p == nullptr || !p->has_bias) continue;
-    const Conv2d op = *p;
+    if (!has_bias(graph.node(id).op)) continue;
+    const Op op = graph.node(id).op;
     std::vector<ValueId> inputs = graph.node(id).inputs;
-    const DType data = graph.type(inputs[0]).dtype;
+    const DType data = graph.type(graph.node(id).outputs[0]).dtype;
     if (graph.type(inputs[2]).dtype == data) continue;
     ValueId& bias = lowered[inputs[2]];
     if (!bias.valid()) {

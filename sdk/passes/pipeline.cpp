@@ -8,6 +8,7 @@
 
 #include "sdk/base/expect.h"
 #include "sdk/graph/verify.h"
+#include "sdk/passes/fuse_bias_gradient.h"
 #include "sdk/passes/fuse_epilogue.h"
 #include "sdk/passes/fuse_norm.h"
 #include "sdk/passes/fuse_pointwise.h"
@@ -56,9 +57,11 @@ constexpr std::array kFinishing{
 // fuse_batch_norm_residual joins, and leaves fewer to keep a mask for.
 constexpr std::array kGpu{
     Pass{"fuse_batch_norm_gradient_sums", fuse_batch_norm_gradient_sums},
+    Pass{"fuse_batch_norm_max_pool", fuse_batch_norm_max_pool},
     Pass{"fuse_batch_norm_sums", fuse_batch_norm_sums},
     Pass{"fuse_batch_norm_residual", fuse_batch_norm_residual},
     Pass{"fuse_batch_norm_mask", fuse_batch_norm_mask},
+    Pass{"fuse_layer_norm_gradient_add", fuse_layer_norm_gradient_add},
     Pass{"fuse_bias_gradient", fuse_bias_gradient},
     Pass{"lower_biases", lower_biases},
     Pass{"join_casts", join_casts},

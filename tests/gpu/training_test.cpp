@@ -317,6 +317,21 @@ TEST(Passes, SumsOfGradientsAreThoseOfTheNormalisations) {
   compare_gradients({"", "", 1e-1, 0}, *trainer({}), *trainer({"fuse_batch_norm_residual"}));
 }
 
+// What arrives at the maxima is summed up before it is rounded, not behind that.
+TEST(Passes, MaximaAreJoinedToTheirNormalisation) {
+  for (const auto& [precision, bound] : {std::pair{"fp32", 1e-5}, {"amp-fp16", 5e-3}}) {
+    TrainerConfig config = config_for(precision);
+    Trainer joined(instance_under_test(), config);
+    config.disabled_pass = {"fuse_batch_norm_max_pool"};
+    Trainer apart(instance_under_test(), config);
+    const std::string text = graph_text(joined.step_program().graph());
+    size_t n = 0;
+    for (size_t at = 0; (at = text.find("batch_norm_max_pool", at)) != std::string::npos; ++at) ++n;
+    EXPECT_EQ(n, 4u) << text;  // of two blocks, with their gradients
+    compare_gradients({"", "", bound, 0}, joined, apart);
+  }
+}
+
 // Three convolutions with biases and relu, one behind the other.
 class PlainCnn : public nn::Model {
  public:

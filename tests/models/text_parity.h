@@ -30,8 +30,10 @@ inline std::vector<HostTensor> batch_of(const Fixture& fixture,
 }
 
 // Against "<prefix>*", which are of all parameters. One that is 0 but for rounding is stored as 0.
+// `cancelling`: sums of terms that cancel, and how many times the result these are together.
 inline void expect_gradients(const Loaded& model, const Fixture& expected, double bound,
-                             const std::string& prefix = "grad.") {
+                             const std::string& prefix = "grad.",
+                             const std::map<std::string, double>& cancelling = {}) {
   const auto gradients = expected.with_prefix(prefix);
   EXPECT_EQ(gradients.size(), model.instance->variables().all().size() - 3);  // the trainer's state
   for (const auto& [name, tensor] : gradients) {
@@ -41,7 +43,10 @@ inline void expect_gradients(const Loaded& model, const Fixture& expected, doubl
     if (is_zero) {
       for (const float g : got) EXPECT_LT(std::abs(g), bound) << name;
     } else {
-      EXPECT_LT(relative_error(got, tensor->f32), bound) << name;
+      const auto terms = cancelling.find(name);
+      EXPECT_LT(relative_error(got, tensor->f32),
+                bound * (terms == cancelling.end() ? 1 : terms->second))
+          << name;
     }
   }
 }

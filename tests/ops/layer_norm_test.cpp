@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sdk/base/philox.h"
+#include "tests/harness/backend_under_test.h"
 #include "tests/harness/op_case.h"
 
 namespace assay::test {
@@ -78,6 +79,68 @@ TEST(LayerNorm, ValuesAndGradients) {
                                 .seed = 3,
                                 .stream = 4}),
                  reference);
+  }
+}
+
+// inputs z, gamma, mean, rstd, dy, [step], [addend]; outputs dz, dgamma, dbeta, [dx], [sums]
+std::vector<Tensor> gradient_reference(const Op& op, const std::vector<Tensor>& x) {
+  const auto& p = std::get<LayerNormGrad>(op);
+  const auto channels = static_cast<size_t>(x[0].dims.back());
+  const size_t n = x[0].values.size();
+  std::vector<double> dy = x[4].values;
+  for (size_t i = 0; p.has_addend && i < n; ++i)
+    dy[i] += x[static_cast<size_t>(p.addend_input())].values[i];
+  Tensor dz = x[0], dgamma{x[1].dims, std::vector<double>(channels)}, dbeta = dgamma, sums = dgamma;
+  const auto normal = [&](size_t i) {
+    return (x[0].values[i] - x[2].values[i / channels]) * x[3].values[i / channels];
+  };
+  for (size_t first = 0; first < n; first += channels) {
+    double g = 0, gx = 0;
+    for (size_t i = first; i < first + channels; ++i) {
+      const double scaled = dy[i] * x[1].values[i - first] / static_cast<double>(channels);
+      g += scaled, gx += scaled * normal(i);
+      dgamma.values[i - first] += dy[i] * normal(i), dbeta.values[i - first] += dy[i];
+    }
+    for (size_t i = first; i < first + channels; ++i)
+      dz.values[i] =
+          x[3].values[first / channels] * (dy[i] * x[1].values[i - first] - g - normal(i) * gx);
+  }
+  Tensor dx = dz;
+  if (p.rate > 0) {
+    const auto factors = mask(p, dx.dims.numel());
+    for (size_t i = 0; i < n; ++i) dx.values[i] *= factors[i];
+  }
+  for (size_t i = 0; i < n; ++i) sums.values[i % channels] += dx.values[i];
+  std::vector<Tensor> outputs{dz, dgamma, dbeta};
+  if (p.rate > 0) outputs.push_back(dx);
+  if (p.keep_sums) outputs.push_back(sums);
+  return outputs;
+}
+
+// With what GPUs join to it; sums of whole numbers are not rounded. Rows of fewer and of more
+// threads, and more rows than blocks keep.
+TEST(LayerNormGrad, AddsAndSumsUp) {
+  if (make_backend_under_test(1)->target().kind != Target::Kind::kCuda)
+    GTEST_SKIP() << "is for GPUs";
+  for (const Dims& dims : {Dims{3, 5}, Dims{2, 3, 7}, Dims{1100, 40}, Dims{5, 256}, Dims{9, 768},
+                           Dims{3, 1024}, Dims{3, 1030}, Dims{2, 8192}}) {
+    for (const float rate : {0.0f, 0.25f}) {
+      for (const bool addend : {false, true}) {
+        const Dims channels{dims.back()}, rows(dims.span().first(dims.rank() - 1));
+        OpCase c{cat(to_text(dims), rate > 0 ? " dropout" : "", addend ? " addend" : ""),
+                 LayerNormGrad{
+                     .rate = rate, .seed = 3, .stream = 4, .has_addend = addend, .keep_sums = true},
+                 {{dims, {}, Recipe::uniform(-2, 3)},
+                  {channels, DType::kF32, Recipe::uniform(0.5, 1.5)},
+                  {rows, DType::kF32, Recipe::uniform(-1, 1)},
+                  {rows, DType::kF32, Recipe::uniform(0.5, 1)},
+                  {dims, {}, Recipe::integer(-2, 2)}},
+                 {.terms = std::max(dims.back(), rows.numel()), .magnitude = 4, .ulps = 8}};
+        if (rate > 0) c.inputs.push_back({{}, DType::kI64, Recipe::listed({kStep})});
+        if (addend) c.inputs.push_back({dims, {}, Recipe::integer(-3, 3)});
+        check_op(c, gradient_reference);
+      }
+    }
   }
 }
 

@@ -5,37 +5,12 @@
 
 #include "tests/harness/activation_reference.h"
 #include "tests/harness/op_case.h"
+#include "tests/harness/windows.h"
 
 namespace assay::test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// Calls visit(output index, input index) for every element inside a window, row-major.
-template <class Visit>
-void for_windows(const PoolGeometry& g, const Dims& x, const Dims& y, const Visit& visit) {
-  for (int64_t o = 0; o < y.numel(); ++o) {
-    const int64_t c = o % y[3], q = o / y[3] % y[2], p = o / (y[3] * y[2]) % y[1];
-    const int64_t n = o / (y[3] * y[2] * y[1]);
-    for (int64_t r = 0; r < g.window[0]; ++r) {
-      for (int64_t s = 0; s < g.window[1]; ++s) {
-        const int64_t h = p * g.stride[0] - g.pad_begin[0] + r;
-        const int64_t w = q * g.stride[1] - g.pad_begin[1] + s;
-        if (h < 0 || h >= x[1] || w < 0 || w >= x[2]) continue;
-        visit(static_cast<size_t>(o), static_cast<size_t>(((n * x[1] + h) * x[2] + w) * x[3] + c));
-      }
-    }
-  }
-}
-
-Dims output_dims(const PoolGeometry& g, const Dims& x) {
-  Dims y = x;
-  for (int axis = 0; axis < 2; ++axis) {
-    y[1 + axis] =
-        (x[1 + axis] + g.pad_begin[axis] + g.pad_end[axis] - g.window[axis]) / g.stride[axis] + 1;
-  }
-  return y;
-}
 
 Tensor filled(const Dims& dims, double value) {
   return {dims, std::vector<double>(static_cast<size_t>(dims.numel()), value)};
@@ -43,16 +18,17 @@ Tensor filled(const Dims& dims, double value) {
 
 std::vector<Tensor> max_reference(const Op& op, const std::vector<Tensor>& x) {
   const PoolGeometry& g = std::get<MaxPool>(op).geometry;
-  Tensor y = filled(output_dims(g, x[0].dims), -1e300);
-  for_windows(g, x[0].dims, y.dims,
-              [&](size_t o, size_t i) { y.values[o] = std::max(y.values[o], x[0].values[i]); });
+  Tensor y = filled(pooled_dims(g, x[0].dims), -1e300);
+  for_windows(g, x[0].dims, y.dims, [&](size_t o, size_t i, int64_t) {
+    y.values[o] = std::max(y.values[o], x[0].values[i]);
+  });
   return {y};
 }
 
 std::vector<Tensor> avg_reference(const Op& op, const std::vector<Tensor>& x) {
   const PoolGeometry& g = std::get<AvgPool>(op).geometry;
-  Tensor y = filled(output_dims(g, x[0].dims), 0), count = y;
-  for_windows(g, x[0].dims, y.dims, [&](size_t o, size_t i) {
+  Tensor y = filled(pooled_dims(g, x[0].dims), 0), count = y;
+  for_windows(g, x[0].dims, y.dims, [&](size_t o, size_t i, int64_t) {
     y.values[o] += x[0].values[i];
     ++count.values[o];
   });
@@ -96,7 +72,7 @@ TEST(MaxPoolGrad, BitsDoNotDependOnThreadsOrPlace) {
        {Shape{{}, {5, 29, 28, 9}},
         Shape{{.window = {3, 3}, .stride = {2, 2}, .pad_begin = {1, 1}, .pad_end = {1, 1}},
               {5, 29, 28, 9}}}) {
-    const Dims y = output_dims(s.geometry, s.x);
+    const Dims y = pooled_dims(s.geometry, s.x);
     const OpCase c{"", MaxPoolGrad{s.geometry}, {{s.x, {}, Recipe::integer(-1, 1)}, {y}, {y}}};
     for (const DType dtype : c.dtypes) check_bits(c, dtype);
     const OpCase avg{"", AvgPoolGrad{s.geometry, s.x}, {{y}}};
@@ -115,7 +91,7 @@ Tensor max_grad(const PoolGeometry& g, const Tensor& x, const Tensor& dy) {
 // dy goes to the first maximum in row-major order; so do ties of a whole window.
 Tensor first_maximum_reference(const PoolGeometry& g, const Tensor& x, const Tensor& dy) {
   std::vector<size_t> winner(dy.values.size(), static_cast<size_t>(-1));
-  for_windows(g, x.dims, dy.dims, [&](size_t o, size_t i) {
+  for_windows(g, x.dims, dy.dims, [&](size_t o, size_t i, int64_t) {
     if (winner[o] == static_cast<size_t>(-1) || x.values[i] > x.values[winner[o]]) winner[o] = i;
   });
   Tensor dx = filled(x.dims, 0);
@@ -127,7 +103,7 @@ TEST(MaxPoolGrad, TiesGoToTheFirst) {
   for (const Shape& s : kShapes) {
     OpCase c{"", MaxPool{s.geometry}, {{s.x, {}, Recipe::integer(0, 1)}}};
     const Tensor x = make_inputs(c, DType::kF32)[0];
-    Tensor dy = filled(output_dims(s.geometry, s.x), 0);
+    Tensor dy = filled(pooled_dims(s.geometry, s.x), 0);
     for (size_t o = 0; o < dy.values.size(); ++o) dy.values[o] = static_cast<double>(o % 64 + 1);
     EXPECT_EQ(max_grad(s.geometry, x, dy).values, first_maximum_reference(s.geometry, x, dy).values)
         << to_text(s.x);
@@ -147,7 +123,7 @@ std::vector<Tensor> joined_reference(const Op& op, const std::vector<Tensor>& x)
 
 TEST(MaxPoolGrad, WithWhatIsJoinedToIt) {
   for (const Shape& s : kShapes) {
-    const Dims y = output_dims(s.geometry, s.x);
+    const Dims y = pooled_dims(s.geometry, s.x);
     for (const ActivationKind kind :
          {ActivationKind::kNone, ActivationKind::kRelu, ActivationKind::kTanh}) {
       const Accuracy accuracy{.terms = 4, .magnitude = 16, .ulps = 4, .roundings = 2};

@@ -6,6 +6,7 @@
 #include "sdk/graph/elementwise.h"
 #include "sdk/graph/text.h"
 #include "sdk/graph/verify.h"
+#include "sdk/passes/fuse_bias_gradient.h"
 #include "sdk/passes/fuse_epilogue.h"
 #include "sdk/passes/fuse_norm.h"
 #include "sdk/passes/fuse_pointwise.h"
@@ -169,6 +170,66 @@ TEST(FuseBiasGradient, TakesItFromTheDataGradientThatMakesDy) {
 TEST(FuseBiasGradient, LeavesOtherActivationsAlone) {
   run(fuse_bias_gradient, bias_gradient_of("f16", "8", "tanh"), false);
   run(fuse_bias_gradient, bias_gradient_of("f32", "5", "tanh"), false);
+}
+
+TEST(FuseBiasGradient, TakesItFromTheActivationsGradient) {
+  const auto text = [](std::string_view code, std::string_view sum) {
+    return cat(
+        "%0 = input() {name=\"saved\", dtype=f16, dims=[6,8]} : f16[6,8]\n"
+        "%1 = input() {name=\"dy\", dtype=f16, dims=[6,8]} : f16[6,8]\n"
+        "%2 = pointwise(%0, %1) {code=",
+        code, ", dtype=none} : f16[6,8]\n%3 = pointwise(%2) {code=tanh, dtype=none} : f16[6,8]\n",
+        sum, "return dx=%3, dbias=%4\n");
+  };
+  const std::string columns = "%4 = sum_to(%2) {dims=[8]} : f32[8]\n";
+  const std::string out = run(fuse_bias_gradient, text("gelu_grad", columns));
+  EXPECT_THAT(out, HasSubstr("%2, %3 = activation_grad_sums(%0, %1) {activation=gelu} : f16[6,8], "
+                             "f32[8]\n"));
+  EXPECT_THAT(out, Not(HasSubstr("sum_to")));
+  EXPECT_THAT(out, ContainsRegex("return dx=%4, dbias=%3\n"));
+  run(fuse_bias_gradient, text("add", columns), false);
+  std::string view = text("gelu_grad", columns);  // dy, as a part of wider rows
+  view.replace(view.find("%1 = input() {name=\"dy\", dtype=f16, dims=[6,8]} : f16[6,8]"), 58,
+               "%5 = input() {name=\"dy\", dtype=f16, dims=[6,16]} : f16[6,16]\n"
+               "%1 = slice(%5) {begin=[0,8], dims=[6,8]} : f16[6,8]");
+  run(fuse_bias_gradient, view, false);
+  run(fuse_bias_gradient, text("gelu_grad", "%4 = sum_to(%2) {dims=[1]} : f32[1]\n"), false);
+  run(fuse_bias_gradient, text("gelu_grad", "%4 = sum_to(%2, %0) {dims=[8]} : f32[8]\n"), false);
+}
+
+// The gradient of a layer normalisation behind dropout, of a sum.
+std::string norm_gradient(const std::string& more) {
+  const std::string image = "f16[6,8]", input = " = input() {name=\"";
+  return "%0" + input + "z\", dtype=f16, dims=[6,8]} : f16[6,8]\n%1" + input +
+         "g\", dtype=f32, dims=[8]} : f32[8]\n%2" + input +
+         "m\", dtype=f32, dims=[6]} : f32[6]\n%3" + input +
+         "a\", dtype=f16, dims=[6,8]} : f16[6,8]\n%4" + input +
+         "b\", dtype=f16, dims=[6,8]} : f16[6,8]\n"
+         "%5 = step_scalar() {kind=random_step} : i64[]\n"
+         "%6 = pointwise(%3, %4) {code=add, dtype=none} : f16[6,8]\n"
+         "%7, %8, %9, %10 = layer_norm_grad(%0, %1, %2, %2, %6, %5) {rate=0.1, seed=1, stream=2, "
+         "has_addend=false, keep_sums=false} : f16[6,8], f32[8], f32[8], f16[6,8]\n" +
+         more;
+}
+
+TEST(FuseBiasGradient, TakesItFromTheNormalisationsGradient) {
+  const std::string out =
+      run(fuse_bias_gradient, norm_gradient("%11 = sum_to(%10) {dims=[8]} : f32[8]\nreturn dz=%7, "
+                                            "dx=%10, dbias=%11\n"));
+  EXPECT_THAT(out, HasSubstr("keep_sums=true} : f16[6,8], f32[8], f32[8], f16[6,8], f32[8]\n"));
+  EXPECT_THAT(out, Not(HasSubstr("sum_to")));
+  // What arrives at the residual is nobody's bias.
+  run(fuse_bias_gradient,
+      norm_gradient("%11 = sum_to(%7) {dims=[8]} : f32[8]\nreturn dx=%10, sums=%11\n"), false);
+}
+
+TEST(FuseLayerNormGradientAdd, ReadsTheTerms) {
+  const std::string out =
+      run(fuse_layer_norm_gradient_add, norm_gradient("return dz=%7, dx=%10\n"));
+  EXPECT_THAT(out,
+              ContainsRegex("layer_norm_grad\\(%0, %1, %2, %2, %3, %5, %4\\) .*has_addend=true"));
+  EXPECT_THAT(out, Not(HasSubstr("code=add")));
+  run(fuse_layer_norm_gradient_add, norm_gradient("return dz=%7, dx=%10, sum=%6\n"), false);
 }
 
 // A pooled tensor %0 that stands, cropped, in a concatenation whose gradient is %3.
@@ -351,6 +412,13 @@ TEST(JoinCasts, OfWeightsAndOfGradientsThatAreStored) {
   EXPECT_THAT(out, ContainsRegex("pointwise\\(%0\\) \\{code=cast"));  // of an input: left alone
   EXPECT_LT(out.find("{dtype=f16} : f16[3], f16"), out.find("tanh"));
   EXPECT_GT(out.find("{dtype=f32} : f32[3], f32"), out.rfind("tanh"));
+  // Side by side parameters are there as early.
+  const std::string beside = run(
+      join_casts, text +
+                      "%14 = concat(%1, %5) {axis=0} : f32[6]\n%15 = pointwise(%14) {code=cast, "
+                      "dtype=f16} : f16[6]\nreturn y=%13, w=%15\n");
+  EXPECT_THAT(beside,
+              ContainsRegex("casts\\(.*\\) \\{dtype=f16\\} : f16\\[3\\], f16\\[3\\], f16\\[6\\]"));
   // A sum over devices does not wait for the last gradient.
   const std::string sent =
       run(join_casts, text + "%14 = all_reduce(%10) {wire=none} : f32[3]\n" +
@@ -379,6 +447,20 @@ TEST(LowerBiases, OfConvolutionsOf16Bits) {
   EXPECT_EQ(lowered.find("cast"), lowered.rfind("cast"));
   Graph f32 = parse_graph(convolutions("f32"));
   EXPECT_FALSE(lower_biases(f32));
+}
+
+TEST(LowerBiases, OfProductsThatGive16Bits) {
+  const auto product = [](const std::string& type) {
+    return "%0 = input() {name=\"x\", dtype=f16, dims=[4,3]} : f16[4,3]\n"
+           "%1 = input() {name=\"w\", dtype=f16, dims=[3,2]} : f16[3,2]\n"
+           "%2 = parameter() {name=\"b\", role=value, dtype=f32, dims=[2]} : f32[2]\n"
+           "%3 = matmul(%0, %1, %2) {transpose_a=false, transpose_b=false, has_bias=true, "
+           "activation=none, dtype=" +
+           type + ", keep_pre=false} : " + type + "[4,2]\nreturn y=%3\n";
+  };
+  EXPECT_THAT(run(lower_biases, product("f16")),
+              ContainsRegex("pointwise\\(%2\\) \\{code=cast, dtype=f16\\} : f16"));
+  run(lower_biases, product("f32"), false);
 }
 
 TEST(Precision, CastsOperandsOnceAndKeepsOutputs) {

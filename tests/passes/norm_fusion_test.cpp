@@ -196,6 +196,43 @@ TEST(FuseBatchNormGradientSums, LeavesStridesOtherTypesAndOtherReadersAlone) {
       false);
 }
 
+TEST(FuseBatchNormMaxPool, TakesTheMaximaAndTheirGradient) {
+  const auto text = [](std::string_view activation, std::string_view window,
+                       std::string_view others) {
+    const std::string pool =
+        cat("{window=", window, ", stride=[2,2], pad_begin=[0,0], pad_end=[0,0]");
+    const std::string norm = cat("{epsilon=1e-05, activation=", activation, ", has_residual=false");
+    return cat(
+        "%0 = input() {name=\"x\", dtype=f32, dims=[2,20,21,3]} : f32[2,20,21,3]\n"
+        "%1 = input() {name=\"c\", dtype=f32, dims=[3]} : f32[3]\n"
+        "%2, %3, %4 = batch_norm(%0, %1, %1) ",
+        norm,
+        ", has_sums=false, normalizes_residual=false, keep_mask=false} : f32[2,20,21,3], f32[3], "
+        "f32[3]\n%5 = max_pool(%2) ",
+        pool, "} : f32[2,3,3,3]\n%6 = pointwise(%5) {code=tanh, dtype=none} : f32[2,3,3,3]\n",
+        "%7 = max_pool_grad(%2, %5, %6) ", pool,
+        ", has_addend=false, activation=none} : f32[2,20,21,3]\n",
+        "%8, %9, %10 = batch_norm_grad(%0, %1, %1, %3, %4, %7) ", norm,
+        ", has_addend=false, has_mask=false, has_sums=false, has_second=false} : f32[2,20,21,3], "
+        "f32[3], f32[3]\n",
+        others, "return y=%5, mean=%3, dx=%8, dgamma=%9");
+  };
+  const std::string out = run(fuse_batch_norm_max_pool, text("relu", "[16,16]", "") + "\n");
+  EXPECT_THAT(out, ContainsRegex("%2, %3, %4, %5, %6 = batch_norm_max_pool\\(%0, %1, %1\\)"));
+  EXPECT_THAT(out, ContainsRegex("batch_norm_max_pool_grad\\(%0, %1, %1, %3, %4, %7, %5, %6\\)"));
+  EXPECT_THAT(out, Not(HasSubstr(" max_pool")));
+  EXPECT_THAT(out, Not(HasSubstr("batch_norm_grad")));
+  EXPECT_THAT(out, HasSubstr("return y=%2, mean=%3"));
+  run(fuse_batch_norm_max_pool, text("swish", "[16,16]", "") + "\n", false);
+  run(fuse_batch_norm_max_pool, text("relu", "[16,17]", "") + "\n", false);  // places of a byte
+  run(fuse_batch_norm_max_pool, text("relu", "[16,16]", "") + ", all=%2\n", false);
+  run(fuse_batch_norm_max_pool, text("relu", "[16,16]", "") + ", arrives=%7\n", false);
+  run(fuse_batch_norm_max_pool,
+      text("relu", "[16,16]", "%11 = pointwise(%2) {code=tanh, dtype=none} : f32[2,20,21,3]\n") +
+          ", more=%11\n",
+      false);
+}
+
 TEST(FuseBatchNormResidual, TakesTheNormalisationBeforeIt) {
   const auto both = [](const std::string& more) {
     const std::string f16 = "f16[2,4,4,8]", numbers = ", f32[8], f32[8]\n";

@@ -154,9 +154,15 @@ def gradient_of_norms(n):
 def product(n):
     a = n.x[0].dims
     inner = a[0] if n.flag("transpose_a") else a[1]
-    yield Launch(n.op, "product", 2 * n.y[0].elements * inner, n.traffic)
+    operands = sum(x.bytes for x in n.x)
+    y = n.y[0].bytes
+    # An epilogue of our own reads the product in f32, unless cuBLASLt has added the bias.
+    has_wide = "own:epilogue" in n.kernel and not (n.flag("has_bias") and n.x[2].element_bytes < 4)
+    product = n.y[0].elements * 4 if has_wide else y
+    yield Launch(n.op, "product", 2 * n.y[0].elements * inner, operands + product)
     if "own:" in n.kernel:
-        yield Launch("epilogue", "own", 0, 2 * sum(y.bytes for y in n.y))
+        kept = y if "own:epilogue" in n.kernel and n.flag("keep_pre") else 0
+        yield Launch("epilogue", "own", 0, product + y + kept)
 
 
 def attention(n):
@@ -209,6 +215,16 @@ def store(n):
         yield Launch("copy", "own", 0, 2 * n.y[0].bytes)
 
 
+def norm_of_maxima(n):
+    if n.op == "batch_norm_max_pool":
+        yield Launch("batch norm: sums", "own", 0, n.x[0].bytes)
+        yield Launch("batch norm: maxima", "own", 0, n.x[0].bytes + sum(y.bytes for y in n.y))
+        return
+    dy, peaks, winners = (x.bytes for x in n.x[5:])
+    yield Launch("batch norm's gradient: sums", "own", 0, dy + peaks)
+    yield Launch("batch norm's gradient: gather", "own", 0, 2 * n.x[0].bytes + dy + winners)
+
+
 def pool_gradient(n):
     if n.op == "max_pool_grad" and "2x2" not in n.kernel:
         yield Launch("max pool: position", "own", 0, n.x[0].bytes + 2 * n.x[1].elements)
@@ -232,9 +248,10 @@ COSTS = {
     "conv2d": convolution, "conv2d_transpose": convolution, "conv2d_grad_data": convolution,
     "conv2d_grad_weight": convolution, "conv2d_grad_norm": gradient_of_norms, "matmul": product, "attention": attention, "attention_grad": attention,
     "batch_norm": batch_norm, "batch_norm_grad": batch_norm, "store": store, "max_pool_grad": pool_gradient,
+    "batch_norm_max_pool": norm_of_maxima, "batch_norm_max_pool_grad": norm_of_maxima,
     "squeezed_batch_norm": squeezed_batch_norm, "squeezed_batch_norm_grad": squeezed_batch_norm,
     "gather_rows": lambda n: [Launch(n.op, "own", 0, 2 * n.y[0].bytes)], "gather_rows_grad": rows_gradient,
-    "layer_norm_grad": lambda n: [Launch(n.op, "own", 0, n.traffic + n.x[0].bytes + n.x[-2].bytes, 3)],
+    "layer_norm_grad": lambda n: [Launch(n.op, "own", 0, n.traffic, 2)],
     "softmax_cross_entropy": lambda n: [Launch(n.op, "own", 0, n.traffic, 2)],
     "sigmoid_cross_entropy": lambda n: [Launch(n.op, "own", 0, n.traffic, 2)],
     "casts": lambda n: [Launch(n.op, "own", 0, n.traffic, math.ceil(len(n.x) / CASTS_OF_LAUNCH))],

@@ -50,7 +50,7 @@ void multiply(const MatrixProduct& p, std::span<void* const> operands) {
   const void *a = operands[0], *b = operands[1];
   for (int64_t i = 0; i < p.m; ++i) {
     for (int64_t j = 0; j < p.n; ++j) {
-      double sum = p.has_bias ? static_cast<const float*>(operands[2])[j] : 0.0;
+      double sum = p.has_bias ? load(operands[2], p.out, j) : 0.0;
       for (int64_t k = 0; k < p.k; ++k) {
         sum += load(a, p.in, p.transpose_a ? k * p.a_pitch + i : i * p.a_pitch + k) *
                load(b, p.in, p.transpose_b ? j * p.b_pitch + k : k * p.b_pitch + j);

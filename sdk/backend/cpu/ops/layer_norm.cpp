@@ -65,6 +65,8 @@ NodePlan plan(const LayerNorm& p, const Planner& c) {
 
 // z, dy, dz, dx [rows, C], gamma, dgamma, dbeta [C], mean, rstd [rows], step [].
 NodePlan plan(const LayerNormGrad& p, const Planner& c) {
+  require(!p.has_addend && !p.keep_sums, Code::kUnsupported, "layer norm at ", c.scope(),
+          ": adds and sums up on GPUs only");
   const int64_t channels = c.x(0).dims.back(), rows = c.x(0).numel() / channels;
   NodePlan plan = own_plan("layer_norm");
   const Chunks chunks = sum_ranges(rows, channels);

@@ -167,4 +167,16 @@ NodePlan plan(const AvgPoolGrad& p, const Planner& c) {
   return plan;
 }
 
+namespace {
+
+[[noreturn]] void fail_on_cpu(const Planner& c) {
+  fail(Code::kUnsupported,
+       cat("max pooling at ", c.scope(), ": joined to a normalisation on GPUs only"));
+}
+
+}  // namespace
+
+NodePlan plan(const BatchNormMaxPool&, const Planner& c) { fail_on_cpu(c); }
+NodePlan plan(const BatchNormMaxPoolGrad&, const Planner& c) { fail_on_cpu(c); }
+
 }  // namespace assay::cpu

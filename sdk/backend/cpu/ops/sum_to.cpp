@@ -30,4 +30,8 @@ NodePlan plan(const SumTo& p, const Planner& c) {
   return plan;
 }
 
+NodePlan plan(const ActivationGradSums&, const Planner& c) {
+  fail(Code::kUnsupported, cat("activation's gradient at ", c.scope(), ": sums up on GPUs only"));
+}
+
 }  // namespace assay::cpu

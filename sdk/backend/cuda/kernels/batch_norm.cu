@@ -490,12 +490,13 @@ void norm_apply(Stream stream, Element element, const void* x, Affine affine,
 }
 
 void norm_grad_sums(Stream stream, Element element, const NormGradArgs& args, const NormInputs& in,
-                    int64_t rows, int64_t channels, PartialSums to, float* dgamma, float* dbeta) {
+                    int64_t rows, int64_t summed, int64_t channels, PartialSums to, float* dgamma,
+                    float* dbeta) {
   const FinishGradient finish{in, args, static_cast<double>(rows), dgamma, dbeta};
   dispatch(element, [&]<class T>(T) {
     dispatch_mask(mask_of(args), [&]<Mask kMask>() {
       const auto sum = [&](const auto& term) {
-        sum_and_finish<T>(stream, term, rows, channels, aligned(args, in.mean), to, finish);
+        sum_and_finish<T>(stream, term, summed, channels, aligned(args, in.mean), to, finish);
       };
       if constexpr (!kRecomputes<kMask>) {
         if (args.addend != nullptr) return sum(GradientSums<T, kMask, true>{args, in});

@@ -1,4 +1,4 @@
-// Sums over rows per channel: of values, of products, of what passes relu backwards.
+// Sums over rows per channel: of values, of products, of what passes an activation backwards.
 #include "sdk/backend/cuda/kernels/channel.h"
 #include "sdk/backend/cuda/kernels/epilogue.h"
 
@@ -44,27 +44,28 @@ struct Sum : OneSum<T> {
   }
 };
 
-// Of dx, which becomes 0 where saved is at most 0.
-template <class T>
-struct ReluGradient : OneSum<T> {
-  static constexpr int kBlocks = 2;  // registers for four rows of two packs
+// Of dx = dy * f'(saved): of relu, which is bound by memory, or of any kind.
+template <class T, bool kIsRelu>
+struct ActivationGradient : OneSum<T> {
+  static constexpr int kBatch = kIsRelu ? 4 : 2, kBlocks = 2;  // registers for packs of two tensors
   using State = typename OneSum<T>::State;
   struct Row {
-    Pack<T> saved, dx;
+    Pack<T> saved, dy;
   };
-  const T* saved;
+  int kind;
+  const T *saved, *dy;
   T* dx;
   template <bool kWhole>
   __device__ Row read(int64_t at, int n) const {
-    return {read_pack<kWhole>(saved + at, n), read_pack<kWhole>(dx + at, n)};
+    return {read_pack<kWhole>(saved + at, n), read_pack<kWhole>(dy + at, n)};
   }
   template <bool kWhole>
   __device__ void add(State& s, const Row& row, int64_t at, int n) const {
     float y[kPack<T>], g[kPack<T>];
     unpack(row.saved, y);
-    unpack(row.dx, g);
+    unpack(row.dy, g);
     for (int i = 0; i < kPack<T>; ++i) {
-      g[i] = differentiate(static_cast<int>(kRelu), y[i], g[i]);
+      g[i] = differentiate(kIsRelu ? static_cast<int>(kRelu) : kind, y[i], g[i]);
       s.sum[i] += g[i];
     }
     store_pack<kPack<T>>(dx + at, n, kWhole, g);
@@ -133,11 +134,19 @@ void sum_rows(Stream stream, Element element, const void* x, const void* times, 
   });
 }
 
-void relu_grad_sums(Stream stream, Element element, const void* saved, void* dx, int64_t rows,
-                    int64_t channels, PartialSums to, float* y) {
+void activation_grad_sums(Stream stream, Element element, ActivationKind kind, const void* saved,
+                          const void* dy, void* dx, int64_t rows, int64_t channels, PartialSums to,
+                          float* y) {
   dispatch(element, [&]<class T>(T) {
-    const ReluGradient<T> term{{}, static_cast<const T*>(saved), static_cast<T*>(dx)};
-    sum_and_finish<T>(stream, term, rows, channels, on_16_bytes(saved, dx), to, WriteSum{y});
+    const auto sum = [&]<bool kIsRelu>() {
+      const ActivationGradient<T, kIsRelu> term{{},
+                                                static_cast<int>(kind),
+                                                static_cast<const T*>(saved),
+                                                static_cast<const T*>(dy),
+                                                static_cast<T*>(dx)};
+      sum_and_finish<T>(stream, term, rows, channels, on_16_bytes(saved, dy, dx), to, WriteSum{y});
+    };
+    kind == kRelu ? sum.template operator()<true>() : sum.template operator()<false>();
   });
 }
 

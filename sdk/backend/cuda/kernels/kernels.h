@@ -115,9 +115,9 @@ size_t partial_sums_bytes(Element, int64_t rows, int64_t channels, int kinds);
 // Of x, or of x * times unless that is null.
 void sum_rows(Stream, Element, const void* x, const void* times, int64_t rows, int64_t channels,
               PartialSums, float* y);
-// dx = 0 where saved, like it, is at most 0, and as it was elsewhere; y: its sums.
-void relu_grad_sums(Stream, Element, const void* saved, void* dx, int64_t rows, int64_t channels,
-                    PartialSums, float* y);
+// dx = dy * f' from saved (see differentiate), which may be dy; y: its sums.
+void activation_grad_sums(Stream, Element, ActivationKind, const void* saved, const void* dy,
+                          void* dx, int64_t rows, int64_t channels, PartialSums, float* y);
 // y[slab, channels] of x[slabs, rows, channels], likewise, in f64: for many slabs of few elements.
 void sum_slabs(Stream, Element, const void* x, const void* times, int64_t slabs, int64_t rows,
                int64_t channels, float* y);
@@ -162,9 +162,10 @@ struct NormGradArgs {
   Affine affine;
   float *b, *c;  // [channels], scratch: dx = scale * g + b * x + c
 };
-// dgamma, dbeta, b, c and the affine map.
+// dgamma, dbeta, b, c and the affine map of the normalisation of `rows`. x and dy are [summed,
+// channels]: all rows, or those alone that a gradient arrives at.
 void norm_grad_sums(Stream, Element, const NormGradArgs&, const NormInputs&, int64_t rows,
-                    int64_t channels, PartialSums, float* dgamma, float* dbeta);
+                    int64_t summed, int64_t channels, PartialSums, float* dgamma, float* dbeta);
 // dx, which may be x or dy. Reads `masked` instead of dy and y if there is one.
 void norm_grad_apply(Stream, Element, const NormGradArgs&, void* dx, int64_t rows,
                      int64_t channels);
@@ -272,10 +273,13 @@ struct LayerNormGradArgs {
   int64_t rows, channels;
   RowDropout dropout;
   const void *z, *dy;
+  const void* addend;  // the gradient is the sum of dy and this, unless it is null
   const float *gamma, *mean, *rstd;
-  void *dz, *dx;  // dz may be z or dy; dx is null without dropout
+  void *dz, *dx;  // dz may be z, dy or the addend; dx is null without dropout
   float *dgamma, *dbeta;
+  float* sums;  // of dx, or of dz without one; null: nobody wants them
 };
+constexpr int64_t kMostNormChannels = 8192;                    // of the gradient
 size_t layer_norm_sums_bytes(int64_t rows, int64_t channels);  // of `partial`
 void layer_norm_grad(Stream, Element, const LayerNormGradArgs&, float* partial);
 
@@ -347,7 +351,7 @@ int64_t digit_counts(int64_t places);
 void collect_rows(Stream, Element x, Element y_element, const CollectArgs&, const CollectScratch&,
                   void* y);
 
-// ---- Pooling (pool.cu) ------------------------------------------------------------------------
+// ---- Pooling (pool.cu, batch_norm_max_pool.cu) -------------------------------------------------
 
 struct PoolShape {
   int64_t n, h, w, c;  // x
@@ -368,6 +372,13 @@ bool tiles_2x2(const PoolShape&);
 // `which` is scratch: one uint16 per element of dy, unless tiles_2x2. dx may be x.
 void max_pool_grad(Stream, Element, const PoolShape&, const void* x, const void* dy,
                    const JoinedGradient&, uint16_t* which, void* dx);
+// The maxima y of relu(x * scale + shift), peaks of x where these stand, and which places of their
+// windows that is: y, peaks, winners [n, p, q, c].
+void norm_max_pool(Stream, Element, const PoolShape&, const void* x, Affine, void* y, void* peaks,
+                   uint8_t* winners);
+// As norm_grad_apply with relu, where the maxima have dy [n, p, q, c]. dx may be x.
+void norm_max_pool_grad(Stream, Element, const PoolShape&, const NormGradArgs&,
+                        const uint8_t* winners, void* dx);
 void avg_pool(Stream, Element, const PoolShape&, const void* x, void* y);
 void avg_pool_grad(Stream, Element, const PoolShape&, const void* dy, void* dx);
 

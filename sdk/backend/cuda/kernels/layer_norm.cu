@@ -1,14 +1,16 @@
 // Layer normalisation: several threads share a row (rows.h), each moving packs of 16 bytes. Sums
 // over a row are f32; z is rounded to its type before it is looked at, as the gradient will find
-// it. Sums by channel go over ranges of rows first, in f32, then over the ranges in their order, in
-// f64. Shapes: see kernels.h; partial [ranges, 2, channels].
+// it. The gradient reads everything once: a thread keeps its packs of a row, and of every row that
+// its block comes to, in registers, with the sums of their channels. These are f32, of a block, and
+// f64 over the blocks in their order. Shapes: see kernels.h; partial [blocks, kKinds, channels].
 #include "sdk/backend/cuda/kernels/philox.h"
 #include "sdk/backend/cuda/kernels/rows.h"
 
 namespace assay::cuda::kernels {
 namespace {
 
-constexpr int64_t kRangeRows = 64;
+constexpr int kKinds = 3;                 // sums of a channel: dgamma, dbeta, what arrives at x
+constexpr int64_t kGradientBlocks = 132;  // the processors of an H200; one block keeps one busy
 
 // body(c, n) for each pack of the row that belongs to this thread: elements c to c + n - 1.
 template <int N, class Body>
@@ -88,81 +90,151 @@ __global__ void normalise(Rows r, LayerNormArgs args, bool whole) {
   if (r.lane() == 0) args.mean[row] = mean, args.rstd[row] = rstd;
 }
 
+// A thread's elements of a row: packs at a distance of the row's threads.
+template <int kPacks, int N>
+using Held = float[kPacks][N];
+
+// What a thread has of its channels' sums.
+template <int kPacks, int N>
+struct ChannelSums {
+  Held<kPacks, N> of[kKinds];
+};
+
+// The gradient that arrives: dy, or its sum with the addend, rounded as if it had been stored.
+template <bool kWhole, class T>
+__device__ void load_arriving(const LayerNormGradArgs& args, int64_t at, int n,
+                              float (&g)[kPack<T>], T) {
+  unpack(read_pack<kWhole>(static_cast<const T*>(args.dy) + at, n), g);
+  if (args.addend == nullptr) return;
+  float more[kPack<T>];
+  unpack(read_pack<kWhole>(static_cast<const T*>(args.addend) + at, n), more);
+  for (int k = 0; k < kPack<T>; ++k) {
+    T sum;
+    store(sum, g[k] + more[k]);
+    g[k] = load(sum);
+  }
+}
+
+// Adds a block's sums over its slots of rows, and leaves them in its part of `partial`.
+template <int kPacks, int N>
+__device__ void keep_sums(const Rows& r, const ChannelSums<kPacks, N>& sums, float* partial) {
+  __shared__ float shared[N][kThreads];
+  const int t = static_cast<int>(threadIdx.x);
+  float* const mine = partial + blockIdx.x * int64_t{kKinds} * r.size;
+  ASSAY_UNROLLED
+  for (int kind = 0; kind < kKinds; ++kind) {
+    ASSAY_UNROLLED
+    for (int p = 0; p < kPacks; ++p) {
+      for (int k = 0; k < N; ++k) shared[k][t] = sums.of[kind][p][k];
+      __syncthreads();
+      const int64_t c = (r.lane() + static_cast<int64_t>(p) * r.width) * N;
+      for (int k = 0; t < r.width && k < N; ++k) {
+        if (c + k >= r.size) break;
+        float sum = 0;
+        for (int slot = t; slot < kThreads; slot += r.width) sum += shared[k][slot];
+        mine[kind * r.size + c + k] = sum;
+      }
+      __syncthreads();
+    }
+  }
+}
+
 // With x' = (z - mean) * rstd and g = dy * gamma: dz = rstd * (g - mean(g) - x' * mean(g * x')).
-template <class T>
-__global__ void gradient(Rows r, LayerNormGradArgs args, bool whole) {
+template <class T, int kPacks, bool kWhole>
+__global__ void __launch_bounds__(kThreads, 1)
+    gradient(Rows r, LayerNormGradArgs args, float* partial) {
   constexpr int N = kPack<T>;
-  __shared__ float shared[kThreads];
-  const int64_t row = r.row(), begin = row * r.size;
-  const bool has_row = row < r.rows;
-  const T* z = static_cast<const T*>(args.z) + begin;
-  const T* dy = static_cast<const T*>(args.dy) + begin;
-  const float mean = has_row ? args.mean[row] : 0, rstd = has_row ? args.rstd[row] : 0;
-  // normal = x', g = dy * gamma, of one pack.
-  const auto load_terms = [&](int64_t c, int n, float(&normal)[N], float(&g)[N]) {
-    float gamma[N];
-    load_pack<N>(z + c, n, whole, normal);
-    load_pack<N>(dy + c, n, whole, g);
-    load_pack<N>(args.gamma + c, n, whole, gamma);
-    for (int k = 0; k < N; ++k) normal[k] = (normal[k] - mean) * rstd, g[k] *= gamma[k];
+  struct Means {
+    float g, gx;
   };
-  float sum_g = 0, sum_gx = 0;
-  if (has_row) {
-    for_packs<N>(r, [&](int64_t c, int n) {
-      float normal[N], g[N];
-      load_terms(c, n, normal, g);
-      for (int k = 0; k < N; ++k) sum_g += g[k], sum_gx += g[k] * normal[k];  // g is 0 beyond
-    });
+  const auto plus = [](Means a, Means b) { return Means{a.g + b.g, a.gx + b.gx}; };
+  __shared__ Means shared[kThreads];
+  ChannelSums<kPacks, N> sums{};
+  const int64_t of_block = kThreads / r.width, slot = threadIdx.x / r.width;
+  const auto channel = [&](int p) { return (r.lane() + static_cast<int64_t>(p) * r.width) * N; };
+  const auto count = [&](int64_t c) {  // of a pack's channels that there are
+    const int64_t left = r.size - c;
+    return static_cast<int>(left < 0 ? 0 : left < N ? left : N);
+  };
+  for (int64_t first = blockIdx.x * of_block; first < r.rows; first += gridDim.x * of_block) {
+    const int64_t row = first + slot, begin = row * r.size;
+    const bool has_row = row < r.rows;
+    Held<kPacks, N> normal = {}, arriving = {};
+    ASSAY_UNROLLED
+    for (int p = 0; p < kPacks; ++p) {
+      const int n = has_row ? count(channel(p)) : 0;
+      if (n == 0) continue;
+      unpack(read_pack<kWhole>(static_cast<const T*>(args.z) + begin + channel(p), n), normal[p]);
+      load_arriving<kWhole>(args, begin + channel(p), n, arriving[p], T{});
+    }
+    const float mean = has_row ? args.mean[row] : 0, rstd = has_row ? args.rstd[row] : 0;
+    Means terms{};
+    ASSAY_UNROLLED
+    for (int p = 0; p < kPacks; ++p) {
+      const int n = has_row ? count(channel(p)) : 0;
+      if (n == 0) continue;
+      float gamma[N];
+      load_pack<N>(args.gamma + channel(p), n, kWhole, gamma);
+      for (int k = 0; k < N; ++k) {
+        normal[p][k] = (normal[p][k] - mean) * rstd;
+        const float g = arriving[p][k] * gamma[k];  // 0 beyond the row
+        terms.g += g, terms.gx += g * normal[p][k];
+      }
+    }
+    Means means = row_reduce(r, terms, shared, plus);
+    means.g /= static_cast<float>(r.size), means.gx /= static_cast<float>(r.size);
+    ASSAY_UNROLLED
+    for (int p = 0; p < kPacks; ++p) {
+      const int n = has_row ? count(channel(p)) : 0;
+      if (n == 0) continue;
+      float gamma[N], g[N];
+      load_pack<N>(args.gamma + channel(p), n, kWhole, gamma);
+      for (int k = 0; k < N; ++k) {
+        const float d = arriving[p][k];
+        sums.of[0][p][k] += d * normal[p][k];
+        sums.of[1][p][k] += d;
+        g[k] = rstd * (d * gamma[k] - means.g - normal[p][k] * means.gx);
+      }
+      const int64_t at = begin + channel(p);
+      store_pack<N>(static_cast<T*>(args.dz) + at, n, kWhole, g);
+      if (args.dropout.step != nullptr) {
+        drop<N>(args.dropout, at, g);
+        store_pack<N>(static_cast<T*>(args.dx) + at, n, kWhole, g);
+      }
+      for (int k = 0; k < N; ++k) sums.of[2][p][k] += k < n ? g[k] : 0.0f;
+    }
   }
-  const float mean_g = row_reduce(r, sum_g, shared, Plus{}) / static_cast<float>(r.size);
-  const float mean_gx = row_reduce(r, sum_gx, shared, Plus{}) / static_cast<float>(r.size);
-  if (!has_row) return;
-  for_packs<N>(r, [&](int64_t c, int n) {
-    float normal[N], g[N];
-    load_terms(c, n, normal, g);
-    for (int k = 0; k < N; ++k) g[k] = rstd * (g[k] - mean_g - normal[k] * mean_gx);
-    store_pack<N>(static_cast<T*>(args.dz) + begin + c, n, whole, g);
-    if (args.dropout.step == nullptr) return;
-    drop<N>(args.dropout, begin + c, g);
-    store_pack<N>(static_cast<T*>(args.dx) + begin + c, n, whole, g);
-  });
+  keep_sums(r, sums, partial);
 }
 
-// partial[range] = sums of dy * x' and of dy over the rows of the range; a thread has a channel.
-// Runs before dz is written, which may be z or dy.
-template <class T>
-__global__ void channel_sums(LayerNormGradArgs args, float* partial) {
-  const int64_t c = global_thread(), range = blockIdx.y;
-  if (c >= args.channels) return;
-  const int64_t end = (range + 1) * kRangeRows < args.rows ? (range + 1) * kRangeRows : args.rows;
-  float dgamma = 0, dbeta = 0;
-  for (int64_t row = range * kRangeRows; row < end; ++row) {
-    const float d = load(static_cast<const T*>(args.dy)[row * args.channels + c]);
-    const float z = load(static_cast<const T*>(args.z)[row * args.channels + c]);
-    dgamma += d * ((z - args.mean[row]) * args.rstd[row]);
-    dbeta += d;
-  }
-  partial[2 * range * args.channels + c] = dgamma;
-  partial[(2 * range + 1) * args.channels + c] = dbeta;
-}
-
-__global__ void finish_channel_sums(LayerNormGradArgs args, int64_t ranges, const float* partial) {
+// A row of blocks for each kind of sum.
+__global__ void finish_channel_sums(LayerNormGradArgs args, int64_t blocks, const float* partial) {
   const int64_t c = global_thread();
-  if (c >= args.channels) return;
-  double dgamma = 0, dbeta = 0;
-  for (int64_t range = 0; range < ranges; ++range) {
-    dgamma += static_cast<double>(partial[2 * range * args.channels + c]);
-    dbeta += static_cast<double>(partial[(2 * range + 1) * args.channels + c]);
-  }
-  args.dgamma[c] = static_cast<float>(dgamma);
-  args.dbeta[c] = static_cast<float>(dbeta);
+  const int kind = static_cast<int>(blockIdx.y);
+  float* const to = kind == 0 ? args.dgamma : kind == 1 ? args.dbeta : args.sums;
+  if (c >= args.channels || to == nullptr) return;
+  double sum = 0;
+  for (int64_t block = 0; block < blocks; ++block)
+    sum += static_cast<double>(partial[(block * kKinds + kind) * args.channels + c]);
+  to[c] = static_cast<float>(sum);
 }
 
-int64_t ranges_of(int64_t rows) { return ceil_div(rows, kRangeRows); }
+int64_t gradient_blocks(const Rows& r) {
+  const int64_t all = blocks_of(r);
+  return all < kGradientBlocks ? all : kGradientBlocks;
+}
 
 template <class T>
 bool whole_rows(int64_t channels) {
   return channels % kPack<T> == 0;
+}
+
+template <class T, int kPacks>
+void run_gradient(Stream stream, const Rows& r, const LayerNormGradArgs& args, float* partial) {
+  const bool whole = whole_rows<T>(args.channels) &&
+                     on_16_bytes(args.z, args.dy, args.addend, args.gamma, args.dz, args.dx);
+  launch(stream, static_cast<unsigned>(gradient_blocks(r)), kThreads,
+         whole ? gradient<T, kPacks, true> : gradient<T, kPacks, false>, r, args, partial);
 }
 
 }  // namespace
@@ -177,22 +249,26 @@ void layer_norm(Stream stream, Element element, const LayerNormArgs& args) {
 }
 
 size_t layer_norm_sums_bytes(int64_t rows, int64_t channels) {
-  return static_cast<size_t>(2 * ranges_of(rows) * channels) * sizeof(float);
+  return static_cast<size_t>(gradient_blocks(rows_of(rows, channels)) * kKinds * channels) *
+         sizeof(float);
 }
 
 void layer_norm_grad(Stream stream, Element element, const LayerNormGradArgs& args,
                      float* partial) {
   const Rows r = rows_of(args.rows, args.channels);
-  const int64_t ranges = ranges_of(args.rows);
-  const auto columns = static_cast<unsigned>(ceil_div(args.channels, kThreads));
+  const int64_t of_thread = ceil_div(args.channels, r.width);
   dispatch(element, [&]<class T>(T) {
-    launch(stream, dim3(columns, static_cast<unsigned>(ranges)), kThreads, channel_sums<T>, args,
-           partial);
-    launch(stream, columns, kThreads, finish_channel_sums, args, ranges, partial);
-    const bool whole =
-        whole_rows<T>(args.channels) && on_16_bytes(args.z, args.dy, args.gamma, args.dz, args.dx);
-    launch(stream, blocks_of(r), kThreads, gradient<T>, r, args, whole);
+    constexpr int kFew = 8 / kPack<T>;
+    if (of_thread <= 8) {
+      run_gradient<T, kFew>(stream, r, args, partial);
+    } else if (of_thread <= 24) {
+      run_gradient<T, 3 * kFew>(stream, r, args, partial);
+    } else {
+      run_gradient<T, 4 * kFew>(stream, r, args, partial);
+    }
   });
+  const dim3 columns(static_cast<unsigned>(ceil_div(args.channels, kThreads)), kKinds);
+  launch(stream, columns, kThreads, finish_channel_sums, args, gradient_blocks(r), partial);
 }
 
 }  // namespace assay::cuda::kernels

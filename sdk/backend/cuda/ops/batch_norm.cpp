@@ -190,7 +190,7 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
     return [=, in = inputs_of(b, p.epsilon), dx = b.y<void>(0), dgamma = b.y<float>(1),
             dbeta = b.y<float>(2)](Queue& q) {
       const Stream stream = stream_of(q);
-      kernels::norm_grad_sums(stream, element, args, in, r.rows, r.channels,
+      kernels::norm_grad_sums(stream, element, args, in, r.rows, r.rows, r.channels,
                               {s.partial, arrivals_of(q)}, dgamma, dbeta);
       kernels::norm_grad_apply(stream, element, args, dx, r.rows, r.channels);
     };

@@ -221,8 +221,9 @@ NodePlan plan(const Conv2dGradData& p, const Planner& c) {
       const Stream stream = stream_of(q);
       run(stream, operands, s.call);
       if (keeps_sums) {
-        kernels::relu_grad_sums(stream, element, saved, dx, rows, channels,
-                                {static_cast<double*>(s.product), arrivals_of(q)}, sums);
+        kernels::activation_grad_sums(stream, element, ActivationKind::kRelu, saved, dx, dx, rows,
+                                      channels, {static_cast<double*>(s.product), arrivals_of(q)},
+                                      sums);
       } else if (activates) {
         run_pointwise(stream, differentiate, element, {saved, dx}, dx);
       }
@@ -328,7 +329,7 @@ Launch bind_apart(const Conv2dGradNorm& p, const LibraryCall& call, const NormSc
                           ActivationKind::kNone, s.y, nullptr, rows, channels);
     }
     for (int i = 0; i < norms; ++i) {
-      kernels::norm_grad_sums(stream, element, i == 0 ? first : second, in[i], rows, channels,
+      kernels::norm_grad_sums(stream, element, i == 0 ? first : second, in[i], rows, rows, channels,
                               {s.partial, arrivals_of(q)}, sums[i], sums[i] + channels);
     }
   };

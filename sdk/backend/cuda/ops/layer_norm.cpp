@@ -36,10 +36,13 @@ NodePlan plan(const LayerNorm& p, const Planner& c) {
   return plan;
 }
 
-// z, dy, dz, dx [rows, C], gamma, dgamma, dbeta [C], mean, rstd [rows], step [].
+// z, dy, addend, dz, dx [rows, C], gamma, dgamma, dbeta, sums [C], mean, rstd [rows], step [].
 NodePlan plan(const LayerNormGrad& p, const Planner& c) {
   const int64_t channels = c.x(0).dims.back(), rows = c.x(0).numel() / channels;
-  NodePlan plan = own_plan("layer_norm");
+  require(channels <= kernels::kMostNormChannels, Code::kUnsupported, "layer norm at ", c.scope(),
+          ": has a gradient of at most ", kernels::kMostNormChannels, " channels on GPUs, x has ",
+          channels);
+  NodePlan plan = own_plan(cat("layer_norm", p.has_addend ? "_sum" : ""));
   plan.scratch_bytes = kernels::layer_norm_sums_bytes(rows, channels);
   plan.bind = [=, element = element_of(c.x(0))](const Binding& b) -> Launch {
     kernels::LayerNormGradArgs args{};
@@ -51,10 +54,12 @@ NodePlan plan(const LayerNormGrad& p, const Planner& c) {
     args.mean = b.x<float>(2);
     args.rstd = b.x<float>(3);
     args.dy = b.x<void>(4);
+    if (p.has_addend) args.addend = b.x<void>(p.addend_input());
     args.dz = b.y<void>(0);
     args.dgamma = b.y<float>(1);
     args.dbeta = b.y<float>(2);
-    if (p.rate > 0) args.dx = b.y<void>(3);
+    if (p.rate > 0) args.dx = b.y<void>(p.dx_output());
+    if (p.keep_sums) args.sums = b.y<float>(p.sums_output());
     return [=, partial = static_cast<float*>(b.scratch)](Queue& q) {
       kernels::layer_norm_grad(stream_of(q), element, args, partial);
     };

@@ -34,8 +34,9 @@ NodePlan plan_of(const Planner& c, const MatrixProduct& product, const LibraryCa
   NodePlan plan;
   plan.kernel = cat(call.kernel, rest.any() ? " own:epilogue" : "");
   plan.scratch_bytes = product_scratch(call, product_bytes, nullptr).bytes;
-  plan.bind = [=, element = element_of(c.y()),
-               wide = element_of(product.out)](const Binding& b) -> Launch {
+  plan.bind = [=, element = element_of(c.y()), wide = element_of(product.out),
+               bias_is_like_y =
+                   rest.bias && c.x(2).dtype == c.y().dtype](const Binding& b) -> Launch {
     const ProductScratch s = product_scratch(call, product_bytes, b.scratch);
     void* const y = product_bytes > 0 ? s.product : b.outputs[0];
     std::vector<void*> operands{b.inputs[0], b.inputs[1]};
@@ -44,7 +45,7 @@ NodePlan plan_of(const Planner& c, const MatrixProduct& product, const LibraryCa
     operands.push_back(y);
     const kernels::EpilogueArgs epilogue{.x = y,
                                          .bias = rest.bias ? b.x<void>(2) : nullptr,
-                                         .bias_is_like_y = false,
+                                         .bias_is_like_y = bias_is_like_y,
                                          .residual = nullptr,
                                          .y = b.outputs[0],
                                          .rows = product.m,
@@ -60,10 +61,10 @@ NodePlan plan_of(const Planner& c, const MatrixProduct& product, const LibraryCa
   return plan;
 }
 
-// cuBLASLt adds biases of the result's type only, and ours are f32. Its only other exact
+// cuBLASLt adds biases of the result's type only (lower_biases makes them so). Its only exact
 // activations are relu and, where what it is applied to is kept, the tanh form of GELU.
-void take_along(MatrixProduct& product, const Matmul& p) {
-  product.has_bias = p.has_bias && p.dtype == DType::kF32;
+void take_along(MatrixProduct& product, const Matmul& p, const Planner& c) {
+  product.has_bias = p.has_bias && c.x(2).dtype == p.dtype;
   const bool all = product.has_bias == p.has_bias;
   product.relu = all && p.activation == ActivationKind::kRelu && !p.keep_pre;
   product.gelu_tanh = all && p.activation == ActivationKind::kGeluTanh && p.keep_pre;
@@ -74,7 +75,8 @@ std::optional<NodePlan> plan_product(const Matmul& p, const Planner& c, MatrixPr
   const bool activates = product.relu || product.gelu_tanh;
   const Rest rest{.bias = p.has_bias && !product.has_bias,
                   .activation = activates ? ActivationKind::kNone : p.activation};
-  if (rest.any()) product.out = DType::kF32;
+  // A bias of 16 bits comes with a product of 16 bits, which an activation is then applied to.
+  if (rest.any() && !product.has_bias) product.out = DType::kF32;
   const auto call = c.libraries().matrix_product(product);
   if (!call) return std::nullopt;
   return plan_of(c, product, *call, rest, p.keep_pre && rest.any());
@@ -85,7 +87,7 @@ std::optional<NodePlan> plan_product(const Matmul& p, const Planner& c, MatrixPr
 // op(a) [M,K], op(b) [K,N], bias [N], y and pre [M,N].
 NodePlan plan(const Matmul& p, const Planner& c) {
   MatrixProduct product = product_of(p, c);
-  take_along(product, p);
+  take_along(product, p, c);
   if (product.gelu_tanh) {
     if (auto plan = plan_product(p, c, product)) return *plan;
     product.gelu_tanh = false;

@@ -1,10 +1,9 @@
 // MaxPool, AvgPool and their gradients.
-#include "sdk/backend/cuda/ops/own_kernel.h"
+#include "sdk/backend/cuda/ops/pool.h"
 
 namespace assay::cuda {
-namespace {
 
-kernels::PoolShape shape_of(const PoolGeometry& g, const Dims& x, const Dims& y) {
+kernels::PoolShape pool_shape(const PoolGeometry& g, const Dims& x, const Dims& y) {
   require(x.numel() / x[0] <= INT32_MAX && y.numel() / y[0] <= INT32_MAX, Code::kUnsupported,
           "pooling: an image of ", x, " has more than 2^31 elements, the most on a GPU");
   return {.n = x[0],
@@ -17,6 +16,8 @@ kernels::PoolShape shape_of(const PoolGeometry& g, const Dims& x, const Dims& y)
           .stride = {g.stride[0], g.stride[1]},
           .pad = {g.pad_begin[0], g.pad_begin[1]}};
 }
+
+namespace {
 
 // All but the address.
 kernels::JoinedGradient joined_of(const MaxPoolGrad& p, const Planner& c) {
@@ -37,7 +38,7 @@ kernels::JoinedGradient joined_of(const MaxPoolGrad& p, const Planner& c) {
 // x [N,H,W,C], y [N,P,Q,C].
 NodePlan plan(const MaxPool& p, const Planner& c) {
   NodePlan plan = own_plan("max_window");
-  plan.bind = [s = shape_of(p.geometry, c.x(0).dims, c.y().dims),
+  plan.bind = [s = pool_shape(p.geometry, c.x(0).dims, c.y().dims),
                element = element_of(c.y())](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), y = b.y<void>()](Queue& q) {
       kernels::max_pool(stream_of(q), element, s, x, y);
@@ -49,7 +50,7 @@ NodePlan plan(const MaxPool& p, const Planner& c) {
 // x [N,H,W,C], y [N,P,Q,C].
 NodePlan plan(const AvgPool& p, const Planner& c) {
   NodePlan plan = own_plan("avg_window");
-  plan.bind = [s = shape_of(p.geometry, c.x(0).dims, c.y().dims),
+  plan.bind = [s = pool_shape(p.geometry, c.x(0).dims, c.y().dims),
                element = element_of(c.y())](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), y = b.y<void>()](Queue& q) {
       kernels::avg_pool(stream_of(q), element, s, x, y);
@@ -61,7 +62,7 @@ NodePlan plan(const AvgPool& p, const Planner& c) {
 // x, dx, addend [N,H,W,C], dy [N,P,Q,C]; scratch [N,P,Q,C] u16. Input 1, y, is not read: where the
 // maximum stands is looked up in x.
 NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
-  const kernels::PoolShape s = shape_of(p.geometry, c.x(0).dims, c.x(1).dims);
+  const kernels::PoolShape s = pool_shape(p.geometry, c.x(0).dims, c.x(1).dims);
   require(s.window[0] * s.window[1] <= 65536, Code::kUnsupported, "max_pool_grad at ", c.scope(),
           ": windows of more than 65536 elements have no kernel, got ", s.window[0], "x",
           s.window[1]);
@@ -85,7 +86,7 @@ NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
 // dy [N,P,Q,C], dx [N,H,W,C].
 NodePlan plan(const AvgPoolGrad& p, const Planner& c) {
   NodePlan plan = own_plan("avg_gather");
-  plan.bind = [s = shape_of(p.geometry, p.x_dims, c.x(0).dims),
+  plan.bind = [s = pool_shape(p.geometry, p.x_dims, c.x(0).dims),
                element = element_of(c.y())](const Binding& b) -> Launch {
     return [=, dy = b.x<void>(0), dx = b.y<void>()](Queue& q) {
       kernels::avg_pool_grad(stream_of(q), element, s, dy, dx);

@@ -1,4 +1,5 @@
-// SumTo: x, or x * times, as slabs [repeats][after], each summed to [after].
+// SumTo: x, or x * times, as slabs [repeats][after], each summed to [after]; and
+// ActivationGradSums.
 #include "sdk/backend/cuda/ops/own_kernel.h"
 #include "sdk/ops/broadcast.h"
 
@@ -25,6 +26,22 @@ NodePlan plan(const SumTo& p, const Planner& c) {
             partial = static_cast<double*>(b.scratch)](Queue& q) {
       kernels::sum_rows(stream_of(q), element, x, times, r.repeats, r.after,
                         {partial, arrivals_of(q)}, y);
+    };
+  };
+  return plan;
+}
+
+// saved, dy, dx [rows, C], sums [C].
+NodePlan plan(const ActivationGradSums& p, const Planner& c) {
+  const int64_t channels = c.x(0).dims.back(), rows = c.x(0).numel() / channels;
+  const Element element = element_of(c.x(0));
+  NodePlan plan = own_plan("activation_grad_sums");
+  plan.scratch_bytes = kernels::partial_sums_bytes(element, rows, channels, 1);
+  plan.bind = [=](const Binding& b) -> Launch {
+    return [=, saved = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>(0), sums = b.y<float>(1),
+            partial = static_cast<double*>(b.scratch)](Queue& q) {
+      kernels::activation_grad_sums(stream_of(q), element, p.activation, saved, dy, dx, rows,
+                                    channels, {partial, arrivals_of(q)}, sums);
     };
   };
   return plan;
