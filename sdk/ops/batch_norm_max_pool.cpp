@@ -28,8 +28,6 @@ Pooled require_images(const InferCtx& c, const PoolGeometry& geometry, int last)
   return {{c.x(0).dtype, y}, {DType::kU8, y}};
 }
 
-double taps_of(const PoolGeometry& g) { return static_cast<double>(g.window[0] * g.window[1]); }
-
 }  // namespace
 
 void infer(const BatchNormMaxPool& p, InferCtx& c) {

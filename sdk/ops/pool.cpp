@@ -6,13 +6,6 @@
 #include "sdk/ops/pooled_dims.h"
 
 namespace assay {
-namespace {
-
-double window_elems(const PoolGeometry& g) {
-  return static_cast<double>(g.window[0] * g.window[1]);
-}
-
-}  // namespace
 
 void infer(const MaxPool& p, InferCtx& c) {
   c.require_inputs(1);
@@ -23,7 +16,7 @@ void grad(const MaxPool& p, GradCtx& c) {
   c.dx(0, c.emit1(MaxPoolGrad{p.geometry}, {c.x(0), c.y(), c.dy()}));
 }
 NodeFacts facts(const MaxPool& p, const NodeView& c) {
-  return {.flops = window_elems(p.geometry) * count_of(c.y()), .bytes = traffic_of(c)};
+  return {.flops = taps_of(p.geometry) * count_of(c.y()), .bytes = traffic_of(c)};
 }
 
 void infer(const MaxPoolGrad& p, InferCtx& c) {
@@ -36,7 +29,7 @@ void infer(const MaxPoolGrad& p, InferCtx& c) {
 }
 void grad(const MaxPoolGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const MaxPoolGrad& p, const NodeView& c) {
-  return {.flops = 2 * window_elems(p.geometry) * count_of(c.x(1)),
+  return {.flops = 2 * taps_of(p.geometry) * count_of(c.x(1)),
           .bytes = traffic_of(c) - bytes_of(c.x(1))};  // y is not read
 }
 
@@ -49,7 +42,7 @@ void grad(const AvgPool& p, GradCtx& c) {
   c.dx(0, c.emit1(AvgPoolGrad{p.geometry, c.type(c.x(0)).dims}, {c.dy()}));
 }
 NodeFacts facts(const AvgPool& p, const NodeView& c) {
-  return {.flops = window_elems(p.geometry) * count_of(c.y()), .bytes = traffic_of(c)};
+  return {.flops = taps_of(p.geometry) * count_of(c.y()), .bytes = traffic_of(c)};
 }
 
 void infer(const AvgPoolGrad& p, InferCtx& c) {
@@ -60,7 +53,7 @@ void infer(const AvgPoolGrad& p, InferCtx& c) {
 }
 void grad(const AvgPoolGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const AvgPoolGrad& p, const NodeView& c) {
-  return {.flops = 2 * window_elems(p.geometry) * count_of(c.x(0)), .bytes = traffic_of(c)};
+  return {.flops = 2 * taps_of(p.geometry) * count_of(c.x(0)), .bytes = traffic_of(c)};
 }
 
 }  // namespace assay

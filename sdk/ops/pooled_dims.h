@@ -1,4 +1,4 @@
-// What pooling makes of the shape of images.
+// What pooling makes of the shape of images, and how many elements a window has.
 #pragma once
 
 #include "sdk/graph/infer_ctx.h"
@@ -20,6 +20,10 @@ inline Dims pooled_dims(const InferCtx& c, const PoolGeometry& g, const Dims& x)
     y[1 + axis] = (padded - g.window[axis]) / g.stride[axis] + 1;
   }
   return y;
+}
+
+inline double taps_of(const PoolGeometry& g) {
+  return static_cast<double>(g.window[0] * g.window[1]);
 }
 
 }  // namespace assay

@@ -199,7 +199,8 @@ std::optional<NodeId> find_gradient_of_maxima(const Graph& graph, const Uses& us
   const Node& node = graph.node(gradient);
   const auto* n = std::get_if<BatchNormGrad>(&node.op);
   const bool is_of_y = n != nullptr && !n->has_residual && n->activation == ActivationKind::kRelu &&
-                       node.inputs[0] == graph.producer(y).inputs[0];
+                       node.inputs[0] == graph.producer(y).inputs[0] &&
+                       node.inputs[3] == graph.producer(y).outputs[1];
   return is_of_y ? std::optional(gradient) : std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 #include "sdk/passes/lower_biases.h"
 
 #include <map>
+#include <utility>
 
 #include "sdk/graph/elementwise.h"
 
@@ -20,7 +21,7 @@ bool has_bias(const Op& op) {
 // cuDNN and cuBLASLt add only biases of the result's type: as nodes, the casts can be joined, and
 // those of a predictor are constants. One cast for each bias, however many nodes read it.
 bool lower_biases(Graph& graph) {
-  std::map<ValueId, ValueId> lowered;
+  std::map<std::pair<ValueId, DType>, ValueId> lowered;
   bool changed = false;
   for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
     const NodeId id{i};
@@ -29,7 +30,7 @@ bool lower_biases(Graph& graph) {
     std::vector<ValueId> inputs = graph.node(id).inputs;
     const DType data = graph.type(graph.node(id).outputs[0]).dtype;
     if (graph.type(inputs[2]).dtype == data) continue;
-    ValueId& bias = lowered[inputs[2]];
+    ValueId& bias = lowered[{inputs[2], data}];
     if (!bias.valid()) {
       graph.set_scope(graph.producer(inputs[2]).scope);
       bias = cast(graph, inputs[2], data);

@@ -96,16 +96,16 @@ TEST(Bert, Evaluation) {
 }
 
 // The gradient of the second of two logits' bias is the sum over sequences of p - 1 or p, p being
-// the share of the second: how many times its size its terms are.
+// the share of the second: how many times its size its terms are, as errors add up.
 double terms_of_next_sentence_bias(const Fixture& fixture) {
   const auto& logits = fixture.at("next_sentence_logits").f32;
   const auto& labels = fixture.at("input.next_sentence").i32;
-  double sum = 0, size = 0;
+  double sum = 0, squares = 0;
   for (size_t i = 0; i < labels.size(); ++i) {
     const double p = 1 / (1 + std::exp(static_cast<double>(logits[2 * i] - logits[2 * i + 1])));
-    sum += p - labels[i], size += std::abs(p - labels[i]);
+    sum += p - labels[i], squares += (p - labels[i]) * (p - labels[i]);
   }
-  return size / std::abs(sum);
+  return std::sqrt(squares) / std::abs(sum);
 }
 
 TEST(Bert, InBf16) {

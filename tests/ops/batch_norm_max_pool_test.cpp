@@ -93,6 +93,41 @@ TEST(BatchNormMaxPool, Values) {
   }
 }
 
+// Of one window of four and two channels: what stands in y, and where.
+struct OneWindow {
+  std::vector<double> y, peaks, winners;
+};
+OneWindow one_window(DType dtype, const std::vector<double>& x, double gamma, double beta) {
+  const RunResult got =
+      run_node(BatchNormMaxPool{}, {{{1, 2, 2, 2}, x}, {{2}, {gamma, gamma}}, {{2}, {beta, beta}}},
+               {dtype, DType::kF32, DType::kF32});
+  const Dims y{1, 1, 1, 2};
+  return {decode(got.outputs[0], {dtype, y}).values, decode(got.outputs[3], {dtype, y}).values,
+          decode(got.outputs[4], {DType::kU8, y}).values};
+}
+
+// As it is stored, which of 256 and a little more bfloat16 does not tell.
+TEST(BatchNormMaxPool, TheFirstOfEqualsWins) {
+  if (!on_gpu()) GTEST_SKIP() << "is for GPUs";
+  const std::vector<double> x{1, 4, 2, 3, 3, 2, 4, 1};
+  const OneWindow exact = one_window(DType::kF32, x, 0.01, 256);
+  EXPECT_EQ(exact.winners, (std::vector<double>{3, 0}));
+  EXPECT_EQ(exact.peaks, (std::vector<double>{4, 4}));
+  const OneWindow rounded = one_window(DType::kBf16, x, 0.01, 256);
+  EXPECT_EQ(rounded.y, (std::vector<double>{256, 256}));
+  EXPECT_EQ(rounded.winners, (std::vector<double>{0, 0}));
+  EXPECT_EQ(rounded.peaks, (std::vector<double>{1, 4}));
+  // Nothing above 0: all are equal.
+  EXPECT_EQ(one_window(DType::kF32, x, 1, -9).winners, (std::vector<double>{0, 0}));
+}
+
+TEST(BatchNormMaxPool, NaNWins) {
+  if (!on_gpu()) GTEST_SKIP() << "is for GPUs";
+  const OneWindow got = one_window(DType::kF32, {1, 4, std::nan(""), 3, 3, 2, 4, 1}, 1, 0);
+  EXPECT_TRUE(std::isnan(got.y[0]));  // with its mean
+  EXPECT_GT(got.y[1], 0);
+}
+
 // inputs x, gamma, beta, mean, var, dy, peaks, winners; outputs dx, dgamma, dbeta
 std::vector<Tensor> backward(const Op& op, const std::vector<Tensor>& in) {
   const auto& p = std::get<BatchNormMaxPoolGrad>(op);

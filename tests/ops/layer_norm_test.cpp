@@ -122,8 +122,9 @@ std::vector<Tensor> gradient_reference(const Op& op, const std::vector<Tensor>& 
 TEST(LayerNormGrad, AddsAndSumsUp) {
   if (make_backend_under_test(1)->target().kind != Target::Kind::kCuda)
     GTEST_SKIP() << "is for GPUs";
-  for (const Dims& dims : {Dims{3, 5}, Dims{2, 3, 7}, Dims{1100, 40}, Dims{5, 256}, Dims{9, 768},
-                           Dims{3, 1024}, Dims{3, 1030}, Dims{2, 8192}}) {
+  for (const Dims& dims : {Dims{3, 5}, Dims{2, 3, 7}, Dims{2200, 40}, Dims{5, 256}, Dims{9, 768},
+                           Dims{1100, 700}, Dims{3, 1024}, Dims{140, 1030}, Dims{3, 3001},
+                           Dims{3, 8191}, Dims{2, 8192}, Dims{140, 8200}}) {
     for (const float rate : {0.0f, 0.25f}) {
       for (const bool addend : {false, true}) {
         const Dims channels{dims.back()}, rows(dims.span().first(dims.rank() - 1));
@@ -142,6 +143,30 @@ TEST(LayerNormGrad, AddsAndSumsUp) {
       }
     }
   }
+}
+
+// The sum of dy and the addend, to the bit, as if it had been stored.
+TEST(LayerNormGrad, RoundsTheSumThatItReads) {
+  if (make_backend_under_test(1)->target().kind != Target::Kind::kCuda)
+    GTEST_SKIP() << "is for GPUs";
+  const Dims dims{6, 40}, channels{40}, rows{6};
+  const OpCase c{"",
+                 LayerNormGrad{},
+                 {{dims},
+                  {channels, DType::kF32},
+                  {rows, DType::kF32},
+                  {rows, DType::kF32},
+                  {dims, {}, Recipe::uniform(-1, 1)},
+                  {dims, {}, Recipe::uniform(-0.3, 0.2)}}};
+  std::vector<Tensor> x = make_inputs(c, DType::kBf16);
+  const std::vector<DType> types{DType::kBf16, DType::kF32,  DType::kF32,
+                                 DType::kF32,  DType::kBf16, DType::kBf16};
+  const RunResult joined = run_node(LayerNormGrad{.has_addend = true}, x, types);
+  for (size_t i = 0; i < x[4].values.size(); ++i) x[4].values[i] += x[5].values[i];
+  x[4] = rounded(x[4], DType::kBf16);
+  x.pop_back();
+  const RunResult apart = run_node(LayerNormGrad{}, x, {types.begin(), types.end() - 1});
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(joined.outputs[i], apart.outputs[i]) << i;
 }
 
 std::vector<double> outputs(const RunResult& got, size_t output, const Dims& dims) {

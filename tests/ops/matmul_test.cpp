@@ -85,11 +85,13 @@ void check_epilogue(ActivationKind kind, bool bias, bool keep_pre) {
   c.inputs[2].dtype.reset();
   c.gradients.clear();  // biases get their type when gradients are there
   c.accuracy.roundings = kind != ActivationKind::kNone;
-  c.dtypes = {DType::kBf16};
   c.thread_invariant = false;
-  c.op = p;
-  std::get<Matmul>(c.op).dtype = DType::kBf16;
-  check_op(c, matmul_reference);
+  for (const DType type : {DType::kBf16, DType::kF16}) {
+    c.dtypes = {type};
+    c.op = p;
+    std::get<Matmul>(c.op).dtype = type;
+    check_op(c, matmul_reference);
+  }
 }
 
 TEST(Matmul, EveryEpilogue) {

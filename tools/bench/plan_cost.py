@@ -159,9 +159,10 @@ def product(n):
     # An epilogue of our own reads the product in f32, unless cuBLASLt has added the bias.
     has_wide = "own:epilogue" in n.kernel and not (n.flag("has_bias") and n.x[2].element_bytes < 4)
     product = n.y[0].elements * 4 if has_wide else y
-    yield Launch(n.op, "product", 2 * n.y[0].elements * inner, operands + product)
-    if "own:" in n.kernel:
-        kept = y if "own:epilogue" in n.kernel and n.flag("keep_pre") else 0
+    kept = y if n.flag("keep_pre") and "own:pointwise" not in n.kernel else 0
+    is_own = "own:" in n.kernel
+    yield Launch(n.op, "product", 2 * n.y[0].elements * inner, operands + product + (0 if is_own else kept))
+    if is_own:
         yield Launch("epilogue", "own", 0, product + y + kept)
 
 

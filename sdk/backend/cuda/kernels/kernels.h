@@ -115,7 +115,7 @@ size_t partial_sums_bytes(Element, int64_t rows, int64_t channels, int kinds);
 // Of x, or of x * times unless that is null.
 void sum_rows(Stream, Element, const void* x, const void* times, int64_t rows, int64_t channels,
               PartialSums, float* y);
-// dx = dy * f' from saved (see differentiate), which may be dy; y: its sums.
+// dx = dy * f' from saved (see differentiate), in place of dy if wanted; y: its sums.
 void activation_grad_sums(Stream, Element, ActivationKind, const void* saved, const void* dy,
                           void* dx, int64_t rows, int64_t channels, PartialSums, float* y);
 // y[slab, channels] of x[slabs, rows, channels], likewise, in f64: for many slabs of few elements.

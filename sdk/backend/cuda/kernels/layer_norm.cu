@@ -1,16 +1,18 @@
 // Layer normalisation: several threads share a row (rows.h), each moving packs of 16 bytes. Sums
 // over a row are f32; z is rounded to its type before it is looked at, as the gradient will find
 // it. The gradient reads everything once: a thread keeps its packs of a row, and of every row that
-// its block comes to, in registers, with the sums of their channels. These are f32, of a block, and
-// f64 over the blocks in their order. Shapes: see kernels.h; partial [blocks, kKinds, channels].
+// its block comes to, in registers, with the sums of their channels. These are f32 within a block,
+// over as many rows as it has, and f64 over the blocks in their order. Rows that do not fit the
+// registers are read twice. Shapes: see kernels.h; partial [blocks, kKinds, channels].
 #include "sdk/backend/cuda/kernels/philox.h"
 #include "sdk/backend/cuda/kernels/rows.h"
 
 namespace assay::cuda::kernels {
 namespace {
 
-constexpr int kKinds = 3;                 // sums of a channel: dgamma, dbeta, what arrives at x
-constexpr int64_t kGradientBlocks = 132;  // the processors of an H200; one block keeps one busy
+constexpr int kKinds = 3;             // sums of a channel: dgamma, dbeta, what arrives at x
+constexpr int64_t kProcessors = 132;  // of an H200
+constexpr int64_t kElements = 32;     // of a row, that a thread has room for
 
 // body(c, n) for each pack of the row that belongs to this thread: elements c to c + n - 1.
 template <int N, class Body>
@@ -139,15 +141,18 @@ __device__ void keep_sums(const Rows& r, const ChannelSums<kPacks, N>& sums, flo
   }
 }
 
+struct Means {
+  float g, gx;
+};
+struct PlusMeans {
+  __device__ Means operator()(Means a, Means b) const { return {a.g + b.g, a.gx + b.gx}; }
+};
+
 // With x' = (z - mean) * rstd and g = dy * gamma: dz = rstd * (g - mean(g) - x' * mean(g * x')).
 template <class T, int kPacks, bool kWhole>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads, kPacks* kPack<T> <= 8 ? 2 : 1)
     gradient(Rows r, LayerNormGradArgs args, float* partial) {
   constexpr int N = kPack<T>;
-  struct Means {
-    float g, gx;
-  };
-  const auto plus = [](Means a, Means b) { return Means{a.g + b.g, a.gx + b.gx}; };
   __shared__ Means shared[kThreads];
   ChannelSums<kPacks, N> sums{};
   const int64_t of_block = kThreads / r.width, slot = threadIdx.x / r.width;
@@ -181,7 +186,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         terms.g += g, terms.gx += g * normal[p][k];
       }
     }
-    Means means = row_reduce(r, terms, shared, plus);
+    Means means = row_reduce(r, terms, shared, PlusMeans{});
     means.g /= static_cast<float>(r.size), means.gx /= static_cast<float>(r.size);
     ASSAY_UNROLLED
     for (int p = 0; p < kPacks; ++p) {
@@ -207,6 +212,44 @@ __global__ void __launch_bounds__(kThreads, 1)
   keep_sums(r, sums, partial);
 }
 
+// The same of rows that do not fit the registers: a block has one at a time, reads it twice, and
+// keeps its sums in memory, each of them of one thread.
+template <class T>
+__global__ void gradient_of_wide_rows(Rows r, LayerNormGradArgs args, float* partial) {
+  __shared__ Means shared[kThreads];
+  float* const sums = partial + blockIdx.x * int64_t{kKinds} * r.size;
+  for (int64_t c = r.lane(); c < kKinds * r.size; c += r.width) sums[c] = 0;
+  __syncthreads();
+  for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
+    const int64_t begin = row * r.size;
+    const float mean = args.mean[row], rstd = args.rstd[row];
+    const auto for_elements = [&](const auto& body) {
+      for (int64_t c = r.lane(); c < r.size; c += r.width) {
+        float d[kPack<T>];
+        load_arriving<false>(args, begin + c, 1, d, T{});
+        const float z = load(static_cast<const T*>(args.z)[begin + c]);
+        body(c, d[0], (z - mean) * rstd);
+      }
+    };
+    Means terms{};
+    for_elements([&](int64_t c, float d, float normal) {
+      const float g = d * args.gamma[c];
+      terms.g += g, terms.gx += g * normal;
+    });
+    Means means = row_reduce(r, terms, shared, PlusMeans{});
+    means.g /= static_cast<float>(r.size), means.gx /= static_cast<float>(r.size);
+    for_elements([&](int64_t c, float d, float normal) {
+      float g[1] = {rstd * (d * args.gamma[c] - means.g - normal * means.gx)};
+      store(static_cast<T*>(args.dz)[begin + c], g[0]);
+      if (args.dropout.step != nullptr) {
+        drop<1>(args.dropout, begin + c, g);
+        store(static_cast<T*>(args.dx)[begin + c], g[0]);
+      }
+      sums[c] += d * normal, sums[r.size + c] += d, sums[2 * r.size + c] += g[0];
+    });
+  }
+}
+
 // A row of blocks for each kind of sum.
 __global__ void finish_channel_sums(LayerNormGradArgs args, int64_t blocks, const float* partial) {
   const int64_t c = global_thread();
@@ -219,9 +262,10 @@ __global__ void finish_channel_sums(LayerNormGradArgs args, int64_t blocks, cons
   to[c] = static_cast<float>(sum);
 }
 
+// As many as are busy at once: one of a processor where a thread has many elements, else two.
 int64_t gradient_blocks(const Rows& r) {
-  const int64_t all = blocks_of(r);
-  return all < kGradientBlocks ? all : kGradientBlocks;
+  const int64_t all = blocks_of(r), most = r.size <= 8 * r.width ? 2 * kProcessors : kProcessors;
+  return all < most ? all : most;
 }
 
 template <class T>
@@ -259,7 +303,10 @@ void layer_norm_grad(Stream stream, Element element, const LayerNormGradArgs& ar
   const int64_t of_thread = ceil_div(args.channels, r.width);
   dispatch(element, [&]<class T>(T) {
     constexpr int kFew = 8 / kPack<T>;
-    if (of_thread <= 8) {
+    if (of_thread > kElements) {
+      launch(stream, static_cast<unsigned>(gradient_blocks(r)), kThreads, gradient_of_wide_rows<T>,
+             r, args, partial);
+    } else if (of_thread <= 8) {
       run_gradient<T, kFew>(stream, r, args, partial);
     } else if (of_thread <= 24) {
       run_gradient<T, 3 * kFew>(stream, r, args, partial);

@@ -1,5 +1,6 @@
 // A product whose bias, residual or activation a pass of our own adds, because the library cannot
-// take them along: the product stands in f32 until then, so that the result is rounded once.
+// take them along: the product stands in f32 until then, so that the result is rounded once, unless
+// it is one of 16 bits with a bias of 16 bits.
 #pragma once
 
 #include "sdk/backend/cuda/ops/own_kernel.h"

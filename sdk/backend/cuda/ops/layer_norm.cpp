@@ -39,9 +39,6 @@ NodePlan plan(const LayerNorm& p, const Planner& c) {
 // z, dy, addend, dz, dx [rows, C], gamma, dgamma, dbeta, sums [C], mean, rstd [rows], step [].
 NodePlan plan(const LayerNormGrad& p, const Planner& c) {
   const int64_t channels = c.x(0).dims.back(), rows = c.x(0).numel() / channels;
-  require(channels <= kernels::kMostNormChannels, Code::kUnsupported, "layer norm at ", c.scope(),
-          ": has a gradient of at most ", kernels::kMostNormChannels, " channels on GPUs, x has ",
-          channels);
   NodePlan plan = own_plan(cat("layer_norm", p.has_addend ? "_sum" : ""));
   plan.scratch_bytes = kernels::layer_norm_sums_bytes(rows, channels);
   plan.bind = [=, element = element_of(c.x(0))](const Binding& b) -> Launch {
