@@ -307,6 +307,29 @@ func TestWhatIsForgottenIsFreed(t *testing.T) {
 	t.Fatal(c.MemStats(DeviceID{}))
 }
 
+func TestAClosedPredictorKeepsNothing(t *testing.T) {
+	c := newContext(t, ContextOptions{})
+	m, trainer := newTrainer(t, c)
+	ok(t, trainer.Close())
+	batch := smallBatch(t, c, 1)
+	p := must[*Predictor](t)(NewPredictor(c, m, nil))
+	ok(t, m.Close())
+	for i := 0; i < 4; i++ {
+		for _, out := range must[[]*Tensor](t)(p.Predict(ctx, batch[0])) {
+			ok(t, out.Close())
+		}
+	}
+	equal(t, len(p.free), 1) // one caller has one plan
+	slot := must[*Slot](t)(p.NewSlot())
+	must[[]*Tensor](t)(slot.Run(ctx, batch[:1]))
+	ok(t, p.Close())
+	ok(t, slot.Close())
+	closeAll(batch)
+	if stats := must[MemStats](t)(c.MemStats(DeviceID{})); stats.InUse != 0 {
+		t.Fatal(stats)
+	}
+}
+
 func TestAResumedTrainingHasTheSameBits(t *testing.T) {
 	c := newContext(t, ContextOptions{})
 	path := filepath.Join(t.TempDir(), "a.ckpt")

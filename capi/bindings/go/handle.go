@@ -46,6 +46,12 @@ func (h *handle[T]) Close() error {
 	return nil
 }
 
+func (h *handle[T]) isClosed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed
+}
+
 // use lends the object until done is called.
 func (h *handle[T]) use() (*T, error) {
 	if h == nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"runtime"
+	"sync"
 )
 
 // TensorSpec is an input or output of a predictor or an array of a loader's batches. Tensors have a
@@ -24,7 +25,9 @@ type Predictor struct {
 	MaxBatch        int64
 
 	context *Context
-	slots   chan *Slot // those of Predict that are free; nil: one that was not made yet
+	turns   chan struct{} // one for each call of Predict that runs
+	mu      sync.Mutex
+	free    []*Slot // made for Predict, and used by none now
 }
 
 // NewPredictor copies the model's present weights; assay_predictor_create says which keys config has.
@@ -45,10 +48,7 @@ func NewPredictor(c *Context, m *Model, config any) (*Predictor, error) {
 	p := &Predictor{
 		handle:  newHandle("predictor", out, func(p *C.assay_predictor) { C.assay_predictor_free(p) }, m.host),
 		context: c,
-		slots:   make(chan *Slot, runtime.GOMAXPROCS(0)),
-	}
-	for i := 0; i < cap(p.slots); i++ {
-		p.slots <- nil
+		turns:   make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	report, err := p.Report()
 	if err != nil {
@@ -88,20 +88,17 @@ func (p *Predictor) Predict(ctx context.Context, in ...*Tensor) ([]*Tensor, erro
 		return nil, err
 	}
 	defer p.done()
-	var slot *Slot
 	select {
-	case slot = <-p.slots:
+	case p.turns <- struct{}{}:
 	case <-ctx.Done():
 		return nil, cancelled(ctx)
 	}
-	defer func() { p.giveBack(slot) }()
-	if slot == nil {
-		made, err := p.NewSlot()
-		if err != nil {
-			return nil, err
-		}
-		slot = made
+	defer func() { <-p.turns }()
+	slot, err := p.takeSlot()
+	if err != nil {
+		return nil, err
 	}
+	defer p.giveBack(slot)
 	views, err := slot.Run(ctx, in)
 	if err != nil {
 		return nil, err
@@ -148,26 +145,43 @@ func (p *Predictor) copyOf(view *Tensor) (*Tensor, error) {
 	return t, nil
 }
 
+// takeSlot gives a slot that was made before, if one is free: its plans are there.
+func (p *Predictor) takeSlot() (*Slot, error) {
+	p.mu.Lock()
+	last := len(p.free) - 1
+	if last < 0 {
+		p.mu.Unlock()
+		return p.NewSlot()
+	}
+	slot := p.free[last]
+	p.free = p.free[:last]
+	p.mu.Unlock()
+	return slot, nil
+}
+
 // giveBack keeps a slot for the next call, unless the predictor was closed meanwhile.
 func (p *Predictor) giveBack(slot *Slot) {
-	if _, err := p.use(); err == nil {
-		p.done()
-	} else if slot != nil {
-		slot.Close()
-		slot = nil
+	slot.last.replace(nil)
+	p.mu.Lock()
+	closed := p.isClosed()
+	if !closed {
+		p.free = append(p.free, slot)
 	}
-	p.slots <- slot
+	p.mu.Unlock()
+	if closed {
+		slot.Close()
+	}
 }
 
 // Close frees the predictor and its slots, now or when the last call that uses them has returned.
 func (p *Predictor) Close() error {
 	p.handle.Close()
-	for i := 0; i < cap(p.slots); i++ {
-		select {
-		case slot := <-p.slots:
-			p.giveBack(slot)
-		default: // in use, and closed when it comes back
-		}
+	p.mu.Lock()
+	free := p.free
+	p.free = nil
+	p.mu.Unlock()
+	for _, slot := range free { // those in use are closed when they come back
+		slot.Close()
 	}
 	return nil
 }
@@ -203,7 +217,14 @@ func (s *Slot) Prepare(batch int64) error {
 	})
 }
 
-// Run runs one batch and gives all outputs. They are the slot's: its next Run closes them.
+// Close closes what the last Run gave, and frees the slot, now or when the call that uses it has
+// returned.
+func (s *Slot) Close() error {
+	s.last.end()
+	return s.handle.Close()
+}
+
+// Run runs one batch and gives all outputs. They are the slot's: its next Run, or Close, closes them.
 func (s *Slot) Run(ctx context.Context, in []*Tensor) ([]*Tensor, error) {
 	slot, leave, err := s.enter()
 	if err != nil {

@@ -256,18 +256,29 @@ func (l *lent) done() {
 	}
 }
 
-// given are the tensors that a loader or slot gave last, which its next call closes.
+// given are the tensors that a loader or slot gave last, which its next call closes, or its end.
 type given struct {
 	mu      sync.Mutex
 	tensors []*Tensor
+	ended   bool
 }
 
 func (g *given) replace(tensors []*Tensor) {
 	g.mu.Lock()
 	before := g.tensors
 	g.tensors = tensors
+	if g.ended { // while they were made
+		before, g.tensors = append(before, tensors...), nil
+	}
 	g.mu.Unlock()
 	closeAll(before) // not under the lock: it may wait for functions of the program
+}
+
+func (g *given) end() {
+	g.mu.Lock()
+	g.ended = true
+	g.mu.Unlock()
+	g.replace(nil)
 }
 
 func closeAll(tensors []*Tensor) {
