@@ -325,7 +325,8 @@ StepInfo Trainer::backward(std::span<const HostTensor> batch) {
 
 StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
   if (micro_step_ == batches_of_update()) [[unlikely]]
-    fail_micro_step(cat("fewer than ", batches_of_update(), " before another"), "call apply first");
+    fail_micro_step(cat("fewer than ", batches_of_update(), " before another"),
+                    "call apply first, which makes the update");
   const auto start = Clock::now();
   TrainerProgram& half =
       program_with(micro_step_ == 0 ? GraphKind::kBackwardFirst : GraphKind::kBackwardNext, batch);
@@ -477,7 +478,8 @@ void Trainer::fail_micro_step(std::string expected, std::string hint) const {
 
 void Trainer::require_between_updates() const {
   if (micro_step_ != 0) [[unlikely]]
-    fail_micro_step("0 for this call", "finish the update first: backward, then apply");
+    fail_micro_step("0 for this call",
+                    "make the update first: call apply, once all batches of it went backward");
 }
 
 void Trainer::restore(const Progress& progress) {

@@ -150,7 +150,7 @@ void check_trainer(const Trainer& trainer, const CheckpointReader& reader, uint3
   }
   if ((parts & Part::kTrainerState) == 0) return;
   require((state.parts & Part::kTrainerState) != 0, Code::kInvalid, reader.name(),
-          " holds no trainer state; load weights and statistics only");
+          " holds no trainer state; load the parts that it was saved with, weights to begin with");
   const auto difference = first_difference(own, config_of(reader, own));
   if (difference) {
     fail_difference(reader, difference->key, difference->theirs, difference->ours,
@@ -167,7 +167,8 @@ const checkpoint::TensorInfo& find_tensor(const CheckpointReader& reader,
                                           const SegmentTensor& tensor) {
   const checkpoint::TensorInfo* info = reader.find(tensor.variable->name, tensor.role);
   require(info != nullptr, Code::kInvalid, reader.name(), " has no ", tensor.role, " of ",
-          tensor.variable->name, "; was it saved with other parts or another optimizer?");
+          tensor.variable->name,
+          "; load other parts only, if it was saved without, or another optimizer's");
   const ValueType actual{info->dtype, info->dims};
   const ValueType expected{tensor.variable->dtype, tensor.variable->dims};
   if (actual != expected) {

@@ -87,7 +87,7 @@ const (
 // ContextOptions are all optional.
 type ContextOptions struct {
 	Device           DeviceID
-	Threads          int    // per kernel; 0: as many as the process may use
+	Threads          int    // per kernel; 0: as many as the process may use. They spin, see assay_context_options
 	MemLimit         uint64 // most bytes of all that is made with the context; 0: no limit
 	Nondeterministic bool   // CUDA: kernels whose sums depend on timing may be used
 

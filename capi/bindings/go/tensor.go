@@ -28,11 +28,11 @@ var dtypeNames = map[DType]string{F32: "f32", BF16: "bf16", F16: "f16", F64: "f6
 // String is the type's name in reports: "f32".
 func (d DType) String() string { return dtypeNames[d] }
 
-// Float16 is the bits of an IEEE half, BFloat16 the upper half of a float32's.
-type (
-	Float16  uint16
-	BFloat16 uint16
-)
+// Float16 is the bits of an IEEE half.
+type Float16 uint16
+
+// BFloat16 is the upper half of a float32's bits.
+type BFloat16 uint16
 
 // Element is what tensors hold.
 type Element interface {

@@ -180,7 +180,7 @@ func (t *Trainer) Apply(ctx context.Context) (StepInfo, error) {
 type EvalInfo struct {
 	Samples    int64   // rows that are no padding
 	LossSum    float64 // over these rows
-	Top1, Top5 float64 // how many were classified right, or were among the five best
+	Top1, Top5 float64 // how many were classified right, or were among the five best; 0 without such outputs
 	Duration   time.Duration
 }
 

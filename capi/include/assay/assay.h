@@ -41,7 +41,7 @@
  *             trainer and the tensors that view its weights are one storage: reading a weight
  *             while a step runs gets ASSAY_E_BUSY, never half-updated numbers.
  * Text        assay_str: UTF-8, pointer and size, need not end in a zero byte. {NULL, 0} is
- *             empty.
+ *             empty. printf("%.*s", (int)t.size, t.data) prints one.
  * Configuration
  *             Settings with many keys are JSON text (RFC 8259, without extensions), described at
  *             the function that takes them. Text that is not JSON, an unknown key, a key given
@@ -69,8 +69,8 @@
  *             code stays in the process after dlclose.
  * Synchronous Every call of this version has finished its work when it returns; only
  *             assay_trainer_prefetch leaves something for a later call. Asynchronous forms
- *             (streams, events) and process groups will come as further functions; those
- *             declared here keep their meaning.
+ *             (streams, events) will come as further functions; those declared here keep their
+ *             meaning.
  * Since       Every function names the ABI version that brought it. "stable" functions neither
  *             change nor disappear within ABI 1; "provisional" ones may change until version
  *             1.0.0 of the library and are stable from then on. */
@@ -300,7 +300,10 @@ enum {
 typedef struct assay_context_options {
   size_t struct_size;
   const assay_ext *next;
-  /* Threads per kernel; 0: as many as this process may use by affinity mask and cgroup quota. */
+  /* Threads per kernel; 0: as many as this process may use by affinity mask and cgroup quota. Those
+   * that wait for each other spin: where other work keeps the cores busy, begin the process with
+   * OMP_WAIT_POLICY=passive in its environment. Small networks, and servers that predict from many
+   * threads, are best with 1. */
   int32_t n_threads;
   int32_t log_level; /* least important level handed to the log; 0: ASSAY_LOG_WARNING */
   /* Most bytes of all models, trainers, predictors and tensors together; 0: no limit. Calls that
@@ -816,8 +819,8 @@ typedef struct assay_trainer_options {
  *     "bias_correction" adam, adamw, lamb: true
  *     "group"           [objects], []. A parameter takes each setting from the last group that it
  *                       matches and that gives it, so that lists may cross: rates by layer, and
- *                       "*.bias" without decay. It matches those that both lists below match; a
- *                       pattern or a kind that matches none is an error
+ *                       "*.bias" without decay. It matches those that both lists below match, of
+ *                       which one is needed; a pattern or a kind that matches none is an error
  *       "match"         [patterns], []: names with * for any characters; []: all
  *       "kind"          [kinds], []: what they are, as assay_model_report says it; []: any
  *       "weight_decay"  [0, 1e6), the optimizer's
@@ -979,7 +982,8 @@ ASSAY_API assay_status assay_trainer_interrupt(const assay_trainer *t);
 
 /* A number that the model computed for the last batch trained or evaluated: "loss"; "top1" and
  * "top5" of classifiers, in evaluation; "cross_entropy" and "dice_loss" of unet_medical, whose sum
- * is its loss; after an update "grad_norm"; outputs of networks of your own.
+ * is its loss; after an update "grad_norm", and "skip", 1 if it was left out as not finite; outputs
+ * of networks of your own.
  *   value   a mean over the batch after training, a sum over what counts after evaluation, where
  *           "<name>.weight" is how much that was: the mean of an evaluation is the sum of the
  *           values over the sum of the weights
@@ -1177,7 +1181,10 @@ ASSAY_API assay_status assay_model_open_io(const assay_context *c, const assay_i
  *           precision, data_cursor_bytes; metadata [{key, value}], tensors [{name, role, dtype,
  *           dims [..], bytes, offset, crc32c}] (of safetensors neither role nor crc32c),
  *           weight_elements; with trainer state trainer_config (resolved), learning_rate (as
- *           last set)
+ *           last set). The four that end in _config are texts that hold JSON, as the functions take
+ *           it: to go on with a training make its model with assay_model_open, a trainer with
+ *           trainer_config, and load the file into that with ASSAY_PART_ALL. 64-bit integers are
+ *           strings here
  *   errors  ASSAY_E_NOT_FOUND; ASSAY_E_IO; ASSAY_E_FORMAT; ASSAY_E_VERSION; ASSAY_E_INVALID
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_checkpoint_inspect(assay_str path, assay_report **out,

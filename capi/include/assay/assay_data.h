@@ -93,7 +93,7 @@ ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err)
  *   source        where the published files lie; empty: default_source
  *   target        the folder to fill; created if need be
  *   options_json  {"shards": files per split, 0 lets the data set choose, "overwrite": false}, and
- *                 the data set's own keys ("Conversions of text" below); empty: defaults
+ *                 the data set's own keys ("Conversions of text" above); empty: defaults
  *   progress      may be NULL; user is handed to it
  *   out           may be NULL; report as assay_dataset_report
  *   errors  ASSAY_E_NOT_FOUND, ASSAY_E_FORMAT: the source; ASSAY_E_IO; ASSAY_E_BUSY: another
@@ -235,7 +235,7 @@ ASSAY_API assay_status assay_dataset_export(const assay_context *c, assay_str fo
  *     "rank", "world_size"  0 and 1. Global batch k holds positions k B W to (k + 1) B W of the
  *                   order, rank r its r-th part of B
  *     "workers"     [0, 256], 2. Threads that fill batches; 0 fills them in the caller
- *     "prefetch"    [1, 4096], 4. Batches kept ready, at least the number of workers
+ *     "prefetch"    [1, 4096], 4. Batches kept ready; as many as there are workers, if those are more
  *     "cache_mib"   >= 0, 512. Memory for prepared samples in MiB, with 8 bytes for the place of
  *                   each sample of the split: where those alone are more, nothing is kept
  *   transform_json  how a record becomes a sample; empty: defaults. "Transforms" above

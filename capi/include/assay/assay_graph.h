@@ -211,7 +211,8 @@ ASSAY_API assay_status assay_graph_layer(assay_graph *g, assay_str kind, assay_s
  * depends on a label, for predictions do without a loss, and on every parameter, so layers that have
  * some come before this call. assay_trainer_scalar gives single numbers: after an evaluation all,
  * after a step those that training computes, which "top_k_correct" and "count_targets" are not.
- * Predictors give tensors, a row for each sample, in the order of these calls.
+ * Predictors give tensors, a row for each sample, in the order of these calls. Outputs called
+ * "loss", "top1" and "top5" are those of assay_eval_info, too.
  *   name             letters, digits and _; of its own among the outputs
  *   value            what a layer gives: [] or, where predictions have it, [N, ...]
  *   weight           0, or a single number: how much of an evaluation's batch the value sums up.

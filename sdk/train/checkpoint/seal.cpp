@@ -37,7 +37,7 @@ std::string seal_text(const Seal& seal) {
 Seal parse_seal(std::string_view text, std::string_view file) {
   const bool plausible = text.size() == kSealBytes && text.starts_with(kMagic);
   require(plausible, Code::kFormat, file,
-          ": no seal at its end, so it is not a checkpoint of this library or it was cut short; "
+          ": it was cut short, or is not a checkpoint of this library (no seal at its end); "
           "use another copy or an earlier checkpoint");
   Seal seal;
   std::string_view rest = text.substr(kMagic.size());

@@ -311,8 +311,8 @@ NodePlan plan_grad_weight(const Conv2dGradWeight& p, const Planner& c, DType com
 }  // namespace
 
 NodePlan plan(const Conv2d& p, const Planner& c) {
-  require(!p.has_bias || c.x(2).dtype == DType::kF32, Code::kInternal, "convolution at ", c.scope(),
-          ": a bias of ", c.x(2).dtype);
+  if (p.has_bias && c.x(2).dtype != DType::kF32)
+    fail(Code::kInternal, cat("convolution at ", c.scope(), ": a bias of ", c.x(2).dtype));
   if (p.keep_pre) {
     Conv2d product = p;
     product.keep_pre = false, product.activation = ActivationKind::kNone;

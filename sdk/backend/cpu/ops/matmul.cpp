@@ -85,8 +85,8 @@ NodePlan plan_matmul(const Matmul& p, const Planner& c, DType compute) {
 }  // namespace
 
 NodePlan plan(const Matmul& p, const Planner& c) {
-  require(!p.has_bias || c.x(2).dtype == DType::kF32, Code::kInternal, "matmul at ", c.scope(),
-          ": a bias of ", c.x(2).dtype);
+  if (p.has_bias && c.x(2).dtype != DType::kF32)
+    fail(Code::kInternal, cat("matmul at ", c.scope(), ": a bias of ", c.x(2).dtype));
   if (p.keep_pre) {
     Matmul product = p;
     product.keep_pre = false, product.activation = ActivationKind::kNone;

@@ -100,7 +100,8 @@ impl LogLevel {
 pub struct ContextOptions {
     /// Where to compute.
     pub device: DeviceId,
-    /// Per kernel; 0: as many as the process may use.
+    /// Per kernel; 0: as many as the process may use. Those that wait spin: beside other work set
+    /// `OMP_WAIT_POLICY=passive`; small networks and servers of many threads are best with 1.
     pub threads: i32,
     /// Most bytes of all that is made with the context; 0: no limit.
     pub mem_limit: u64,

@@ -5,7 +5,7 @@
 //! **Ownership.** Dropping a value frees what it stands for. Values keep alive what they were made
 //! from, so they may be dropped in any order. What a [`Slot`] or a [`Loader`] lends borrows from it.
 //!
-//! **Threads.** Everything is `Send` and `Sync`. What the headers call "threads any" takes `&self`,
+//! **Threads.** Everything but [`Give`] is `Send` and `Sync`. What the headers call "threads any" takes `&self`,
 //! what is to be "alone" `&mut self`, so that the compiler keeps the rule. A model, its trainer and the
 //! tensors of its weights are one storage, of which the compiler knows nothing: calls that meet there
 //! fail with [`Code::Busy`] and do nothing.
@@ -19,7 +19,8 @@
 //!
 //! **Errors** say what the library says, which calls parameters as the headers do, where a few have other
 //! names than here: `config_json` is a `config` or `options`, `map_json` a `map`, `sample_json` and
-//! `transform_json` are `kind` and `transform`, `samples->count` is `count`, `flags` what a `bool` says.
+//! `transform_json` are `kind` and `transform`, `samples->count` is `count`, `flags` what a `bool` says,
+//! `n` and `n_in` are how many tensors there are, `g` is the graph and `arch` the architecture.
 //!
 //! Configurations are JSON text; empty text stands for all defaults. Reports are JSON, too: [`Report`].
 //!

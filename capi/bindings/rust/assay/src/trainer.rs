@@ -73,7 +73,7 @@ pub struct EvalInfo {
     pub samples: i64,
     /// Over these rows.
     pub loss_sum: f64,
-    /// How many were classified right.
+    /// How many were classified right; 0 of models without an output of this name.
     pub top1: f64,
     /// Or among the five best.
     pub top5: f64,
