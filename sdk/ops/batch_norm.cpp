@@ -5,17 +5,10 @@
 #include "sdk/graph/text.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
+#include "sdk/ops/per_channel.h"
 
 namespace assay {
 namespace {
-
-// Inputs first..last-1 must be f32 vectors with one number per channel of x.
-void require_channels(const InferCtx& c, int first, int last, int64_t channels) {
-  for (int i = first; i < last; ++i) {
-    c.require_dims(i, {channels});
-    c.require_dtype(i, DType::kF32);
-  }
-}
 
 int64_t channels_of(const InferCtx& c, int input) {
   c.require_data_type(input);
@@ -72,8 +65,7 @@ void infer(const BatchNorm& p, InferCtx& c) {
             "normalises a residual by its sums where it has its own");
   c.require_inputs(p.sums_input() + p.has_sums + (p.normalizes_residual ? 3 : 0));
   const int64_t channels = channels_of(c, 0);
-  c.require(c.x(0).numel() / channels > 1,
-            "needs more than one value per channel to normalise, x is ", c.x(0).dims);
+  require_rows(c);
   require_channels(c, 1, 3, channels);
   if (p.has_residual) require_like_x(c, 3, "residual");
   if (p.has_sums) require_sums(c, p.sums_input(), channels);

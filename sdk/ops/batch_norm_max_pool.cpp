@@ -3,6 +3,7 @@
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
+#include "sdk/ops/per_channel.h"
 #include "sdk/ops/pooled_dims.h"
 
 namespace assay {
@@ -16,15 +17,11 @@ struct Pooled {
 Pooled require_images(const InferCtx& c, const PoolGeometry& geometry, int last) {
   c.require_data_type(0);
   const Dims y = pooled_dims(c, geometry, c.x(0).dims);
-  const Dims& x = c.x(0).dims;
-  c.require(x[0] * x[1] * x[2] > 1, "needs more than one value per channel to normalise, x is ", x);
+  require_rows(c);
   const int64_t taps = geometry.window[0] * geometry.window[1];
   c.require(taps <= BatchNormMaxPool::kMostTaps, "has windows of at most ",
             BatchNormMaxPool::kMostTaps, " elements, got ", taps);
-  for (int i = 1; i <= last; ++i) {
-    c.require_dims(i, {x[3]});
-    c.require_dtype(i, DType::kF32);
-  }
+  require_channels(c, 1, last + 1, y.back());
   return {{c.x(0).dtype, y}, {DType::kU8, y}};
 }
 

@@ -3,6 +3,7 @@
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/no_gradient.h"
+#include "sdk/ops/per_channel.h"
 
 namespace assay {
 namespace {
@@ -12,11 +13,8 @@ void require_images(const InferCtx& c, int last) {
   c.require_data_type(0);
   const Dims& x = c.x(0).dims;
   c.require(x.rank() == 4, "x must be [N,H,W,C], got ", x);
-  c.require(x[0] * x[1] * x[2] > 1, "needs more than one value per channel to normalise, x is ", x);
-  for (int i = 1; i <= last; ++i) {
-    c.require_dims(i, {x[3]});
-    c.require_dtype(i, DType::kF32);
-  }
+  require_rows(c);
+  require_channels(c, 1, last + 1, x[3]);
 }
 
 // A number for each channel of each image.

@@ -236,6 +236,12 @@ TEST(Repeated, TrainingGivesTheSameBits) {
   }
 }
 
+size_t count_of(std::string_view what, std::string_view text) {
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != std::string_view::npos; ++at) ++n;
+  return n;
+}
+
 // What these passes join is rounded as if it stood apart.
 TEST(Passes, ThatOnlySaveBytesAndLaunchesChangeNoBit) {
   const std::vector<std::string> passes{"fuse_batch_norm_gradient_add", "fuse_product_sum",
@@ -278,9 +284,7 @@ TEST(Passes, StatisticsOfConvolutionsAreThoseOfTheirResults) {
   const auto joined = trainer({}), apart = trainer({"fuse_batch_norm_sums"});
   // Not of the first convolution, of one channel.
   const std::string text = graph_text(joined->step_program().graph());
-  size_t n = 0;
-  for (size_t at = 0; (at = text.find("keep_sums=true", at)) != std::string::npos; ++at) ++n;
-  EXPECT_EQ(n, 4u) << text;
+  EXPECT_EQ(count_of("keep_sums=true", text), 4u) << text;
   for (uint64_t i = 0; i < 5; ++i) {
     const StepInfo a = joined->step(Batch(i).tensors()), b = apart->step(Batch(i).tensors());
     EXPECT_NEAR(a.loss, b.loss, 1e-3 * b.loss) << "step " << i;
@@ -300,11 +304,7 @@ TEST(Passes, SumsOfGradientsAreThoseOfTheNormalisations) {
   };
   const auto joined = trainer({});
   const std::string text = graph_text(joined->step_program().graph());
-  const auto count = [&](std::string_view what) {
-    size_t n = 0;
-    for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++n;
-    return n;
-  };
+  const auto count = [&](std::string_view what) { return count_of(what, text); };
   if (make_backend_under_test(1)->target().compute_capability >= 90) {
     // Behind two normalisations of each block; the ends of both blocks.
     EXPECT_EQ(count("conv2d_grad_norm("), 6u) << text;
@@ -325,9 +325,7 @@ TEST(Passes, MaximaAreJoinedToTheirNormalisation) {
     config.disabled_pass = {"fuse_batch_norm_max_pool"};
     Trainer apart(instance_under_test(), config);
     const std::string text = graph_text(joined.step_program().graph());
-    size_t n = 0;
-    for (size_t at = 0; (at = text.find("batch_norm_max_pool", at)) != std::string::npos; ++at) ++n;
-    EXPECT_EQ(n, 4u) << text;  // of two blocks, with their gradients
+    EXPECT_EQ(count_of("batch_norm_max_pool", text), 4u) << text;  // two blocks, and backwards
     compare_gradients({"", "", bound, 0}, joined, apart);
   }
 }

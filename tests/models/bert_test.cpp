@@ -117,8 +117,10 @@ TEST(Bert, InBf16) {
     Trainer trainer(model.instance, config_of(config, 4));
     const StepInfo info = trainer.backward(pretraining_batch(fixture));
     EXPECT_NEAR(info.loss, fixture.at("loss").f32[0], 0x1p-8 * info.loss);
-    expect_gradients(model, fixture, 16 * 0x1p-8, "grad.",
-                     {{"cls.seq_relationship.bias", terms_of_next_sentence_bias(fixture)}});
+    // GPUs round biases, too.
+    const bool rounds_more = model.instance->backend()->target().kind == Target::Kind::kCuda;
+    const double terms = rounds_more ? terms_of_next_sentence_bias(fixture) : 1;
+    expect_gradients(model, fixture, 16 * 0x1p-8, "grad.", {{"cls.seq_relationship.bias", terms}});
   }
 }
 

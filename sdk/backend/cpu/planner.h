@@ -17,6 +17,11 @@ class Planner : public NodeView {
   int threads_;
 };
 
+// Of ops that passes make on GPUs alone.
+[[noreturn]] inline void fail_gpu_only(const Planner& c, std::string_view op) {
+  fail(Code::kUnsupported, cat(op, " at ", c.scope(), ": is for GPUs only"));
+}
+
 // Calls body(i) for i in [0, n), split evenly over `threads` in a fixed way. The work of one i must
 // not depend on the number of threads, so results have the same bits on any number of them. body
 // must not throw.

@@ -355,9 +355,7 @@ NodePlan plan(const Conv2dGradData& p, const Planner& c) {
   return plan;
 }
 
-NodePlan plan(const Conv2dGradNorm&, const Planner& c) {
-  fail(Code::kUnsupported, cat("convolution at ", c.scope(), ": sums up on GPUs only"));
-}
+NodePlan plan(const Conv2dGradNorm& p, const Planner& c) { fail_gpu_only(c, p.kName); }
 
 NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
   if (prefers_depthwise(p, c)) return plan_depthwise(p, c);

@@ -167,16 +167,7 @@ NodePlan plan(const AvgPoolGrad& p, const Planner& c) {
   return plan;
 }
 
-namespace {
-
-[[noreturn]] void fail_on_cpu(const Planner& c) {
-  fail(Code::kUnsupported,
-       cat("max pooling at ", c.scope(), ": joined to a normalisation on GPUs only"));
-}
-
-}  // namespace
-
-NodePlan plan(const BatchNormMaxPool&, const Planner& c) { fail_on_cpu(c); }
-NodePlan plan(const BatchNormMaxPoolGrad&, const Planner& c) { fail_on_cpu(c); }
+NodePlan plan(const BatchNormMaxPool& p, const Planner& c) { fail_gpu_only(c, p.kName); }
+NodePlan plan(const BatchNormMaxPoolGrad& p, const Planner& c) { fail_gpu_only(c, p.kName); }
 
 }  // namespace assay::cpu

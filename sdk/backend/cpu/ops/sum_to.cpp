@@ -30,8 +30,6 @@ NodePlan plan(const SumTo& p, const Planner& c) {
   return plan;
 }
 
-NodePlan plan(const ActivationGradSums&, const Planner& c) {
-  fail(Code::kUnsupported, cat("activation's gradient at ", c.scope(), ": sums up on GPUs only"));
-}
+NodePlan plan(const ActivationGradSums& p, const Planner& c) { fail_gpu_only(c, p.kName); }
 
 }  // namespace assay::cpu

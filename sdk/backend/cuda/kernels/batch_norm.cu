@@ -101,11 +101,7 @@ __device__ void unpack_gradient(const GradientRow<T, kMask, kSum>& row,
   if constexpr (kSum) {  // rounded as if it had been stored
     float more[kPack<T>];
     unpack(row.addend, more);
-    for (int i = 0; i < kPack<T>; ++i) {
-      T sum;
-      store(sum, g[i] + more[i]);
-      g[i] = load(sum);
-    }
+    for (int i = 0; i < kPack<T>; ++i) g[i] = as_stored<T>(g[i] + more[i]);
   }
   if constexpr (kMask == kKept) {
     for (int i = 0; i < kPack<T>; ++i) g[i] = (row.mask >> i & 1) != 0 ? g[i] : 0.0f;

@@ -4,13 +4,6 @@
 namespace assay::cuda::kernels {
 namespace {
 
-template <class T>
-__device__ float as_stored(float value) {
-  T stored;
-  store(stored, value);
-  return load(stored);
-}
-
 // x [n, h, w, c]; y, peaks, winners [n, p, q, c]; likewise below.
 template <class T, bool kWhole>
 __global__ void __launch_bounds__(kThreads, 2)

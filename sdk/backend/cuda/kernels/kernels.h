@@ -153,11 +153,12 @@ void norm_apply(Stream, Element, const void* x, Affine, const NormResidual&, Act
 
 struct NormGradArgs {
   const void *x, *dy;
-  const void* addend;         // dy is its sum with this, if not null; then `masked` is not
-  const void* y;              // relu mask from y > 0
-  const uint8_t* mask;        // or as norm_apply left it; both null: from the recomputed forward
+  const void* addend = nullptr;  // dy is its sum with this, if not null; then `masked` is not
+  const void* y = nullptr;       // relu mask from y > 0
+  const uint8_t* mask =
+      nullptr;                // or as norm_apply left it; both null: from the recomputed forward
   ActivationKind activation;  // none, relu or swish
-  void* masked;               // takes the masked gradient; null: nobody wants it, and y and mask
+  void* masked = nullptr;     // takes the masked gradient; null: nobody wants it, and y and mask
                               // are null; may be dy or y
   Affine affine;
   float *b, *c;  // [channels], scratch: dx = scale * g + b * x + c
@@ -279,7 +280,6 @@ struct LayerNormGradArgs {
   float *dgamma, *dbeta;
   float* sums;  // of dx, or of dz without one; null: nobody wants them
 };
-constexpr int64_t kMostNormChannels = 8192;                    // of the gradient
 size_t layer_norm_sums_bytes(int64_t rows, int64_t channels);  // of `partial`
 void layer_norm_grad(Stream, Element, const LayerNormGradArgs&, float* partial);
 

@@ -72,6 +72,14 @@ inline void store(Bf16& y, float value) { y.bits = emulation::to_bf16(value); }
 inline void store(F16& y, float value) { y.bits = emulation::to_f16(value); }
 #endif
 
+// What is read again where the value is stored.
+template <class T>
+__device__ inline float as_stored(float value) {
+  T stored;
+  store(stored, value);
+  return load(stored);
+}
+
 // The largest f32 that is stored as zero: 0, or half of the smallest number of the type.
 template <class T>
 __device__ inline float largest_zero() {

@@ -110,11 +110,7 @@ __device__ void load_arriving(const LayerNormGradArgs& args, int64_t at, int n,
   if (args.addend == nullptr) return;
   float more[kPack<T>];
   unpack(read_pack<kWhole>(static_cast<const T*>(args.addend) + at, n), more);
-  for (int k = 0; k < kPack<T>; ++k) {
-    T sum;
-    store(sum, g[k] + more[k]);
-    g[k] = load(sum);
-  }
+  for (int k = 0; k < kPack<T>; ++k) g[k] = as_stored<T>(g[k] + more[k]);
 }
 
 // Adds a block's sums over its slots of rows, and leaves them in its part of `partial`.
@@ -144,9 +140,13 @@ __device__ void keep_sums(const Rows& r, const ChannelSums<kPacks, N>& sums, flo
 struct Means {
   float g, gx;
 };
-struct PlusMeans {
-  __device__ Means operator()(Means a, Means b) const { return {a.g + b.g, a.gx + b.gx}; }
-};
+// Over the elements of a row, of what its threads have of it.
+__device__ Means row_means(const Rows& r, Means terms, Means* shared) {
+  const auto plus = [](Means a, Means b) { return Means{a.g + b.g, a.gx + b.gx}; };
+  const Means sums = row_reduce(r, terms, shared, plus);
+  const auto size = static_cast<float>(r.size);
+  return {sums.g / size, sums.gx / size};
+}
 
 // With x' = (z - mean) * rstd and g = dy * gamma: dz = rstd * (g - mean(g) - x' * mean(g * x')).
 template <class T, int kPacks, bool kWhole>
@@ -186,8 +186,7 @@ __global__ void __launch_bounds__(kThreads, kPacks* kPack<T> <= 8 ? 2 : 1)
         terms.g += g, terms.gx += g * normal[p][k];
       }
     }
-    Means means = row_reduce(r, terms, shared, PlusMeans{});
-    means.g /= static_cast<float>(r.size), means.gx /= static_cast<float>(r.size);
+    const Means means = row_means(r, terms, shared);
     ASSAY_UNROLLED
     for (int p = 0; p < kPacks; ++p) {
       const int n = has_row ? count(channel(p)) : 0;
@@ -236,8 +235,7 @@ __global__ void gradient_of_wide_rows(Rows r, LayerNormGradArgs args, float* par
       const float g = d * args.gamma[c];
       terms.g += g, terms.gx += g * normal;
     });
-    Means means = row_reduce(r, terms, shared, PlusMeans{});
-    means.g /= static_cast<float>(r.size), means.gx /= static_cast<float>(r.size);
+    const Means means = row_means(r, terms, shared);
     for_elements([&](int64_t c, float d, float normal) {
       float g[1] = {rstd * (d * args.gamma[c] - means.g - normal * means.gx)};
       store(static_cast<T*>(args.dz)[begin + c], g[0]);

@@ -33,11 +33,7 @@ __global__ void __launch_bounds__(kThreads, 2)
             v[i] *= sigmoid(v[i]);
           }
           store_pack<N>(y + at, elements, kWhole, v);
-          for (int i = 0; i < N; ++i) {
-            T stored;
-            store(stored, v[i]);
-            sum[i] += load(stored);
-          }
+          for (int i = 0; i < N; ++i) sum[i] += as_stored<T>(v[i]);
         });
   });
   add_threads(shared, n, partial + blockIdx.y * cut.channels + channel,

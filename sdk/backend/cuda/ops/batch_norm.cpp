@@ -1,7 +1,7 @@
 // BatchNorm, its gradient and its inference form: sums over rows, a few numbers per channel, one
 // pass over elements; the traffic of the CPU backend's. Own kernels: cuDNN's normalisation engine
 // wants channels in multiples of 8 and moves the same bytes once it does not fit on the chip.
-#include "sdk/backend/cuda/ops/own_kernel.h"
+#include "sdk/backend/cuda/ops/batch_norm.h"
 #include "sdk/graph/text.h"
 
 namespace assay::cuda {
@@ -35,32 +35,9 @@ ForwardScratch forward_scratch(Element element, const Rows& r, bool sums, void* 
   return s;
 }
 
-struct BackwardScratch {
-  double* partial;
-  kernels::Affine affine;
-  float *b, *c;
-  size_t bytes;
-};
-BackwardScratch backward_scratch(Element element, const Rows& r, void* base) {
-  ScratchLayout scratch(base);
-  BackwardScratch s{};
-  s.partial = static_cast<double*>(
-      scratch.take_bytes(kernels::partial_sums_bytes(element, r.rows, r.channels, 2)));
-  for (float** table : {&s.affine.scale, &s.affine.shift, &s.b, &s.c}) {
-    *table = scratch.take<float>(static_cast<size_t>(r.channels));
-  }
-  s.bytes = scratch.bytes();
-  return s;
-}
-
 std::string suffix(ActivationKind kind, bool residual) {
   return cat(residual ? "_residual" : "", kind == ActivationKind::kNone ? "" : "_",
              kind == ActivationKind::kNone ? "" : to_text(kind));
-}
-
-// gamma, beta, mean, var are inputs 1 to 4 of the gradient and of the inference form.
-kernels::NormInputs inputs_of(const Binding& b, float epsilon) {
-  return {b.x<float>(1), b.x<float>(2), b.x<float>(3), b.x<float>(4), epsilon};
 }
 
 }  // namespace
@@ -168,9 +145,10 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
   const Element element = element_of(c.x(0));
   NodePlan plan = own_plan(cat("norm_grad", suffix(p.activation, p.has_residual),
                                p.has_mask ? "_mask" : "", p.has_addend ? "_sum" : ""));
-  plan.scratch_bytes = backward_scratch(element, r, nullptr).bytes;
+  const size_t sums = kernels::partial_sums_bytes(element, r.rows, r.channels, 2);
+  plan.scratch_bytes = norm_scratch(sums, r.channels, nullptr).bytes;
   plan.bind = [=](const Binding& b) -> Launch {
-    const BackwardScratch s = backward_scratch(element, r, b.scratch);
+    const NormScratch s = norm_scratch(sums, r.channels, b.scratch);
     const void* dy = b.x<void>(5);
     void* residual = p.has_residual ? b.y<void>(3) : nullptr;
     const kernels::NormGradArgs args{

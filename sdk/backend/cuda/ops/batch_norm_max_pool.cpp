@@ -1,41 +1,20 @@
 // BatchNormMaxPool and its gradient. The sums of the gradient are over the maxima alone: elsewhere
 // it is 0.
+#include "sdk/backend/cuda/ops/batch_norm.h"
 #include "sdk/backend/cuda/ops/pool.h"
 
 namespace assay::cuda {
-namespace {
-
-int64_t pixels_of(const Dims& image) { return image[0] * image[1] * image[2]; }
-
-// b and c are for the gradient.
-struct Scratch {
-  double* partial;
-  kernels::Affine affine;
-  float *b, *c;
-  size_t bytes;
-};
-Scratch scratch_of(Element element, int64_t rows, int64_t channels, void* base) {
-  ScratchLayout scratch(base);
-  Scratch s{};
-  s.partial = static_cast<double*>(
-      scratch.take_bytes(kernels::partial_sums_bytes(element, rows, channels, 2)));
-  for (float** table : {&s.affine.scale, &s.affine.shift, &s.b, &s.c})
-    *table = scratch.take<float>(static_cast<size_t>(channels));
-  s.bytes = scratch.bytes();
-  return s;
-}
-
-}  // namespace
 
 // x [N,H,W,C]; y, peaks, winners [N,P,Q,C]; gamma, beta, mean, var [C].
 NodePlan plan(const BatchNormMaxPool& p, const Planner& c) {
   const kernels::PoolShape shape = pool_shape(p.geometry, c.x(0).dims, c.y(0).dims);
   const Element element = element_of(c.x(0));
-  const int64_t rows = pixels_of(c.x(0).dims);
+  const int64_t rows = shape.n * shape.h * shape.w;
+  const size_t sums = kernels::partial_sums_bytes(element, rows, shape.c, 2);
   NodePlan plan = own_plan("norm_max_window");
-  plan.scratch_bytes = scratch_of(element, rows, shape.c, nullptr).bytes;
+  plan.scratch_bytes = norm_scratch(sums, shape.c, nullptr).bytes;
   plan.bind = [=](const Binding& b) -> Launch {
-    const Scratch s = scratch_of(element, rows, shape.c, b.scratch);
+    const NormScratch s = norm_scratch(sums, shape.c, b.scratch);
     const kernels::NormInputs in{b.x<float>(1), b.x<float>(2), nullptr, nullptr, p.epsilon};
     return [=, x = b.x<void>(0), y = b.y<void>(0), mean = b.y<float>(1), var = b.y<float>(2),
             peaks = b.y<void>(3), winners = b.y<uint8_t>(4)](Queue& q) {
@@ -52,21 +31,17 @@ NodePlan plan(const BatchNormMaxPool& p, const Planner& c) {
 NodePlan plan(const BatchNormMaxPoolGrad& p, const Planner& c) {
   const kernels::PoolShape shape = pool_shape(p.geometry, c.x(0).dims, c.x(5).dims);
   const Element element = element_of(c.x(0));
-  const int64_t rows = pixels_of(c.x(0).dims), maxima = pixels_of(c.x(5).dims);
+  const int64_t rows = shape.n * shape.h * shape.w, maxima = shape.n * shape.p * shape.q;
+  const size_t sums = kernels::partial_sums_bytes(element, maxima, shape.c, 2);
   NodePlan plan = own_plan("norm_max_gather");
-  plan.scratch_bytes = scratch_of(element, maxima, shape.c, nullptr).bytes;
+  plan.scratch_bytes = norm_scratch(sums, shape.c, nullptr).bytes;
   plan.in_place = {{0, 0}};  // an element of x is not read any more when it is written
   plan.bind = [=](const Binding& b) -> Launch {
-    const Scratch s = scratch_of(element, maxima, shape.c, b.scratch);
-    const kernels::NormInputs in{b.x<float>(1), b.x<float>(2), b.x<float>(3), b.x<float>(4),
-                                 p.epsilon};
+    const NormScratch s = norm_scratch(sums, shape.c, b.scratch);
+    const kernels::NormInputs in = inputs_of(b, p.epsilon);
     const kernels::NormGradArgs of_x{.x = b.x<void>(0),
                                      .dy = b.x<void>(5),
-                                     .addend = nullptr,
-                                     .y = nullptr,
-                                     .mask = nullptr,
                                      .activation = ActivationKind::kRelu,
-                                     .masked = nullptr,
                                      .affine = s.affine,
                                      .b = s.b,
                                      .c = s.c};

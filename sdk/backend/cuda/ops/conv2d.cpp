@@ -307,7 +307,6 @@ Launch bind_apart(const Conv2dGradNorm& p, const LibraryCall& call, const NormSc
                                     .dy = g,
                                     .addend = p.has_addend ? b.x<void>(2) : nullptr,
                                     .y = s.y,
-                                    .mask = nullptr,
                                     .activation = ActivationKind::kRelu,
                                     .masked = g,
                                     .affine = s.affine,

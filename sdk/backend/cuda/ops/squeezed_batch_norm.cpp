@@ -1,5 +1,5 @@
 // SqueezedBatchNorm and its gradient: the launches of BatchNorm, in blocks of one image each.
-#include "sdk/backend/cuda/ops/own_kernel.h"
+#include "sdk/backend/cuda/ops/batch_norm.h"
 
 namespace assay::cuda {
 namespace {
@@ -11,22 +11,9 @@ kernels::ImageRows image_rows(const Planner& c) {
   return {x[0], x[1] * x[2], x[3]};
 }
 
-struct Scratch {
-  void* sums;
-  kernels::Affine affine;
-  float *b, *c;
-  size_t bytes;
-};
-Scratch scratch_of(Element element, const kernels::ImageRows& r, void* base) {
-  ScratchLayout scratch(base);
-  Scratch s{};
-  s.sums = scratch.take_bytes(
-      std::max(kernels::partial_sums_bytes(element, r.images * r.rows, r.channels, 2),
-               kernels::image_sums_bytes(element, r)));
-  for (float** table : {&s.affine.scale, &s.affine.shift, &s.b, &s.c})
-    *table = scratch.take<float>(static_cast<size_t>(r.channels));
-  s.bytes = scratch.bytes();
-  return s;
+size_t sums_bytes(Element element, const kernels::ImageRows& r) {
+  return std::max(kernels::partial_sums_bytes(element, r.images * r.rows, r.channels, 2),
+                  kernels::image_sums_bytes(element, r));
 }
 
 }  // namespace
@@ -36,17 +23,16 @@ NodePlan plan(const SqueezedBatchNorm& p, const Planner& c) {
   const kernels::ImageRows r = image_rows(c);
   const Element element = element_of(c.x(0));
   NodePlan plan = own_plan("squeezed_norm");
-  plan.scratch_bytes = scratch_of(element, r, nullptr).bytes;
+  plan.scratch_bytes = norm_scratch(sums_bytes(element, r), r.channels, nullptr).bytes;
   plan.bind = [=](const Binding& b) -> Launch {
-    const Scratch s = scratch_of(element, r, b.scratch);
+    const NormScratch s = norm_scratch(sums_bytes(element, r), r.channels, b.scratch);
     const kernels::NormInputs in{b.x<float>(1), b.x<float>(2), nullptr, nullptr, p.epsilon};
     return [=, x = b.x<void>(0), squeezed = b.y<void>(0), y = b.y<void>(1), mean = b.y<float>(2),
             var = b.y<float>(3)](Queue& q) {
       const Stream stream = stream_of(q);
-      auto* sums = static_cast<double*>(s.sums);
       kernels::norm_statistics(stream, element, x, r.images * r.rows, r.channels,
-                               {sums, arrivals_of(q)}, in, mean, var, s.affine);
-      kernels::squeezed_norm_apply(stream, element, x, s.affine, r, sums, y, squeezed);
+                               {s.partial, arrivals_of(q)}, in, mean, var, s.affine);
+      kernels::squeezed_norm_apply(stream, element, x, s.affine, r, s.partial, y, squeezed);
     };
   };
   return plan;
@@ -57,17 +43,13 @@ NodePlan plan(const SqueezedBatchNormGrad& p, const Planner& c) {
   const kernels::ImageRows r = image_rows(c);
   const Element element = element_of(c.x(0));
   NodePlan plan = own_plan("squeezed_norm_grad");
-  plan.scratch_bytes = scratch_of(element, r, nullptr).bytes;
+  plan.scratch_bytes = norm_scratch(sums_bytes(element, r), r.channels, nullptr).bytes;
   plan.bind = [=](const Binding& b) -> Launch {
-    const Scratch s = scratch_of(element, r, b.scratch);
-    const kernels::NormInputs in{b.x<float>(1), b.x<float>(2), b.x<float>(3), b.x<float>(4),
-                                 p.epsilon};
+    const NormScratch s = norm_scratch(sums_bytes(element, r), r.channels, b.scratch);
+    const kernels::NormInputs in = inputs_of(b, p.epsilon);
     const kernels::NormGradArgs args{.x = b.x<void>(0),
                                      .dy = b.x<void>(5),
-                                     .addend = nullptr,
-                                     .y = nullptr,
                                      .activation = ActivationKind::kSwish,
-                                     .masked = nullptr,
                                      .affine = s.affine,
                                      .b = s.b,
                                      .c = s.c};
@@ -75,8 +57,7 @@ NodePlan plan(const SqueezedBatchNormGrad& p, const Planner& c) {
     return [=, dx = b.y<void>(0), dgamma = b.y<float>(1), dbeta = b.y<float>(2)](Queue& q) {
       const Stream stream = stream_of(q);
       kernels::squeezed_norm_grad_sums(stream, element, args, gate, in, r,
-                                       {static_cast<double*>(s.sums), arrivals_of(q)}, dgamma,
-                                       dbeta);
+                                       {s.partial, arrivals_of(q)}, dgamma, dbeta);
       kernels::squeezed_norm_grad_apply(stream, element, args, gate, r, dx);
     };
   };

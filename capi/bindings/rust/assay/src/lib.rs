@@ -5,9 +5,9 @@
 //! **Ownership.** Dropping a value frees what it stands for. Values keep alive what they were made
 //! from, so they may be dropped in any order. What a [`Slot`] or a [`Loader`] lends borrows from it.
 //!
-//! **Threads.** Everything but [`Give`] is `Send` and `Sync`. What the headers call "threads any" takes `&self`,
-//! what is to be "alone" `&mut self`, so that the compiler keeps the rule. A model, its trainer and the
-//! tensors of its weights are one storage, of which the compiler knows nothing: calls that meet there
+//! **Threads.** Everything but [`Give`] is `Send` and `Sync`. What the headers call "threads any" takes
+//! `&self`, what is to be "alone" `&mut self`, so that the compiler keeps the rule. A model, its trainer and
+//! the tensors of its weights are one storage, of which the compiler knows nothing: calls that meet there
 //! fail with [`Code::Busy`] and do nothing.
 //!
 //! **Stopping.** An [`Interrupter`] stops the call that runs with its trainer, slot or loader, from any
