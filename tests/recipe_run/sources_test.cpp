@@ -69,6 +69,15 @@ TEST(Cell, NumbersLeaveOutFootnotes) {
   EXPECT_THAT(numbers_in("[3"), ElementsAre("3"));
 }
 
+TEST(Cell, CountsAreAtMostTheLargestThereIs) {
+  EXPECT_EQ(count_in("48 x DGX A100"), 48u);
+  EXPECT_EQ(count_in("over four runs"), 4u);
+  EXPECT_EQ(count_in("many"), 0u);
+  EXPECT_EQ(count_in("4294967295"), 4294967295u);
+  EXPECT_EQ(count_in("4294967296"), 4294967295u);
+  EXPECT_EQ(count_in(std::string(400, '9') + " epochs"), 4294967295u);
+}
+
 class VerifyTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <regex>
 
 #include "tools/recipe_run/recipe/facts.h"
@@ -68,14 +69,12 @@ std::string word_in(const std::string& text, const std::string& pattern) {
 }
 
 uint32_t number_in(const std::string& text, const std::string& pattern) {
-  const std::string digits = word_in(text, pattern);
-  return digits.empty() ? 0 : static_cast<uint32_t>(std::stoul(digits));
+  return whole_number(word_in(text, pattern));
 }
 
 std::vector<uint32_t> whole_numbers(const std::string& cell) {
   std::vector<uint32_t> out;
-  for (const std::string& number : numbers_in(cell))
-    out.push_back(static_cast<uint32_t>(std::stoul(number)));
+  for (const std::string& number : numbers_in(cell)) out.push_back(whole_number(number));
   return out;
 }
 
@@ -262,7 +261,7 @@ class Reader {
       const std::regex batch("obtained with(?: or without XLA and using)? bsz = (\\d+)");
       std::vector<uint32_t> sizes;
       for (std::sregex_iterator it(note.begin(), note.end(), batch), end; it != end; ++it)
-        sizes.push_back(static_cast<uint32_t>(std::stoul((*it)[1])));
+        sizes.push_back(whole_number((*it)[1].str()));
       if (!sizes.empty()) out_.batch = sizes[std::min<size_t>(part_, sizes.size()) - 1];
     }
   }
@@ -476,7 +475,8 @@ class Check {
     check_place(seen, false);
     const std::vector<std::string> numbers = numbers_in(seen.printed());
     const std::vector<double> stated = stated_numbers(expect_);
-    const bool equal = !numbers.empty() && !stated.empty() && std::stod(numbers[0]) == stated[0];
+    const bool equal = !numbers.empty() && !stated.empty() &&
+                       std::strtod(numbers[0].c_str(), nullptr) == stated[0];
     if (!equal && !contains(expect_.answers(), "sources"))
       problem("seen: prints {}, the row another number", shown(seen.printed()));
   }

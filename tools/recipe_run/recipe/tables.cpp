@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <limits>
 
 #include "tools/recipe_run/util/error.h"
 #include "tools/recipe_run/util/text.h"
@@ -142,9 +144,15 @@ std::vector<std::string> numbers_in(std::string_view cell) {
   return numbers;
 }
 
+uint32_t whole_number(std::string_view digits) {
+  uint32_t number = 0;
+  const auto error = std::from_chars(digits.data(), digits.data() + digits.size(), number).ec;
+  return error == std::errc::result_out_of_range ? std::numeric_limits<uint32_t>::max() : number;
+}
+
 uint32_t count_in(const std::string& text) {
   const std::vector<std::string> digits = numbers_in(text);
-  if (!digits.empty()) return static_cast<uint32_t>(std::stoul(digits[0]));
+  if (!digits.empty()) return whole_number(digits[0]);
   static const std::array<const char*, 9> kWords = {"two",   "three", "four", "five", "six",
                                                     "seven", "eight", "nine", "ten"};
   for (const std::string& word : split(text, ' ')) {

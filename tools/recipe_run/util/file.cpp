@@ -55,7 +55,7 @@ template <class Take>
 void read_pieces(const fs::path& path, const Take& take) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
-  std::vector<char> piece(size_t{1} << 18);
+  std::vector<char> piece(size_t{1} << 16);
   while (in) {
     in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
     take(std::string_view(piece.data(), static_cast<size_t>(in.gcount())));
