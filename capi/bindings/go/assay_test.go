@@ -294,7 +294,7 @@ func TestWhatIsForgottenIsFreed(t *testing.T) {
 	func() {
 		m, trainer := newTrainer(t, c)
 		must[StepInfo](t)(trainer.Step(ctx, smallBatch(t, c, 1)))
-		p := must[*Predictor](t)(NewPredictor(c, m, nil))
+		p := must[*Predictor](t)(NewPredictor(m, nil))
 		must[[]*Tensor](t)(p.Predict(ctx, smallBatch(t, c, 1)[0]))
 	}()
 	for i := 0; i < 200; i++ {
@@ -312,7 +312,7 @@ func TestAClosedPredictorKeepsNothing(t *testing.T) {
 	m, trainer := newTrainer(t, c)
 	ok(t, trainer.Close())
 	batch := smallBatch(t, c, 1)
-	p := must[*Predictor](t)(NewPredictor(c, m, nil))
+	p := must[*Predictor](t)(NewPredictor(m, nil))
 	ok(t, m.Close())
 	for i := 0; i < 4; i++ {
 		for _, out := range must[[]*Tensor](t)(p.Predict(ctx, batch[0])) {
@@ -586,7 +586,7 @@ func TestAContextStopsNoOtherCall(t *testing.T) {
 	m, trainer := newTrainer(t, c)
 	batch := smallBatch(t, c, 1)
 	stopsNoOther(t, func(ctx context.Context) error { _, err := trainer.Step(ctx, batch); return err })
-	slot := must[*Slot](t)(must[*Predictor](t)(NewPredictor(c, m, nil)).NewSlot())
+	slot := must[*Slot](t)(must[*Predictor](t)(NewPredictor(m, nil)).NewSlot())
 	stopsNoOther(t, func(ctx context.Context) error { _, err := slot.Run(ctx, batch[:1]); return err })
 	kind := JSON{"arrays": []JSON{{"name": "x"}}}
 	loader := must[*Loader](t)(NewSamplesLoader(c, fixed{"x": []float32{1}}, kind, JSON{"batch_size": 2}, nil))
@@ -633,7 +633,7 @@ func TestManyGoroutinesPredict(t *testing.T) {
 	c := newContext(t, ContextOptions{})
 	m := must[*Model](t)(NewModel(c, "cnn", small))
 	ok(t, m.Initialize(3))
-	p := must[*Predictor](t)(NewPredictor(c, m, JSON{"max_batch": 8}))
+	p := must[*Predictor](t)(NewPredictor(m, JSON{"max_batch": 8}))
 	equal(t, p.MaxBatch, 8)
 	equal(t, p.Inputs, []TensorSpec{{"image", "f32", []int64{8, 8, 1}}})
 	equal(t, p.Outputs, []TensorSpec{{"logits", "f32", []int64{3}}, {"probabilities", "f32", []int64{3}}})
@@ -691,7 +691,7 @@ func TestAContextStopsAPrediction(t *testing.T) {
 	c := newContext(t, ContextOptions{})
 	m := must[*Model](t)(NewModel(c, "resnet18", JSON{"width": 32}))
 	ok(t, m.Initialize(3))
-	p := must[*Predictor](t)(NewPredictor(c, m, nil))
+	p := must[*Predictor](t)(NewPredictor(m, nil))
 	batch := newBatch(t, c, 1, 64, 32, 32, 3)
 	must[[]*Tensor](t)(p.Predict(ctx, batch[0]))
 	for i := 0; i < 1000; i++ {

@@ -127,7 +127,7 @@ func OpenModelFrom(c *Context, r io.ReaderAt, size int64) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newModelHandle(out, c.host), nil
+	return newModelHandle(out, c), nil
 }
 
 // InspectCheckpointFrom says what InspectCheckpoint does, of the size bytes of r.

@@ -8,6 +8,7 @@ import "encoding/json"
 // Graph describes a network of your own, layer by layer; assay_graph.h lists the kinds of layers.
 type Graph struct {
 	*handle[C.assay_graph]
+	context *Context
 }
 
 // Value is what an input or a layer of one graph gives. 0 is none.
@@ -22,7 +23,7 @@ func NewGraph(c *Context, name string) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Graph{newHandle("graph", out, func(g *C.assay_graph) { C.assay_graph_free(g) }, c.host)}, nil
+	return &Graph{newHandle("graph", out, func(g *C.assay_graph) { C.assay_graph_free(g) }, c.host), c}, nil
 }
 
 // Input adds a tensor of each batch, in the order of the batch.
@@ -83,5 +84,5 @@ func (g *Graph) Finish() (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newModelHandle(out, g.host), nil
+	return newModelHandle(out, g.context), nil
 }

@@ -8,10 +8,11 @@ import "encoding/json"
 // Model is a network, with or without weights.
 type Model struct {
 	*handle[C.assay_model]
+	context *Context
 }
 
-func newModelHandle(m *C.assay_model, h *host) *Model {
-	return &Model{newHandle("model", m, func(m *C.assay_model) { C.assay_model_free(m) }, h)}
+func newModelHandle(m *C.assay_model, c *Context) *Model {
+	return &Model{newHandle("model", m, func(m *C.assay_model) { C.assay_model_free(m) }, c.host), c}
 }
 
 // Models reports the architectures that NewModel knows.
@@ -32,7 +33,7 @@ func NewModel(c *Context, architecture string, config any) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newModelHandle(out, c.host), nil
+	return newModelHandle(out, c), nil
 }
 
 // OpenModel makes the model that a checkpoint holds, with its weights.
@@ -44,7 +45,7 @@ func OpenModel(c *Context, path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newModelHandle(out, c.host), nil
+	return newModelHandle(out, c), nil
 }
 
 // Report describes the model: inputs, variables, configuration.

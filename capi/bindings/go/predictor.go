@@ -31,9 +31,9 @@ type Predictor struct {
 }
 
 // NewPredictor copies the model's present weights; assay_predictor_create says which keys config has.
-// At most GOMAXPROCS calls of Predict run at once, the others wait. c, the model's, makes the results
-// of Predict, and must be open for that.
-func NewPredictor(c *Context, m *Model, config any) (*Predictor, error) {
+// At most GOMAXPROCS calls of Predict run at once, the others wait. The model's context makes the
+// results of Predict, and must be open for that.
+func NewPredictor(m *Model, config any) (*Predictor, error) {
 	text, err := configText(config)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func NewPredictor(c *Context, m *Model, config any) (*Predictor, error) {
 	}
 	p := &Predictor{
 		handle:  newHandle("predictor", out, func(p *C.assay_predictor) { C.assay_predictor_free(p) }, m.host),
-		context: c,
+		context: m.context,
 		turns:   make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	report, err := p.Report()

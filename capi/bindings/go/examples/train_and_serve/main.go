@@ -174,7 +174,7 @@ func run(arguments []string) error {
 		return err
 	}
 	defer model.Close()
-	predictor, err := assay.NewPredictor(c, model, nil)
+	predictor, err := assay.NewPredictor(model, nil)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func TestTrainStopResumeServe(t *testing.T) {
 		t.Fatal(string(report))
 	}
 
-	predictor, err := assay.NewPredictor(c, model, nil)
+	predictor, err := assay.NewPredictor(model, nil)
 	ok(t, err)
 	defer predictor.Close()
 	server := httptest.NewServer(serve(c, predictor))

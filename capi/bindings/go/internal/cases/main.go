@@ -165,7 +165,7 @@ func (r *run) predict(inputs int, config string) error {
 	if err != nil {
 		return err
 	}
-	p, err := assay.NewPredictor(r.c, r.model, config)
+	p, err := assay.NewPredictor(r.model, config)
 	if err != nil {
 		return err
 	}
