@@ -38,6 +38,7 @@ struct Shared {
     handle: Handle<sys::assay_predictor>,
     inputs: Vec<TensorSpec>,
     outputs: Vec<TensorSpec>,
+    max_batch: i64,
 }
 
 /// A copy of a model's weights for inference. Threads may share it, each with a [`Slot`] of its own.
@@ -54,7 +55,8 @@ impl Predictor {
         let json = text.json();
         let inputs = TensorSpec::all(&json["inputs"])?;
         let outputs = TensorSpec::all(&json["outputs"])?;
-        Ok(Predictor(Arc::new(Shared { handle, inputs, outputs })))
+        let max_batch = json["max_batch"].number().unwrap_or(0.0) as i64;
+        Ok(Predictor(Arc::new(Shared { handle, inputs, outputs, max_batch })))
     }
 
     /// What a run takes.
@@ -65,6 +67,11 @@ impl Predictor {
     /// What a run gives.
     pub fn outputs(&self) -> &[TensorSpec] {
         &self.0.outputs
+    }
+
+    /// The largest batch of a run.
+    pub fn max_batch(&self) -> i64 {
+        self.0.max_batch
     }
 
     /// Describes the predictor, its inputs and its outputs.

@@ -413,6 +413,7 @@ fn many_threads_predict() {
     let mut model = Model::named(&c, "cnn", SMALL).unwrap();
     model.initialize(3).unwrap();
     let predictor = Predictor::new(&model, r#"{"max_batch": 8}"#).unwrap();
+    assert_eq!(predictor.max_batch(), 8);
     assert_eq!(predictor.inputs()[0].sample_shape, [8, 8, 1]);
     assert_eq!(predictor.outputs()[0].name, "logits");
     let folder = Folder::new();
