@@ -158,8 +158,8 @@ void round_row(const float* x, int64_t n, Bf16* to) {
 // The same of two rows, as pairs.
 void round_pairs(const float* low, const float* high, int64_t n, uint32_t* to) {
   for (int64_t i = 0; i < n; i += kLanes) {
-    const VecBits even = __builtin_convertvector(half_of(low + i), VecBits);
-    const VecBits odd = __builtin_convertvector(half_of(high + i), VecBits);
+    const VecBits even = widened(half_of(low + i));
+    const VecBits odd = widened(half_of(high + i));
     store_vec(reinterpret_cast<float*>(to + i), reinterpret_cast<Vec>(even | odd << 16));
   }
 }

@@ -6,8 +6,9 @@
 // chosen once at run time. So the library starts on any x86-64 (or another architecture, then with
 // the baseline only) and still uses AVX2 or AVX-512 where present.
 //
-// Rule for all files of this folder but select.cpp: include nothing but <stdint.h>, this folder's
-// headers and sdk/base/kernel_constants.h. An inline function or template of the standard library,
+// Rule for all files of this folder but select.cpp: include nothing but <stdint.h>, <immintrin.h>
+// (whose functions always become part of their callers), this folder's headers and
+// sdk/base/kernel_constants.h. An inline function or template of the standard library,
 // compiled here for AVX-512 and merged by the linker with its twin from an ordinary file, would
 // bring AVX-512 code into functions that must run everywhere.
 //

@@ -72,17 +72,33 @@ inline Vec larger(Vec best, Vec later) {
   return later != later ? later : ordered;
 }
 
+// The maxima of `vectors` registers of channels, x [h, w, c] from its first, y [c]. A comparison
+// waits for the one before, so several chains run side by side; what is NaN goes by one of its own.
+template <int64_t vectors, class T>
+void max_of_channels(const PoolShape& s, const T* x, int64_t channels, const Span& rows,
+                     const Span& columns, T* y) {
+  Vec best[vectors], nan[vectors];
+  for (int64_t v = 0; v < vectors; ++v) best[v] = Vec{} - __builtin_inff(), nan[v] = Vec{};
+  for_window(rows, columns, s.window[1], [&](int64_t h, int64_t w, int64_t) {
+    const T* pixel = x + (h * s.w + w) * s.c;
+    for (int64_t v = 0; v < vectors; ++v) {
+      const Vec later = load_lanes(pixel + v * kLanes, channels - v * kLanes);
+      best[v] = later > best[v] ? later : best[v];
+      nan[v] = later != later ? later : nan[v];
+    }
+  });
+  for (int64_t v = 0; v < vectors; ++v)
+    store_lanes(y + v * kLanes, nan[v] != nan[v] ? nan[v] : best[v], channels - v * kLanes);
+}
+
 // image [h, w, c]; y [c].
 template <class T>
 void max_window(const PoolShape& s, const T* image, const Span& rows, const Span& columns, T* y) {
-  for (int64_t c = 0; c < s.c; c += kLanes) {
-    Vec best = Vec{} - __builtin_inff();
-    for_window(rows, columns, s.window[1], [&](int64_t h, int64_t w, int64_t) {
-      const Vec v = load_lanes(image + (h * s.w + w) * s.c + c, s.c - c);
-      best = larger(best, v);
-    });
-    store_lanes(y + c, best, s.c - c);
-  }
+  constexpr int64_t kVectors = 4;
+  int64_t c = 0;
+  for (; c + kVectors * kLanes <= s.c; c += kVectors * kLanes)
+    max_of_channels<kVectors>(s, image + c, kVectors * kLanes, rows, columns, y + c);
+  for (; c < s.c; c += kLanes) max_of_channels<1>(s, image + c, s.c - c, rows, columns, y + c);
 }
 
 // x [n, h, w, c]; y [n, p, q, c], of whose n * p rows [begin, end) are written.
