@@ -49,7 +49,7 @@ constexpr std::string_view kTextTable = "text";
 // The numbers in a cell, as printed: "8 : 16" has two, "[1]29171.69w/XLA 24734.22" too, for a mark
 // in brackets is a footnote.
 std::vector<std::string> numbers_in(std::string_view cell);
-// The number that `digits`, one of numbers_in, begins with; the largest if it is larger than that.
+// The whole number that `digits` begins with, 0 if with none; at most the largest there is.
 uint32_t whole_number(std::string_view digits);
 // "two" to "ten" or the first number in digits; 0 if the text has none.
 uint32_t count_in(const std::string& text);

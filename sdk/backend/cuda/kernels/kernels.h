@@ -153,13 +153,12 @@ void norm_apply(Stream, Element, const void* x, Affine, const NormResidual&, Act
 
 struct NormGradArgs {
   const void *x, *dy;
-  const void* addend = nullptr;  // dy is its sum with this, if not null; then `masked` is not
-  const void* y = nullptr;       // relu mask from y > 0
-  const uint8_t* mask =
-      nullptr;                // or as norm_apply left it; both null: from the recomputed forward
-  ActivationKind activation;  // none, relu or swish
-  void* masked = nullptr;     // takes the masked gradient; null: nobody wants it, and y and mask
-                              // are null; may be dy or y
+  const void* addend = nullptr;   // dy is its sum with this, if not null; then `masked` is not
+  const void* y = nullptr;        // relu mask from y > 0
+  const uint8_t* mask = nullptr;  // the same as norm_apply left it; neither: by a forward again
+  ActivationKind activation;      // none, relu or swish
+  // Takes the masked gradient; may be dy or y. Null: nobody wants it, and y and mask are null.
+  void* masked = nullptr;
   Affine affine;
   float *b, *c;  // [channels], scratch: dx = scale * g + b * x + c
 };
