@@ -2,16 +2,21 @@
 // until all have arrived or time is over, and the few calls that wait in MPI itself do so on a
 // thread that can be left behind.
 //
-// A rank that gives up tells the others why. From then on its process makes no call of MPI, which
-// alone would move the data that is still under way to memory that is gone.
+// A rank that gives up tells the others why, and how many exchanges it was in to the end: what it
+// sent in those still comes, even behind that message. From then on its process makes no call of
+// MPI, which alone would move the data that is still under way to memory that is gone.
 #include "sdk/comm/mpi.h"
 
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <cstring>
 #include <future>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -187,6 +192,12 @@ struct Message {
   bool received = false, over = false;
 };
 
+// What a rank that gives up tells: the exchanges that were over for it, then why.
+struct Farewell {
+  uint64_t exchanges;
+  std::string why;
+};
+
 // First as often as possible, as most answers are near; then so seldom that the wait takes nothing
 // from those who compute.
 class Patience {
@@ -255,6 +266,7 @@ class MpiChannel : public HostChannel {
     for (size_t r = 0; r < from.size(); ++r) start(from[r], static_cast<int>(r));
     for (size_t r = 0; r < to.size(); ++r) start(to[r], static_cast<int>(r));
     finish();
+    ++exchanges_;
   }
 
   template <class Bytes>
@@ -305,24 +317,37 @@ class MpiChannel : public HostChannel {
     return true;
   }
 
-  // Fails with the words of a rank that has given up.
+  // Fails with the words of a rank that has given up, unless it was in this exchange to the end.
   void hear_farewell() {
-    int said = 0, bytes = 0;
+    int said = 0;
     Status status{};
     note(mpi().iprobe(kAnySource, kFarewell, comm_, &said, &status), "MPI_Iprobe");
-    if (said == 0) return;
-    mpi().get_count(&status, mpi().byte, &bytes);
-    auto& words = *new std::string(static_cast<size_t>(bytes), ' ');  // MPI's if it does not come
+    if (said != 0) {
+      Farewell farewell = receive_farewell(status);
+      if (!heard_ || farewell.exchanges < heard_->exchanges) heard_ = std::move(farewell);
+    }
+    if (!heard_ || heard_->exchanges > exchanges_) return;
+    ended_ = heard_->why;
+    Session::lose();
+    fail(Code::kComm, cat("the channel has ended: ", ended_));
+  }
+
+  Farewell receive_farewell(const Status& probed) {
+    int bytes = 0;
+    mpi().get_count(&probed, mpi().byte, &bytes);
+    auto& text = *new std::string(static_cast<size_t>(bytes), ' ');  // MPI's if it does not come
     Request request = nullptr;
-    note(mpi().irecv(words.data(), bytes, mpi().byte, status.source, kFarewell, comm_, &request),
+    note(mpi().irecv(text.data(), bytes, mpi().byte, probed.source, kFarewell, comm_, &request),
          "MPI_Irecv");
     int over = 0;
     Patience patience;
     for (int asked = 0; over == 0 && asked < kFarewellTries; ++asked, patience.wait())
       note(mpi().test(&request, &over, nullptr), "MPI_Test");
-    ended_ = over == 0 ? cat("rank ", status.source, " has given up") : words;
-    Session::lose();
-    fail(Code::kComm, cat("the channel has ended: ", ended_));
+    Farewell farewell{0, cat("rank ", probed.source, " has given up")};
+    if (over == 0 || text.size() < sizeof farewell.exchanges) return farewell;
+    std::memcpy(&farewell.exchanges, text.data(), sizeof farewell.exchanges);
+    farewell.why = text.substr(sizeof farewell.exchanges);
+    return farewell;
   }
 
   [[noreturn]] void fail_late() {
@@ -357,12 +382,14 @@ class MpiChannel : public HostChannel {
   void end(const std::string& why) {
     if (!ended_.empty() || Session::is_lost()) return;
     ended_ = why;
-    auto& words = *new std::string(why.substr(0, kLongestFarewell));  // MPI's from now on
+    auto& text = *new std::string(sizeof exchanges_, ' ');  // MPI's from now on
+    std::memcpy(text.data(), &exchanges_, sizeof exchanges_);
+    text += why.substr(0, kLongestFarewell);
     std::vector<Request> requests;
     for (int peer = 0; peer < size(); ++peer) {
       Request request = nullptr;
-      if (peer != rank() && mpi().isend(words.data(), static_cast<int>(words.size()), mpi().byte,
-                                        peer, kFarewell, comm_, &request) == kSuccess)
+      if (peer != rank() && mpi().isend(text.data(), static_cast<int>(text.size()), mpi().byte, peer,
+                                        kFarewell, comm_, &request) == kSuccess)
         requests.push_back(request);
     }
     int over = 0;
@@ -380,6 +407,8 @@ class MpiChannel : public HostChannel {
   std::shared_ptr<Session> session_;
   Comm comm_ = nullptr;
   std::vector<Message> messages_;  // of the exchange under way
+  uint64_t exchanges_ = 0;         // over
+  std::optional<Farewell> heard_;  // of who was in the fewest exchanges to the end
   std::string ended_;
   std::atomic<bool> aborted_{false};
 };

@@ -2,6 +2,7 @@
 // are ranks; each checks for itself.
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -91,6 +92,22 @@ TEST(MpiFailures, ARankThatGivesUpIsHeardWithoutACall) {
   expect_error(Code::kComm, "rank 1 has aborted it", [&] {
     while (std::chrono::steady_clock::now() - start < 20s) patient->listen();
   });
+}
+
+TEST(MpiFailures, WhatWasSentBeforeARankGaveUpComesFirst) {
+  auto patient = channel_with(60s);
+  char word[] = "none";
+  if (own_rank() == 0) std::memcpy(word, "sent", sizeof word);
+  const Launch broadcast = patient->broadcast(word, sizeof word);
+  if (own_rank() == 0) {
+    run(broadcast);
+    patient->abort();
+    return patient.reset();
+  }
+  std::this_thread::sleep_for(2s);
+  run(broadcast);
+  EXPECT_STREQ(word, "sent");
+  expect_error(Code::kComm, "rank 0 has aborted it", [&] { run(broadcast); });
 }
 
 TEST(MpiFailures, OtherSizesAreSeen) {
