@@ -388,8 +388,8 @@ class MpiChannel : public HostChannel {
     std::vector<Request> requests;
     for (int peer = 0; peer < size(); ++peer) {
       Request request = nullptr;
-      if (peer != rank() && mpi().isend(text.data(), static_cast<int>(text.size()), mpi().byte, peer,
-                                        kFarewell, comm_, &request) == kSuccess)
+      if (peer != rank() && mpi().isend(text.data(), static_cast<int>(text.size()), mpi().byte,
+                                        peer, kFarewell, comm_, &request) == kSuccess)
         requests.push_back(request);
     }
     int over = 0;

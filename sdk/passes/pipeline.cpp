@@ -53,7 +53,8 @@ constexpr std::array kFinishing{
 
 // Behind all others: where a launch costs as much as moving megabytes, and convolutions can sum up
 // what they write. The first one is not for older devices, where cuDNN's kernels with sums of
-// gradients take more passes than they save (decisions/0021). It looks for normalisations that
+// gradients take more passes than they save (decisions/0021), nor where every run must give the
+// same bits, which those sums do not (0024). It looks for normalisations that
 // fuse_batch_norm_residual joins, and leaves fewer to keep a mask for.
 constexpr std::array kGpu{
     Pass{"fuse_batch_norm_gradient_sums", fuse_batch_norm_gradient_sums},
@@ -91,7 +92,8 @@ std::span<const Pass> inference_passes() { return kInference; }
 std::span<const Pass> finishing_passes() { return kFinishing; }
 std::span<const Pass> gpu_passes(const Target& target) {
   constexpr int kHopper = 90;
-  return std::span<const Pass>(kGpu).subspan(target.compute_capability < kHopper ? 1 : 0);
+  const bool sums_gradients = target.compute_capability >= kHopper && !target.deterministic;
+  return std::span<const Pass>(kGpu).subspan(sums_gradients ? 0 : 1);
 }
 
 std::vector<PassRecord> run_passes(Graph& graph, std::span<const Pass> passes,

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <mutex>
 
 #include "sdk/backend/cuda/loader.h"
@@ -26,19 +27,22 @@ class SkipWithoutDevice : public testing::EmptyTestEventListener {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend_under_test(int) { return cuda::make_backend({}); }
+std::unique_ptr<Backend> make_backend_under_test(int, bool deterministic) {
+  return cuda::make_backend({.deterministic = deterministic});
+}
 
 // Until a test breaks the device.
-std::shared_ptr<Backend> shared_backend_under_test(int threads) {
-  static auto& shared = *new std::shared_ptr<Backend>;
+std::shared_ptr<Backend> shared_backend_under_test(int threads, bool deterministic) {
+  static auto& both = *new std::array<std::shared_ptr<Backend>, 2>;
   static auto& mutex = *new std::mutex;
   const std::lock_guard lock(mutex);
+  std::shared_ptr<Backend>& shared = both[deterministic];
   try {
     if (shared != nullptr) shared->wait();
   } catch (const Error&) {
     shared = nullptr;
   }
-  if (shared == nullptr) shared = make_backend_under_test(threads);
+  if (shared == nullptr) shared = make_backend_under_test(threads, deterministic);
   return shared;
 }
 

@@ -126,6 +126,12 @@ std::string kernel_of(Backend& backend, const Op& op, const std::vector<ValueTyp
   return backend.plan(graph, graph.value(outputs[0]).producer).kernel;
 }
 
+// Where cuDNN's sums may be used, whose order changes from run to run.
+Target without_determinism(Target target) {
+  target.deterministic = false;
+  return target;
+}
+
 Target a100() { return {Target::Kind::kCuda, "NVIDIA A100-SXM4-80GB", 80, 108, true, true}; }
 
 bool is_planned(const std::string& kernel) { return kernel.find("cudnn:eng") != std::string::npos; }
@@ -172,7 +178,7 @@ TEST_F(Kernels, OfConvolutionsThatKeepSums) {
     int64_t size, channels, filters, window, stride;
   };
   for (const Target& target : {Target::h200(), a100()}) {
-    const auto backend = cuda::make_planner(target);
+    const auto backend = cuda::make_planner(without_determinism(target));
     for (const Shape& s :
          {Shape{56, 64, 64, 1, 1},    Shape{56, 64, 64, 3, 1},     Shape{56, 64, 256, 1, 1},
           Shape{56, 256, 64, 1, 1},   Shape{56, 256, 128, 1, 1},   Shape{56, 128, 128, 3, 2},
@@ -200,7 +206,7 @@ TEST_F(Kernels, OfGradientsThatSumUp) {
   struct Shape {
     int64_t size, channels, filters, window, stride;
   };
-  const auto backend = cuda::make_planner(Target::h200());
+  const auto backend = cuda::make_planner(without_determinism(Target::h200()));
   const auto expect_joined = [&](const Shape& s, int64_t norms, bool addend, bool residual) {
     const Dims x{256, s.size, s.size, s.channels};
     const ValueType image{DType::kF16, x}, numbers{DType::kF32, {s.channels}};
@@ -239,7 +245,7 @@ TEST_F(Kernels, OfDataGradientsThatKeepSums) {
   struct Shape {
     int64_t size, channels;
   };
-  const auto backend = cuda::make_planner(Target::h200());
+  const auto backend = cuda::make_planner(without_determinism(Target::h200()));
   for (const Shape& s :
        {Shape{390, 64}, Shape{198, 128}, Shape{102, 256}, Shape{54, 512}, Shape{30, 1024},
         Shape{66, 512}, Shape{138, 256}, Shape{282, 128}, Shape{570, 64}}) {
@@ -344,7 +350,7 @@ TEST_F(Kernels, OfActivationsOfProductsThatAreKept) {
   p.has_bias = true;
   EXPECT_EQ(kernel_of(p), "cublaslt:bf16 own:epilogue");
   p.dtype = DType::kF32, p.activation = ActivationKind::kGeluTanh;
-  EXPECT_EQ(kernel_of(p), "cublaslt:f32+bias+gelu_tanh");
+  EXPECT_EQ(kernel_of(p), "cublaslt:f32+bias own:pointwise");
   p.activation = ActivationKind::kSwish;
   EXPECT_EQ(kernel_of(p), "cublaslt:f32+bias own:pointwise");
 }

@@ -8,11 +8,12 @@
 
 namespace assay::test {
 
-// `threads` where the backend has any.
-std::unique_ptr<Backend> make_backend_under_test(int threads);
+// `threads` where the backend has any. One that is not deterministic may use kernels that do not
+// give the same bits on every run.
+std::unique_ptr<Backend> make_backend_under_test(int threads, bool deterministic = true);
 
 // One that other tests may have used before, as making one takes long on a GPU. It works.
-std::shared_ptr<Backend> shared_backend_under_test(int threads);
+std::shared_ptr<Backend> shared_backend_under_test(int threads, bool deterministic = true);
 
 // Whether results may depend on alignment because a vendor's library wants its operands on the
 // 64-byte boundaries that the runtime gives them.

@@ -3,11 +3,11 @@
 
 namespace assay::test {
 
-std::unique_ptr<Backend> make_backend_under_test(int threads) {
+std::unique_ptr<Backend> make_backend_under_test(int threads, bool) {
   return cpu::make_backend({.threads = threads});
 }
 
-std::shared_ptr<Backend> shared_backend_under_test(int threads) {
+std::shared_ptr<Backend> shared_backend_under_test(int threads, bool) {
   return make_backend_under_test(threads);
 }
 

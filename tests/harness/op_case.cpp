@@ -178,7 +178,8 @@ void expect_close(const std::string& what, const Tensor& got, const Tensor& expe
   }
 }
 
-void check_values(const OpCase& c, DType data_type, const Reference& reference) {
+void check_values(const OpCase& c, DType data_type, const Reference& reference,
+                  bool deterministic) {
   const std::vector<Tensor> inputs = make_inputs(c, data_type);
   const std::vector<DType> types = input_types(c, data_type);
   std::vector<ValueType> value_types;
@@ -195,9 +196,9 @@ void check_values(const OpCase& c, DType data_type, const Reference& reference) 
                    type.dtype, data_type, c.accuracy);
     }
   };
-  const RunResult result = run_node(c.op, inputs, types);
-  compare("", result);
-  if (result.can_prepare)
+  const RunResult result = run_node(c.op, inputs, types, {.deterministic = deterministic});
+  compare(deterministic ? "" : "without determinism: ", result);
+  if (deterministic && result.can_prepare)
     compare("prepared: ", run_node(c.op, inputs, types, {.prepare = true, .repeats = 2}));
 }
 
@@ -264,6 +265,7 @@ void check_op(const OpCase& c, const Reference& reference) {
   for (const DType data_type : dtypes) {
     SCOPED_TRACE(cat(op_name(c.op), " ", c.name, " ", data_type));
     check_values(c, data_type, reference);
+    if (c.unordered) check_values(c, data_type, reference, false);
     check_bits(c, data_type);
     check_gradients(c, data_type, reference);
   }

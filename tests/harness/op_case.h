@@ -76,6 +76,7 @@ struct OpCase {
   // To these both f16 is added where the backend has it.
   std::vector<DType> dtypes = {DType::kF32, DType::kBf16};
   bool thread_invariant = true;  // off for library kernels that split work by thread
+  bool unordered = false;  // with kernels that differ from run to run as well, for their values
 };
 
 // All outputs of the op from all inputs, in f64. 3-15 lines: clarity is its only virtue.
@@ -87,7 +88,8 @@ void check_op(const std::vector<OpCase>& cases, const Reference& reference);
 
 // The parts, for tests that need only some.
 std::vector<Tensor> make_inputs(const OpCase& op_case, DType data_type);
-void check_values(const OpCase& op_case, DType data_type, const Reference& reference);
+void check_values(const OpCase& op_case, DType data_type, const Reference& reference,
+                  bool deterministic = true);
 void check_bits(const OpCase& op_case, DType data_type);
 void check_gradients(const OpCase& op_case, DType data_type, const Reference& reference);
 

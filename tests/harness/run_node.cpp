@@ -158,7 +158,7 @@ class Runner {
         fed_(fed),
         feeds_(feeds),
         options_(options),
-        backend_(shared_backend_under_test(options.threads)),
+        backend_(shared_backend_under_test(options.threads, options.deterministic)),
         buffers_(graph.values().size()),
         overwritten_(graph.values().size()) {}
 

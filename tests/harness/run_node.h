@@ -32,6 +32,7 @@ struct RunOptions {
   size_t misalign_elems = 0;  // tensors start this many elements past a 64-byte boundary
   int in_place = -1;          // bind this entry of NodePlan::in_place (single-node runs)
   bool prepare = false;       // let the plan prepare its input once (NodePlan::prepare)
+  bool deterministic = true;  // off: kernels may be used that differ from run to run
   int repeats = 1;            // launches; inputs are written again and outputs poisoned before each
 };
 

@@ -84,14 +84,16 @@ TEST(GatherRows, NumbersThatAreNoRowsAddNothing) {
   check_op(c, gather_reference);
 }
 
-// One row that everybody asks for, tables of more rows than places, more places than one block of
-// the sort, more rows than eight bits tell apart; with and without what is added.
+// One row that everybody asks for, rows of many chunks of places, tables of more rows than places,
+// more places than one block of the sort, more rows than eight bits tell apart; with and without
+// what is added.
 TEST(GatherRowsGrad, SumsInOneOrder) {
   struct Shape {
     int64_t rows, places, size, highest;
   };
-  for (const Shape& s : {Shape{1, 9, 3, 0}, Shape{3, 200, 7, 5}, Shape{500, 60, 40, 499},
-                         Shape{70000, 30, 2, 69999}, Shape{300, 5000, 3, 310}})
+  for (const Shape& s :
+       {Shape{1, 9, 3, 0}, Shape{3, 200, 7, 5}, Shape{2, 1000, 16, 1}, Shape{1, 256, 24, 0},
+        Shape{500, 60, 40, 499}, Shape{70000, 30, 2, 69999}, Shape{300, 5000, 3, 310}})
     for (const bool has_addend : {false, true})
       for (const DType dtype : {DType::kF32, DType::kBf16}) {
         OpCase c{cat(s.rows, " rows, ", s.places, " places of ", s.size,

@@ -35,6 +35,8 @@ CASES = {  # case: options of assay-bench-step beside precision and batch
     "resnet50/train/amp-fp16/256": "--model resnet50",
     "resnet50/train/tf32/256": "--model resnet50",
     "unet_medical/train/amp-fp16/8": "--model unet_medical",
+    "resnet50, determinism off/train/amp-fp16/256": "--model resnet50 --nondeterministic",
+    "unet_medical, determinism off/train/amp-fp16/8": "--model unet_medical --nondeterministic",
     "efficientdet_d0/train/amp-fp16/128": "--model efficientdet_d0",
     "bert_base/train/amp-fp16/96": "--model bert_base --sequence-length 128 --prediction-slots 20 --optimizer adamw",
     "electra_base_pretraining/train/amp-fp16/176":
@@ -100,11 +102,15 @@ def read_of_image(x, filters, y):
 def convolution(n):
     """The call of cuDNN, then passes of our own for what it does not take along."""
     x, y = n.x[0], n.y[0]
+    filled = 0  # bytes that a copy of x has more
+    if "own:fill_pixels" in n.kernel:
+        filled = 16 * x.elements // x.dims[-1] - x.bytes
+        yield Launch("pixels of 16 bytes", "own", 0, 2 * x.bytes + filled, 2)
     if n.op == "conv2d_grad_weight":
         filters = n.numbers("w_dims")
         dw = math.prod(filters)
         yield Launch(n.op, "convolution", 2 * n.x[1].elements * math.prod(filters[1:]),
-                     read_of_image(x, filters, n.x[1]) + n.x[1].bytes + 2 * dw)
+                     read_of_image(x, filters, n.x[1]) + filled + n.x[1].bytes + 2 * dw)
         if "own:channel_sums" in n.kernel:
             yield Launch("sums of channels", "own", 0, n.x[1].bytes)
         return
@@ -114,7 +120,7 @@ def convolution(n):
     unread = n.x[2].bytes if own_derivative else 0
     if n.op == "conv2d":
         unread = x.bytes - read_of_image(x, n.x[1].dims, y)
-    whole = Launch(n.op, "convolution", 2 * (y if n.op == "conv2d" else x).elements * of_filter, n.traffic - unread)
+    whole = Launch(n.op, "convolution", 2 * (y if n.op == "conv2d" else x).elements * of_filter, n.traffic - unread + filled)
     if n.kernel.startswith("own:pointwise"):
         yield Launch("cast of a bias", "own", 0, 0)
     # With the sums of what it writes, a kernel leaves those of parts there, and reads them again.
@@ -122,7 +128,7 @@ def convolution(n):
     if parts:
         whole = whole._replace(bytes=whole.bytes + 2 * int(parts[1]))
     if n.op == "conv2d_grad_data" and n.flag("keep_sums") and "own:" not in behind:
-        yield Launch("ones for cuDNN", "own", 0, 0)
+        yield Launch("numbers for cuDNN", "own", 0, 0, 3)
     yield whole
     if "own:norm_sums" in behind:
         yield Launch("batch norm: sums", "own", 0, y.bytes)
@@ -241,7 +247,7 @@ def lists_of(n):
 
 def rows_gradient(n):
     passes = math.ceil(math.log2(max(n.y[0].dims[0], 2)) / 8)
-    yield Launch(n.op, "own", 0, n.traffic, 4 + 3 * passes)
+    yield Launch(n.op, "own", 0, n.traffic, 6 + 3 * passes)
 
 
 # What is not here is one pass over its operands.

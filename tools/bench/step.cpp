@@ -46,7 +46,11 @@ struct Options {
 
 std::unique_ptr<Backend> make_backend(const Options& o) {
   if (o.device == "cpu") return cpu::make_backend({.threads = o.threads});
-  if (o.device == "h200-plan") return cuda::make_planner(Target::h200());
+  if (o.device == "h200-plan") {
+    Target target = Target::h200();
+    target.deterministic = !o.nondeterministic;
+    return cuda::make_planner(target);
+  }
   return cuda::make_backend(
       {.index = std::stoi(o.device.substr(5)), .deterministic = !o.nondeterministic});  // "cuda:0"
 }

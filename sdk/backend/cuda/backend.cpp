@@ -116,6 +116,7 @@ class CudaBackend : public Backend {
  public:
   explicit CudaBackend(const Options& options)
       : device_(std::make_shared<DeviceState>(options)), described_(describe(options.index)) {
+    described_.target.deterministic = options.deterministic;
     device_->use([&] {
       libraries_ =
           make_vendor_libraries(cat(described_.info.name, ", ", described_.info.driver), *device_);

@@ -212,8 +212,10 @@ CudnnLibrary::CudnnLibrary(Tuning& tuning, const DeviceState& device)
   assay::cuda::check(cudaMemGetInfo(&free, &memory_), "asking for the device's memory");
 }
 
-CudnnLibrary::CudnnLibrary(const DescribedDevice& device)
-    : memory_(device.memory), device_(std::make_shared<CudnnDevice>(device)) {}
+CudnnLibrary::CudnnLibrary(const DescribedDevice& device, bool deterministic)
+    : deterministic_(deterministic),
+      memory_(device.memory),
+      device_(std::make_shared<CudnnDevice>(device)) {}
 
 CudnnLibrary::~CudnnLibrary() = default;
 

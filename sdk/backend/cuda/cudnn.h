@@ -14,7 +14,7 @@ class CudnnLibrary {
  public:
   CudnnLibrary(Tuning& tuning, const DeviceState& device);
   // Plans as on such a device, which need not be there. The calls cannot run.
-  explicit CudnnLibrary(const DescribedDevice& device);
+  CudnnLibrary(const DescribedDevice& device, bool deterministic);
   ~CudnnLibrary();
   CudnnLibrary(const CudnnLibrary&) = delete;
   CudnnLibrary& operator=(const CudnnLibrary&) = delete;

@@ -28,7 +28,8 @@ class VendorLibraries : public Libraries {
 
 class PlanningLibraries : public Libraries {
  public:
-  explicit PlanningLibraries(const Target& target) : cudnn_(described_device(target.name)) {}
+  explicit PlanningLibraries(const Target& target)
+      : cudnn_(described_device(target.name), target.deterministic) {}
   std::optional<LibraryCall> matrix_product(const MatrixProduct& p) override {
     return LibraryCall{cat("cublaslt:", p.tf32 ? "tf32" : to_text(p.in), p.has_bias ? "+bias" : "",
                            p.relu ? "+relu" : "", p.gelu_tanh ? "+gelu_tanh" : ""),

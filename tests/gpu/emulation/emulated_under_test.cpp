@@ -5,10 +5,12 @@
 
 namespace assay::test {
 
-std::unique_ptr<Backend> make_backend_under_test(int) { return cuda::make_device_backend({}); }
+std::unique_ptr<Backend> make_backend_under_test(int, bool deterministic) {
+  return cuda::make_device_backend({.deterministic = deterministic});
+}
 
-std::shared_ptr<Backend> shared_backend_under_test(int threads) {
-  return make_backend_under_test(threads);
+std::shared_ptr<Backend> shared_backend_under_test(int threads, bool deterministic) {
+  return make_backend_under_test(threads, deterministic);
 }
 
 bool libraries_need_alignment() { return false; }

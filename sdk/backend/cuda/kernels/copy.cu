@@ -22,6 +22,17 @@ __global__ void copy_units(StridedCopy copy, const Unit* source, Unit* target) {
   }
 }
 
+__global__ void fill_of_pixels(const uint16_t* source, int halves, int64_t pixels, uint4* target) {
+  for (int64_t i = global_thread(); i < pixels; i += total_threads()) {
+    uint32_t word[4] = {};
+    ASSAY_UNROLLED
+    for (int k = 0; k < 8; ++k) {
+      if (k < halves) word[k / 2] |= static_cast<uint32_t>(source[i * halves + k]) << (k % 2 * 16);
+    }
+    target[i] = uint4{word[0], word[1], word[2], word[3]};
+  }
+}
+
 bool divides(const StridedCopy& copy, const void* source, const void* target, int64_t unit) {
   const auto fits = [unit](int64_t bytes) { return bytes % unit == 0; };
   bool all = fits(copy.run_bytes) &&
@@ -51,6 +62,11 @@ void copy_strided(Stream stream, const StridedCopy& copy, const void* source, vo
                                      try_copy<uint32_t>(stream, copy, source, target) ||
                                      try_copy<uint16_t>(stream, copy, source, target) ||
                                      try_copy<uint8_t>(stream, copy, source, target);
+}
+
+void fill_pixels(Stream stream, const void* source, int64_t bytes, int64_t pixels, void* target) {
+  launch(stream, blocks_for(pixels), kThreads, fill_of_pixels, static_cast<const uint16_t*>(source),
+         static_cast<int>(bytes / 2), pixels, static_cast<uint4*>(target));
 }
 
 }  // namespace assay::cuda::kernels

@@ -1,7 +1,8 @@
 // Sums of rows of tables, and what comes back to a row. For that the places that ask for rows are
 // sorted by row, stably, eight bits at a time: a block counts the digits of its places, one block
 // adds the counts up, and each block puts its places where they belong, in order; thread d looks
-// after digit d. So a row's sum has one owner and one order: no atomics.
+// after digit d. So a row's sum has one owner and one order: no atomics. Where many ask for one row
+// its sum is that of the sums of chunks of the sorted list.
 // Shapes: see kernels.h.
 #include "sdk/backend/cuda/kernels/language.h"
 
@@ -9,7 +10,7 @@ namespace assay::cuda::kernels {
 namespace {
 
 constexpr int kDigits = 256;  // a thread each
-constexpr int64_t kBlockPlaces = 2048;
+constexpr int64_t kBlockPlaces = 512;
 
 template <class X, class Y>
 __global__ void gather(GatherArgs args, Y* y) {
@@ -98,18 +99,108 @@ __global__ void find_rows(Places sorted, int64_t places, int64_t rows, int32_t* 
   }
 }
 
-template <class X, class Y>
-__global__ void collect(CollectArgs args, const int32_t* place, const int32_t* bounds, Y* y) {
-  const X* dy = static_cast<const X*>(args.dy);
-  const Y* addend = static_cast<const Y*>(args.addend);
-  for (int64_t i = global_thread(); i < args.rows * args.size; i += total_threads()) {
-    const int64_t row = i / args.size, c = i % args.size;
-    const int32_t begin = bounds[2 * row], end = bounds[2 * row + 1];
-    if (begin == end && addend == y) continue;
-    float sum = addend == nullptr ? 0.0f : load(addend[i]);
-    for (int32_t k = begin; k < end; ++k) sum += load(dy[place[k] * args.size + c]);
-    store(y[i], sum);
+constexpr int N = 8;            // channels of a thread
+constexpr int64_t kChunk = 64;  // places in their order that a thread adds up
+
+__device__ inline bool is_long(int32_t begin, int32_t end) {
+  return begin < end && begin / kChunk != (end - 1) / kChunk;
+}
+
+// Adds what arrived at the places [begin, end) of the sorted list, in order; several are read
+// before the first of them is used.
+template <class X>
+__device__ void add_places(const CollectArgs& args, const int32_t* place, int32_t begin,
+                           int32_t end, int64_t c, int n, bool whole, float (&sum)[N]) {
+  constexpr int kBatch = 4;
+  ASSAY_ROLLED
+  for (int32_t first = begin; first < end; first += kBatch) {
+    float v[kBatch][N] = {};
+    ASSAY_UNROLLED
+    for (int k = 0; k < kBatch; ++k) {
+      if (first + k < end)
+        load_pack<N>(static_cast<const X*>(args.dy) + place[first + k] * args.size + c, n, whole,
+                     v[k]);
+    }
+    ASSAY_UNROLLED
+    for (int k = 0; k < kBatch; ++k) {
+      if (first + k < end)
+        for (int i = 0; i < N; ++i) sum[i] += v[k][i];
+    }
   }
+}
+
+// body(j, c, n) for each of `count` rows or chunks and each pack of channels, a thread each.
+template <class Body>
+__device__ void for_packs(int64_t count, int64_t size, const Body& body) {
+  const int64_t packs = (size + N - 1) / N;
+  for (int64_t i = global_thread(); i < count * packs; i += total_threads()) {
+    const int64_t j = i / packs, c = (i - j * packs) * N;
+    body(j, c, size - c < N ? static_cast<int>(size - c) : N);
+  }
+}
+
+template <class Y>
+__device__ void start_at_addend(const CollectArgs& args, int64_t at, int n, bool whole,
+                                float (&sum)[N]) {
+  for (int i = 0; i < N; ++i) sum[i] = 0;
+  if (args.addend != nullptr) load_pack<N>(static_cast<const Y*>(args.addend) + at, n, whole, sum);
+}
+
+// Rows all of whose places lie in one chunk, or that have none.
+template <class X, class Y>
+__global__ void collect(CollectArgs args, const int32_t* place, const int32_t* bounds, Y* y,
+                        bool whole) {
+  for_packs(args.rows, args.size, [&](int64_t row, int64_t c, int n) {
+    const int32_t begin = bounds[2 * row], end = bounds[2 * row + 1];
+    if ((begin == end && args.addend == y) || is_long(begin, end)) return;
+    float sum[N];
+    start_at_addend<Y>(args, row * args.size + c, n, whole, sum);
+    add_places<X>(args, place, begin, end, c, n, whole, sum);
+    store_pack<N>(y + row * args.size + c, n, whole, sum);
+  });
+}
+
+// partial[chunk][2][size]: of the row of the chunk's first place, and of the row of its last if
+// that is another one, as far as they are long.
+template <class X>
+__global__ void add_up_chunks(CollectArgs args, int64_t chunks, Places sorted,
+                              const int32_t* bounds, float* partial, bool whole) {
+  for_packs(chunks, args.size, [&](int64_t chunk, int64_t c, int n) {
+    const auto begin = static_cast<int32_t>(chunk * kChunk);
+    const auto end =
+        static_cast<int32_t>(begin + kChunk < args.places ? begin + kChunk : args.places);
+    const int32_t rows[2] = {sorted.row[begin], sorted.row[end - 1]};
+    for (int k = 0; k < 2; ++k) {
+      if (rows[k] == args.rows || (k == 1 && rows[1] == rows[0])) continue;
+      const int32_t first = bounds[2 * rows[k]], last = bounds[2 * rows[k] + 1];
+      if (!is_long(first, last)) continue;
+      float sum[N] = {};
+      add_places<X>(args, sorted.place, first > begin ? first : begin, last < end ? last : end, c,
+                    n, whole, sum);
+      store_pack<N>(partial + (2 * chunk + k) * args.size + c, n, whole, sum);
+    }
+  });
+}
+
+// Long rows, by the chunk that they begin in, whose last one they are.
+template <class Y>
+__global__ void collect_long(CollectArgs args, int64_t chunks, Places sorted, const int32_t* bounds,
+                             const float* partial, Y* y, bool whole) {
+  for_packs(chunks, args.size, [&](int64_t chunk, int64_t c, int n) {
+    const int64_t end = (chunk + 1) * kChunk < args.places ? (chunk + 1) * kChunk : args.places;
+    const int64_t row = sorted.row[end - 1];
+    if (row == args.rows) return;
+    const int32_t first = bounds[2 * row], last = bounds[2 * row + 1];
+    if (!is_long(first, last) || first / kChunk != chunk) return;
+    float sum[N], v[N];
+    start_at_addend<Y>(args, row * args.size + c, n, whole, sum);
+    for (int64_t k = chunk; k <= (last - 1) / kChunk; ++k) {
+      const bool begins_inside = k == chunk && sorted.row[chunk * kChunk] != row;
+      load_pack<N>(partial + (2 * k + begins_inside) * args.size + c, n, whole, v);
+      for (int i = 0; i < N; ++i) sum[i] += v[i];
+    }
+    store_pack<N>(y + row * args.size + c, n, whole, sum);
+  });
 }
 
 __global__ void clear(int32_t* x, int64_t n) {
@@ -128,6 +219,8 @@ int bits_of(int64_t rows) {
 }  // namespace
 
 int64_t digit_counts(int64_t places) { return kDigits * blocks_of(places); }
+
+int64_t chunk_sums(int64_t places, int64_t size) { return 2 * ceil_div(places, kChunk) * size; }
 
 void gather_rows(Stream stream, Element x, Element y_element, const GatherArgs& args, void* y) {
   dispatch(x, [&]<class X>(X) {
@@ -156,8 +249,14 @@ void collect_rows(Stream stream, Element x, Element y_element, const CollectArgs
          scratch.bounds);
   dispatch(x, [&]<class X>(X) {
     dispatch(y_element, [&]<class Y>(Y) {
-      launch(stream, blocks_for(args.rows * args.size), kThreads, collect<X, Y>, args, from.place,
-             scratch.bounds, static_cast<Y*>(y));
+      const bool whole = args.size % N == 0 && on_16_bytes(args.dy, args.addend, y);
+      const int64_t packs = ceil_div(args.size, N), chunks = ceil_div(args.places, kChunk);
+      launch(stream, blocks_for(args.rows * packs), kThreads, collect<X, Y>, args, from.place,
+             scratch.bounds, static_cast<Y*>(y), whole);
+      launch(stream, blocks_for(chunks * packs), kThreads, add_up_chunks<X>, args, chunks, from,
+             scratch.bounds, scratch.partial, whole);
+      launch(stream, blocks_for(chunks * packs), kThreads, collect_long<Y>, args, chunks, from,
+             scratch.bounds, scratch.partial, static_cast<Y*>(y), whole);
     });
   });
 }

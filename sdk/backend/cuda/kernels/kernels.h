@@ -44,6 +44,7 @@ struct PointwiseInput {
   bool is_integer;  // i32, and no `element`; has axes
   int axes;         // 0: dense like y; else where element i of y stands, innermost first:
   int64_t size[8], stride[8];
+  bool has_packs;  // elements of y from a multiple of 8 to the next lie as close as there
 };
 struct PointwiseArgs {
   int64_t n;
@@ -344,9 +345,12 @@ struct CollectScratch {
   Places places[2];
   int32_t* counts;  // [digit_counts(places)]
   int32_t* bounds;  // [rows, 2]
+  float* partial;   // [chunk_sums(places, size)]
 };
 int64_t digit_counts(int64_t places);
-// y = addend + what the places that ask for a row have in dy, ascending; y may be the addend.
+int64_t chunk_sums(int64_t places, int64_t size);
+// y = addend + what the places that ask for a row have in dy, ascending, where there are many of
+// them in chunks; y may be the addend.
 void collect_rows(Stream, Element x, Element y_element, const CollectArgs&, const CollectScratch&,
                   void* y);
 
@@ -418,6 +422,10 @@ struct StridedCopy {
 };
 // From and to the addresses of the first elements; without a source, zeros.
 void copy_strided(Stream, const StridedCopy&, const void* source, void* target);
+
+// So many pixels of `bytes` (at most 14, even) become pixels of kFilledPixel bytes: zeros follow.
+inline constexpr int64_t kFilledPixel = 16;
+void fill_pixels(Stream, const void* source, int64_t bytes, int64_t pixels, void* target);
 
 // ---- Losses over pixels (soft_target_loss.cu)
 // ------------------------------------------------------- x and target are [images, pixels,

@@ -4,7 +4,7 @@
 // a C++ compiler for tests: there the threads of a block are fibers in an arbitrary order. So
 // kernels use only what stands here and in CUDA's core language (threadIdx ..., __shared__ arrays
 // of fixed size, __syncthreads; __threadfence, atomicInc and __ldcg between blocks), and no warp
-// intrinsics: nothing here is bound by reductions inside a warp.
+// intrinsics but in rows.h, which adds up in the order in which the emulation does.
 //
 // Kernels are compiled without contraction of a*b + c (-fmad=false); fused operations are written
 // as fmaf where meant, so that expressions that must agree bit for bit do.

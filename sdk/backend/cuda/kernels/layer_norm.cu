@@ -21,15 +21,30 @@ __device__ void for_packs(const Rows& r, const Body& body) {
     body(c, r.size - c < N ? static_cast<int>(r.size - c) : N);
 }
 
-// v [N], elements from `begin` of the tensor on.
+// v [N], elements from `begin` of the tensor on. In whole rows these begin with a draw, whose words
+// stay in registers then.
 template <int N>
-__device__ void drop(const RowDropout& dropout, int64_t begin, float (&v)[N]) {
+__device__ void drop(const RowDropout& dropout, int64_t begin, bool whole, float (&v)[N]) {
   const auto step = static_cast<uint64_t>(*dropout.step);
+  const auto keep = [&](float& value, uint32_t word) {
+    value = word >= dropout.args.drop_below ? value * dropout.args.scale : 0.0f;
+  };
   uint32_t words[4];
+  if constexpr (N % 4 == 0) {
+    if (whole) {
+      ASSAY_UNROLLED
+      for (int k = 0; k < N; ++k) {
+        if (k % 4 == 0) draw(dropout.args, step, (begin + k) / 4, words);
+        keep(v[k], words[k % 4]);
+      }
+      return;
+    }
+  }
   for (int k = 0; k < N; ++k) {
     const int64_t element = begin + k;
     if (k == 0 || element % 4 == 0) draw(dropout.args, step, element / 4, words);
-    v[k] = words[element % 4] >= dropout.args.drop_below ? v[k] * dropout.args.scale : 0.0f;
+    const int64_t which = element % 4;  // not as an index: that would take memory
+    keep(v[k], which == 0 ? words[0] : which == 1 ? words[1] : which == 2 ? words[2] : words[3]);
   }
 }
 
@@ -42,7 +57,7 @@ __device__ void join(const Rows& r, const LayerNormArgs& args, int64_t begin, bo
   for_packs<N>(r, [&](int64_t c, int n) {
     float v[N];
     load_pack<N>(x + c, n, whole, v);
-    if (args.dropout.step != nullptr) drop<N>(args.dropout, begin + c, v);
+    if (args.dropout.step != nullptr) drop<N>(args.dropout, begin + c, whole, v);
     if (args.residual != nullptr) {
       float more[N];
       load_pack<N>(static_cast<const T*>(args.residual) + begin + c, n, whole, more);
@@ -202,7 +217,7 @@ __global__ void __launch_bounds__(kThreads, kPacks* kPack<T> <= 8 ? 2 : 1)
       const int64_t at = begin + channel(p);
       store_pack<N>(static_cast<T*>(args.dz) + at, n, kWhole, g);
       if (args.dropout.step != nullptr) {
-        drop<N>(args.dropout, at, g);
+        drop<N>(args.dropout, at, kWhole, g);
         store_pack<N>(static_cast<T*>(args.dx) + at, n, kWhole, g);
       }
       for (int k = 0; k < N; ++k) sums.of[2][p][k] += k < n ? g[k] : 0.0f;
@@ -240,7 +255,7 @@ __global__ void gradient_of_wide_rows(Rows r, LayerNormGradArgs args, float* par
       float g[1] = {rstd * (d * args.gamma[c] - means.g - normal * means.gx)};
       store(static_cast<T*>(args.dz)[begin + c], g[0]);
       if (args.dropout.step != nullptr) {
-        drop<1>(args.dropout, begin + c, g);
+        drop<1>(args.dropout, begin + c, false, g);
         store(static_cast<T*>(args.dx)[begin + c], g[0]);
       }
       sums[c] += d * normal, sums[r.size + c] += d, sums[2 * r.size + c] += g[0];
@@ -254,9 +269,16 @@ __global__ void finish_channel_sums(LayerNormGradArgs args, int64_t blocks, cons
   const int kind = static_cast<int>(blockIdx.y);
   float* const to = kind == 0 ? args.dgamma : kind == 1 ? args.dbeta : args.sums;
   if (c >= args.channels || to == nullptr) return;
+  constexpr int kBatch = 12;  // read before the first of them is used
   double sum = 0;
-  for (int64_t block = 0; block < blocks; ++block)
-    sum += static_cast<double>(partial[(block * kKinds + kind) * args.channels + c]);
+  for (int64_t first = 0; first < blocks; first += kBatch) {
+    float v[kBatch];
+    ASSAY_UNROLLED
+    for (int i = 0; i < kBatch; ++i)
+      v[i] = first + i < blocks ? partial[((first + i) * kKinds + kind) * args.channels + c] : 0.0f;
+    ASSAY_UNROLLED
+    for (int i = 0; i < kBatch; ++i) sum += static_cast<double>(v[i]);
+  }
   to[c] = static_cast<float>(sum);
 }
 

@@ -7,24 +7,31 @@ namespace {
 
 constexpr int N = 8;  // elements of a pack: 16 bytes of bf16, 32 of f32
 
-// Where element i of y stands in an input that is not dense like it.
-__device__ inline int64_t place_of(const PointwiseInput& input, int64_t i) {
+// Where element i of y stands in an input that is not dense like it. A division of 64 bits is a
+// call.
+template <class Int>
+__device__ inline int64_t place_by(const PointwiseInput& input, Int i) {
   int64_t place = 0;
   ASSAY_ROLLED
   for (int axis = 0; axis < input.axes; ++axis) {
-    place += i % input.size[axis] * input.stride[axis];
-    i /= input.size[axis];
+    const Int size = static_cast<Int>(input.size[axis]), rest = i / size;
+    place += static_cast<int64_t>(i - rest * size) * input.stride[axis];
+    i = rest;
   }
   return place;
 }
+__device__ inline int64_t place_of(const PointwiseInput& input, int64_t i, int64_t n) {
+  return n <= INT32_MAX ? place_by(input, static_cast<uint32_t>(i)) : place_by(input, i);
+}
 
-__device__ inline void places_of(const PointwiseInput& input, int64_t begin, int64_t (&place)[N]) {
+__device__ inline void places_of(const PointwiseInput& input, int64_t begin, int64_t all,
+                                 int64_t (&place)[N]) {
   int64_t inner = begin % input.size[0];
-  place[0] = place_of(input, begin);
+  place[0] = place_of(input, begin, all);
   for (int k = 1; k < N; ++k) {
     const bool turns = ++inner == input.size[0];
     inner = turns ? 0 : inner;
-    place[k] = turns ? place_of(input, begin + k) : place[k - 1] + input.stride[0];
+    place[k] = turns ? place_of(input, begin + k, all) : place[k - 1] + input.stride[0];
   }
 }
 
@@ -36,16 +43,21 @@ template <class T>
 __device__ inline void load_dense(const void* x, int64_t begin, int n, bool whole, float (&v)[N]) {
   load_pack<N>(static_cast<const T*>(x) + begin, n, whole, v);
 }
+// Of elements that lie together.
+__device__ inline void load_together(const PointwiseInput& input, int64_t begin, int n, bool whole,
+                                     float (&v)[N]) {
+  if (input.element == Element::kF32) return load_dense<float>(input.data, begin, n, whole, v);
+  if (input.element == Element::kBf16) return load_dense<Bf16>(input.data, begin, n, whole, v);
+  load_dense<F16>(input.data, begin, n, whole, v);
+}
 
-__device__ inline void load_input(const PointwiseInput& input, int64_t begin, int n, bool whole,
-                                  float (&v)[N]) {
-  if (input.axes == 0) {  // never of integers
-    if (input.element == Element::kF32) return load_dense<float>(input.data, begin, n, whole, v);
-    if (input.element == Element::kBf16) return load_dense<Bf16>(input.data, begin, n, whole, v);
-    return load_dense<F16>(input.data, begin, n, whole, v);
-  }
+__device__ inline void load_input(const PointwiseInput& input, int64_t begin, int64_t all, int n,
+                                  bool whole, float (&v)[N]) {
+  // Never of integers:
+  if (input.axes == 0) return load_together(input, begin, n, whole, v);
+  if (input.has_packs) return load_together(input, place_of(input, begin, all), n, whole, v);
   int64_t place[N];
-  places_of(input, begin, place);
+  places_of(input, begin, all, place);
   if (input.is_integer) {
     const auto* x = static_cast<const int32_t*>(input.data);
     for (int k = 0; k < N; ++k) v[k] = k < n ? static_cast<float>(x[place[k]]) : 0.0f;
@@ -129,7 +141,7 @@ __global__ void __launch_bounds__(kThreads, 3) run_steps(PointwiseArgs args, Y* 
         if (step.operand[k] < 0) {
           for (int i = 0; i < N; ++i) v[i] = step.number[k];
         } else if (which < 0) {
-          load_input(args.input[step.operand[k]], begin, n, whole, v);
+          load_input(args.input[step.operand[k]], begin, args.n, n, whole, v);
         } else {
           for (int i = 0; i < N; ++i) v[i] = which == s - 1 ? last[i] : earlier[which][i];
         }

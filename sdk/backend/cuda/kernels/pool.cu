@@ -55,55 +55,67 @@ struct Whole {
   bool pooled, addend;
 };
 
-// Adds to the gradient of pixel (h, w), whose values are x, what is joined to it.
-template <class T, int N>
-__device__ void join(const JoinedGradient& joined, const Place& place, int h, int w,
-                     const float (&x)[N], bool whole, float (&sum)[N]) {
+// Where the addend of pixel (h, w) of this place's image stands; null if it has none.
+template <class T>
+__device__ const T* addend_at(const JoinedGradient& joined, const Place& place, int h, int w) {
   const int64_t image = place.image - joined.begin[0], row = h - joined.begin[1],
                 column = w - joined.begin[2];
-  if (joined.addend != nullptr && image >= 0 && image < joined.size[0] && row >= 0 &&
-      row < joined.size[1] && column >= 0 && column < joined.size[2]) {
-    const int64_t pixel = (image * joined.size[1] + row) * joined.size[2] + column;
-    float addend[N];
-    load_pack<N>(static_cast<const T*>(joined.addend) + pixel * joined.pitch + place.channel,
-                 place.n, whole, addend);
-    for (int i = 0; i < N; ++i) sum[i] += addend[i];
-  }
-  for (int i = 0; i < N; ++i) sum[i] = differentiate(joined.kind, x[i], sum[i]);
+  if (joined.addend == nullptr || image < 0 || image >= joined.size[0] || row < 0 ||
+      row >= joined.size[1] || column < 0 || column >= joined.size[2])
+    return nullptr;
+  const int64_t pixel = (image * joined.size[1] + row) * joined.size[2] + column;
+  return static_cast<const T*>(joined.addend) + pixel * joined.pitch + place.channel;
 }
 
 // One thread per window, which finds its maximum again: that is cheaper than an index of it. Rows
-// and columns that no window covers count as windows without a gradient.
-template <class T>
-__global__ void max_backward_2x2(Shape s, const T* x, const T* dy, JoinedGradient joined, T* dx,
-                                 Whole whole) {
+// and columns that no window covers count as windows without a gradient. All is read before the
+// first of it is used; kWhole is Whole::pooled.
+template <class T, bool kWhole, bool kWholeAddend>
+__global__ void __launch_bounds__(kThreads, 2)
+    max_backward_2x2(Shape s, const T* x, const T* dy, JoinedGradient joined, T* dx) {
   constexpr int N = kPack<T>;
   for_places<T>(s, (s.h + 1) / 2, (s.w + 1) / 2, [&](const Place& place) {
     const bool covered = place.row < s.p && place.column < s.q;
-    float v[4][N], best[N], gradient[N];
-    int winner[N];
-    for (int i = 0; i < N; ++i) best[i] = -INFINITY, winner[i] = covered ? 0 : 4, gradient[i] = 0;
+    const auto h_of = [&](int k) { return 2 * place.row + k / 2; };
+    const auto w_of = [&](int k) { return 2 * place.column + k % 2; };
+    Pack<T> packs[4] = {}, arriving = {}, addends[4] = {};
+    bool inside[4], has_addend[4];
     ASSAY_UNROLLED
     for (int k = 0; k < 4; ++k) {
-      const int h = 2 * place.row + k / 2, w = 2 * place.column + k % 2;
-      if (h >= s.h || w >= s.w) continue;
-      load_pack<N>(x + pixel_at(s, place, h, w), place.n, whole.pooled, v[k]);
-      for (int i = 0; i < N; ++i) {
-        const bool first_nan = v[k][i] != v[k][i] && best[i] == best[i];
-        if (covered && (v[k][i] > best[i] || first_nan)) best[i] = v[k][i], winner[i] = k;
-      }
+      inside[k] = h_of(k) < s.h && w_of(k) < s.w;
+      const T* const addend = inside[k] ? addend_at<T>(joined, place, h_of(k), w_of(k)) : nullptr;
+      has_addend[k] = addend != nullptr;
+      if (inside[k])
+        packs[k] = read_pack<kWhole>(x + pixel_at(s, place, h_of(k), w_of(k)), place.n);
+      if (has_addend[k]) addends[k] = read_pack<kWholeAddend>(addend, place.n);
     }
     if (covered)
-      load_pack<N>(dy + pooled_at(s, place, place.row, place.column), place.n, whole.pooled,
-                   gradient);
+      arriving = read_pack<kWhole>(dy + pooled_at(s, place, place.row, place.column), place.n);
+    float v[N], best[N], gradient[N];
+    int winner[N];
+    unpack(arriving, gradient);
+    for (int i = 0; i < N; ++i) best[i] = -INFINITY, winner[i] = covered ? 0 : 4;
     ASSAY_UNROLLED
     for (int k = 0; k < 4; ++k) {
-      const int h = 2 * place.row + k / 2, w = 2 * place.column + k % 2;
-      if (h >= s.h || w >= s.w) continue;
-      float sum[N];
+      if (!inside[k]) continue;
+      unpack(packs[k], v);
+      for (int i = 0; i < N; ++i) {
+        const bool first_nan = v[i] != v[i] && best[i] == best[i];
+        if (covered && (v[i] > best[i] || first_nan)) best[i] = v[i], winner[i] = k;
+      }
+    }
+    ASSAY_UNROLLED
+    for (int k = 0; k < 4; ++k) {
+      if (!inside[k]) continue;
+      float sum[N], addend[N];
       for (int i = 0; i < N; ++i) sum[i] = winner[i] == k ? gradient[i] : 0.0f;
-      join<T>(joined, place, h, w, v[k], whole.addend, sum);
-      store_pack<N>(dx + pixel_at(s, place, h, w), place.n, whole.pooled, sum);
+      unpack(addends[k], addend);
+      unpack(packs[k], v);
+      for (int i = 0; i < N; ++i) {
+        if (has_addend[k]) sum[i] += addend[i];
+        sum[i] = differentiate(joined.kind, v[i], sum[i]);
+      }
+      store_pack<N>(dx + pixel_at(s, place, h_of(k), w_of(k)), place.n, kWhole, sum);
     }
   });
 }
@@ -118,7 +130,12 @@ __global__ void max_backward(Shape s, const T* x, const uint16_t* which, const T
     gather_gradient(s, place, which, dy, whole.pooled, sum);
     if (joined.kind != static_cast<int>(kNone))
       load_pack<N>(x + place.at, place.n, whole.pooled, v);
-    join<T>(joined, place, place.row, place.column, v, whole.addend, sum);
+    if (const T* const at = addend_at<T>(joined, place, place.row, place.column)) {
+      float addend[N];
+      load_pack<N>(at, place.n, whole.addend, addend);
+      for (int i = 0; i < N; ++i) sum[i] += addend[i];
+    }
+    for (int i = 0; i < N; ++i) sum[i] = differentiate(joined.kind, v[i], sum[i]);
     store_pack<N>(dx + place.at, place.n, whole.pooled, sum);
   });
 }
@@ -187,8 +204,11 @@ void max_pool_grad(Stream stream, Element element, const PoolShape& s, const voi
                       joined.pitch % kPack<T> == 0 && on_16_bytes(joined.addend)};
     if (tiles_2x2(s)) {
       launch(stream, blocks_of<T>(s, ceil_div(s.h, 2) * ceil_div(s.w, 2)), kThreads,
-             max_backward_2x2<T>, shape_of(s), static_cast<const T*>(x), static_cast<const T*>(dy),
-             joined, static_cast<T*>(dx), whole);
+             whole.pooled && whole.addend ? max_backward_2x2<T, true, true>
+             : whole.pooled               ? max_backward_2x2<T, true, false>
+                                          : max_backward_2x2<T, false, false>,
+             shape_of(s), static_cast<const T*>(x), static_cast<const T*>(dy), joined,
+             static_cast<T*>(dx));
       return;
     }
     const auto find = whole_packs<T>(s, x, which) ? max_position<T, true> : max_position<T, false>;

@@ -28,10 +28,33 @@ struct Plus {
   }
 };
 
+#if defined(__CUDACC__)
+// As row_reduce, in the same order, of the threads of a warp: they need not wait for the block.
+template <class V, class Combine>
+__device__ inline V warp_reduce(V value, Combine combine) {
+  constexpr int kWords = sizeof(V) / sizeof(uint32_t);
+  uint32_t words[kWords];
+  for (int half = 16; half > 0; half /= 2) {
+    memcpy(words, &value, sizeof value);
+    for (uint32_t& word : words) word = __shfl_down_sync(0xffffffffu, word, half);
+    V other;
+    memcpy(&other, words, sizeof other);
+    value = combine(value, other);  // of the lower half; nobody looks at the others'
+  }
+  memcpy(words, &value, sizeof value);
+  for (uint32_t& word : words) word = __shfl_sync(0xffffffffu, word, 0);
+  memcpy(&value, words, sizeof value);
+  return value;
+}
+#endif
+
 // Over the threads of a row, in the order of a binary tree; each of them gets the result.
 template <class V, class Combine>
 __device__ inline V row_reduce(const Rows& r, V value, V* shared, Combine combine) {
   if (r.width == 1) return value;  // the same for the whole block
+#if defined(__CUDACC__)
+  if (r.width == 32) return warp_reduce(value, combine);
+#endif
   const int t = static_cast<int>(threadIdx.x);
   shared[t] = value;
   __syncthreads();

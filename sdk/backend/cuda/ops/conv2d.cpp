@@ -1,6 +1,7 @@
 // Conv2d and its gradients: cuDNN, all of whose operands are of one type, and passes of our own for
 // what it does not take along.
 #include "sdk/backend/cuda/ops/epilogue.h"
+#include "sdk/backend/cuda/ops/library_convolution.h"
 #include "sdk/backend/cuda/ops/pointwise.h"
 #include "sdk/graph/elementwise.h"
 
@@ -20,7 +21,7 @@ Convolution convolution_of(ConvolutionKind kind, const ConvGeometry& g, const Di
 
 // The call of a convolution that nothing is joined to, which cuDNN has for every shape.
 LibraryCall call_of(const Convolution& convolution, const Planner& c) {
-  auto call = c.libraries().convolution(convolution);
+  auto call = library_convolution(c, convolution);
   require(call.has_value(), Code::kUnsupported, "convolution at ", c.scope(),
           ": cuDNN has no kernel for images ", convolution.x, ", filters ", convolution.w,
           " and outputs ", convolution.y, " of ", convolution.data);
@@ -89,7 +90,7 @@ NodePlan plan_product(const Planner& c, const LibraryCall& call, const Dims& dim
 NodePlan plan_with_sums(const Convolution& plain, const Planner& c) {
   Convolution joined = plain;
   joined.keeps_sums = true;
-  if (const auto call = c.libraries().convolution(joined)) return plan_joined(*call, 2);
+  if (const auto call = library_convolution(c, joined)) return plan_joined(*call, 2);
   const LibraryCall call = call_of(plain, c);
   const int64_t filters = plain.y[3], rows = plain.y.numel() / filters;
   const size_t partial = kernels::partial_sums_bytes(Element::kF16, rows, filters, 2);
@@ -121,7 +122,7 @@ NodePlan plan(const Conv2d& p, const Planner& c) {
   joined.relu = p.activation == ActivationKind::kRelu && !p.keep_pre;
   const bool takes_bias = !p.has_bias || c.x(2).dtype == plain.data;
   if (takes_bias && (joined.relu || p.keep_pre || p.activation == ActivationKind::kNone)) {
-    if (const auto call = c.libraries().convolution(joined)) {
+    if (const auto call = library_convolution(c, joined)) {
       const NodePlan plan = plan_joined(*call);
       return p.keep_pre ? with_activation_behind(plan, p.activation, c) : plan;
     }
@@ -148,18 +149,18 @@ namespace {
 
 // relu's derivative and the sum of what it passes, joined to a data gradient of f16: cuDNN has that
 // compiled as what arrives at a normalisation in front of relu, which it computes again
-// (decisions/0020). One whose numbers are all 1 leaves `saved`, which is not negative, as it is:
-// what f16 has up to 1 are multiples of 2^-24, so 1 less and 1 more rounds none of them to 0.
+// (decisions/0020). One by 1 and 0 leaves `saved` as it is; but what cuDNN finds to be 0 passes the
+// gradient, so all numbers are half of the smallest one of f16 less.
 std::optional<NodePlan> plan_relu_gradient_with_sums(const Convolution& plain, const Planner& c) {
   if (plain.data != DType::kF16) return std::nullopt;
   Convolution joined = plain;
   joined.norms = 1;
-  const auto call = c.libraries().convolution(joined);
+  const auto call = library_convolution(c, joined);
   // A copy of the gradient in the work space, as on an A100, moves more than the joining saves.
   if (!call || call->scratch_bytes >= c.y().bytes()) return std::nullopt;
   struct Scratch {
     void* call;
-    float *ones, *unread;
+    float *zeros, *ones, *less, *unread;
     size_t bytes;
   };
   const int64_t channels = plain.x[3];
@@ -167,7 +168,8 @@ std::optional<NodePlan> plan_relu_gradient_with_sums(const Convolution& plain, c
     ScratchLayout layout(base);
     Scratch s{};
     s.call = layout.take_bytes(call_bytes);
-    s.ones = layout.take<float>(static_cast<size_t>(channels));
+    for (float** table : {&s.zeros, &s.ones, &s.less})
+      *table = layout.take<float>(static_cast<size_t>(channels));
     s.unread = layout.take<float>(static_cast<size_t>(4 * channels));  // dgamma, and three more
     s.bytes = layout.bytes();
     return s;
@@ -178,11 +180,15 @@ std::optional<NodePlan> plan_relu_gradient_with_sums(const Convolution& plain, c
   plan.bind = [=, run = call->run](const Binding& b) -> Launch {
     const Scratch s = scratch(b.scratch);
     std::vector<void*> operands(b.inputs.begin(), b.inputs.end());
-    operands.insert(operands.end(), 4, s.ones);
+    // gamma, beta, mean, 1 / deviation
+    operands.insert(operands.end(), {s.ones, s.less, s.zeros, s.ones});
     operands.insert(operands.end(), {b.outputs[0], s.unread, b.outputs[1], s.unread + channels});
     return [=](Queue& q) {
-      kernels::fill(stream_of(q), s.ones, 1, channels);
-      run(stream_of(q), operands, s.call);
+      const Stream stream = stream_of(q);
+      kernels::fill(stream, s.zeros, 0, channels);
+      kernels::fill(stream, s.ones, 1, channels);
+      kernels::fill(stream, s.less, -0x1p-25f, channels);
+      run(stream, operands, s.call);
     };
   };
   return plan;
@@ -345,7 +351,7 @@ NodePlan plan(const Conv2dGradNorm& p, const Planner& c) {
   whole.norms = p.norms;
   whole.has_addend = p.has_addend;
   whole.has_residual = p.has_residual;
-  const auto found = c.libraries().convolution(whole);
+  const auto found = library_convolution(c, whole);
   const LibraryCall call = found ? *found : call_of(plain, c);
   NodePlan plan;
   plan.kernel = cat(call.kernel, found ? "" : " own:norm_grad_sums");

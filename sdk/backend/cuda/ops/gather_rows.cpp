@@ -29,13 +29,15 @@ struct Scratch {
   kernels::CollectScratch parts;
   size_t bytes;
 };
-Scratch scratch_of(int64_t rows, int64_t places, void* base) {
+Scratch scratch_of(int64_t rows, int64_t places, int64_t size, void* base) {
   ScratchLayout layout(base);
   const auto take = [&](int64_t n) { return layout.take<int32_t>(static_cast<size_t>(n)); };
   Scratch scratch{};
   for (kernels::Places& list : scratch.parts.places) list = {take(places), take(places)};
   scratch.parts.counts = take(kernels::digit_counts(places));
   scratch.parts.bounds = take(2 * rows);
+  scratch.parts.partial =
+      layout.take<float>(static_cast<size_t>(kernels::chunk_sums(places, size)));
   scratch.bytes = layout.bytes();
   return scratch;
 }
@@ -46,13 +48,12 @@ Scratch scratch_of(int64_t rows, int64_t places, void* base) {
 NodePlan plan(const GatherRowsGrad& p, const Planner& c) {
   const int64_t places = c.x(1).dims[0], size = c.x(1).dims[1];
   NodePlan plan = own_plan("gather_rows");
-  plan.scratch_bytes = scratch_of(p.rows, places, nullptr).bytes;
+  plan.scratch_bytes = scratch_of(p.rows, places, size, nullptr).bytes;
   plan.bind = [=, from = element_of(c.x(1)), to = element_of(c.y())](const Binding& b) -> Launch {
     const kernels::CollectArgs args{
         p.rows, places, size, b.x<int32_t>(0), b.x<void>(1), p.has_addend ? b.x<void>(2) : nullptr};
-    return [=, scratch = scratch_of(p.rows, places, b.scratch).parts, y = b.y<void>()](Queue& q) {
-      kernels::collect_rows(stream_of(q), from, to, args, scratch, y);
-    };
+    return [=, scratch = scratch_of(p.rows, places, size, b.scratch).parts, y = b.y<void>()](
+               Queue& q) { kernels::collect_rows(stream_of(q), from, to, args, scratch, y); };
   };
   return plan;
 }

@@ -24,6 +24,10 @@ kernels::PointwiseInput input_of(const ValueType& x, const Layout& layout, const
     input.stride[input.axes] = axis.first;
     ++input.axes;
   }
+  constexpr int64_t kPack = 8;
+  input.has_packs = !input.is_integer && input.stride[0] == 1 && input.size[0] % kPack == 0;
+  for (int axis = 1; axis < input.axes; ++axis)
+    input.has_packs = input.has_packs && input.stride[axis] % kPack == 0;
   return input;
 }
 
