@@ -19,9 +19,10 @@
 #
 # steps: device     seconds: is there a device, does it compute, has cuDNN an engine for every convolution, does NCCL send
 #        profile    every kernel of a training step with its GB/s: ResNet-50 and U-Net, and the roof of the device
-#        bench      training steps of these two at their published batches with the batch on the device, beside PyTorch
-#                   (eager, and captured in a CUDA graph) in the same minute
-#        variants   the same without timed choices of kernels, and with kernels whose bits may differ from run to run
+#        bench      training steps of these two at their published batches with the batch on the device, and as well
+#                   with kernels whose bits may differ from run to run, as PyTorch's do, beside PyTorch (eager, and
+#                   captured in a CUDA graph) in the same minute
+#        variants   the same without timed choices of kernels
 #        tests      every test of the backend on the device: ops, parity, steps
 #        compile    PyTorch's torch.compile, which takes minutes a case
 #        sanitizer  the tests under compute-sanitizer: memcheck, racecheck, initcheck, synccheck; without whole
@@ -95,6 +96,7 @@ export ASSAY_CUDA_PLAN_CACHE=${ASSAY_CUDA_PLAN_CACHE:-$parts/plans} # timed choi
 log=$parts/log # of what runs; afterwards kept in $parts/logs, by the row's name
 mkdir -p "$parts/logs"
 left=0
+cores=$(nproc)
 
 revision=$(cat "$here/revision" 2>/dev/null || git -C "$here" rev-parse HEAD 2>/dev/null || echo unknown)
 gpu_of() { nvidia-smi "--query-gpu=$1" --format=csv,noheader 2>/dev/null | head -1; }
@@ -208,6 +210,24 @@ sharded() {
     tests "$title $((i + 1))/$count" "$seconds" env GTEST_TOTAL_SHARDS="$count" GTEST_SHARD_INDEX="$i" "$@"
   done
 }
+# at_once COUNT COMMAND...: tests in so many parts that run side by side; its output ends with how many passed.
+at_once() {
+  local count=$1 i failed=0 parts=()
+  shift
+  for ((i = 0; i < count; ++i)); do
+    GTEST_TOTAL_SHARDS=$count GTEST_SHARD_INDEX=$i "$@" >"$log.$i" 2>&1 &
+    parts+=($!)
+  done
+  for ((i = 0; i < count; ++i)); do
+    wait "${parts[i]}" || failed=1
+    grep -v '^\[  PASSED  \]' "$log.$i"
+  done
+  cat "$log".[0-9]* | awk '/^\[  PASSED  \]/ { n += $4 } END { print "[  PASSED  ] " n " tests." }'
+  rm -f "$log".[0-9]*
+  return $failed
+}
+export -f at_once
+export log
 fault='Device.AnIllegal*' # loses the device of its process, which may not come back
 
 if wanted device; then
@@ -306,28 +326,38 @@ theirs() {
   LD_LIBRARY_PATH=$path_before limited "$python" "$here/tools/bench/peers/pytorch_cuda.py" --model "${model%_packed}" --task "$task" --precisions "$precision" \
     --batches "$batch" --modes "$@" 2>"$log" | grep '^{' >"$parts/peers" || true
 }
-# beside MS BATCH: the fastest of $parts/peers, as words that follow ours.
+# beside BATCH MS [MS]: the fastest of $parts/peers, as words that follow ours, whose times these are.
 beside() {
-  local fastest
+  local fastest batch=$1 ms
+  shift
   fastest=$(sed 's/.*"mode": "\([^"]*\)".*"median_ms": \([0-9.]*\).*/\2 \1/' "$parts/peers" | sort -n | head -1)
-  [ -z "$fastest" ] || printf '; PyTorch %s %s a second, ratio %s' "${fastest#* }" "$(rate "$2" "${fastest%% *}")" \
-    "$(awk -v a="${fastest%% *}" -v b="$1" 'BEGIN { printf "%.2f", a / b }')"
+  [ -n "$fastest" ] || return
+  printf '; PyTorch %s %s a second, ratio' "${fastest#* }" "$(rate "$batch" "${fastest%% *}")"
+  for ms in "$@"; do awk -v a="${fastest%% *}" -v b="$ms" 'BEGIN { printf " %.2f", a / b }'; done
 }
-# against NAME MODEL TASK PRECISION BATCH MODE...: ours, then PyTorch's modes in the same minute.
+# against NAME MODEL TASK PRECISION BATCH MODE...: ours, training also with determinism off, then PyTorch's modes, all
+# in the same minute.
 against() {
-  local name=$1 model=$2 task=$3 precision=$4 batch=$5 mine ms floor
+  local name=$1 model=$2 task=$3 precision=$4 batch=$5 mine ms floor free= free_ms=
   mine=$(ours "$model" "$task" "$precision" "$batch" --resident)
   if [ -z "$mine" ]; then
     row "$name" FAILED "$(tail -n 1 "$log")"
     return
   fi
   shift 5
+  if [ "$task" = train ]; then
+    free=$(ours "$model" "$task" "$precision" "$batch" --resident --nondeterministic)
+    free_ms=$(median "$free")
+  fi
   theirs "$model" "$task" "$precision" "$batch" "$@"
-  keep <(echo "$mine"; cat "$parts/peers")
+  keep <(echo "$mine"; [ -z "$free" ] || sed 's/"mode": "/&determinism off, /' <<<"$free"; cat "$parts/peers")
   ms=$(median "$mine") floor=$(floor_of "$model" "$task" "$precision" "$batch")
   row "$name" measured "$(rate "$batch" "$ms") a second, $ms ms$(
     [ "$floor" -eq 0 ] || awk -v r="$(rate "$batch" "$ms")" -v f="$floor" 'BEGIN { printf ", %.0f %% of the floor", 100 * r / f }'
-  )$(beside "$ms" "$batch")"
+  )$([ -z "$free_ms" ] || printf '; determinism off %s a second' "$(rate "$batch" "$free_ms")")$(
+    # shellcheck disable=SC2086
+    beside "$batch" $ms $free_ms
+  )"
 }
 # bench CASE TASK PRECISION BATCH
 bench() {
@@ -359,7 +389,7 @@ planned_whole() {
   echo "$(grep -c 'cudnn:' "$log.plan") convolutions on cuDNN"
 }
 export -f planned_whole
-export bin log
+export bin
 
 can_bench= # said once
 for step in device profile bench variants compile text detector sweep; do
@@ -397,21 +427,16 @@ fi
 measured bench
 if wanted variants && [ -n "$can_bench" ]; then
   while read -r name task batch; do
-    [ -n "$name" ] || continue
-    for variant in first nondeterministic; do
-      title="$name/$variant/amp-fp16/$batch"
-      due "$title" 60 "$bin/assay-bench-step, its $variant kernels" || continue
-      if [ "$variant" = first ]; then # proposals of the libraries, untimed
-        ms=$(median "$(ASSAY_CUDA_PLAN_CACHE= ours "$name" "$task" amp-fp16 "$batch" --resident)")
-      else
-        ms=$(median "$(ASSAY_CUDA_PLAN_CACHE=$parts/plans.any ours "$name" "$task" amp-fp16 "$batch" --resident --nondeterministic)")
-      fi
-      if [ -n "$ms" ]; then row "$title" measured "$ms ms"; else row "$title" FAILED "$(tail -n 1 "$log")"; fi
-    done </dev/null
+    title="$name/untimed/amp-fp16/$batch"
+    { [ -n "$name" ] && due "$title" 60 "$bin/assay-bench-step, the libraries' proposals"; } || continue
+    ms=$(median "$(ASSAY_CUDA_PLAN_CACHE= ours "$name" "$task" amp-fp16 "$batch" --resident </dev/null)")
+    if [ -n "$ms" ]; then row "$title" measured "$ms ms"; else row "$title" FAILED "$(tail -n 1 "$log")"; fi
   done <<<"$(cases bench amp-fp16 | grep -v ' 1$')"
 fi
 
-if wanted tests; then sharded 8 "GPU tests" 20 "$bin/gpu_test" --gtest_brief=1 --gtest_filter="-$fault"; fi
+if wanted tests; then
+  tests "GPU tests" 60 bash -c 'at_once "$@"' tests $((cores < 12 ? cores : 12)) "$bin/gpu_test" --gtest_brief=1 --gtest_filter="-$fault"
+fi
 
 # ---- torch.compile, compute-sanitizer ---------------------------------------------------------------
 
