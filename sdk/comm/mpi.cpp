@@ -237,6 +237,7 @@ class MpiChannel : public HostChannel {
     } catch (...) {  // the others may not know
       Session::lose();
     }
+    if (heard_) Session::lose();  // who has given up does not finalize
     if (ended_.empty() && !Session::is_lost()) mpi().comm_free(&comm_);
   }
   MpiChannel(const MpiChannel&) = delete;

@@ -775,8 +775,8 @@ struct GatherRows {
   bool operator==(const GatherRows&) const = default;
 };
 
-/// y [rows,C] in `dtype`: row r is the sum of dy[p] over the places p that ask for it, ascending,
-/// behind row r of the addend if there is one.
+/// y [rows,C] in `dtype`: row r is the sum of dy[p] over the places p that ask for it, ascending
+/// (on GPUs in chunks), behind row r of the addend if there is one.
 ///   inputs    index [P] i32, dy [P,C] data type; addend like y if has_addend
 struct GatherRowsGrad {
   int64_t rows = 0;

@@ -110,6 +110,23 @@ TEST(MpiFailures, WhatWasSentBeforeARankGaveUpComesFirst) {
   expect_error(Code::kComm, "rank 0 has aborted it", [&] { run(broadcast); });
 }
 
+// One that hears of it in its last exchange does not wait for the other to finalize.
+TEST(MpiFailures, ARankThatGaveUpBehindTheLastExchangeIsNotWaitedFor) {
+  auto patient = channel_with(60s);
+  char word[] = "sent";
+  const Launch broadcast = patient->broadcast(word, sizeof word);
+  if (own_rank() == 0) {
+    run(broadcast);
+    patient->abort();
+    return patient.reset();
+  }
+  std::this_thread::sleep_for(2s);
+  const auto start = std::chrono::steady_clock::now();
+  run(broadcast);
+  patient.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 20s);
+}
+
 TEST(MpiFailures, OtherSizesAreSeen) {
   const auto patient = channel_with(60s);
   std::vector<float> data(100);

@@ -178,7 +178,8 @@ TEST_F(Kernels, OfConvolutionsThatKeepSums) {
     int64_t size, channels, filters, window, stride;
   };
   for (const Target& target : {Target::h200(), a100()}) {
-    const auto backend = cuda::make_planner(without_determinism(target));
+    const auto backend = cuda::make_planner(without_determinism(target)),
+               deterministic = cuda::make_planner(target);
     for (const Shape& s :
          {Shape{56, 64, 64, 1, 1},    Shape{56, 64, 64, 3, 1},     Shape{56, 64, 256, 1, 1},
           Shape{56, 256, 64, 1, 1},   Shape{56, 256, 128, 1, 1},   Shape{56, 128, 128, 3, 2},
@@ -188,10 +189,12 @@ TEST_F(Kernels, OfConvolutionsThatKeepSums) {
           Shape{14, 256, 256, 3, 1},  Shape{14, 1024, 512, 1, 1},  Shape{14, 512, 512, 3, 2},
           Shape{7, 512, 2048, 1, 1},  Shape{14, 1024, 2048, 1, 2}, Shape{7, 2048, 512, 1, 1},
           Shape{7, 512, 512, 3, 1}}) {
-      const std::string kernel = kernel_of(
-          *backend, Conv2d{.geometry = test::padded(s.window / 2, s.stride), .keep_sums = true},
-          {{DType::kF16, {256, s.size, s.size, s.channels}},
-           {DType::kF16, {s.filters, s.window, s.window, s.channels}}});
+      const Conv2d op{.geometry = test::padded(s.window / 2, s.stride), .keep_sums = true};
+      const std::vector<ValueType> types{
+          {DType::kF16, {256, s.size, s.size, s.channels}},
+          {DType::kF16, {s.filters, s.window, s.window, s.channels}}};
+      EXPECT_TRUE(kernel_of(*deterministic, op, types).ends_with(" own:norm_sums"));
+      const std::string kernel = kernel_of(*backend, op, types);
       EXPECT_TRUE(is_planned(kernel) && kernel.find("own:") == std::string::npos)
           << target.name << ": " << s.size << " " << s.channels << " " << s.filters << ": "
           << kernel;
@@ -250,9 +253,12 @@ TEST_F(Kernels, OfDataGradientsThatKeepSums) {
        {Shape{390, 64}, Shape{198, 128}, Shape{102, 256}, Shape{54, 512}, Shape{30, 1024},
         Shape{66, 512}, Shape{138, 256}, Shape{282, 128}, Shape{570, 64}}) {
     const Dims x{8, s.size, s.size, s.channels}, y{8, s.size - 2, s.size - 2, s.channels};
-    const std::string kernel = kernel_of(
-        *backend, Conv2dGradData{{}, x, ActivationKind::kRelu, true},
-        {{DType::kF16, y}, {DType::kF16, {s.channels, 3, 3, s.channels}}, {DType::kF16, x}});
+    const Conv2dGradData op{{}, x, ActivationKind::kRelu, true};
+    const std::vector<ValueType> types{
+        {DType::kF16, y}, {DType::kF16, {s.channels, 3, 3, s.channels}}, {DType::kF16, x}};
+    EXPECT_TRUE(
+        kernel_of(*cuda::make_planner(Target::h200()), op, types).ends_with(" own:relu_sums"));
+    const std::string kernel = kernel_of(*backend, op, types);
     EXPECT_TRUE(is_planned(kernel) && kernel.find("own:") == std::string::npos)
         << s.size << " " << s.channels << ": " << kernel;
   }

@@ -233,6 +233,24 @@ TEST(Conv2d, KeepsSumsOfF16) {
              conv_reference);
 }
 
+// Images of few channels and many pixels, which GPUs copy into pixels of 16 bytes.
+TEST(Conv2d, FewChannelsOfManyPixels) {
+  for (const int64_t channels : {1, 3, 7}) {
+    const Dims x{2, 17, 18, channels}, w{8, 3, 3, channels};
+    const ConvGeometry g = padded(1, 2);
+    const Dims y = output_of(g, x, w);
+    const std::string name = cat(channels, " channels");
+    OpCase forward{name, Conv2d{.geometry = g}, {{x}, {w}}, sum_of(w)};
+    OpCase weight{name,
+                  Conv2dGradWeight{.geometry = g, .w_dims = w},
+                  {{x}, {y}},
+                  of_rounded_product({.terms = y[0] * y[1] * y[2]})};
+    for (OpCase* c : {&forward, &weight}) c->thread_invariant = false;
+    check_op(forward, conv_reference);
+    check_op(weight, grad_weight_reference);
+  }
+}
+
 // oneDNN gathers the pixels that are used before it multiplies them, whole vectors at a time.
 TEST(Conv2d, PointwiseOfSomePixelsOfNarrowChannels) {
   for (const int64_t channels : {4, 5, 12, 20, 24}) {

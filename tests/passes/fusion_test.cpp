@@ -100,6 +100,16 @@ TEST(FuseGradientCast, IsNotForGpus) {
   EXPECT_FALSE(has(Target::h200()));
 }
 
+TEST(FuseBatchNormGradientSums, IsNotForDeterminism) {
+  Target target = Target::h200();
+  const auto first = [&] { return gpu_passes(target).front().name; };
+  EXPECT_NE(first(), "fuse_batch_norm_gradient_sums");
+  target.deterministic = false;
+  EXPECT_EQ(first(), "fuse_batch_norm_gradient_sums");
+  target.compute_capability = 80;
+  EXPECT_NE(first(), "fuse_batch_norm_gradient_sums");
+}
+
 TEST(SumGradientsInF32, CastsTheTermsOfASharedWeight) {
   std::string text =
       "%0 = input() {name=\"x\", dtype=bf16, dims=[4,3]} : bf16[4,3]\n"

@@ -107,7 +107,7 @@ void pass_norms(const Convolution& c, std::span<void* const> operands,
     for (size_t norm = 0; norm < norms; ++norm)
       y += xhat(norm, i) * number(norm, 1, k) + number(norm, 2, k);
     const double dy = product[i] + (c.has_addend ? load(operands[2], c.data, at) : 0.0);
-    const double passed = y > 0 ? dy : 0.0;
+    const double passed = y >= 0 ? dy : 0.0;  // as cuDNN does
     store(operands[g], c.data, at, passed);
     for (size_t norm = 0; norm < norms; ++norm) {
       sums(2 * norm)[k] += static_cast<float>(passed * xhat(norm, i));

@@ -370,6 +370,7 @@ __global__ void rstd_of_given(RstdArgs args, int64_t channels, float* rstd) {
   const int64_t i = global_thread();
   if (i >= args.norms * channels) return;
   rstd[i] = rstd_of(i < channels ? args.var[0][i] : args.var[1][i - channels], args.epsilon);
+  if (i < channels) args.less[i] = args.beta[i] - 0x1p-25f;
 }
 
 // One block per filter.

@@ -171,9 +171,12 @@ void norm_grad_sums(Stream, Element, const NormGradArgs&, const NormInputs&, int
 void norm_grad_apply(Stream, Element, const NormGradArgs&, void* dx, int64_t rows,
                      int64_t channels);
 
-// rstd [norms, channels] = 1 / sqrt(var + epsilon) of one or two normalisations.
+// rstd [norms, channels] = 1 / sqrt(var + epsilon) of one or two normalisations; less [channels] =
+// beta - 2^-25, half of the smallest f16.
 struct RstdArgs {
   const float* var[2];
+  const float* beta;
+  float* less;
   int norms;
   float epsilon;
 };
@@ -350,7 +353,7 @@ struct CollectScratch {
 int64_t digit_counts(int64_t places);
 int64_t chunk_sums(int64_t places, int64_t size);
 // y = addend + what the places that ask for a row have in dy, ascending, where there are many of
-// them in chunks; y may be the addend.
+// them, or they lie across a multiple of 64 in the list of all, in chunks; y may be the addend.
 void collect_rows(Stream, Element x, Element y_element, const CollectArgs&, const CollectScratch&,
                   void* y);
 

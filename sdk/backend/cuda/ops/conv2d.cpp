@@ -244,7 +244,7 @@ namespace {
 // library joins it all, y and what a gradient of a normalisation takes.
 struct NormScratch {
   void *call, *y;
-  float *rstd, *unread;
+  float *rstd, *less, *unread;
   double* partial;
   kernels::Affine affine;
   float *b, *c;
@@ -258,6 +258,7 @@ NormScratch norm_scratch(const Conv2dGradNorm& p, const ValueType& g, const Libr
   s.call = layout.take_bytes(call.scratch_bytes);
   if (joined) {
     s.rstd = layout.take<float>(norms * channels);
+    s.less = layout.take<float>(channels);
     s.unread = layout.take<float>(3 * norms * channels);
   } else {
     s.y = layout.take_bytes(g.bytes());
@@ -270,11 +271,18 @@ NormScratch norm_scratch(const Conv2dGradNorm& p, const ValueType& g, const Libr
   return s;
 }
 
-// Operands as Convolution lists them, with 1 / deviation in the place of the variance.
+// Operands as Convolution lists them, with 1 / deviation in the place of the variance. What cuDNN
+// finds to be 0 passes the gradient, so relu's argument is half of the smallest f16 less.
 Launch bind_joined(const Conv2dGradNorm& p, const LibraryCall& call, const NormScratch& s,
                    int64_t channels, const Binding& b) {
   std::vector<void*> operands(b.inputs.begin(), b.inputs.end());
-  kernels::RstdArgs deviations{.var = {}, .norms = static_cast<int>(p.norms), .epsilon = p.epsilon};
+  const auto beta = static_cast<size_t>(p.first_of_norm(0) + 2);
+  kernels::RstdArgs deviations{.var = {},
+                               .beta = b.x<float>(static_cast<int>(beta)),
+                               .less = s.less,
+                               .norms = static_cast<int>(p.norms),
+                               .epsilon = p.epsilon};
+  operands[beta] = s.less;
   for (int i = 0; i < deviations.norms; ++i) {
     const int var = p.first_of_norm(i) + 4;
     deviations.var[i] = b.x<float>(var);

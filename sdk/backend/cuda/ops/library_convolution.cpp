@@ -43,8 +43,9 @@ std::optional<LibraryCall> library_convolution(const Planner& planner, const Con
   const auto element = static_cast<int64_t>(dtype_size(asked.data));
   const int64_t filled = kernels::kFilledPixel / element;
   const bool on_tensor_cores = asked.data != DType::kF32 || asked.tf32;
+  constexpr int64_t kLeastPixels = 512;  // fewer are not worth two launches
   if (!on_tensor_cores || asked.geometry.groups != 1 || asked.x[3] >= filled ||
-      asked.kind == ConvolutionKind::kGradData)
+      asked.kind == ConvolutionKind::kGradData || asked.x.numel() < kLeastPixels * asked.x[3])
     return planner.libraries().convolution(asked);
   Convolution wide = asked;
   wide.x[3] = wide.w[3] = filled;
