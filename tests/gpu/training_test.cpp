@@ -352,8 +352,11 @@ class PlainCnn : public nn::Model {
 // In a pass of our own gradients of biases have the bits of a sum over what it wrote; cuDNN's, of
 // f16 and without determinism, may be of what it has not rounded yet.
 TEST(Passes, GradientsOfBiasesAreThoseOfASumApart) {
-  for (const auto& [precision, deterministic] :
-       {std::pair{"fp32", true}, {"amp-bf16", true}, {"amp-fp16", true}, {"amp-fp16", false}}) {
+  using Variant = std::pair<const char*, bool>;
+  for (const Variant& variant :
+       {Variant{"fp32", true}, {"amp-bf16", true}, {"amp-fp16", true}, {"amp-fp16", false}}) {
+    const char* const precision = variant.first;
+    const bool deterministic = variant.second;
     SCOPED_TRACE(cat(precision, deterministic ? "" : ", without determinism"));
     const auto trained = [&](std::vector<std::string> disabled) {
       TrainerConfig config = config_for(precision);

@@ -276,13 +276,13 @@ NormScratch norm_scratch(const Conv2dGradNorm& p, const ValueType& g, const Libr
 Launch bind_joined(const Conv2dGradNorm& p, const LibraryCall& call, const NormScratch& s,
                    int64_t channels, const Binding& b) {
   std::vector<void*> operands(b.inputs.begin(), b.inputs.end());
-  const auto beta = static_cast<size_t>(p.first_of_norm(0) + 2);
+  const int beta = p.first_of_norm(0) + 2;
   kernels::RstdArgs deviations{.var = {},
-                               .beta = b.x<float>(static_cast<int>(beta)),
+                               .beta = b.x<float>(beta),
                                .less = s.less,
                                .norms = static_cast<int>(p.norms),
                                .epsilon = p.epsilon};
-  operands[beta] = s.less;
+  operands[static_cast<size_t>(beta)] = s.less;
   for (int i = 0; i < deviations.norms; ++i) {
     const int var = p.first_of_norm(i) + 4;
     deviations.var[i] = b.x<float>(var);
