@@ -94,17 +94,24 @@ TEST(MpiFailures, ARankThatGivesUpIsHeardWithoutACall) {
   });
 }
 
+// Rank 0 sends and gives up at once; false there. The others come late.
+bool comes_late(std::shared_ptr<Channel>& patient, const Launch& broadcast) {
+  if (own_rank() != 0) {
+    std::this_thread::sleep_for(2s);
+    return true;
+  }
+  run(broadcast);
+  patient->abort();
+  patient.reset();
+  return false;
+}
+
 TEST(MpiFailures, WhatWasSentBeforeARankGaveUpComesFirst) {
   auto patient = channel_with(60s);
   char word[] = "none";
   if (own_rank() == 0) std::memcpy(word, "sent", sizeof word);
   const Launch broadcast = patient->broadcast(word, sizeof word);
-  if (own_rank() == 0) {
-    run(broadcast);
-    patient->abort();
-    return patient.reset();
-  }
-  std::this_thread::sleep_for(2s);
+  if (!comes_late(patient, broadcast)) return;
   run(broadcast);
   EXPECT_STREQ(word, "sent");
   expect_error(Code::kComm, "rank 0 has aborted it", [&] { run(broadcast); });
@@ -115,12 +122,7 @@ TEST(MpiFailures, ARankThatGaveUpBehindTheLastExchangeIsNotWaitedFor) {
   auto patient = channel_with(60s);
   char word[] = "sent";
   const Launch broadcast = patient->broadcast(word, sizeof word);
-  if (own_rank() == 0) {
-    run(broadcast);
-    patient->abort();
-    return patient.reset();
-  }
-  std::this_thread::sleep_for(2s);
+  if (!comes_late(patient, broadcast)) return;
   const auto start = std::chrono::steady_clock::now();
   run(broadcast);
   patient.reset();

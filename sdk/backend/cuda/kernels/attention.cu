@@ -199,8 +199,8 @@ __global__ void attend(AttentionShape s, const int64_t* bounds, const T* qkv, T*
     sum = sum * shrink + row_reduce(r, p, shared, Plus{});
     weights[row][lane] =
         is_key && query < at.end ? p * keep(s, query, at.head, first + lane - at.begin) : 0.0f;
-    load_tile(s, qkv, 3, 2, at.head, first, at.end, 1.0f,
-              others);  // row_reduce, not of a warp, ended in a barrier
+    // row_reduce, not of a warp, ended in a barrier.
+    load_tile(s, qkv, 3, 2, at.head, first, at.end, 1.0f, others);
     __syncthreads();
     for (float& x : sums) x *= shrink;
     add_weighted(s, row, lane, weights, others, sums);

@@ -11,7 +11,7 @@ namespace assay::cuda {
 // blocks give in the order in which they end, and does not say so (decisions/0024).
 //
 // On tensor cores the channels of a pixel must fill 16 bytes, or cuDNN takes several times as long:
-// where x has fewer, copies of x and w in the call's scratch do, with zeros.
+// where x has fewer, and no few pixels, copies of x and w in the call's scratch do, with zeros.
 std::optional<LibraryCall> library_convolution(const Planner& planner, const Convolution& asked);
 
 }  // namespace assay::cuda
