@@ -6,6 +6,7 @@
 // zeros from the head's size on, and "panels" [n / kPanel][size][kPanel], tokens side by side.
 #include "sdk/backend/cpu/kernels/attention_head.h"
 #include "sdk/backend/cpu/kernels/products.h"
+#include "sdk/backend/cpu/kernels/vector_math.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
@@ -25,6 +26,7 @@ void load_rows(const T* from, int64_t pitch, int64_t rows, int64_t size, float f
   for (int64_t r = 0; r < rows; ++r) {
     const T* x = from + r * pitch;
     float* y = to + r * width;
+    ask_for_row(x + kRowsAhead * pitch, size);
 #pragma omp simd
     for (int64_t c = 0; c < size; ++c) y[c] = factor * load(x[c]);
     for (int64_t c = size; c < width; ++c) y[c] = 0;
@@ -38,6 +40,7 @@ void load_panels(const T* from, int64_t pitch, int64_t rows, int64_t size, float
     for (int64_t part = 0; part < kPanel; part += kLanes) {
       const int64_t whole = most(0, least(kLanes, rows - first - part));
       const T* x = from + (first + part) * pitch;
+      for (int64_t r = 0; r < kLanes; ++r) ask_for_row(x + (kRowsAhead + r) * pitch, size);
       int64_t turned = 0;
       for (; whole == kLanes && turned < squares; turned += kLanes)
         turn_square(x + turned, pitch, to + turned * kPanel + part, kPanel);
@@ -80,13 +83,12 @@ RowSums exponentials(float* x, int64_t n) {
   float largest = -__builtin_inff();
 #pragma omp simd reduction(max : largest)
   for (int64_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) {
-    x[i] = exponential(x[i] - largest);
-    sum += x[i];
-  }
-  return {largest, sum};
+  Vec sums{};
+  for_vectors(n, [&](int64_t i, int64_t count) {
+    store_lanes(x + i, exponential(load_lanes(x + i, count) - largest), count);
+    sums += load_lanes(x + i, count);
+  });
+  return {largest, sum_of_lanes(sums)};
 }
 
 int64_t forward_work(int64_t size, int64_t longest) {
@@ -135,25 +137,24 @@ void forward(const AttentionArgs& args, int64_t head, int64_t begin, int64_t end
 void row_gradient(const AttentionShape& shape, int64_t token, int64_t head, int64_t n,
                   float logsumexp, float delta, float* scores, float* dp) {
   if (shape.dropout == nullptr) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) {
-      const float p = exponential(scores[i] - logsumexp);
-      scores[i] = p;
-      dp[i] = p * (dp[i] - delta);
-    }
+    for_vectors(n, [&](int64_t i, int64_t count) {
+      const Vec p = exponential(load_lanes(scores + i, count) - logsumexp);
+      store_lanes(scores + i, p, count);
+      store_lanes(dp + i, p * (load_lanes(dp + i, count) - delta), count);
+    });
     return;
   }
   const float scale = shape.dropout->scale;
   const uint32_t drop_below = shape.dropout->drop_below;
   with_words(shape, token, head, n, [&](int64_t at, int64_t count, const uint32_t* words) {
     float *x = scores + at, *d = dp + at;
-#pragma omp simd
-    for (int64_t i = 0; i < count; ++i) {
-      const float p = exponential(x[i] - logsumexp);
-      const float keep = words[i] >= drop_below ? scale : 0.0f;
-      x[i] = keep * p;
-      d[i] = p * (keep * d[i] - delta);
-    }
+    for_vectors(count, [&](int64_t i, int64_t lanes) {
+      const Vec p = exponential(load_lanes(x + i, lanes) - logsumexp);
+      const VecBits word = bits_of(load_vec(reinterpret_cast<const float*>(words + i)));
+      const Vec keep = word >= drop_below ? Vec{} + scale : Vec{};
+      store_lanes(x + i, keep * p, lanes);
+      store_lanes(d + i, p * (keep * load_lanes(d + i, lanes) - delta), lanes);
+    });
   });
 }
 

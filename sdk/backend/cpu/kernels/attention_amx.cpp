@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "sdk/backend/cpu/kernels/attention_head.h"
+#include "sdk/backend/cpu/kernels/vector_math.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
@@ -100,6 +101,7 @@ void product(const Bf16* left, int64_t left_pitch, int64_t rows, const uint32_t*
 void load_rows(const Bf16* from, int64_t pitch, int64_t rows, int64_t size, Bf16* to,
                int64_t width) {
   for (int64_t r = 0; r < rows; ++r) {
+    ask_for_row(from + (r + kRowsAhead) * pitch, size);
     memcpy(to + r * width, from + r * pitch, static_cast<size_t>(size) * 2);
     memset(to + r * width + size, 0, static_cast<size_t>(width - size) * 2);
   }
@@ -168,18 +170,6 @@ void clear(float* x, int64_t begin, int64_t end) {
   memset(x + begin, 0, static_cast<size_t>(end - begin) * sizeof(float));
 }
 
-// e^x within 2 ulp, for x <= 0: the polynomial of split_exp, and an instruction that multiplies by
-// powers of two as small as there are.
-__m512 exponential_of(__m512 x) {
-  const __m512 n = _mm512_roundscale_ps(x * 1.44269504f, _MM_FROUND_TO_NEAREST_INT);
-  const __m512 r = x - n * 0.693359375f + n * 2.12194440e-4f;
-  __m512 p = r * 0.001395049155689776f + 0.008368889801204205f;
-  p = p * r + 0.04166620597243309f;
-  p = p * r + 0.166665181517601f;
-  p = p * r + 0.5f;
-  return _mm512_scalef_ps(p * r * r + r + 1.0f, n);
-}
-
 // x = e^(scale * x - largest), zeros from n on up to whole registers; largest is of all
 // scale * x. NaN anywhere makes the sum NaN.
 RowSums exponentials_of(float* x, int64_t n, float scale) {
@@ -189,7 +179,7 @@ RowSums exponentials_of(float* x, int64_t n, float scale) {
   Vec sums{};
   for (int64_t i = 0; i < n; i += kLanes) {
     const auto real = static_cast<__mmask16>(n - i < kLanes ? (1u << (n - i)) - 1 : 0xffff);
-    const Vec e = _mm512_maskz_mov_ps(real, exponential_of(load_vec(x + i) * scale - largest));
+    const Vec e = _mm512_maskz_mov_ps(real, exponential(load_vec(x + i) * scale - largest));
     store_vec(x + i, e);
     sums += e;
   }
@@ -207,7 +197,7 @@ void row_gradient(const AttentionShape& shape, int64_t token, int64_t head, int6
   const auto part = [&](int64_t at, __mmask16 kept, float keep) {
     const auto real = static_cast<__mmask16>(n - at < kLanes ? (1u << (n - at)) - 1 : 0xffff);
     const Vec p =
-        _mm512_maskz_mov_ps(real, exponential_of(load_vec(scores + at) * shape.scale - logsumexp));
+        _mm512_maskz_mov_ps(real, exponential(load_vec(scores + at) * shape.scale - logsumexp));
     const Vec kept_p = _mm512_maskz_mov_ps(kept, p * keep);
     const Vec kept_dp = _mm512_maskz_mov_ps(kept, load_vec(dp + at) * keep);
     store_vec(scores + at, kept_p);

@@ -6,7 +6,7 @@
 // keeps all its f32 digits. A pivot far from the sub-block's mean costs digits only there, and only
 // if the outliers that caused it dominate the variance anyway.
 #include "sdk/backend/cpu/kernels/kernels.h"
-#include "sdk/backend/cpu/kernels/lane_math.h"
+#include "sdk/backend/cpu/kernels/vector_math.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
@@ -18,30 +18,26 @@ constexpr int64_t kPivotRows = 4;
 // d += sum of (x - pivot), q += sum of (x - pivot)^2 over `rows` rows of `lanes` elements.
 //   x: rows `stride` elements apart; pivot, d, q [lanes]
 template <class T>
-void centered_sums(const T* __restrict x, int64_t rows, int64_t stride, int64_t lanes,
-                   const float* __restrict pivot, float* __restrict d, float* __restrict q) {
+[[gnu::flatten]] void centered_sums(const T* x, int64_t rows, int64_t stride, int64_t lanes,
+                                    const float* pivot, float* d, float* q) {
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {  // four rows per visit of the accumulators
-    const T* x0 = x + r * stride;
-    const T* x1 = x0 + stride;
-    const T* x2 = x1 + stride;
-    const T* x3 = x2 + stride;
-    for (int64_t i = 0; i < lanes; ++i) {
-      const float a = load(x0[i]) - pivot[i];
-      const float b = load(x1[i]) - pivot[i];
-      const float c = load(x2[i]) - pivot[i];
-      const float e = load(x3[i]) - pivot[i];
-      d[i] += (a + b) + (c + e);
-      q[i] += fma(a, a, b * b) + fma(c, c, e * e);
-    }
+    for_vectors(lanes, [&](int64_t i, int64_t n) {
+      const Vec p = load_lanes(pivot + i, n);
+      const auto centered = [&](int64_t row) {
+        return stream_lanes(x + (r + row) * stride + i, n) - p;
+      };
+      const Vec a = centered(0), b = centered(1), c = centered(2), e = centered(3);
+      store_lanes(d + i, load_lanes(d + i, n) + ((a + b) + (c + e)), n);
+      store_lanes(q + i, load_lanes(q + i, n) + (fma(a, a, b * b) + fma(c, c, e * e)), n);
+    });
   }
   for (; r < rows; ++r) {
-    const T* x0 = x + r * stride;
-    for (int64_t i = 0; i < lanes; ++i) {
-      const float a = load(x0[i]) - pivot[i];
-      d[i] += a;
-      q[i] = fma(a, a, q[i]);
-    }
+    for_vectors(lanes, [&](int64_t i, int64_t n) {
+      const Vec a = stream_lanes(x + r * stride + i, n) - load_lanes(pivot + i, n);
+      store_lanes(d + i, load_lanes(d + i, n) + a, n);
+      store_lanes(q + i, fma(a, a, load_lanes(q + i, n)), n);
+    });
   }
 }
 
@@ -87,7 +83,8 @@ void moments(const void* data, int64_t n, int64_t lanes, double* __restrict sum,
 
 // As moments, of x or of x * times alone.
 template <class T, bool kProduct>
-void sums_of(const T* x, const T* times, int64_t n, int64_t lanes, double* __restrict sum) {
+[[gnu::flatten]] void sums_of(const T* x, const T* times, int64_t n, int64_t lanes,
+                              double* __restrict sum) {
   const auto term = [=](int64_t i) { return kProduct ? load(x[i]) * load(times[i]) : load(x[i]); };
   const int64_t rows = n / lanes;
   alignas(64) float d[kBlock];
@@ -99,7 +96,11 @@ void sums_of(const T* x, const T* times, int64_t n, int64_t lanes, double* __res
       for (int64_t i = 0; i < width; ++i) d[i] = 0;
       for (int64_t k = r; k < least(r + kRows, rows); ++k) {
         const int64_t row = k * lanes + first;
-        for (int64_t i = 0; i < width; ++i) d[i] += term(row + i);
+        for_vectors(width, [&](int64_t i, int64_t count) {
+          Vec value = stream_lanes(x + row + i, count);
+          if constexpr (kProduct) value *= stream_lanes(times + row + i, count);
+          store_lanes(d + i, load_lanes(d + i, count) + value, count);
+        });
       }
       for (int64_t i = 0; i < width; ++i) s[i] += static_cast<double>(d[i]);
     }
@@ -122,20 +123,18 @@ void for_rows(int64_t n, int64_t lanes, const Row& row) {
 
 // x, residual, y [n], rows of `lanes`; scale, shift [lanes].
 template <class T, ActivationKind kAct, bool kResidual>
-void affine_rows(const T* x, const float* scale, const float* shift, const T* residual, T* y,
-                 int64_t n, int64_t lanes) {
+[[gnu::flatten]] void affine_rows(const T* x, const float* scale, const float* shift,
+                                  const T* residual, T* y, int64_t n, int64_t lanes) {
   for_rows(n, lanes, [&](int64_t begin, int64_t width) {
-    const T* in = x + begin;
-    const T* extra = kResidual ? residual + begin : nullptr;
-    T* out = y + begin;
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      float v = fma(load(in[i]), scale[i], shift[i]);
-      if constexpr (kResidual) v += load(extra[i]);
+    for_vectors(width, [&](int64_t i, int64_t count) {
+      const int64_t at = begin + i;
+      Vec v = fma(stream_lanes(x + at, count), load_lanes(scale + i, count),
+                  load_lanes(shift + i, count));
+      if constexpr (kResidual) v += stream_lanes(residual + at, count);
       if constexpr (kAct == ActivationKind::kRelu) v = relu(v);
       if constexpr (kAct == ActivationKind::kSwish) v *= sigmoid(v);
-      store(out[i], v);
-    }
+      stream_lanes(y + at, v, count);
+    });
   });
 }
 
@@ -167,89 +166,76 @@ enum Mask { kNoMask, kFromY, kFromX, kSwishFromX, kGatedSwishFromX };
 inline float largest_zero(float) { return 0.0f; }
 inline float largest_zero(Bf16) { return 0x1p-134f; }
 
-// The gradient that passed the activation. For kFromX the forward's own arithmetic decides, to the
-// bit.
-template <class T, Mask kMask>
-float masked_gradient(float dy, float x, float y, float scale, float shift) {
-  if constexpr (kMask == kNoMask) return dy;
-  if constexpr (kMask == kFromY) return y <= 0.0f ? 0.0f : dy;
-  if constexpr (kMask == kSwishFromX || kMask == kGatedSwishFromX) {
-    const float v = fma(x, scale, shift), s = sigmoid(v);
-    return dy * s * fma(v, 1.0f - s, 1.0f);
-  }
-  return fma(x, scale, shift) <= largest_zero(T{}) ? 0.0f : dy;
-}
-
-// Pointers to one row of the gradient's inputs; `out` takes the masked gradient if wanted.
-template <class T>
-struct GradRow {
-  const T *x, *dy, *y;
-  T* out;
-};
-
-// Coefficients of lanes, from the first that is worked on.
+// Of `count` lanes from `lane` on.
 struct GradTables {
-  const float *scale, *shift, *gate, *gate_shift;
+  Vec scale, shift, mean, gate, gate_shift;
 };
-GradTables tables_from(const NormGradArgs& args, int64_t lane) {
-  const bool gated = args.gate != nullptr;
-  return {args.scale + lane, args.shift + lane, gated ? args.gate + lane : nullptr,
-          gated ? args.gate_shift + lane : nullptr};
+template <Mask kMask>
+GradTables tables_of(const NormGradArgs& args, int64_t lane, int64_t count) {
+  GradTables t{load_lanes(args.scale + lane, count),
+               load_lanes(args.shift + lane, count),
+               load_lanes(args.mean + lane, count),
+               {},
+               {}};
+  if constexpr (kMask == kGatedSwishFromX) {
+    t.gate = load_lanes(args.gate + lane, count);
+    t.gate_shift = load_lanes(args.gate_shift + lane, count);
+  }
+  return t;
 }
 
-template <class T, Mask kMask, bool kWrite>
-GradRow<T> grad_row(const NormGradArgs& args, void* masked, int64_t at) {
-  return {static_cast<const T*>(args.x) + at, static_cast<const T*>(args.dy) + at,
-          kMask == kFromY ? static_cast<const T*>(args.y) + at : nullptr,
-          kWrite ? static_cast<T*>(masked) + at : nullptr};
+struct Gradient {
+  Vec x, g;  // g is the gradient that passed the activation
+};
+// Of `count` elements from `at` on. For kFromX the forward's own arithmetic decides, to the bit.
+template <class T, Mask kMask>
+Gradient gradient_at(const NormGradArgs& args, const GradTables& t, int64_t at, int64_t count) {
+  const Vec x = stream_lanes(static_cast<const T*>(args.x) + at, count);
+  const Vec dy = stream_lanes(static_cast<const T*>(args.dy) + at, count);
+  if constexpr (kMask == kNoMask) return {x, dy};
+  if constexpr (kMask == kFromY) {
+    const Vec y = stream_lanes(static_cast<const T*>(args.y) + at, count);
+    return {x, y <= 0.0f ? Vec{} : dy};
+  }
+  const Vec v = fma(x, t.scale, t.shift);
+  if constexpr (kMask == kFromX) return {x, v <= largest_zero(T{}) ? Vec{} : dy};
+  const Vec s = sigmoid(v);
+  const Vec arrived = kMask == kGatedSwishFromX ? fma(dy, t.gate, t.gate_shift) : dy;
+  return {x, arrived * s * fma(v, 1.0f - s, 1.0f)};
 }
 
-template <class T, Mask kMask, bool kWrite>
-float row_gradient(const GradRow<T>& row, int64_t i, float x, const GradTables& t) {
-  const float y = kMask == kFromY ? load(row.y[i]) : 0.0f;
-  float dy = load(row.dy[i]);
-  if constexpr (kMask == kGatedSwishFromX) dy = fma(dy, t.gate[i], t.gate_shift[i]);
-  const float g = masked_gradient<T, kMask>(dy, x, y, t.scale[i], t.shift[i]);
-  if constexpr (kWrite) store_exact(row.out[i], g);  // a mask: nothing to round
-  return g;
-}
-
-// Four rows per visit of the accumulators and coefficients, which halves the loads; flat, because a
-// loop with four calls of swish's derivative is no vector code. Rows begin at
-// `offset` and lie `stride` apart; `lane` is the first of their lanes; g_sum, gx_sum [lanes].
+// `rows` rows from `offset` on, `stride` apart, of `lanes` lanes from `lane` on; g_sum, gx_sum
+// [lanes]. Four rows per visit of the accumulators and coefficients, which halves the loads.
 template <class T, Mask kMask, bool kWrite>
 [[gnu::flatten]] void grad_sums_block(const NormGradArgs& args, void* masked, int64_t offset,
                                       int64_t rows, int64_t stride, int64_t lane, int64_t lanes,
                                       float* __restrict g_sum, float* __restrict gx_sum) {
-  const GradTables t = tables_from(args, lane);
-  const float* mean = args.mean + lane;
-  const auto row_at = [&](int64_t r) {
-    return grad_row<T, kMask, kWrite>(args, masked, offset + r * stride);
+  const auto gradient = [&](const GradTables& t, int64_t row, int64_t i, int64_t count) {
+    const int64_t at = offset + row * stride + i;
+    const Gradient it = gradient_at<T, kMask>(args, t, at, count);
+    if constexpr (kWrite) stream_lanes(static_cast<T*>(masked) + at, it.g, count);
+    return it;
   };
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
-    const GradRow<T> r0 = row_at(r), r1 = row_at(r + 1), r2 = row_at(r + 2), r3 = row_at(r + 3);
-#pragma omp simd
-    for (int64_t i = 0; i < lanes; ++i) {
-      const float x0 = load(r0.x[i]), x1 = load(r1.x[i]), x2 = load(r2.x[i]), x3 = load(r3.x[i]);
-      const float g0 = row_gradient<T, kMask, kWrite>(r0, i, x0, t);
-      const float g1 = row_gradient<T, kMask, kWrite>(r1, i, x1, t);
-      const float g2 = row_gradient<T, kMask, kWrite>(r2, i, x2, t);
-      const float g3 = row_gradient<T, kMask, kWrite>(r3, i, x3, t);
-      const float m = mean[i];
-      g_sum[i] += (g0 + g1) + (g2 + g3);
-      gx_sum[i] += fma(g0, x0 - m, g1 * (x1 - m)) + fma(g2, x2 - m, g3 * (x3 - m));
-    }
+    for_vectors(lanes, [&](int64_t i, int64_t count) {
+      const GradTables t = tables_of<kMask>(args, lane + i, count);
+      const Gradient a = gradient(t, r, i, count), b = gradient(t, r + 1, i, count);
+      const Gradient c = gradient(t, r + 2, i, count), d = gradient(t, r + 3, i, count);
+      const Vec g = load_lanes(g_sum + i, count) + ((a.g + b.g) + (c.g + d.g));
+      const Vec gx = load_lanes(gx_sum + i, count) + (fma(a.g, a.x - t.mean, b.g * (b.x - t.mean)) +
+                                                      fma(c.g, c.x - t.mean, d.g * (d.x - t.mean)));
+      store_lanes(g_sum + i, g, count);
+      store_lanes(gx_sum + i, gx, count);
+    });
   }
   for (; r < rows; ++r) {
-    const GradRow<T> row = row_at(r);
-#pragma omp simd
-    for (int64_t i = 0; i < lanes; ++i) {
-      const float x = load(row.x[i]);
-      const float g = row_gradient<T, kMask, kWrite>(row, i, x, t);
-      g_sum[i] += g;
-      gx_sum[i] = fma(g, x - mean[i], gx_sum[i]);
-    }
+    for_vectors(lanes, [&](int64_t i, int64_t count) {
+      const GradTables t = tables_of<kMask>(args, lane + i, count);
+      const Gradient a = gradient(t, r, i, count);
+      store_lanes(g_sum + i, load_lanes(g_sum + i, count) + a.g, count);
+      store_lanes(gx_sum + i, fma(a.g, a.x - t.mean, load_lanes(gx_sum + i, count)), count);
+    });
   }
 }
 
@@ -302,32 +288,13 @@ void grad_sums(const NormGradArgs& args, void* masked, int64_t n, int64_t lanes,
 template <class T, Mask kMask>
 [[gnu::flatten]] void grad_apply_masked(const NormGradArgs& args, const float* b, const float* c,
                                         void* dx, int64_t n, int64_t lanes) {
-  const GradTables t = tables_from(args, 0);
-  const auto value = [=](const GradRow<T>& row, int64_t i) {
-    const float x = load(row.x[i]);
-    const float g = row_gradient<T, kMask, false>(row, i, x, t);
-    return fma(t.scale[i], g, fma(b[i], x, c[i]));
-  };
-  const auto row_at = [&](int64_t at) { return grad_row<T, kMask, false>(args, nullptr, at); };
-  T* out = static_cast<T*>(dx);
-  int64_t begin = 0;
-  for (; begin + 4 * lanes <= n; begin += 4 * lanes) {
-    const GradRow<T> r0 = row_at(begin), r1 = row_at(begin + lanes);
-    const GradRow<T> r2 = row_at(begin + 2 * lanes), r3 = row_at(begin + 3 * lanes);
-    T *o0 = out + begin, *o1 = o0 + lanes, *o2 = o1 + lanes, *o3 = o2 + lanes;
-#pragma omp simd
-    for (int64_t i = 0; i < lanes; ++i) {
-      store(o0[i], value(r0, i));
-      store(o1[i], value(r1, i));
-      store(o2[i], value(r2, i));
-      store(o3[i], value(r3, i));
-    }
-  }
-  for_rows(n - begin, lanes, [&](int64_t at, int64_t width) {
-    const GradRow<T> row = row_at(begin + at);
-    T* o = out + begin + at;
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) store(o[i], value(row, i));
+  for_rows(n, lanes, [&](int64_t begin, int64_t width) {
+    for_vectors(width, [&](int64_t i, int64_t count) {
+      const GradTables t = tables_of<kMask>(args, i, count);
+      const Gradient a = gradient_at<T, kMask>(args, t, begin + i, count);
+      const Vec rest = fma(load_lanes(b + i, count), a.x, load_lanes(c + i, count));
+      stream_lanes(static_cast<T*>(dx) + begin + i, fma(t.scale, a.g, rest), count);
+    });
   });
 }
 

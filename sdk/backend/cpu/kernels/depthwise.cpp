@@ -10,6 +10,7 @@ namespace {
 
 // Sums that stay in registers, beside two operands.
 constexpr int kSums = kLanes == 16 ? 25 : 10;
+constexpr int64_t kAhead = 16;  // pixels, whose channels lie too far apart for hardware to follow
 
 // A row of the ring: what the windows of a row of results cover, from the left padding on.
 int64_t ring_columns(const DepthwiseShape& s) { return (s.q - 1) * s.stride[1] + s.window; }
@@ -27,8 +28,11 @@ void fill_row(const DepthwiseShape& s, const T* x, int64_t h, int64_t n, float* 
   const int64_t end = inside ? least(s.pad[1] + s.w, columns) : columns;
   for (int64_t j = 0; j < begin; ++j) store_vec(row + j * kLanes, Vec{});
   const T* from = x + h * s.w * s.c;
-  for (int64_t j = begin; j < end; ++j)
-    store_vec(row + j * kLanes, load_lanes(from + (j - s.pad[1]) * s.c, n));
+  for (int64_t j = begin; j < end; ++j) {
+    const T* pixel = from + (j - s.pad[1]) * s.c;
+    __builtin_prefetch(pixel + kAhead * s.c);
+    store_vec(row + j * kLanes, load_lanes(pixel, n));
+  }
   for (int64_t j = end; j < columns; ++j) store_vec(row + j * kLanes, Vec{});
 }
 
@@ -40,7 +44,9 @@ void add_rows(const DepthwiseShape& s, const float* const* rows, const T* dy, in
   Vec sum[kRows][kWindow] = {};
   const int64_t step = s.stride[1] * kLanes;
   for (int64_t q = 0; q < s.q; ++q) {
-    const Vec g = load_lanes(dy + q * s.c, n);
+    const T* pixel = dy + q * s.c;
+    __builtin_prefetch(pixel + kAhead * s.c);
+    const Vec g = load_lanes(pixel, n);
     for (int r = 0; r < kRows; ++r) {
       const float* x = rows[r] + q * step;
       for (int k = 0; k < kWindow; ++k) sum[r][k] += g * load_vec(x + k * kLanes);

@@ -16,10 +16,12 @@ void apply(const DropoutRange& range, const void* x, void* y, int64_t n) {
   for (int64_t begin = 0; begin < n; begin += kPhiloxBlock) {
     draw(range, range.first / 4 + static_cast<uint64_t>(begin / 4), words);
     const int64_t width = n - begin < kPhiloxBlock ? n - begin : kPhiloxBlock;
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      store(out[begin + i], words[i] >= drop_below ? load(in[begin + i]) * scale : 0.0f);
-    }
+    const T* from = in + begin;
+    T* to = out + begin;
+    for_elements(
+        width,
+        [&](int64_t i) { store(to[i], words[i] >= drop_below ? load(from[i]) * scale : 0.0f); },
+        from, to);
   }
 }
 

@@ -1,7 +1,7 @@
 // Weighted sums of images of which some have half the size: runs of elements, computed in f32 in a
 // block of the first-level cache.
 #include "sdk/backend/cpu/kernels/kernels.h"
-#include "sdk/backend/cpu/kernels/lane_math.h"
+#include "sdk/backend/cpu/kernels/vector_math.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
@@ -60,12 +60,14 @@ struct FourPixels {
 };
 
 template <class T>
-void fuse(const FusionArgs& args, int64_t at, int64_t half_at, int64_t n, T* y) {
+[[gnu::flatten]] void fuse(const FusionArgs& args, int64_t at, int64_t half_at, int64_t n, T* y) {
   alignas(64) float sum[kBlock];
   add_up<T>(args, at, half_at, n, sum);
   if (args.activation == ActivationKind::kSwish) {
-#pragma omp simd
-    for (int64_t c = 0; c < n; ++c) store(y[at + c], sum[c] * sigmoid(sum[c]));
+    for_vectors(n, [&](int64_t c, int64_t count) {
+      const Vec v = load_lanes(sum + c, count);
+      store_lanes(y + at + c, v * sigmoid(v), count);
+    });
   } else {
 #pragma omp simd
     for (int64_t c = 0; c < n; ++c) store(y[at + c], sum[c]);
@@ -87,15 +89,14 @@ void forward(const FusionArgs& args, void* y, int64_t begin, int64_t end) {
 
 // g of one block.
 template <class T>
-void differentiate(const FusionArgs& args, const T* dy, int64_t at, int64_t half_at, int64_t n,
-                   float* g) {
+[[gnu::flatten]] void differentiate(const FusionArgs& args, const T* dy, int64_t at,
+                                    int64_t half_at, int64_t n, float* g) {
   if (args.activation == ActivationKind::kSwish) {
     add_up<T>(args, at, half_at, n, g);
-#pragma omp simd
-    for (int64_t c = 0; c < n; ++c) {
-      const float s = sigmoid(g[c]);
-      g[c] = load(dy[at + c]) * s * fma(g[c], 1.0f - s, 1.0f);
-    }
+    for_vectors(n, [&](int64_t c, int64_t count) {
+      const Vec v = load_lanes(g + c, count), s = sigmoid(v);
+      store_lanes(g + c, load_lanes(dy + at + c, count) * s * fma(v, 1.0f - s, 1.0f), count);
+    });
   } else {
 #pragma omp simd
     for (int64_t c = 0; c < n; ++c) g[c] = load(dy[at + c]);

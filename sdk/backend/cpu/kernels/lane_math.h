@@ -40,12 +40,6 @@ inline void store(Bf16& y, float value) {
   y.bits = static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded);
 }
 
-// For values that came from the type, or zero: nothing to round, which is half the work for bf16.
-inline void store_exact(float& y, float value) { y = value; }
-inline void store_exact(Bf16& y, float value) {
-  y.bits = static_cast<uint16_t>(bits_of(value) >> 16);
-}
-
 // a*b + c: one rounding where the instruction set has it, two elsewhere.
 inline float fma(float a, float b, float c) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
@@ -55,13 +49,35 @@ inline float fma(float a, float b, float c) {
 #endif
 }
 
-// One maxps; a NaN passes through.
-inline float relu(float x) { return 0.0f > x ? 0.0f : x; }
 inline float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
-inline float with_sign(float x, float sign) {
-  return float_of((bits_of(x) & 0x7fffffffu) | (bits_of(sign) & 0x80000000u));
-}
 inline float root(float x) { return __builtin_sqrtf(x); }
+
+// Asks for what lies as far behind x as a loop over long runs of memory comes to some hundred
+// cycles later. Hardware follows few runs at a time and none into the next page; nothing is read,
+// so the end of the memory does not matter.
+inline void ask_ahead(const void* x) {
+  constexpr uintptr_t kAhead = 4096;
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(x) + kAhead));
+}
+
+// body(i) for each of n elements, as vector code that asks ahead in `runs`, whose elements i it
+// reads or writes.
+template <class Body, class... T>
+[[gnu::always_inline]] inline void for_elements(int64_t n, const Body& body, const T*... runs) {
+  constexpr int64_t kStretch = 64, kLine = 64;
+  int64_t begin = 0;
+  for (; begin + kStretch <= n; begin += kStretch) {
+    const auto ask = [begin](const auto* run) {
+      for (int64_t i = 0; i < kStretch; i += kLine / static_cast<int64_t>(sizeof *run))
+        ask_ahead(run + begin + i);
+    };
+    (ask(runs), ...);
+#pragma omp simd
+    for (int64_t i = begin; i < begin + kStretch; ++i) body(i);
+  }
+#pragma omp simd
+  for (int64_t i = begin; i < n; ++i) body(i);
+}
 
 // x = n ln2 + r, |r| <= ln2/2; `tail` = e^r - 1.
 struct ExpParts {
@@ -93,56 +109,7 @@ inline float exponential(float x) {
   return (e.tail + 1.0f) * power_of_two(half) * power_of_two(e.n - half);
 }
 
-// e^x - 1 within 2 ulp for x <= 80.
-inline float exponential_minus_1(float x) {
-  const ExpParts e = split_exp(x < -40.0f ? -40.0f : x);
-  const float s = power_of_two(e.n);
-  return fma(s, e.tail, s - 1.0f);
-}
-
 // 0 below -88.7, where e^-x overflows, instead of a denormal.
 inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
-
-// log(1 + x) for x in [0, 1], within 2 ulp: the series of 2 atanh(x / (2 + x)).
-inline float logarithm_of_1_plus(float x) {
-  const float s = x / (2.0f + x);
-  const float t = s * s;
-  float p = 1.0f / 15.0f;
-  p = fma(p, t, 1.0f / 13.0f);
-  p = fma(p, t, 1.0f / 11.0f);
-  p = fma(p, t, 1.0f / 9.0f);
-  p = fma(p, t, 1.0f / 7.0f);
-  p = fma(p, t, 0.2f);
-  p = fma(p, t, 1.0f / 3.0f);
-  return 2.0f * fma(s * t, p, s);
-}
-
-inline float hyperbolic_tangent(float x) {
-  const float a = magnitude(x);
-  const float e = exponential_minus_1(2.0f * (a > 10.0f ? 10.0f : a));  // 1 beyond, in f32
-  return with_sign(e / (e + 2.0f), x);
-}
-
-// Within 2 ulp: an odd polynomial to 1, then 1 - e^-q(x), where q fits -ln erfc.
-inline float error_function(float x) {
-  const float magnitude_x = magnitude(x);
-  const float a = magnitude_x > 4.0f ? 4.0f : magnitude_x;
-  const float t = a * a;
-  float small = 7.889122935011983e-05f;
-  small = fma(small, t, -0.0008020842215046287f);
-  small = fma(small, t, 0.005189535673707724f);
-  small = fma(small, t, -0.026854444295167923f);
-  small = fma(small, t, 0.11283600330352783f);
-  small = fma(small, t, -0.3761262595653534f);
-  small = fma(small, t, 1.1283791065216064f);
-  float q = -0.0001855740265455097f;
-  q = fma(q, a, 0.0029396074824035168f);
-  q = fma(q, a, -0.02180531807243824f);
-  q = fma(q, a, 0.10303737223148346f);
-  q = fma(q, a, 0.6382256746292114f);
-  q = fma(q, a, 1.1270400285720825f);
-  q = fma(q, a, 0.0003537193115334958f);
-  return with_sign(a < 1.0f ? small * a : 1.0f - exponential(-q), x);
-}
 
 }  // namespace assay::cpu::ASSAY_ISA

@@ -26,8 +26,9 @@ void with_words(const DropoutRange& dropout, int64_t begin, int64_t channels, co
 template <class T>
 void join(const LayerNormArgs& args, int64_t begin, const T* x, const T* residual, T* z) {
   if (args.dropout == nullptr) {
-#pragma omp simd
-    for (int64_t c = 0; c < args.channels; ++c) store(z[c], load(x[c]) + load(residual[c]));
+    for_elements(
+        args.channels, [=](int64_t c) { store(z[c], load(x[c]) + load(residual[c])); }, x, residual,
+        z);
     return;
   }
   const uint32_t drop_below = args.dropout->drop_below;
@@ -37,15 +38,21 @@ void join(const LayerNormArgs& args, int64_t begin, const T* x, const T* residua
         const T* from = x + at;
         T* to = z + at;
         if (residual == nullptr) {
-#pragma omp simd
-          for (int64_t i = 0; i < n; ++i)
-            store(to[i], words[i] >= drop_below ? load(from[i]) * scale : 0.0f);
+          for_elements(
+              n,
+              [=](int64_t i) {
+                store(to[i], words[i] >= drop_below ? load(from[i]) * scale : 0.0f);
+              },
+              from, to);
           return;
         }
         const T* more = residual + at;
-#pragma omp simd
-        for (int64_t i = 0; i < n; ++i)
-          store(to[i], (words[i] >= drop_below ? load(from[i]) * scale : 0.0f) + load(more[i]));
+        for_elements(
+            n,
+            [=](int64_t i) {
+              store(to[i], (words[i] >= drop_below ? load(from[i]) * scale : 0.0f) + load(more[i]));
+            },
+            from, more, to);
       });
 }
 
@@ -73,9 +80,10 @@ void forward(const LayerNormArgs& args, int64_t first, int64_t rows) {
     }
     const float rstd = 1.0f / root(squares / static_cast<float>(channels) + args.epsilon);
     T* y = static_cast<T*>(args.y) + begin;
-#pragma omp simd
-    for (int64_t c = 0; c < channels; ++c)
-      store(y[c], (load(z[c]) - mean) * rstd * args.gamma[c] + args.beta[c]);
+    const float *gamma = args.gamma, *beta = args.beta;
+    for_elements(
+        channels, [=](int64_t c) { store(y[c], (load(z[c]) - mean) * rstd * gamma[c] + beta[c]); },
+        z, y);
     args.mean[r] = mean;
     args.rstd[r] = rstd;
   }
@@ -96,7 +104,7 @@ void backward(const LayerNormGradArgs& args, int64_t first, int64_t rows, float*
     Vec sum_g{}, sum_gx{};
     for (int64_t c = 0; c < channels; c += kLanes) {
       const int64_t n = channels - c;
-      const Vec d = load_lanes(dy + c, n), normal = (load_lanes(z + c, n) - mean) * rstd;
+      const Vec d = stream_lanes(dy + c, n), normal = (stream_lanes(z + c, n) - mean) * rstd;
       store_lanes(dgamma + c, load_lanes(dgamma + c, n) + d * normal, n);
       store_lanes(dbeta + c, load_lanes(dbeta + c, n) + d, n);
       const Vec g = d * load_lanes(args.gamma + c, n);
@@ -111,20 +119,22 @@ void backward(const LayerNormGradArgs& args, int64_t first, int64_t rows, float*
     };
     T* dz = static_cast<T*>(args.dz) + begin;
     if (args.dropout == nullptr) {
-#pragma omp simd
-      for (int64_t c = 0; c < channels; ++c) store(dz[c], gradient(c));
+      for_elements(
+          channels, [&](int64_t c) { store(dz[c], gradient(c)); }, dz);
       continue;
     }
     T* dx = static_cast<T*>(args.dx) + begin;
     const uint32_t drop_below = args.dropout->drop_below;
     const float scale = args.dropout->scale;
     with_words(*args.dropout, begin, channels, [&](int64_t at, int64_t n, const uint32_t* words) {
-#pragma omp simd
-      for (int64_t i = 0; i < n; ++i) {
-        const float d = gradient(at + i);
-        store(dz[at + i], d);
-        store(dx[at + i], words[i] >= drop_below ? d * scale : 0.0f);
-      }
+      for_elements(
+          n,
+          [&](int64_t i) {
+            const float d = gradient(at + i);
+            store(dz[at + i], d);
+            store(dx[at + i], words[i] >= drop_below ? d * scale : 0.0f);
+          },
+          dz + at, dx + at);
     });
   }
 }

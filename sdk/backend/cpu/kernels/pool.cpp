@@ -11,10 +11,9 @@ namespace {
 
 constexpr int64_t kBlock = 512;  // channels accumulated at a time
 
-// The larger, or the NaN. In two selections, as gcc 12 gives up on loops with three such conditions
-// joined by a logical operator.
-float larger(float best, float later) {
-  const float ordered = later > best ? later : best;
+// The larger, or the NaN. Selections only: masks joined by logic cost more than they do.
+inline Vec larger(Vec best, Vec later) {
+  const Vec ordered = later > best ? later : best;
   return later != later ? later : ordered;
 }
 
@@ -37,17 +36,16 @@ Span covering_span(const PoolShape& s, int axis, int64_t in, int64_t outputs) {
 
 // x: two rows of [2 q, c], row_elems apart; y [q, c].
 template <class T>
-void max_2x2_row(const T* x, int64_t row_elems, int64_t q, int64_t c, T* y) {
+[[gnu::flatten]] void max_2x2_row(const T* x, int64_t row_elems, int64_t q, int64_t c, T* y) {
   for (int64_t j = 0; j < q; ++j) {
     const T* x0 = x + 2 * j * c;
     const T* x1 = x0 + row_elems;
     T* out = y + j * c;
-#pragma omp simd
-    for (int64_t i = 0; i < c; ++i) {
-      const float top = larger(load(x0[i]), load(x0[c + i]));
-      const float bottom = larger(load(x1[i]), load(x1[c + i]));
-      store_exact(out[i], larger(top, bottom));
-    }
+    for_vectors(c, [&](int64_t i, int64_t n) {
+      const Vec top = larger(stream_lanes(x0 + i, n), stream_lanes(x0 + c + i, n));
+      const Vec bottom = larger(stream_lanes(x1 + i, n), stream_lanes(x1 + c + i, n));
+      stream_lanes(out + i, larger(top, bottom), n);
+    });
   }
 }
 
@@ -64,12 +62,6 @@ void for_window(const Span& rows, const Span& columns, int64_t window_width, con
       visit(h, w, (h - rows.first) * window_width + (w - columns.first));
     }
   }
-}
-
-// As for one number. Selections only: masks joined by logic cost more than they do.
-inline Vec larger(Vec best, Vec later) {
-  const Vec ordered = later > best ? later : best;
-  return later != later ? later : ordered;
 }
 
 // The maxima of `vectors` registers of channels, x [h, w, c] from its first, y [c]. A comparison
@@ -127,41 +119,42 @@ void fill_zero(T* y, int64_t n) {
 
 // What element v of a window with this maximum takes of the gradient, and what it leaves. A NaN
 // among the elements makes the maximum NaN, so a NaN element is always one of the maxima.
-float share(float v, float best, float gradient) {
-  const float if_equal = v == best ? gradient : 0.0f;
+inline Vec share(Vec v, Vec best, Vec gradient) {
+  const Vec if_equal = v == best ? gradient : Vec{};
   return v != v ? gradient : if_equal;
 }
-float rest(float v, float best, float gradient) {
-  const float if_unequal = v == best ? 0.0f : gradient;
-  return v != v ? 0.0f : if_unequal;
+inline Vec rest(Vec v, Vec best, Vec gradient) {
+  const Vec if_unequal = v == best ? Vec{} : gradient;
+  return v != v ? Vec{} : if_unequal;
 }
 
 // The maximum is found again from the four inputs: that is cheaper than reading y. x, dx: two rows
 // of [2 q, c], row_elems apart; dy [q, c].
 template <class T>
-void max_grad_2x2_row(const T* x, const T* dy, int64_t row_elems, int64_t q, int64_t c, T* dx) {
+[[gnu::flatten]] void max_grad_2x2_row(const T* x, const T* dy, int64_t row_elems, int64_t q,
+                                       int64_t c, T* dx) {
   for (int64_t j = 0; j < q; ++j) {
     const T* x0 = x + 2 * j * c;
     const T* x1 = x0 + row_elems;
     T* d0 = dx + 2 * j * c;
     T* d1 = d0 + row_elems;
     const T* g = dy + j * c;
-#pragma omp simd
-    for (int64_t i = 0; i < c; ++i) {
-      const float v0 = load(x0[i]), v1 = load(x0[c + i]), v2 = load(x1[i]), v3 = load(x1[c + i]);
-      const float best = larger(larger(v0, v1), larger(v2, v3));
-      float left = load(g[i]);  // what no earlier element has taken
-      const float g0 = share(v0, best, left);
+    for_vectors(c, [&](int64_t i, int64_t n) {
+      const Vec v0 = stream_lanes(x0 + i, n), v1 = stream_lanes(x0 + c + i, n);
+      const Vec v2 = stream_lanes(x1 + i, n), v3 = stream_lanes(x1 + c + i, n);
+      const Vec best = larger(larger(v0, v1), larger(v2, v3));
+      Vec left = stream_lanes(g + i, n);  // what no earlier element has taken
+      const Vec g0 = share(v0, best, left);
       left = rest(v0, best, left);
-      const float g1 = share(v1, best, left);
+      const Vec g1 = share(v1, best, left);
       left = rest(v1, best, left);
-      const float g2 = share(v2, best, left);
+      const Vec g2 = share(v2, best, left);
       left = rest(v2, best, left);
-      store_exact(d0[i], g0);
-      store_exact(d0[c + i], g1);
-      store_exact(d1[i], g2);
-      store_exact(d1[c + i], left);
-    }
+      stream_lanes(d0 + i, g0, n);
+      stream_lanes(d0 + c + i, g1, n);
+      stream_lanes(d1 + i, g2, n);
+      stream_lanes(d1 + c + i, left, n);
+    });
   }
 }
 

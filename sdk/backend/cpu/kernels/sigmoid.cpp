@@ -1,7 +1,7 @@
 // The cross-entropy of sigmoids: log(1 + e^-|x|) is small where |x| is large, so nothing overflows
 // and nothing is lost.
 #include "sdk/backend/cpu/kernels/kernels.h"
-#include "sdk/backend/cpu/kernels/lane_math.h"
+#include "sdk/backend/cpu/kernels/vector_math.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
@@ -37,50 +37,43 @@ void cross_entropy_grad(const void* x, const int32_t* target, float factor, void
 
 // Of u, which should be large: e = e^-|u|, and -log sigmoid of both signs.
 struct Softplus {
-  float e, of_minus, of_plus;  // log(1 + e^-u), log(1 + e^u)
+  Vec e, of_minus, of_plus;  // log(1 + e^-u), log(1 + e^u)
 };
-inline Softplus softplus(float u) {
-  const float e = exponential(-magnitude(u));
-  const float small = logarithm_of_1_plus(e);
+inline Softplus softplus(Vec u) {
+  const Vec e = exponential(-magnitude(u));
+  const Vec small = logarithm_of_1_plus(e);
   return {e, relu(-u) + small, relu(u) + small};
 }
 
-// What is added up at a time: long enough for full vectors, short enough for the first cache.
-constexpr int64_t kBlock = 512, kLanes = 16;
-
 template <class T>
-double focal(const void* x, bool hit, float gamma, int64_t n) {
+[[gnu::flatten]] double focal(const void* x, bool hit, float gamma, int64_t n) {
   const T* from = static_cast<const T*>(x);
   const float sign = hit ? 1.0f : -1.0f;
   double lanes[kLanes] = {};
-  float block[kBlock];
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    const int64_t length = least(kBlock, n - begin), whole = (length + kLanes - 1) / kLanes;
-    for (int64_t i = length; i < whole * kLanes; ++i) block[i] = 0;
-    for (int64_t i = 0; i < length; ++i) {
-      const Softplus s = softplus(sign * load(from[begin + i]));
-      block[i] = exponential(-gamma * s.of_plus) * s.of_minus;
-    }
-    for (int64_t i = 0; i < whole; ++i)
-      for (int64_t l = 0; l < kLanes; ++l) lanes[l] += static_cast<double>(block[i * kLanes + l]);
-  }
+  for_vectors(n, [&](int64_t i, int64_t count) {
+    const Softplus s = softplus(sign * stream_lanes(from + i, count));
+    const Vec loss = exponential(-gamma * s.of_plus) * s.of_minus;
+    for (int64_t l = 0; l < count; ++l) lanes[l] += static_cast<double>(loss[l]);
+  });
   double sum = 0;
   for (int64_t l = 0; l < kLanes; ++l) sum += lanes[l];
   return sum;
 }
 
 template <class T>
-void focal_grad(const void* x, bool hit, float gamma, float factor, void* dx, int64_t n) {
+[[gnu::flatten]] void focal_grad(const void* x, bool hit, float gamma, float factor, void* dx,
+                                 int64_t n) {
   const T* from = static_cast<const T*>(x);
   T* to = static_cast<T*>(dx);
   const float sign = hit ? 1.0f : -1.0f, scale = -sign * factor;
-  for (int64_t i = 0; i < n; ++i) {
-    const float u = sign * load(from[i]);
+  for_vectors(n, [&](int64_t i, int64_t count) {
+    const Vec u = sign * stream_lanes(from + i, count);
     const Softplus s = softplus(u);
-    const float larger = 1.0f / (1.0f + s.e), smaller = s.e * larger;  // sigmoids of |u|, -|u|
-    const float p = u < 0 ? smaller : larger, miss = u < 0 ? larger : smaller;
-    store(to[i], scale * exponential(-gamma * s.of_plus) * fma(gamma * p, s.of_minus, miss));
-  }
+    const Vec larger = 1.0f / (1.0f + s.e), smaller = s.e * larger;  // sigmoids of |u|, -|u|
+    const Vec p = u < 0.0f ? smaller : larger, miss = u < 0.0f ? larger : smaller;
+    const Vec d = scale * exponential(-gamma * s.of_plus) * fma(gamma * p, s.of_minus, miss);
+    stream_lanes(to + i, d, count);
+  });
 }
 
 }  // namespace

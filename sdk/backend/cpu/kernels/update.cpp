@@ -1,19 +1,21 @@
 // One fused pass over parameters, gradients and moments per optimizer. Arrays are f32 [n], element
 // i of each belonging to element i of the others; their ranges do not overlap.
 #include "sdk/backend/cpu/kernels/kernels.h"
-#include "sdk/backend/cpu/kernels/lane_math.h"
+#include "sdk/backend/cpu/kernels/vector.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
 
 // f64, so that squares of any f32 stay finite and the sum is not finite only if an element is not.
-double sum_squares(const float* x, int64_t n) {
+[[gnu::flatten]] double sum_squares(const float* x, int64_t n) {
+  typedef double Doubles __attribute__((vector_size(ASSAY_LANES * 8)));
+  Doubles sums{};
+  for_vectors(n, [&](int64_t i, int64_t count) {
+    const auto v = __builtin_convertvector(stream_lanes(x + i, count), Doubles);
+    sums += v * v;
+  });
   double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) {
-    const double v = x[i];
-    sum += v * v;
-  }
+  for (int64_t lane = 0; lane < kLanes; ++lane) sum += sums[lane];
   return sum;
 }
 

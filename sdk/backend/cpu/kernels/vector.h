@@ -4,8 +4,11 @@
 
 #include "sdk/backend/cpu/kernels/lane_math.h"
 
-#if defined(__AVX512F__)
+#if defined(__SSE2__)
 #include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
 #define ASSAY_LANES 16
 #elif defined(__AVX__)
 #define ASSAY_LANES 8
@@ -51,13 +54,15 @@ inline Vec load_vec(const Bf16* x) {
 }
 
 inline void store_vec(float* y, Vec value) { *reinterpret_cast<LooseVec*>(y) = value; }
-// As store() of lane_math.h: to nearest even, NaN quiet.
-inline void store_vec(Bf16* y, Vec value) {
+// The bits of bf16 in the upper halves, as store() of lane_math.h has them: to nearest even, NaN
+// quiet.
+inline VecBits bf16_bits(Vec value) {
   const VecBits u = reinterpret_cast<VecBits>(value);
-  const VecBits rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  const VecBits quiet_nan = (u >> 16) | 0x40u;
-  const VecBits bits = (u & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded;
-  *reinterpret_cast<LooseHalfBits*>(y) = narrowed(bits);
+  const VecBits rounded = u + 0x7fffu + ((u >> 16) & 1u);
+  return value != value ? u | 0x400000u : rounded;
+}
+inline void store_vec(Bf16* y, Vec value) {
+  *reinterpret_cast<LooseHalfBits*>(y) = narrowed(bf16_bits(value) >> 16);
 }
 
 // The first `n` lanes, at least one; the others are zero, or left alone.
@@ -74,6 +79,26 @@ void store_lanes(T* y, Vec value, int64_t n) {
   T part[kLanes];
   store_vec(part, value);
   for (int64_t i = 0; i < n; ++i) y[i] = part[i];
+}
+
+// The same of long runs of memory, with what comes later asked for.
+template <class T>
+Vec stream_lanes(const T* x, int64_t n) {
+  ask_ahead(x);
+  return load_lanes(x, n);
+}
+template <class T>
+void stream_lanes(T* y, Vec value, int64_t n) {
+  ask_ahead(y);
+  store_lanes(y, value, n);
+}
+
+// body(i, n) for each vector of elements, of which the last may have fewer than all lanes.
+template <class Body>
+void for_vectors(int64_t elements, const Body& body) {
+  int64_t i = 0;
+  for (; i + kLanes <= elements; i += kLanes) body(i, kLanes);
+  if (i < elements) body(i, elements - i);
 }
 
 inline float sum_of_lanes(Vec x) {
