@@ -66,6 +66,38 @@ TEST(Matmul, EverySizeAndTransposition) {
   }
 }
 
+// Sizes at which CPUs with tiles bring bf16 into panels: whenever it runs, or only a prepared b; of
+// whole panels and not.
+TEST(Matmul, InTiles) {
+  for (const auto [m, n, k] :
+       {Sizes{513, 521, 1033}, Sizes{544, 512, 1024}, Sizes{45, 600, 100}, Sizes{45, 600, 96}}) {
+    for (const bool ta : {false, true}) {
+      for (const bool tb : {false, true}) {
+        const DType to = ta == tb ? DType::kBf16 : DType::kF32;
+        check_op({.name = cat(m, "x", n, "x", k, ta ? " a^T" : "", tb ? " b^T" : ""),
+                  .op = Matmul{.transpose_a = ta, .transpose_b = tb, .dtype = to},
+                  .inputs = {{ta ? Dims{k, m} : Dims{m, k}}, {tb ? Dims{n, k} : Dims{k, n}}},
+                  .accuracy = {.terms = k},
+                  .dtypes = {DType::kBf16},
+                  .thread_invariant = false},
+                 matmul_reference);
+      }
+    }
+  }
+  for (const ActivationKind kind : all_activations()) {
+    const Matmul p{
+        .transpose_b = true, .has_bias = true, .activation = kind, .dtype = DType::kBf16};
+    check_op(
+        {.name = cat("activation ", static_cast<int>(kind)),
+         .op = p,
+         .inputs = {{{45, 96}}, {{530, 96}, {}, Recipe::uniform(-0.2, 0.2)}, {{530}, DType::kF32}},
+         .accuracy = {.terms = 96, .ulps = activation_ulps(kind)},
+         .dtypes = {DType::kBf16},
+         .thread_invariant = false},
+        matmul_reference);
+  }
+}
+
 // What is kept is rounded before the activation is applied, or beside it.
 void check_epilogue(ActivationKind kind, bool bias, bool keep_pre) {
   OpCase c{.name = cat(static_cast<int>(kind), bias ? " bias" : "", keep_pre ? " kept" : ""),

@@ -7,41 +7,21 @@
 // take, with zeros up to whole tiles:
 //   rows   bf16 [n][width], a row per token: the left operand
 //   pairs  uint32 [steps / 2][n]: two steps of the sum side by side, the right operand
-#include <immintrin.h>
 #include <string.h>
 
 #include "sdk/backend/cpu/kernels/attention_head.h"
+#include "sdk/backend/cpu/kernels/tiles_amx.h"
 #include "sdk/backend/cpu/kernels/vector_math.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
 
-constexpr int64_t kTile = 16;   // rows of a tile, and columns of a tile of sums
-constexpr int64_t kSteps = 32;  // of a sum that one tile product takes
 // Queries of a block. A product over queries (the gradient of keys and values) wants many steps.
 constexpr int64_t kForwardRows = 32, kBackwardRows = 128;
 
-constexpr int64_t whole(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 // Columns of scores; no power of two, or their rows would compete for the same places of a cache.
 int64_t scores_pitch(int64_t keys) { return whole(keys, kSteps) + kTile; }
 int64_t weights_pitch(int64_t keys) { return whole(keys, kSteps) + kSteps; }
-
-// As the processor reads it: eight tiles of the largest size.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {kTile, kTile, kTile, kTile, kTile, kTile, kTile, kTile};
-};
-constexpr TileConfig kTileConfig;
-
-// Tiles are the processor's state of a thread: set up here, given up at the end.
-class TileState {
- public:
-  TileState() { _tile_loadconfig(&kTileConfig); }
-  TileState(const TileState&) = delete;
-  TileState& operator=(const TileState&) = delete;
-  ~TileState() { _tile_release(); }
-};
 
 // sums [kTile * (kRows2 ? 2 : 1)][kTile * (kColumns2 ? 2 : 1)] of left rows and right pairs;
 // pitches in elements.
@@ -146,22 +126,17 @@ void store_turned(const float* from, int64_t n, int64_t size, int64_t rows, floa
     }
 }
 
-// To nearest even, by the processor's instruction.
-HalfBits half_of(const float* x) {
-  return reinterpret_cast<HalfBits>(_mm512_cvtneps_pbh(reinterpret_cast<__m512>(load_vec(x))));
-}
-
 // to [n] = x, rounded; n is whole registers.
 void round_row(const float* x, int64_t n, Bf16* to) {
   for (int64_t i = 0; i < n; i += kLanes)
-    *reinterpret_cast<LooseHalfBits*>(to + i) = half_of(x + i);
+    *reinterpret_cast<LooseHalfBits*>(to + i) = half_of(load_vec(x + i));
 }
 
 // The same of two rows, as pairs.
 void round_pairs(const float* low, const float* high, int64_t n, uint32_t* to) {
   for (int64_t i = 0; i < n; i += kLanes) {
-    const VecBits even = widened(half_of(low + i));
-    const VecBits odd = widened(half_of(high + i));
+    const VecBits even = widened(half_of(load_vec(low + i)));
+    const VecBits odd = widened(half_of(load_vec(high + i)));
     store_vec(reinterpret_cast<float*>(to + i), reinterpret_cast<Vec>(even | odd << 16));
   }
 }

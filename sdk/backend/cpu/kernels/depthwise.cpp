@@ -30,7 +30,7 @@ void fill_row(const DepthwiseShape& s, const T* x, int64_t h, int64_t n, float* 
   const T* from = x + h * s.w * s.c;
   for (int64_t j = begin; j < end; ++j) {
     const T* pixel = from + (j - s.pad[1]) * s.c;
-    __builtin_prefetch(pixel + kAhead * s.c);
+    __builtin_prefetch(pixel + s.w * s.c);  // of the row below
     store_vec(row + j * kLanes, load_lanes(pixel, n));
   }
   for (int64_t j = end; j < columns; ++j) store_vec(row + j * kLanes, Vec{});

@@ -79,34 +79,25 @@ template <class Body, class... T>
   for (int64_t i = begin; i < n; ++i) body(i);
 }
 
-// x = n ln2 + r, |r| <= ln2/2; `tail` = e^r - 1.
-struct ExpParts {
-  int32_t n;
-  float tail;
-};
-inline ExpParts split_exp(float x) {
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-  const float t = fma(x, 1.44269504f, kRound);
+inline float power_of_two(int32_t n) { return float_of(static_cast<uint32_t>(n + 127) << 23); }
+
+// e^x within 1.5 ulp; 0 below -104, infinity above 88.73. As split_exp() of vector_math.h, with its
+// constants.
+inline float exponential(float x) {
+  constexpr float kRound = 12582912.0f;
+  const float low = x < -104.0f ? -104.0f : x, bounded = low > 89.0f ? 89.0f : low;
+  const float t = fma(bounded, 1.44269504f, kRound);
   const float n = t - kRound;
-  // The high part of ln 2 has 9 significant bits, so n times it is exact.
-  float r = fma(n, -0.693359375f, x);
+  float r = fma(n, -0.693359375f, bounded);
   r = fma(n, 2.12194440e-4f, r);
-  // Minimax fit of (e^r - 1 - r) / r^2, error below 3.2e-9.
   float p = 0.001395049155689776f;
   p = fma(p, r, 0.008368889801204205f);
   p = fma(p, r, 0.04166620597243309f);
   p = fma(p, r, 0.166665181517601f);
   p = fma(p, r, 0.5f);
-  return {static_cast<int32_t>(bits_of(t) - bits_of(kRound)), fma(p * r, r, r)};
-}
-inline float power_of_two(int32_t n) { return float_of(static_cast<uint32_t>(n + 127) << 23); }
-
-// e^x within 1.5 ulp; 0 below -104, infinity above 88.73.
-inline float exponential(float x) {
-  const float low = x < -104.0f ? -104.0f : x;
-  const ExpParts e = split_exp(low > 89.0f ? 89.0f : low);
-  const int32_t half = e.n >> 1;  // two factors, as 2^n alone may be no normal number
-  return (e.tail + 1.0f) * power_of_two(half) * power_of_two(e.n - half);
+  const auto power = static_cast<int32_t>(bits_of(t) - bits_of(kRound));
+  const int32_t half = power >> 1;  // two factors, as 2^power alone may be no normal number
+  return (fma(p * r, r, r) + 1.0f) * power_of_two(half) * power_of_two(power - half);
 }
 
 // 0 below -88.7, where e^-x overflows, instead of a denormal.

@@ -24,7 +24,8 @@ extern const Kernels kTable;
 }
 namespace amx {
 extern const AttentionKernels kAttention;
-}
+extern const TileProductKernels kTileProduct;
+}  // namespace amx
 #endif
 
 namespace {
@@ -59,6 +60,10 @@ bool has_tiles() {
   return (d & kAmxBf16AndTile) == kAmxBf16AndTile && (a1 & kAvx512Bf16) != 0 &&
          syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
+bool uses_tiles() {
+  static const bool kAvailable = most().empty() && has_tiles();
+  return kAvailable;
+}
 #endif
 
 const Kernels& choose() {
@@ -77,12 +82,12 @@ const Kernels& kernels() {
   return chosen;
 }
 
-const AttentionKernels* tile_attention() {
 #ifdef ASSAY_KERNELS_X86_64
-  static const bool kAvailable = most().empty() && has_tiles();
-  if (kAvailable) return &amx::kAttention;
+const AttentionKernels* tile_attention() { return uses_tiles() ? &amx::kAttention : nullptr; }
+const TileProductKernels* tile_products() { return uses_tiles() ? &amx::kTileProduct : nullptr; }
+#else
+const AttentionKernels* tile_attention() { return nullptr; }
+const TileProductKernels* tile_products() { return nullptr; }
 #endif
-  return nullptr;
-}
 
 }  // namespace assay::cpu

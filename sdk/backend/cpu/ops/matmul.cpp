@@ -1,6 +1,8 @@
-// Matmul on oneDNN; transposed operands are read through their strides.
+// Matmul on oneDNN, and of bf16 in tiles by our own kernel; transposed operands are read through
+// their strides.
 #include "sdk/backend/cpu/onednn.h"
 #include "sdk/backend/cpu/ops/pointwise.h"
+#include "sdk/backend/cpu/ops/tile_product.h"
 
 namespace assay::cpu {
 namespace {
@@ -92,8 +94,10 @@ NodePlan plan(const Matmul& p, const Planner& c) {
     product.keep_pre = false, product.activation = ActivationKind::kNone;
     return with_activation_behind(plan(product, c), p.activation, c);
   }
-  return plan_with_dnnl(c, Matmul::kName,
-                        [&](DType compute) { return plan_matmul(p, c, compute); });
+  return plan_in_tiles_or(p, c, [&] {
+    return plan_with_dnnl(c, Matmul::kName,
+                          [&](DType compute) { return plan_matmul(p, c, compute); });
+  });
 }
 
 }  // namespace assay::cpu
