@@ -70,9 +70,11 @@ class Selection {
     if (used_ == 2 * most_) shrink();
   }
   void add(const void* data, DType dtype, int64_t begin, int64_t end, int64_t first) {
-    for (int64_t i = begin; i < end; ++i) {
-      const uint32_t key = key_of(number_at(data, i, dtype));
-      if (key > bar_ || used_ < most_) add(key, static_cast<int32_t>(first + i - begin));
+    for (int64_t i = begin; i < end; i += kBlock) {
+      const int64_t last = std::min(i + kBlock, end);
+      if (used_ >= most_ && bar_ != 0 && !any_above(data, dtype, i, last)) continue;
+      for (int64_t k = i; k < last; ++k)
+        add(key_of(number_at(data, k, dtype)), static_cast<int32_t>(first + k - begin));
     }
   }
   int64_t shrink() {
@@ -85,17 +87,36 @@ class Selection {
   }
 
  private:
+  static constexpr int64_t kBlock = 64;
+
+  // Of a few numbers, whether one is better than the bar: vector code, as nearly none is.
+  bool any_above(const void* data, DType dtype, int64_t begin, int64_t end) const {
+    const float bar = value_of(bar_);
+    int above = 0;
+    if (dtype == DType::kF32) {
+      const auto* x = static_cast<const float*>(data);
+      for (int64_t i = begin; i < end; ++i) above |= static_cast<int>(x[i] > bar);
+    } else {
+      for (int64_t i = begin; i < end; ++i)
+        above |= static_cast<int>(number_at(data, i, DType::kBf16) > bar);
+    }
+    return above != 0;
+  }
+
   Candidate* room_;
   int64_t most_, used_ = 0;
-  uint32_t bar_ = 0;
+  uint32_t bar_ = 0;  // 0: nothing was left out, or only NaN
 };
 
 }  // namespace
 
-// L levels, value, pair [B,count]. Ranges of an image are searched first, each for itself.
+// L levels, value, pair [B,count]. Ranges of an image are searched first, each for itself: no more
+// than threads need, as each sorts out some thousand numbers before few are left to look at.
 NodePlan plan(const TopCandidates& p, const Planner& c) {
   const Pyramid levels(c, c.n_inputs());
-  const Chunks ranges{levels.total, std::max<int64_t>(int64_t{1} << 18, 4 * p.count)};
+  const Chunks ranges{levels.total,
+                      std::max({int64_t{1} << 18, 4 * p.count,
+                                quotient_up(levels.total * levels.images, c.threads())})};
   const int64_t rooms = ranges.count() + 1;  // the last one takes the best of all
   NodePlan plan = own_plan("top_candidates");
   plan.scratch_bytes =
