@@ -17,17 +17,16 @@ bool has_half(const FusionArgs& args) {
 // sum of share * x over n elements, n <= kBlock: of full images from `at` on, of halved ones from
 // `half_at` on.
 template <class T>
-void add_up(const FusionArgs& args, int64_t at, int64_t half_at, int64_t n, float* sum) {
+[[gnu::flatten]] void add_up(const FusionArgs& args, int64_t at, int64_t half_at, int64_t n,
+                             float* sum) {
   for (int i = 0; i < args.count; ++i) {
     const T* x = static_cast<const T*>(args.x[i]) + (args.is_half[i] ? half_at : at);
     const float share = args.share[i];
-    if (i == 0) {
-#pragma omp simd
-      for (int64_t c = 0; c < n; ++c) sum[c] = load(x[c]) * share;
-    } else {
-#pragma omp simd
-      for (int64_t c = 0; c < n; ++c) sum[c] = fma(load(x[c]), share, sum[c]);
-    }
+    for_vectors(n, [&](int64_t c, int64_t count) {
+      const Vec v = stream_lanes(x + c, count);
+      const Vec total = i == 0 ? v * share : fma(v, share, load_lanes(sum + c, count));
+      store_lanes(sum + c, total, count);
+    });
   }
 }
 
