@@ -403,7 +403,7 @@ struct TileOperand {
 struct TileProduct {
   const void* left;         // where it stands, a row's steps side by side
   int64_t left_pitch;       // elements from row to row; 0: only panels of it are there
-  const void* left_panels;  // all, or with a pitch the last one if it is not whole
+  const void* left_panels;  // all, or with a pitch those that are not whole
   const void* right_panels;
   int64_t rows, columns, steps;
   const float* bias;  // [columns]; null: none

@@ -65,16 +65,14 @@ void fill_panel(const TileOperand& x, bool right, int64_t panel, void* to) {
         continue;
       }
       const Bf16* from = data + (x.along ? line * x.pitch + step : step * x.pitch + line);
-      if (x.along != right) {
-        x.along ? copy_lines(from, x.pitch, lines, steps, *tile)
-                : pair_steps(from, x.pitch, lines, steps, *tile);
-        continue;
-      }
-      alignas(64) Tile turned;
-      x.along ? copy_lines(from, x.pitch, lines, steps, turned)
-              : pair_steps(from, x.pitch, lines, steps, turned);
-      turn_square(reinterpret_cast<const float*>(turned), kTile, reinterpret_cast<float*>(*tile),
-                  kTile);
+      const bool turns = x.along == right;
+      alignas(64) Tile other;
+      Tile& filled = turns ? other : *tile;
+      x.along ? copy_lines(from, x.pitch, lines, steps, filled)
+              : pair_steps(from, x.pitch, lines, steps, filled);
+      if (turns)
+        turn_square(reinterpret_cast<const float*>(other), kTile, reinterpret_cast<float*>(*tile),
+                    kTile);
     }
   }
 }
@@ -89,13 +87,11 @@ struct Rows {
   int64_t row, tile, step;
 };
 Rows rows_of(const TileProduct& p, int64_t panel) {
-  const bool stands = panel < p.rows / kPanel && p.left_pitch != 0;
-  if (!stands)
-    return {static_cast<const char*>(p.left_panels) +
-                (p.left_pitch != 0 ? 0 : panel * panel_bytes(p.steps)),
-            kLine, kTileBytes, 2 * kTileBytes};
-  const int64_t pitch = p.left_pitch * 2;
-  return {static_cast<const char*>(p.left) + panel * kPanel * pitch, pitch, kTile * pitch, kLine};
+  const int64_t standing = p.left_pitch != 0 ? p.rows / kPanel : 0, pitch = p.left_pitch * 2;
+  const auto *left = static_cast<const char*>(p.left),
+             *panels = static_cast<const char*>(p.left_panels);
+  if (panel < standing) return {left + panel * kPanel * pitch, pitch, kTile * pitch, kLine};
+  return {panels + (panel - standing) * panel_bytes(p.steps), kLine, kTileBytes, 2 * kTileBytes};
 }
 
 // sums [kPanel][kPanel] of two panels. On the way `per_step` lines from `next` on are asked for.
@@ -203,8 +199,7 @@ Finish finish_of(const TileProduct& p) {
 }
 
 // Left panels that stay in the second-level cache while right ones go by, each of which is asked
-// for during the products with the one before. Left panels are asked for one ahead when they are
-// new.
+// for during the products with the one before. A left panel is asked for when it comes first.
 void run(const TileProduct& p, int64_t left_begin, int64_t left_end, int64_t right_begin,
          int64_t right_end) {
   constexpr int64_t kCached = 768 * 1024;
