@@ -134,8 +134,13 @@ def alternate(chosen, case):
     sides = {}
     for script, modes in scripts_of(*case[:3]):
         modes = [mode for mode in modes if mode not in chosen.skip_modes]
+        if not modes:
+            continue
         mode = fastest_mode(chosen, case, script, modes)
         sides[script, mode] = lambda s=script, m=mode: run_peer(chosen, case, s, m)
+    if not sides:
+        sys.exit(f"compare.py: without the modes {' '.join(chosen.skip_modes)} {'/'.join(map(str, case))} has no opponent: "
+                 "leave one of them out of --skip-modes.")
     if chosen.ours:
         sides = {"ours": lambda: run_ours(chosen, case), **sides}
     results = {side: [] for side in sides}
