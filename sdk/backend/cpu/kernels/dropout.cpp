@@ -10,18 +10,13 @@ template <class T>
 void apply(const DropoutRange& range, const void* x, void* y, int64_t n) {
   const T* in = static_cast<const T*>(x);
   T* out = static_cast<T*>(y);
-  const uint32_t drop_below = range.drop_below;
-  const float scale = range.scale;
-  alignas(64) uint32_t words[kPhiloxBlock];
+  PhiloxWords words;
   for (int64_t begin = 0; begin < n; begin += kPhiloxBlock) {
-    draw(range, range.first / 4 + static_cast<uint64_t>(begin / 4), words);
-    const int64_t width = n - begin < kPhiloxBlock ? n - begin : kPhiloxBlock;
-    const T* from = in + begin;
-    T* to = out + begin;
-    for_elements(
-        width,
-        [&](int64_t i) { store(to[i], words[i] >= drop_below ? load(from[i]) * scale : 0.0f); },
-        from, to);
+    draw(range, range.first / 4 + static_cast<uint64_t>(begin / 4), words.word);
+    for_vectors(least(n - begin, kPhiloxBlock), [&](int64_t i, int64_t count) {
+      const Vec kept = drop(range, words.word + i, stream_lanes(in + begin + i, count));
+      stream_lanes(out + begin + i, kept, count);
+    });
   }
 }
 

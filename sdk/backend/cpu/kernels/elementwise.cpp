@@ -10,8 +10,9 @@ template <class From, class To>
 [[gnu::flatten]] void cast(const void* x, void* y, int64_t n) {
   const From* in = static_cast<const From*>(x);
   To* out = static_cast<To*>(y);
-  for_elements(
-      n, [=](int64_t i) { store(out[i], load(in[i])); }, in, out);
+  for_vectors(n, [=](int64_t i, int64_t count) {
+    stream_lanes(out + i, stream_lanes(in + i, count), count);
+  });
 }
 
 }  // namespace

@@ -327,6 +327,23 @@ struct SoftTargetLossKernels {
                           const float* by_p, void* dx, int64_t pixels, int64_t classes);
 };
 
+// ---- Anchors of a detector
+// -----------------------------------------------------------------------
+
+// The anchor that a box overlaps most, counted from the first that was looked at; the first of
+// several.
+struct BestAnchor {
+  float overlap;
+  int32_t anchor;
+};
+struct AnchorKernels {
+  // box [boxes, 4], anchor [anchors, 4]: top, left, bottom, right. match [anchors]: the box that an
+  // anchor overlaps most, the first of several, -1 below `threshold` or if it meets none.
+  // best [boxes].
+  void (*match)(const float* box, int64_t boxes, const float* anchor, int64_t anchors,
+                float threshold, int32_t* match, BestAnchor* best);
+};
+
 // ---- Updates (all f32) ------------------------------------------------------------------------
 
 struct SgdStep {
@@ -382,6 +399,7 @@ struct Kernels {
   const SoftmaxKernels* softmax;
   const SigmoidKernels* sigmoid;
   const SoftTargetLossKernels* soft_target_loss;
+  const AnchorKernels* anchors;
   const UpdateKernels* update;
 };
 

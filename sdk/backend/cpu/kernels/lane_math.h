@@ -60,47 +60,4 @@ inline void ask_ahead(const void* x) {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(x) + kAhead));
 }
 
-// body(i) for each of n elements, as vector code that asks ahead in `runs`, whose elements i it
-// reads or writes.
-template <class Body, class... T>
-[[gnu::always_inline]] inline void for_elements(int64_t n, const Body& body, const T*... runs) {
-  constexpr int64_t kStretch = 64, kLine = 64;
-  int64_t begin = 0;
-  for (; begin + kStretch <= n; begin += kStretch) {
-    const auto ask = [begin](const auto* run) {
-      for (int64_t i = 0; i < kStretch; i += kLine / static_cast<int64_t>(sizeof *run))
-        ask_ahead(run + begin + i);
-    };
-    (ask(runs), ...);
-#pragma omp simd
-    for (int64_t i = begin; i < begin + kStretch; ++i) body(i);
-  }
-#pragma omp simd
-  for (int64_t i = begin; i < n; ++i) body(i);
-}
-
-inline float power_of_two(int32_t n) { return float_of(static_cast<uint32_t>(n + 127) << 23); }
-
-// e^x within 1.5 ulp; 0 below -104, infinity above 88.73. As split_exp() of vector_math.h, with its
-// constants.
-inline float exponential(float x) {
-  constexpr float kRound = 12582912.0f;
-  const float low = x < -104.0f ? -104.0f : x, bounded = low > 89.0f ? 89.0f : low;
-  const float t = fma(bounded, 1.44269504f, kRound);
-  const float n = t - kRound;
-  float r = fma(n, -0.693359375f, bounded);
-  r = fma(n, 2.12194440e-4f, r);
-  float p = 0.001395049155689776f;
-  p = fma(p, r, 0.008368889801204205f);
-  p = fma(p, r, 0.04166620597243309f);
-  p = fma(p, r, 0.166665181517601f);
-  p = fma(p, r, 0.5f);
-  const auto power = static_cast<int32_t>(bits_of(t) - bits_of(kRound));
-  const int32_t half = power >> 1;  // two factors, as 2^power alone may be no normal number
-  return (fma(p * r, r, r) + 1.0f) * power_of_two(half) * power_of_two(power - half);
-}
-
-// 0 below -88.7, where e^-x overflows, instead of a denormal.
-inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
-
 }  // namespace assay::cpu::ASSAY_ISA

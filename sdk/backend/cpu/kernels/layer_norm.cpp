@@ -12,12 +12,12 @@ namespace {
 // words[i] is the draw of element c + i.
 template <class Body>
 void with_words(const DropoutRange& dropout, int64_t begin, int64_t channels, const Body& body) {
-  alignas(64) uint32_t words[kPhiloxBlock];
+  PhiloxWords words;
   for (int64_t c = 0; c < channels;) {
     const int64_t element = begin + c, skipped = element % 4;
-    draw(dropout, static_cast<uint64_t>(element / 4), words);
+    draw(dropout, static_cast<uint64_t>(element / 4), words.word);
     const int64_t n = least(channels - c, kPhiloxBlock - skipped);
-    body(c, n, words + skipped);
+    body(c, n, words.word + skipped);
     c += n;
   }
 }
@@ -26,34 +26,19 @@ void with_words(const DropoutRange& dropout, int64_t begin, int64_t channels, co
 template <class T>
 void join(const LayerNormArgs& args, int64_t begin, const T* x, const T* residual, T* z) {
   if (args.dropout == nullptr) {
-    for_elements(
-        args.channels, [=](int64_t c) { store(z[c], load(x[c]) + load(residual[c])); }, x, residual,
-        z);
+    for_vectors(args.channels, [=](int64_t c, int64_t n) {
+      stream_lanes(z + c, stream_lanes(x + c, n) + stream_lanes(residual + c, n), n);
+    });
     return;
   }
-  const uint32_t drop_below = args.dropout->drop_below;
-  const float scale = args.dropout->scale;
-  with_words(
-      *args.dropout, begin, args.channels, [&](int64_t at, int64_t n, const uint32_t* words) {
-        const T* from = x + at;
-        T* to = z + at;
-        if (residual == nullptr) {
-          for_elements(
-              n,
-              [=](int64_t i) {
-                store(to[i], words[i] >= drop_below ? load(from[i]) * scale : 0.0f);
-              },
-              from, to);
-          return;
-        }
-        const T* more = residual + at;
-        for_elements(
-            n,
-            [=](int64_t i) {
-              store(to[i], (words[i] >= drop_below ? load(from[i]) * scale : 0.0f) + load(more[i]));
-            },
-            from, more, to);
-      });
+  with_words(*args.dropout, begin, args.channels,
+             [&](int64_t at, int64_t count, const uint32_t* words) {
+               for_vectors(count, [&](int64_t i, int64_t n) {
+                 Vec v = drop(*args.dropout, words + i, stream_lanes(x + at + i, n));
+                 if (residual != nullptr) v += stream_lanes(residual + at + i, n);
+                 stream_lanes(z + at + i, v, n);
+               });
+             });
 }
 
 template <class T>
@@ -68,22 +53,22 @@ void forward(const LayerNormArgs& args, int64_t first, int64_t rows) {
       join(args, begin, z, residual == nullptr ? nullptr : residual + begin, joined);
       z = joined;
     }
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t c = 0; c < channels; ++c) sum += load(z[c]);
-    const float mean = sum / static_cast<float>(channels);
-    float squares = 0;
-#pragma omp simd reduction(+ : squares)
-    for (int64_t c = 0; c < channels; ++c) {
-      const float d = load(z[c]) - mean;
+    Vec sum{};
+    for_vectors(channels, [&](int64_t c, int64_t n) { sum += load_lanes(z + c, n); });
+    const float mean = sum_of_lanes(sum) / static_cast<float>(channels);
+    Vec squares{};
+    for_vectors(channels, [&](int64_t c, int64_t n) {
+      const Vec d = first_lanes(load_lanes(z + c, n) - mean, n);
       squares += d * d;
-    }
-    const float rstd = 1.0f / root(squares / static_cast<float>(channels) + args.epsilon);
+    });
+    const float variance = sum_of_lanes(squares) / static_cast<float>(channels);
+    const float rstd = 1.0f / root(variance + args.epsilon);
     T* y = static_cast<T*>(args.y) + begin;
-    const float *gamma = args.gamma, *beta = args.beta;
-    for_elements(
-        channels, [=](int64_t c) { store(y[c], (load(z[c]) - mean) * rstd * gamma[c] + beta[c]); },
-        z, y);
+    for_vectors(channels, [&](int64_t c, int64_t n) {
+      const Vec normal = (stream_lanes(z + c, n) - mean) * rstd;
+      const Vec gamma = load_lanes(args.gamma + c, n), beta = load_lanes(args.beta + c, n);
+      stream_lanes(y + c, normal * gamma + beta, n);
+    });
     args.mean[r] = mean;
     args.rstd[r] = rstd;
   }
@@ -113,29 +98,25 @@ void backward(const LayerNormGradArgs& args, int64_t first, int64_t rows, float*
     }
     const float mean_g = sum_of_lanes(sum_g) / static_cast<float>(channels);
     const float mean_gx = sum_of_lanes(sum_gx) / static_cast<float>(channels);
-    const auto gradient = [&](int64_t c) {
-      const float normal = (load(z[c]) - mean) * rstd;
-      return rstd * (load(dy[c]) * args.gamma[c] - mean_g - normal * mean_gx);
+    const auto gradient = [&](int64_t c, int64_t n) {
+      const Vec normal = (load_lanes(z + c, n) - mean) * rstd;
+      const Vec g = load_lanes(dy + c, n) * load_lanes(args.gamma + c, n);
+      return rstd * (g - mean_g - normal * mean_gx);
     };
     T* dz = static_cast<T*>(args.dz) + begin;
     if (args.dropout == nullptr) {
-      for_elements(
-          channels, [&](int64_t c) { store(dz[c], gradient(c)); }, dz);
+      for_vectors(channels, [&](int64_t c, int64_t n) { stream_lanes(dz + c, gradient(c, n), n); });
       continue;
     }
     T* dx = static_cast<T*>(args.dx) + begin;
-    const uint32_t drop_below = args.dropout->drop_below;
-    const float scale = args.dropout->scale;
-    with_words(*args.dropout, begin, channels, [&](int64_t at, int64_t n, const uint32_t* words) {
-      for_elements(
-          n,
-          [&](int64_t i) {
-            const float d = gradient(at + i);
-            store(dz[at + i], d);
-            store(dx[at + i], words[i] >= drop_below ? d * scale : 0.0f);
-          },
-          dz + at, dx + at);
-    });
+    with_words(*args.dropout, begin, channels,
+               [&](int64_t at, int64_t count, const uint32_t* words) {
+                 for_vectors(count, [&](int64_t i, int64_t n) {
+                   const Vec d = gradient(at + i, n);
+                   stream_lanes(dz + at + i, d, n);
+                   stream_lanes(dx + at + i, drop(*args.dropout, words + i, d), n);
+                 });
+               });
   }
 }
 

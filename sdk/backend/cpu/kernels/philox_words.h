@@ -78,6 +78,11 @@ struct Philox {
   }
 };
 
+// What draw() fills, and room for a vector that begins at the last word.
+struct alignas(64) PhiloxWords {
+  uint32_t word[kPhiloxBlock + kLanes];
+};
+
 // words[4 * i + k] = word k of counter first_counter + i, i < kPhiloxBlock / 4.
 inline void draw(const DropoutRange& range, uint64_t first_counter, uint32_t* words) {
   // Rounds of several registers side by side, as each waits for the one before.
@@ -95,6 +100,12 @@ inline void draw(const DropoutRange& range, uint64_t first_counter, uint32_t* wo
     }
     for (int64_t k = 0; k < 4; ++k) parts[k].words(words + 4 * (i + k * kWideLanes));
   }
+}
+
+// x scaled where its word keeps it, else 0.
+inline Vec drop(const DropoutRange& range, const uint32_t* words, Vec x) {
+  const VecBits drawn = reinterpret_cast<VecBits>(load_vec(reinterpret_cast<const float*>(words)));
+  return drawn >= range.drop_below ? x * range.scale : Vec{};
 }
 
 }  // namespace assay::cpu::ASSAY_ISA

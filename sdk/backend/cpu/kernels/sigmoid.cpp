@@ -27,12 +27,16 @@ template <class T>
 void cross_entropy_grad(const void* x, const int32_t* target, float factor, void* dx, int64_t n) {
   const T* from = static_cast<const T*>(x);
   T* to = static_cast<T*>(dx);
-  for (int64_t i = 0; i < n; ++i) {
-    const float wrong = sigmoid(load(from[i])) - static_cast<float>(target[i]);
-    store(to[i], target[i] == -1       ? 0.0f
-                 : is_known(target[i]) ? factor * wrong
-                                       : __builtin_nanf(""));
-  }
+  for_vectors(n, [&](int64_t i, int64_t count) {
+    Vec gradient = sigmoid(load_lanes(from + i, count));
+    for (int64_t l = 0; l < count; ++l) {
+      const int32_t t = target[i + l];
+      gradient[l] = t == -1       ? 0.0f
+                    : is_known(t) ? factor * (gradient[l] - static_cast<float>(t))
+                                  : __builtin_nanf("");
+    }
+    store_lanes(to + i, gradient, count);
+  });
 }
 
 // Of u, which should be large: e = e^-|u|, and -log sigmoid of both signs.

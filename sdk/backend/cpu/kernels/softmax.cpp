@@ -1,68 +1,50 @@
 // Softmax and its cross-entropy loss, row by row. A row's exponentials are summed in f32 lanes;
 // losses over rows in f64 by the caller's fixed partition.
 #include "sdk/backend/cpu/kernels/kernels.h"
-#include "sdk/backend/cpu/kernels/lane_math.h"
+#include "sdk/backend/cpu/kernels/softmax_row.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
 
-struct RowSums {
-  float largest;
-  float exponentials;  // sum of e^(x - largest)
-};
-
-// x [classes].
-template <class T>
-RowSums row_sums(const T* x, int64_t classes) {
-  float largest = -__builtin_inff();
-#pragma omp simd reduction(max : largest)
-  for (int64_t c = 0; c < classes; ++c) {
-    const float v = load(x[c]);
-    largest = v > largest ? v : largest;
-  }
-  float sum = 0;  // a NaN anywhere in the row makes it NaN
-#pragma omp simd reduction(+ : sum)
-  for (int64_t c = 0; c < classes; ++c) sum += exponential(load(x[c]) - largest);
-  return {largest, sum};
-}
-
-// x, y [rows, 2]: whole vectors of rows, where a row has too few classes for one.
-template <class T>
-void softmax_of_two(const T* x, float* y, int64_t rows) {
-#pragma omp simd
-  for (int64_t r = 0; r < rows; ++r) {
-    const float difference = load(x[2 * r + 1]) - load(x[2 * r]);
-    y[2 * r] = sigmoid(-difference);
-    y[2 * r + 1] = sigmoid(difference);
-  }
+// Lanes 0 and 1, 2 and 3 and so on in each other's place.
+inline Vec neighbours(Vec x) {
+#if ASSAY_LANES == 16
+  return __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+#elif ASSAY_LANES == 8
+  return __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6);
+#else
+  return __builtin_shufflevector(x, x, 1, 0, 3, 2);
+#endif
 }
 
 // x, y [rows, classes].
 template <class T>
-void softmax(const void* x, float* y, int64_t rows, int64_t classes) {
-  if (classes == 2) return softmax_of_two(static_cast<const T*>(x), y, rows);
-  for (int64_t r = 0; r < rows; ++r) {
-    const T* row = static_cast<const T*>(x) + r * classes;
-    float* out = y + r * classes;
+[[gnu::flatten]] void softmax(const void* x, float* y, int64_t rows, int64_t classes) {
+  const T* row = static_cast<const T*>(x);
+  if (classes == 2) {  // whole vectors of rows
+    for_vectors(2 * rows, [&](int64_t i, int64_t n) {
+      const Vec v = load_lanes(row + i, n);
+      store_lanes(y + i, sigmoid(v - neighbours(v)), n);
+    });
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r, row += classes, y += classes) {
     const RowSums s = row_sums(row, classes);
-    const float inverse = 1.0f / s.exponentials;
-#pragma omp simd
-    for (int64_t c = 0; c < classes; ++c) {
-      out[c] = exponential(load(row[c]) - s.largest) * inverse;
-    }
+    for_vectors(classes,
+                [&](int64_t c, int64_t n) { store_lanes(y + c, probabilities(s, row, c, n), n); });
   }
 }
 
 // x, y [rows, classes].
 template <class T>
 void log_softmax(const void* x, float* y, int64_t rows, int64_t classes) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const T* row = static_cast<const T*>(x) + r * classes;
-    float* out = y + r * classes;
+  const T* row = static_cast<const T*>(x);
+  for (int64_t r = 0; r < rows; ++r, row += classes, y += classes) {
     const RowSums s = row_sums(row, classes);
     const auto log_sum = static_cast<float>(__builtin_log(static_cast<double>(s.exponentials)));
-#pragma omp simd
-    for (int64_t c = 0; c < classes; ++c) out[c] = load(row[c]) - s.largest - log_sum;
+    for_vectors(classes, [&](int64_t c, int64_t n) {
+      store_lanes(y + c, load_lanes(row + c, n) - s.largest - log_sum, n);
+    });
   }
 }
 
@@ -99,8 +81,9 @@ double cross_entropy(const void* x, const int32_t* labels, float smoothing, int6
 
 // x, dx [rows, columns], labels [rows]. dx may be x: the logit at the label is kept for the end.
 template <class T>
-void cross_entropy_grad(const void* x, const int32_t* labels, float smoothing, float factor,
-                        void* dx, int64_t rows, int64_t classes, int64_t columns) {
+[[gnu::flatten]] void cross_entropy_grad(const void* x, const int32_t* labels, float smoothing,
+                                         float factor, void* dx, int64_t rows, int64_t classes,
+                                         int64_t columns) {
   const float spread = smoothing / static_cast<float>(classes);
   for (int64_t r = 0; r < rows; ++r) {
     const T* row = static_cast<const T*>(x) + r * columns;
@@ -112,17 +95,14 @@ void cross_entropy_grad(const void* x, const int32_t* labels, float smoothing, f
       continue;
     }
     const RowSums s = row_sums(row, classes);
-    const float inverse = 1.0f / s.exponentials;
     const bool known = label >= 0 && label < classes;
     const float at_label = known ? load(row[label]) : 0.0f;
     const float undefined = known ? 0.0f : __builtin_nanf("");
-#pragma omp simd
-    for (int64_t c = 0; c < classes; ++c) {
-      const float p = exponential(load(row[c]) - s.largest) * inverse;
-      store(out[c], factor * (p - spread + undefined));
-    }
+    for_vectors(classes, [&](int64_t c, int64_t n) {
+      store_lanes(out + c, factor * (probabilities(s, row, c, n) - spread + undefined), n);
+    });
     if (known) {
-      const float p = exponential(at_label - s.largest) * inverse;
+      const float p = exponential(at_label - s.largest) / s.exponentials;
       store(out[label], factor * (p - spread - (1.0f - smoothing)));
     }
   }

@@ -20,6 +20,7 @@ extern const DepthwiseKernels kDepthwise;
 extern const SoftmaxKernels kSoftmax;
 extern const SigmoidKernels kSigmoid;
 extern const SoftTargetLossKernels kSoftTargetLoss;
+extern const AnchorKernels kAnchors;
 extern const UpdateKernels kUpdate;
 
 extern const Kernels kTable;
@@ -38,6 +39,7 @@ const Kernels kTable = {ASSAY_TEXT(ASSAY_ISA),
                         &kSoftmax,
                         &kSigmoid,
                         &kSoftTargetLoss,
+                        &kAnchors,
                         &kUpdate};
 
 }  // namespace assay::cpu::ASSAY_ISA

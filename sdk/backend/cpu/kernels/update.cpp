@@ -1,44 +1,56 @@
 // One fused pass over parameters, gradients and moments per optimizer. Arrays are f32 [n], element
 // i of each belonging to element i of the others; their ranges do not overlap.
 #include "sdk/backend/cpu/kernels/kernels.h"
-#include "sdk/backend/cpu/kernels/vector.h"
+#include "sdk/backend/cpu/kernels/vector_math.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
 
-// f64, so that squares of any f32 stay finite and the sum is not finite only if an element is not.
+typedef double Doubles __attribute__((vector_size(ASSAY_LANES * 8)));
+
+// In f64, so that squares of any f32 stay finite and the sum is not finite only if an element is
+// not. Lanes behind the last element must be zero.
+struct SumOfSquares {
+  Doubles lanes{};
+
+  void add(Vec x) {
+    const auto wide = __builtin_convertvector(x, Doubles);
+    lanes += wide * wide;
+  }
+  double total() const {
+    double sum = 0;
+    for (int64_t lane = 0; lane < kLanes; ++lane) sum += lanes[lane];
+    return sum;
+  }
+};
+
 [[gnu::flatten]] double sum_squares(const float* x, int64_t n) {
-  typedef double Doubles __attribute__((vector_size(ASSAY_LANES * 8)));
-  Doubles sums{};
-  for_vectors(n, [&](int64_t i, int64_t count) {
-    const auto v = __builtin_convertvector(stream_lanes(x + i, count), Doubles);
-    sums += v * v;
-  });
-  double sum = 0;
-  for (int64_t lane = 0; lane < kLanes; ++lane) sum += sums[lane];
-  return sum;
+  SumOfSquares sum;
+  for_vectors(n, [&](int64_t i, int64_t count) { sum.add(stream_lanes(x + i, count)); });
+  return sum.total();
 }
 
-void sgd_plain(const SgdStep& step, float* __restrict p, const float* __restrict g, int64_t n) {
-  const SgdStep s = step;
-  for (int64_t i = 0; i < n; ++i) {
-    const float gradient = fma(s.weight_decay, p[i], g[i] * s.multiplier);
-    p[i] = fma(-s.learning_rate, gradient, p[i]);
-  }
+[[gnu::flatten]] void sgd_plain(const SgdStep& s, float* p, const float* g, int64_t n) {
+  for_vectors(n, [=](int64_t i, int64_t count) {
+    const Vec value = stream_lanes(p + i, count);
+    const Vec gradient = fma(value, s.weight_decay, stream_lanes(g + i, count) * s.multiplier);
+    store_lanes(p + i, fma(gradient, -s.learning_rate, value), count);
+  });
 }
 
 template <bool kNesterov, bool kSutskever>
-void sgd_momentum(const SgdStep& step, float* __restrict p, const float* __restrict g,
-                  float* __restrict m, int64_t n) {
-  const SgdStep s = step;
-  for (int64_t i = 0; i < n; ++i) {
-    const float gradient = fma(s.weight_decay, p[i], g[i] * s.multiplier);
-    const float scaled = kSutskever ? -s.learning_rate * gradient : gradient;
-    const float moved = fma(s.momentum, m[i], scaled);
-    const float direction = kNesterov ? fma(s.momentum, moved, scaled) : moved;
-    m[i] = moved;
-    p[i] = kSutskever ? p[i] + direction : fma(-s.learning_rate, direction, p[i]);
-  }
+[[gnu::flatten]] void sgd_momentum(const SgdStep& s, float* p, const float* g, float* m,
+                                   int64_t n) {
+  for_vectors(n, [=](int64_t i, int64_t count) {
+    const Vec value = stream_lanes(p + i, count);
+    const Vec gradient = fma(value, s.weight_decay, stream_lanes(g + i, count) * s.multiplier);
+    const Vec scaled = kSutskever ? -s.learning_rate * gradient : gradient;
+    const Vec moved = fma(stream_lanes(m + i, count), s.momentum, scaled);
+    const Vec direction = kNesterov ? fma(moved, s.momentum, scaled) : moved;
+    store_lanes(m + i, moved, count);
+    store_lanes(p + i, kSutskever ? value + direction : fma(direction, -s.learning_rate, value),
+                count);
+  });
 }
 
 void sgd(const SgdStep& s, float* p, const float* g, float* m, int64_t n) {
@@ -51,55 +63,66 @@ void sgd(const SgdStep& s, float* p, const float* g, float* m, int64_t n) {
   }
 }
 
-void adam(const AdamStep& step, float* __restrict p, const float* __restrict g, float* __restrict m,
-          float* __restrict v, int64_t n) {
-  const AdamStep s = step;
-  for (int64_t i = 0; i < n; ++i) {
-    const float gradient = fma(s.weight_decay, p[i], g[i] * s.multiplier);
-    const float mi = fma(s.beta1, m[i], s.one_minus_beta1 * gradient);
-    const float vi = fma(s.beta2, v[i], s.one_minus_beta2 * gradient * gradient);
-    m[i] = mi;
-    v[i] = vi;
-    const float denominator = fma(root(vi), s.inverse_root, s.epsilon);
-    p[i] = fma(-s.rate, mi / denominator, p[i] * s.keep);
-  }
+// Moments of the gradient at element i, which are stored and returned.
+struct Moments {
+  Vec first, second;
+};
+template <class Step>
+Moments moments(const Step& s, Vec gradient, float* m, float* v, int64_t count) {
+  const Moments moved = {
+      fma(stream_lanes(m, count), s.beta1, s.one_minus_beta1 * gradient),
+      fma(stream_lanes(v, count), s.beta2, s.one_minus_beta2 * gradient * gradient)};
+  store_lanes(m, moved.first, count);
+  store_lanes(v, moved.second, count);
+  return moved;
 }
 
-float lamb_direction(const LambStep& s, float p, float m, float v) {
-  const float denominator = fma(root(v), s.inverse_root, s.epsilon);
-  return fma(s.weight_decay, p, m * s.inverse_bias1 / denominator);
+[[gnu::flatten]] void adam(const AdamStep& s, float* p, const float* g, float* m, float* v,
+                           int64_t n) {
+  for_vectors(n, [=](int64_t i, int64_t count) {
+    const Vec value = stream_lanes(p + i, count);
+    const Vec gradient = fma(value, s.weight_decay, stream_lanes(g + i, count) * s.multiplier);
+    const Moments moved = moments(s, gradient, m + i, v + i, count);
+    const Vec denominator = fma(root(moved.second), s.inverse_root, Vec{} + s.epsilon);
+    store_lanes(p + i, fma(moved.first / denominator, -s.rate, value * s.keep), count);
+  });
 }
 
-void lamb_moments(const LambStep& step, const float* __restrict p, const float* __restrict g,
-                  float* __restrict m, float* __restrict v, int64_t n, double* p_squares,
-                  double* u_squares) {
-  const LambStep s = step;
-  double pp = 0, uu = 0;
-#pragma omp simd reduction(+ : pp, uu)
-  for (int64_t i = 0; i < n; ++i) {
-    const float gradient = g[i] * s.multiplier;
-    const float mi = fma(s.beta1, m[i], s.one_minus_beta1 * gradient);
-    const float vi = fma(s.beta2, v[i], s.one_minus_beta2 * gradient * gradient);
-    m[i] = mi;
-    v[i] = vi;
-    const double u = lamb_direction(s, p[i], mi, vi);
-    const double pi = p[i];
-    pp += pi * pi;
-    uu += u * u;
-  }
-  *p_squares = pp;
-  *u_squares = uu;
+Vec lamb_direction(const LambStep& s, Vec value, const Moments& of) {
+  const Vec denominator = fma(root(of.second), s.inverse_root, Vec{} + s.epsilon);
+  return fma(value, s.weight_decay, of.first * s.inverse_bias1 / denominator);
 }
 
-void lamb_apply(const LambStep& step, float rate, float* __restrict p, const float* __restrict m,
-                const float* __restrict v, int64_t n) {
-  const LambStep s = step;
-  for (int64_t i = 0; i < n; ++i) p[i] = fma(-rate, lamb_direction(s, p[i], m[i], v[i]), p[i]);
+[[gnu::flatten]] void lamb_moments(const LambStep& s, const float* p, const float* g, float* m,
+                                   float* v, int64_t n, double* p_squares, double* u_squares) {
+  SumOfSquares values, directions;
+  for_vectors(n, [&, s](int64_t i, int64_t count) {
+    const Vec value = stream_lanes(p + i, count);
+    const Moments moved =
+        moments(s, stream_lanes(g + i, count) * s.multiplier, m + i, v + i, count);
+    values.add(value);
+    directions.add(first_lanes(lamb_direction(s, value, moved), count));
+  });
+  *p_squares = values.total();
+  *u_squares = directions.total();
 }
 
-void ema(float decay, float one_minus_decay, float* __restrict average, const float* __restrict p,
-         int64_t n) {
-  for (int64_t i = 0; i < n; ++i) average[i] = fma(decay, average[i], one_minus_decay * p[i]);
+[[gnu::flatten]] void lamb_apply(const LambStep& s, float rate, float* p, const float* m,
+                                 const float* v, int64_t n) {
+  for_vectors(n, [=](int64_t i, int64_t count) {
+    const Vec value = stream_lanes(p + i, count);
+    const Moments of = {stream_lanes(m + i, count), stream_lanes(v + i, count)};
+    store_lanes(p + i, fma(lamb_direction(s, value, of), -rate, value), count);
+  });
+}
+
+[[gnu::flatten]] void ema(float decay, float one_minus_decay, float* average, const float* p,
+                          int64_t n) {
+  for_vectors(n, [=](int64_t i, int64_t count) {
+    const Vec moved =
+        fma(stream_lanes(average + i, count), decay, one_minus_decay * stream_lanes(p + i, count));
+    store_lanes(average + i, moved, count);
+  });
 }
 
 }  // namespace

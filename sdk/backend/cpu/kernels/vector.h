@@ -65,23 +65,60 @@ inline void store_vec(Bf16* y, Vec value) {
   *reinterpret_cast<LooseHalfBits*>(y) = narrowed(bf16_bits(value) >> 16);
 }
 
-// The first `n` lanes, at least one; the others are zero, or left alone.
+// Fewer than all lanes.
+#if defined(__AVX512F__)
+inline __mmask16 mask_of(int64_t n) { return static_cast<__mmask16>((1u << n) - 1); }
+inline Vec load_part(const float* x, int64_t n) {
+  return reinterpret_cast<Vec>(_mm512_maskz_loadu_ps(mask_of(n), x));
+}
+inline Vec load_part(const Bf16* x, int64_t n) {
+  const __m256i half = _mm256_maskz_loadu_epi16(mask_of(n), x);
+  return reinterpret_cast<Vec>(widened(reinterpret_cast<HalfBits>(half)) << 16);
+}
+inline void store_part(float* y, Vec value, int64_t n) {
+  _mm512_mask_storeu_ps(y, mask_of(n), reinterpret_cast<__m512>(value));
+}
+inline void store_part(Bf16* y, Vec value, int64_t n) {
+  const HalfBits half = narrowed(bf16_bits(value) >> 16);
+  _mm256_mask_storeu_epi16(y, mask_of(n), reinterpret_cast<__m256i>(half));
+}
+#else
 template <class T>
-Vec load_lanes(const T* x, int64_t n) {
-  if (n >= kLanes) return load_vec(x);
+Vec load_part(const T* x, int64_t n) {
   T part[kLanes] = {};
   for (int64_t i = 0; i < n; ++i) part[i] = x[i];
   return load_vec(part);
 }
 template <class T>
-void store_lanes(T* y, Vec value, int64_t n) {
-  if (n >= kLanes) return store_vec(y, value);
+void store_part(T* y, Vec value, int64_t n) {
   T part[kLanes];
   store_vec(part, value);
   for (int64_t i = 0; i < n; ++i) y[i] = part[i];
 }
+#endif
 
-// The same of long runs of memory, with what comes later asked for.
+// The first `n` lanes, at least one; the others are zero, or left alone.
+template <class T>
+Vec load_lanes(const T* x, int64_t n) {
+  return n >= kLanes ? load_vec(x) : load_part(x, n);
+}
+template <class T>
+void store_lanes(T* y, Vec value, int64_t n) {
+  n >= kLanes ? store_vec(y, value) : store_part(y, value, n);
+}
+// x with `others` in the lanes behind the first n.
+inline Vec first_lanes(Vec x, int64_t n, float others = 0) {
+  if (n >= kLanes) return x;
+#if defined(__AVX512F__)
+  return reinterpret_cast<Vec>(
+      _mm512_mask_blend_ps(mask_of(n), _mm512_set1_ps(others), reinterpret_cast<__m512>(x)));
+#else
+  for (int64_t i = n; i < kLanes; ++i) x[i] = others;
+  return x;
+#endif
+}
+
+// As load_lanes() and store_lanes(), of long runs of memory, with what comes later asked for.
 template <class T>
 Vec stream_lanes(const T* x, int64_t n) {
   ask_ahead(x);
@@ -101,9 +138,24 @@ void for_vectors(int64_t elements, const Body& body) {
   if (i < elements) body(i, elements - i);
 }
 
-inline float sum_of_lanes(Vec x) {
+inline bool any(VecMask x) {
+#if defined(__AVX512F__)
+  return _mm512_test_epi32_mask(reinterpret_cast<__m512i>(x), reinterpret_cast<__m512i>(x)) != 0;
+#elif defined(__AVX__)
+  return _mm256_movemask_ps(reinterpret_cast<__m256>(x)) != 0;
+#elif defined(__SSE2__)
+  return _mm_movemask_ps(reinterpret_cast<__m128>(x)) != 0;
+#else
+  int32_t bits = 0;
+  for (int64_t i = 0; i < kLanes; ++i) bits |= x[i];
+  return bits != 0;
+#endif
+}
+
+// Of the first n lanes, if there are as many.
+inline float sum_of_lanes(Vec x, int64_t n = kLanes) {
   float sum = 0;
-  for (int64_t i = 0; i < kLanes; ++i) sum += x[i];
+  for (int64_t i = 0; i < least(n, kLanes); ++i) sum += x[i];
   return sum;
 }
 

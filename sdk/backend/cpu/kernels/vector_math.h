@@ -21,6 +21,19 @@ inline Vec fma(Vec a, Vec b, Vec c) {
 inline Vec fma(Vec a, Vec b, float c) { return fma(a, b, Vec{} + c); }
 inline Vec fma(Vec a, float b, Vec c) { return fma(a, Vec{} + b, c); }
 
+inline Vec root(Vec x) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Vec>(_mm512_maskz_sqrt_ps(0xffff, reinterpret_cast<__m512>(x)));
+#elif defined(__AVX__)
+  return reinterpret_cast<Vec>(_mm256_sqrt_ps(reinterpret_cast<__m256>(x)));
+#elif defined(__SSE2__)
+  return reinterpret_cast<Vec>(_mm_sqrt_ps(reinterpret_cast<__m128>(x)));
+#else
+  for (int64_t i = 0; i < kLanes; ++i) x[i] = __builtin_sqrtf(x[i]);
+  return x;
+#endif
+}
+
 inline VecBits bits_of(Vec x) { return reinterpret_cast<VecBits>(x); }
 inline Vec float_of(VecBits bits) { return reinterpret_cast<Vec>(bits); }
 
@@ -73,6 +86,8 @@ inline Vec exponential(Vec x) {
   const ExpVectors e = split_exp(at_most(at_least(x, -87.3f), 89.5f));
   return 2.0f * (e.half_power * fma(fma(e.fit, e.r, 1.0f), e.r, 1.0f));
 }
+
+inline float exponential(float x) { return exponential(Vec{} + x)[0]; }
 
 // e^x - 1 within 2 ulp for x <= 80.
 inline Vec exponential_minus_1(Vec x) {
