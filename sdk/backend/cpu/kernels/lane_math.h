@@ -1,5 +1,5 @@
-// Scalar building blocks that compilers turn into vector code: loads, stores, and the functions of
-// the activations. Included only by the kernels (see kernels.h for the include rule); everything
+// Scalar building blocks of the kernels, which compilers turn into vector code: loads, stores, a
+// fused multiply-add. Included only by the kernels (see kernels.h for the include rule); everything
 // lives in the namespace of one instruction set.
 //
 // The files are compiled with -ffp-contract=off, so that a multiply-add is fused exactly where
