@@ -37,7 +37,7 @@ Exit codes: 0 done; 2 wrong usage; 4 the device cannot be used; 5 it failed; 6 f
 75 interrupted.
 
 Examples:
-  assay-predict runs/RUN/trials/seed-0001/checkpoint-1872 photo.png more/
+  assay-predict runs/RUN/trials/seed-0001/checkpoint-3744 photo.png more/
   assay-predict unet.ckpt slices.tif --to masks.tif
   assay-predict detector.ckpt street/ --to found --least 0.5 --names data/coco
   assay-predict cats.ckpt *.jpg --top 3 --names data/imagenet --prepare '{"resize_shorter": 256, "scale": 1,
@@ -100,7 +100,8 @@ class Labeller {
             ? ""
             : fmt::format(R"(, "image_size": [{}])", fmt::join(preparation.detector_size, ", "));
     assay_predictor* predictor = nullptr;
-    call(Exit::kCrashed, assay_predictor_create, model,
+    // All that the user can have got wrong here is a size.
+    call(request.prepare.empty() ? Exit::kCrashed : Exit::kUsage, assay_predictor_create, model,
          text(fmt::format(R"({{"max_batch": 1{}}})", size)), &predictor);
     predictor_.reset(predictor);
     assay_slot* slot = nullptr;
@@ -251,7 +252,18 @@ class Answers {
     if (answer == Answer::kMask && request.to.empty())
       throw Error(Exit::kUsage, "this model labels pixels: say with --to where its masks shall go",
                   "a folder for PNG files, or one .tif file");
-    if (answer != Answer::kClasses && !request.to.empty()) pictures_.emplace(request.to);
+    if (answer != Answer::kClasses) {
+      if (!request.to.empty()) pictures_.emplace(request.to);
+      return;
+    }
+    if (!request.to.empty())
+      throw Error(Exit::kUsage,
+                  "this model tells classes, which are printed: there is nothing "
+                  "that --to could hold");
+    const auto classes = static_cast<size_t>(labeller.output()[0]);
+    if (!names_.empty() && names_.size() != classes)
+      throw Error(Exit::kUsage, fmt::format("'{}' names {} classes, the model has {}",
+                                            request.names, names_.size(), classes));
   }
 
   void add(const Page& page) {
@@ -306,7 +318,8 @@ Exit label(const Request& request) {
     }
     progress.update(static_cast<double>(++done) / static_cast<double>(files.size()), file.string());
   }
-  if (!request.quiet) progress.end(fmt::format("{} pictures", pages));
+  if (!request.quiet)
+    progress.end(fmt::format("{} {}", pages, pages == 1 ? "picture" : "pictures"));
   answers.finish();
   return Exit::kOk;
 }

@@ -6,18 +6,28 @@
 
 #include <cmath>
 #include <opencv2/imgproc.hpp>
-#include <set>
 #include <string>
+#include <string_view>
 
 #include "tools/common/error.h"
 
 namespace assay::tools {
 namespace {
 
-std::vector<double> numbers(const google::protobuf::Value& value) {
+[[noreturn]] void fail_value(const std::string& key, std::string_view wanted) {
+  throw Error(Exit::kUsage, fmt::format("the preparation's \"{}\" is not {}", key, wanted));
+}
+
+double number(const std::string& key, const google::protobuf::Value& value) {
+  if (!value.has_number_value()) fail_value(key, "a number");
+  return value.number_value();
+}
+
+std::vector<double> numbers(const std::string& key, const google::protobuf::Value& value) {
   if (value.has_number_value()) return {value.number_value()};
+  if (!value.has_list_value()) fail_value(key, "a number or a list of numbers");
   std::vector<double> out;
-  for (const auto& item : value.list_value().values()) out.push_back(item.number_value());
+  for (const auto& item : value.list_value().values()) out.push_back(number(key, item));
   return out;
 }
 
@@ -124,29 +134,31 @@ Preparation parse_preparation(const std::string& json) {
   const auto status = google::protobuf::util::JsonStringToMessage(json, &keys);
   if (!status.ok())
     throw Error(Exit::kUsage, "the preparation is no JSON object: " + status.ToString());
-  const auto number = [&](const char* key, double otherwise) {
-    const auto found = keys.fields().find(key);
-    return found == keys.fields().end() ? otherwise : found->second.number_value();
-  };
-  static const std::set<std::string> kKnown = {"scale",          "offset", "mean",   "stddev",
-                                               "crop",           "size",   "padded", "channels",
-                                               "resize_shorter", "origin"};
-  for (const auto& [key, value] : keys.fields()) {
-    if (kKnown.contains(key) && (key != "crop" || value.string_value() == "centre")) continue;
-    throw Error(Exit::kUsage, fmt::format("the preparation cannot have the key \"{}\"", key),
-                "it takes scale, offset, mean, stddev, resize_shorter, size and padded");
-  }
   Preparation out;
-  out.scale = number("scale", out.scale);
-  out.offset = number("offset", out.offset);
-  if (keys.fields().contains("mean")) out.mean = numbers(keys.fields().at("mean"));
-  if (keys.fields().contains("stddev")) out.stddev = numbers(keys.fields().at("stddev"));
-  out.resize_shorter = static_cast<int>(number("resize_shorter", 0));
-  if (keys.fields().contains("padded")) out.padded_size = static_cast<int>(number("size", 0));
-  if (const auto size = keys.fields().find("size");
-      size != keys.fields().end() && size->second.has_list_value()) {
-    for (const double side : numbers(size->second))
-      out.detector_size.push_back(static_cast<int>(side));
+  for (const auto& [key, value] : keys.fields()) {
+    if (key == "scale") {
+      out.scale = number(key, value);
+    } else if (key == "offset") {
+      out.offset = number(key, value);
+    } else if (key == "mean") {
+      out.mean = numbers(key, value);
+    } else if (key == "stddev") {
+      out.stddev = numbers(key, value);
+    } else if (key == "resize_shorter") {
+      out.resize_shorter = static_cast<int>(number(key, value));
+    } else if (key == "size" && value.has_list_value()) {
+      for (const double side : numbers(key, value))
+        out.detector_size.push_back(static_cast<int>(side));
+      if (out.detector_size.size() != 2) fail_value(key, "a number, or [rows, columns]");
+    } else if (key == "size") {
+      if (keys.fields().contains("padded")) out.padded_size = static_cast<int>(number(key, value));
+    } else if (key == "crop") {
+      if (value.string_value() != "centre")
+        fail_value(key, "\"centre\", the only one that does not draw or stretch");
+    } else if (key != "padded" && key != "channels" && key != "origin") {  // the model says them
+      throw Error(Exit::kUsage, fmt::format("the preparation cannot have the key \"{}\"", key),
+                  "it takes scale, offset, mean, stddev, resize_shorter, size and padded");
+    }
   }
   return out;
 }
