@@ -153,6 +153,17 @@ TEST_F(TextRecipeTest, LearnsWhichLettersFollow) {
   EXPECT_GT(after.at("masked_accuracy"), 3.0 / 26);
 }
 
+TEST_F(TextRecipeTest, SaysHowMissingDataAreMade) {
+  v1::Recipe made = recipe();
+  made.mutable_io()->set_data_root((root_ / "nowhere").string());
+  made.mutable_data(0)->set_lock("squad_v2.0");
+  EXPECT_THAT(driver_->missing_data(made),
+              HasSubstr("dataset-convert squad --from FOLDER --to " +
+                        (root_ / "nowhere/squad_v2.0").string() +
+                        " --set vocabulary=FILE --set prediction_slots=3 --set sequence_length=16 "
+                        "--set version=2.0 ("));
+}
+
 // A word would be asked for that has no row, or the wrong ones be masked.
 TEST_F(TextRecipeTest, RefusesAnotherVocabulary) {
   v1::Recipe made = recipe();

@@ -43,7 +43,7 @@ Exit verify(const Request& request) {
     call(assay_checkpoint_verify, text(file), &report);
     const Report owned(report);
     show(request, owned, verification_text);
-    if (!at(parse(owned), "ok").bool_value()) result = Exit::kDiffers;
+    if (!at(parse(owned), "ok").bool_value()) result = Exit::kDataMismatch;
   }
   return result;
 }
@@ -134,7 +134,7 @@ Exit run(int argc, const char* const* argv) {
   CLI::App app("Looks at, checks, compares, converts and exports checkpoint files.",
                "assay-checkpoint");
   app.footer(
-      "Exit codes: 0 done; 1 damaged or different; 2 wrong usage; 5 it failed; 6 a file is missing "
+      "Exit codes: 0 done; 1 the files differ; 2 wrong usage; 5 it failed; 6 a file is missing "
       "or damaged.\n\nConvolution weights are stored O,H,W,I. A name map (--map) renames tensors "
       "and "
       "turns them\ninto the layouts of other programs; in JSON, for PyTorch's:\n"

@@ -135,7 +135,8 @@ void print_result(const std::string& folder, const Report& report) {
   }
 }
 
-// The value of a setting as JSON: texts are quoted, the rest is for the library to judge.
+// The value of a setting as JSON: texts are quoted, and what is no JSON, so that the library says
+// what it expected instead.
 std::string setting_json(const google::protobuf::Struct& data_set, const std::string& setting) {
   const size_t equals = setting.find('=');
   if (equals == 0 || equals == std::string::npos)
@@ -147,9 +148,11 @@ std::string setting_json(const google::protobuf::Struct& data_set, const std::st
     known.push_back(text_of(field, "key"));
     if (known.back() != key) continue;
     google::protobuf::Value text;
-    text.set_string_value(value);
     std::string quoted;
-    if (text_of(field, "type") != "text") return fmt::format("\"{}\": {}", key, value);
+    if (text_of(field, "type") != "text" &&
+        google::protobuf::util::JsonStringToMessage(value, &text).ok())
+      return fmt::format("\"{}\": {}", key, value);
+    text.set_string_value(value);
     static_cast<void>(google::protobuf::util::MessageToJsonString(text, &quoted));
     return fmt::format("\"{}\": {}", key, quoted);
   }

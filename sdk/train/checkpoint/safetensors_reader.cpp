@@ -70,8 +70,8 @@ JsonValue read_header(const ByteSource& source, uint64_t& data_begin) {
   // Before the length is looked at: that of a zip archive would only be called too large.
   char beginning[4] = {};
   source.read_at(beginning, sizeof beginning, 0);
-  complaint.unless(std::string_view(beginning, sizeof beginning) != "PK\x03\x04",
-                   "it is a zip archive, as checkpoints are; load it as one");
+  require(std::string_view(beginning, sizeof beginning) != "PK\x03\x04", Code::kFormat,
+          source.name(), ": it is a zip archive, as checkpoints are: load it as one");
   uint64_t length = 0;
   source.read_at(&length, sizeof length, 0);
   complaint.unless(length <= source.size() - kLengthBytes, "its header claims ", length,

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -20,6 +21,19 @@ namespace reciperun {
 namespace {
 
 using namespace engine;  // NOLINT: this file is the engine's side
+
+// What a conversion of text is told beyond its folders: the pieces that words are made of, and how
+// windows are cut.
+std::string settings_of(const v1::DataRef& data) {
+  std::string settings;
+  for (const v1::Stage& stage : data.pipeline()) {
+    if (stage.op() != "tokens") continue;
+    settings += " --set vocabulary=FILE";
+    for (const auto& [key, value] : std::map(stage.arg().begin(), stage.arg().end()))
+      settings += fmt::format(" --set {}={}", key, value);
+  }
+  return settings + (data.lock().ends_with("_v2.0") ? " --set version=2.0" : "");
+}
 
 // "cpu", "cuda:0".
 assay_device_id device_of(const std::string& name) {
@@ -113,9 +127,9 @@ class AssayDriver : public TrainerDriver {
                   ? fmt::format("no conversion has this name; if one that 'dataset-convert --list' "
                                 "shows fits, let it write there with --to {}",
                                 folder)
-                  : fmt::format("make it with: dataset-convert {} --from FOLDER --to {} "
+                  : fmt::format("make it with: dataset-convert {} --from FOLDER --to {}{} "
                                 "('dataset-convert --list' says what FOLDER holds)",
-                                conversion_of(data.lock()), folder));
+                                conversion_of(data.lock()), folder, settings_of(data)));
     }
     return recipe.trials().count() > 0 ? missing_weights(recipe) : "";  // time needs none
   }
