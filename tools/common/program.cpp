@@ -20,9 +20,30 @@ void say(const std::string& text) {
   fmt::print(stderr, "{}", terminal ? folded(text, terminal_columns(stderr)) : text);
 }
 
+// One that the command which was given does not have.
+Exit explain_option(const CLI::App& app, const std::string& written) {
+  const CLI::App* command = &app;
+  std::string name = app.get_name();
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    name += " " + command->get_name();
+  }
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command->get_options())
+    for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
+  const std::string option = written.substr(0, written.find('=')), meant = closest(option, names);
+  fmt::print(stderr, "{}: there is no option \"{}\"{} Run with --help for all.\n", name, option,
+             meant.empty() ? "." : fmt::format("; did you mean \"{}\"?", meant));
+  return Exit::kUsage;
+}
+
 }  // namespace
 
 Exit explain(const CLI::App& app, const CLI::ParseError& error) {
+  for (const std::string& written : app.remaining(true)) {
+    if (error.get_exit_code() != 0 && written.starts_with("--"))
+      return explain_option(app, written);
+  }
   const auto commands = app.get_subcommands([](const CLI::App* command) {
     return !command->get_group().empty();  // without a group they are not for users
   });
