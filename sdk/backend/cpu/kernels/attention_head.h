@@ -4,7 +4,7 @@
 
 #include "sdk/backend/cpu/kernels/kernels.h"
 #include "sdk/backend/cpu/kernels/philox_words.h"
-#include "sdk/backend/cpu/kernels/vector.h"
+#include "sdk/backend/cpu/kernels/vector_math.h"
 
 namespace assay::cpu::ASSAY_ISA {
 
@@ -77,11 +77,6 @@ void ask_for_row(const T* row, int64_t size) {
     __builtin_prefetch(row + c);
 }
 constexpr int64_t kRowsAhead = 16;
-
-struct RowSums {
-  float largest;
-  float exponentials;  // sum of e^(x - largest)
-};
 
 // From `token` on.
 template <class T>

@@ -327,8 +327,7 @@ struct SoftTargetLossKernels {
                           const float* by_p, void* dx, int64_t pixels, int64_t classes);
 };
 
-// ---- Anchors of a detector
-// -----------------------------------------------------------------------
+// ---- Anchors of a detector --------------------------------------------------------------------
 
 // The anchor that a box overlaps most, counted from the first that was looked at; the first of
 // several.

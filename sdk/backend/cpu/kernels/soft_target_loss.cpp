@@ -1,10 +1,23 @@
 // Losses over the pixels of an image, [pixels, classes] against soft targets in f32. Sums over
 // pixels are f64; the caller adds its ranges in a fixed order.
 #include "sdk/backend/cpu/kernels/kernels.h"
-#include "sdk/backend/cpu/kernels/softmax_row.h"
+#include "sdk/backend/cpu/kernels/vector_math.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
+
+// x [classes].
+template <class T>
+RowSums row_sums(const T* x, int64_t classes) {
+  float largest = load(x[0]);
+  for (int64_t c = 1; c < classes; ++c) {
+    const float v = load(x[c]);
+    largest = v > largest ? v : largest;
+  }
+  float sum = 0;  // a NaN anywhere in the row makes it NaN
+  for (int64_t c = 0; c < classes; ++c) sum += exponential(load(x[c]) - largest);
+  return {largest, sum};
+}
 
 // x, target [pixels, classes].
 template <class T>
@@ -33,12 +46,13 @@ void cross_entropy_grad(const void* x, const float* target, float factor, void* 
     T* out = static_cast<T*>(dx) + i * classes;
     const float* t = target + i * classes;
     const RowSums s = row_sums(row, classes);
+    const float inverse = 1.0f / s.exponentials;
     float weight = 0;
     for (int64_t c = 0; c < classes; ++c) weight += t[c];
-    for_vectors(classes, [&](int64_t c, int64_t n) {
-      const Vec p = probabilities(s, row, c, n);
-      store_lanes(out + c, factor * (p * weight - load_lanes(t + c, n)), n);
-    });
+    for (int64_t c = 0; c < classes; ++c) {
+      const float p = exponential(load(row[c]) - s.largest) * inverse;
+      store(out[c], factor * (p * weight - t[c]));
+    }
   }
 }
 
@@ -53,15 +67,13 @@ void overlap(const void* x, const float* target, int64_t pixels, int64_t classes
     const T* row = static_cast<const T*>(x) + i * classes;
     const float* t = target + i * classes;
     const RowSums s = row_sums(row, classes);
-    for_vectors(classes, [&](int64_t first, int64_t n) {
-      const Vec p = probabilities(s, row, first, n);
-      for (int64_t lane = 0; lane < n; ++lane) {
-        const int64_t c = first + lane;
-        common[c] += static_cast<double>(p[lane] * t[c]);
-        p_squares[c] += static_cast<double>(p[lane] * p[lane]);
-        t_squares[c] += static_cast<double>(t[c] * t[c]);
-      }
-    });
+    const float inverse = 1.0f / s.exponentials;
+    for (int64_t c = 0; c < classes; ++c) {
+      const float p = exponential(load(row[c]) - s.largest) * inverse;
+      common[c] += static_cast<double>(p * t[c]);
+      p_squares[c] += static_cast<double>(p * p);
+      t_squares[c] += static_cast<double>(t[c] * t[c]);
+    }
   }
 }
 
@@ -74,20 +86,17 @@ void overlap_grad(const void* x, const float* target, const float* by_target, co
     T* out = static_cast<T*>(dx) + i * classes;
     const float* t = target + i * classes;
     const RowSums s = row_sums(row, classes);
-    const auto by_class = [&](Vec p, int64_t c, int64_t n) {
-      return load_lanes(by_target + c, n) * load_lanes(t + c, n) + load_lanes(by_p + c, n) * p;
-    };
-    Vec mean{};  // of the gradient of p, weighted by p
-    for_vectors(classes, [&](int64_t c, int64_t n) {
-      const Vec p = probabilities(s, row, c, n);
-      mean += first_lanes(p * by_class(p, c, n), n);
-    });
-    const float mean_of_all = sum_of_lanes(mean, classes);
+    const float inverse = 1.0f / s.exponentials;
+    float mean = 0;  // of the gradient of p, weighted by p
+    for (int64_t c = 0; c < classes; ++c) {
+      const float p = exponential(load(row[c]) - s.largest) * inverse;
+      mean += p * (by_target[c] * t[c] + by_p[c] * p);
+    }
     // dx may be x: a class is overwritten only after its own p was taken.
-    for_vectors(classes, [&](int64_t c, int64_t n) {
-      const Vec p = probabilities(s, row, c, n);
-      store_lanes(out + c, p * (by_class(p, c, n) - mean_of_all), n);
-    });
+    for (int64_t c = 0; c < classes; ++c) {
+      const float p = exponential(load(row[c]) - s.largest) * inverse;
+      store(out[c], p * (by_target[c] * t[c] + by_p[c] * p - mean));
+    }
   }
 }
 

@@ -1,10 +1,34 @@
 // Softmax and its cross-entropy loss, row by row. A row's exponentials are summed in f32 lanes;
 // losses over rows in f64 by the caller's fixed partition.
 #include "sdk/backend/cpu/kernels/kernels.h"
-#include "sdk/backend/cpu/kernels/softmax_row.h"
+#include "sdk/backend/cpu/kernels/vector_math.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
+
+// x [classes].
+template <class T>
+RowSums row_sums(const T* x, int64_t classes) {
+  Vec lanes = Vec{} - __builtin_inff();
+  for_vectors(classes, [&](int64_t c, int64_t n) {
+    const Vec v = first_lanes(load_lanes(x + c, n), n, -__builtin_inff());
+    lanes = v > lanes ? v : lanes;
+  });
+  float largest = lanes[0];
+  for (int64_t i = 1; i < least(classes, kLanes); ++i)
+    largest = lanes[i] > largest ? lanes[i] : largest;
+  Vec sum{};  // a NaN anywhere in the row makes it NaN
+  for_vectors(classes, [&](int64_t c, int64_t n) {
+    sum += first_lanes(exponential(load_lanes(x + c, n) - largest), n);
+  });
+  return {largest, sum_of_lanes(sum, classes)};
+}
+
+// The probabilities of classes c to c + n - 1.
+template <class T>
+Vec probabilities(const RowSums& s, const T* x, int64_t c, int64_t n) {
+  return exponential(load_lanes(x + c, n) - s.largest) * (1.0f / s.exponentials);
+}
 
 // Lanes 0 and 1, 2 and 3 and so on in each other's place.
 inline Vec neighbours(Vec x) {
@@ -37,7 +61,7 @@ template <class T>
 
 // x, y [rows, classes].
 template <class T>
-void log_softmax(const void* x, float* y, int64_t rows, int64_t classes) {
+[[gnu::flatten]] void log_softmax(const void* x, float* y, int64_t rows, int64_t classes) {
   const T* row = static_cast<const T*>(x);
   for (int64_t r = 0; r < rows; ++r, row += classes, y += classes) {
     const RowSums s = row_sums(row, classes);
@@ -69,8 +93,9 @@ double row_loss(const T* x, int32_t label, float smoothing, int64_t classes, flo
 
 // x [rows, columns], labels and logsumexp [rows].
 template <class T>
-double cross_entropy(const void* x, const int32_t* labels, float smoothing, int64_t rows,
-                     int64_t classes, int64_t columns, float* logsumexp) {
+[[gnu::flatten]] double cross_entropy(const void* x, const int32_t* labels, float smoothing,
+                                      int64_t rows, int64_t classes, int64_t columns,
+                                      float* logsumexp) {
   double sum = 0;
   for (int64_t r = 0; r < rows; ++r) {
     sum += row_loss(static_cast<const T*>(x) + r * columns, labels[r], smoothing, classes,
@@ -102,7 +127,7 @@ template <class T>
       store_lanes(out + c, factor * (probabilities(s, row, c, n) - spread + undefined), n);
     });
     if (known) {
-      const float p = exponential(at_label - s.largest) / s.exponentials;
+      const float p = exponential(at_label - s.largest) * (1.0f / s.exponentials);
       store(out[label], factor * (p - spread - (1.0f - smoothing)));
     }
   }

@@ -6,20 +6,20 @@
 namespace assay::cpu::ASSAY_ISA {
 namespace {
 
-typedef double Doubles __attribute__((vector_size(ASSAY_LANES * 8)));
-
 // In f64, so that squares of any f32 stay finite and the sum is not finite only if an element is
 // not. Lanes behind the last element must be zero.
 struct SumOfSquares {
-  Doubles lanes{};
+  Doubles low{}, high{};
 
   void add(Vec x) {
-    const auto wide = __builtin_convertvector(x, Doubles);
-    lanes += wide * wide;
+    const Doubles a = lower_doubles(x), b = upper_doubles(x);
+    low += a * a;
+    high += b * b;
   }
   double total() const {
     double sum = 0;
-    for (int64_t lane = 0; lane < kLanes; ++lane) sum += lanes[lane];
+    for (int64_t lane = 0; lane < kLanes / 2; ++lane) sum += low[lane];
+    for (int64_t lane = 0; lane < kLanes / 2; ++lane) sum += high[lane];
     return sum;
   }
 };
@@ -63,7 +63,7 @@ void sgd(const SgdStep& s, float* p, const float* g, float* m, int64_t n) {
   }
 }
 
-// Moments of the gradient at element i, which are stored and returned.
+// Moments with the gradient in them, which are stored and returned.
 struct Moments {
   Vec first, second;
 };

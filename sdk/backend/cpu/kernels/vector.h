@@ -1,5 +1,5 @@
-// One register of floats, for the few kernels whose loops a compiler does not turn into vector code
-// by itself. Included only by the kernels (see kernels.h for the include rule).
+// One register of floats: loads and stores of it or of a part, as f32 or bf16. Included only by the
+// kernels (see kernels.h for the include rule).
 #pragma once
 
 #include "sdk/backend/cpu/kernels/lane_math.h"
@@ -95,6 +95,18 @@ void store_part(T* y, Vec value, int64_t n) {
   store_vec(part, value);
   for (int64_t i = 0; i < n; ++i) y[i] = part[i];
 }
+#if defined(__AVX2__)
+inline __m256i mask_of(int64_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+inline Vec load_part(const float* x, int64_t n) {
+  return reinterpret_cast<Vec>(_mm256_maskload_ps(x, mask_of(n)));
+}
+inline void store_part(float* y, Vec value, int64_t n) {
+  _mm256_maskstore_ps(y, mask_of(n), reinterpret_cast<__m256>(value));
+}
+#endif
 #endif
 
 // The first `n` lanes, at least one; the others are zero, or left alone.
@@ -136,6 +148,33 @@ void for_vectors(int64_t elements, const Body& body) {
   int64_t i = 0;
   for (; i + kLanes <= elements; i += kLanes) body(i, kLanes);
   if (i < elements) body(i, elements - i);
+}
+
+// Half a register as one of f64.
+typedef double Doubles __attribute__((vector_size(ASSAY_LANES * 4)));
+inline Doubles lower_doubles(Vec x) {
+#if defined(__AVX512F__)
+  return __builtin_convertvector(__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7), Doubles);
+#elif defined(__AVX__)
+  const __m128 half = _mm256_castps256_ps128(reinterpret_cast<__m256>(x));
+  return reinterpret_cast<Doubles>(_mm256_cvtps_pd(half));
+#elif defined(__SSE2__)
+  return reinterpret_cast<Doubles>(_mm_cvtps_pd(reinterpret_cast<__m128>(x)));
+#else
+  Doubles out{};
+  for (int64_t i = 0; i < kLanes / 2; ++i) out[i] = static_cast<double>(x[i]);
+  return out;
+#endif
+}
+inline Doubles upper_doubles(Vec x) {
+#if ASSAY_LANES == 16
+  return lower_doubles(
+      __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15));
+#elif ASSAY_LANES == 8
+  return lower_doubles(__builtin_shufflevector(x, x, 4, 5, 6, 7, 4, 5, 6, 7));
+#else
+  return lower_doubles(__builtin_shufflevector(x, x, 2, 3, 2, 3));
+#endif
 }
 
 inline bool any(VecMask x) {

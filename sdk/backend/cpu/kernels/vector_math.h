@@ -1,5 +1,6 @@
 // Functions of a register of floats, for the activations and losses whose loops a compiler turns
-// into slow vector code. Included only by the kernels (see kernels.h for the include rule).
+// into slow vector code; exp of one number as well, for rows of a few classes. Included only by the
+// kernels (see kernels.h for the include rule).
 #pragma once
 
 #include "sdk/backend/cpu/kernels/vector.h"
@@ -54,6 +55,8 @@ inline Vec at_most(Vec x, float high) {
   return x > high ? Vec{} + high : x;
 #endif
 }
+inline float at_least(float x, float low) { return x < low ? low : x; }
+inline float at_most(float x, float high) { return x > high ? high : x; }
 inline Vec relu(Vec x) { return at_least(x, 0.0f); }
 inline Vec magnitude(Vec x) { return float_of(bits_of(x) & 0x7fffffffu); }
 inline Vec with_sign(Vec x, Vec sign) {
@@ -61,19 +64,21 @@ inline Vec with_sign(Vec x, Vec sign) {
 }
 
 // e^x = 2 half_power (1 + r + fit r^2), |r| <= ln2 / 2.
-struct ExpVectors {
-  Vec half_power, r, fit;
+template <class V>
+struct ExpParts {
+  V half_power, r, fit;
 };
 // x from -87.3, where the power is 0, to 89.5, where it is infinite.
-inline ExpVectors split_exp(Vec x) {
+template <class V>
+ExpParts<V> split_exp(V x) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-  const Vec t = fma(x, 1.44269504f, Vec{} + kRound);
-  const Vec n = t - kRound;
+  const V t = fma(x, 1.44269504f, V{} + kRound);
+  const V n = t - kRound;
   // The high part of ln 2 has 9 significant bits, so n times it is exact.
-  Vec r = fma(n, -0.693359375f, x);
+  V r = fma(n, -0.693359375f, x);
   r = fma(n, 2.12194440e-4f, r);
   // Minimax fit of (e^r - 1 - r) / r^2, error below 3.2e-9.
-  Vec p = fma(Vec{} + 0.001395049155689776f, r, 0.008368889801204205f);
+  V p = fma(V{} + 0.001395049155689776f, r, 0.008368889801204205f);
   p = fma(p, r, 0.04166620597243309f);
   p = fma(p, r, 0.166665181517601f);
   p = fma(p, r, 0.5f);
@@ -82,22 +87,27 @@ inline ExpVectors split_exp(Vec x) {
 }
 
 // e^x within 1.5 ulp; 0 below -87, infinity above 88.73.
-inline Vec exponential(Vec x) {
-  const ExpVectors e = split_exp(at_most(at_least(x, -87.3f), 89.5f));
+template <class V>
+V exponential(V x) {
+  const auto e = split_exp(at_most(at_least(x, -87.3f), 89.5f));
   return 2.0f * (e.half_power * fma(fma(e.fit, e.r, 1.0f), e.r, 1.0f));
 }
 
-inline float exponential(float x) { return exponential(Vec{} + x)[0]; }
+// Of a row that a softmax goes over.
+struct RowSums {
+  float largest;
+  float exponentials;  // sum of e^(x - largest)
+};
 
 // e^x - 1 within 2 ulp for x <= 80.
 inline Vec exponential_minus_1(Vec x) {
-  const ExpVectors e = split_exp(at_most(at_least(x, -40.0f), 89.5f));
+  const auto e = split_exp(at_most(at_least(x, -40.0f), 89.5f));
   const Vec power = 2.0f * e.half_power;
   return fma(power, fma(e.fit * e.r, e.r, e.r), power - 1.0f);
 }
 
 inline Vec sigmoid(Vec x) {
-  const ExpVectors e = split_exp(at_most(at_least(-x, -87.3f), 89.5f));
+  const auto e = split_exp(at_most(at_least(-x, -87.3f), 89.5f));
   return 0.5f / fma(e.half_power, fma(fma(e.fit, e.r, 1.0f), e.r, 1.0f), Vec{} + 0.5f);
 }
 
