@@ -52,3 +52,7 @@ expect(0 "Exit codes" --help)
 if(EXISTS ${WORK}/n.onnx OR EXISTS ${WORK}/n.onnx.averages)
   message(SEND_ERROR "an export that failed left a file")
 endif()
+
+expect(2 "no command .verfy.; did you mean .verify." verfy a.ckpt --json)
+expect(2 "assay-checkpoint inspect: there is no option .--jsn.; did you mean .--json." inspect a.ckpt --jsn)
+expect(2 "assay-checkpoint convert: .--overwrite. belongs behind the command" --overwrite convert a.ckpt x.ckpt)

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
 #include <string>
 #include <vector>
@@ -20,45 +21,61 @@ void say(const std::string& text) {
   fmt::print(stderr, "{}", terminal ? folded(text, terminal_columns(stderr)) : text);
 }
 
-// One that the command which was given does not have.
-Exit explain_option(const CLI::App& app, const std::string& written) {
-  const CLI::App* command = &app;
-  std::string name = app.get_name();
-  while (!command->get_subcommands().empty()) {
-    command = command->get_subcommands().front();
-    name += " " + command->get_name();
-  }
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command->get_options())
+void add_options(const CLI::App& app, std::vector<std::string>& names) {
+  for (const CLI::Option* option : app.get_options())
     for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
-  const std::string option = written.substr(0, written.find('=')), meant = closest(option, names);
-  fmt::print(stderr, "{}: there is no option \"{}\"{} Run with --help for all.\n", name, option,
-             meant.empty() ? "." : fmt::format("; did you mean \"{}\"?", meant));
-  return Exit::kUsage;
+}
+
+std::string suggestion(const std::string& written, const std::vector<std::string>& names) {
+  const std::string meant = closest(written, names);
+  return meant.empty() ? "." : fmt::format("; did you mean \"{}\"?", meant);
+}
+
+// `written` is an option of none of the commands that were given, or stands before its own.
+void say_unknown_option(const CLI::App& app, const std::string& written) {
+  const std::string option = written.substr(0, written.find('='));
+  std::vector<std::string> names;
+  std::string command = app.get_name();
+  add_options(app, names);  // which commands take as well, if they fall through
+  for (const CLI::App* next = &app; !next->get_subcommands().empty();) {
+    next = next->get_subcommands().front();
+    command += " " + next->get_name();
+    add_options(*next, names);
+  }
+  const bool is_early = std::find(names.begin(), names.end(), option) != names.end();
+  fmt::print(stderr, "{}: {} Run with --help for all.\n", command,
+             is_early
+                 ? fmt::format("\"{}\" belongs behind the command.", option)
+                 : fmt::format("there is no option \"{}\"{}", option, suggestion(option, names)));
 }
 
 }  // namespace
 
 Exit explain(const CLI::App& app, const CLI::ParseError& error) {
-  for (const std::string& written : app.remaining(true)) {
-    if (error.get_exit_code() != 0 && written.starts_with("--"))
-      return explain_option(app, written);
-  }
+  if (error.get_exit_code() == 0) return static_cast<Exit>(app.exit(error));
   const auto commands = app.get_subcommands([](const CLI::App* command) {
     return !command->get_group().empty();  // without a group they are not for users
   });
-  const std::vector<std::string> unknown = app.remaining();
-  const bool parsed_one = !app.get_subcommands().empty();
-  if (error.get_exit_code() == 0 || commands.empty() || parsed_one || unknown.empty())
-    return app.exit(error) == 0 ? Exit::kOk : Exit::kUsage;
-  std::vector<std::string> names;
-  names.reserve(commands.size());
-  for (const CLI::App* command : commands) names.push_back(command->get_name());
-  const std::string meant = closest(unknown.front(), names);
-  fmt::print(stderr, "{}: there is no command \"{}\"{} There are {}. Run with --help for more.\n",
-             app.get_name(), unknown.front(),
-             meant.empty() ? "." : fmt::format("; did you mean \"{}\"?", meant),
-             fmt::join(names, ", "));
+  const std::vector<std::string> unknown = app.remaining(true);
+  const auto find = [&](bool option) {
+    return std::find_if(unknown.begin(), unknown.end(), [option](const std::string& written) {
+      return written.starts_with("-") == option;
+    });
+  };
+  const auto word = find(false), option = find(true);
+  if (!commands.empty() && app.get_subcommands().empty() && word != unknown.end()) {
+    std::vector<std::string> names;
+    names.reserve(commands.size());
+    for (const CLI::App* command : commands) names.push_back(command->get_name());
+    fmt::print(stderr, "{}: there is no command \"{}\"{} There are {}. Run with --help for more.\n",
+               app.get_name(), *word, suggestion(*word, names), fmt::join(names, ", "));
+    return Exit::kUsage;
+  }
+  if (option != unknown.end() && option->starts_with("--")) {
+    say_unknown_option(app, *option);
+    return Exit::kUsage;
+  }
+  app.exit(error);
   return Exit::kUsage;
 }
 
