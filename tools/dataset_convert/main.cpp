@@ -147,10 +147,10 @@ std::string setting_json(const google::protobuf::Struct& data_set, const std::st
     const auto& field = option.struct_value();
     known.push_back(text_of(field, "key"));
     if (known.back() != key) continue;
-    google::protobuf::Value text;
+    google::protobuf::Value parsed, text;
     std::string quoted;
     if (text_of(field, "type") != "text" &&
-        google::protobuf::util::JsonStringToMessage(value, &text).ok())
+        google::protobuf::util::JsonStringToMessage(value, &parsed).ok())
       return fmt::format("\"{}\": {}", key, value);
     text.set_string_value(value);
     static_cast<void>(google::protobuf::util::MessageToJsonString(text, &quoted));

@@ -100,8 +100,9 @@ class Labeller {
             ? ""
             : fmt::format(R"(, "image_size": [{}])", fmt::join(preparation.detector_size, ", "));
     assay_predictor* predictor = nullptr;
-    // All that the user can have got wrong here is a size.
-    call(request.prepare.empty() ? Exit::kCrashed : Exit::kUsage, assay_predictor_create, model,
+    // A size of the user's is all that can be wrong usage here.
+    const bool is_users = !size.empty() && !request.prepare.empty();
+    call(is_users ? Exit::kUsage : Exit::kCrashed, assay_predictor_create, model,
          text(fmt::format(R"({{"max_batch": 1{}}})", size)), &predictor);
     predictor_.reset(predictor);
     assay_slot* slot = nullptr;
@@ -204,6 +205,7 @@ std::vector<std::string> class_names(const std::string& source) {
   if (source.empty()) return names;
   if (std::ifstream file(source); file && !std::filesystem::is_directory(source)) {
     for (std::string line; std::getline(file, line);) names.push_back(line);
+    while (!names.empty() && names.back().empty()) names.pop_back();
     return names;
   }
   return class_names_of(source);

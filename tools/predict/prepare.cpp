@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <cmath>
 #include <opencv2/imgproc.hpp>
 #include <string>
@@ -21,6 +22,14 @@ namespace {
 double number(const std::string& key, const google::protobuf::Value& value) {
   if (!value.has_number_value()) fail_value(key, "a number");
   return value.number_value();
+}
+
+int count(const std::string& key, const google::protobuf::Value& value) {
+  constexpr double kMost = 4096;
+  const double given = number(key, value);
+  if (!(given >= 1 && given <= kMost) || given != std::floor(given))
+    fail_value(key, "a whole number from 1 to 4096");
+  return static_cast<int>(given);
 }
 
 std::vector<double> numbers(const std::string& key, const google::protobuf::Value& value) {
@@ -144,18 +153,23 @@ Preparation parse_preparation(const std::string& json) {
       out.mean = numbers(key, value);
     } else if (key == "stddev") {
       out.stddev = numbers(key, value);
+      if (std::count(out.stddev.begin(), out.stddev.end(), 0.0) > 0)
+        fail_value(key, "something to divide by");
     } else if (key == "resize_shorter") {
-      out.resize_shorter = static_cast<int>(number(key, value));
+      out.resize_shorter = count(key, value);
     } else if (key == "size" && value.has_list_value()) {
-      for (const double side : numbers(key, value))
-        out.detector_size.push_back(static_cast<int>(side));
+      for (const auto& side : value.list_value().values())
+        out.detector_size.push_back(count(key, side));
       if (out.detector_size.size() != 2) fail_value(key, "a number, or [rows, columns]");
     } else if (key == "size") {
-      if (keys.fields().contains("padded")) out.padded_size = static_cast<int>(number(key, value));
+      const int pixels = count(key, value);
+      if (keys.fields().contains("padded")) out.padded_size = pixels;
+    } else if (key == "padded" || key == "channels") {
+      count(key, value);  // the model says how many
     } else if (key == "crop") {
       if (value.string_value() != "centre")
         fail_value(key, "\"centre\", the only one that does not draw or stretch");
-    } else if (key != "padded" && key != "channels" && key != "origin") {  // the model says them
+    } else if (key != "origin") {  // of a loader's samples alone
       throw Error(Exit::kUsage, fmt::format("the preparation cannot have the key \"{}\"", key),
                   "it takes scale, offset, mean, stddev, resize_shorter, size and padded");
     }
