@@ -154,14 +154,21 @@ TEST_F(TextRecipeTest, LearnsWhichLettersFollow) {
 }
 
 TEST_F(TextRecipeTest, SaysHowMissingDataAreMade) {
-  v1::Recipe made = recipe();
+  v1::Recipe made = recipe(
+      R"(pipeline { op: "tokens" arg { key: "sequence_length" value: "16" }
+                                 arg { key: "stride" value: "4" } arg { key: "packed" value: "true" } })");
   made.mutable_io()->set_data_root((root_ / "nowhere").string());
+  const auto command = [&](const std::string& kind, const std::string& lock) {
+    return "dataset-convert " + kind + " --from FOLDER --to " +
+           (root_ / "nowhere" / lock).string() +
+           " --set vocabulary=FILE --set sequence_length=16 --set stride=4";
+  };
+  EXPECT_THAT(
+      driver_->missing_data(made),
+      HasSubstr(command("bert_pretraining", "bert_pretraining_16") + " --set held_out=20 ("));
   made.mutable_data(0)->set_lock("squad_v2.0");
   EXPECT_THAT(driver_->missing_data(made),
-              HasSubstr("dataset-convert squad --from FOLDER --to " +
-                        (root_ / "nowhere/squad_v2.0").string() +
-                        " --set vocabulary=FILE --set prediction_slots=3 --set sequence_length=16 "
-                        "--set version=2.0 ("));
+              HasSubstr(command("squad", "squad_v2.0") + " --set version=2.0 ("));
 }
 
 // A word would be asked for that has no row, or the wrong ones be masked.

@@ -22,15 +22,21 @@ namespace {
 
 using namespace engine;  // NOLINT: this file is the engine's side
 
-// What a conversion of text is told beyond its folders: the pieces that words are made of, and how
-// windows are cut.
-std::string settings_of(const v1::DataRef& data) {
+// What a conversion of text is told beyond its folders: the pieces that words are made of, how
+// windows are cut, and that documents are held out if the recipe evaluates them. How the text is
+// laid out is for who has it to say.
+std::string settings_of(const v1::Recipe& recipe, const v1::DataRef& data) {
   std::string settings;
   for (const v1::Stage& stage : data.pipeline()) {
     if (stage.op() != "tokens") continue;
     settings += " --set vocabulary=FILE";
     for (const auto& [key, value] : std::map(stage.arg().begin(), stage.arg().end()))
-      settings += fmt::format(" --set {}={}", key, value);
+      if (key != "packed") settings += fmt::format(" --set {}={}", key, value);  // a loader's
+    const bool holds_out =
+        std::any_of(recipe.data().begin(), recipe.data().end(), [&](const v1::DataRef& other) {
+          return other.lock() == data.lock() && other.split() == "test";
+        });
+    if (holds_out) settings += " --set held_out=20";
   }
   return settings + (data.lock().ends_with("_v2.0") ? " --set version=2.0" : "");
 }
@@ -129,7 +135,7 @@ class AssayDriver : public TrainerDriver {
                                 folder)
                   : fmt::format("make it with: dataset-convert {} --from FOLDER --to {}{} "
                                 "('dataset-convert --list' says what FOLDER holds)",
-                                conversion_of(data.lock()), folder, settings_of(data)));
+                                conversion_of(data.lock()), folder, settings_of(recipe, data)));
     }
     return recipe.trials().count() > 0 ? missing_weights(recipe) : "";  // time needs none
   }

@@ -45,10 +45,14 @@ std::string too_few_steps(const RowContext& c, const BenchRepeat& repeat) {
   const auto needed = static_cast<size_t>(is_mean ? 2 : minimum_samples(q.p));
   if (steps >= needed) return "";
   const v1::Bench* bench = find_bench(c.recipe, c.expect.bench());
-  const bool timed_out =
-      bench != nullptr && bench->max_seconds() > 0 && steps < bench->measure_steps();
-  return fmt::format("n too small: {} steps, {} needed; raise bench.{}.{}", steps, needed,
-                     c.expect.bench(), timed_out ? "max_seconds" : "measure_steps");
+  std::string settings;
+  if (bench != nullptr && bench->measure_steps() < needed) settings += ", measure_steps";
+  if (bench != nullptr && bench->max_seconds() > 0 && steps < bench->measure_steps())
+    settings += ", max_seconds";
+  return fmt::format("n too small: {} steps, {} needed{}", steps, needed,
+                     settings.empty() ? ""
+                                      : fmt::format("; raise {} of bench.{}", settings.substr(2),
+                                                    c.expect.bench()));
 }
 
 // One value of a repeat that has enough steps, in the row's unit.
