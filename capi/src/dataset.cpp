@@ -5,7 +5,7 @@
 #include "capi/src/report.h"
 #include "capi/src/reports.pb.h"
 #include "datasets/datasets.h"
-#include "sdk/base/config.h"
+#include "sdk/base/config_text.h"
 #include "sdk/data/manifest.pb.h"
 #include "sdk/data/recordio_export.h"
 
@@ -36,6 +36,9 @@ DatasetList list_datasets() {
       option.set_key(std::string(field.name()));
       option.set_text(std::string(field.text()));
       option.set_type(std::string(type_of(field)));
+      option.set_default_(default_text(field));
+      option.set_range(field.choices().empty() ? range_text(field)
+                                               : enumerate(field.choices(), true));
     }
   }
   return list;

@@ -2,8 +2,9 @@
 #include "sdk/nn/layer_kind.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
+
+#include "sdk/base/config_text.h"
 
 namespace assay::nn {
 namespace {
@@ -37,39 +38,6 @@ std::string input_text(const LayerKind& kind) {
   return out + (kind.text.repeats ? " and so on" : "");
 }
 
-// What a key holds if nothing is given.
-std::string default_text(const ConfigField& field) {
-  std::string items;
-  for (size_t i = 0; i < field.count(); ++i) {
-    items += i == 0 ? "" : ", ";
-    items += std::visit(
-        [](const auto& value) -> std::string {
-          using Value = std::decay_t<decltype(value)>;
-          if constexpr (std::is_same_v<Value, ConfigRef>)
-            return config_to_json(value);
-          else if constexpr (std::is_same_v<Value, std::string*>)
-            return cat('"', *value, '"');
-          else
-            return cat(*value);
-        },
-        field.at(i));
-  }
-  if (field.holder().is_list) return cat("[", items, "]");
-  return field.count() == 0 ? "none" : items;
-}
-
-// 1048576 is 2^20.
-std::string end_text(double value) {
-  int exponent = 0;
-  const bool is_power = value > 65536 && std::frexp(value, &exponent) == 0.5;
-  return is_power ? cat("2^", exponent - 1) : cat(value);
-}
-
-std::string range_text(const Interval& range) {
-  return cat(range.with_low ? '[' : '(', end_text(range.low), ", ", end_text(range.high),
-             range.with_high ? ']' : ')');
-}
-
 // What is said of a key, behind its range and default.
 std::string meaning_text(const ConfigField& field) {
   std::string text(field.text());
@@ -81,7 +49,7 @@ std::string meaning_text(const ConfigField& field) {
 // `said` holds the long meanings so far, and where they stand.
 std::string key_text(const ConfigField& field, std::string_view kind,
                      std::map<std::string, std::string_view>& said) {
-  const std::string range = field.range() ? range_text(*field.range()) : "";
+  const std::string range = range_text(field);
   const std::string otherwise = field.text().ends_with("needed") ? "" : default_text(field);
   std::string meaning = meaning_text(field);
   if (meaning.size() > kTextWidth / 2) {

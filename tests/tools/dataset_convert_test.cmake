@@ -30,7 +30,7 @@ expect(0 "train +3 records" imagenet --from rec --to photo_set2)
 # Text: settings of the conversion.
 file(WRITE ${WORK}/vocab "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\na\nb\nc\n")
 file(WRITE ${WORK}/text.txt "a b c .\nb c .\na a .\n\nc c b .\nb b a .\n")
-expect(0 "--set held_out=" --list)
+expect(0 "--set vocabulary=[.][.][.]: file.*--set sequence_length=384, .5, 512.: pieces.*--set version=1.1, .1.1. or .2.0.: of SQuAD" --list)
 expect(0 "train: 2 done.*train +[0-9]+ records" bert_pretraining --from text.txt --to pairs --set vocabulary=vocab --set sequence_length=16 --verify)
 expect(2 "sequence_length.*converted|already holds" bert_pretraining --from text.txt --to pairs --set vocabulary=vocab --set sequence_length=17)
 expect(2 "vocabulary is not given" electra_pretraining --from text.txt --to none)

@@ -82,6 +82,16 @@ google::protobuf::ListValue datasets() {
   return at(parse(Report(report)), "datasets").list_value();
 }
 
+// A key with what it holds unless it is set, "..." if nothing, and what that may be.
+std::string option_text(const google::protobuf::Struct& field) {
+  std::string value = text_of(field, "default"), range = text_of(field, "range");
+  if (value.starts_with('"')) value = value.substr(1, value.size() - 2);
+  if (value.empty() || value == "none") value = "...";
+  if (!range.empty()) range = ", " + range;
+  return fmt::format("    --set {}={}{}: {}\n", text_of(field, "key"), value, range,
+                     text_of(field, "text"));
+}
+
 std::string list_text() {
   std::string words;
   const auto list = datasets();
@@ -92,10 +102,8 @@ std::string list_text() {
     if (const std::string from = text_of(row, "default_source"); !from.empty()) {
       words += fmt::format("    default of --from: {}\n", from);
     }
-    for (const auto& option : at(row, "options").list_value().values()) {
-      const auto& field = option.struct_value();
-      words += fmt::format("    --set {}=...: {}\n", text_of(field, "key"), text_of(field, "text"));
-    }
+    for (const auto& option : at(row, "options").list_value().values())
+      words += option_text(option.struct_value());
   }
   return words;
 }
@@ -256,8 +264,10 @@ Exit run(int argc, const char* const* argv) {
   app.add_option("--to", request.to, "folder to fill; created if need be");
   app.add_option("--shards", request.shards, "files per split; default: the data set's choice")
       ->check(CLI::Range(1, 100000));
-  app.add_option("--set", request.settings,
-                 "key=value of the data set's conversion, as often as need be; --list shows them")
+  app.add_option(
+         "--set", request.settings,
+         "key=value of the data set's conversion, as often as need be; --list shows them with "
+         "their defaults")
       ->allow_extra_args(false);
   app.add_flag("--overwrite", request.overwrite, "replace what the folder holds");
   app.add_flag("--verify", request.verify,
