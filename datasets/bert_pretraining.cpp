@@ -48,7 +48,8 @@ data::DatasetManifest convert(const ConvertOptions& options) {
                                tokenizer.vocabulary().special().padding};
   if (is_of_records(options, keys, kBertPretraining.name)) {
     PairRecordKeys of_records(keys);
-    return convert_records(options, of_records, tokenizer.vocabulary(), std::move(plan),
+    return convert_records(options, published_record_files(options.source), of_records,
+                           tokenizer.vocabulary(), std::move(plan),
                            data::TokenRecords::kMaskedPairs, shape);
   }
   const data::BertOptions of_pairs{.sequence_length = keys.sequence_length,

@@ -18,8 +18,9 @@ data::DatasetManifest convert(const ConvertOptions& options) {
                                tokenizer.vocabulary().special().padding};
   if (is_of_records(options, keys, kElectraPretraining.name)) {
     TextKeys of_records = keys;
-    return convert_records(options, of_records, tokenizer.vocabulary(), std::move(plan),
-                           data::TokenRecords::kSequences, shape);
+    return convert_records(options, published_record_files(options.source), of_records,
+                           tokenizer.vocabulary(), std::move(plan), data::TokenRecords::kSequences,
+                           shape);
   }
   return convert_corpus(
       options, keys, tokenizer, std::move(plan),

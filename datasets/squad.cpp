@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "datasets/gzip.h"
+#include "datasets/text_records.h"
 #include "sdk/base/file.h"
 #include "sdk/data/dataset_writer.h"
 #include "sdk/data/ordered_map.h"
@@ -51,6 +52,19 @@ std::string find_file(const std::string& source, const std::string& name, const 
     if (path_exists(path)) return path;
   }
   return {};
+}
+
+// The training windows of the published scripts, where no file of SQuAD lies beside them: those to
+// evaluate ("eval" in their names) have no answers, and are worth nothing without the questions.
+std::vector<std::string> training_records(const std::string& source, const SquadKeys& keys) {
+  std::vector<std::string> files = published_record_files(source);
+  std::erase_if(files, [](const std::string& path) {
+    return file_name(path).find("eval") != std::string::npos;
+  });
+  const bool has_texts =
+      is_directory(source) && !(find_file(source, "train", keys.train, keys.version).empty() &&
+                                find_file(source, "dev", keys.dev, keys.version).empty());
+  return has_texts ? std::vector<std::string>{} : files;
 }
 
 Split read_split(const std::string& name, const std::string& path, const SquadKeys& keys) {
@@ -120,6 +134,8 @@ class Converter {
     return questions;
   }
 
+  const data::TokenShape& shape() const { return shape_; }
+
   // Returns how many records it wrote.
   int64_t write(const Answerable& question, int64_t number,
                 data::DatasetWriter::ShardSink& sink) const {
@@ -161,11 +177,15 @@ void write_split(const Split& split, const Converter& converter, const ConvertOp
 data::DatasetManifest convert(const ConvertOptions& options) {
   auto keys = checked_keys<SquadKeys>(options, kSquad.name);
   const data::Tokenizer tokenizer = make_tokenizer(keys, read_vocabulary(keys, kSquad.name));
-  const std::vector<Split> splits = read_splits(options, keys);
-  const int shards = std::max(options.shards, 1);
   data::DatasetManifest plan;
   plan.set_dataset(std::string(kSquad.name));
   plan.set_licence(std::string(kSquad.licence));
+  const Converter converter(tokenizer, keys);
+  if (const auto records = training_records(options.source, keys); !records.empty())
+    return convert_records(options, records, keys, tokenizer.vocabulary(), std::move(plan),
+                           data::TokenRecords::kWindows, converter.shape());
+  const std::vector<Split> splits = read_splits(options, keys);
+  const int shards = std::max(options.shards, 1);
   plan_text(plan, keys, tokenizer.vocabulary());
   for (const Split& split : splits) {
     require(shards <= static_cast<int64_t>(split.file.paragraphs.size()), Code::kInvalid, "split ",
@@ -178,7 +198,6 @@ data::DatasetManifest convert(const ConvertOptions& options) {
   data::DatasetWriter writer(options.output, std::move(plan), options.overwrite,
                              data::WhenStopped::kKeep);
   if (writer.complete()) return writer.manifest();
-  const Converter converter(tokenizer, keys);
   for (const Split& split : splits) {
     write_split(split, converter, options, writer, shards);
     writer.write_attached(squad_file_name(split.name), split.json);
@@ -200,7 +219,8 @@ std::string squad_file_name(std::string_view split) { return cat(split, ".json")
 constinit const DatasetEntry kSquad = {
     "squad",
     "questions about paragraphs, cut into windows; source: a folder with train-v1.1.json and "
-    "dev-v1.1.json (or of v2.0, or .json.gz), or one such file",
+    "dev-v1.1.json (or of v2.0, or .json.gz), or one such file, or .tf_record files of the "
+    "published scripts",
     "CC BY-SA 4.0",
     "",
     "windows",

@@ -40,11 +40,11 @@ bool is_of_records(const ConvertOptions& options, const CorpusKeys& keys,
   return true;
 }
 
-data::DatasetManifest convert_records(const ConvertOptions& options, TextKeys& keys,
+data::DatasetManifest convert_records(const ConvertOptions& options,
+                                      const std::vector<std::string>& files, TextKeys& keys,
                                       const data::Vocabulary& vocabulary,
                                       data::DatasetManifest plan, data::TokenRecords records,
                                       const data::TokenShape& shape) {
-  const std::vector<std::string> files = published_record_files(options.source);
   const auto count = static_cast<int64_t>(files.size());
   require(options.shards == 0 || options.shards == count, Code::kInvalid, options.source, " is ",
           count, " files of records, which stay in files of their own, not in ", options.shards);

@@ -16,10 +16,11 @@ std::vector<std::string> published_record_files(const std::string& source);
 bool is_of_records(const ConvertOptions& options, const CorpusKeys& keys,
                    std::string_view data_set);
 
-// Their records, unchanged, as the split train: each file is a shard. Each record is read as the
-// transform will read it: kFormat names the file and the record of one that does not fit `shape`.
-// `plan` has name and licence, `keys` only what records and their vocabulary decide.
-data::DatasetManifest convert_records(const ConvertOptions& options, TextKeys& keys,
+// The records of `files`, unchanged, as the split train: each file is a shard. Each record is read
+// as the transform will read it: kFormat names the file and the record of one that does not fit
+// `shape`. `plan` has name and licence, `keys` only what records and their vocabulary decide.
+data::DatasetManifest convert_records(const ConvertOptions& options,
+                                      const std::vector<std::string>& files, TextKeys& keys,
                                       const data::Vocabulary& vocabulary,
                                       data::DatasetManifest plan, data::TokenRecords records,
                                       const data::TokenShape& shape);

@@ -316,6 +316,28 @@ TEST_F(TextDataSets, RecordsOfThePublishedScripts) {
               HasSubstr("examples.tfrecord-0-of-2"));
 }
 
+TEST_F(TextDataSets, WindowsOfThePublishedScripts) {
+  const std::string settings = R"({"sequence_length": 16, "stride": 8, "max_question": 2})";
+  put("made/train-v1.1.json", squad(kContext, answered("1", kAnswerC)));
+  convert("squad", settings, "made");
+  const std::string records = read_file(folder_.at("out/train-00000-of-00001.tfrecord"));
+  std::filesystem::remove_all(folder_.at("out"));
+  put("source/train.tf_record", records);
+  put("source/eval.tf_record", "without answers");
+  const auto manifest = convert("squad", settings);
+  ASSERT_EQ(manifest.splits_size(), 1);
+  EXPECT_EQ(manifest.splits(0).records(), 2);
+  data::verify_dataset(folder_.at("out"), {});
+  EXPECT_THAT(values(*load("train", 2, R"({"stride": 8})")->next(), "start_positions"),
+              ElementsAre(6, 0));
+  std::filesystem::remove_all(folder_.at("out"));
+  EXPECT_THAT(error_of([&] { convert("squad", R"({"sequence_length": 17})"); }).what(),
+              AllOf(HasSubstr("train.tf_record, record 0"), HasSubstr("another length")));
+  // Where there are questions, they are what is converted.
+  put("source/dev-v1.1.json", squad("a b", answered("2", "")));
+  EXPECT_EQ(convert("squad").splits(0).name(), "dev");
+}
+
 TEST_F(TextDataSets, CorpusRefusals) {
   const auto refusal = [&](const std::string& text, const std::string& settings = "{}") {
     put("source/a.txt", text);
