@@ -233,11 +233,15 @@ TEST(Bert, HasThePublishedVariables) {
   EXPECT_EQ(instance.variables().parameter_count(), 110106428);
 }
 
+weights::NameMap names(const std::string& of) {
+  std::ifstream file(cat(ASSAY_SOURCE_DIR, "/models/names/", of, ".json"));
+  return weights::parse_name_map(std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
 // Google's names: kernels of dense layers lie there as [in, out], tables and the weights of the
 // next sentence as ours.
 TEST(Bert, HasNamesOfGoogle) {
-  std::ifstream file(cat(ASSAY_SOURCE_DIR, "/models/names/bert_google.json"));
-  const auto map = weights::parse_name_map(std::string(std::istreambuf_iterator<char>(file), {}));
+  const weights::NameMap map = names("bert_google");
   const std::map<std::string, std::pair<std::string, std::string>> known{
       {"bert.embeddings.word_embeddings.weight", {"bert/embeddings/word_embeddings", "SAME"}},
       {"bert.embeddings.LayerNorm.weight", {"bert/embeddings/LayerNorm/gamma", "SAME"}},
@@ -250,9 +254,13 @@ TEST(Bert, HasNamesOfGoogle) {
       {"bert.encoder.layer.3.output.LayerNorm.bias",
        {"bert/encoder/layer_3/output/LayerNorm/beta", "SAME"}},
       {"cls.predictions.bias", {"cls/predictions/output_bias", "SAME"}},
-      {"cls.seq_relationship.weight", {"cls/seq_relationship/output_weights", "SAME"}}};
+      {"cls.seq_relationship.weight", {"cls/seq_relationship/output_weights", "SAME"}},
+      {"qa_outputs.weight", {"cls/squad/output_weights", "SAME"}},
+      {"qa_outputs.bias", {"cls/squad/output_bias", "SAME"}}};
+  auto variables = published_variables("bert_base");
+  variables["qa_outputs.weight"] = variables["qa_outputs.bias"] = "";  // of the other head
   size_t found = 0;
-  for (const auto& [name, dims] : published_variables("bert_base")) {
+  for (const auto& [name, dims] : variables) {
     const auto theirs = weights::name_in_file(map, name);
     ASSERT_TRUE(theirs) << name;
     EXPECT_EQ(weights::name_in_model(map, theirs->name)->name, name);
@@ -263,6 +271,19 @@ TEST(Bert, HasNamesOfGoogle) {
     EXPECT_EQ(theirs->rule->layout, expected->second.second) << name;
   }
   EXPECT_EQ(found, known.size());
+}
+
+// Every tensor has the name that it had before normalisations had a "weight".
+TEST(Bert, HasOlderNamesOfHuggingFace) {
+  const weights::NameMap map = names("bert_gamma_beta");
+  for (const auto& [name, dims] : published_variables("bert_base")) {
+    std::string older = name;
+    const size_t norm = name.find("LayerNorm.");
+    if (norm != std::string::npos)
+      older.replace(norm + 10, std::string::npos, name.ends_with("weight") ? "gamma" : "beta");
+    EXPECT_EQ(weights::name_in_file(map, name)->name, older);
+    EXPECT_EQ(weights::name_in_model(map, older)->name, name);
+  }
 }
 
 }  // namespace
