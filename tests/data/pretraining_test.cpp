@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "sdk/base/error.h"
@@ -15,8 +16,12 @@ namespace assay::data {
 namespace {
 
 using test::error_of;
+using testing::AllOf;
+using testing::Each;
 using testing::ElementsAre;
+using testing::Ge;
 using testing::HasSubstr;
+using testing::Le;
 
 constexpr int32_t kFirstPiece = 5;  // behind the special ones
 constexpr int32_t kCls = 2, kSep = 3, kMask = 4;
@@ -193,6 +198,44 @@ TEST(ElectraSequences, FollowTheDocuments) {
   EXPECT_GT(single / n, 0.06);  // a tenth, and what sentences leave no room for
   EXPECT_LT(single / n, 0.25);
   EXPECT_GT(full / n, 0.75);
+}
+
+// Sentences of one piece fill a target exactly, so that lengths show it: one in twenty is drawn
+// from 5 to 128, and one sequence in ten has a single segment.
+TEST(ElectraSequences, HaveShortTargetsAndSingleSegments) {
+  const auto vocabulary = numbered(10);
+  const Documents documents{Document(500'000, Sentence{kFirstPiece})};
+  auto sequences = electra_sequences(documents, *vocabulary, 128, PhiloxStream(1, 1));
+  sequences.pop_back();  // what was left for it was less than its target
+  int single = 0;
+  std::vector<int64_t> targets;  // of the short ones
+  for (const auto& sequence : sequences) {
+    const auto size = static_cast<int64_t>(sequence.ids.size());
+    const bool is_single = sequence.first_size == size;
+    single += is_single;
+    if (size >= 127) continue;
+    targets.push_back(size - (is_single ? 2 : 3));
+    const int64_t half = (targets.back() - 3) / 2;
+    if (!is_single) {
+      EXPECT_THAT(sequence.first_size - 2,
+                  AllOf(Ge(std::max<int64_t>(1, half - 1)), Le(std::max<int64_t>(1, half))));
+    }
+  }
+  const auto n = static_cast<double>(sequences.size()), few = static_cast<double>(targets.size());
+  EXPECT_GT(n, 3900);
+  EXPECT_NEAR(single / n, 0.1, 0.015);
+  EXPECT_NEAR(few / n, 0.05 * 119 / 124, 0.01);
+  EXPECT_THAT(targets, Each(AllOf(Ge(5), Le(124))));
+  const double mean = std::accumulate(targets.begin(), targets.end(), 0.0) / few;
+  EXPECT_NEAR(mean, (5 + 123.5) / 2, 3 * 34.4 / std::sqrt(few));  // all are as likely
+}
+
+TEST(ElectraSequences, OfADocumentOfOneSentence) {
+  const auto vocabulary = numbered(10);
+  const auto sequences = electra_sequences({{{5, 6}}, {{7}}}, *vocabulary, 16, PhiloxStream(1, 1));
+  ASSERT_EQ(sequences.size(), 2u);
+  EXPECT_THAT(sequences[0].ids, ElementsAre(kCls, 5, 6, kSep));
+  EXPECT_THAT(sequences[1].ids, ElementsAre(kCls, 7, kSep));
 }
 
 TEST(ElectraSequences, DropWhatOverflows) {

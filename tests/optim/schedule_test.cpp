@@ -90,6 +90,34 @@ TEST(Schedule, WarmsUpFromZeroAsTheResNet50Recipe) {
   EXPECT_NEAR(peak * schedule_factor(config, 75149), 7.523504166329076e-10, 1e-12);
 }
 
+// Both phases of ELECTRA-base's pre-training: rates at steps, by the published formula evaluated
+// apart.
+TEST(Schedule, FallsByTheRootAsElectrasPretraining) {
+  const auto expect_rates = [](int64_t warmup, int64_t total, double peak,
+                               const std::vector<std::pair<int64_t, double>>& rates) {
+    ScheduleConfig config;
+    config.name = "polynomial";
+    config.warmup_steps = warmup, config.total_steps = total, config.warmup_start = 0;
+    config.power = 0.5;
+    config = with_defaults(config);
+    expect_good(config);
+    for (const auto& [step, rate] : rates)
+      EXPECT_NEAR(peak * schedule_factor(config, step), rate, 5e-6 * rate) << step;
+  };
+  expect_rates(2000, 10000, 6e-3,
+               {{0, 0},
+                {1, 3e-6},
+                {1000, 3e-3},
+                {2000, 6e-3},
+                {4000, 5.19615e-3},
+                {6000, 4.24264e-3},
+                {9000, 2.12132e-3},
+                {9999, 6.7082e-5},
+                {10000, 0}});
+  expect_rates(200, 933, 4e-3,
+               {{0, 0}, {100, 2e-3}, {200, 4e-3}, {500, 3.07434e-3}, {930, 2.55899e-4}, {933, 0}});
+}
+
 TEST(Schedule, DefaultsAreThoseOfTheKind) {
   EXPECT_EQ(schedule_factor(with_defaults(ScheduleConfig{}), 7), 1);
   ScheduleConfig config;
