@@ -271,7 +271,7 @@ options_of() {
     bert_base) echo --model bert_base --sequence-length 128 --prediction-slots 20 --optimizer adamw ;;
     bert_base_512) echo --model bert_base --sequence-length 512 --prediction-slots 80 --optimizer adamw ;;
     electra_base_pretraining) echo --model "$1" --sequence-length 128 --prediction-slots 19 --optimizer adamw ;;
-    electra_base_pretraining_512) echo --model "${1%_512}" --sequence-length 512 --prediction-slots 77 --optimizer adamw ;;
+    electra_base_pretraining_512) echo --model "${1%_512}" --sequence-length 512 --prediction-slots 79 --optimizer adamw ;;
     bert_base_squad) echo --model bert_base --config '{"head":"span"}' --sequence-length 384 --optimizer adamw ;;
     bert_base_squad_packed) echo "$(options_of bert_base_squad)" --tokens 170 ;;
     *) echo --model "$1" ;;

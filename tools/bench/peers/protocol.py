@@ -28,7 +28,7 @@ TEXTS = {
     "bert_base": Text("bert_base", "{}", 128, 20, (8,), ()),
     "bert_base_512": Text("bert_base", "{}", 512, 80, (), ()),
     "electra_base_pretraining": Text("electra_base_pretraining", "{}", 128, 19, (8,), ()),
-    "electra_base_pretraining_512": Text("electra_base_pretraining", "{}", 512, 77, (), ()),
+    "electra_base_pretraining_512": Text("electra_base_pretraining", "{}", 512, 79, (), ()),
     "bert_base_squad": Text("bert_base", '{"head": "span"}', 384, 0, (2,), (1,)),
     "bert_base_squad128": Text("bert_base", '{"head": "span"}', 128, 0, (), (1, 8)),
 }
