@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "sdk/backend/in_doubt.h"
 #include "sdk/base/expect.h"
 #include "sdk/base/utf8.h"
 #include "sdk/base/version.h"
@@ -209,11 +210,31 @@ StepInfo Trainer::end_info(StepInfo info, Clock::time_point start) const {
   return info;
 }
 
+// Of a program that failed in the middle, or whose numbers do not come back, nobody knows whether
+// the weights are those of before or behind it: nothing can go on from them.
+void Trainer::run(Program& program, const std::atomic<bool>* cancel) {
+  try {
+    program.run(cancel);
+  } catch (const InDoubt&) {
+    is_lost_ = true;
+    throw;
+  }
+}
+
+void Trainer::read_scalars(TrainerProgram& program, std::span<const HostRead> more) {
+  try {
+    program.read_scalars(more);
+  } catch (...) {
+    is_lost_ = true;
+    throw;
+  }
+}
+
 void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
   float scale = 0;
   const HostRead scale_read{
       &scale, instance_->segments().tensor(kLossScaleVariable, Role::kState).data, sizeof scale};
-  with_others([&] { program.read_scalars({&scale_read, 1}); });  // a GPU fails here
+  with_others([&] { read_scalars(program, {&scale_read, 1}); });  // a GPU fails here
   if (const auto* loss = program.find_scalar("loss")) info.loss = last_loss_ = loss->value;
   loss_scale_ = scale;
   info.grad_norm = program.scalar("grad_norm");
@@ -245,8 +266,17 @@ void Trainer::finish_accumulation(bool skipped, bool refused) {
   micro_step_ = 0;
 }
 
+void Trainer::require_whole() const {
+  if (!is_lost_) [[likely]]
+    return;
+  instance_->backend()->wait();  // a device that is lost itself says more
+  fail(Code::kPoisoned, "a failure of the device has left an update of this trainer half done",
+       {.hint = "free it, and go on from a checkpoint with a new one"});
+}
+
 // Refused before anything is done: what waits stays.
 void Trainer::require_turn(std::span<const HostTensor> batch) const {
+  require_whole();
   const bool waits = prefetched_.waiting() > 0;
   require(!waits || batch.empty(), Code::kInvalid,
           "a prefetched batch waits: train on it first, by giving an empty batch");
@@ -280,7 +310,7 @@ void Trainer::with_others(const std::function<void()>& body) {
 }
 
 void Trainer::run_with_others(Program& program, const std::atomic<bool>* cancel) {
-  with_others([&] { program.run(cancel); });
+  with_others([&] { run(program, cancel); });
   if (channel_ == nullptr) return;
   const QueueTimes times = program.queue_times();
   ++communication_.updates;
@@ -335,10 +365,10 @@ StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
   // They follow each backward, before it is known whether its update will be done.
   if (micro_step_ == 0) statistics_.take();
   statistics_.select(micro_step_ % statistics_.devices());
-  half.program().run(&cancel_);
+  run(half.program(), &cancel_);
   last_programs_ = {&half};
   read_noted();
-  half.read_scalars();
+  read_scalars(half);
   info.loss = last_loss_ = half.scalar("loss");
   ++micro_step_, batches_ += ranks();
   samples_ += ranks() * config_.batch_size;
@@ -350,6 +380,7 @@ StepInfo Trainer::apply() {
 }
 
 StepInfo Trainer::run_apply(const std::atomic<bool>* cancel) {
+  require_whole();
   if (micro_step_ != batches_of_update()) [[unlikely]]
     fail_micro_step(cat(batches_of_update(), " before apply"), "call backward for the others");
   const auto start = Clock::now();
@@ -366,6 +397,7 @@ StepInfo Trainer::run_apply(const std::atomic<bool>* cancel) {
 }
 
 const EvalOutputs& Trainer::eval(std::span<const HostTensor> batch, bool use_ema) {
+  require_whole();
   expect(!use_ema || !instance_->averaged().empty(), {"trainer", "optimizer.ema_decay"}, 0,
          "more than 0 for evaluation with moving averages");
   eval_arrays_.check(model_->architecture(), batch);
@@ -477,6 +509,7 @@ void Trainer::fail_micro_step(std::string expected, std::string hint) const {
 }
 
 void Trainer::require_between_updates() const {
+  require_whole();
   if (micro_step_ != 0) [[unlikely]]
     fail_micro_step("0 for this call",
                     "make the update first: call apply, once all batches of it went backward");

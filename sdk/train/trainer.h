@@ -88,6 +88,8 @@ class Trainer {
   // accumulate = K every K-th call updates. A loss or gradient that is not finite fails with
   // kNonFinite unless loss scaling is dynamic; weights, optimizer state, statistics and counters
   // are then as before the call, or before the first of the accumulated batches, which are dropped.
+  // Where a device fails in the middle of an update, or does not say whether it is done, all later
+  // calls are kPoisoned.
   StepInfo step(std::span<const HostTensor> batch);
   // step in two halves: `accumulate` backward calls (gradients add up), then apply. apply before
   // that is kInvalid. A skipped update takes back what its batches did to the running statistics.
@@ -160,6 +162,9 @@ class Trainer {
   void read_noted() noexcept;
   void with_others(const std::function<void()>& body);
   void run_with_others(Program& program, const std::atomic<bool>* cancel);
+  void run(Program& program, const std::atomic<bool>* cancel);
+  void read_scalars(TrainerProgram& program, std::span<const HostRead> more = {});
+  void require_whole() const;
   void set_scalars(Program& program);
   int64_t schedule_step() const;
   double learning_rate() const;
@@ -203,6 +208,7 @@ class Trainer {
   Communication communication_;
   DeviceStatistics statistics_;
   int64_t evaluated_device_ = 0;  // of the emulated ones
+  bool is_lost_ = false;
 };
 
 }  // namespace assay::train

@@ -9,6 +9,7 @@
 
 #include "tests/capi/dlpack_tensors.h"
 #include "tests/capi/graph_writer.h"
+#include "tests/capi/living_host.h"
 #include "tests/capi/on_the_gpu.h"
 #include "tests/nn/rebuilt.h"
 
@@ -443,6 +444,58 @@ TEST_F(OnTheGpu, SaysThatTheDevicesMemoryIsOver) {
   machine().memory = size_t{1} << 30;
   const auto trainer = make_trainer(model.get());
   step(trainer.get(), batch);
+}
+
+class FaultyDevice : public LivingHost {
+ protected:
+  struct Lived {
+    Host host;
+    Trace trace{};
+  };
+  // With the n-th call of the device failing, with 0 none.
+  Lived live(int64_t n) const {
+    Lived lived;
+    assay_context* own = nullptr;
+    assay_model* model = nullptr;
+    cuda::emulation::fail_call(n);
+    lived.host(assay_context_create, nullptr, nullptr, &kGpu, size_t{1}, &own);
+    lived.host(assay_model_named, own, text("cnn"), text(kSmallCnn), &model);
+    train_and_serve(lived.host, own, model, lived.trace);
+    assay_model_free(model);
+    assay_context_free(own);
+    return lived;
+  }
+};
+
+// Whatever call of the device fails, a whole life long: the call of ours says so. Made again it
+// succeeds, for nothing was changed, unless what fails is to tell that an update was done: then the
+// trainer refuses. Nothing stays on the device.
+TEST_F(FaultyDevice, FailingCallsAreNamedAndChangeNothing) {
+  const Trace expected = live(0).trace;
+  live(0);
+  const int64_t calls = cuda::emulation::fail_call(0);
+  const Held before = held();
+  ASSERT_GT(calls, 80);
+  int64_t lost = 0;
+  for (int64_t n = 1; n <= calls; ++n) {
+    const Lived lived = live(n);
+    cuda::emulation::fail_call(0);
+    EXPECT_EQ(lived.host.failed(), ASSAY_E_DEVICE) << "call " << n;
+    if (lived.host.stuck()) {
+      ++lost;
+      EXPECT_THAT(lived.host.said(), HasSubstr("an update of this trainer half done"))
+          << "call " << n;
+    } else {
+      EXPECT_EQ(lived.trace, expected) << "call " << n;
+    }
+    const Held after = held();
+    EXPECT_EQ(after.blocks, before.blocks) << "call " << n;
+    EXPECT_EQ(after.streams, before.streams) << "call " << n;
+    EXPECT_EQ(after.events, before.events) << "call " << n;
+    EXPECT_EQ(after.graphs, before.graphs) << "call " << n;
+  }
+  EXPECT_EQ(lost,
+            3 * 4);  // what three steps read: the loss, its norm, the scale, whether it was skipped
 }
 
 // A device that fails takes its contexts along; a new one resets it.

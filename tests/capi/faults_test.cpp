@@ -5,9 +5,7 @@
 // Each life is tried with every n-th call of its kind failing. That takes minutes: by default the
 // first forty and then about as many of the rest are tried. ASSAY_FAULT_STRIDE=1 in the environment
 // tries all, 10 every tenth, 0 the first allocation on each path through the code.
-#include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,7 +14,7 @@
 #include <utility>
 
 #include "tests/capi/allocations.h"
-#include "tests/capi/support.h"
+#include "tests/capi/living_host.h"
 #include "tests/capi/system_calls.h"
 
 namespace assay::test {
@@ -24,82 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Calls one after the other, each once more if it fails. Plain memory, for where allocations fail.
-class Host {
- public:
-  template <class... P, class... A>
-  void operator()(assay_status (*f)(P...), A... arguments) {
-    if (stuck_) return;
-    ++calls_;
-    assay_error* error = nullptr;
-    assay_status status = f(arguments..., &error);
-    if (status == ASSAY_OK) return;
-    if (failed_ == ASSAY_OK) failed_ = status, failed_call_ = calls_;
-    assay_error_free(std::exchange(error, nullptr));
-    status = f(arguments..., &error);
-    if (status == ASSAY_OK) return;
-    stuck_ = true;
-    assay_error_info info{.struct_size = sizeof info};
-    if (error != nullptr && assay_error_get(error, &info) == ASSAY_OK)
-      std::snprintf(said_, sizeof said_, "%.*s", static_cast<int>(info.message.size),
-                    info.message.data);
-    assay_error_free(error);
-  }
-  assay_status failed() const { return failed_; }  // of the first call that failed
-  int failed_call() const { return failed_call_; }
-  bool stuck() const { return stuck_; }  // a call failed twice
-  const char* said() const { return said_; }
-
- private:
-  assay_status failed_ = ASSAY_OK;
-  int calls_ = 0, failed_call_ = 0;
-  bool stuck_ = false;
-  char said_[400] = "";
-};
-
-// What a life leaves: numbers that any disturbance would change.
-using Trace = std::array<float, 3 * kBatch>;
-
-class FaultsTest : public SmallModel {
+class FaultsTest : public LivingHost {
  protected:
-  FaultsTest() : model_file_(folder.at("life.ckpt")), weights_(folder.at("life.safetensors")) {}
-
-  // From the model to what a predictor says after two steps, a save and a load.
-  void train_and_serve(Host& then, assay_context* own, assay_model* model, Trace& trace) const {
-    const assay_trainer_options options{
-        .struct_size = sizeof options, .batch_size = kBatch, .seed = 5, .learning_rate = 0.05};
-    assay_trainer* trainer = nullptr;
-    assay_report* report = nullptr;
-    assay_model* served = nullptr;
-    assay_predictor* predictor = nullptr;
-    assay_slot* slot = nullptr;
-    assay_tensor* out = nullptr;
-    assay_eval_info eval{.struct_size = sizeof eval};
-    then(assay_trainer_create, model, &options, text(kSgd), &trainer);
-    then(assay_trainer_step, trainer, batch.tensors(), size_t{2}, nullptr);
-    then(assay_trainer_set_metadata, trainer, text("a note of the host"), text("x"));
-    then(assay_checkpoint_save, trainer, text(model_file_), 0u);
-    then(assay_trainer_step, trainer, batch.tensors(), size_t{2}, nullptr);
-    then(assay_trainer_eval, trainer, batch.tensors(), size_t{2}, 0u, &eval);
-    then(assay_checkpoint_load, trainer, text(model_file_), 0u, &report);
-    then(assay_trainer_step, trainer, batch.tensors(), size_t{2}, nullptr);
-    then(assay_checkpoint_save, trainer, text(model_file_), 0u);
-    then(assay_model_save_weights, model, text(weights_), text("safetensors"), text(""));
-    then(assay_model_open, own, text(model_file_), &served);
-    then(assay_model_load_weights, served, text(weights_), text("safetensors"), text(""), 0u,
-         nullptr);
-    then(assay_predictor_create, served, text(R"({"max_batch": 8})"), &predictor);
-    then(assay_slot_create, predictor, &slot);
-    then(assay_predictor_run, predictor, slot, batch.tensors(), size_t{1}, &out, size_t{1});
-    then(assay_tensor_read, out, static_cast<void*>(trace.data()), sizeof trace);
-    assay_tensor_release(out);
-    assay_slot_free(slot);
-    assay_predictor_free(predictor);
-    assay_model_free(served);
-    assay_report_free(report);
-    assay_trainer_free(trainer);
-  }
-
   void live_with_cnn(Host& then, Trace& trace) const {
     assay_context* own = nullptr;
     assay_model* model = nullptr;
@@ -197,9 +121,7 @@ class FaultsTest : public SmallModel {
     }
   }
 
-  TemporaryFolder folder;
-  const std::string model_file_, weights_, source_ = folder.at("source"),
-                                           records_ = folder.at("records");
+  const std::string source_ = folder.at("source"), records_ = folder.at("records");
 };
 
 // A call that is refused drops the graphs by which shapes are known: the next one makes them anew.
@@ -393,18 +315,17 @@ TEST_F(FaultsTest, ASaveThatFailsKeepsAWholeFile) {
   const auto model = make_model();
   const auto trainer = make_trainer(model.get());
   step(trainer.get(), batch);
-  ok(assay_checkpoint_save, trainer.get(), text(model_file_), 0u);
+  ok(assay_checkpoint_save, trainer.get(), text(model_file), 0u);
   const auto saved_step = [&] {
-    EXPECT_TRUE(at(report(assay_checkpoint_verify, text(model_file_)), "ok").bool_value());
-    return at(report(assay_checkpoint_inspect, text(model_file_)), "step").string_value();
+    EXPECT_TRUE(at(report(assay_checkpoint_verify, text(model_file)), "ok").bool_value());
+    return at(report(assay_checkpoint_inspect, text(model_file)), "step").string_value();
   };
   const std::string before = saved_step();
   step(trainer.get(), batch);
   int failed = 0, replaced = 0;
   for (int64_t n = 1;; ++n) {
     fail_system_call(n, EIO);
-    const assay_status status =
-        assay_checkpoint_save(trainer.get(), text(model_file_), 0u, nullptr);
+    const assay_status status = assay_checkpoint_save(trainer.get(), text(model_file), 0u, nullptr);
     const std::string call = failed_system_call();
     fail_system_call(0);
     if (call.empty()) break;
@@ -417,11 +338,11 @@ TEST_F(FaultsTest, ASaveThatFailsKeepsAWholeFile) {
     }
     if (!is_new) continue;
     // The state before, for the next one.
-    ok(assay_checkpoint_load, trainer.get(), text(model_file_), 0u, nullptr);
+    ok(assay_checkpoint_load, trainer.get(), text(model_file), 0u, nullptr);
     const auto again_model = make_model();
     const auto again = make_trainer(again_model.get());
     step(again.get(), batch);
-    ok(assay_checkpoint_save, again.get(), text(model_file_), 0u);
+    ok(assay_checkpoint_save, again.get(), text(model_file), 0u);
     ASSERT_EQ(saved_step(), before);
   }
   EXPECT_GT(failed, 4);

@@ -11,6 +11,7 @@
 #include "sdk/backend/cuda/device.h"
 #include "sdk/backend/cuda/kernels/kernels.h"
 #include "sdk/backend/cuda/tuning.h"
+#include "sdk/backend/in_doubt.h"
 #include "tests/gpu/device_hooks.h"
 #include "tests/gpu/emulation/runtime.h"
 #include "tests/harness/error_of.h"
@@ -324,6 +325,22 @@ TEST_F(EmulatedRuntime, AFailedCaptureLeavesNoErrorBehind) {
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
   fails = false;
   program->run(nullptr);
+}
+
+// What cannot be cancelled any more has changed what outlives the run.
+TEST_F(EmulatedRuntime, AProgramThatFailsBehindItsCancellablePartIsInDoubt) {
+  const auto backend = make_device_backend({});
+  for (const size_t cancellable : {0, 1, 2, 3}) {
+    std::vector<ScheduledLaunch> launches;
+    launches.emplace_back([](Queue&) {});
+    launches.emplace_back([](Queue&) { check(cudaErrorInvalidValue, "launching"); });
+    launches.emplace_back([](Queue&) {});
+    const auto program = backend->make_executable(std::move(launches), cancellable);
+    if (cancellable < 2)
+      EXPECT_THROW(program->run(nullptr), InDoubt) << cancellable;
+    else
+      EXPECT_EQ(error_of([&] { program->run(nullptr); }).code(), Code::kDevice);
+  }
 }
 
 // Running out of memory, or an argument that a call refuses, leaves the device as it was.

@@ -268,16 +268,15 @@ void DeviceState::read(std::span<const HostRead> reads) {
           "copying from the device");
   };
   if (used_pieces_ + reads.size() > kPieces) synchronize();
-  const size_t first = used_pieces_;
-  size_t piece = first;
+  size_t piece = used_pieces_;
   for (const HostRead& read : reads) {
     if (read.bytes == 0) continue;
-    // Into pinned memory, so that the host does not wait after each.
-    const bool small = read.bytes <= kPieceBytes && piece < kPieces;
-    copy(small ? pieces_ + kPieceBytes * piece++ : read.host, read);
+    // Into pinned memory, so that the host does not wait after each. If a later copy fails, the
+    // pieces of those before stay used until somebody has waited.
+    const bool small = read.bytes <= kPieceBytes && used_pieces_ < kPieces;
+    copy(small ? pieces_ + kPieceBytes * used_pieces_++ : read.host, read);
   }
   synchronize();
-  piece = first;
   for (const HostRead& read : reads) {
     if (read.bytes == 0 || read.bytes > kPieceBytes || piece == kPieces) continue;
     std::memcpy(read.host, pieces_ + kPieceBytes * piece++, read.bytes);

@@ -6,6 +6,7 @@
 
 #include "sdk/backend/cuda/planner.h"
 #include "sdk/backend/cuda/timed_event.h"
+#include "sdk/backend/in_doubt.h"
 
 namespace assay::cuda {
 namespace {
@@ -64,11 +65,7 @@ class GraphExecutable : public Executable {
     if (launches_.empty()) return;
     device_->use([&] {
       if (has_second_) device_->require_peers();
-      if (!warm_ || !device_->options().capture) {
-        enqueue(device_->stream(), cancel);
-        warm_ = true;
-        return;
-      }
+      if (!warm_ || !device_->options().capture) return enqueue_now(cancel);
       stop_if_cancelled(cancel);
       if (graph_ == nullptr) capture();
       check(cudaGraphLaunch(graph_, device_->stream()), "launching a program");
@@ -119,6 +116,17 @@ class GraphExecutable : public Executable {
     }
   }
 
+  void enqueue_now(const std::atomic<bool>* cancel) {
+    enqueued_ = 0;
+    try {
+      enqueue(device_->stream(), cancel);
+    } catch (const Error& error) {
+      if (enqueued_ > cancellable_) throw InDoubt(error);
+      throw;
+    }
+    warm_ = true;
+  }
+
   // Both queues between `stream` before and `stream` after, in a capture as well as outside.
   void enqueue(cudaStream_t stream, const std::atomic<bool>* cancel) {
     if (!has_second_) return enqueue_launches(stream, stream, cancel);
@@ -150,6 +158,7 @@ class GraphExecutable : public Executable {
       const ScheduledLaunch& next = launches_[i];
       StreamQueue& queue = queues[static_cast<size_t>(next.queue)];
       if (next.after >= 0) marks_.wait(static_cast<size_t>(next.after), queue.stream());
+      enqueued_ = i + 1;  // wholly or in part
       next.launch(queue);
       marks_.record(i, queue.stream());
     }
@@ -180,6 +189,7 @@ class GraphExecutable : public Executable {
   Marks marks_;
   bool has_second_ = false;  // whether a launch is on the second queue
   bool warm_ = false;
+  size_t enqueued_ = 0;  // launches of the present run
   cudaGraphExec_t graph_ = nullptr;
 };
 
