@@ -298,6 +298,12 @@ TEST(TrainingLength, EpochsStepsAndIncompleteBatches) {
   EXPECT_EQ(training_length(recipe, 60000).total_steps, 77);
   recipe.mutable_training()->set_drop_last(true);
   EXPECT_THAT(error_of([&] { training_length(recipe, 100); }), HasSubstr("128"));
+  // A nominal epoch ends with a whole step.
+  recipe.mutable_training()->set_epochs(2.5);
+  v1::DataRef& data = *recipe.add_data();
+  data.set_role("train"), data.set_nominal_epoch_samples(1000);
+  EXPECT_EQ(training_length(recipe, 60000).steps_per_epoch, 8);
+  EXPECT_EQ(training_length(recipe, 60000).total_steps, 20);
 }
 
 v1::Recipe with_pipeline(const std::string& pipeline) {

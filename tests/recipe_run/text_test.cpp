@@ -410,7 +410,12 @@ TEST_F(TextRecipeTest, BeginsWithPretrainedBlocks) {
   const std::string words = "electra.embeddings.word_embeddings.weight";
   EXPECT_TRUE(differing(scratch).contains(words));
   ASSERT_EQ(refusal(made), "");
+  made.mutable_model()->set_pretrained_sha256(std::string(64, '0'));
+  EXPECT_THAT(refusal(made), HasSubstr("checkpoint: its SHA-256 is "));
+  made.mutable_model()->set_pretrained_sha256(sha256_of_file(root_ / "weights" / "checkpoint"));
+  ASSERT_EQ(refusal(made), "");
   EXPECT_FALSE(differing(made).contains(words));
+  made.mutable_model()->clear_pretrained_sha256();
   // Names as another program has them, in a file of weights.
   const std::string from = (root_ / "weights" / "checkpoint").string();
   const std::string to = (root_ / "weights" / "model.safetensors").string();

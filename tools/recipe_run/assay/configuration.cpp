@@ -334,10 +334,14 @@ Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devic
   const v1::Training& t = recipe.training();
   require(t.batch_per_device() > 0, "training.batch_per_device must be at least 1");
   const int64_t per_step = samples_per_step(recipe, devices);
-  Length length;
-  length.steps_per_epoch = t.drop_last() ? samples / per_step : (samples + per_step - 1) / per_step;
-  // A stream has no epochs; fewer samples than a step takes make one.
   const v1::DataRef* data = data_of_role(recipe, {"train", "bench"});
+  const int64_t nominal = data == nullptr ? 0 : static_cast<int64_t>(data->nominal_epoch_samples());
+  if (nominal > 0) samples = nominal;
+  Length length;
+  // A nominal epoch ends with a whole step.
+  length.steps_per_epoch =
+      t.drop_last() && nominal == 0 ? samples / per_step : (samples + per_step - 1) / per_step;
+  // A stream has no epochs; fewer samples than a step takes make one.
   if (data != nullptr && streamed(*data))
     length.steps_per_epoch = std::max<int64_t>(1, length.steps_per_epoch);
   require(length.steps_per_epoch > 0, fmt::format("a step needs {} samples, the training data have "

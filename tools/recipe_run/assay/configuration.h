@@ -25,7 +25,8 @@ std::vector<v1::Recipe> phases_of(const v1::Recipe& recipe);
 // Of one update.
 int64_t samples_per_step(const v1::Recipe& recipe, uint32_t devices);
 
-// Steps of a training over `samples` training samples on `devices` devices.
+// Steps of a training over `samples` training samples, unless the recipe says how many an epoch
+// has, on `devices` devices.
 Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devices = 1);
 
 // What the engine calls a precision: "fp32", "tf32", "amp-fp16", "amp-bf16".

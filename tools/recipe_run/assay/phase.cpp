@@ -10,11 +10,7 @@ namespace reciperun::engine {
 Length phase_length(const v1::Recipe& recipe, const PhasePlace& place) {
   const v1::DataRef& data = training_data(recipe);
   const auto records = std::ssize(share_of(recipe, data, place.fold).records);
-  const auto nominal = static_cast<int64_t>(data.nominal_epoch_samples());
-  return training_length(recipe,
-                         nominal > 0   ? nominal
-                         : records > 0 ? records
-                                       : split_samples(recipe, data),
+  return training_length(recipe, records > 0 ? records : split_samples(recipe, data),
                          place.devices);
 }
 

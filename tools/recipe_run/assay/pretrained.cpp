@@ -85,6 +85,14 @@ void load(const v1::Recipe& recipe, assay_model* model, const fs::path& file,
       refuse("there is no " + missing.string_value());
 }
 
+void check_digest(const v1::Model& model, const fs::path& file) {
+  if (model.pretrained_sha256().empty()) return;
+  const std::string digest = sha256_of_file(file);
+  if (digest != model.pretrained_sha256())
+    throw Error(Exit::kDataMismatch, fmt::format("{}: its SHA-256 is {}", file.string(), digest),
+                fmt::format("model.pretrained_sha256 is {}", model.pretrained_sha256()));
+}
+
 }  // namespace
 
 std::string missing_weights(const v1::Recipe& recipe) {
@@ -101,9 +109,13 @@ void begin_weights(const v1::Recipe& recipe, assay_model* model, uint64_t seed) 
   if (recipe.model().pretrained().empty()) return;
   call(Exit::kCrashed, assay_model_initialize, model, seed);
   const fs::path folder = folder_of_weights(recipe);
-  if (!is_there(folder / kWeights))
-    return load(recipe, model, TemporaryWeights(folder / "checkpoint").path(), map_of(recipe, {}));
-  load(recipe, model, folder / kWeights, map_of(recipe, folder / "names.json"));
+  const bool is_weights = is_there(folder / kWeights);
+  const fs::path file = folder / (is_weights ? kWeights : "checkpoint");
+  check_digest(recipe.model(), file);
+  if (is_weights)
+    load(recipe, model, file, map_of(recipe, folder / "names.json"));
+  else
+    load(recipe, model, TemporaryWeights(file).path(), map_of(recipe, {}));
 }
 
 }  // namespace reciperun::engine
