@@ -58,7 +58,10 @@
  *             extensions; none is defined yet, so anything but NULL is refused with
  *             ASSAY_E_VERSION. Fields are only ever appended.
  * Memory      The first call of a kind makes its plan and its working memory, and keeps both.
- *             Later calls of that kind allocate nothing.
+ *             Later calls of that kind allocate nothing. An allocation of this library that fails
+ *             is ASSAY_E_OOM_HOST; one of libgomp or oneDNN may end the process. A host that may run
+ *             out stays below: assay_model_check says beforehand what a network takes, and the
+ *             context's mem_limit refuses what would be more.
  * Side effects
  *             The library prints nothing, installs no signal or exit handlers, and changes no
  *             environment, locale or rounding mode. It opens no files but those it is given,
@@ -705,8 +708,9 @@ ASSAY_API assay_status assay_model_load_weights(assay_model *m, assay_str path, 
                                                 assay_str map_json, uint32_t flags,
                                                 assay_report **out, assay_error **err);
 
-/* Writes weights and statistics, whole and durable or not at all. The file's metadata "format" is
- * "pt" if its layouts are PyTorch's (rank 4: O,I,H,W), else "assay" (O,H,W,I without a map).
+/* Writes weights and statistics, whole or not at all, and durable, as assay_checkpoint_save does.
+ * The file's metadata "format" is "pt" if its layouts are PyTorch's (rank 4: O,I,H,W), else "assay"
+ * (O,H,W,I without a map).
  *   format    "safetensors"
  *   map_json  as for loading; the file gets the names and layouts of its side. "partial": true
  *             leaves out what no rule matches, which is ASSAY_E_INVALID otherwise: one of two

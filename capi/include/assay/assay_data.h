@@ -558,8 +558,8 @@ ASSAY_API assay_status assay_text_squad_question(const assay_text_squad *s, int6
 ASSAY_API assay_status assay_text_squad_answer(assay_text_squad *s, int64_t index, assay_str answer,
                                                assay_error **err);
 
-/* Writes the answers given, whole and durable or not at all, in the official form of predictions:
- * one JSON object of question id and text.
+/* Writes the answers given, whole or not at all, and durable, as assay_checkpoint_save does, in the
+ * official form of predictions: one JSON object of question id and text.
  *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY; ASSAY_E_IO; ASSAY_E_NOT_FOUND: no such folder
  *   threads any   since 1.0, provisional */
 ASSAY_API assay_status assay_text_squad_save(const assay_text_squad *s, assay_str path,
@@ -624,8 +624,9 @@ ASSAY_API assay_status assay_detections_add(assay_detections *d, int64_t image_i
 ASSAY_API assay_status assay_detections_size(const assay_detections *d, int64_t *images,
                                              int64_t *detections, assay_error **err);
 
-/* Writes a file of results, whole and durable or not at all: images by ascending id, what was found
- * in each in the order given, numbers in as many digits as read back the same.
+/* Writes a file of results, whole or not at all, and durable, as assay_checkpoint_save does: images
+ * by ascending id, what was found in each in the order given, numbers in as many digits as read back
+ * the same.
  *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY; ASSAY_E_IO; ASSAY_E_NOT_FOUND: no such folder
  *   threads any   since 1.0, provisional */
 ASSAY_API assay_status assay_detections_save(const assay_detections *d, assay_str path,
@@ -633,7 +634,8 @@ ASSAY_API assay_status assay_detections_save(const assay_detections *d, assay_st
 
 /* Scores as COCO's Python tools (pycocotools) score boxes, to the last bit: precision and recall in
  * [0, 1], averaged over overlaps (intersection over union) of 0.5, 0.55, ... 0.95, points of recall
- * 0, 0.01, ... 1, and categories. All images of the file count, also those without detections.
+ * 0, 0.01, ... 1, and categories. All images of the file count, also those without detections. Only
+ * an annotation with the id 0, which COCO does not have, is treated otherwise: it can be found, too.
  *   instances    JSON of COCO's instances ("instances_val2017.json"), plain or gzip, up to 4 GiB:
  *                "images" with "id", "categories" with "id" and, as one likes, "name", "annotations"
  *                with "id", "image_id", "category_id", "bbox" [x, y, width, height] and, as one
