@@ -19,7 +19,7 @@ mkdir -p build
 if PATH=$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null; then tools/cudnn_frontend.sh; fi
 CC=clang CXX=clang++ cmake -S . -B "$folder" -G Ninja -DASSAY_UNITY=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >"$folder.log" ||
   { cat "$folder.log" >&2; exit 1; }
-ninja -C "$folder" -t targets all | sed -n 's/: CUSTOM_COMMAND$//p' | grep '\.pb\.h$' | xargs ninja -C "$folder" >"$folder.log"
+ninja -C "$folder" -t targets all | sed -n 's/: CUSTOM_COMMAND$//p' | grep -E '\.(pb\.h|inc)$' | xargs ninja -C "$folder" >"$folder.log"
 # What is not built here, as the CUDA plug-in where nvcc is missing, cannot be read either.
 files=$(comm -12 <(sort <<<"$files") <(sed -n "s|^ *\"file\": \"$PWD/\(.*\)\".*|\1|p" "$folder/compile_commands.json" | sort -u))
 printf '%s\n' "$files" | xargs -P "$(nproc)" -n 4 clang-tidy -p "$folder" --quiet

@@ -108,6 +108,7 @@ TEST(Smoke, KeepsThePrecisionOnAGpu) {
 
 TEST(Smoke, MeasuresAFewStepsOfWhatOnlyMeasures) {
   const ResolvedRecipe resolved = smoked("unet_medical/dgx1_fp32_speed");
+  EXPECT_LE(resolved.recipe.training().batch_per_device(), 4u);
   for (const v1::Bench& bench : resolved.recipe.bench()) {
     EXPECT_EQ(bench.repeats(), 1u);
     EXPECT_LE(bench.measure_steps(), 8u);

@@ -24,6 +24,12 @@ void set(Sets& sets, const std::string& path, const T& value) {
   sets.push_back(fmt::format("{}={}", path, value));
 }
 
+void shrink_batch(const v1::Training& training, const std::string& path, Sets& sets) {
+  if (training.batch_per_device() > 0)
+    set(sets, path + "batch_per_device", std::min(training.batch_per_device(), kBatch));
+  if (training.accumulate() > 1) set(sets, path + "accumulate", 1);
+}
+
 void shorten_training(const v1::Training& training, const std::string& path, uint32_t steps,
                       uint32_t devices, Sets& sets) {
   const std::string& kind = training.schedule().kind();
@@ -35,8 +41,7 @@ void shorten_training(const v1::Training& training, const std::string& path, uin
   // A warm-up of a number of steps would last longer than the training.
   if (training.schedule().warmup_unit() == "step" && training.schedule().warmup() >= steps)
     set(sets, path + "schedule.warmup", 1);
-  set(sets, path + "batch_per_device", std::min(training.batch_per_device(), kBatch));
-  if (training.accumulate() > 1) set(sets, path + "accumulate", 1);
+  shrink_batch(training, path, sets);
 }
 
 void shorten_trials(const v1::Recipe& recipe, uint32_t devices, Sets& sets) {
@@ -55,6 +60,10 @@ void shorten_trials(const v1::Recipe& recipe, uint32_t devices, Sets& sets) {
 }
 
 void shorten_benches(const v1::Recipe& recipe, Sets& sets) {
+  // That the training could begin is looked at before anything is measured.
+  if (recipe.training().phase().empty()) shrink_batch(recipe.training(), "training.", sets);
+  for (const v1::Phase& phase : recipe.training().phase())
+    shrink_batch(phase.training(), "training.phase." + phase.name() + ".training.", sets);
   for (const v1::Bench& bench : recipe.bench()) {
     const std::string path = "bench." + bench.id() + ".";
     const uint32_t smallest = *std::min_element(bench.batch().begin(), bench.batch().end());
