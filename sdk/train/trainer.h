@@ -89,7 +89,7 @@ class Trainer {
   // kNonFinite unless loss scaling is dynamic; weights, optimizer state, statistics and counters
   // are then as before the call, or before the first of the accumulated batches, which are dropped.
   // Where a device fails in the middle of an update, or does not say whether it is done, all later
-  // calls are kPoisoned.
+  // steps, evaluations, saves and loads are kPoisoned.
   StepInfo step(std::span<const HostTensor> batch);
   // step in two halves: `accumulate` backward calls (gradients add up), then apply. apply before
   // that is kInvalid. A skipped update takes back what its batches did to the running statistics.
