@@ -224,8 +224,9 @@ void Trainer::run(Program& program, const std::atomic<bool>* cancel) {
 void Trainer::read_scalars(TrainerProgram& program, std::span<const HostRead> more) {
   try {
     program.read_scalars(more);
-  } catch (...) {
-    is_lost_ = true;
+  } catch (const Error& error) {
+    // Where another rank does not come, the device skips the update (decision 0017).
+    is_lost_ = error.code() != Code::kTimeout && error.code() != Code::kComm;
     throw;
   }
 }
