@@ -235,7 +235,8 @@ void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
   float scale = 0;
   const HostRead scale_read{
       &scale, instance_->segments().tensor(kLossScaleVariable, Role::kState).data, sizeof scale};
-  with_others([&] { read_scalars(program, {&scale_read, 1}); });  // a GPU fails here
+  const auto read = [&] { read_scalars(program, {&scale_read, 1}); };  // a GPU fails here
+  with_others(std::cref(read));  // too large for a function without an allocation
   if (const auto* loss = program.find_scalar("loss")) info.loss = last_loss_ = loss->value;
   loss_scale_ = scale;
   info.grad_norm = program.scalar("grad_norm");
@@ -311,7 +312,8 @@ void Trainer::with_others(const std::function<void()>& body) {
 }
 
 void Trainer::run_with_others(Program& program, const std::atomic<bool>* cancel) {
-  with_others([&] { run(program, cancel); });
+  const auto run_program = [&] { run(program, cancel); };
+  with_others(std::cref(run_program));
   if (channel_ == nullptr) return;
   const QueueTimes times = program.queue_times();
   ++communication_.updates;
