@@ -82,17 +82,17 @@ TrainerReport describe(train::Trainer& trainer) {
   return report;
 }
 
-// The numbers a training step changes, put back by the destructor. A device that has failed takes
-// none back; its context is lost anyway.
+// The numbers a training step changes, put back at the latest by the destructor. If a device takes
+// them back no more, the trainer is lost.
 class SavedState {
  public:
-  explicit SavedState(Segments& segments) : segments_(segments) {
+  explicit SavedState(train::Trainer& trainer) : trainer_(trainer) {
+    const Segments& segments = trainer.instance().segments();
     for (const Role role : segments.roles()) copies_.push_back(segments.save(role));
   }
   ~SavedState() {
     try {
-      for (const HostSegment& copy : copies_) segments_.restore(copy);
-      segments_.backend().wait();  // others may read the weights in place
+      put_back();
     } catch (...) {
       // What leaves a destructor ends the process.
     }
@@ -100,8 +100,18 @@ class SavedState {
   SavedState(const SavedState&) = delete;
   SavedState& operator=(const SavedState&) = delete;
 
+  void put_back() {
+    if (copies_.empty()) return;  // once: what failed then is told already
+    const std::vector<HostSegment> copies = std::move(copies_);
+    trainer_.whole_after([&] {
+      Segments& segments = trainer_.instance().segments();
+      for (const HostSegment& copy : copies) segments.restore(copy);
+      segments.backend().wait();  // others may read the weights in place
+    });
+  }
+
  private:
-  Segments& segments_;
+  train::Trainer& trainer_;
   std::vector<HostSegment> copies_;
 };
 
@@ -216,9 +226,10 @@ assay_status assay_trainer_profile(assay_trainer* t, int32_t repeats, assay_repo
     trainer.impl.require_between_updates();
     train::Programs& programs = trainer.impl.programs();
     ProfileReport report;
-    const SavedState saved(trainer.impl.instance().segments());
+    SavedState saved(trainer.impl);
     for (const train::GraphKind kind : programs.update_kinds())
       add_profile(report, programs.get(kind).program(), repeats);
+    saved.put_back();
     set_memory(*report.mutable_memory(), trainer.impl);
     *out = new_report(report);
   });

@@ -118,6 +118,8 @@ class Executable {
   // `cancellable` launches (those that change nothing persistent) and kCancelled is raised if it is
   // set.
   virtual void run(const std::atomic<bool>* cancel) = 0;
+  // After a run that failed: whether launches behind the cancellable ones may have been done.
+  virtual bool in_doubt() const { return false; }
   // Runs all launches once, one after the other, with a timer around each.
   virtual std::vector<NodeTime> run_timed() = 0;
   // Of the last run; zeros where nothing is measured.

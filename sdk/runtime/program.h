@@ -42,6 +42,7 @@ class Program {
     bind();
     executable_->run(cancel);
   }
+  bool in_doubt() const { return executable_ != nullptr && executable_->in_doubt(); }
   QueueTimes queue_times() const { return executable_ ? executable_->queue_times() : QueueTimes{}; }
   // Runs it `repeats` times with a timer around each node.
   std::vector<ProfileRow> profile(int repeats);

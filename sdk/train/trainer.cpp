@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "sdk/backend/in_doubt.h"
 #include "sdk/base/expect.h"
 #include "sdk/base/utf8.h"
 #include "sdk/base/version.h"
@@ -210,32 +209,33 @@ StepInfo Trainer::end_info(StepInfo info, Clock::time_point start) const {
   return info;
 }
 
-// Of a program that failed in the middle, or whose numbers do not come back, nobody knows whether
-// the weights are those of before or behind it: nothing can go on from them.
 void Trainer::run(Program& program, const std::atomic<bool>* cancel) {
   try {
     program.run(cancel);
-  } catch (const InDoubt&) {
-    is_lost_ = true;
+  } catch (...) {
+    is_lost_ = program.in_doubt();
     throw;
   }
 }
 
-void Trainer::read_scalars(TrainerProgram& program, std::span<const HostRead> more) {
+// Unless its numbers come back, nobody knows whether the update is done. Where another rank does
+// not come it is not: then the device skips it (decision 0017).
+void Trainer::read_update(TrainerProgram& program, std::span<const HostRead> more) {
+  is_lost_ = true;
   try {
     program.read_scalars(more);
   } catch (const Error& error) {
-    // Where another rank does not come, the device skips the update (decision 0017).
     is_lost_ = error.code() != Code::kTimeout && error.code() != Code::kComm;
     throw;
   }
+  is_lost_ = false;
 }
 
 void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
   float scale = 0;
   const HostRead scale_read{
       &scale, instance_->segments().tensor(kLossScaleVariable, Role::kState).data, sizeof scale};
-  const auto read = [&] { read_scalars(program, {&scale_read, 1}); };  // a GPU fails here
+  const auto read = [&] { read_update(program, {&scale_read, 1}); };  // a GPU fails here
   with_others(std::cref(read));  // too large for a function without an allocation
   if (const auto* loss = program.find_scalar("loss")) info.loss = last_loss_ = loss->value;
   loss_scale_ = scale;
@@ -258,8 +258,10 @@ void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
 // When the update is not done, what its batches left behind goes too.
 void Trainer::finish_accumulation(bool skipped, bool refused) {
   if (skipped) {
-    statistics_.put_back();
-    instance_->backend()->wait();  // others may read them in place
+    whole_after([&] {
+      statistics_.put_back();
+      instance_->backend()->wait();  // others may read them in place
+    });
   }
   if (refused) {
     batches_ -= micro_step_ * ranks();
@@ -271,7 +273,11 @@ void Trainer::finish_accumulation(bool skipped, bool refused) {
 void Trainer::require_whole() const {
   if (!is_lost_) [[likely]]
     return;
-  instance_->backend()->wait();  // a device that is lost itself says more
+  try {
+    instance_->backend()->wait();
+  } catch (const Error& error) {
+    if (error.code() == Code::kPoisoned) throw;  // the device is lost itself, and says more
+  }
   fail(Code::kPoisoned, "a failure of the device has left an update of this trainer half done",
        {.hint = "free it, and go on from a checkpoint with a new one"});
 }
@@ -371,7 +377,7 @@ StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
   run(half.program(), &cancel_);
   last_programs_ = {&half};
   read_noted();
-  read_scalars(half);
+  whole_after([&] { half.read_scalars(); });
   info.loss = last_loss_ = half.scalar("loss");
   ++micro_step_, batches_ += ranks();
   samples_ += ranks() * config_.batch_size;
@@ -519,7 +525,6 @@ void Trainer::require_between_updates() const {
 }
 
 void Trainer::restore(const Progress& progress) {
-  require_between_updates();
   step_ = progress.step;
   // The device's own count has just been loaded with the segments of role kState.
   updates_ = read_state<int64_t>(instance_->segments(), kStepVariable);

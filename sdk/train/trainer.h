@@ -88,8 +88,8 @@ class Trainer {
   // accumulate = K every K-th call updates. A loss or gradient that is not finite fails with
   // kNonFinite unless loss scaling is dynamic; weights, optimizer state, statistics and counters
   // are then as before the call, or before the first of the accumulated batches, which are dropped.
-  // Where a device fails in the middle of an update, or does not say whether it is done, all later
-  // steps, evaluations, saves and loads are kPoisoned.
+  // Where a device fails in the middle of an update, or does not say whether it is done, all that
+  // trains, evaluates, saves or loads is kPoisoned from then on.
   StepInfo step(std::span<const HostTensor> batch);
   // step in two halves: `accumulate` backward calls (gradients add up), then apply. apply before
   // that is kInvalid. A skipped update takes back what its batches did to the running statistics.
@@ -127,7 +127,7 @@ class Trainer {
   double loss_scale() const;
   int64_t update_count() const { return updates_; }  // steps whose update was done, not skipped
   int64_t good_steps() const;                        // updates since the loss scale last changed
-  // For checkpoints. Fails in the middle of an accumulation. The progress is rank 0's.
+  // For checkpoints, between updates. The progress is rank 0's.
   void restore(const Progress& progress);
   // Null where there is one device.
   Channel* channel() const { return channel_.get(); }
@@ -135,6 +135,13 @@ class Trainer {
   const DeviceStatistics& device_statistics() const { return statistics_; }
   DeviceStatistics& device_statistics() { return statistics_; }
   void require_between_updates() const;
+  // Calls body, which changes what an update changes: if it fails, this trainer is lost.
+  template <class Body>
+  void whole_after(const Body& body) {
+    is_lost_ = true;
+    body();
+    is_lost_ = false;
+  }
 
   // The compiled programs, for reports, which may plan or run them.
   Programs& programs() {
@@ -163,7 +170,7 @@ class Trainer {
   void with_others(const std::function<void()>& body);
   void run_with_others(Program& program, const std::atomic<bool>* cancel);
   void run(Program& program, const std::atomic<bool>* cancel);
-  void read_scalars(TrainerProgram& program, std::span<const HostRead> more = {});
+  void read_update(TrainerProgram& program, std::span<const HostRead> more);
   void require_whole() const;
   void set_scalars(Program& program);
   int64_t schedule_step() const;

@@ -308,27 +308,29 @@ CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader
   const CheckpointState& state = reader.state();
   Segments& segments = trainer.instance().segments();
   const std::vector<Role> roles = roles_of(trainer, parts);
-  // The first line that changes anything; nothing that lies in the file can fail from here on.
   const auto of_devices = read_device_statistics(trainer, reader, parts);
   const std::vector<HostSegment> loaded = read_segments(segments, reader, roles);
   if (trainer.channel() != nullptr) require_same_file(*trainer.channel(), reader, loaded);
-  restore(segments, loaded);
-  if (holds(roles, Role::kStatistic)) trainer.device_statistics().restart();
-  for (const auto& [device, bytes] : of_devices) {
-    if (trainer.channel() == nullptr)
-      trainer.device_statistics().restore(device, bytes);
-    else if (trainer.channel()->rank() == device)
-      segments.restore({Role::kStatistic, bytes});
-  }
-  if (holds(roles, Role::kValue) && !holds(roles, Role::kEma))
-    trainer.instance().restart_averages();
-  if ((parts & Part::kTrainerState) == 0) return state;
-  const bool has_rate = !state.trainer_config.empty();
-  trainer.restore(
-      {.step = state.step,
-       .batches = state.batches,
-       .samples = state.samples,
-       .learning_rate = has_rate ? state.learning_rate : trainer.progress().learning_rate});
+  // The first line that changes anything; only a device can fail from here on.
+  trainer.whole_after([&] {
+    restore(segments, loaded);
+    if (holds(roles, Role::kStatistic)) trainer.device_statistics().restart();
+    for (const auto& [device, bytes] : of_devices) {
+      if (trainer.channel() == nullptr)
+        trainer.device_statistics().restore(device, bytes);
+      else if (trainer.channel()->rank() == device)
+        segments.restore({Role::kStatistic, bytes});
+    }
+    if (holds(roles, Role::kValue) && !holds(roles, Role::kEma))
+      trainer.instance().restart_averages();
+    if ((parts & Part::kTrainerState) == 0) return;
+    const bool has_rate = !state.trainer_config.empty();
+    trainer.restore(
+        {.step = state.step,
+         .batches = state.batches,
+         .samples = state.samples,
+         .learning_rate = has_rate ? state.learning_rate : trainer.progress().learning_rate});
+  });
   return state;
 }
 

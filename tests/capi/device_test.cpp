@@ -5,6 +5,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <thread>
 
 #include "tests/capi/dlpack_tensors.h"
@@ -467,22 +468,22 @@ class FaultyDevice : public LivingHost {
   }
 };
 
-// Whatever call of the device fails, a whole life long: the call of ours says so. Made again it
-// succeeds, for nothing was changed, unless what fails is to tell that an update was done: then the
-// trainer refuses. Nothing stays on the device.
-TEST_F(FaultyDevice, FailingCallsAreNamedAndChangeNothing) {
+// Whatever call of the device fails, a whole life long: the call of ours says so, and can be made
+// again, to the same bits at the end, unless it was in the middle of what an update or a checkpoint
+// changes: then the trainer refuses. Nothing stays on the device.
+TEST_F(FaultyDevice, CallsThatFailCanBeMadeAgain) {
   const Trace expected = live(0).trace;
   live(0);
   const int64_t calls = cuda::emulation::fail_call(0);
   const Held before = held();
-  ASSERT_GT(calls, 80);
-  int64_t lost = 0;
+  ASSERT_GT(calls, 140);
+  std::map<int, int64_t> lost;  // by the number of the host's call
   for (int64_t n = 1; n <= calls; ++n) {
     const Lived lived = live(n);
     cuda::emulation::fail_call(0);
     EXPECT_EQ(lived.host.failed(), ASSAY_E_DEVICE) << "call " << n;
     if (lived.host.stuck()) {
-      ++lost;
+      ++lost[lived.host.failed_call()];
       EXPECT_THAT(lived.host.said(), HasSubstr("an update of this trainer half done"))
           << "call " << n;
     } else {
@@ -494,8 +495,45 @@ TEST_F(FaultyDevice, FailingCallsAreNamedAndChangeNothing) {
     EXPECT_EQ(after.events, before.events) << "call " << n;
     EXPECT_EQ(after.graphs, before.graphs) << "call " << n;
   }
-  EXPECT_EQ(lost,
-            3 * 4);  // what three steps read: the loss, its norm, the scale, whether it was skipped
+  constexpr int kFirstStep = 4, kSecondStep = 7, kLoad = 9, kThirdStep = 10;
+  constexpr int64_t kScalars =
+      4;  // the loss, the gradient's norm, the scale, whether it is skipped
+  EXPECT_GT(lost[kFirstStep], kScalars) << "its launches one by one";
+  EXPECT_EQ(lost[kSecondStep], kScalars);
+  EXPECT_GT(lost[kLoad], 2);
+  EXPECT_EQ(lost[kThirdStep], kScalars);
+  EXPECT_EQ(lost.size(), 4u);
+}
+
+// What a lost trainer refuses, and how to go on.
+TEST_F(OnTheGpu, ALostTrainerRefusesAndANewOneGoesOn) {
+  const TemporaryFolder folder;
+  const std::string path = folder.at("before.ckpt");
+  const auto model = make_model();
+  auto trainer = make_trainer(model.get());
+  for (int i = 0; i < 3; ++i) step(trainer.get(), batch);  // from the third on all are alike
+  ok(assay_checkpoint_save, trainer.get(), text(path), 0u);
+  cuda::emulation::fail_call(0);
+  step(trainer.get(), batch);
+  const int64_t calls = cuda::emulation::fail_call(0);
+  const auto expected = bits(model.get(), "output.weight");
+  cuda::emulation::fail_call(calls);  // what tells the last number of the step
+  fails(ASSAY_E_DEVICE, assay_trainer_step, trainer.get(), batch.tensors(), size_t{2}, nullptr);
+  assay_eval_info eval{.struct_size = sizeof eval};
+  assay_report* report = nullptr;
+  fails(ASSAY_E_POISONED, assay_trainer_step, trainer.get(), batch.tensors(), size_t{2}, nullptr);
+  fails(ASSAY_E_POISONED, assay_trainer_backward, trainer.get(), batch.tensors(), size_t{2},
+        nullptr);
+  fails(ASSAY_E_POISONED, assay_trainer_apply, trainer.get(), nullptr);
+  fails(ASSAY_E_POISONED, assay_trainer_eval, trainer.get(), batch.tensors(), size_t{2}, 0u, &eval);
+  fails(ASSAY_E_POISONED, assay_trainer_profile, trainer.get(), 1, &report);
+  fails(ASSAY_E_POISONED, assay_checkpoint_save, trainer.get(), text(path), 0u);
+  fails(ASSAY_E_POISONED, assay_checkpoint_load, trainer.get(), text(path), 0u, nullptr);
+  trainer.reset();
+  trainer = make_trainer(model.get());
+  ok(assay_checkpoint_load, trainer.get(), text(path), 0u, nullptr);
+  EXPECT_EQ(step(trainer.get(), batch).step, 4);
+  EXPECT_EQ(bits(model.get(), "output.weight"), expected);
 }
 
 // A device that fails takes its contexts along; a new one resets it.

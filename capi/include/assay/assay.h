@@ -931,8 +931,10 @@ ASSAY_API assay_status assay_trainer_prefetch(assay_trainer *t, const assay_tens
  *           counters and takes back what its batches did to the running statistics.
  *           ASSAY_E_DEVICE, ASSAY_E_OOM_DEVICE: as before the call as well, but where the device
  *           failed in the middle of an update, or did not say whether it was done: then every later
- *           step, evaluation, save and load of this trainer is ASSAY_E_POISONED, and a new trainer
- *           goes on from a checkpoint
+ *           call that trains, evaluates, profiles, saves or loads is ASSAY_E_POISONED, whatever
+ *           flag the first had, the model's weights may be half updated, and a new trainer goes on
+ *           from a checkpoint. So it is where a device fails in the middle of
+ *           assay_checkpoint_load, or while assay_trainer_profile puts back what it changed
  *   threads alone, with the model   since 1.0, stable */
 ASSAY_API assay_status assay_trainer_step(assay_trainer *t, const assay_tensor *const *batch,
                                           size_t n, assay_step_info *info, assay_error **err);

@@ -6,7 +6,6 @@
 
 #include "sdk/backend/cuda/planner.h"
 #include "sdk/backend/cuda/timed_event.h"
-#include "sdk/backend/in_doubt.h"
 
 namespace assay::cuda {
 namespace {
@@ -63,14 +62,21 @@ class GraphExecutable : public Executable {
 
   void run(const std::atomic<bool>* cancel) override {
     if (launches_.empty()) return;
+    enqueued_ = 0;
     device_->use([&] {
       if (has_second_) device_->require_peers();
-      if (!warm_ || !device_->options().capture) return enqueue_now(cancel);
+      if (!warm_ || !device_->options().capture) {
+        enqueue(device_->stream(), cancel);
+        warm_ = true;
+        return;
+      }
       stop_if_cancelled(cancel);
       if (graph_ == nullptr) capture();
       check(cudaGraphLaunch(graph_, device_->stream()), "launching a program");
     });
   }
+
+  bool in_doubt() const override { return enqueued_ > cancellable_; }
 
   std::vector<NodeTime> run_timed() override {
     std::vector<NodeTime> times(launches_.size());
@@ -114,17 +120,6 @@ class GraphExecutable : public Executable {
       device_->release_with([&] { marks_.free(); });
       throw;
     }
-  }
-
-  void enqueue_now(const std::atomic<bool>* cancel) {
-    enqueued_ = 0;
-    try {
-      enqueue(device_->stream(), cancel);
-    } catch (const Error& error) {
-      if (enqueued_ > cancellable_) throw InDoubt(error);
-      throw;
-    }
-    warm_ = true;
   }
 
   // Both queues between `stream` before and `stream` after, in a capture as well as outside.
@@ -172,10 +167,12 @@ class GraphExecutable : public Executable {
     try {
       enqueue(stream, nullptr);
     } catch (...) {
+      enqueued_ = 0;
       ignore(cudaStreamEndCapture(stream, &captured));
       if (captured != nullptr) ignore(cudaGraphDestroy(captured));
       throw;
     }
+    enqueued_ = 0;  // nothing is done before the graph is launched, and that as a whole
     check(cudaStreamEndCapture(stream, &captured), "capturing a program");
     const cudaError_t result = cudaGraphInstantiate(&graph_, captured, 0);
     ignore(cudaGraphDestroy(captured));
@@ -189,7 +186,7 @@ class GraphExecutable : public Executable {
   Marks marks_;
   bool has_second_ = false;  // whether a launch is on the second queue
   bool warm_ = false;
-  size_t enqueued_ = 0;  // launches of the present run
+  size_t enqueued_ = 0;  // launches of the present run, outside of captures
   cudaGraphExec_t graph_ = nullptr;
 };
 

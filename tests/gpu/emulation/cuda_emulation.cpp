@@ -145,6 +145,7 @@ void run(CUstream_st* stream, dim3 grid, dim3 block, const std::function<void()>
       grid.y > 65535) {
     stop("a launch that no device accepts");
   }
+  begin_launch();
   enqueue(stream, [=] { run_grid(grid, block, thread); });
 }
 

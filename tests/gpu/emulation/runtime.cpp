@@ -314,6 +314,7 @@ bool has_context(int device) { return Locked()->contexts.contains(device); }
 void enqueue_waiting(cudaStream_t stream, std::function<bool()> work) {
   Locked()->enqueue(stream, std::move(work));
 }
+void begin_launch() { check(Locked()->begin_call(), "launching a kernel"); }
 void enqueue(cudaStream_t stream, const std::function<void()>& work) {
   enqueue_waiting(stream, over(work));
 }

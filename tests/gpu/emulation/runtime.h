@@ -75,6 +75,10 @@ void fail_unseen(cudaError_t error);
 // Whether the process has a context on the device; choosing it makes one.
 bool has_context(int device);
 
+// Counts a launch as fail_call does; fails, as the next check of errors would tell, if it is its
+// turn or the device has failed.
+void begin_launch();
+
 // Appends work to a stream, or to the graph that it is captured into.
 void enqueue(cudaStream_t stream, const std::function<void()>& work);
 
