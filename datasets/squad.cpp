@@ -61,10 +61,12 @@ std::vector<std::string> training_records(const std::string& source, const Squad
   std::erase_if(files, [](const std::string& path) {
     return file_name(path).find("eval") != std::string::npos;
   });
-  const bool has_texts =
-      is_directory(source) && !(find_file(source, "train", keys.train, keys.version).empty() &&
-                                find_file(source, "dev", keys.dev, keys.version).empty());
-  return has_texts ? std::vector<std::string>{} : files;
+  if (!is_directory(source)) return files;
+  for (const char* version : {"1.1", "2.0"}) {
+    for (const auto& [split, given] : {std::pair{"train", keys.train}, {"dev", keys.dev}})
+      if (!find_file(source, split, given, version).empty()) return {};
+  }
+  return files;
 }
 
 Split read_split(const std::string& name, const std::string& path, const SquadKeys& keys) {

@@ -23,18 +23,16 @@ bool names_records(std::string_view path) {
 std::vector<std::string> published_record_files(const std::string& source) {
   if (!path_exists(source)) return {};
   std::vector<std::string> files{source};
-  if (is_directory(source)) {
-    files = list_files(source, "*");
-    const auto is_text = [](const std::string& path) { return path.ends_with(".txt"); };
-    if (std::ranges::any_of(files, is_text)) return {};
-  }
+  if (is_directory(source)) files = list_files(source, "*");
   std::erase_if(files, [](const std::string& path) { return !names_records(path); });
   return files;
 }
 
 bool is_of_records(const ConvertOptions& options, const CorpusKeys& keys,
                    std::string_view data_set) {
-  if (published_record_files(options.source).empty()) return false;
+  const bool holds_text =
+      is_directory(options.source) && !list_files(options.source, "*.txt").empty();
+  if (holds_text || published_record_files(options.source).empty()) return false;
   expect(keys.held_out == 0, {data_set, "held_out"}, keys.held_out,
          "0: records do not say what document they are of");
   return true;

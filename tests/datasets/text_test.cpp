@@ -324,6 +324,7 @@ TEST_F(TextDataSets, WindowsOfThePublishedScripts) {
   std::filesystem::remove_all(folder_.at("out"));
   put("source/train.tf_record", records);
   put("source/eval.tf_record", "without answers");
+  put("source/vocab.txt", letters());
   const auto manifest = convert("squad", settings);
   ASSERT_EQ(manifest.splits_size(), 1);
   EXPECT_EQ(manifest.splits(0).records(), 2);
@@ -336,6 +337,8 @@ TEST_F(TextDataSets, WindowsOfThePublishedScripts) {
   // Where there are questions, they are what is converted.
   put("source/dev-v1.1.json", squad("a b", answered("2", "")));
   EXPECT_EQ(convert("squad").splits(0).name(), "dev");
+  EXPECT_THAT(error_of([&] { convert("squad", R"({"version": "2.0"})"); }).what(),
+              HasSubstr("neither train-v2.0"));
 }
 
 TEST_F(TextDataSets, CorpusRefusals) {

@@ -85,8 +85,9 @@ google::protobuf::ListValue datasets() {
 // A key with what it holds unless it is set, "..." if nothing, and what that may be.
 std::string option_text(const google::protobuf::Struct& field) {
   std::string value = text_of(field, "default"), range = text_of(field, "range");
+  const bool is_empty = value == "\"\"" || value == "none";
   if (value.starts_with('"')) value = value.substr(1, value.size() - 2);
-  if (value.empty() || value == "none") value = "...";
+  if (is_empty) value = "...";
   if (!range.empty()) range = ", " + range;
   return fmt::format("    --set {}={}{}: {}\n", text_of(field, "key"), value, range,
                      text_of(field, "text"));

@@ -36,9 +36,9 @@ typedef int32_t (*assay_progress)(uintptr_t user, assay_str phase, int64_t done,
  *   report  datasets [{name, summary, licence, default_source, samples: how its records become
  *           samples, by which of the transforms below, "images", "photographs", "objects",
  *           "micrographs", "masked_pairs", "sequences" or "windows"; options: keys of its
- *           conversion beside those of all, [{key, type: "text", "number" or "bool", text, default:
- *           "128" or "\"name\"", "none" if it has no value then, range: "[5, 512]" or
- *           the texts that it takes, "" if any}]}]
+ *           conversion beside those of all, [{key, type: "text", "number" or "bool", text, default: as
+ *           JSON, "\"\"" or "none" where there is none, range: "[5, 512]" or the texts that it
+ *           takes, "" if any}]}]
  *   threads any   since 1.0, stable */
 ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err);
 
@@ -59,7 +59,8 @@ ASSAY_API assay_status assay_dataset_list(assay_report **out, assay_error **err)
  * and "electra_pretraining" the source may also be TFRecord files ("tfrecord" or "tf_record" in
  * their names) that the published scripts wrote: they are checked and become the split "train", for
  * which vocabulary, lengths and slots must be given as they were made. So may that of "squad", if no
- * file of SQuAD is beside them; those with "eval" in their names are left out.
+ * file of SQuAD is beside them, with version, stride and max_question as well, which no record
+ * tells; those with "eval" in their names are left out.
  *
  * Of "squad", "bert_pretraining" and "electra_pretraining":
  *   "vocabulary"       file of a WordPiece vocabulary, one piece a line; needed
