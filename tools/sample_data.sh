@@ -5,7 +5,7 @@
 #
 #   tools/sample_data.sh SAMPLES [TARGET]      e.g. tools/sample_data.sh ../shared/data data
 #
-# SAMPLES holds imagenet-sample/, cifar10-jpeg/, coco-tiny/, squad/, text-corpus/ and bert-vocab/, or some of them. Needs dataset-convert in
+# SAMPLES holds imagenet-sample/, cifar10-jpeg/, coco-tiny/, squad/ and text-corpus/, these two with bert-vocab/, or some of them. Needs dataset-convert in
 # build/*/bin (tools/quickstart.sh builds it), python3, xz and 250 MB below TARGET/.unpacked, which stays for the next call.
 set -euo pipefail
 case "${1:-}" in

@@ -61,5 +61,22 @@ TEST(DetectionRecipes, AreAllOffered) {
   EXPECT_EQ(checked, 12);
 }
 
+// Which file the backbone came from changes no row.
+TEST(DetectionRecipes, NameTheirBackboneFreely) {
+  const std::string digest(64, 'a');
+  const ResolvedRecipe named = load_recipe({kRecipes, "efficientdet_d0/dgx_a100_amp_8gpu"},
+                                           {"model.pretrained_sha256=" + digest});
+  EXPECT_EQ(named.recipe.model().pretrained_sha256(), digest);
+  ASSERT_EQ(named.modifications.size(), 1);
+  EXPECT_TRUE(named.modifications[0].free());
+  v1::Recipe wrong = named.recipe;
+  wrong.mutable_model()->set_pretrained_sha256("A" + digest.substr(1));
+  EXPECT_ANY_THROW(engine::require_offered(wrong, 8));
+  wrong.mutable_model()->set_pretrained_sha256(digest);
+  EXPECT_NO_THROW(engine::require_offered(wrong, 8));
+  wrong.mutable_model()->clear_pretrained();
+  EXPECT_ANY_THROW(engine::require_offered(wrong, 8));
+}
+
 }  // namespace
 }  // namespace reciperun

@@ -81,6 +81,7 @@ TEST_F(DetectorOnCoco, EveryPublishedRecipeTriesAFewSteps) {
     if (!id.starts_with("efficientdet_d0/dgx")) continue;
     SCOPED_TRACE(id);
     const Report report = report_of(id, true);
+    EXPECT_FALSE(report.rows.empty());
     for (const Row& row : report.rows) {
       EXPECT_TRUE(row.judgement.verdict == Verdict::kNotComparable ||
                   row.judgement.verdict == Verdict::kNotRun)

@@ -356,6 +356,12 @@ Length training_length(const v1::Recipe& recipe, int64_t samples, uint32_t devic
 }
 
 void require_offered(const v1::Recipe& recipe, uint32_t devices) {
+  const std::string& digest = recipe.model().pretrained_sha256();
+  const bool is_digest =
+      digest.size() == 64 && digest.find_first_not_of("0123456789abcdef") == std::string::npos;
+  require(digest.empty() || (is_digest && !recipe.model().pretrained().empty()),
+          "model.pretrained_sha256 is '" + digest + "'",
+          "64 digits of 0 to 9 and a to f, where model.pretrained names weights");
   const v1::Evaluation& evaluation = recipe.evaluation();
   // By name: the version that is offered.
   static const std::map<std::string, std::string> kScorers = {{"", ""},

@@ -51,8 +51,10 @@ void shorten_trials(const v1::Recipe& recipe, uint32_t devices, Sets& sets) {
     shorten_training(phase.training(), "training.phase." + phase.name() + ".training.", kSteps / 2,
                      devices, sets);
   const fs::path weights = fs::path(recipe.io().data_root()) / recipe.model().pretrained();
-  if (!recipe.model().pretrained().empty() && !is_there(weights))
+  if (!recipe.model().pretrained().empty() && !is_there(weights)) {
     set(sets, "model.pretrained", "\"\"");
+    if (!recipe.model().pretrained_sha256().empty()) set(sets, "model.pretrained_sha256", "\"\"");
+  }
   set(sets, "evaluation.when", "end");
   set(sets, "evaluation.batch", kBatch);
   set(sets, "evaluation.batches", kEvaluationBatches);
