@@ -14,18 +14,26 @@
 namespace assay {
 namespace {
 
+// Stands for a node's text in a message: written out for each node of a large graph, texts would
+// take seconds.
+struct Text {
+  const Graph& graph;
+  NodeId node;
+};
+std::string to_text(const Text& text) { return node_text(text.graph, text.node); }
+
 void verify_links(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   for (const ValueId input : node.inputs) {
     require(input.valid() && input.index < static_cast<int>(graph.values().size()), Code::kInternal,
-            "verify: dangling input in ", node_text(graph, id));
+            "verify: dangling input in ", Text{graph, id});
     require(graph.value(input).producer < id, Code::kInternal, "verify: %", input.index,
-            " is read before it is produced in ", node_text(graph, id));
+            " is read before it is produced in ", Text{graph, id});
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const Value& value = graph.value(node.outputs[i]);
     require(value.producer == id && value.output == static_cast<int>(i), Code::kInternal,
-            "verify: output ", i, " does not point back to ", node_text(graph, id));
+            "verify: output ", i, " does not point back to ", Text{graph, id});
   }
 }
 
@@ -46,8 +54,8 @@ void verify_place(const Graph& graph, ValueId id, const InferCtx::Output& inferr
     if (is_part) layout = layout_in_concat(graph, concat, static_cast<int>(part - parts.begin()));
   }
   require(value.alias_of == alias && is_part && value.layout == layout, Code::kInternal,
-          "verify: %", id.index, " does not lie where it should, at", to_text(layout), ", in ",
-          node_text(graph, value.producer));
+          "verify: %", id.index, " does not lie where it should, at", layout, ", in ",
+          Text{graph, value.producer});
 }
 
 void verify_types(const Graph& graph, NodeId id) {
@@ -55,11 +63,11 @@ void verify_types(const Graph& graph, NodeId id) {
   InferCtx context(graph, node.op, node.inputs, node.scope);
   std::visit([&](const auto& op) { infer(op, context); }, node.op);
   require(context.results().size() == node.outputs.size(), Code::kInternal,
-          "verify: wrong number of outputs in ", node_text(graph, id));
+          "verify: wrong number of outputs in ", Text{graph, id});
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     require(context.results()[i].type == graph.type(node.outputs[i]), Code::kInternal,
             "verify: output ", i, " should be ", context.results()[i].type, " in ",
-            node_text(graph, id));
+            Text{graph, id});
     verify_place(graph, node.outputs[i], context.results()[i]);
   }
 }
@@ -76,7 +84,7 @@ class OneLeafEach {
     const auto* leaf = std::get_if<Parameter>(&graph.node(id).op);
     if (leaf == nullptr) return;
     require(leaves_.emplace(leaf->name, leaf->role).second, Code::kInternal,
-            "verify: a second leaf of ", leaf->name, " in ", node_text(graph, id),
+            "verify: a second leaf of ", leaf->name, " in ", Text{graph, id},
             "; its uses must share one (graph/leaves.h)");
   }
 
