@@ -10,7 +10,7 @@
 
 namespace assay::datasets {
 
-constexpr unsigned kPieceBytes = 1u << 20;
+constexpr unsigned kPieceBytes = 1u << 16;
 
 std::string read_maybe_gzip(const std::string& path, uint64_t max_bytes) {
   File::open_read(path);  // names what is wrong with the path better than zlib can

@@ -273,10 +273,9 @@ assay_status assay_loader_restore(assay_loader* l, const void* src, size_t size,
                                   assay_error** err) {
   return guard(err, [&] {
     LoaderCore& core = *not_null(l, "l").core;
-    const data::LoaderState state = parse_cursor(src, size);
     refuse_worker(core);
     const ExclusiveUse use(core.access, "loader or a tensor of its batch");
-    core.loader.restore(state);
+    core.loader.restore(parse_cursor(src, size));
   });
 }
 

@@ -1,5 +1,7 @@
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <regex>
 
 #include "tests/capi/support.h"
 
@@ -28,6 +30,22 @@ TEST_F(PredictorTest, ReportsWhatItTakesAndGives) {
   EXPECT_EQ(at(outputs[0].struct_value(), "name").string_value(), "logits");
   EXPECT_EQ(at(outputs[0].struct_value(), "sample_shape").list_value().values(0).number_value(), 3);
   EXPECT_EQ(number(described, "max_batch"), 8);
+}
+
+TEST_F(PredictorTest, ItsKeysAreExplainedInTheHeader) {
+  assay_predictor* none = nullptr;
+  const Outcome outcome = call(assay_predictor_create, model.get(), text(R"({"zzz": 1})"), &none);
+  std::ifstream file(ASSAY_SOURCE_DIR "/capi/include/assay/assay.h");
+  const std::string header{std::istreambuf_iterator<char>(file), {}};
+  const std::regex key("[a-z]+_?[a-z]*");
+  int keys = 0;
+  for (std::sregex_iterator it(outcome.expected.begin(), outcome.expected.end(), key), end;
+       it != end; ++it) {
+    if (it->str() == "and" || it->str() == "or") continue;
+    EXPECT_NE(header.find('"' + it->str() + '"'), std::string::npos) << it->str();
+    ++keys;
+  }
+  EXPECT_GE(keys, 8) << outcome.expected;
 }
 
 TEST_F(PredictorTest, ViewsAreGivenAgain) {
