@@ -28,7 +28,7 @@
 #        sanitizer  the tests under compute-sanitizer: memcheck, racecheck, initcheck, synccheck; without whole
 #                   models, and of the kernels only the engine's own. Then a short recipe, which must learn
 #        text       BERT and ELECTRA: training, with padding and without, and answers, beside PyTorch's fused attention
-#        detector   EfficientDet-D0, training and inference
+#        detector   EfficientDet-D0, training and inference, and every kernel of a training step
 #        sweep      ResNet-50 and U-Net at other batches, their inference, and steps fed from the host
 #        recipes    U-Net as published: five folds, amp and tf32, on one device and on eight emulated ones;
 #                   ResNet-50: 64 images by heart
@@ -298,7 +298,7 @@ bert_base_squad infer 256 512" ;;
     detector) found="efficientdet_d0 train 128 200
 efficientdet_d0 infer 1 256
 efficientdet_d0 train 104 64
-efficientdet_d0 infer 8 32 64 128" ;;
+efficientdet_d0 infer 8 32 64 128 2 4 16" ;;
     sweep) found="resnet50 train 512 128 64
 resnet50 infer 1 8 32 128 256
 unet_medical infer 1 8 16" ;;
@@ -421,13 +421,16 @@ if wanted device && [ -n "$can_bench" ]; then
     done
   done
 fi
-if wanted profile && [ -n "$can_bench" ]; then
-  for precision in amp-fp16 tf32; do
-    while read -r name task batch; do
-      [ -z "$name" ] || check "$name/profile/$precision/$batch" 30 "$bin/assay-bench-step" --device cuda:0 --model "$name" \
-        --mode "$task" --precision "$precision" --batch "$batch" --repeats 20 --resident --profile </dev/null
-    done <<<"$(cases bench "$precision" | grep -v ' 1$')"
+# profiled PRECISION, and cases on standard input.
+profiled() {
+  local name task batch
+  while read -r name task batch; do
+    [ -z "$name" ] || check "$name/profile/$1/$batch" 30 "$bin/assay-bench-step" --device cuda:0 --model "$name" \
+      --mode "$task" --precision "$1" --batch "$batch" --repeats 20 --resident --profile </dev/null
   done
+}
+if wanted profile && [ -n "$can_bench" ]; then
+  for precision in amp-fp16 tf32; do profiled "$precision" <<<"$(cases bench "$precision" | grep -v ' 1$')"; done
 fi
 measured bench
 if wanted variants && [ -n "$can_bench" ]; then
@@ -483,6 +486,7 @@ fi
 for step in text detector sweep; do
   measured "$step"
   if wanted "$step" && [ "$step" != sweep ]; then beside_compiled "$step"; fi
+  if wanted "$step" && [ "$step" = detector ] && [ -n "$can_bench" ]; then profiled amp-fp16 <<<"$(cases detector amp-fp16 | head -1)"; fi
 done
 if wanted sweep && [ -n "$can_bench" ]; then
   case " $models " in *" resnet50 "*) for precision in $precisions; do fed resnet50 "$precision" 64; done ;; esac

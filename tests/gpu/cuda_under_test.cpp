@@ -28,7 +28,7 @@ class SkipWithoutDevice : public testing::EmptyTestEventListener {
 }  // namespace
 
 std::unique_ptr<Backend> make_backend_under_test(int, bool deterministic) {
-  return cuda::make_backend({.deterministic = deterministic});
+  return cuda::make_backend({.deterministic = deterministic, .own_depthwise = true});
 }
 
 // Until a test breaks the device.

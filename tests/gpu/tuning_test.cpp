@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "sdk/backend/cuda/device.h"
+#include "sdk/backend/cuda/ops/depthwise.h"
 #include "sdk/backend/cuda/workspace.h"
 #include "sdk/base/bfloat16.h"
 #include "sdk/base/float16.h"
@@ -140,6 +141,69 @@ TEST(Tuning, KeepsChoicesOfEachMachineInItsFile) {
   EXPECT_EQ(tuning.find("conv a"), "engine 3");
   EXPECT_EQ(tuning.find("conv b"), "");
   std::filesystem::remove(path);
+}
+
+// A call that takes so long and does nothing.
+LibraryCall sleeping(const std::string& kernel, int milliseconds) {
+  return {kernel, 0, [=](Stream stream, std::span<void* const>, void*) {
+            emulation::enqueue(stream, [=] {
+              std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+            });
+          }};
+}
+
+Convolution depthwise() {
+  Convolution c;
+  c.geometry = {.pad_begin = {1, 1}, .pad_end = {1, 1}, .groups = 8};
+  c.x = c.y = {1, 4, 4, 8};
+  c.w = {8, 3, 3, 1};
+  return c;
+}
+
+TEST(Depthwise, TakesWhatIsFasterAndRemembersIt) {
+  Convolution asked = depthwise();
+  const std::string path = testing::TempDir() + "/assay_depthwise_tuning";
+  std::filesystem::remove(path);
+  ASSERT_EQ(setenv("ASSAY_CUDA_PLAN_CACHE", path.c_str(), 1), 0);
+  DeviceState device{Options{}};
+  const auto chosen = [&](const LibraryCall& library, const LibraryCall& own) {
+    Tuning tuning("gpu");
+    std::string kernel;
+    device.use([&] { kernel = faster_of(tuning, device.stream(), asked, library, own).kernel; });
+    return kernel;
+  };
+  for (const ConvolutionKind kind :
+       {ConvolutionKind::kForward, ConvolutionKind::kGradData, ConvolutionKind::kGradWeight}) {
+    asked.kind = kind;
+    const LibraryCall own = depthwise_convolution(asked).value();
+    EXPECT_EQ(chosen(sleeping("slow", 20), own), "own:depthwise");
+    EXPECT_EQ(chosen(sleeping("quick", 0), sleeping("own:depthwise", 20)), "quick");
+    // Known by what was timed, whatever it takes now.
+    EXPECT_EQ(chosen(sleeping("slow", 0), sleeping("own:depthwise", 20)), "own:depthwise");
+    EXPECT_EQ(chosen(sleeping("quick", 20), own), "quick");
+  }
+  unsetenv("ASSAY_CUDA_PLAN_CACHE");
+  std::filesystem::remove(path);
+}
+
+TEST(Depthwise, LeavesTheRestToTheLibrary) {
+  const auto is_own = [](const std::function<void(Convolution&)>& change) {
+    Convolution asked = depthwise();
+    change(asked);
+    return depthwise_convolution(asked).has_value();
+  };
+  EXPECT_TRUE(is_own([](Convolution&) {}));
+  EXPECT_FALSE(is_own([](Convolution& c) { c.has_bias = true; }));
+  EXPECT_FALSE(is_own([](Convolution& c) { c.relu = true; }));
+  EXPECT_FALSE(is_own([](Convolution& c) { c.keeps_sums = true; }));
+  EXPECT_FALSE(is_own([](Convolution& c) { c.geometry.groups = 4, c.w[3] = 2; }));
+  EXPECT_FALSE(is_own([](Convolution& c) { c.w[0] = c.y[3] = 16; }));
+  EXPECT_FALSE(is_own([](Convolution& c) { c.geometry.groups = c.w[0] = c.x[3] = c.y[3] = 12; }));
+  EXPECT_FALSE(is_own([](Convolution& c) { c.w[1] = c.w[2] = 7; }));
+  EXPECT_FALSE(is_own([](Convolution& c) { c.geometry.dilation = {2, 2}; }));
+  EXPECT_FALSE(is_own([](Convolution& c) { c.geometry.stride = {1, 2}; }));
+  EXPECT_FALSE(is_own([](Convolution& c) { c.geometry.pad_begin = {3, 3}; }));
+  EXPECT_FALSE(is_own([](Convolution& c) { c.x[0] = c.y[0] = int64_t{1} << 28; }));
 }
 
 TEST(Workspace, HasRoomWhereverScratchBegins) {

@@ -75,6 +75,13 @@ inline std::vector<ConvolutionShape> convolution_shapes() {
        {1, 6, 8, 17},
        {17, 5, 5, 1},
        {.stride = {2, 2}, .pad_begin = {1, 1}, .pad_end = {2, 2}, .groups = 17}},
+      {"depthwise of many blocks", {2, 60, 40, 8}, {8, 3, 3, 1}, padded(1, 1, 8)},
+      {"depthwise 5x5 stride 2 of one pack",
+       {1, 9, 6, 8},
+       {8, 5, 5, 1},
+       {.stride = {2, 2}, .pad_begin = {1, 2}, .pad_end = {2, 2}, .groups = 8}},
+      {"depthwise 3x3 stride 2, padded", {2, 7, 9, 104}, {104, 3, 3, 1}, padded(1, 2, 104)},
+      {"depthwise 5x5 of many channels", {1, 5, 9, 144}, {144, 5, 5, 1}, padded(2, 1, 144)},
       {"depthwise 3x3 with gaps", {1, 12, 9, 3}, {3, 3, 3, 1}, padded(0, 4, 3)},
       {"depthwise 5x5 wider than the image", {1, 2, 1, 2}, {2, 5, 5, 1}, padded(4, 1, 2)},
   };

@@ -307,7 +307,9 @@ TEST(DetectionLoss, NumbersOfTheSheet) {
   expect_loss(0, true, 0.06126613);
   expect_loss(0, false, 0.18379840);
   expect_loss(-4.59511985, true, 1.13406640);
-  EXPECT_NEAR(class_loss_of(-4.59511985, false), 7.53775e-6, 0.5e-11);
+  const double of_negative = class_loss_of(-4.59511985, false);
+  EXPECT_NEAR(of_negative, 7.53775e-6, 0.5e-11);
+  EXPECT_NEAR(49104 * 91 * of_negative, 33.68, 0.5e-2);  // of an image before training
   expect_loss(2, true, 0.00130595);
   expect_loss(2, false, 1.31864488);
   EXPECT_EQ(class_loss_of(1000, true), 0);

@@ -19,6 +19,8 @@ struct Options {
   bool deterministic = true;
   // Runs programs launch by launch instead of as CUDA graphs: for debuggers and sanitizers.
   bool capture = true;
+  // Takes own kernels of depthwise convolutions without comparing them with cuDNN's: for tests.
+  bool own_depthwise = false;
 };
 
 struct Device {

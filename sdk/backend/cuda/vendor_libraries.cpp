@@ -2,6 +2,7 @@
 
 #include "sdk/backend/cuda/cublaslt.h"
 #include "sdk/backend/cuda/cudnn.h"
+#include "sdk/backend/cuda/ops/depthwise.h"
 
 namespace assay::cuda {
 namespace {
@@ -9,12 +10,22 @@ namespace {
 class VendorLibraries : public Libraries {
  public:
   VendorLibraries(const std::string& machine, const DeviceState& device)
-      : tuning_(machine), matrices_(tuning_, device), cudnn_(tuning_, device) {}
+      : tuning_(machine),
+        stream_(device.stream()),
+        own_depthwise_(device.options().own_depthwise),
+        matrices_(tuning_, device),
+        cudnn_(tuning_, device) {}
   std::optional<LibraryCall> matrix_product(const MatrixProduct& product) override {
     return matrices_.plan(product);
   }
+  // Of depthwise ones cuDNN's, unless our own were faster here.
   std::optional<LibraryCall> convolution(const Convolution& convolution) override {
-    return cudnn_.plan(convolution);
+    const std::optional<LibraryCall> own = depthwise_convolution(convolution);
+    if (own && own_depthwise_) return own;
+    const std::optional<LibraryCall> library = cudnn_.plan(convolution);
+    if (library && !tuning_.enabled()) return library;
+    if (!library || !own) return library ? library : own;
+    return faster_of(tuning_, stream_, convolution, *library, *own);
   }
   std::optional<LibraryCall> attention(const FusedAttention& attention) override {
     return cudnn_.plan(attention);
@@ -22,6 +33,8 @@ class VendorLibraries : public Libraries {
 
  private:
   Tuning tuning_;
+  cudaStream_t stream_;
+  bool own_depthwise_;
   MatrixLibrary matrices_;
   CudnnLibrary cudnn_;
 };

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "sdk/backend/cuda/ops/depthwise.h"
 #include "sdk/backend/cuda/vendor_libraries.h"
 #include "sdk/base/bfloat16.h"
 #include "sdk/base/float16.h"
@@ -259,6 +260,7 @@ class LoopLibraries : public Libraries {
     const bool fused = c.has_bias || (c.has_residual && c.norms == 0) || c.relu;
     if (fused && c.w[3] % 2 != 0 && c.w[3] > 3) return std::nullopt;
     if (c.keeps_sums && c.w[1] == 1) return std::nullopt;
+    if (auto own = depthwise_convolution(c)) return own;
     return call([c](std::span<void* const> operands) { convolve(c, operands); });
   }
   std::optional<LibraryCall> attention(const FusedAttention& a) override {

@@ -388,6 +388,18 @@ void norm_max_pool_grad(Stream, Element, const PoolShape&, const NormGradArgs&,
 void avg_pool(Stream, Element, const PoolShape&, const void* x, void* y);
 void avg_pool_grad(Stream, Element, const PoolShape&, const void* dy, void* dx);
 
+// ---- Depthwise convolutions (depthwise.cu) ------------------------------------------------------
+// Windows of 3x3 or 5x5, strides of 1 or 2, the same on both axes; pad: at most the window less 1.
+// x, dx [n, h, w, c], fewer than 2^31 pixels, y, dy [n, p, q, c], w, dw [c, window, window]; c a
+// multiple of 8, all on 16-byte boundaries.
+
+void depthwise(Stream, Element, const PoolShape&, const void* x, const void* w, void* y);
+void depthwise_grad(Stream, Element, const PoolShape&, const void* dy, const void* w, void* dx);
+// `partial` is scratch of depthwise_grad_weight_bytes.
+size_t depthwise_grad_weight_bytes(Element, const PoolShape&);
+void depthwise_grad_weight(Stream, Element, const PoolShape&, const void* x, const void* dy,
+                           double* partial, void* dw);
+
 // ---- Tokens drawn, sampled and replaced (token_replacement.cu) --------------------------------
 // All ids i32. ids, masked, corrupted and replaced [sequences, tokens], length [sequences],
 // positions, labels and samples [sequences, slots], step [].
