@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -13,6 +15,7 @@
 #include "sdk/backend/cpu/device.h"
 #include "sdk/base/philox.h"
 #include "sdk/comm/channel.h"
+#include "sdk/data/detection_records.h"
 #include "sdk/train/trainer_checkpoint.h"
 #include "tests/train/training_setup.h"
 
@@ -20,6 +23,7 @@ namespace assay::test {
 
 struct Network {
   const char *name, *config, *wire = "fp32";
+  uint64_t updates = 20;
 };
 inline constexpr Network kNetworks[] = {
     {"cnn", R"({"image": [12, 12, 1], "conv": [4], "hidden": [16], "batch_norm": true})"},
@@ -27,6 +31,11 @@ inline constexpr Network kNetworks[] = {
     {"cnn", R"({"image": [12, 12, 1], "conv": [4], "hidden": [16], "batch_norm": true})", "fp16"},
     {"bert_base", R"({"vocabulary": 40, "hidden": 16, "layers": 2, "heads": 2, "inner": 32,
                       "positions": 12})"}};
+
+// Statistics of norms, averages of both, sums of losses over what images hold. Minutes on an
+// emulated GPU.
+inline constexpr Network kDetector{"efficientdet_d0", R"({"classes": 3, "width": 8, "cells": 1})",
+                                   "fp32", 2};
 
 // Words that depend on the batch's number alone.
 struct Words {
@@ -51,6 +60,30 @@ struct Words {
   }
 };
 
+// Likewise noise with a square in each image.
+struct Objects {
+  static constexpr int64_t kRows = 2, kSize = 128, kMost = data::kMostBoxes;
+  std::vector<float> image, boxes = std::vector<float>(kRows * kMost * 4);
+  std::vector<int32_t> classes = std::vector<int32_t>(kRows * kMost, -1), count;
+  explicit Objects(uint64_t number) {
+    PhiloxStream random(18, number);
+    for (int64_t i = 0; i < kRows * kSize * kSize * 3; ++i) image.push_back(random.uniform(-1, 1));
+    for (size_t row = 0; row < kRows; ++row) {
+      const float first = random.uniform(0, 60), last = first + random.uniform(20, 60);
+      std::ranges::copy(std::array{first, first, last, last},
+                        boxes.begin() + static_cast<int64_t>(row * kMost * 4));
+      classes[row * kMost] = static_cast<int32_t>(random.below(3));
+      count.push_back(1);
+    }
+  }
+  std::vector<train::HostTensor> tensors() const {
+    return {{DType::kF32, {kRows, kSize, kSize, 3}, image.data()},
+            {DType::kF32, {kRows, kMost, 4}, boxes.data()},
+            {DType::kI32, {kRows, kMost}, classes.data()},
+            {DType::kI32, {kRows}, count.data()}};
+  }
+};
+
 // What the channel's rank computes on.
 using BackendOfRank = std::function<std::shared_ptr<Backend>()>;
 inline std::shared_ptr<Backend> one_thread() { return cpu::make_backend({.threads = 1}); }
@@ -59,45 +92,51 @@ inline std::shared_ptr<Backend> one_thread() { return cpu::make_backend({.thread
 struct Training {
   Training(const Network& chosen, int devices, int64_t batches, std::shared_ptr<Channel> channel,
            uint64_t first_weights = 0, const BackendOfRank& backend = one_thread)
-      : is_text(std::string_view(chosen.name) == "bert_base"),
+      : name(chosen.name),
         instance(std::make_shared<train::ModelInstance>(
             std::shared_ptr<nn::Model>(models::create_model(chosen.name, chosen.config)),
             backend())) {
     if (first_weights > 0) instance->ensure_initialized(first_weights);
     train::TrainerConfig config = train::test::config_of(
         R"({"optimizer": {"name": "adamw", "learning_rate": 1e-2, "clip_norm": 1}, "seed": 3})",
-        is_text ? Words::kRows : train::test::kBatch);
+        is("bert_base")         ? Words::kRows
+        : is("efficientdet_d0") ? Objects::kRows
+                                : train::test::kBatch);
     config.emulated_devices = devices, config.accumulate = batches;
     config.gradient_wire = chosen.wire;
-    if (is_text) config.sequence_length = Words::kLength, config.prediction_slots = Words::kSlots;
+    if (is("bert_base"))
+      config.sequence_length = Words::kLength, config.prediction_slots = Words::kSlots;
+    if (is("efficientdet_d0")) config.image_size = {Objects::kSize, Objects::kSize};
     trainer = std::make_unique<train::Trainer>(instance, config, std::move(channel));
   }
+  bool is(std::string_view other) const { return name == other; }
   void step(uint64_t number) const {
-    if (is_text)
+    if (is("bert_base"))
       trainer->step(Words(number).tensors());
+    else if (is("efficientdet_d0"))
+      trainer->step(Objects(number).tensors());
     else
       trainer->step(train::test::Batch(number).tensors());
   }
   std::vector<std::byte> bytes() const { return train::test::persistent_bytes(*instance); }
 
-  bool is_text;
+  std::string_view name;
   std::shared_ptr<train::ModelInstance> instance;
   std::unique_ptr<train::Trainer> trainer;
 };
 
-// Twenty updates of the channel's devices, of `each` batches on each, end in the bits of one
+// Some updates of the channel's devices, of `each` batches on each, end in the bits of one
 // trainer that plays them all, statistics of the devices included. Weights that differ at first do
 // not matter: rank 0's count.
 inline void expect_bits_of_emulation(const std::shared_ptr<Channel>& channel,
                                      const Network& network, const std::string& folder,
                                      const BackendOfRank& backend = one_thread) {
-  constexpr uint64_t kUpdates = 20;
   const int devices = channel->size();
   const Training one(network, devices, devices, channel, static_cast<uint64_t>(channel->rank()) + 1,
                      backend);
   const Training all(network, devices, devices, nullptr, 1, backend);
   const auto n = static_cast<uint64_t>(devices), rank = static_cast<uint64_t>(channel->rank());
-  for (uint64_t update = 0; update < kUpdates; ++update) {
+  for (uint64_t update = 0; update < network.updates; ++update) {
     one.step(update * n + rank);
     for (uint64_t device = 0; device < n; ++device) all.step(update * n + device);
   }
@@ -114,7 +153,7 @@ inline void expect_bits_of_emulation(const std::shared_ptr<Channel>& channel,
     train::load_checkpoint(*training.trainer, reader, checkpoint::kAllParts);
   };
   load(one, ours), load(all, theirs);
-  for (uint64_t update = kUpdates; update < kUpdates + 3; ++update) {
+  for (uint64_t update = network.updates; update < network.updates + 3; ++update) {
     one.step(update * n + rank);
     for (uint64_t device = 0; device < n; ++device) all.step(update * n + device);
   }

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include <unistd.h>
+
 #include "sdk/base/float16.h"
 #include "tests/comm/local_ranks.h"
 #include "tests/comm/training_cases.h"
@@ -13,18 +15,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(LocalTraining, HasTheBitsOfEmulation) {
-  for (const int ranks : {2, 4}) {
-    for (size_t i = 0; i < std::size(kNetworks); ++i) {
-      const std::string folder = testing::TempDir() + cat("comm_", ranks, "_", i);
-      std::filesystem::create_directories(folder);
-      on_ranks(ranks, [&](const auto& channel) {
-        expect_bits_of_emulation(channel, kNetworks[i], folder);
-      });
-      std::filesystem::remove_all(folder);
-    }
-  }
+void expect_bits_of_emulation(int ranks, const Network& network) {
+  const std::string folder = testing::TempDir() + cat("comm_", getpid());
+  std::filesystem::create_directories(folder);
+  on_ranks(ranks, [&](const auto& channel) { expect_bits_of_emulation(channel, network, folder); });
+  std::filesystem::remove_all(folder);
 }
+
+TEST(LocalTraining, HasTheBitsOfEmulation) {
+  for (const int ranks : {2, 4})
+    for (const Network& network : kNetworks) expect_bits_of_emulation(ranks, network);
+}
+
+TEST(LocalTraining, HasTheBitsOfEmulationOfADetector) { expect_bits_of_emulation(2, kDetector); }
 
 TEST(LocalTraining, SumsBatchesOfADeviceFirst) {
   on_ranks(3, [](const auto& channel) { expect_accumulation_on_each_device(channel); });

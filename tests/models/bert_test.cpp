@@ -209,20 +209,26 @@ TEST(Bert, PackedBatchesTrainAsPaddedOnes) {
 TEST(Bert, RefusesShapesThatItsTablesDoNotHave) {
   const Fixture fixture("models/bert_tiny");
   const Loaded model("bert_base", tiny(), fixture);
-  const auto error_of = [&](std::optional<int64_t> length, std::optional<int64_t> slots) {
+  const auto refusal = [&](std::optional<int64_t> length, std::optional<int64_t> slots) {
     TrainerConfig config = config_of(cat("{", kSgd, "}"), 4);
     config.sequence_length = length;
     config.prediction_slots = slots;
-    try {
-      Trainer(model.instance, config);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("none");
+    return error_of([&] { Trainer(model.instance, config); });
   };
-  EXPECT_THAT(error_of(13, {}), testing::HasSubstr("sequence_length is 13"));
-  EXPECT_THAT(error_of(10, 11), testing::HasSubstr("prediction_slots is 11"));
-  EXPECT_THAT(error_of(0, {}), testing::HasSubstr("sequence_length is 0"));
+  EXPECT_THAT(refusal(13, {}), testing::HasSubstr("sequence_length is 13"));
+  EXPECT_THAT(refusal(10, 11), testing::HasSubstr("prediction_slots is 11"));
+  EXPECT_THAT(refusal(0, {}), testing::HasSubstr("sequence_length is 0"));
+}
+
+TEST(Bert, RefusesLossesThatAreNoNumbers) {
+  const Fixture fixture("models/bert_tiny");
+  for (const auto& [name, loss] : {std::pair{"cls.predictions.bias", "mlm_loss"},
+                                   std::pair{"cls.seq_relationship.bias", "nsp_loss"}}) {
+    const Loaded start("bert_base", tiny(), fixture);
+    Trainer trainer(start.instance, config_of(trained(kSgd), 4));
+    expect_refused(start, trainer, pretraining_batch(fixture), name, loss,
+                   fixture.at("loss").f32[0]);
+  }
 }
 
 // Hugging Face's names and shapes, as transformers lists them; 110,106,428 parameters.

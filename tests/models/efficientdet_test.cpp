@@ -366,6 +366,11 @@ TEST_F(EfficientDetNumbers, EvaluatesAsEffdetDoes) {
         const auto place = static_cast<size_t>(std::stoull(name.substr(output.size() + 1)));
         EXPECT_NEAR(static_cast<double>(values.at(place)), value, kLogits * largest) << name;
       }
+      const double norm = expected_.at(cat("norm.", output));
+      double squares = 0;
+      for (const float value : values)
+        squares += static_cast<double>(value) * static_cast<double>(value);
+      EXPECT_NEAR(std::sqrt(squares), norm, kLogits * norm) << output;
     }
   }
 }

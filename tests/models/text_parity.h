@@ -4,11 +4,14 @@
 // (the fixtures' README), for another order of summation.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
+#include <limits>
 #include <map>
 #include <sstream>
 #include <string>
@@ -83,13 +86,49 @@ inline void expect_three_steps(const Loaded& model, Trainer& trainer,
   }
 }
 
-// Names and dims of the variables of a model, and what a table of fixtures/models lists.
+// Names and dims of the variables of a model.
 inline std::map<std::string, std::string> variables_of(const ModelInstance& instance) {
   std::map<std::string, std::string> variables;
   for (const Variable& variable : instance.variables().all())
     if (variable.role == Role::kValue) variables[variable.name] = to_text(variable.dims);
   return variables;
 }
+
+inline std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+// With a number of `variable` that makes the loss of this name NaN a step stops and changes
+// nothing.
+inline void expect_refused(const Loaded& start, Trainer& trainer,
+                           const std::vector<HostTensor>& batch, const std::string& variable,
+                           const std::string& loss, double whole_loss) {
+  const SegmentTensor tensor = start.instance->segments().tensor(variable, Role::kValue);
+  const std::vector<float> before = start.read(variable, Role::kValue);
+  std::vector<float> broken = before;
+  broken[3 % broken.size()] = std::numeric_limits<float>::quiet_NaN();
+  start.instance->backend()->write(tensor.data, broken.data(), tensor.bytes());
+  const auto words = [&] {
+    for (const auto& [name, dims] : variables_of(*start.instance))
+      if (name.ends_with("word_embeddings.weight")) return start.read(name, Role::kValue);
+    return std::vector<float>();
+  };
+  const std::vector<float> words_before = words();
+  ASSERT_FALSE(words_before.empty());
+  EXPECT_THAT(error_of([&] { trainer.step(batch); }),
+              testing::AllOf(testing::HasSubstr(cat("(not finite: ", loss)),
+                             testing::HasSubstr("nothing was updated")));
+  EXPECT_EQ(words(), words_before) << variable;
+  start.instance->backend()->write(tensor.data, before.data(), tensor.bytes());
+  EXPECT_NEAR(trainer.step(batch).loss, whole_loss, kOutputs * whole_loss) << variable;
+}
+
+// What a table of fixtures/models lists.
 inline std::map<std::string, std::string> published_variables(const std::string& table) {
   std::map<std::string, std::string> variables;
   std::ifstream lines(cat(ASSAY_SOURCE_DIR, "/tests/fixtures/models/", table, ".tsv"));

@@ -70,6 +70,18 @@ TEST(Quantile, BothMeaningsOfThePublishedPercentages) {
   EXPECT_NEAR(percentile(0.99), 29.46, 1e-9);
 }
 
+// The example worked out for EfficientDet's inference, whose percentages are all below the mean.
+TEST(Quantile, MeansOfTheLowestOfEfficientDet) {
+  std::vector<double> ms(100);
+  for (size_t i = 0; i < ms.size(); ++i) ms[i] = 10 + 0.1 * static_cast<double>(i % 10);
+  ms[50] = 30;
+  EXPECT_NEAR(std::accumulate(ms.begin(), ms.end(), 0.0) / 100, 10.65, 1e-9);
+  const auto of_lowest = [&](double p) { return estimate(ms, p, Estimator::kMeanOfLowest); };
+  EXPECT_NEAR(of_lowest(0.90), 10.41, 1e-9);
+  EXPECT_NEAR(of_lowest(0.95), 10.435789, 1e-6);
+  EXPECT_NEAR(of_lowest(0.99), 10.454545, 1e-6);
+}
+
 TEST(Quantile, BadArguments) {
   EXPECT_THROW(estimate(one_to(9), 1.0, Estimator::kNearestRank), std::domain_error);
   EXPECT_TRUE(std::isnan(estimate({}, 0.5, Estimator::kNearestRank)));
