@@ -443,6 +443,8 @@ if wanted variants && [ -n "$can_bench" ]; then
 fi
 
 if wanted tests; then
+  tests "GPU tests, depthwise convolutions of cuDNN" 30 env ASSAY_TEST_CUDNN_DEPTHWISE=1 "$bin/gpu_test" --gtest_brief=1 \
+    --gtest_filter='Conv2d*:EfficientDet*'
   tests "GPU tests" 60 bash -c 'at_once "$@"' tests $((cores < 12 ? cores : 12)) "$bin/gpu_test" --gtest_brief=1 --gtest_filter="-$fault:OneGpu.*" # which may be skipped, and have a row
 fi
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <mutex>
 
 #include "sdk/backend/cuda/loader.h"
@@ -27,8 +28,10 @@ class SkipWithoutDevice : public testing::EmptyTestEventListener {
 
 }  // namespace
 
+// ASSAY_TEST_CUDNN_DEPTHWISE in the environment: without own kernels of depthwise convolutions.
 std::unique_ptr<Backend> make_backend_under_test(int, bool deterministic) {
-  return cuda::make_backend({.deterministic = deterministic, .own_depthwise = true});
+  const bool own_depthwise = std::getenv("ASSAY_TEST_CUDNN_DEPTHWISE") == nullptr;
+  return cuda::make_backend({.deterministic = deterministic, .own_depthwise = own_depthwise});
 }
 
 // Until a test breaks the device.

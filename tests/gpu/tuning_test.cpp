@@ -176,6 +176,10 @@ TEST(Depthwise, TakesWhatIsFasterAndRemembersIt) {
        {ConvolutionKind::kForward, ConvolutionKind::kGradData, ConvolutionKind::kGradWeight}) {
     asked.kind = kind;
     const LibraryCall own = depthwise_convolution(asked).value();
+    const bool library_wins = kind == ConvolutionKind::kForward;  // each kind has a line of its own
+    EXPECT_EQ(
+        chosen(sleeping("library", library_wins ? 0 : 20), sleeping("own", library_wins ? 20 : 0)),
+        library_wins ? "library" : "own");
     EXPECT_EQ(chosen(sleeping("slow", 20), own), "own:depthwise");
     EXPECT_EQ(chosen(sleeping("quick", 0), sleeping("own:depthwise", 20)), "quick");
     // Known by what was timed, whatever it takes now.

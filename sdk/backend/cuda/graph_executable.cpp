@@ -67,6 +67,7 @@ class GraphExecutable : public Executable {
       if (has_second_) device_->require_peers();
       if (!warm_ || !device_->options().capture) {
         enqueue(device_->stream(), cancel);
+        enqueued_ = 0;
         warm_ = true;
         return;
       }

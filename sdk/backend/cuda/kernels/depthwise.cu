@@ -1,8 +1,8 @@
 // Depthwise convolutions of NHWC images: windows of 3x3 and 5x5 at strides of 1 and 2.
 //
 // What bounds them is memory, 2 accesses an element, as long as they do not compute too much
-// beside: 5x5 in 16 bits multiplies 25 times and unpacks twice an element. A thread has a pack of
-// channels of a few outputs beside each other, so that a row of the window, in registers, meets
+// beside: 5x5 in 16 bits multiplies 25 times and unpacks 10 times an element. A thread has a pack
+// of channels of a few outputs beside each other, so that a row of the window, in registers, meets
 // every pixel that it reads; rows are read again through the first-level cache.
 //
 // A block has up to kMostPacks packs of neighbouring channels, whose filters it keeps as f32. Every
@@ -141,7 +141,7 @@ template <class T, int kWindow, bool kOdd>
 __global__ void __launch_bounds__(kThreads, 2)
     gradient_of_stride_2(Shape s, Strips strips, const T* dy, const T* w, T* dx) {
   constexpr int N = kPack<T>, kLength = 2;
-  constexpr int kFirst = kOdd ? -1 : 0, kOutputs = (kWindow - 1) / 2 - kFirst + 1;
+  constexpr int kFirst = kOdd ? -1 : 0, kOutputs = (kWindow - 1 - kOdd) / 2 - kFirst + 1;
   __shared__ float filters[kWindow * kWindow][kMostPacks * N];
   load_filters<T, kWindow * kWindow, false>(strips, s.c, w, filters);
   const Channels<T> channels(strips);
@@ -262,12 +262,9 @@ __global__ void finish_filters(const double* partial, int blocks, int taps, int 
 
 // ---- On the host ------------------------------------------------------------------------------
 
-// As many packs of a block as divide all, for few idle threads.
+// As even as can be, for few idle threads.
 int packs_of_block(int64_t packs) {
-  for (int n = kMostPacks; n > 3; --n) {
-    if (packs % n == 0) return n;
-  }
-  return static_cast<int>(packs < kMostPacks ? packs : kMostPacks);
+  return static_cast<int>(ceil_div(packs, ceil_div(packs, kMostPacks)));
 }
 
 // Blocks of strips of `length` outputs in rows of so many, where `sharing` threads share a strip.
@@ -293,7 +290,7 @@ Grid grid_of(int64_t lines, int64_t columns, int64_t channels, int length, int s
 
 constexpr int64_t kMostBlocks = 1 << 20;
 // Of filters' gradients: enough to fill a device a few times, few enough to add up.
-constexpr int64_t kMostPartial = 1024;
+constexpr int64_t kMostPartial = 512;
 
 constexpr int forward_length(int stride) { return stride == 1 ? 4 : 2; }
 // What a thread holds for larger windows and strides leaves room for less.

@@ -51,11 +51,13 @@ std::array<size_t, 3> bytes_of_operands(const Convolution& c) {
   fail(Code::kInternal, "no such kind of convolution");
 }
 
-// What it is timed against is part of it.
+// What it is timed against is part of it, and which kernels ours are.
 std::string text_of(const Convolution& c, const std::string& library) {
   const ConvGeometry& g = c.geometry;
-  return cat("depthwise", static_cast<int>(c.kind), " x", c.x, " w", c.w, " y", c.y, " s",
-             g.stride[0], " p", g.pad_begin[0], ",", g.pad_begin[1], " ", c.data, " or ", library);
+  constexpr int kVersion = 1;  // another one for other kernels
+  return cat("depthwise", static_cast<int>(c.kind), " v", kVersion, " x", c.x, " w", c.w, " y", c.y,
+             " s", g.stride[0], " p", g.pad_begin[0], ",", g.pad_begin[1], " ", c.data, " or ",
+             library);
 }
 
 }  // namespace
@@ -89,14 +91,19 @@ LibraryCall faster_of(Tuning& tuning, cudaStream_t stream, const Convolution& co
   for (size_t i = 0; i < calls.size(); ++i) {
     if (known == kNames[i]) return *calls[i];
   }
-  const auto bytes = bytes_of_operands(convolution);
-  const TimingOperands operands({bytes.begin(), bytes.end()}, stream);
-  const TimingBuffer scratch(std::max(library.scratch_bytes, own.scratch_bytes), stream);
-  const auto best = fastest_of(
-      calls.size(), stream, [](int64_t) { return true; },
-      [&](int64_t i, int run) {
-        calls[static_cast<size_t>(i)]->run(stream, operands.of(run), scratch.data());
-      });
+  std::optional<int64_t> best;
+  try {
+    const auto bytes = bytes_of_operands(convolution);
+    const TimingOperands operands({bytes.begin(), bytes.end()}, stream);
+    const TimingBuffer scratch(std::max(library.scratch_bytes, own.scratch_bytes), stream);
+    best = fastest_of(
+        calls.size(), stream, [](int64_t) { return true; },
+        [&](int64_t i, int run) {
+          calls[static_cast<size_t>(i)]->run(stream, operands.of(run), scratch.data());
+        });
+  } catch (const Error& error) {
+    if (error.code() != Code::kOutOfDeviceMemory) throw;
+  }
   if (!best) return library;
   tuning.keep(text, std::string(kNames[static_cast<size_t>(*best)]));
   return *calls[static_cast<size_t>(*best)];
