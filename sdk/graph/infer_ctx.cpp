@@ -42,9 +42,11 @@ void InferCtx::fail_here(const std::string& message) const {
 }
 
 void InferCtx::require_inputs(int least, int most) const {
-  if (most < 0) most = least;
-  require(n() >= least && n() <= most, "takes ", least, least == most ? "" : cat(" to ", most),
-          " inputs, got ", n());
+  if (most < 0) {
+    require(n() == least, "takes ", least, " inputs, got ", n());
+  } else {
+    require(n() >= least && n() <= most, "takes ", least, " to ", most, " inputs, got ", n());
+  }
 }
 
 void InferCtx::require_dims(int i, const Dims& expected) const {

@@ -59,7 +59,8 @@ NodeFacts facts(const Store& p, const NodeView& c) {
 }
 
 void infer(const AllReduce& p, InferCtx& c) {
-  c.require(!p.wire || *p.wire == DType::kF16, "wire can be f16, not ", to_text(*p.wire));
+  c.require(!p.wire || *p.wire == DType::kF16, "wire can be f16, not ",
+            p.wire.value_or(DType::kF32));
   infer_lists(c, 0, 1, {0});
 }
 void grad(const AllReduce& p, GradCtx&) { no_gradient(p); }

@@ -6,10 +6,16 @@ void* DeviceStatistics::held(int64_t device) const {
   return static_cast<std::byte*>(held_->data()) + static_cast<size_t>(device) * size();
 }
 
+void DeviceStatistics::reserve() {
+  const size_t bytes = static_cast<size_t>(devices_) * size();
+  if (devices_ > 1 && !held_) held_ = segments_.backend().allocate(bytes);
+  if (!saved_) saved_ = segments_.backend().allocate(bytes);
+}
+
 void DeviceStatistics::start() {
   if (started_ || devices_ == 1) return;
+  reserve();
   Backend& backend = segments_.backend();
-  if (!held_) held_ = backend.allocate(static_cast<size_t>(devices_) * size());
   for (int64_t device = 0; device < devices_; ++device)
     backend.copy(held(device), in_model(), size());
   started_ = true;
@@ -36,13 +42,12 @@ void DeviceStatistics::restore(int64_t device, std::span<const std::byte> bytes)
 }
 
 void DeviceStatistics::take() {
+  reserve();
   start();
   Backend& backend = segments_.backend();
   if (devices_ > 1) backend.copy(held(selected_), in_model(), size());
   const void* all = devices_ > 1 ? held_->data() : in_model();
-  const size_t bytes = static_cast<size_t>(devices_) * size();
-  if (!saved_) saved_ = backend.allocate(bytes);
-  backend.copy(saved_->data(), all, bytes);
+  backend.copy(saved_->data(), all, saved_->bytes());
 }
 
 void DeviceStatistics::put_back() {

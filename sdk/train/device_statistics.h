@@ -11,8 +11,8 @@
 
 namespace assay::train {
 
-// All copies stay on the device and no call waits for them. Their memory is taken by the first
-// update. Between updates the model holds the first device's statistics.
+// All copies stay on the device and no call waits for them. Between updates the model holds the
+// first device's statistics. Once reserve has taken the memory only a device can fail.
 class DeviceStatistics {
  public:
   DeviceStatistics(const Segments& segments, int64_t devices)
@@ -23,23 +23,13 @@ class DeviceStatistics {
     return devices == 1 ? statistics : 2 * statistics * static_cast<uint64_t>(devices);
   }
 
+  void reserve();
   // Every device starts from the statistics that the model holds now: at first, and after others
   // were loaded.
   void restart() { started_ = false; }
-  // Puts a device's statistics into the model, where programs read and move them.
+  // Puts a device's statistics into the model, where programs read and move them. If that fails
+  // the model may have those of another one.
   void select(int64_t device);
-  // Calls body with a device's statistics in the model, and the first device's afterwards.
-  template <class Body>
-  void with(int64_t device, const Body& body) {
-    select(device);
-    try {
-      body();
-    } catch (...) {  // no destructor: what it does may fail
-      select(0);
-      throw;
-    }
-    select(0);
-  }
   // The bytes of another device than the first, for checkpoints between updates: none before the
   // first update. They lie as in Segments::save(Role::kStatistic).
   std::vector<std::byte> save(int64_t device) const;

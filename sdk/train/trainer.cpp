@@ -209,26 +209,43 @@ StepInfo Trainer::end_info(StepInfo info, Clock::time_point start) const {
   return info;
 }
 
+namespace {
+
+// Where another rank does not come, gradients are not summed up, and the device skips the update
+// (decision 0017).
+bool skips_update(const Error& error) {
+  return error.code() == Code::kTimeout || error.code() == Code::kComm;
+}
+
+}  // namespace
+
 void Trainer::run(Program& program, const std::atomic<bool>* cancel) {
   try {
     program.run(cancel);
+  } catch (const Error& error) {
+    is_lost_ = program.in_doubt() && !skips_update(error);
+    throw;
   } catch (...) {
     is_lost_ = program.in_doubt();
     throw;
   }
 }
 
-// Unless its numbers come back, nobody knows whether the update is done. Where another rank does
-// not come it is not: then the device skips it (decision 0017).
+// Unless its numbers come back, nobody knows whether the update is done.
 void Trainer::read_update(TrainerProgram& program, std::span<const HostRead> more) {
   is_lost_ = true;
   try {
     program.read_scalars(more);
   } catch (const Error& error) {
-    is_lost_ = error.code() != Code::kTimeout && error.code() != Code::kComm;
+    is_lost_ = !skips_update(error);
     throw;
   }
   is_lost_ = false;
+}
+
+void Trainer::lose() {
+  is_lost_ = true;
+  if (channel_ != nullptr) channel_->abort();
 }
 
 void Trainer::finish_update(TrainerProgram& program, StepInfo& info) {
@@ -278,7 +295,8 @@ void Trainer::require_whole() const {
   } catch (const Error& error) {
     if (error.code() == Code::kPoisoned) throw;  // the device is lost itself, and says more
   }
-  fail(Code::kPoisoned, "a failure of the device has left an update of this trainer half done",
+  fail(Code::kPoisoned,
+       "a failure of the device has left an update of this trainer, or a load, half done",
        {.hint = "free it, and go on from a checkpoint with a new one"});
 }
 
@@ -373,7 +391,7 @@ StepInfo Trainer::run_backward(std::span<const HostTensor> batch) {
   StepInfo info = begin_info();
   // They follow each backward, before it is known whether its update will be done.
   if (micro_step_ == 0) statistics_.take();
-  statistics_.select(micro_step_ % statistics_.devices());
+  whole_after([&] { statistics_.select(micro_step_ % statistics_.devices()); });
   run(half.program(), &cancel_);
   last_programs_ = {&half};
   read_noted();
@@ -396,7 +414,7 @@ StepInfo Trainer::run_apply(const std::atomic<bool>* cancel) {
   evaluated_program_ = nullptr;
   TrainerProgram& half = programs_.get(GraphKind::kApply);
   set_scalars(half.program());
-  statistics_.select(0);
+  whole_after([&] { statistics_.select(0); });
   StepInfo info = begin_info();
   info.loss = last_loss_;
   run_with_others(half.program(), cancel);
@@ -417,7 +435,7 @@ const EvalOutputs& Trainer::eval(std::span<const HostTensor> batch, bool use_ema
   // What is drawn in evaluation is drawn alike for every batch, however much was trained before.
   eval_arrays_.write(eval.program(), batch, 0);
   eval.program().set_random_step(0);
-  statistics_.with(evaluated_device_, [&] { eval.program().run(&cancel_); });
+  run_on_statistics_of(evaluated_device_, eval.program());
   last_programs_ = {&eval};
   eval.read_scalars();
   evaluated_program_ = &eval;
@@ -427,6 +445,21 @@ const EvalOutputs& Trainer::eval(std::span<const HostTensor> batch, bool use_ema
       evaluated_.push_back({scalar.name, scalar.reduction, scalar.value, eval.weight_of(scalar)});
   }
   return evaluated_;
+}
+
+// The model has the first device's statistics before and after it.
+void Trainer::run_on_statistics_of(int64_t device, Program& program) {
+  if (device == 0) return program.run(&cancel_);
+  statistics_.reserve();
+  const auto select = [&](int64_t other) { whole_after([&] { statistics_.select(other); }); };
+  select(device);
+  try {
+    program.run(&cancel_);
+  } catch (...) {
+    select(0);
+    throw;
+  }
+  select(0);
 }
 
 EvalOutput find_output(const EvalOutputs& outputs, std::string_view name) {

@@ -138,9 +138,12 @@ class Trainer {
   // Calls body, which changes what an update changes: if it fails, this trainer is lost.
   template <class Body>
   void whole_after(const Body& body) {
-    is_lost_ = true;
-    body();
-    is_lost_ = false;
+    try {
+      body();
+    } catch (...) {
+      lose();
+      throw;
+    }
   }
 
   // The compiled programs, for reports, which may plan or run them.
@@ -170,8 +173,10 @@ class Trainer {
   void with_others(const std::function<void()>& body);
   void run_with_others(Program& program, const std::atomic<bool>* cancel);
   void run(Program& program, const std::atomic<bool>* cancel);
+  void run_on_statistics_of(int64_t device, Program& program);
   void read_update(TrainerProgram& program, std::span<const HostRead> more);
   void require_whole() const;
+  void lose();
   void set_scalars(Program& program);
   int64_t schedule_step() const;
   double learning_rate() const;

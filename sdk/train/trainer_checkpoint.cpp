@@ -105,8 +105,8 @@ void check_model(const ModelInstance& instance, const CheckpointReader& reader) 
   // Files without trainer state do not say what model they are of: names and shapes must do.
   if ((state.parts & Part::kTrainerState) == 0) return;
   const std::string hint =
-      "make the model as it was, or load what fits: assay_model_load_weights with \"keep\" or "
-      "ASSAY_WEIGHTS_PARTIAL";
+      "make the model as it was, or load what fits before a trainer is made: "
+      "assay_model_load_weights with \"keep\" or ASSAY_WEIGHTS_PARTIAL";
   const nn::Model& model = instance.model();
   if (state.model_name != model.architecture())
     fail_difference(reader, "model", state.model_name, model.architecture(), hint);
@@ -308,18 +308,19 @@ CheckpointState load_checkpoint(Trainer& trainer, const CheckpointReader& reader
   const CheckpointState& state = reader.state();
   Segments& segments = trainer.instance().segments();
   const std::vector<Role> roles = roles_of(trainer, parts);
-  const auto of_devices = read_device_statistics(trainer, reader, parts);
+  auto of_devices = read_device_statistics(trainer, reader, parts);
   const std::vector<HostSegment> loaded = read_segments(segments, reader, roles);
   if (trainer.channel() != nullptr) require_same_file(*trainer.channel(), reader, loaded);
+  if (!of_devices.empty()) trainer.device_statistics().reserve();
   // The first line that changes anything; only a device can fail from here on.
   trainer.whole_after([&] {
     restore(segments, loaded);
     if (holds(roles, Role::kStatistic)) trainer.device_statistics().restart();
-    for (const auto& [device, bytes] : of_devices) {
+    for (auto& [device, bytes] : of_devices) {
       if (trainer.channel() == nullptr)
         trainer.device_statistics().restore(device, bytes);
       else if (trainer.channel()->rank() == device)
-        segments.restore({Role::kStatistic, bytes});
+        segments.restore({Role::kStatistic, std::move(bytes)});
     }
     if (holds(roles, Role::kValue) && !holds(roles, Role::kEma))
       trainer.instance().restart_averages();

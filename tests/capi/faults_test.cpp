@@ -309,6 +309,47 @@ INSTANTIATE_TEST_SUITE_P(Lives, EveryFaultTest,
                                          LifeCase{"data", 2}),
                          [](const auto& of) { return of.param.name; });
 
+// The first load of a trainer that plays several devices takes memory for their statistics.
+TEST_F(FaultsTest, AResumeOnSeveralDevicesThatFoundNoMemoryMayBeMadeAgain) {
+  const auto make_normed = [&] {
+    return make<assay_model>(assay_model_named, context.get(), text("cnn"),
+                             text(R"({"image": [8, 8, 1], "classes": 3, "conv": [4], "kernel": 3,
+                                      "hidden": [0], "batch_norm": true})"));
+  };
+  const auto make_several = [&](const Owned<assay_model>& of) {
+    return make_trainer(of.get(), R"({"optimizer": {"name": "sgd", "momentum": 0.9},
+                                      "emulated_devices": 2, "accumulate": 2})");
+  };
+  const SmallBatch other(context.get(), 2);
+  const auto loss_of_second_device = [&](assay_trainer* trainer) {
+    step(trainer, batch), step(trainer, other);
+    ok(assay_trainer_set, trainer, text("evaluated_device"), 1.0);
+    assay_eval_info info{.struct_size = sizeof info};
+    ok(assay_trainer_eval, trainer, batch.tensors(), size_t{2}, 0u, &info);
+    return info.loss_sum;
+  };
+  const auto model = make_normed();
+  const auto trainer = make_several(model);
+  step(trainer.get(), batch), step(trainer.get(), other);
+  ok(assay_checkpoint_save, trainer.get(), text(model_file), 0u);
+  const double expected = loss_of_second_device(trainer.get());
+  int failed = 0;
+  for (int64_t n = 1;; ++n) {
+    const auto again_model = make_normed();
+    const auto again = make_several(again_model);
+    fail_allocation(n);
+    const assay_status status =
+        assay_checkpoint_load(again.get(), text(model_file), 0u, nullptr, nullptr);
+    const int64_t calls = fail_allocation(0);
+    if (calls < n) break;
+    ASSERT_TRUE(status == ASSAY_OK || status == ASSAY_E_OOM_HOST) << n;
+    failed += status != ASSAY_OK;
+    if (status != ASSAY_OK) ok(assay_checkpoint_load, again.get(), text(model_file), 0u, nullptr);
+    ASSERT_EQ(loss_of_second_device(again.get()), expected) << n;
+  }
+  EXPECT_GT(failed, 100);
+}
+
 // A save that fails leaves the file that was there, whole, but for the last sync: then it is the
 // new one, whole as well.
 TEST_F(FaultsTest, ASaveThatFailsKeepsAWholeFile) {

@@ -146,10 +146,15 @@ std::vector<Assignment> assign(const Origin& file, std::span<const Destination> 
 void require_complete(const LoadReport& report) {
   if (report.mismatched_size() > 0) {
     const MismatchedTensor& first = report.mismatched(0);
-    fail(Code::kInvalid, cat(report.path(), ": ", report.mismatched_size(),
-                             " tensors do not fit the model; the first, ", first.file(), ", is ",
-                             first.actual(), " where ", first.model(), " needs ", first.expected(),
-                             "; \"keep\" them, correct the name map or allow a partial load"));
+    const std::string hint = "\"keep\" them, correct the name map or allow a partial load";
+    fail(Code::kInvalid,
+         cat(report.path(), ": ", report.mismatched_size(),
+             " tensors do not fit the model; the first, ", first.file(), ", is ", first.actual(),
+             " where ", first.model(), " needs ", first.expected(), "; ", hint),
+         {.argument = first.model(),
+          .expected = first.expected(),
+          .actual = first.actual(),
+          .hint = hint});
   }
   if (report.missing_size() > 0) {
     fail(Code::kInvalid, cat(report.path(), ": ", report.missing_size(),
@@ -191,6 +196,11 @@ LoadReport import_from(const Origin& file, std::span<const Destination> targets,
   const std::vector<Destination> to_load = wanted(targets, options.map, report);
   const std::vector<Assignment> assignments = assign(file, to_load, options.map, report);
   if (!options.allow_partial) require_complete(report);
+  // What is meant to be fine-tuned would start from weights as they were drawn.
+  require(to_load.empty() || !assignments.empty(), Code::kInvalid, file.name,
+          ": no tensor of the file has the name and shape of one of the model's",
+          report.unused_size() > 0 ? cat(", the first is ", report.unused(0)) : "",
+          "; correct the name map");
   for (const Assignment& assignment : assignments) load(file, assignment, report);
   return report;
 }
