@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 class Folder {
  public:
@@ -13,7 +14,10 @@ class Folder {
     path_ = std::filesystem::temp_directory_path() / "fuzz_XXXXXX";
     if (::mkdtemp(path_.data()) == nullptr) std::abort();
   }
-  ~Folder() { std::filesystem::remove_all(path_); }
+  ~Folder() {
+    std::error_code failed;
+    std::filesystem::remove_all(path_, failed);
+  }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
 
