@@ -84,11 +84,30 @@ const LayerKind& layer_kind(std::string_view name) {
   fail_unknown("no layer is called", "kind", name, known);
 }
 
+namespace {
+
+std::string_view mode_text(LayerModes modes) {
+  switch (modes) {
+    case LayerModes::kEval:
+      return ". In evaluations only";
+    case LayerModes::kPredict:
+      return ". In predictions only";
+    case LayerModes::kAll:
+      return "";
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string layer_kinds_text() {
   std::string out;
   std::map<std::string, std::string_view> said;
   for (const LayerKind* kind : layer_kinds()) {
-    wrap(out, cat('"', kind->text.name, "\"  ", input_text(*kind), ". ", kind->text.text), 0, 6);
+    wrap(out,
+         cat('"', kind->text.name, "\"  ", input_text(*kind), ". ", kind->text.text,
+             mode_text(kind->text.modes)),
+         0, 6);
     const std::unique_ptr<Layer> layer = kind->make();
     fill_config_defaults(layer->config());
     const ConfigFields fields(layer->config());

@@ -252,7 +252,8 @@ class NetworkWriter::Draft {
     }
     if (variables_.all().size() > trained)
       fail_network(cat(variables_.all()[trained].name, " is not there in training"),
-                   "parameters are those that training needs");
+                   "parameters are those that training needs, and a layer in front of it is of "
+                   "evaluations or predictions only");
   }
 
   VariableTable variables_;      // of all of these

@@ -1,8 +1,10 @@
 # Boxes in photographs, by a detector that has learnt nothing: it is unsure of much.
 include(${CMAKE_CURRENT_LIST_DIR}/expect.cmake)
 set(seen "{\"size\": [128, 256], \"mean\": [0.485, 0.456, 0.406], \"stddev\": [0.229, 0.224, 0.225], \"origin\": true}")
-execute_process(COMMAND ${WRITER} ${WORK}/a.ckpt ${seen} COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND ${WRITER} ${WORK}/odd.ckpt "{\"size\": [100, 100]}" COMMAND_ERROR_IS_FATAL ANY)
+set(detector efficientdet_d0 "{\"classes\": 3, \"width\": 16, \"cells\": 1}"
+             "{\"image_size\": [128, 128], \"optimizer\": {\"name\": \"sgd\"}}")
+execute_process(COMMAND ${WRITER} ${WORK}/a.ckpt ${detector} ${seen} COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${WRITER} ${WORK}/odd.ckpt ${detector} "{\"size\": [100, 100]}" COMMAND_ERROR_IS_FATAL ANY)
 set(images ${CMAKE_CURRENT_LIST_DIR}/../fixtures/images)
 file(COPY ${images}/colour_420.jpg ${images}/grey.jpg ${images}/one_pixel.jpg DESTINATION ${WORK}/photos)
 file(WRITE ${WORK}/names.txt "cat\ndog\n\n")

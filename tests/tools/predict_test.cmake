@@ -40,3 +40,38 @@ expect(2 "there is no device .gpu." a.ckpt photos --device gpu)
 expect(6 "nothing.jpg. is not there" a.ckpt nothing.jpg)
 expect(6 "a.ckpt. is no picture" a.ckpt a.ckpt)
 expect(6 "nothing.ckpt" nothing.ckpt photos)
+
+# Of a network of the host's own the output called "logits" tells the classes, or the only one, or the one that is asked for.
+function(network FILE OUTPUTS)
+  execute_process(COMMAND ${WRITER} ${FILE} graph "{\"name\": \"net\", \"inputs\": [
+      {\"name\": \"image\", \"attributes\": {\"shape\": [4, 4, 1]}},
+      {\"name\": \"label\", \"attributes\": {\"dtype\": \"i32\", \"label\": true, \"range\": [0, 3]}}], \"layers\": [
+      {\"kind\": \"flatten\", \"name\": \"flat\", \"inputs\": [\"image\"], \"attributes\": {}},
+      {\"kind\": \"linear\", \"name\": \"wide\", \"inputs\": [\"flat\"], \"attributes\": {\"features\": 8}},
+      {\"kind\": \"linear\", \"name\": \"head\", \"inputs\": [\"wide\"], \"attributes\": {\"features\": 3}},
+      ${ARGN}
+      {\"kind\": \"softmax_cross_entropy\", \"name\": \"ce\", \"inputs\": [\"head\", \"label\"], \"attributes\": {}}],
+      \"outputs\": [{\"name\": \"loss\", \"value\": \"ce\", \"weight\": \"\", \"attributes\": {}}, ${OUTPUTS}]}"
+    "{\"optimizer\": {\"name\": \"sgd\"}}" WORKING_DIRECTORY ${WORK} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+function(output VARIABLE NAME VALUE)
+  set(${VARIABLE} "{\"name\": \"${NAME}\", \"value\": \"${VALUE}\", \"weight\": \"\", \"attributes\": {}}" PARENT_SCOPE)
+endfunction()
+output(features features wide)
+output(logits logits head)
+output(answer answer head)
+output(probs probs p)
+network(logits.ckpt "${features}, ${logits}")
+network(answer.ckpt "${features}, ${answer}")
+network(probs.ckpt "${probs}" "{\"kind\": \"probabilities\", \"name\": \"p\", \"inputs\": [\"head\"], \"attributes\": {}},")
+set(line "grey.jpg\tclass [0-2]\t0[.][0-9]+\tclass [0-2]\t0[.][0-9]+\tclass [0-2]\t0[.][0-9]+\n$")
+expect(0 "${line}" logits.ckpt photos/grey.jpg -q --top 9)
+execute_process(COMMAND ${TOOL} logits.ckpt photos/grey.jpg -q --top 9 WORKING_DIRECTORY ${WORK} OUTPUT_VARIABLE expected)
+foreach(checkpoint "answer.ckpt;--output;answer" probs.ckpt)
+  execute_process(COMMAND ${TOOL} ${checkpoint} photos/grey.jpg -q --top 9 WORKING_DIRECTORY ${WORK} OUTPUT_VARIABLE same)
+  if(NOT same STREQUAL expected)
+    message(SEND_ERROR "${checkpoint}: ${same} is not ${expected}")
+  endif()
+endforeach()
+expect(2 "gives features answer and none of them is called logits" answer.ckpt photos/grey.jpg)
+expect(2 "no output 'logit' holds scores" answer.ckpt photos/grey.jpg --output logit)

@@ -43,9 +43,11 @@ void raise(assay_status status, assay_error* error, Exit caller_fault) {
   throw Error(exit_of(status, described ? string(info.argument) : "", caller_fault), message, hint);
 }
 
-google::protobuf::Struct parse(const Report& report) {
+google::protobuf::Struct parse(const Report& report) { return parse(json(report)); }
+
+google::protobuf::Struct parse(const std::string& json) {
   google::protobuf::Struct parsed;
-  const auto status = google::protobuf::util::JsonStringToMessage(json(report), &parsed);
+  const auto status = google::protobuf::util::JsonStringToMessage(json, &parsed);
   if (!status.ok()) throw std::logic_error("a report is not JSON: " + status.ToString());
   return parsed;
 }

@@ -70,6 +70,7 @@ inline std::string json(const Report& report) { return string(assay_report_text(
 
 // Its content. Missing keys are errors of the program, unless asked for with `has`.
 google::protobuf::Struct parse(const Report& report);
+google::protobuf::Struct parse(const std::string& json);  // of a report, or a text within one
 template <class Function, class... A>
 google::protobuf::Struct report_of(Exit caller_fault, Function function, A... arguments) {
   return parse(made<Report>(caller_fault, function, arguments...));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <csignal>
 #include <fstream>
+#include <map>
 #include <opencv2/imgproc.hpp>
 #include <optional>
 
@@ -46,7 +47,7 @@ Examples:
 constexpr char kPreparationKey[] = "preparation";  // of a checkpoint's metadata
 
 struct Request {
-  std::string checkpoint, to, prepare, names, device = "cpu";
+  std::string checkpoint, to, prepare, names, output, device = "cpu";
   std::vector<std::string> pictures;
   int top = 1, threads = 0;
   double least = 0.3;
@@ -70,7 +71,8 @@ google::protobuf::Struct inspect(const std::string& checkpoint) {
   if (!has(content, "model_name"))
     throw Error(Exit::kDataMismatch,
                 fmt::format("'{}' does not say of which model it is", checkpoint),
-                "weights of a checkpoint are needed, not of a safetensors file");
+                "checkpoints say it that are saved with the trainer's state; weights alone and "
+                "safetensors files do not");
   return content;
 }
 
@@ -108,7 +110,8 @@ class Labeller {
     assay_slot* slot = nullptr;
     call(Exit::kCrashed, assay_slot_create, predictor, &slot);
     slot_.reset(slot);
-    describe(name);
+    describe(name, name == "graph" ? kind_of_outputs(config) : std::map<std::string, std::string>(),
+             request.output);
   }
 
   Answer answer() const {
@@ -117,10 +120,14 @@ class Labeller {
   }
   SampleShape input() const { return {input_[0], input_[1], input_[2]}; }
   // Rows and columns of what is labelled, then classes; of a classifier the classes alone.
-  const std::vector<int>& output() const { return outputs_[0]; }
+  const std::vector<int>& output() const { return outputs_[scores_].shape; }
 
   // Scores of the classes, of every pixel if it labels pixels.
-  std::vector<float> scores(std::vector<float>& sample) { return read<float>(run(sample, 1), 0); }
+  std::vector<float> scores(std::vector<float>& sample) {
+    return read<float>(run(sample, scores_ + 1), scores_);
+  }
+  // Whether scores are probabilities, not logits.
+  bool gives_probabilities() const { return outputs_[scores_].is_probabilities; }
 
   DetectorOutput boxes(std::vector<float>& sample) {
     const std::vector<Tensor> out = run(sample, 3);
@@ -128,24 +135,67 @@ class Labeller {
   }
 
  private:
-  void describe(const std::string& name) {
+  struct Output {
+    std::string name;
+    std::vector<int> shape;
+    bool is_probabilities = false;
+    bool may_label() const { return shape.size() == 1 || shape.size() == 3; }
+  };
+
+  void describe(const std::string& name, const std::map<std::string, std::string>& kinds,
+                const std::string& chosen) {
     assay_report* report = nullptr;
     call(Exit::kCrashed, assay_predictor_report, predictor_.get(), &report);
     const auto described = parse(Report(report));
     std::string names;
     for (const auto& output : at(described, "outputs").list_value().values()) {
-      outputs_.push_back(shape_of(output.struct_value()));
-      names += text_of(output.struct_value(), "name") + " ";
+      const std::string called = text_of(output.struct_value(), "name");
+      const auto kind = kinds.find(called);
+      outputs_.push_back(
+          {called, shape_of(output.struct_value()),
+           kind == kinds.end() ? called == "probabilities" : kind->second == "probabilities"});
+      names += called + " ";
     }
     const auto& inputs = at(described, "inputs").list_value();
     if (!inputs.values().empty()) input_ = shape_of(inputs.values(0).struct_value());
     finds_ = names == "boxes scores classes ";
-    // Predictions give their scores first.
-    const bool labels = !outputs_.empty() && (output().size() == 1 || output().size() == 3);
-    if (input_.size() == 3 && (finds_ || labels)) return;
-    throw Error(Exit::kUsage, fmt::format("model '{}' does not label pictures: it takes [{}] and "
-                                          "gives {}",
-                                          name, fmt::join(input_, ", "), names));
+    const bool labels = std::any_of(outputs_.begin(), outputs_.end(),
+                                    [](const Output& output) { return output.may_label(); });
+    if (input_.size() != 3 || !(finds_ || labels))
+      throw Error(Exit::kUsage, fmt::format("model '{}' does not label pictures: it takes [{}] and "
+                                            "gives {}",
+                                            name, fmt::join(input_, ", "), names));
+    if (!finds_) choose_scores(chosen, names);
+  }
+
+  // The one asked for, or "logits", or the only one that could be scores.
+  void choose_scores(const std::string& chosen, const std::string& names) {
+    const std::string wanted = chosen.empty() ? "logits" : chosen;
+    std::vector<size_t> possible;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (!outputs_[i].may_label()) continue;
+      if (outputs_[i].name == wanted) return void(scores_ = i);
+      possible.push_back(i);
+    }
+    if (!chosen.empty())
+      throw Error(Exit::kUsage, fmt::format("no output '{}' holds scores of classes", chosen),
+                  "the model gives " + names);
+    if (possible.size() > 1)
+      throw Error(Exit::kUsage, "the model gives " + names + "and none of them is called logits",
+                  "say with --output which one holds the scores of classes");
+    scores_ = possible[0];
+  }
+
+  // Of a network described by its host: which kind of layer gives each output.
+  static std::map<std::string, std::string> kind_of_outputs(const std::string& config) {
+    const google::protobuf::Struct network = parse(config);
+    std::map<std::string, std::string> of_layer, of_output;
+    for (const auto& layer : at(network, "layers").list_value().values())
+      of_layer[text_of(layer.struct_value(), "name")] = text_of(layer.struct_value(), "kind");
+    for (const auto& output : at(network, "outputs").list_value().values())
+      of_output[text_of(output.struct_value(), "name")] =
+          of_layer[text_of(output.struct_value(), "value")];
+    return of_output;
   }
 
   static std::vector<int> shape_of(const google::protobuf::Struct& row) {
@@ -173,7 +223,7 @@ class Labeller {
   template <class T>
   std::vector<T> read(const std::vector<Tensor>& out, size_t i) const {
     size_t count = 1;
-    for (const int side : outputs_[i]) count *= static_cast<size_t>(side);
+    for (const int side : outputs_[i].shape) count *= static_cast<size_t>(side);
     std::vector<T> values(count);
     call(Exit::kCrashed, assay_tensor_read, out[i].get(), static_cast<void*>(values.data()),
          count * sizeof(T));
@@ -185,7 +235,8 @@ class Labeller {
   Predictor predictor_;
   Slot slot_;
   std::vector<int> input_;
-  std::vector<std::vector<int>> outputs_;
+  std::vector<Output> outputs_;
+  size_t scores_ = 0;   // which of them labels
   bool finds_ = false;  // objects
 };
 
@@ -211,20 +262,25 @@ std::vector<std::string> class_names(const std::string& source) {
   return class_names_of(source);
 }
 
+std::vector<double> probabilities_of(const std::vector<float>& logits) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  std::vector<double> powers;
+  double sum = 0;
+  for (const float logit : logits) sum += powers.emplace_back(std::exp(logit - largest));
+  for (double& power : powers) power /= sum;
+  return powers;
+}
+
 // The likeliest classes of one picture with their probabilities.
-std::string class_line(const std::vector<float>& scores, const std::vector<std::string>& names,
+std::string class_line(const std::vector<double>& scores, const std::vector<std::string>& names,
                        int top) {
   std::vector<size_t> order(scores.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return scores[a] > scores[b]; });
-  double sum = 0;
-  for (const float score : scores) sum += std::exp(static_cast<double>(score) - scores[order[0]]);
   std::string line;
-  for (size_t i = 0; i < std::min(order.size(), static_cast<size_t>(top)); ++i) {
-    const double p = std::exp(static_cast<double>(scores[order[i]]) - scores[order[0]]) / sum;
-    line += fmt::format("\t{}\t{:.4f}", class_name(names, order[i]), p);
-  }
+  for (size_t i = 0; i < std::min(order.size(), static_cast<size_t>(top)); ++i)
+    line += fmt::format("\t{}\t{:.4f}", class_name(names, order[i]), scores[order[i]]);
   return line;
 }
 
@@ -275,7 +331,10 @@ class Answers {
     if (labeller_.answer() == Answer::kMask) {
       pictures_->add(page.name, mask_of(scores, labeller_.output(), page.picture.size()));
     } else {
-      fmt::print("{}{}\n", page.name, class_line(scores, names_, request_.top));
+      const std::vector<double> found = labeller_.gives_probabilities()
+                                            ? std::vector<double>(scores.begin(), scores.end())
+                                            : probabilities_of(scores);
+      fmt::print("{}{}\n", page.name, class_line(found, names_, request_.top));
     }
   }
 
@@ -342,6 +401,8 @@ Exit run(int argc, const char* const* argv) {
       ->capture_default_str();
   app.add_option("--names", request.names,
                  "names of the classes: a text file with a line each, or the folder of a data set");
+  app.add_option("--output", request.output,
+                 "which output holds the scores of classes; default: \"logits\", or the only one");
   app.add_option("--prepare", request.prepare, "how pixels become numbers, as JSON; see below");
   app.add_option("--device", request.device, "what computes: cpu, cuda:0, ...")
       ->capture_default_str();

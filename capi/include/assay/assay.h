@@ -330,8 +330,9 @@ ASSAY_API assay_status assay_context_create(const assay_context_options *options
                                             assay_error **err);
 
 /* Stops every call now running in this context on other threads: steps, evaluations, predictions,
- * conversions, loaders. Each returns ASSAY_E_CANCELLED at the next kernel or record; a stopped step
- * has updated nothing, and every handle may be used again. Calls that begin later are not affected.
+ * conversions, loaders. Each returns ASSAY_E_CANCELLED at the next kernel or record, the first call
+ * of a kind, or of a batch size, once its plan is made; a stopped step has updated nothing, and
+ * every handle may be used again. Calls that begin later are not affected.
  * Takes a lock: not for signal handlers. To stop one call and no other there are
  * assay_trainer_interrupt, assay_slot_interrupt and assay_loader_interrupt.
  *   returns ASSAY_E_INVALID for NULL

@@ -71,7 +71,9 @@ ASSAY_API assay_status assay_graph_layer(assay_graph *g, assay_str kind, assay_s
                                          size_t n_in, assay_value *out, size_t n_out,
                                          assay_error **err);
 
-/* Kinds of layers: what they read, what they give, and their keys, each with its range in brackets,
+/* Kinds of layers: what they read, what they give, and their keys. A layer that is computed in
+ * evaluations or predictions only, and what reads it, is not there elsewhere: it can be no part of
+ * the loss, and no parameter may stand behind it. Of each key its range stands in brackets,
  * its default and its meaning.
  *
  * "conv2d"  x [N,H,W,C]. Gives [N,P,Q,channels]: cross-correlation, zero padding. Parameters:
@@ -200,11 +202,13 @@ ASSAY_API assay_status assay_graph_layer(assay_graph *g, assay_str kind, assay_s
  * "mean"  x [N,...]. Gives []: the mean of all elements; in evaluations the sum of the means of
  *       the samples
  * "top_k_correct"  logits [N,C], labels i32 [N]. Gives []: how many labels are among the k
- *       largest logits of their rows
+ *       largest logits of their rows. In evaluations only
  *   "k"  [1, 2^20], 1. 1: the largest
  * "count_targets"  target numbers or i32 [N,...]. Gives []: how many targets are no padding:
- *       integers of 0 or more, or samples of numbers that are not 0 everywhere
- * "probabilities"  logits [N,...,C]. Gives the like of logits: softmax over the last axis
+ *       integers of 0 or more, or samples of numbers that are not 0 everywhere. In evaluations
+ *       only
+ * "probabilities"  logits [N,...,C]. Gives the like of logits: softmax over the last axis. In
+ *       predictions only
  */
 
 /* Gives a value a name: losses, metrics, results. Training makes "loss" smaller: one number that
