@@ -145,6 +145,28 @@ TEST_F(FineTuningTest, AllButTheHeadIsLoaded) {
 }
 
 // Of a checkpoint of another head, too, and what is in it alone fits by name.
+// The head of another size is named with both shapes; of a file that fits nowhere nothing could be
+// meant, also where a part of it would do.
+TEST_F(FineTuningTest, WhatDoesNotFitIsNamed) {
+  const auto model = resnet50(3);
+  ok(assay_model_initialize, model.get(), uint64_t{1});
+  const auto load_by = [&](std::string_view map, uint32_t flags) {
+    return call(assay_model_load_weights, model.get(), text(kTorchvision), text("safetensors"),
+                text(map), flags, nullptr);
+  };
+  const Outcome head = load_by("", 0);
+  EXPECT_EQ(head.status, ASSAY_E_INVALID);
+  EXPECT_THAT(head.argument, testing::StartsWith("fc."));
+  EXPECT_THAT(head.expected, HasSubstr("[3"));
+  EXPECT_NE(head.actual, "");
+  const auto before = all_bits(model.get());
+  const Outcome none =
+      load_by(R"({"rules": [{"file": "lay.*", "model": "layer.*"}]})", ASSAY_WEIGHTS_PARTIAL);
+  EXPECT_EQ(none.status, ASSAY_E_INVALID);
+  EXPECT_THAT(none.message, HasSubstr("no tensor of the file has the name and shape"));
+  EXPECT_EQ(all_bits(model.get()), before);
+}
+
 TEST_F(FineTuningTest, AllButTheHeadOfACheckpointIsLoaded) {
   const auto published = resnet50(5), own = resnet50(3), drawn = resnet50(3);
   load(published.get(), "");
