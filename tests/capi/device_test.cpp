@@ -484,8 +484,7 @@ TEST_F(FaultyDevice, CallsThatFailCanBeMadeAgain) {
     EXPECT_EQ(lived.host.failed(), ASSAY_E_DEVICE) << "call " << n;
     if (lived.host.stuck()) {
       ++lost[lived.host.failed_call()];
-      EXPECT_THAT(lived.host.said(), HasSubstr("half done"))
-          << "call " << n;
+      EXPECT_THAT(lived.host.said(), HasSubstr("half done")) << "call " << n;
     } else {
       EXPECT_EQ(lived.trace, expected) << "call " << n;
     }

@@ -169,7 +169,7 @@ class Caller {
                      Fault fault = Fault::kNone) {
     return [&]<size_t... I>(std::index_sequence<I...>) {
       declared_ = &declared, wrong_ = wrong, fault_ = fault;
-      const Outcome outcome = call(f, argument<std::tuple_element_t<I, std::tuple<P...>>>(I)...);
+      Outcome outcome = call(f, argument<std::tuple_element_t<I, std::tuple<P...>>>(I)...);
       (look_after<std::tuple_element_t<I, std::tuple<P...>>>(I, outcome), ...);
       return outcome;
     }

@@ -20,9 +20,9 @@ class VendorLibraries : public Libraries {
   }
   // Of depthwise ones cuDNN's, unless our own were faster here.
   std::optional<LibraryCall> convolution(const Convolution& convolution) override {
-    const std::optional<LibraryCall> own = depthwise_convolution(convolution);
+    std::optional<LibraryCall> own = depthwise_convolution(convolution);
     if (own && own_depthwise_) return own;
-    const std::optional<LibraryCall> library = cudnn_.plan(convolution);
+    std::optional<LibraryCall> library = cudnn_.plan(convolution);
     if (library && !tuning_.enabled()) return library;
     if (!library || !own) return library ? library : own;
     return faster_of(tuning_, stream_, convolution, *library, *own);

@@ -91,8 +91,8 @@ class Converter {
   void set_image(ValueId value, std::string name);
 
   GraphWriter& writer() { return writer_; }
-  std::string emit(std::string_view op, Names inputs, Attributes attributes = {}) {
-    return writer_.emit(op, std::move(inputs), std::move(attributes));
+  std::string emit(std::string_view op, Names inputs, const Attributes& attributes = {}) {
+    return writer_.emit(op, std::move(inputs), attributes);
   }
   // Constants by other shapes: `axes` of `dims`, in that order.
   std::string permuted(const Constant& constant, const Dims& dims, const std::vector<int>& axes);
