@@ -60,6 +60,11 @@ std::string key_text(const ConfigField& field, std::string_view kind,
              otherwise, ". ", meaning);
 }
 
+std::string_view mode_text(LayerModes modes) {
+  constexpr std::string_view kTexts[] = {"", ". In evaluations only", ". In predictions only"};
+  return kTexts[static_cast<size_t>(modes)];
+}
+
 }  // namespace
 
 std::string to_text(const LayerInput& input) {
@@ -83,22 +88,6 @@ const LayerKind& layer_kind(std::string_view name) {
   }
   fail_unknown("no layer is called", "kind", name, known);
 }
-
-namespace {
-
-std::string_view mode_text(LayerModes modes) {
-  switch (modes) {
-    case LayerModes::kEval:
-      return ". In evaluations only";
-    case LayerModes::kPredict:
-      return ". In predictions only";
-    case LayerModes::kAll:
-      return "";
-  }
-  return "";
-}
-
-}  // namespace
 
 std::string layer_kinds_text() {
   std::string out;

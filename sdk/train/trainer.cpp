@@ -447,9 +447,10 @@ const EvalOutputs& Trainer::eval(std::span<const HostTensor> batch, bool use_ema
   return evaluated_;
 }
 
-// The model has the first device's statistics before and after it.
+// The model has the first device's statistics behind it, and in front of it, but in the middle of
+// an accumulation.
 void Trainer::run_on_statistics_of(int64_t device, Program& program) {
-  if (device == 0) return program.run(&cancel_);
+  if (statistics_.devices() == 1) return program.run(&cancel_);
   statistics_.reserve();
   const auto select = [&](int64_t other) { whole_after([&] { statistics_.select(other); }); };
   select(device);

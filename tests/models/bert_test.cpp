@@ -213,7 +213,7 @@ TEST(Bert, RefusesShapesThatItsTablesDoNotHave) {
     TrainerConfig config = config_of(cat("{", kSgd, "}"), 4);
     config.sequence_length = length;
     config.prediction_slots = slots;
-    return error_of([&] { Trainer(model.instance, config); });
+    return error_of([&] { Trainer(model.instance, config); }).message();
   };
   EXPECT_THAT(refusal(13, {}), testing::HasSubstr("sequence_length is 13"));
   EXPECT_THAT(refusal(10, 11), testing::HasSubstr("prediction_slots is 11"));

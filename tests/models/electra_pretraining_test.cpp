@@ -224,7 +224,7 @@ TEST(ElectraSlots, FollowTheLengthOfSequences) {
 
 TEST_F(ElectraPretraining, RefusesWhatItCannotUse) {
   const auto created = [&](const std::string& config) {
-    return error_of([&] { models::create_model("electra_base_pretraining", config); });
+    return error_of([&] { models::create_model("electra_base_pretraining", config); }).message();
   };
   EXPECT_THAT(created(R"({"generator_hidden": 9, "generator_heads": 2})"),
               testing::HasSubstr("generator_hidden is 9, expected a multiple"));
@@ -245,7 +245,7 @@ TEST_F(ElectraPretraining, RefusesBatchesThatItsTablesDoNotHave) {
         fixture.at(cat("input.", std::array{"ids", "segments", "lengths"}[input])).i32;
     values[place] = value;
     changed[input].data = values.data();
-    return error_of([&] { trainer.step(changed); });
+    return error_of([&] { trainer.step(changed); }).message();
   };
   EXPECT_THAT(with(0, 3, 40), testing::HasSubstr("input_ids[3]"));
   EXPECT_THAT(with(0, 3, -1), testing::HasSubstr("input_ids[3]"));
@@ -260,7 +260,7 @@ TEST_F(ElectraPretraining, RefusesLengthsWithoutPositions) {
   for (const int64_t length : {0, 13}) {
     TrainerConfig config = config_of(trained(kSgd), 4);
     config.sequence_length = length;
-    EXPECT_THAT(error_of([&] { Trainer(start.instance, config); }),
+    EXPECT_THAT(error_of([&] { Trainer(start.instance, config); }).message(),
                 testing::HasSubstr(cat("sequence_length is ", length)));
   }
 }
@@ -322,7 +322,7 @@ TEST_F(ElectraFiles, LongerSequencesContinueShorterOnes) {
   EXPECT_GT(longer.step(longest()).loss, 0);
   EXPECT_EQ(longer.step_count(), 1);
   // Going on where the shorter one stopped is another matter: that wants the same training.
-  EXPECT_THAT(error_of([&] { load_checkpoint(longer, reader, checkpoint::kAllParts); }),
+  EXPECT_THAT(error_of([&] { load_checkpoint(longer, reader, checkpoint::kAllParts); }).message(),
               testing::HasSubstr("sequence_length"));
 }
 
@@ -334,7 +334,7 @@ TEST_F(ElectraFiles, RefusesCheckpointsOfOtherSizes) {
   const auto loaded_into = [&](const std::string& config) {
     ModelInstance other(models::create_model("electra_base_pretraining", config),
                         std::shared_ptr<Backend>(make_backend_under_test(1)));
-    return error_of([&] { load_weights(other, reader); });
+    return error_of([&] { load_weights(other, reader); }).message();
   };
   EXPECT_THAT(loaded_into(R"({"vocabulary": 104, "hidden": 16, "heads": 2, "layers": 1})"),
               testing::HasSubstr("vocabulary"));

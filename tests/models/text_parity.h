@@ -10,13 +10,13 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <functional>
 #include <limits>
 #include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/harness/error_of.h"
 #include "tests/models/loaded.h"
 
 namespace assay::test {
@@ -94,15 +94,6 @@ inline std::map<std::string, std::string> variables_of(const ModelInstance& inst
   return variables;
 }
 
-inline std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
-}
-
 // With a number of `variable` that makes the loss of this name NaN a step stops and changes
 // nothing.
 inline void expect_refused(const Loaded& start, Trainer& trainer,
@@ -120,7 +111,7 @@ inline void expect_refused(const Loaded& start, Trainer& trainer,
   };
   const std::vector<float> words_before = words();
   ASSERT_FALSE(words_before.empty());
-  EXPECT_THAT(error_of([&] { trainer.step(batch); }),
+  EXPECT_THAT(error_of([&] { trainer.step(batch); }).message(),
               testing::AllOf(testing::HasSubstr(cat("(not finite: ", loss)),
                              testing::HasSubstr("nothing was updated")));
   EXPECT_EQ(words(), words_before) << variable;

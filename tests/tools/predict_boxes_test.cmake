@@ -8,6 +8,7 @@ execute_process(COMMAND ${WRITER} ${WORK}/odd.ckpt ${detector} "{\"size\": [100,
 set(images ${CMAKE_CURRENT_LIST_DIR}/../fixtures/images)
 file(COPY ${images}/colour_420.jpg ${images}/grey.jpg ${images}/one_pixel.jpg DESTINATION ${WORK}/photos)
 file(WRITE ${WORK}/names.txt "cat\ndog\n\n")
+expect(2 "no choice that --output could make" a.ckpt photos --output boxes)
 
 # Nothing is as sure as 0.3.
 expect(0 "colour_420.jpg\nphotos/grey.jpg\nphotos/one_pixel.jpg\n$" a.ckpt photos -q)

@@ -185,6 +185,21 @@ TEST(Shards, EveryDeviceKeepsItsRunningStatistics) {
 
 // A skipped update leaves the statistics of all devices as they were, a checkpoint brings them
 // back, and those of a model alone become everyone's.
+// In the middle of an accumulation, too, when the model has another device's.
+TEST(Shards, AnEvaluationHasTheStatisticsOfItsDevice) {
+  Trainer trainer(normalised_model(), normalised_config(4, 2));
+  const test::Batch first(0), second(1), held_out(99);
+  const auto loss_of = [&](int device) {
+    trainer.set("evaluated_device", device);
+    return test::evaluate(trainer, held_out.tensors()).loss;
+  };
+  trainer.backward(first.tensors());
+  const double of_first = loss_of(0), of_second = loss_of(1);
+  trainer.backward(second.tensors());
+  EXPECT_EQ(loss_of(0), of_first);
+  EXPECT_NE(loss_of(1), of_second);
+}
+
 TEST(Shards, StatisticsOfDevicesFollowUpdatesAndCheckpoints) {
   Trainer trainer(normalised_model(), normalised_config(2, 2));
   const test::Batch held_out(99);

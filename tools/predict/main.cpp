@@ -165,7 +165,10 @@ class Labeller {
       throw Error(Exit::kUsage, fmt::format("model '{}' does not label pictures: it takes [{}] and "
                                             "gives {}",
                                             name, fmt::join(input_, ", "), names));
-    if (!finds_) choose_scores(chosen, names);
+    if (!finds_) return choose_scores(chosen, names);
+    if (!chosen.empty())
+      throw Error(Exit::kUsage,
+                  "this model finds objects: there is no choice that --output could make");
   }
 
   // The one asked for, or "logits", or the only one that could be scores.

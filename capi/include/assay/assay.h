@@ -681,7 +681,8 @@ ASSAY_API assay_status assay_model_tensor(const assay_model *m, assay_str name, 
 
 /* Flags of assay_model_load_weights. */
 enum {
-  /* Load what fits and report the rest; the model must have weights already. */
+  /* Load what fits, which must be something, and report the rest; the model must have weights
+   * already. */
   ASSAY_WEIGHTS_PARTIAL = 1
 };
 

@@ -28,7 +28,7 @@ struct Destination {
 struct ImportOptions {
   NameMap map;  // whose `keep` matches at least one destination each, or kInvalid
   // False: anything missing or of a wrong shape is kInvalid, and nothing is written. True: what
-  // fits is loaded, the rest is in the report.
+  // fits is loaded, the rest is in the report; kInvalid if nothing does.
   bool allow_partial = false;
 };
 

@@ -83,6 +83,19 @@ __device__ void read_row(const T* row, int channels, int columns, int first,
   }
 }
 
+// Likewise writes those pixels that there are.
+template <int kCount, class T>
+__device__ void store_row(T* row, int channels, int columns, int first,
+                          const float (&pixels)[kCount][kPack<T>]) {
+  ASSAY_UNROLLED
+  for (int j = 0; j < kCount; ++j) {
+    const int column = first + j;
+    if (column < columns)
+      store_pack<kPack<T>>(row + static_cast<int64_t>(column) * channels, kPack<T>, true,
+                           pixels[j]);
+  }
+}
+
 // Where row h of an image of s's x begins, at this channel.
 __device__ inline int64_t row_at(const Shape& s, int image, int h, int channel) {
   return (static_cast<int64_t>(image) * s.h + h) * s.w * s.c + channel;
@@ -126,12 +139,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         }
       }
     }
-    T* const out = y + output_at(s, strip.image, strip.row, channels.first);
-    ASSAY_UNROLLED
-    for (int k = 0; k < kLength; ++k) {
-      const int column = strip.first + k;
-      if (column < s.q) store_pack<N>(out + static_cast<int64_t>(column) * s.c, N, true, sum[k]);
-    }
+    store_row(y + output_at(s, strip.image, strip.row, channels.first), s.c, s.q, strip.first, sum);
   });
 }
 
@@ -175,12 +183,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         }
       }
     }
-    T* const out = dx + row_at(s, strip.image, strip.row, channels.first);
-    ASSAY_UNROLLED
-    for (int k = 0; k < kLength; ++k) {
-      const int column = strip.first + k;
-      if (column < s.w) store_pack<N>(out + static_cast<int64_t>(column) * s.c, N, true, sum[k]);
-    }
+    store_row(dx + row_at(s, strip.image, strip.row, channels.first), s.c, s.w, strip.first, sum);
   });
 }
 
