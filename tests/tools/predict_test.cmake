@@ -40,6 +40,11 @@ expect(2 "there is no device .gpu." a.ckpt photos --device gpu)
 expect(6 "nothing.jpg. is not there" a.ckpt nothing.jpg)
 expect(6 "a.ckpt. is no picture" a.ckpt a.ckpt)
 expect(6 "nothing.ckpt" nothing.ckpt photos)
+# One that is broken among others is named, and the others are labelled.
+file(COPY ${WORK}/photos/ DESTINATION ${WORK}/mixed)
+file(WRITE ${WORK}/mixed/broken.jpg "no picture")
+expect(6 "mixed/broken.jpg. is no picture.*1 of 4 files could not be read" a.ckpt mixed -q)
+expect(6 "mixed/colour_420.jpg\tclass [0-9].*mixed/grey.jpg\tclass [0-9].*mixed/one_pixel.jpg\tclass" a.ckpt mixed -q)
 
 # Of a network of the host's own the output called "logits" tells the classes, or the only one, or the one that is asked for.
 function(network FILE OUTPUTS)

@@ -373,9 +373,20 @@ Exit label(const Request& request) {
   Answers answers(request, labeller, preparation);
   Progress progress(stderr, isatty(STDERR_FILENO) != 0, request.quiet);
   progress.begin("labelling");
-  size_t done = 0, pages = 0;
+  size_t done = 0, pages = 0, left_out = 0;
+  // The pictures of one file among many; a broken one is named, and the others are labelled.
+  const auto read = [&](const std::filesystem::path& file) -> std::vector<Page> {
+    try {
+      return read_pages(file);
+    } catch (const Error& error) {
+      if (files.size() == 1) throw;
+      progress.note(error.what());
+      ++left_out;
+      return {};
+    }
+  };
   for (const std::filesystem::path& file : files) {
-    for (const Page& page : read_pages(file)) {
+    for (const Page& page : read(file)) {
       if (interrupted != 0) throw Error(Exit::kInterrupted, "stopped");
       answers.add(page);
       ++pages;
@@ -384,7 +395,11 @@ Exit label(const Request& request) {
   }
   if (!request.quiet)
     progress.end(fmt::format("{} {}", pages, pages == 1 ? "picture" : "pictures"));
-  answers.finish();
+  if (pages > 0) answers.finish();
+  if (left_out > 0)
+    throw Error(Exit::kDataMismatch,
+                fmt::format("{} of {} files could not be read; all others are labelled", left_out,
+                            files.size()));
   return Exit::kOk;
 }
 
