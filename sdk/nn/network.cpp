@@ -266,8 +266,12 @@ NetworkWriter::~NetworkWriter() = default;
 
 NetworkValue NetworkWriter::input(const std::string& name, std::string_view attributes_json) {
   NetworkConfig::Input input{name, {}};
-  parse_json(attributes_json, input.attributes, name);
-  return draft_->add(true, [&] { draft_->network.add_input(std::move(input)); });
+  try {
+    parse_json(attributes_json, input.attributes, name);
+    return draft_->add(true, [&] { draft_->network.add_input(std::move(input)); });
+  } catch (const Error& error) {
+    throw error.at(name);
+  }
 }
 
 NetworkValue NetworkWriter::layer(std::string_view kind, const std::string& name,

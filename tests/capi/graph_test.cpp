@@ -383,6 +383,8 @@ TEST_F(GraphTest, LayersThatDoNotFitAreRefusedByName) {
       HasSubstr(
           "huge: shape is [1073741824,1073741824,1073741824], expected at most 2^40 numbers"));
   EXPECT_EQ(value, 5u);
+  outcome = call(assay_graph_input, w.graph.get(), text("x"), text(R"({"shap": [2]})"), &value);
+  EXPECT_EQ(outcome.op_path + " " + outcome.argument, "x shap");
 
   // Nothing of it is left.
   const auto described = report(assay_graph_report, w.graph.get());

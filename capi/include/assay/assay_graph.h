@@ -47,7 +47,7 @@ ASSAY_API assay_status assay_graph_create(const assay_context *c, assay_str name
  *     "range"    i32: [low, high), none. Integers outside are refused; needed where they number
  *                classes. In evaluations a label may also be -1: rows that only fill up a batch
  *     "padding"  i32: none. One more integer that is taken everywhere
- *   errors  ASSAY_E_INVALID; ASSAY_E_BUSY
+ *   errors  ASSAY_E_INVALID, with op_path the name; ASSAY_E_BUSY
  *   threads alone   since 1.0, provisional */
 ASSAY_API assay_status assay_graph_input(assay_graph *g, assay_str name, assay_str attributes_json,
                                          assay_value *out, assay_error **err);
