@@ -62,7 +62,7 @@ struct ScheduleConfig {
   std::vector<int64_t> boundaries;
   std::optional<double> decay_steps;
   std::optional<double> warmup_start;
-  std::string on_skip = "advance";
+  std::string on_skip = "hold";
   void fields(ConfigFields& f);
 };
 

@@ -134,7 +134,7 @@ TEST(ToJson, KeepsTheOrderOfTheSchema) {
   schedule.boundaries.push_back(-1);
   EXPECT_EQ(to_json(schedule),
             R"({"name":"","warmup_steps":"0","boundaries":["9223372036854775807","-1"],)"
-            R"("on_skip":"advance"})");
+            R"("on_skip":"hold"})");
 }
 
 TEST(ToJson, NumbersAndTextsSurvive) {

@@ -269,17 +269,6 @@ TEST(TrainerConfig, GroupsOfParameters) {
               HasSubstr("group needs match"));
 }
 
-TEST(TrainerConfig, SkippedUpdatesHoldAScheduleOfKeras) {
-  v1::Recipe recipe = recipe_of(R"(training { steps: 9 batch_per_device: 8
-    optimizer { name: "adamw" lr: 0.0008 convention: "tensorflow" } schedule { kind: "linear" decay_from_start: true } }
-    numerics { loss_scale: "dynamic:32768/2000" })");
-  const std::string json = trainer_config(recipe, {10, 9}, 0, 1, 0);
-  EXPECT_THAT(json, HasSubstr(R"("on_skip":"hold")"));
-  EXPECT_THAT(json, HasSubstr(R"("decay_from_start":true)"));
-  recipe.mutable_training()->mutable_optimizer()->set_convention("pytorch");
-  EXPECT_THAT(trainer_config(recipe, {10, 9}, 0, 1, 0), Not(HasSubstr("on_skip")));
-}
-
 // As ELECTRA's published loop has it: 0.05 of 693 steps are 34.65, and 34 of them warm up.
 TEST(TrainerConfig, AFractionOfWarmUpIsRoundedDown) {
   const v1::Recipe recipe = recipe_of(R"(training { steps: 693 batch_per_device: 32

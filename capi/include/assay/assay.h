@@ -852,8 +852,8 @@ typedef struct assay_trainer_options {
  *     "gamma"           step, exponential: > 0, 0.1
  *     "boundaries"      step: increasing steps; needed
  *     "decay_steps"     exponential: > 0; needed. May be a fraction
- *     "on_skip"         "advance" (default): s counts the updates before, skipped ones (dynamic
- *                       loss scaling) among them; "hold": only those that were done
+ *     "on_skip"         "hold" (default): s counts the updates that were done before; "advance":
+ *                       also those that dynamic loss scaling skipped, as PyTorch's schedulers do
  *   "loss_scale"
  *     "mode"            "none" (default), "static", "dynamic"
  *     "initial"         static, dynamic: > 0, 65536

@@ -206,10 +206,6 @@ std::string schedule_config(const v1::Recipe& recipe, const Length& length, uint
   }
   if (s.kind() == "exponential")
     json.field("decay_steps", static_cast<double>(length.steps_per_epoch));
-  // A Keras optimizer counts the updates that it did, and the schedule follows that count.
-  const bool moves = warmup > 0 || !(s.kind().empty() || s.kind() == "constant");
-  const bool may_skip = moves && recipe.numerics().loss_scale().starts_with("dynamic");
-  if (may_skip && training.optimizer().convention() == "tensorflow") json.field("on_skip", "hold");
   return json.text();
 }
 
