@@ -29,9 +29,11 @@ void run_last_passes(BuiltGraph& built, std::span<const std::string> disabled,
     append_records(built.passes, run_passes(built.graph, gpu_passes(target), disabled));
 }
 
-// Emits the forward and names what it gives.
+// Emits the forward and names what it gives. Of training a host reads numbers only: logits that
+// nobody wants are not kept, nor cast to f32.
 void append_forward(BuiltGraph& built, const nn::Model& model, nn::Builder& builder) {
   for (const nn::Output& output : model.forward(builder)) {
+    if (builder.training() && built.graph.type(output.value) != ValueType{}) continue;
     built.graph.outputs().push_back({output.name, output.value});
     if (output.weight.valid())
       built.graph.outputs().push_back({output.name + ".weight", output.weight});
