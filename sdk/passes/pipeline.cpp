@@ -16,6 +16,7 @@
 #include "sdk/passes/join_casts.h"
 #include "sdk/passes/lower_biases.h"
 #include "sdk/passes/merge_equal_nodes.h"
+#include "sdk/passes/pad_classes.h"
 
 namespace assay {
 namespace {
@@ -66,6 +67,7 @@ constexpr std::array kGpu{
     Pass{"fuse_bias_gradient", fuse_bias_gradient},
     Pass{"lower_biases", lower_biases},
     Pass{"join_casts", join_casts},
+    Pass{"pad_classes", pad_classes},
 };
 
 void check_names(std::span<const std::string> names) {

@@ -126,6 +126,22 @@ class BottleneckCnn : public nn::Model {
   }
 };
 
+// As many classes as rows of 16 bytes never hold.
+class ManyClasses : public nn::Model {
+ public:
+  static constexpr int64_t kClasses = 1030;
+  std::string architecture() const override { return "many_classes"; }
+  std::string config_json() const override { return "{}"; }
+  std::vector<nn::InputSpec> inputs(nn::Mode mode) const override {
+    return {{.name = "image", .sample = {12, 12, 1}}, nn::label_input(kClasses, mode)};
+  }
+  nn::Outputs forward(nn::Builder& b) const override {
+    ValueId x = nn::linear(b, "hidden", nn::flatten(b, b.input(inputs(b.mode())[0])), 16);
+    x = nn::activation(b, ActivationKind::kSwish, x);
+    return nn::classifier_outputs(b, nn::linear(b, "output", x, kClasses));
+  }
+};
+
 std::shared_ptr<ModelInstance> smooth_on(std::unique_ptr<Backend> backend) {
   return std::make_shared<ModelInstance>(std::make_shared<SmoothCnn>(),
                                          std::shared_ptr<Backend>(std::move(backend)));
@@ -268,6 +284,26 @@ TEST(Passes, ThatOnlySaveBytesAndLaunchesChangeNoBit) {
                 graph_text(apart->step_program().graph()))
           << precision << ": " << pass;
     }
+  }
+}
+
+// Their columns that are no class add nothing, to the loss or to any gradient.
+TEST(Passes, RowsOfLogitsAreAligned) {
+  for (const auto& [precision, bound] : {std::pair{"fp32", 1e-6}, {"amp-fp16", 2e-3}}) {
+    const auto trainer = [&](std::vector<std::string> disabled) {
+      TrainerConfig config = config_for(precision);
+      config.disabled_pass = std::move(disabled);
+      return std::make_unique<Trainer>(
+          std::make_shared<ModelInstance>(std::make_shared<ManyClasses>(),
+                                          make_backend_under_test(1)),
+          config);
+    };
+    const auto padded = trainer({}), apart = trainer({"pad_classes"});
+    const std::string text = graph_text(padded->step_program().graph());
+    EXPECT_GT(count_of("1088]", text), 0u) << text;
+    EXPECT_EQ(count_of("classes=1030", text), 2u) << text;
+    EXPECT_EQ(count_of("1088]", graph_text(apart->step_program().graph())), 0u);
+    compare_gradients({"", "", bound, 0}, *padded, *apart);
   }
 }
 
