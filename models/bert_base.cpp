@@ -59,13 +59,18 @@ class Bert : public TextModel {
     std::vector<ValueId> batch;
     for (const nn::InputSpec& spec : inputs(b.mode())) batch.push_back(b.input(spec));
     const nn::Sequences all = sequences(b, batch[2]);
+    Rows wanted;
+    if (!is_span())
+      wanted = [&](const nn::Sequences& sequences) {
+        return masked_and_first(b, batch[3], sequences.start);
+      };
     ValueId x = embedded(b, kTables, batch[0], batch[1]);
     {
       const auto bert = b.scope("bert");
       const auto scope = b.scope("encoder");
-      x = encoded(b, x, all, blocks());
+      x = encoded(b, x, all, blocks(), wanted);
     }
-    return is_span() ? span(b, x, batch) : pretraining(b, x, all, batch);
+    return is_span() ? span(b, x, batch) : pretraining(b, x, batch);
   }
 
  private:
@@ -74,34 +79,42 @@ class Bert : public TextModel {
   }
   bool is_span() const { return config_.head == "span"; }
 
-  // At the masked places [N,P] -> [N*P,V].
-  ValueId masked_logits(nn::Builder& b, ValueId x, const nn::Sequences& all,
-                        ValueId positions) const {
+  // What pre-training reads: the rows of `positions` [N,P], then those of the first tokens
+  // -> [N*P+N].
+  static ValueId masked_and_first(nn::Builder& b, ValueId positions, ValueId start) {
+    Graph& g = b.graph();
+    return g.emit1(Concat{0}, {g.emit1(OffsetIndex{}, {positions, start}), start});
+  }
+
+  // x [N*P,H] -> [N*P,V]
+  ValueId masked_logits(nn::Builder& b, ValueId x) const {
     const auto cls = b.scope("cls");
     const auto scope = b.scope("predictions");
-    x = rows_of(b, x, b.graph().emit1(OffsetIndex{}, {positions, all.start}));
     return vocabulary_logits(b, x, {"transform.dense", "transform.LayerNorm", "bias", kTables});
   }
 
-  // Of the first token of each sequence -> [N,2].
-  ValueId next_sentence_logits(nn::Builder& b, ValueId x, const nn::Sequences& all) const {
+  // Of first tokens [N,H] -> [N,2].
+  ValueId next_sentence_logits(nn::Builder& b, ValueId x) const {
     ValueId pooled;
     {
       const auto bert = b.scope("bert");
       const auto scope = b.scope("pooler");
-      pooled =
-          nn::activation(b, ActivationKind::kTanh,
-                         nn::bert_linear(b, "dense", rows_of(b, x, all.start), encoder().hidden));
+      pooled = nn::activation(b, ActivationKind::kTanh,
+                              nn::bert_linear(b, "dense", x, encoder().hidden));
     }
     const auto scope = b.scope("cls");
     return nn::bert_linear(b, "seq_relationship", pooled, 2);
   }
 
-  nn::Outputs pretraining(nn::Builder& b, ValueId x, const nn::Sequences& all,
-                          const std::vector<ValueId>& batch) const {
+  // x: masked_and_first of the encoder's rows.
+  nn::Outputs pretraining(nn::Builder& b, ValueId x, const std::vector<ValueId>& batch) const {
     Graph& g = b.graph();
-    const ValueId masked = masked_logits(b, x, all, batch[3]);
-    const ValueId next = next_sentence_logits(b, x, all);
+    const int64_t n = b.batch(), hidden = encoder().hidden;
+    const auto part = [&](int64_t begin, int64_t rows) {
+      return g.emit1(Slice{.begin = {begin, 0}, .dims = {rows, hidden}}, {x});
+    };
+    const ValueId masked = masked_logits(b, part(0, n * slots()));
+    const ValueId next = next_sentence_logits(b, part(n * slots(), n));
     nn::Outputs outputs{{"masked_lm_logits", masked}, {"next_sentence_logits", next}};
     if (b.mode() == Mode::kPredict) return outputs;
     const auto add_mean = [&](const char* name, ValueId value, ValueId weight = {}) {

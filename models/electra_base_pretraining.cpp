@@ -169,9 +169,10 @@ class ElectraPretraining : public TextModel {
       config.layers = config_.generator_layers;
       config.heads = config_.generator_heads;
       config.inner = config_.generator_inner;
-      x = encoded(b, x, batch.all, config);
+      x = encoded(b, x, batch.all, config, [&](const nn::Sequences& sequences) {
+        return b.graph().emit1(OffsetIndex{}, {masked.positions, sequences.start});
+      });
     }
-    x = rows_of(b, x, b.graph().emit1(OffsetIndex{}, {masked.positions, batch.all.start}));
     return vocabulary_logits(b, x,
                              {"generator_predictions.dense", "generator_predictions.LayerNorm",
                               "generator_lm_head.bias", kTables});

@@ -119,7 +119,7 @@ class ElectraQa : public TextModel {
 
   // Rows of x at `places` [N,k] of the sequences -> [N*k,H].
   ValueId states(nn::Builder& b, const Batch& batch, ValueId places) const {
-    return rows_of(b, batch.x, b.graph().emit1(OffsetIndex{}, {places, batch.all.start}));
+    return nn::rows_of(b, batch.x, b.graph().emit1(OffsetIndex{}, {places, batch.all.start}));
   }
 
   // Of the ends of k starts, places [N,k], only where an answer can be -> [N*k,L].
@@ -148,7 +148,7 @@ class ElectraQa : public TextModel {
     const auto scope = b.scope("answer_class");
     Graph& g = b.graph();
     const PairedDense dense(b, "pooler_answer_class_dense_0", config_.hidden);
-    const ValueId first = rows_of(b, batch.x, batch.all.start);  // [CLS]
+    const ValueId first = nn::rows_of(b, batch.x, batch.all.start);  // [CLS]
     const ValueId z = nn::activation(b, ActivationKind::kTanh,
                                      add(g, dense.of_first(start), dense.of_second(first)));
     const ValueId logit = nn::linear(b, "pooler_answer_class_dense_1", z, 1,

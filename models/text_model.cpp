@@ -125,12 +125,16 @@ nn::TransformerConfig TextModel::blocks() const {
 }
 
 ValueId TextModel::encoded(nn::Builder& b, ValueId x, const nn::Sequences& all,
-                           const nn::TransformerConfig& blocks) const {
-  if (packed_sixteenths_ == 0) return nn::transformer_layers(b, x, all, blocks);
+                           const nn::TransformerConfig& blocks, const Rows& wanted) const {
+  const auto through = [&](const nn::Sequences& sequences) {
+    return nn::transformer_layers(b, x, sequences, blocks, wanted ? wanted(sequences) : ValueId{});
+  };
+  if (packed_sixteenths_ == 0) return through(all);
   const int64_t capacity = (b.batch() * length_ * packed_sixteenths_ + 15) / 16;
   const auto places = b.graph().emit(PackedPlaces{capacity, length_}, {all.length});
-  x = nn::transformer_layers(b, rows_of(b, x, places[1]), {places[0], all.length, length_}, blocks);
-  return rows_of(b, x, places[2]);
+  x = nn::rows_of(b, x, places[1]);
+  x = through({places[0], all.length, length_});
+  return wanted ? x : nn::rows_of(b, x, places[2]);
 }
 
 ValueId TextModel::vocabulary_logits(nn::Builder& b, ValueId x, const VocabularyHead& head) const {
@@ -140,10 +144,6 @@ ValueId TextModel::vocabulary_logits(nn::Builder& b, ValueId x, const Vocabulary
   const ValueId bias = b.parameter(std::string(head.bias), {encoder_.vocabulary}, nn::constant(0),
                                    VariableKind::kBias);
   return b.graph().emit1(Matmul{.transpose_b = true, .has_bias = true}, {x, word, bias});
-}
-
-ValueId rows_of(nn::Builder& b, ValueId x, ValueId index) {
-  return b.graph().emit1(GatherRows{.dtype = b.graph().type(x).dtype}, {x, index});
 }
 
 }  // namespace assay::models

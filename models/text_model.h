@@ -1,6 +1,7 @@
 // What models of text share: the keys of an encoder, sequences as shapes of a batch, inputs of ids.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,9 +66,11 @@ class TextModel : public nn::Model {
   // The keys of the blocks.
   nn::TransformerConfig blocks() const;
   // x [N*L,H] -> [N*L,H], through blocks under the scope that is open. If the batch is packed they
-  // see no padding, whose rows come out as zeros.
+  // see no padding, whose rows come out as zeros. With `wanted`, which names rows of sequences
+  // where they lie -> [R] i32, only these come out: [R,H].
+  using Rows = std::function<ValueId(const nn::Sequences&)>;
   ValueId encoded(nn::Builder& b, ValueId x, const nn::Sequences& all,
-                  const nn::TransformerConfig& blocks) const;
+                  const nn::TransformerConfig& blocks, const Rows& wanted = nullptr) const;
   // x [N,H] -> [N,V]: dense, GELU, layer norm, the word table of the absolute scope `tables`, and a
   // bias. Names of the parameters in the scope that is open.
   struct VocabularyHead {
@@ -80,8 +83,5 @@ class TextModel : public nn::Model {
   int64_t length_, slots_;
   int packed_sixteenths_;
 };
-
-// The rows of x [T,C] that the index [P] i32 names.
-ValueId rows_of(nn::Builder& b, ValueId x, ValueId index);
 
 }  // namespace assay::models

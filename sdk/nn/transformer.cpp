@@ -58,12 +58,18 @@ ValueId self_attention(Builder& b, std::string_view name, ValueId x, const Seque
 
 namespace {
 
-ValueId block(Builder& b, ValueId x, const Sequences& sequences, const TransformerConfig& config) {
+// Of `rows`, if they are given.
+ValueId block(Builder& b, ValueId x, const Sequences& sequences, const TransformerConfig& config,
+              ValueId rows) {
   const int64_t hidden = b.dims(x)[1];
   {
     const auto attention = b.scope("attention");
-    const ValueId context =
+    ValueId context =
         self_attention(b, "self", x, sequences, config.heads, config.attention_dropout);
+    if (rows.valid()) {
+      context = rows_of(b, context, rows);
+      x = rows_of(b, x, rows);
+    }
     const auto scope = b.scope("output");
     x = residual_norm(b, "LayerNorm", bert_linear(b, "dense", context, hidden), x, config.dropout,
                       config.epsilon);
@@ -107,12 +113,16 @@ ValueId bert_linear(Builder& b, std::string_view name, ValueId x, int64_t featur
   return linear(b, name, x, features, {.init = bert_normal, .bias_init = 0});
 }
 
+ValueId rows_of(Builder& b, ValueId x, ValueId index) {
+  return b.graph().emit1(GatherRows{.dtype = b.graph().type(x).dtype}, {x, index});
+}
+
 ValueId transformer_layers(Builder& b, ValueId x, const Sequences& sequences,
-                           const TransformerConfig& config) {
+                           const TransformerConfig& config, ValueId rows) {
   for (int64_t i = 0; i < config.layers; ++i) {
     const auto layers = b.scope("layer");
     const auto scope = b.scope(cat(i));
-    x = block(b, x, sequences, config);
+    x = block(b, x, sequences, config, i + 1 == config.layers ? rows : ValueId{});
   }
   return x;
 }

@@ -44,8 +44,12 @@ ValueId bert_linear(Builder& b, std::string_view name, ValueId x, int64_t featur
 ValueId self_attention(Builder& b, std::string_view name, ValueId x, const Sequences& sequences,
                        int64_t heads, float dropout);
 
-// x [T,H] -> [T,H] through layer.0, layer.1, ... of the scope that is open.
+// x [T,H] -> [T,H] through layer.0, layer.1, ... of the scope that is open. With `rows` [R] i32
+// only these rows are wanted -> [R,H]: behind the last attention nothing is computed for others.
 ValueId transformer_layers(Builder& b, ValueId x, const Sequences& sequences,
-                           const TransformerConfig& config);
+                           const TransformerConfig& config, ValueId rows = {});
+
+// The rows of x [T,C] that `index` [R] i32 names.
+ValueId rows_of(Builder& b, ValueId x, ValueId index);
 
 }  // namespace assay::nn

@@ -64,7 +64,6 @@ NodeFacts facts(const Transpose&, const NodeView&) { return {}; }
 
 void infer(const Copy&, InferCtx& c) {
   c.require_inputs(1);
-  c.require_data_type(0);
   c.y(c.x(0));
 }
 void grad(const Copy&, GradCtx& c) { c.dx(0, c.dy()); }
@@ -72,7 +71,6 @@ NodeFacts facts(const Copy&, const NodeView& c) { return {.bytes = traffic_of(c)
 
 void infer(const Concat& p, InferCtx& c) {
   c.require(c.n() >= 1, "needs at least one input");
-  c.require_data_type(0);
   ValueType y = c.x(0);
   const auto axis = static_cast<int>(p.axis);
   c.require(p.axis >= 0 && p.axis < y.dims.rank(), "axis ", p.axis, " of ", y.dims);

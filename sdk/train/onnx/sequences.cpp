@@ -14,10 +14,18 @@ const T* made_by(const Converter& c, ValueId value) {
 
 // Whether `index` can only be one of `rows`. Where it is not known rows are looked up with care.
 bool are_rows(const Converter& c, ValueId index, int64_t rows) {
-  if (made_by<Reshape>(c, index) != nullptr)
-    return are_rows(c, c.graph().producer(index).inputs[0], rows);
-  if (const auto* places = made_by<Arange>(c, index))
-    return (std::min(places->count, places->period) - 1) * places->step < rows;
+  const std::vector<ValueId>& inputs = c.graph().producer(index).inputs;
+  const auto last_of = [](const Arange& places) {
+    return (std::min(places.count, places.period) - 1) * places.step;
+  };
+  if (made_by<Reshape>(c, index) != nullptr) return are_rows(c, inputs[0], rows);
+  if (made_by<Concat>(c, index) != nullptr)
+    return std::ranges::all_of(inputs, [&](ValueId part) { return are_rows(c, part, rows); });
+  if (const auto* places = made_by<Arange>(c, index)) return last_of(*places) < rows;
+  if (made_by<OffsetIndex>(c, index) != nullptr) {
+    const auto* start = made_by<Arange>(c, inputs[1]);
+    return start != nullptr && are_rows(c, inputs[0], rows - last_of(*start));
+  }
   if (const auto* input = made_by<Input>(c, index)) {
     const auto range = c.range_of(input->name);
     return range && range->low >= 0 && range->high <= rows;

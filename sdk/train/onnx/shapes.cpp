@@ -19,6 +19,13 @@ bool is_pixel(const Dims& dims) { return dims.rank() == 4 && dims[1] == 1 && dim
 // Axis k of [N,H,W,C] is axis kInImage[k] of [N,C,H,W].
 constexpr int64_t kInImage[] = {0, 2, 3, 1};
 
+// [1] i64: a place in the two graphs, by which it is a number or one times the batch.
+std::string place(Converter& c, int64_t smaller, int64_t larger) {
+  if (smaller == larger) return c.writer().integers({smaller});
+  if (smaller * kBatches[1] != larger * kBatches[0]) c.refuse("cuts the batch");
+  return c.emit("Mul", {c.batch(), c.writer().integers({smaller / kBatches[0]})});
+}
+
 }  // namespace
 
 void convert(const Reshape&, Converter& c) {
@@ -36,22 +43,24 @@ void convert(const Reshape&, Converter& c) {
 void convert(const Slice& op, Converter& c) {
   const ValueId x = c.x(0), y = c.y();
   const bool as_image = c.dims(x).rank() == 4 && c.has_image(x);
-  const std::vector<Size> from = c.sizes(x), to = c.sizes(y);
-  std::vector<int64_t> begin, end, axes;
-  for (size_t axis = 0; axis < to.size(); ++axis) {
-    const int64_t first = op.begin[static_cast<int>(axis)];
-    const bool is_all =
-        from[axis].number == to[axis].number && from[axis].times_batch == to[axis].times_batch;
-    if (is_all && first == 0) continue;
-    if (from[axis].times_batch || to[axis].times_batch) c.refuse("cuts the batch");
-    begin.push_back(first);
-    end.push_back(first + to[axis].number);
-    axes.push_back(as_image ? kInImage[axis] : static_cast<int64_t>(axis));
-  }
+  const Slice& larger = c.larger<Slice>();
   GraphWriter& w = c.writer();
-  const std::string data = as_image ? c.image(x) : c.plain(x);
-  const std::string part =
-      c.emit("Slice", {data, w.integers(begin), w.integers(end), w.integers(axes)});
+  std::string part = as_image ? c.image(x) : c.plain(x);
+  std::vector<int64_t> begin, end, axes;
+  for (int axis = 0; axis < op.dims.rank(); ++axis) {
+    const int64_t first = op.begin[axis], last = first + op.dims[axis];
+    if (op.dims[axis] == c.dims(x)[axis]) continue;
+    const int64_t axis_there = as_image ? kInImage[axis] : axis;
+    if (c.sizes(x)[static_cast<size_t>(axis)].times_batch) {
+      const std::string from = place(c, first, larger.begin[axis]);
+      const std::string to = place(c, last, larger.begin[axis] + larger.dims[axis]);
+      part = c.emit("Slice", {part, from, to, w.integers({axis_there})});
+    } else {
+      begin.push_back(first), end.push_back(last), axes.push_back(axis_there);
+    }
+  }
+  if (!axes.empty())
+    part = c.emit("Slice", {part, w.integers(begin), w.integers(end), w.integers(axes)});
   as_image ? c.set_image(y, part) : c.set_plain(y, part);
 }
 
