@@ -736,5 +736,16 @@ TEST(Exits, MostUrgentWins) {
   }
 }
 
+TEST(Rows, AverageLatencyLeavesOutTheSlowest) {
+  const v1::Recipe recipe = recipe_of(R"(
+    bench { id: "infer" mode: INFER drop_slowest: 2 }
+    expect { id: "avg" bench: "infer" metric: "latency_mean" unit: "ms" direction: LOWER })");
+  Measurements m;
+  m.benches = {bench("infer", 1, 1)};
+  for (auto& repeat : m.benches[0].repeats)
+    repeat.step_seconds = {0.001, 0.002, 0.003, 0.004, 0.005, 0.006, 0.007, 0.008, 0.009, 0.010};
+  EXPECT_EQ(make_rows(recipe, m)[0].measured, "4.500");
+}
+
 }  // namespace
 }  // namespace reciperun

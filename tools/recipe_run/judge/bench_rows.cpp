@@ -16,9 +16,12 @@ namespace {
 // Share of the rate of computing alone from which on loading is hidden behind it.
 constexpr double kComputing = 0.9;
 
-double mean_seconds(const BenchRepeat& r) {
-  return std::accumulate(r.step_seconds.begin(), r.step_seconds.end(), 0.0) /
-         static_cast<double>(r.step_seconds.size());
+// Of all steps but the slowest.
+double mean_seconds(const BenchRepeat& r, size_t drop_slowest) {
+  std::vector<double> kept = r.step_seconds;
+  std::sort(kept.begin(), kept.end());
+  kept.resize(kept.size() - drop_slowest);
+  return std::accumulate(kept.begin(), kept.end(), 0.0) / static_cast<double>(kept.size());
 }
 
 // The repeats of the configuration that the row is about, or nullptr.
@@ -38,13 +41,16 @@ std::string too_few_steps(const RowContext& c, const BenchRepeat& repeat) {
   if (c.expect.metric() == "throughput") return "";
   const size_t steps = repeat.step_seconds.size();
   if (steps == 0) return "no step times recorded";
-  if (c.expect.metric() == "latency_mean") return "";
-  const Quantile q = quantile_of(c.expect);
-  const bool is_mean =
-      q.estimator == Estimator::kMeanOfLowest || q.estimator == Estimator::kMeanUpperCi;
-  const auto needed = static_cast<size_t>(is_mean ? 2 : minimum_samples(q.p));
-  if (steps >= needed) return "";
   const v1::Bench* bench = find_bench(c.recipe, c.expect.bench());
+  const size_t dropped = bench == nullptr ? 0 : bench->drop_slowest();
+  size_t needed = dropped + 1;
+  if (c.expect.metric() != "latency_mean") {
+    const Quantile q = quantile_of(c.expect);
+    needed = q.estimator == Estimator::kMeanOfLowest  ? dropped + 2
+             : q.estimator == Estimator::kMeanUpperCi ? 2
+                                                      : static_cast<size_t>(minimum_samples(q.p));
+  }
+  if (steps >= needed) return "";
   std::string settings;
   if (bench != nullptr && bench->measure_steps() < needed) settings += ", measure_steps";
   if (bench != nullptr && bench->max_seconds() > 0 && steps < bench->measure_steps())
@@ -58,9 +64,11 @@ std::string too_few_steps(const RowContext& c, const BenchRepeat& repeat) {
 // One value of a repeat that has enough steps, in the row's unit.
 double value_of(const RowContext& c, const BenchRepeat& repeat) {
   if (c.expect.metric() == "throughput") return repeat.items_per_second * c.factor;
-  if (c.expect.metric() == "latency_mean") return mean_seconds(repeat) * c.factor;
   const v1::Bench* bench = find_bench(c.recipe, c.expect.bench());
-  const QuantileOptions options{bench == nullptr ? 0 : static_cast<int>(bench->drop_slowest()), 2};
+  const int drop_slowest = bench == nullptr ? 0 : static_cast<int>(bench->drop_slowest());
+  if (c.expect.metric() == "latency_mean")
+    return mean_seconds(repeat, static_cast<size_t>(drop_slowest)) * c.factor;
+  const QuantileOptions options{drop_slowest, 2};
   return estimate_quantile(repeat.step_seconds, quantile_of(c.expect), options).value_or(0) *
          c.factor;
 }
