@@ -160,6 +160,21 @@ TEST(Tokenizer, ALineOfAHundredMegabytes) {
   EXPECT_THAT(tokenizer.ids(line), ElementsAre(tokenizer.vocabulary().special().unknown));
 }
 
+TEST(Tokenizer, ALineOfAHundredMegabytesOfWords) {
+  const Tokenizer tokenizer(Vocabulary::read(kFixtures + "vocabulary.txt"));
+  const std::string word = "tokenization ";
+  std::string line;
+  for (int i = 0; i < 7'700'000; ++i) line += word;
+  const auto ids = tokenizer.ids(line), pieces = tokenizer.ids(word);
+  ASSERT_EQ(pieces.size(), 2u);
+  ASSERT_EQ(ids.size(), 15'400'000u);
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    size_t found = 0;
+    for (size_t place = i; place < ids.size(); place += 2) found += ids[place] == pieces[i];
+    EXPECT_EQ(found, 7'700'000u);
+  }
+}
+
 // The counts and the digest are those of `tokenizers` 0.23.3.
 TEST(Tokenizer, TheWholeCorpus) {
   if (!test::has_squad()) GTEST_SKIP() << test::sample_data() << " is not there";

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "datasets/squad.h"
@@ -270,6 +271,27 @@ TEST_F(TextDataSets, SequencesInPartsThatContinue) {
   parse_config(cat(R"({"sequence_length": 33, "vocabulary": ")", folder_.at("vocab"), "\"}"),
                config_ref(*options.keys), "test");
   EXPECT_EQ(error_of([&] { entry.convert(options); }).code(), Code::kInvalid);
+}
+
+// The only line of a file, of 826,447 sentences of 21 pieces.
+TEST_F(TextDataSets, AParagraphOfAHundredMegabytes) {
+  put("vocab", letters() + "words\n");
+  std::string sentence = "Words", text;
+  for (int i = 1; i < 20; ++i) sentence += " words";
+  sentence += ". ";
+  int64_t sentences = 0;
+  for (; text.size() < 100'000'000; ++sentences) text += sentence;
+  put("long.txt", text);
+  const auto manifest = convert("electra_pretraining", R"({"lines": "paragraphs"})", "long.txt");
+  // Of 20 sequences 19 end with the seventh sentence, which fills their 128 places, and one where
+  // the sentences reach what is drawn between 5 and 128.
+  double shorter = 0;
+  for (int target = 5; target <= 128; ++target) shorter += (target + 20) / 21 / 124.0;
+  const double expected = static_cast<double>(sentences) / (0.95 * 7 + 0.05 * shorter);
+  EXPECT_NEAR(static_cast<double>(manifest.splits(0).records()), expected, 0.002 * expected);
+  const auto loader = load("train", 1);
+  const auto ids = values(*loader->next(), "input_ids");
+  EXPECT_EQ(std::count(ids.begin(), ids.begin() + 20, id_of('z') + 1), 19);
 }
 
 // Files of records as the published scripts leave them: no manifest, numbered at the end.

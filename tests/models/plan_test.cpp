@@ -8,9 +8,9 @@
 #include <iterator>
 
 #include "models/models.h"
-#include "sdk/graph/text.h"
 #include "sdk/train/trainer_config.h"
 #include "sdk/train/training_graph.h"
+#include "tests/harness/graph_text.h"
 
 namespace assay::train {
 namespace {
