@@ -40,8 +40,7 @@ set(ASSAY_COMMON_HEADERS <algorithm> <array> <atomic> <charconv> <chrono> <cmath
 function(assay_precompile target)
   target_precompile_headers(${target} PRIVATE ${ASSAY_COMMON_HEADERS} ${ARGN})
 endfunction()
-# Shows ccache which precompiled header a file takes. It also wants sloppiness = pch_defines,time_macros, without which
-# it compiles such files each time.
+# Shows ccache which precompiled header a file takes (ccache.sh says what else it needs).
 add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 
 # Warnings for our own code; generated protobuf code opts out with assay_third_party_warnings().

@@ -40,9 +40,7 @@ data::DatasetManifest convert(const ConvertOptions& options) {
   auto keys = checked_keys<BertKeys>(options, kBertPretraining.name);
   const data::Tokenizer tokenizer =
       make_tokenizer(keys, read_vocabulary(keys, kBertPretraining.name));
-  data::DatasetManifest plan;
-  plan.set_dataset(std::string(kBertPretraining.name));
-  plan.set_licence(std::string(kBertPretraining.licence));
+  data::DatasetManifest plan = manifest_of(kBertPretraining);
   const data::TokenShape shape{keys.sequence_length, keys.prediction_slots,
                                tokenizer.vocabulary().size(),
                                tokenizer.vocabulary().special().padding};

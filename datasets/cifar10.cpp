@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <array>
 
-#include "datasets/datasets.h"
+#include "datasets/held_splits.h"
 #include "sdk/base/error.h"
 #include "sdk/data/augment/image_transform.h"
-#include "sdk/data/dataset_writer.h"
 #include "sdk/data/example.h"
 #include "sdk/data/example.pb.h"
 #include "sdk/data/jpeg.h"
@@ -145,28 +144,18 @@ void make_record(const Split& split, int64_t index, data::Example& example, std:
 
 data::DatasetManifest convert(const ConvertOptions& options) {
   const std::vector<Split> splits = read_source(options.source);
-  data::DatasetManifest plan;
-  plan.set_dataset(std::string(kCifar10.name));
-  plan.set_licence(std::string(kCifar10.licence));
+  data::DatasetManifest plan = manifest_of(kCifar10);
   plan.set_classes(kClasses);
   for (const char* name : kClassNames) plan.add_class_names(name);
+  data::Example example;
+  std::vector<HeldSplit> held;
   for (const Split& split : splits) {
     for (const data::SourceFile& source : split.sources) *plan.add_sources() = source;
-    const auto chosen = static_cast<int>(std::min<int64_t>(kDefaultShards, split.size()));
-    data::plan_split(plan, split.name, split.size(), options.shards != 0 ? options.shards : chosen);
+    held.push_back({split.name, split.size(), [&](int64_t index, std::string& payload) {
+                      make_record(split, index, example, payload);
+                    }});
   }
-  data::DatasetWriter writer(options.output, std::move(plan), options.overwrite);
-  if (!writer.complete()) {
-    data::Example example;
-    for (const Split& split : splits) {
-      const auto payload_of = [&](int64_t index, std::string& payload) {
-        make_record(split, index, example, payload);
-      };
-      writer.write_split(split.name, payload_of, options.progress);
-    }
-    writer.finish();
-  }
-  return writer.manifest();
+  return write_held(options, std::move(plan), held, kDefaultShards);
 }
 
 data::Transform make_transform(const data::DatasetManifest&, std::string_view config_json) {

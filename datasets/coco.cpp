@@ -173,9 +173,7 @@ void plan_split(const Split& split, const SourceFiles& files, int shards,
 
 data::DatasetManifest make_plan(const std::vector<Split>& splits, const SourceFiles& files,
                                 const std::map<int64_t, std::string>& categories, int shards) {
-  data::DatasetManifest plan;
-  plan.set_dataset(std::string(kCoco.name));
-  plan.set_licence(std::string(kCoco.licence));
+  data::DatasetManifest plan = manifest_of(kCoco);
   const int64_t classes = categories.rbegin()->first;
   plan.set_classes(static_cast<int32_t>(classes));
   for (int64_t id = 1; id <= classes; ++id) {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "sdk/base/expect.h"
+#include "sdk/data/manifest.pb.h"
 
 namespace assay::datasets {
 
@@ -20,6 +21,13 @@ const DatasetEntry& find_dataset(std::string_view name) {
     known.push_back(entry.name);
   }
   fail_unknown("there is no data set", "name", name, known);
+}
+
+data::DatasetManifest manifest_of(const DatasetEntry& entry) {
+  data::DatasetManifest manifest;
+  manifest.set_dataset(std::string(entry.name));
+  manifest.set_licence(std::string(entry.licence));
+  return manifest;
 }
 
 }  // namespace assay::datasets

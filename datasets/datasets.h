@@ -70,6 +70,9 @@ std::span<const DatasetEntry> dataset_entries();
 // kNotFound, listing the names.
 const DatasetEntry& find_dataset(std::string_view name);
 
+// What every manifest begins with: the data set's name and licence.
+data::DatasetManifest manifest_of(const DatasetEntry& entry);
+
 // Defined in <name>.cpp.
 extern const DatasetEntry kBertPretraining;
 extern const DatasetEntry kCifar10;

@@ -11,9 +11,7 @@ data::DatasetManifest convert(const ConvertOptions& options) {
   auto keys = checked_keys<CorpusKeys>(options, kElectraPretraining.name);
   const data::Tokenizer tokenizer =
       make_tokenizer(keys, read_vocabulary(keys, kElectraPretraining.name));
-  data::DatasetManifest plan;
-  plan.set_dataset(std::string(kElectraPretraining.name));
-  plan.set_licence(std::string(kElectraPretraining.licence));
+  data::DatasetManifest plan = manifest_of(kElectraPretraining);
   const data::TokenShape shape{keys.sequence_length, 0, tokenizer.vocabulary().size(),
                                tokenizer.vocabulary().special().padding};
   if (is_of_records(options, keys, kElectraPretraining.name)) {

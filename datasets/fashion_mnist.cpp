@@ -2,12 +2,12 @@
 // pixels in ten classes, published as IDX files.
 
 #include <array>
+#include <memory>
 
-#include "datasets/datasets.h"
+#include "datasets/held_splits.h"
 #include "datasets/idx.h"
 #include "sdk/base/error.h"
 #include "sdk/data/augment/image_transform.h"
-#include "sdk/data/dataset_writer.h"
 #include "sdk/data/example.h"
 #include "sdk/data/example.pb.h"
 
@@ -70,36 +70,23 @@ void make_record(const Split& split, int64_t index, data::Example& example, std:
 }
 
 data::DatasetManifest convert(const ConvertOptions& options) {
-  data::DatasetManifest plan;
-  plan.set_dataset(std::string(kFashionMnist.name));
-  plan.set_licence(std::string(kFashionMnist.licence));
+  data::DatasetManifest plan = manifest_of(kFashionMnist);
   plan.set_classes(kClasses);
   for (const char* name : kClassNames) plan.add_class_names(name);
-  std::vector<Split> splits;
+  data::Example example;
+  std::vector<HeldSplit> held;
   for (const SplitFiles& files : kSplits) {
     const std::string images = find_source(options.source, files.images);
     const std::string labels = find_source(options.source, files.labels);
-    splits.push_back(read_split(images, labels));
+    const auto split = std::make_shared<const Split>(read_split(images, labels));
     *plan.add_sources() = data::describe_source(images);
     *plan.add_sources() = data::describe_source(labels);
-    const int64_t records = splits.back().size();
-    const int shards = options.shards != 0
-                           ? options.shards
-                           : static_cast<int>(std::min<int64_t>(kDefaultShards, records));
-    data::plan_split(plan, files.split, records, shards);
+    held.push_back(
+        {files.split, split->size(), [&example, split](int64_t index, std::string& payload) {
+           make_record(*split, index, example, payload);
+         }});
   }
-  data::DatasetWriter writer(options.output, std::move(plan), options.overwrite);
-  if (!writer.complete()) {
-    data::Example example;
-    for (size_t k = 0; k < splits.size(); ++k) {
-      const auto payload_of = [&](int64_t index, std::string& payload) {
-        make_record(splits[k], index, example, payload);
-      };
-      writer.write_split(kSplits[k].split, payload_of, options.progress);
-    }
-    writer.finish();
-  }
-  return writer.manifest();
+  return write_held(options, std::move(plan), held, kDefaultShards);
 }
 
 data::Transform make_transform(const data::DatasetManifest&, std::string_view config_json) {

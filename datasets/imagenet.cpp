@@ -135,9 +135,7 @@ data::SourceFile describe(const Split& split) {
 data::DatasetManifest make_plan(const std::vector<Split>& splits, const ClassMap& classes,
                                 int64_t count, int shards) {
   constexpr int64_t kEntriesPerShard = 10000, kMaxShards = 1024;
-  data::DatasetManifest plan;
-  plan.set_dataset(std::string(kImagenet.name));
-  plan.set_licence(std::string(kImagenet.licence));
+  data::DatasetManifest plan = manifest_of(kImagenet);
   plan.set_classes(static_cast<int32_t>(count));
   for (const std::string& name : classes.names()) plan.add_class_names(name);
   for (const Split& split : splits) {

@@ -6,12 +6,12 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 
-#include "datasets/datasets.h"
+#include "datasets/held_splits.h"
 #include "sdk/base/error.h"
 #include "sdk/data/augment/micrograph_transform.h"
-#include "sdk/data/dataset_writer.h"
 #include "sdk/data/example.h"
 #include "sdk/data/example.pb.h"
 
@@ -211,32 +211,22 @@ data::DatasetManifest convert(const ConvertOptions& options) {
   require(options.read_image != nullptr, Code::kUnsupported,
           "this program brings no decoder for TIFF and PNG; dataset-convert does when it is built "
           "with Debian's libopencv-imgcodecs-dev");
-  data::DatasetManifest plan;
-  plan.set_dataset(std::string(kIsbi2012Em.name));
-  plan.set_licence(std::string(kIsbi2012Em.licence));
+  data::DatasetManifest plan = manifest_of(kIsbi2012Em);
   plan.set_classes(2);
   for (const char* name : {"membrane", "background"}) plan.add_class_names(name);
-  std::vector<std::vector<Slice>> slices;
-  std::vector<std::string> names;
+  std::vector<HeldSplit> held;
   for (const SplitSource& source : find_splits(options.source)) {
-    slices.push_back(read_split(source, options.read_image));
-    names.push_back(source.name);
+    const auto slices =
+        std::make_shared<const std::vector<Slice>>(read_split(source, options.read_image));
     for (const auto* files : {&source.images, &source.masks}) {
       for (const std::string& path : *files) *plan.add_sources() = data::describe_source(path);
     }
-    data::plan_split(plan, source.name, static_cast<int64_t>(slices.back().size()),
-                     std::max(options.shards, 1));
+    held.push_back({source.name, static_cast<int64_t>(slices->size()),
+                    [slices](int64_t index, std::string& payload) {
+                      make_record((*slices)[static_cast<size_t>(index)], payload);
+                    }});
   }
-  data::DatasetWriter writer(options.output, std::move(plan), options.overwrite);
-  if (writer.complete()) return writer.manifest();
-  for (size_t k = 0; k < slices.size(); ++k) {
-    const auto payload_of = [&](int64_t index, std::string& payload) {
-      make_record(slices[k][static_cast<size_t>(index)], payload);
-    };
-    writer.write_split(names[k], payload_of, options.progress);
-  }
-  writer.finish();
-  return writer.manifest();
+  return write_held(options, std::move(plan), held, 1);
 }
 
 data::Transform make_transform(const data::DatasetManifest&, std::string_view config_json) {

@@ -179,9 +179,7 @@ void write_split(const Split& split, const Converter& converter, const ConvertOp
 data::DatasetManifest convert(const ConvertOptions& options) {
   auto keys = checked_keys<SquadKeys>(options, kSquad.name);
   const data::Tokenizer tokenizer = make_tokenizer(keys, read_vocabulary(keys, kSquad.name));
-  data::DatasetManifest plan;
-  plan.set_dataset(std::string(kSquad.name));
-  plan.set_licence(std::string(kSquad.licence));
+  data::DatasetManifest plan = manifest_of(kSquad);
   const Converter converter(tokenizer, keys);
   if (const auto records = training_records(options.source, keys); !records.empty())
     return convert_records(options, records, keys, tokenizer.vocabulary(), std::move(plan),

@@ -56,8 +56,7 @@ class Bert : public TextModel {
   }
 
   nn::Outputs forward(nn::Builder& b) const override {
-    std::vector<ValueId> batch;
-    for (const nn::InputSpec& spec : inputs(b.mode())) batch.push_back(b.input(spec));
+    const std::vector<ValueId> batch = b.inputs(inputs(b.mode()));
     const nn::Sequences all = sequences(b, batch[2]);
     Rows wanted;
     if (!is_span())

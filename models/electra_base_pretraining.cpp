@@ -116,8 +116,7 @@ class ElectraPretraining : public TextModel {
 
   // Predictions are the discriminator's, of the tokens as they are given.
   nn::Outputs forward(nn::Builder& b) const override {
-    std::vector<ValueId> given;
-    for (const nn::InputSpec& spec : inputs(b.mode())) given.push_back(b.input(spec));
+    const std::vector<ValueId> given = b.inputs(inputs(b.mode()));
     const Batch batch{given[0], given[1], given[2], sequences(b, given[2])};
     if (b.mode() == Mode::kPredict)
       return {{"discriminator_logits", discriminator_logits(b, batch, batch.ids)}};

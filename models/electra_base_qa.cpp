@@ -77,8 +77,7 @@ class ElectraQa : public TextModel {
   }
 
   nn::Outputs forward(nn::Builder& b) const override {
-    std::vector<ValueId> given;
-    for (const nn::InputSpec& spec : inputs(b.mode())) given.push_back(b.input(spec));
+    const std::vector<ValueId> given = b.inputs(inputs(b.mode()));
     Batch batch{.types = given[1], .length = given[2], .all = sequences(b, given[2])};
     batch.x = embedded(b, "electra.embeddings", given[0], given[1]);
     {

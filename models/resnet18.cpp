@@ -49,10 +49,6 @@ class ResNet18 : public nn::ImageNetwork {
   }
 
  private:
-  static ValueId relu(nn::Builder& b, ValueId x) {
-    return nn::activation(b, ActivationKind::kRelu, x);
-  }
-
   ValueId stem(nn::Builder& b, ValueId x) const {
     const bool cifar = config_.stem == "cifar";
     const int64_t kernel = cifar ? 3 : 7;
@@ -63,7 +59,7 @@ class ResNet18 : public nn::ImageNetwork {
                     .stride = {stride, stride},
                     .padding = {kernel / 2, kernel / 2},
                     .bias = false});
-    x = relu(b, nn::batch_norm(b, "bn1", x));
+    x = nn::relu(b, nn::batch_norm(b, "bn1", x));
     return cifar ? x : nn::max_pool(b, x, 3, 2, 1);
   }
 
@@ -74,7 +70,7 @@ class ResNet18 : public nn::ImageNetwork {
     ValueId y = nn::conv2d(
         b, "conv1", x,
         {.channels = channels, .stride = {stride, stride}, .padding = {1, 1}, .bias = false});
-    y = relu(b, nn::batch_norm(b, "bn1", y));
+    y = nn::relu(b, nn::batch_norm(b, "bn1", y));
     y = nn::conv2d(b, "conv2", y, {.channels = channels, .padding = {1, 1}, .bias = false});
     y = nn::batch_norm(b, "bn2", y, {.gamma = config_.zero_last_gamma ? 0.0 : 1.0});
     // The shortcut is the identity where shapes allow, else a projection (option B of the paper).
@@ -85,7 +81,7 @@ class ResNet18 : public nn::ImageNetwork {
           {.channels = channels, .kernel = {1, 1}, .stride = {stride, stride}, .bias = false});
       shortcut = nn::batch_norm(b, "1", shortcut);
     }
-    return relu(b, add(b.graph(), y, shortcut));
+    return nn::relu(b, add(b.graph(), y, shortcut));
   }
 
   ResNetConfig config_;

@@ -58,10 +58,6 @@ class ResNet50 : public nn::ImageNetwork {
   }
 
  private:
-  static ValueId relu(nn::Builder& b, ValueId x) {
-    return nn::activation(b, ActivationKind::kRelu, x);
-  }
-
   static ValueId conv(nn::Builder& b, std::string_view name, ValueId x, int64_t channels,
                       int64_t kernel, int64_t stride) {
     return nn::conv2d(b, name, x,
@@ -82,7 +78,7 @@ class ResNet50 : public nn::ImageNetwork {
 
   ValueId stem(nn::Builder& b, ValueId x) const {
     x = conv(b, "conv1", x, config_.width, 7, 2);
-    return nn::max_pool(b, relu(b, norm(b, "bn1", x)), 3, 2, 1);
+    return nn::max_pool(b, nn::relu(b, norm(b, "bn1", x)), 3, 2, 1);
   }
 
   // 1x1 to `mid` channels, 3x3 with the stride, 1x1 to 4 * mid, plus the shortcut.
@@ -90,14 +86,14 @@ class ResNet50 : public nn::ImageNetwork {
                      int64_t stride) const {
     const auto scope = b.scope(name);
     const int64_t outputs = kExpansion * mid;
-    ValueId y = relu(b, norm(b, "bn1", conv(b, "conv1", x, mid, 1, 1)));
-    y = relu(b, norm(b, "bn2", conv(b, "conv2", y, mid, 3, stride)));
+    ValueId y = nn::relu(b, norm(b, "bn1", conv(b, "conv1", x, mid, 1, 1)));
+    y = nn::relu(b, norm(b, "bn2", conv(b, "conv2", y, mid, 3, stride)));
     y = norm(b, "bn3", conv(b, "conv3", y, outputs, 1, 1), config_.zero_last_gamma ? 0 : 1);
     if (b.dims(x)[3] != outputs) {
       const auto inner = b.scope("downsample");
       x = norm(b, "1", conv(b, "0", x, outputs, 1, stride));
     }
-    return relu(b, add(b.graph(), y, x));
+    return nn::relu(b, add(b.graph(), y, x));
   }
 
   ResNet50Config config_;

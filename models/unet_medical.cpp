@@ -91,14 +91,10 @@ class UnetMedical : public nn::Model {
   nn::InputSpec image() const { return {.name = "image", .sample = image_dims(config_.image)}; }
   int64_t channels(int64_t level) const { return config_.width << level; }
 
-  static ValueId relu(nn::Builder& b, ValueId x) {
-    return nn::activation(b, ActivationKind::kRelu, x);
-  }
-
   static ValueId two_convolutions(nn::Builder& b, ValueId x, int64_t channels) {
     const nn::Conv2dConfig config{.channels = channels, .init = nn::glorot_uniform, .bias_init = 0};
-    x = relu(b, nn::conv2d(b, "conv1", x, config));
-    return relu(b, nn::conv2d(b, "conv2", x, config));
+    x = nn::relu(b, nn::conv2d(b, "conv1", x, config));
+    return nn::relu(b, nn::conv2d(b, "conv2", x, config));
   }
 
   ValueId bottom(nn::Builder& b, ValueId x) const {
@@ -109,7 +105,7 @@ class UnetMedical : public nn::Model {
 
   ValueId up(nn::Builder& b, int64_t level, ValueId x, ValueId skip) const {
     const auto scope = b.scope(cat("up", level + 1));
-    x = relu(b, nn::conv2d_transpose(b, "transpose", x, {.channels = channels(level)}));
+    x = nn::relu(b, nn::conv2d_transpose(b, "transpose", x, {.channels = channels(level)}));
     const ValueId beside = nn::centre_crop(b, skip, b.dims(x)[1], b.dims(x)[2]);
     return two_convolutions(b, nn::concat_channels(b, x, beside), channels(level));
   }

@@ -1,6 +1,7 @@
 // Data sets through the C interface: the list, conversion, export, reports and checks.
 #include "assay/assay_data.h"
 #include "capi/src/abi.h"
+#include "capi/src/configuration.h"
 #include "capi/src/context.h"
 #include "capi/src/report.h"
 #include "capi/src/reports.pb.h"
@@ -136,9 +137,8 @@ assay_status assay_dataset_export(const assay_context* c, assay_str folder, assa
                                   assay_error** err) {
   return guard(err, {{"target", target}, {"folder", folder}}, [&] {
     const Operation operation(*not_null(c, "c").impl);
-    DatasetExportOptions options;
-    parse_json(to_text(options_json, "options_json"), options, "export options");
-    check_config("export options", "", options);
+    const auto options =
+        parsed<DatasetExportOptions>(to_text(options_json, "options_json"), "export options");
     const std::string from = checked_path(folder, "folder", "a folder");
     data::export_recordio(from, checked_path(target, "target", "a folder"), options.overwrite,
                           progress_function(operation, progress, user));

@@ -68,8 +68,8 @@ void check_bits(uint32_t bits, uint32_t known, std::string_view argument, std::s
 
 // Checks an output handle's place and clears it.
 template <class T>
-T*& cleared(T** out, std::string_view argument = "out") {
-  not_null(out, argument) = nullptr;
+T*& cleared(T** out) {
+  not_null(out, "out") = nullptr;
   return *out;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "capi/src/abi.h"
+#include "capi/src/configuration.h"
 #include "sdk/base/config.h"
 #include "sdk/base/expect.h"
 #include "sdk/data/array_transform.h"
@@ -327,9 +328,7 @@ HostSamples host_samples(const assay_samples& samples, std::string_view sample_j
   expect(samples.count >= 1 && samples.count <= kMost, {"", "samples->count"}, samples.count,
          "1 to 2^32 - 2");
   if (samples.sample == nullptr) fail_null("samples->sample");
-  HostSampleConfig config;
-  parse_json(sample_json, config, kOf);
-  check_config(kOf, "", config);
+  const auto config = parsed<HostSampleConfig>(sample_json, kOf);
   data::Transform transform = transform_of(config, transform_json);
   auto source = std::make_shared<Source>(samples, config, transform.arrays);
   return {std::move(source), std::move(transform)};

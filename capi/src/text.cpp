@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "capi/src/abi.h"
+#include "capi/src/configuration.h"
 #include "capi/src/report.h"
 #include "capi/src/reports.pb.h"
 #include "capi/src/trainer.h"
@@ -51,14 +52,6 @@ struct AnswerConfig {
   }
 };
 
-template <class Config>
-Config parsed(assay_str json, std::string_view of) {
-  Config config;
-  parse_json(to_text(json, "config_json"), config, of);
-  check_config(of, "", config);
-  return config;
-}
-
 // What a checkpoint carries: keys of its metadata.
 constexpr const char* kVocabularyKey = "assay.text.vocabulary";
 constexpr const char* kTokenizerKey = "assay.text.tokenizer";
@@ -84,7 +77,7 @@ data::Tokenizer tokenizer_in(const checkpoint::CheckpointReader& file) {
 data::Tokenizer tokenizer_at(const std::string& path, assay_str config_json) {
   const bool is_folder = is_directory(path);
   if (!is_folder && !is_checkpoint(path)) {
-    const auto config = parsed<TokenizerConfig>(config_json, "tokenizer");
+    const auto config = parsed<TokenizerConfig>(to_text(config_json, "config_json"), "tokenizer");
     return data::Tokenizer(data::Vocabulary::read(path),
                            {config.protect_special, config.longest_word});
   }
@@ -213,7 +206,7 @@ std::unique_ptr<assay_text_question> make_question(const assay_text& text,
                                                    std::string_view question,
                                                    std::string_view paragraph,
                                                    assay_str config_json) {
-  const auto config = parsed<QuestionConfig>(config_json, "question");
+  const auto config = parsed<QuestionConfig>(to_text(config_json, "config_json"), "question");
   auto made = std::make_unique<assay_text_question>();
   made->tokenizer = std::make_shared<const data::Tokenizer>(text.tokenizer);
   made->paragraph = paragraph;
@@ -242,7 +235,7 @@ assay_status assay_text_parse(assay_str vocabulary, assay_str config_json, assay
                               assay_error** err) {
   return guard(err, [&] {
     cleared(out);
-    const auto config = parsed<TokenizerConfig>(config_json, "tokenizer");
+    const auto config = parsed<TokenizerConfig>(to_text(config_json, "config_json"), "tokenizer");
     *out = new assay_text{
         data::Tokenizer(data::Vocabulary::parse(std::string(to_text(vocabulary, "vocabulary"))),
                         {config.protect_special, config.longest_word})};
@@ -330,7 +323,7 @@ assay_status assay_text_question_answer(const assay_text_question* q, const floa
   return guard(err, [&] {
     cleared(out);
     const assay_text_question& question = not_null(q, "q");
-    const auto config = parsed<AnswerConfig>(config_json, "answer");
+    const auto config = parsed<AnswerConfig>(to_text(config_json, "config_json"), "answer");
     const size_t expected = question.windows.size() * static_cast<size_t>(question.length);
     expect(n == expected, {"", "n"}, n, expected, ", a number for each position of ",
            question.windows.size(), " windows");
@@ -347,7 +340,8 @@ assay_status assay_text_question_answer_spans(const assay_text_question* q,
     cleared(out);
     const assay_text_question& question = not_null(q, "q");
     const auto given = read_struct(&not_null(spans, "spans"), "spans");
-    *out = new_report(answer(question, given, parsed<AnswerConfig>(config_json, "answer")));
+    *out = new_report(answer(question, given,
+                             parsed<AnswerConfig>(to_text(config_json, "config_json"), "answer")));
   });
 }
 

@@ -1,5 +1,5 @@
-// What a device must offer: memory, a plan for each node, and a way to run bound plans. The only
-// virtual interface of the engine, called per program, never per element.
+// What a device must offer: memory, a plan for each node, and a way to run bound plans. Virtual,
+// but called per program, never per element.
 //
 // Life of a node: `plan` sees types only. It chooses a kernel, does everything slow (library
 // descriptors, timed search), and reports scratch memory. What holds on every backend, as costs,
@@ -82,7 +82,10 @@ struct NodePlan {
   Prepare prepare;
 };
 
-// Of leaves and aliases.
+// What no device does anything for: memory that is written from outside, views, and Concat, in
+// whose result its parts stand already.
+#define ASSAY_NOTHING_TO_DO_OPS(X) \
+  X(Input) X(Parameter) X(StepScalar) X(Reshape) X(Slice) X(SliceGrad) X(Transpose) X(Concat)
 inline NodePlan nothing_to_do() {
   NodePlan plan;
   plan.kernel = "none";

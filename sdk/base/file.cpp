@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <climits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "sdk/base/error.h"
@@ -331,24 +332,23 @@ void remove_file(const std::string& path) {
   if (unlink(path) < 0 && errno != ENOENT) fail_errno("removing", path, errno);
 }
 
-void rename_file(const std::string& from, const std::string& to) {
-  const SyncedFolder folder(parent_path(to));
-  if (rename(from, to) < 0) fail_errno(cat("renaming ", from, " to"), to, errno);
-  folder.sync();
+namespace {
+
+// Of a file or a folder; none if it is not there.
+std::optional<mode_t> mode_of(const std::string& path) {
+  struct stat status;
+  if (retry([&] { return ::stat(path.c_str(), &status); }) == 0) return status.st_mode;
+  if (errno != ENOENT && errno != ENOTDIR) fail_errno("examining", path, errno);
+  return std::nullopt;
 }
 
-bool path_exists(const std::string& path) {
-  struct stat status;
-  if (retry([&] { return ::stat(path.c_str(), &status); }) == 0) return true;
-  if (errno != ENOENT && errno != ENOTDIR) fail_errno("examining", path, errno);
-  return false;
-}
+}  // namespace
+
+bool path_exists(const std::string& path) { return mode_of(path).has_value(); }
 
 bool is_directory(const std::string& path) {
-  struct stat status;
-  if (retry([&] { return ::stat(path.c_str(), &status); }) == 0) return S_ISDIR(status.st_mode);
-  if (errno != ENOENT && errno != ENOTDIR) fail_errno("examining", path, errno);
-  return false;
+  const std::optional<mode_t> mode = mode_of(path);
+  return mode && S_ISDIR(*mode);
 }
 
 FolderListing list_folder(const std::string& folder) {

@@ -98,8 +98,6 @@ void write_file_atomic(const std::string& path, std::string_view contents);
 void make_directories(const std::string& path);
 // Removes one file; no error when it does not exist.
 void remove_file(const std::string& path);
-// Renames within one file system, and makes the rename durable.
-void rename_file(const std::string& from, const std::string& to);
 // True for files and folders; kIo when the system does not let us look.
 bool path_exists(const std::string& path);
 bool is_directory(const std::string& path);

@@ -42,7 +42,6 @@ enum class PointwiseFn : int32_t {
   kBf16,  // a rounded to bf16
   kF16    // a rounded to f16
 };
-constexpr int kPointwiseFns = 15;
 constexpr int kMostPointwiseSteps = 24;
 constexpr int kMostPointwiseInputs = 8;
 

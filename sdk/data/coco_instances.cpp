@@ -75,13 +75,7 @@ class CocoReader {
     object.id = new_id(item, "an annotation", annotations_);
     object.image_id = json_.integer(item, "image_id");
     object.category_id = json_.integer(item, "category_id");
-    double* const box[] = {&object.x, &object.y, &object.width, &object.height};
-    const JsonValue& numbers = json_.member(item, "bbox", Kind::kList);
-    if (numbers.items.size() != std::size(box))
-      json_.fail_at(numbers, cat("\"bbox\" has ", numbers.items.size(),
-                                 " numbers, expected x, y, width and height"));
-    for (size_t i = 0; i < std::size(box); ++i)
-      *box[i] = json_.to_real(numbers.items[i], "a number of \"bbox\"");
+    read_coco_box(json_, item, {&object.x, &object.y, &object.width, &object.height});
     const JsonValue* area = json_.find(item, "area");
     object.area = area ? json_.to_real(*area, "\"area\"") : object.width * object.height;
     object.crowd = is_crowd(item);
@@ -149,6 +143,17 @@ class CocoReader {
 
 CocoInstances parse_coco_instances(std::string_view json, std::string_view what, CocoUse use) {
   return CocoReader({json, what}, use).read();
+}
+
+const JsonValue& read_coco_box(const JsonReader& json, const JsonValue& item,
+                               const std::array<double*, 4>& box) {
+  const JsonValue& numbers = json.member(item, "bbox", Kind::kList);
+  if (numbers.items.size() != box.size())
+    json.fail_at(numbers, cat("\"bbox\" has ", numbers.items.size(),
+                              " numbers, expected x, y, width and height"));
+  for (size_t i = 0; i < box.size(); ++i)
+    *box[i] = json.to_real(numbers.items[i], "a number of \"bbox\"");
+  return numbers;
 }
 
 }  // namespace assay::data

@@ -2,12 +2,18 @@
 // that are marked in them.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace assay {
+class JsonReader;
+struct JsonValue;
+}  // namespace assay
 
 namespace assay::data {
 
@@ -52,5 +58,9 @@ enum class CocoUse { kImages, kScores };
 // that the file does not list.
 CocoInstances parse_coco_instances(std::string_view json, std::string_view what,
                                    CocoUse use = CocoUse::kImages);
+
+// Reads the member "bbox" of an annotation or a result: x, y, width, height.
+const JsonValue& read_coco_box(const JsonReader& json, const JsonValue& item,
+                               const std::array<double*, 4>& box);
 
 }  // namespace assay::data

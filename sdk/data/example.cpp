@@ -114,10 +114,6 @@ int64_t int64_feature(const Example& example, const std::string& name) {
   return only_value(feature_of(example, name, ListKind::kInt64).int64_list().value(), name);
 }
 
-float float_feature(const Example& example, const std::string& name) {
-  return only_value(feature_of(example, name, ListKind::kFloat).float_list().value(), name);
-}
-
 std::span<const int64_t> int64s_feature(const Example& example, const std::string& name) {
   const auto& values = feature_of(example, name, ListKind::kInt64).int64_list().value();
   return {values.data(), static_cast<size_t>(values.size())};
@@ -155,10 +151,6 @@ void set_bytes_list_feature(Example& example, const std::string& name,
 
 void set_int64_feature(Example& example, const std::string& name, int64_t value) {
   set_int64s_feature(example, name, {&value, 1});
-}
-
-void set_float_feature(Example& example, const std::string& name, float value) {
-  set_floats_feature(example, name, {&value, 1});
 }
 
 void set_int64s_feature(Example& example, const std::string& name,

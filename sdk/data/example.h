@@ -26,7 +26,6 @@ void serialize_example(const Example& example, std::string& payload);
 
 const std::string& bytes_feature(const Example& example, const std::string& name);
 int64_t int64_feature(const Example& example, const std::string& name);
-float float_feature(const Example& example, const std::string& name);
 std::span<const int64_t> int64s_feature(const Example& example, const std::string& name);
 std::span<const float> floats_feature(const Example& example, const std::string& name);
 bool has_feature(const Example& example, const std::string& name);
@@ -37,7 +36,6 @@ void set_bytes_feature(Example& example, const std::string& name, std::string_vi
 void set_bytes_list_feature(Example& example, const std::string& name,
                             std::span<const std::string> values);
 void set_int64_feature(Example& example, const std::string& name, int64_t value);
-void set_float_feature(Example& example, const std::string& name, float value);
 void set_int64s_feature(Example& example, const std::string& name, std::span<const int64_t> values);
 void set_floats_feature(Example& example, const std::string& name, std::span<const float> values);
 

@@ -74,7 +74,15 @@ std::vector<ValueId> append_backward(Graph& graph, ValueId loss, ValueId seed,
     graph.set_scope(graph.node(id).scope);
     GradCtx context(graph, id, contributions, needed);
     const Op op = graph.node(id).op;  // a copy: emitting may move the nodes
-    std::visit([&](const auto& o) { grad(o, context); }, op);
+    std::visit(
+        [&](const auto& o) {
+          if constexpr (requires { grad(o, context); }) {
+            grad(o, context);
+          } else {
+            no_gradient(o);
+          }
+        },
+        op);
     require_all_used(graph.node(id), contributions, context);
   }
   graph.set_scope(scope);

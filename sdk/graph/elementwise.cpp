@@ -59,6 +59,10 @@ const std::vector<NamedCode>& named_codes() {
 
 bool is_add(const Op& op) { return has_code(op, add_code()) && !std::get<Pointwise>(op).dtype; }
 bool is_cast(const Op& op) { return has_code(op, cast_code()); }
+bool is_product(const Op& op) {
+  static const PointwiseCode kProduct(Fn::kMul, {x(0), x(1)}), kTurned(Fn::kMul, {x(1), x(0)});
+  return has_code(op, kProduct) || has_code(op, kTurned);
+}
 
 ActivationKind activation_of(const Op& op) {
   static const auto kCodes = codes_of_kinds(activation_code);

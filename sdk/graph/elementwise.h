@@ -36,6 +36,8 @@ ValueId activation_grad(At& at, ValueId saved, ValueId dy, ActivationKind kind) 
 
 bool is_add(const Op& op);
 bool is_cast(const Op& op);
+// x0 * x1, in either order.
+bool is_product(const Op& op);
 // kNone if it is none.
 ActivationKind activation_of(const Op& op);
 ActivationKind activation_grad_of(const Op& op);

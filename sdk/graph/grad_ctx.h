@@ -50,9 +50,16 @@ class GradCtx {
   uint64_t used_ = 0;  // bits by output
 };
 
-// Declared for every op here, defined in sdk/ops/<op>.cpp.
+// Declared here, defined in sdk/ops/<op>.cpp.
 #define ASSAY_DECLARE(Name) void grad(const Name&, GradCtx& c);
-ASSAY_OPS(ASSAY_DECLARE)
+ASSAY_DIFFERENTIABLE_OPS(ASSAY_DECLARE)
 #undef ASSAY_DECLARE
+
+// Of the other ops, and of uses of these that only appear after differentiation.
+template <class T>
+[[noreturn]] void no_gradient(const T&) {
+  fail(Code::kUnsupported,
+       cat(T::kName, " has no gradient: it may not stand between a trained variable and the loss"));
+}
 
 }  // namespace assay

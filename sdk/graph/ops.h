@@ -1,9 +1,10 @@
-// The vocabulary of the graph, on one page: every op as plain data.
+// The vocabulary of the graph, in one file: every op as plain data.
 //
 // An op is a struct of its attributes. The list ASSAY_OPS at the end makes the variant `Op`; each
-// layer declares one overload per op from that list (`infer`, `grad` and `facts` in sdk/ops/,
-// `cpu::plan` and `cuda::plan` in sdk/backend/{cpu,cuda}/ops/), and a missing one is a link error
-// that names the op. Printing and parsing go through `fields`.
+// layer declares one overload per op from that list (`infer` and `facts` in sdk/ops/, and there
+// `grad` for ASSAY_DIFFERENTIABLE_OPS; `cpu::plan` and `cuda::plan` in
+// sdk/backend/{cpu,cuda}/ops/), and a missing one is a link error that names the op. Printing and
+// parsing go through `fields`.
 //
 // Conventions: images are NHWC and convolution weights are KRSC ([out, rows, columns, in/groups]),
 // both dense; x, w, y are data, weights and output, dx, dw, dy their gradients; N batch, H W rows
@@ -475,10 +476,9 @@ struct AvgPoolGrad {
 // ---- Feature fusion -----------------------------------------------------------------------------
 
 /// y = act(sum_i w_i x_i / (sum_i w_i + epsilon)): EfficientDet's fast normalised fusion.
-///   inputs    w [n] f32; x_1 .. x_n, n 2 or 3: images [N,H,W,C] of one data type, or of half as
-///   many
-///             rows and columns, in which a pixel stands for two by two; one at least is of the
-///             size of y. act is none or swish
+///   inputs    w [n] f32; x_1 .. x_n, n 2 or 3: images [N,H,W,C] of one data type, or of half
+///             as many rows and columns, in which a pixel stands for two by two; one at least is of
+///             the size of y. act is none or swish
 ///   gradient  WeightedFusionGrad.   source  arXiv:1911.09070, 3.3
 struct WeightedFusion {
   float epsilon = 1e-4f;
@@ -668,8 +668,9 @@ struct RunningStatistics {
 /// last axis; z = dropout(x) + residual, with the mask that Dropout of the same attributes draws.
 ///   inputs    x [..., C] data type; gamma, beta [C] f32; residual like x if has_residual; step []
 ///             i64 (StepScalar kRandomStep) if rate > 0
-///   outputs   y like x; mean, rstd [...] f32, rstd = 1 / sqrt(var + eps); z like x where it is not
-///   x gradient  LayerNormGrad.   source  arXiv:1607.06450
+///   outputs   y like x; mean, rstd [...] f32, rstd = 1 / sqrt(var + eps); z like x where it is
+///             not x
+///   gradient  LayerNormGrad.   source  arXiv:1607.06450
 struct LayerNorm {
   float epsilon = 1e-12f;
   bool has_residual = false;
@@ -1125,8 +1126,7 @@ struct DecodeBoxes {
 /// best by score stay; of equals the lower class. Sizes are (max - min + 1) in o.
 ///   inputs    boxes [B,K,4] f32, score [B,K] f32, pair [B,K] i32
 ///   outputs   box [B,count,4] f32, score [B,count] f32, class [B,count] i32, best first; behind
-///   the
-///             last 0, 0 and -1.   No gradient.
+///             the last 0, 0 and -1.   No gradient.
 ///   source    arXiv:1704.04503, Gaussian form
 struct SoftSuppression {
   int64_t classes = 1;
@@ -1347,20 +1347,24 @@ struct EmaUpdate {
 // ---- The list -----------------------------------------------------------------------------------
 
 // clang-format off
-// What computes values: not run if nobody reads them.
-#define ASSAY_VALUE_OPS(X)                                                                         \
-  X(Arange) X(OffsetIndex) X(PackedPlaces) X(MaskTokens) X(SampleTokens) X(ReplaceTokens)                          \
+// What computes values, not run if nobody reads them, and has a `grad`.
+#define ASSAY_DIFFERENTIABLE_OPS(X)                                                                \
+  X(Reshape) X(Slice) X(Transpose) X(Copy) X(Concat) X(Pointwise) X(SumTo) X(Dropout) X(Conv2d)    \
+  X(Conv2dTranspose) X(Matmul) X(MaxPool) X(AvgPool) X(WeightedFusion) X(BatchNorm) X(LayerNorm)   \
+  X(Attention) X(GatherRows) X(SoftmaxCrossEntropy) X(SigmoidCrossEntropy)                         \
+  X(SoftTargetCrossEntropy) X(SoftDiceLoss) X(DetectionLoss)
+// Likewise, but what they give has no gradient, or they come after differentiation.
+#define ASSAY_GRADIENTLESS_OPS(X)                                                                  \
+  X(Arange) X(OffsetIndex) X(PackedPlaces) X(MaskTokens) X(SampleTokens) X(ReplaceTokens)          \
   X(Input) X(Parameter) X(StepScalar) X(Fill) X(ImageFromBytes) X(MixRows) X(MixTargets)           \
-  X(CountTargets) X(Reshape) X(Slice) X(SliceGrad) X(Transpose) X(Copy) X(Concat) X(Pointwise)     \
-  X(Casts) X(SumTo) X(ActivationGradSums) X(Dropout) X(Conv2d)                                                           \
-  X(Conv2dGradData) X(Conv2dGradNorm) X(Conv2dGradWeight) X(Conv2dTranspose) X(Matmul) X(MaxPool) X(MaxPoolGrad)     \
-  X(AvgPool) X(AvgPoolGrad) X(WeightedFusion) X(WeightedFusionGrad) X(BatchNorm) X(BatchNormGrad) X(SqueezedBatchNorm) X(SqueezedBatchNormGrad) X(BatchNormMaxPool) X(BatchNormMaxPoolGrad) X(BatchNormInference) X(FoldBatchNorm)   \
-  X(LayerNorm) X(LayerNormGrad) X(Attention) X(AttentionGrad) X(GatherRows) X(GatherRowsGrad)      \
-  X(Softmax) X(SoftmaxCrossEntropy) X(SoftmaxCrossEntropyGrad) X(SigmoidCrossEntropy)              \
-  X(SigmoidCrossEntropyGrad) X(SoftTargetCrossEntropy) X(SoftTargetCrossEntropyGrad)               \
-  X(SoftDiceLoss) X(SoftDiceLossGrad) X(TopK) X(TopKCorrect) X(GradientNorm)              \
-  X(Anchors) X(MatchAnchors) X(DetectionLoss) X(DetectionLossGrad) X(TopCandidates)                \
-  X(DecodeBoxes) X(SoftSuppression) X(HardSuppression)
+  X(CountTargets) X(SliceGrad) X(Casts) X(ActivationGradSums) X(Conv2dGradData) X(Conv2dGradNorm)  \
+  X(Conv2dGradWeight) X(MaxPoolGrad) X(AvgPoolGrad) X(WeightedFusionGrad) X(BatchNormGrad)         \
+  X(SqueezedBatchNorm) X(SqueezedBatchNormGrad) X(BatchNormMaxPool) X(BatchNormMaxPoolGrad)        \
+  X(BatchNormInference) X(FoldBatchNorm) X(LayerNormGrad) X(AttentionGrad) X(GatherRowsGrad)       \
+  X(Softmax) X(SoftmaxCrossEntropyGrad) X(SigmoidCrossEntropyGrad) X(SoftTargetCrossEntropyGrad)   \
+  X(SoftDiceLossGrad) X(TopK) X(TopKCorrect) X(GradientNorm) X(Anchors) X(MatchAnchors)            \
+  X(DetectionLossGrad) X(TopCandidates) X(DecodeBoxes) X(SoftSuppression) X(HardSuppression)
+#define ASSAY_VALUE_OPS(X) ASSAY_DIFFERENTIABLE_OPS(X) ASSAY_GRADIENTLESS_OPS(X)
 // What changes memory that outlives the run, in place: run even if nobody reads its outputs.
 #define ASSAY_UPDATE_OPS(X)                                                                        \
   X(RunningStatistics) X(Store) X(AllReduce) X(DecayGradients) X(ClipGradients) X(CountStep)       \

@@ -13,13 +13,12 @@ struct Target {
   Kind kind = Kind::kCpu;
   std::string name = "CPU";    // "NVIDIA H200"
   int compute_capability = 0;  // CUDA: 90 is 9.0
-  int multiprocessors = 0;     // CUDA
   bool has_tf32 = false;       // matrix units that round f32 operands to 10 bits of fraction
   bool has_f16 = false;        // kernels for f16 data
   bool deterministic = true;   // kernels must give the same bits on every run
 
   // What plans for an H200 are made from where there is none.
-  static Target h200() { return {Kind::kCuda, "NVIDIA H200", 90, 132, true, true}; }
+  static Target h200() { return {Kind::kCuda, "NVIDIA H200", 90, true, true}; }
 };
 
 }  // namespace assay

@@ -1,11 +1,9 @@
-// Graphs as text: what golden tests compare and people read.
+// Nodes as text: what golden tests compare and people read.
 //
 //   %3 = conv2d(%0, %1) {stride=[1,1], ..., activation=none} : f32[128,28,28,32]  # conv1
-//   return loss=%17, logits=%12
 //
-// A first line "tf32" stands for Graph::tf32. What is a view of other memory, or is placed in it,
-// says where it lies, in elements: "f32[8,4] in %3 +4 [12,1]" (see layout.h). A name that is no
-// word stands in quotation marks, as every text does, with a backslash before those and itself.
+// What is a view of other memory, or is placed in it, says where it lies, in elements:
+// "f32[8,4] in %3 +4 [12,1]" (see layout.h).
 #pragma once
 
 #include <string>
@@ -15,12 +13,9 @@
 
 namespace assay {
 
-std::string graph_text(const Graph& graph);
 std::string node_text(const Graph& graph, NodeId id);
-
-// Reads what graph_text prints; types are inferred again and must agree with the printed ones.
-// Fails with kFormat, the line number and what was expected.
-Graph parse_graph(std::string_view text);
+// In quotation marks, with a backslash before those and itself.
+std::string quoted(std::string_view text);
 
 // The printed name of an enumerator in attributes: "relu", "f32", "value", ...
 std::string_view to_text(ActivationKind kind);

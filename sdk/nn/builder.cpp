@@ -35,6 +35,12 @@ ValueId Builder::input(const InputSpec& spec) {
   return graph_.emit1(Input{spec.name, spec.dtype, Dims(sizes)}, {});
 }
 
+std::vector<ValueId> Builder::inputs(std::span<const InputSpec> specs) {
+  std::vector<ValueId> values;
+  for (const InputSpec& spec : specs) values.push_back(input(spec));
+  return values;
+}
+
 ValueId Builder::leaf(const std::string& name, const Dims& dims, Initializer init, Role role,
                       VariableKind kind) {
   // The variable is the model's, the leaf this graph's: a second graph finds the variable.

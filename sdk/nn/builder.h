@@ -17,6 +17,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,7 @@ class Builder {
 
   // The batch part `spec`, [batch, sample...].
   ValueId input(const InputSpec& spec);
+  std::vector<ValueId> inputs(std::span<const InputSpec> specs);
   // A trained parameter, f32.
   ValueId parameter(const std::string& name, const Dims& dims, Initializer init,
                     VariableKind kind = VariableKind::kKernel);

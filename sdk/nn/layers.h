@@ -105,6 +105,7 @@ ValueId linear(Builder& b, std::string_view name, ValueId x, int64_t features,
 std::span<const std::string_view> activation_names();
 ActivationKind activation_kind(std::string_view name);
 ValueId activation(Builder& b, ActivationKind kind, ValueId x);
+inline ValueId relu(Builder& b, ValueId x) { return activation(b, ActivationKind::kRelu, x); }
 // Identity outside training and at rate 0. The mask depends on the seed, the name and the step.
 ValueId dropout(Builder& b, std::string_view name, ValueId x, float rate);
 ValueId max_pool(Builder& b, ValueId x, int64_t window, int64_t stride, int64_t padding = 0);

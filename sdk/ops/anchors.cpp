@@ -1,10 +1,8 @@
 // Anchors and MatchAnchors.
 #include "sdk/graph/anchors.h"
 
-#include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 
@@ -22,7 +20,6 @@ void infer(const Anchors& p, InferCtx& c) {
     cells += (p.rows >> level) * (p.columns >> level);
   c.y({DType::kF32, {cells * kAnchorsPerCell, 4}});
 }
-void grad(const Anchors& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const Anchors&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 void infer(const MatchAnchors& p, InferCtx& c) {
@@ -39,7 +36,6 @@ void infer(const MatchAnchors& p, InferCtx& c) {
   c.y({DType::kI32, {boxes[0], anchors[0]}});
   c.y({DType::kF32, {}});
 }
-void grad(const MatchAnchors& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const MatchAnchors&, const NodeView& c) {
   return {.flops = 12 * count_of(c.y()) * static_cast<double>(c.x(0).dims[1]),
           .bytes = traffic_of(c)};

@@ -2,7 +2,6 @@
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 #include "sdk/ops/random_step.h"
 
 namespace assay {
@@ -66,7 +65,6 @@ void infer(const AttentionGrad& p, InferCtx& c) {
   if (p.rate > 0) require_step(c, 6);
   c.y(c.x(0));
 }
-void grad(const AttentionGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const AttentionGrad& p, const NodeView& c) {
   return {.flops = product_flops(p, c, 5), .bytes = traffic_of(c)};
 }

@@ -1,9 +1,7 @@
 // ImageFromBytes, MixRows, MixTargets, CountTargets: between a batch as it is given and what a
 // network reads.
-#include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 
@@ -19,7 +17,6 @@ void infer(const ImageFromBytes& p, InferCtx& c) {
   for (const float stddev : p.stddev) c.require(stddev > 0, "stddev must be above 0, got ", stddev);
   c.y({DType::kF32, {x[0], x[1], x[2], p.channels}});
 }
-void grad(const ImageFromBytes& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const ImageFromBytes&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 namespace {
@@ -38,7 +35,6 @@ void infer(const MixRows&, InferCtx& c) {
   require_weights(c, c.x(0).dims[0]);
   c.y(c.x(0));
 }
-void grad(const MixRows& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const MixRows&, const NodeView& c) {
   return {.flops = 3 * count_of(c.x(0)), .bytes = traffic_of(c)};
 }
@@ -54,7 +50,6 @@ void infer(const MixTargets& p, InferCtx& c) {
   require_weights(c, labels[0]);
   c.y({DType::kF32, {labels[0], p.classes}});
 }
-void grad(const MixTargets& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const MixTargets&, const NodeView& c) {
   return {.flops = 4 * count_of(c.x(0)), .bytes = traffic_of(c)};
 }
@@ -66,7 +61,6 @@ void infer(const CountTargets&, InferCtx& c) {
             "x must be i32, or f32 with rows, got ", x);
   c.y({DType::kF32, {}});
 }
-void grad(const CountTargets& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const CountTargets&, const NodeView& c) {
   return {.flops = count_of(c.x(0)), .bytes = traffic_of(c)};
 }

@@ -4,7 +4,6 @@
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/graph/text.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 #include "sdk/ops/per_channel.h"
 
 namespace assay {
@@ -127,7 +126,6 @@ void infer(const BatchNormGrad& p, InferCtx& c) {
   c.y({DType::kF32, {channels}});
   c.y({DType::kF32, {channels}});
 }
-void grad(const BatchNormGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const BatchNormGrad& p, const NodeView& c) {
   NodeFacts facts{
       (9.0 + 2.0 * flops_of(p.activation)) * count_of(c.x(0)), traffic_of(c), {{0, 0}, {0, 5}}};
@@ -143,7 +141,6 @@ void infer(const BatchNormInference& p, InferCtx& c) {
   if (p.has_residual) require_like_x(c, 5, "residual");
   c.y(c.x(0));
 }
-void grad(const BatchNormInference& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const BatchNormInference& p, const NodeView& c) {
   NodeFacts facts{
       (2.0 + flops_of(p.activation) + p.has_residual) * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
@@ -159,7 +156,6 @@ void infer(const FoldBatchNorm&, InferCtx& c) {
   c.y(c.x(0));
   c.y({DType::kF32, {c.x(0).dims[0]}});
 }
-void grad(const FoldBatchNorm& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const FoldBatchNorm&, const NodeView& c) {
   return {count_of(c.x(0)), traffic_of(c), {{0, 0}}};
 }
@@ -175,7 +171,6 @@ void infer(const RunningStatistics& p, InferCtx& c) {
   c.require_dtype(4 * n, DType::kF32);
   for (int i = 0; i < 2 * n; ++i) c.y(c.x(i), i);
 }
-void grad(const RunningStatistics& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const RunningStatistics&, const NodeView& c) {
   double channels = 0;
   for (int i = 0; i < c.n_inputs() / 4; ++i) channels += count_of(c.x(i));

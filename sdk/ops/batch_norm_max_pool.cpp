@@ -1,8 +1,6 @@
 // BatchNormMaxPool and its gradient: types and cost.
-#include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 #include "sdk/ops/per_channel.h"
 #include "sdk/ops/pooled_dims.h"
 
@@ -37,7 +35,6 @@ void infer(const BatchNormMaxPool& p, InferCtx& c) {
   c.y(pooled.maxima);
   c.y(pooled.places);
 }
-void grad(const BatchNormMaxPool& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const BatchNormMaxPool& p, const NodeView& c) {
   return {.flops = 4 * count_of(c.x(0)) + 4 * taps_of(p.geometry) * count_of(c.y()),
           .bytes = traffic_of(c)};
@@ -55,7 +52,6 @@ void infer(const BatchNormMaxPoolGrad& p, InferCtx& c) {
   c.y(channels);
   c.y(channels);
 }
-void grad(const BatchNormMaxPoolGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const BatchNormMaxPoolGrad& p, const NodeView& c) {
   return {.flops = 7 * count_of(c.x(0)) + 2 * taps_of(p.geometry) * count_of(c.x(5)),
           .bytes = traffic_of(c)};

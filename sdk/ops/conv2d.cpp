@@ -3,7 +3,6 @@
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
 #include "sdk/ops/joined_activation.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 namespace {
@@ -87,7 +86,6 @@ void infer(const Conv2dGradData& p, InferCtx& c) {
   c.y(dx);
   if (p.keep_sums) c.y({DType::kF32, {dx.dims[3]}});
 }
-void grad(const Conv2dGradData& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const Conv2dGradData&, const NodeView& c) {
   return {.flops = conv2d_flops(c.x(0).dims, c.x(1).dims), .bytes = traffic_of(c)};
 }
@@ -113,7 +111,6 @@ void infer(const Conv2dGradNorm& p, InferCtx& c) {
   c.y(x);
   for (int64_t norm = 0; norm < p.norms; ++norm) c.y({DType::kF32, {2, x.dims[3]}});
 }
-void grad(const Conv2dGradNorm& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const Conv2dGradNorm&, const NodeView& c) {
   return {.flops = conv2d_flops(c.x(0).dims, c.x(1).dims), .bytes = traffic_of(c)};
 }
@@ -129,7 +126,6 @@ void infer(const Conv2dGradWeight& p, InferCtx& c) {
   c.y({p.dtype, p.w_dims});
   if (p.has_bias) c.y({DType::kF32, {p.w_dims[0]}});
 }
-void grad(const Conv2dGradWeight& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const Conv2dGradWeight& p, const NodeView& c) {
   return {.flops = conv2d_flops(c.x(1).dims, p.w_dims), .bytes = traffic_of(c)};
 }

@@ -3,7 +3,6 @@
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 namespace {
@@ -89,7 +88,6 @@ void infer(const DetectionLossGrad& p, InferCtx& c) {
   c.require_dims(c.n() - 1, {});
   for (int i = 0; i < 2 * levels; ++i) c.y(c.x(i));
 }
-void grad(const DetectionLossGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const DetectionLossGrad&, const NodeView& c) {
   NodeFacts facts{.flops = flops_of_pairs(c, (c.n_inputs() - 6) / 2), .bytes = traffic_of(c)};
   for (int i = 0; i < c.n_outputs(); ++i) facts.in_place.push_back({i, i});

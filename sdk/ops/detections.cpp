@@ -1,10 +1,8 @@
 // From the levels of a detector's heads to boxes: TopCandidates, DecodeBoxes, SoftSuppression,
 // HardSuppression.
 #include "sdk/graph/anchors.h"
-#include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 
@@ -25,7 +23,6 @@ void infer(const TopCandidates& p, InferCtx& c) {
   c.y({DType::kF32, {c.x(0).dims[0], p.count}});
   c.y({DType::kI32, {c.x(0).dims[0], p.count}});
 }
-void grad(const TopCandidates& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const TopCandidates&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 void infer(const DecodeBoxes& p, InferCtx& c) {
@@ -52,7 +49,6 @@ void infer(const DecodeBoxes& p, InferCtx& c) {
   c.require(p.classes > 0, "classes must be at least 1, got ", p.classes);
   c.y({DType::kF32, {pair[0], pair[1], 4}});
 }
-void grad(const DecodeBoxes& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const DecodeBoxes&, const NodeView& c) {
   return {.flops = 2 * kFlopsPerExponential * count_of(c.y()), .bytes = 4 * bytes_of(c.y())};
 }
@@ -86,7 +82,6 @@ void infer(const SoftSuppression& p, InferCtx& c) {
   c.require(p.sigma > 0, "sigma must be above 0, got ", p.sigma);
   infer_suppression(p, c);
 }
-void grad(const SoftSuppression& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const SoftSuppression&, const NodeView& c) {
   return {.flops = overlaps_of(c), .bytes = traffic_of(c)};
 }
@@ -96,7 +91,6 @@ void infer(const HardSuppression& p, InferCtx& c) {
             " x ", p.limit[1]);
   infer_suppression(p, c);
 }
-void grad(const HardSuppression& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const HardSuppression&, const NodeView& c) {
   return {.flops = overlaps_of(c), .bytes = traffic_of(c)};
 }

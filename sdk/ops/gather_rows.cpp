@@ -4,7 +4,6 @@
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 
@@ -59,7 +58,6 @@ void infer(const GatherRowsGrad& p, InferCtx& c) {
   if (p.has_addend) c.require(c.x(2) == y, "the addend is ", c.x(2), ", not ", y);
   c.y(y);
 }
-void grad(const GatherRowsGrad& p, GradCtx&) { no_gradient(p); }
 // In place of the addend only rows that somebody asks for are read and written.
 NodeFacts facts(const GatherRowsGrad& p, const NodeView& c) {
   const double given = bytes_of(c.x(0)) + bytes_of(c.x(1));

@@ -2,10 +2,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 
@@ -18,7 +16,6 @@ void infer(const Arange& p, InferCtx& c) {
             "the largest number is beyond i32");
   c.y({DType::kI32, {p.count}});
 }
-void grad(const Arange& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const Arange&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 void infer(const OffsetIndex&, InferCtx& c) {
@@ -30,7 +27,6 @@ void infer(const OffsetIndex&, InferCtx& c) {
             "start must be [B], with ", c.x(0).numel(), " places for B sequences, got ", start);
   c.y({DType::kI32, {c.x(0).numel()}});
 }
-void grad(const OffsetIndex& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const OffsetIndex&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 void infer(const PackedPlaces& p, InferCtx& c) {
@@ -47,7 +43,6 @@ void infer(const PackedPlaces& p, InferCtx& c) {
   c.y({DType::kI32, {p.capacity}});
   c.y({DType::kI32, {padded}});
 }
-void grad(const PackedPlaces& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const PackedPlaces&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 }  // namespace assay

@@ -3,7 +3,6 @@
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 #include "sdk/ops/random_step.h"
 
 namespace assay {
@@ -75,7 +74,6 @@ void infer(const LayerNormGrad& p, InferCtx& c) {
   if (p.rate > 0) c.y(z);
   if (p.keep_sums) c.y(channels);
 }
-void grad(const LayerNormGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const LayerNormGrad& p, const NodeView& c) {
   NodeFacts facts{13.0 * count_of(c.x(0)), traffic_of(c), {{0, 0}, {0, 4}}};
   if (p.has_addend) facts.in_place.push_back({0, p.addend_input()});

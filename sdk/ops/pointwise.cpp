@@ -4,7 +4,6 @@
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/broadcast.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 namespace {
@@ -296,7 +295,6 @@ void infer(const Casts& p, InferCtx& c) {
     c.y({p.dtype, c.x(i).dims});
   }
 }
-void grad(const Casts& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const Casts&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 }  // namespace assay

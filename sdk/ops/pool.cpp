@@ -2,7 +2,6 @@
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 #include "sdk/ops/pooled_dims.h"
 
 namespace assay {
@@ -27,7 +26,6 @@ void infer(const MaxPoolGrad& p, InferCtx& c) {
   if (p.has_addend) c.require(c.x(3) == c.x(0), "addend is ", c.x(3), ", expected ", c.x(0));
   c.y(c.x(0));
 }
-void grad(const MaxPoolGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const MaxPoolGrad& p, const NodeView& c) {
   return {.flops = 2 * taps_of(p.geometry) * count_of(c.x(1)),
           .bytes = traffic_of(c) - bytes_of(c.x(1))};  // y is not read
@@ -51,7 +49,6 @@ void infer(const AvgPoolGrad& p, InferCtx& c) {
   c.require_dims(0, pooled_dims(c, p.geometry, p.x_dims));
   c.y({c.x(0).dtype, p.x_dims});
 }
-void grad(const AvgPoolGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const AvgPoolGrad& p, const NodeView& c) {
   return {.flops = 2 * taps_of(p.geometry) * count_of(c.x(0)), .bytes = traffic_of(c)};
 }

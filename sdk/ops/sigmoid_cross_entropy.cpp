@@ -2,7 +2,6 @@
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 namespace {
@@ -40,7 +39,6 @@ void infer(const SigmoidCrossEntropyGrad&, InferCtx& c) {
   }
   c.y(c.x(0));
 }
-void grad(const SigmoidCrossEntropyGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const SigmoidCrossEntropyGrad&, const NodeView& c) {
   return {kFlopsPerExponential * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
 }

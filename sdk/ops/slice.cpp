@@ -3,7 +3,6 @@
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 namespace {
@@ -14,6 +13,11 @@ void require_box(const InferCtx& c, const Dims& begin, const Dims& box, const Di
     inside = begin[axis] >= 0 && box[axis] >= 1 && box[axis] <= whole[axis] - begin[axis];
   }
   c.require(inside, "the box ", box, " at ", begin, " does not lie inside ", whole);
+}
+
+// What can stand one behind the other: data, or numbers of rows.
+void require_data_or_places(const InferCtx& c) {
+  if (c.x(0).dtype != DType::kI32) c.require_data_type(0);
 }
 
 }  // namespace
@@ -35,7 +39,6 @@ void infer(const SliceGrad& p, InferCtx& c) {
   require_box(c, p.begin, c.x(0).dims, p.x_dims);
   c.view({c.x(0).dtype, p.x_dims}, border_layout(c.layout(0), c.x(0).dims, p.begin));
 }
-void grad(const SliceGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const SliceGrad&, const NodeView&) { return {}; }
 
 void infer(const Transpose& p, InferCtx& c) {
@@ -64,6 +67,7 @@ NodeFacts facts(const Transpose&, const NodeView&) { return {}; }
 
 void infer(const Copy&, InferCtx& c) {
   c.require_inputs(1);
+  require_data_or_places(c);
   c.y(c.x(0));
 }
 void grad(const Copy&, GradCtx& c) { c.dx(0, c.dy()); }
@@ -71,6 +75,7 @@ NodeFacts facts(const Copy&, const NodeView& c) { return {.bytes = traffic_of(c)
 
 void infer(const Concat& p, InferCtx& c) {
   c.require(c.n() >= 1, "needs at least one input");
+  require_data_or_places(c);
   ValueType y = c.x(0);
   const auto axis = static_cast<int>(p.axis);
   c.require(p.axis >= 0 && p.axis < y.dims.rank(), "axis ", p.axis, " of ", y.dims);

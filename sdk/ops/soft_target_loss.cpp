@@ -2,7 +2,6 @@
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 namespace {
@@ -41,7 +40,6 @@ void infer(const SoftTargetCrossEntropyGrad&, InferCtx& c) {
   require_scalar(c, 2);
   c.y(c.x(0));
 }
-void grad(const SoftTargetCrossEntropyGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const SoftTargetCrossEntropyGrad&, const NodeView& c) {
   return {2 * kFlopsPerExponential * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
 }
@@ -68,7 +66,6 @@ void infer(const SoftDiceLossGrad&, InferCtx& c) {
   require_scalar(c, 3);
   c.y(c.x(0));
 }
-void grad(const SoftDiceLossGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const SoftDiceLossGrad&, const NodeView& c) {
   return {3 * kFlopsPerExponential * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
 }

@@ -2,7 +2,6 @@
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 namespace {
@@ -56,7 +55,6 @@ void infer(const SoftmaxCrossEntropyGrad& p, InferCtx& c) {
   }
   c.y(c.x(0));
 }
-void grad(const SoftmaxCrossEntropyGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const SoftmaxCrossEntropyGrad&, const NodeView& c) {
   return {2 * kFlopsPerExponential * count_of(c.x(0)), traffic_of(c), {{0, 0}}};
 }
@@ -67,7 +65,6 @@ void infer(const Softmax&, InferCtx& c) {
   c.require(c.x(0).dims.rank() == 2, "x must be [N,C], got ", c.x(0).dims);
   c.y({DType::kF32, c.x(0).dims});
 }
-void grad(const Softmax& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const Softmax&, const NodeView& c) {
   return {.flops = kFlopsPerExponential * count_of(c.x(0)), .bytes = traffic_of(c)};
 }
@@ -82,7 +79,6 @@ void infer(const TopK& p, InferCtx& c) {
   c.y({DType::kF32, dims});
   c.y({DType::kI32, dims});
 }
-void grad(const TopK& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const TopK&, const NodeView& c) {
   return {.flops = 2 * count_of(c.x(0)), .bytes = traffic_of(c)};
 }
@@ -93,7 +89,6 @@ void infer(const TopKCorrect& p, InferCtx& c) {
   c.require(p.k >= 1, "k must be at least 1, got ", p.k);
   c.y({DType::kF32, {}});
 }
-void grad(const TopKCorrect& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const TopKCorrect&, const NodeView& c) {
   return {.flops = 2 * count_of(c.x(0)), .bytes = traffic_of(c)};
 }

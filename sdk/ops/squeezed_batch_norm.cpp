@@ -1,8 +1,6 @@
 // SqueezedBatchNorm and its gradient: types and cost.
-#include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 #include "sdk/ops/per_channel.h"
 
 namespace assay {
@@ -31,7 +29,6 @@ void infer(const SqueezedBatchNorm&, InferCtx& c) {
   c.y(channels);
   c.y(channels);
 }
-void grad(const SqueezedBatchNorm& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const SqueezedBatchNorm&, const NodeView& c) {
   return {(10.0 + kFlopsPerExponential) * count_of(c.x(0)), traffic_of(c), {{1, 0}}};
 }
@@ -48,7 +45,6 @@ void infer(const SqueezedBatchNormGrad&, InferCtx& c) {
   c.y(channels);
   c.y(channels);
 }
-void grad(const SqueezedBatchNormGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const SqueezedBatchNormGrad&, const NodeView& c) {
   return {(13.0 + 2.0 * kFlopsPerExponential) * count_of(c.x(0)), traffic_of(c), {{0, 0}, {0, 5}}};
 }

@@ -3,7 +3,6 @@
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/broadcast.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 
@@ -44,7 +43,6 @@ void infer(const ActivationGradSums& p, InferCtx& c) {
   c.y(x);
   c.y({DType::kF32, {x.dims.back()}});
 }
-void grad(const ActivationGradSums& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const ActivationGradSums&, const NodeView& c) {
   return {.flops = 3 * count_of(c.x(0)), .bytes = traffic_of(c), .in_place = {{0, 1}}};
 }

@@ -1,8 +1,6 @@
 // MaskTokens, SampleTokens and ReplaceTokens: how ELECTRA makes its tasks, on the device.
-#include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 #include "sdk/ops/random_step.h"
 
 namespace assay {
@@ -30,7 +28,6 @@ void infer(const MaskTokens& p, InferCtx& c) {
   c.y(slots);
   c.y(slots);
 }
-void grad(const MaskTokens& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const MaskTokens&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 void infer(const SampleTokens&, InferCtx& c) {
@@ -40,7 +37,6 @@ void infer(const SampleTokens&, InferCtx& c) {
   require_step(c, 1);
   c.y({DType::kI32, {c.x(0).dims[0]}});
 }
-void grad(const SampleTokens& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const SampleTokens&, const NodeView& c) {
   return {2 * kFlopsPerExponential * count_of(c.x(0)), traffic_of(c), {}};
 }
@@ -58,7 +54,6 @@ void infer(const ReplaceTokens&, InferCtx& c) {
   c.y(c.x(0));
   c.y(c.x(0));
 }
-void grad(const ReplaceTokens& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const ReplaceTokens&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 }  // namespace assay

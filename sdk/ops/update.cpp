@@ -1,9 +1,7 @@
 // Store, AllReduce, DecayGradients, ClipGradients, GradientNorm, the optimizers and what they
 // count: the tail of a training step.
-#include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 namespace {
@@ -52,7 +50,6 @@ void infer(const Store&, InferCtx& c) {
   c.require(c.x(0) == c.x(1), "destination is ", c.x(0), ", source is ", c.x(1));
   c.y(c.x(0), 0);
 }
-void grad(const Store& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const Store& p, const NodeView& c) {
   if (p.accumulate) return {.flops = count_of(c.y()), .bytes = traffic_of(c)};
   return {.bytes = 2 * bytes_of(c.y())};
@@ -63,7 +60,6 @@ void infer(const AllReduce& p, InferCtx& c) {
             p.wire.value_or(DType::kF32));
   infer_lists(c, 0, 1, {0});
 }
-void grad(const AllReduce& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const AllReduce&, const NodeView& c) { return list_facts(c, 0, 1, 1); }
 
 void infer(const DecayGradients& p, InferCtx& c) {
@@ -73,7 +69,6 @@ void infer(const DecayGradients& p, InferCtx& c) {
   infer_lists(c, 1, 2, {1});
   c.y({DType::kF32, {}});
 }
-void grad(const DecayGradients& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const DecayGradients&, const NodeView& c) { return list_facts(c, 1, 2, 4); }
 
 void infer(const ClipGradients& p, InferCtx& c) {
@@ -82,7 +77,6 @@ void infer(const ClipGradients& p, InferCtx& c) {
             "clip_norm must be positive and accumulate at least 1");
   infer_lists(c, 1, 1, {0});
 }
-void grad(const ClipGradients& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const ClipGradients&, const NodeView& c) { return list_facts(c, 1, 1, 2); }
 
 void infer(const GradientNorm& p, InferCtx& c) {
@@ -93,7 +87,6 @@ void infer(const GradientNorm& p, InferCtx& c) {
             "clip_norm must not be negative and accumulate at least 1");
   for (int i = 0; i < 3; ++i) c.y({DType::kF32, {}});
 }
-void grad(const GradientNorm& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const GradientNorm&, const NodeView& c) {
   double elements = 0;
   for (int i = 1; i < c.n_inputs(); ++i) elements += count_of(c.x(i));
@@ -106,7 +99,6 @@ void infer(const CountStep&, InferCtx& c) {
   require_scalar(c, 1, DType::kF32);
   c.y(c.x(0), 0);
 }
-void grad(const CountStep& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const CountStep&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 void infer(const LossScaleUpdate& p, InferCtx& c) {
@@ -120,7 +112,6 @@ void infer(const LossScaleUpdate& p, InferCtx& c) {
   c.y(c.x(0), 0);
   c.y(c.x(1), 1);
 }
-void grad(const LossScaleUpdate& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const LossScaleUpdate&, const NodeView& c) { return {.bytes = traffic_of(c)}; }
 
 void infer(const SgdUpdate& p, InferCtx& c) {
@@ -129,7 +120,6 @@ void infer(const SgdUpdate& p, InferCtx& c) {
   if (p.momentum == 0) return infer_lists(c, 3, 2, {0});
   infer_lists(c, 3, 3, {0, 2});
 }
-void grad(const SgdUpdate& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const SgdUpdate& p, const NodeView& c) {
   return list_facts(c, 3, p.momentum == 0 ? 2 : 3, 6);
 }
@@ -139,7 +129,6 @@ void infer(const AdamUpdate&, InferCtx& c) {
   require_scalar(c, 3, DType::kI64);
   infer_lists(c, 4, 4, {0, 2, 3});
 }
-void grad(const AdamUpdate& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const AdamUpdate&, const NodeView& c) { return list_facts(c, 4, 4, 14); }
 
 void infer(const LambUpdate&, InferCtx& c) {
@@ -147,7 +136,6 @@ void infer(const LambUpdate&, InferCtx& c) {
   require_scalar(c, 3, DType::kI64);
   infer_lists(c, 4, 4, {0, 2, 3});
 }
-void grad(const LambUpdate& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const LambUpdate&, const NodeView& c) { return list_facts(c, 4, 4, 26); }
 
 void infer(const EmaUpdate& p, InferCtx& c) {
@@ -156,7 +144,6 @@ void infer(const EmaUpdate& p, InferCtx& c) {
   if (p.warmup) require_scalar(c, 1, DType::kI64);
   infer_lists(c, p.warmup ? 2 : 1, 2, {0});
 }
-void grad(const EmaUpdate& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const EmaUpdate& p, const NodeView& c) {
   return list_facts(c, p.warmup ? 2 : 1, 2, 3);
 }

@@ -2,7 +2,6 @@
 #include "sdk/graph/grad_ctx.h"
 #include "sdk/graph/infer_ctx.h"
 #include "sdk/ops/cost.h"
-#include "sdk/ops/no_gradient.h"
 
 namespace assay {
 namespace {
@@ -63,7 +62,6 @@ void infer(const WeightedFusionGrad& p, InferCtx& c) {
   c.require(c.x(count + 1) == y, "dy is ", c.x(count + 1), ", expected ", y);
   for (int i = 0; i <= count; ++i) c.y(c.x(i));
 }
-void grad(const WeightedFusionGrad& p, GradCtx&) { no_gradient(p); }
 NodeFacts facts(const WeightedFusionGrad& p, const NodeView& c) {
   const int count = c.n_inputs() - 2;
   const double per_element =

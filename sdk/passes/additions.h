@@ -3,6 +3,7 @@
 
 #include "sdk/graph/elementwise.h"
 #include "sdk/graph/uses.h"
+#include "sdk/passes/rewrite_each.h"
 
 namespace assay {
 
@@ -11,15 +12,12 @@ namespace assay {
 template <class Fuse>
 bool fuse_additions(Graph& graph, const Fuse& fuse) {
   Rewriter rewriter(graph);
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId add{i};
-    if (!is_add(graph.node(add).op)) continue;
+  return rewrite_each(graph, [&](NodeId add) {
+    if (!is_add(graph.node(add).op)) return false;
     const ValueId a = graph.node(add).inputs[0], b = graph.node(add).inputs[1];
-    if (graph.type(a) != graph.type(b)) continue;  // one is repeated
-    changed = fuse(rewriter, add, a, b) || fuse(rewriter, add, b, a) || changed;
-  }
-  return changed;
+    if (graph.type(a) != graph.type(b)) return false;  // one is repeated
+    return fuse(rewriter, add, a, b) || fuse(rewriter, add, b, a);
+  });
 }
 
 }  // namespace assay

@@ -2,6 +2,7 @@
 
 #include "sdk/graph/elementwise.h"
 #include "sdk/graph/uses.h"
+#include "sdk/passes/rewrite_each.h"
 
 namespace assay {
 namespace {
@@ -59,10 +60,9 @@ bool fuse_sum_of_rows(Graph& graph, NodeId id) {
 }  // namespace
 
 bool fuse_bias_gradient(Graph& graph) {
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i)
-    changed = fuse_into_data_gradient(graph, {i}) || fuse_sum_of_rows(graph, {i}) || changed;
-  return changed;
+  return rewrite_each(graph, [&](NodeId id) {
+    return fuse_into_data_gradient(graph, id) || fuse_sum_of_rows(graph, id);
+  });
 }
 
 }  // namespace assay

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sdk/passes/additions.h"
+#include "sdk/passes/rewrite_each.h"
 
 namespace assay {
 namespace {
@@ -51,25 +52,22 @@ bool join(Op& op, std::vector<ValueId>& inputs, ActivationKind kind, ValueId sav
 // becomes a second output.
 bool fuse_activations(Graph& graph, bool (*may_fuse)(ActivationKind), bool keep) {
   Rewriter rewriter(graph);
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId id{i};
+  return rewrite_each(graph, [&](NodeId id) {
     const ActivationKind activation = activation_of(graph.node(id).op);
-    if (activation == ActivationKind::kNone || !may_fuse(activation)) continue;
+    if (activation == ActivationKind::kNone || !may_fuse(activation)) return false;
     const ValueId pre = graph.node(id).inputs[0];
     const NodeId anchor = graph.value(pre).producer;
     Op op = graph.node(anchor).op;
     const Joint joint = joint_of(op);
-    if (joint.activation == nullptr || *joint.activation != ActivationKind::kNone) continue;
+    if (joint.activation == nullptr || *joint.activation != ActivationKind::kNone) return false;
     const bool is_kept = !rewriter.uses().only_reader(pre, id);
-    if (is_kept && (!keep || joint.keep_pre == nullptr)) continue;
+    if (is_kept && (!keep || joint.keep_pre == nullptr)) return false;
     *joint.activation = activation;
     if (is_kept) *joint.keep_pre = true;
     const std::vector<ValueId> adopted(is_kept ? 1 : 0, pre);
     rewriter.rewrite(id, op, graph.node(anchor).inputs, adopted);
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 }  // namespace
@@ -109,20 +107,17 @@ bool fuse_gradient_addition(Graph& graph) {
 // more read.
 bool fuse_activation_grad(Graph& graph) {
   const Uses uses(graph);
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId id{i};
+  return rewrite_each(graph, [&](NodeId id) {
     const ActivationKind kind = activation_grad_of(graph.node(id).op);
-    if (kind == ActivationKind::kNone) continue;
+    if (kind == ActivationKind::kNone) return false;
     const ValueId saved = graph.node(id).inputs[0], dy = graph.node(id).inputs[1];
-    if (!uses.only_reader(dy, id) || graph.type(saved) != graph.type(dy)) continue;
+    if (!uses.only_reader(dy, id) || graph.type(saved) != graph.type(dy)) return false;
     Op op = graph.producer(dy).op;
     std::vector<ValueId> inputs = graph.producer(dy).inputs;
-    if (!join(op, inputs, kind, saved)) continue;
+    if (!join(op, inputs, kind, saved)) return false;
     graph.rewrite(id, op, std::move(inputs));
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 namespace {
@@ -196,21 +191,18 @@ namespace {
 // Gives the anchors of casts to f32 that `give_f32` takes an f32 result.
 bool fuse_casts(Graph& graph, bool (*give_f32)(Op&)) {
   const Uses uses(graph);
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId id{i};
-    if (!is_cast_to_f32(graph, id)) continue;
+  return rewrite_each(graph, [&](NodeId id) {
+    if (!is_cast_to_f32(graph, id)) return false;
     const ValueId y = graph.node(id).inputs[0];
-    if (graph.value(y).output != 0 || !uses.only_reader(y, id)) continue;
+    if (graph.value(y).output != 0 || !uses.only_reader(y, id)) return false;
     const NodeId anchor = graph.value(y).producer;
     Op op = graph.node(anchor).op;
-    if (!give_f32(op)) continue;
+    if (!give_f32(op)) return false;
     const auto& outputs = graph.node(anchor).outputs;
     const std::vector<ValueId> others(outputs.begin() + 1, outputs.end());
     graph.rewrite(id, op, graph.node(anchor).inputs, others);
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 template <class Product>

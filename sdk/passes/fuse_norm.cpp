@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "sdk/passes/additions.h"
+#include "sdk/passes/rewrite_each.h"
 
 namespace assay {
 namespace {
@@ -77,21 +78,18 @@ ValueId difference(Graph& graph, ValueId a, ValueId b) {
 // from x instead of being read twice.
 bool fuse_batch_norm_activation(Graph& graph) {
   const Uses uses(graph);
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId id{i};
+  return rewrite_each(graph, [&](NodeId id) {
     const ActivationKind kind = activation_of(graph.node(id).op);
-    if (kind == ActivationKind::kNone) continue;
+    if (kind == ActivationKind::kNone) return false;
     const ValueId y = graph.node(id).inputs[0];
     const NodeId norm = graph.value(y).producer;
     Op op = graph.node(norm).op;
     const NormFlags flags = norm_flags(op);
-    if (!flags.is_plain() || !flags.can_end_in(kind) || !uses.only_reader(y, id)) continue;
+    if (!flags.is_plain() || !flags.can_end_in(kind) || !uses.only_reader(y, id)) return false;
     *flags.activation = kind;
     graph.rewrite(id, op, graph.node(norm).inputs, statistics_of(graph.node(norm)));
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 // batch_norm ─▶ add(z)   ⇒   batch_norm{has_residual}(z)
@@ -138,22 +136,18 @@ std::optional<Terms> find_terms(const Rewriter& rewriter, ValueId dy, NodeId rea
 template <class Gradient, class CanAdd>
 bool fuse_gradient_add(Graph& graph, size_t dy, const CanAdd& can_add) {
   Rewriter rewriter(graph);
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId id{i};
-    const auto* p = std::get_if<Gradient>(&graph.node(id).op);
-    if (p == nullptr || p->has_addend || !can_add(*p)) continue;
+  return rewrite_each<Gradient>(graph, [&](NodeId id, const Gradient& p) {
+    if (p.has_addend || !can_add(p)) return false;
     std::vector<ValueId> inputs = graph.node(id).inputs;
     const auto terms = find_terms(rewriter, inputs[dy], id);
-    if (!terms) continue;
-    Gradient joined = *p;
+    if (!terms) return false;
+    Gradient joined = p;
     joined.has_addend = true;
     inputs[dy] = terms->a;
     inputs.push_back(terms->b);
     rewriter.rewrite(id, joined, std::move(inputs));
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 }  // namespace
@@ -212,54 +206,45 @@ std::optional<NodeId> find_gradient_of_maxima(const Graph& graph, const Uses& us
 // maxima.
 bool fuse_batch_norm_max_pool(Graph& graph) {
   const Uses uses(graph);
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId pool{i};
-    const auto* p = std::get_if<MaxPool>(&graph.node(pool).op);
-    if (p == nullptr) continue;
-    const PoolGeometry geometry = p->geometry;
+  return rewrite_each<MaxPool>(graph, [&](NodeId pool, const MaxPool& p) {
+    const PoolGeometry geometry = p.geometry;
     const ValueId y = graph.node(pool).inputs[0];
     const Node norm = graph.producer(y);
     const auto* n = std::get_if<BatchNorm>(&norm.op);
-    if (n == nullptr || n->has_residual || n->activation != ActivationKind::kRelu) continue;
-    if (geometry.window[0] * geometry.window[1] > BatchNormMaxPool::kMostTaps) continue;
+    if (n == nullptr || n->has_residual || n->activation != ActivationKind::kRelu) return false;
+    if (geometry.window[0] * geometry.window[1] > BatchNormMaxPool::kMostTaps) return false;
     const auto gradient = find_gradient_of_maxima(graph, uses, y, pool);
-    if (!gradient) continue;
+    if (!gradient) return false;
     graph.rewrite(pool, BatchNormMaxPool{n->epsilon, geometry}, norm.inputs, statistics_of(norm));
     std::vector<ValueId> inputs = graph.node(*gradient).inputs;
     inputs[5] = graph.producer(inputs[5]).inputs[2];
     const std::vector<ValueId>& outputs = graph.node(pool).outputs;
     inputs.insert(inputs.end(), {outputs[3], outputs[4]});
     graph.rewrite(*gradient, BatchNormMaxPoolGrad{n->epsilon, geometry}, std::move(inputs));
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 // conv2d ─▶ batch_norm   ⇒   conv2d{keep_sums} ─▶ y, sums ─▶ batch_norm{has_sums}
 // Saves a read of y.
 bool fuse_batch_norm_sums(Graph& graph) {
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId id{i};
-    const auto* p = std::get_if<BatchNorm>(&graph.node(id).op);
-    if (p == nullptr || p->has_sums) continue;
-    BatchNorm norm = *p;
+  return rewrite_each<BatchNorm>(graph, [&](NodeId id, const BatchNorm& p) {
+    if (p.has_sums) return false;
+    BatchNorm norm = p;
     std::vector<ValueId> inputs = graph.node(id).inputs;
     const NodeId producer = graph.value(inputs[0]).producer;
     const auto* c = std::get_if<Conv2d>(&graph.node(producer).op);
     if (c == nullptr || !c->is_plain() ||
         !sums_up(graph.type(graph.node(producer).inputs[1]), c->geometry))
-      continue;
+      return false;
     Conv2d conv = *c;
     conv.keep_sums = true;
     graph.rewrite(producer, conv, graph.node(producer).inputs);
     norm.has_sums = true;
     inputs.push_back(graph.node(producer).outputs.back());
     graph.rewrite(id, norm, std::move(inputs));
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 namespace {
@@ -311,30 +296,27 @@ std::optional<NodeId> find_gradient_of_residual(const Graph& graph, const Uses& 
 bool fuse_batch_norm_gradient_sums(Graph& graph) {
   const Uses uses(graph);
   std::vector<std::pair<ValueId, ValueId>> replaced;
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId id{i};
-    const auto* p = std::get_if<BatchNormGrad>(&graph.node(id).op);
-    if (p == nullptr || p->activation != ActivationKind::kRelu || p->has_mask) continue;
+  const bool changed = rewrite_each<BatchNormGrad>(graph, [&](NodeId id, const BatchNormGrad& p) {
+    if (p.activation != ActivationKind::kRelu || p.has_mask) return false;
     const Node gradient = graph.node(id);
     const auto parts = find_parts(graph, uses, id);
-    if (!parts) continue;
+    if (!parts) return false;
     const NodeId product = graph.value(parts->product).producer;
     Conv2dGradNorm joined{.geometry = std::get<Conv2dGradData>(graph.node(product).op).geometry,
-                          .epsilon = p->epsilon,
-                          .has_addend = p->has_addend,
-                          .has_residual = p->has_residual};
+                          .epsilon = p.epsilon,
+                          .has_addend = p.has_addend,
+                          .has_residual = p.has_residual};
     std::vector<ValueId> inputs = graph.node(product).inputs;
     if (joined.has_addend) inputs.push_back(parts->addend);
-    BatchNormGrad summed{.epsilon = p->epsilon, .has_sums = true};
+    BatchNormGrad summed{.epsilon = p.epsilon, .has_sums = true};
     std::vector<NodeId> gradients{id};
     std::vector<ValueId> of_second;
-    if (p->has_residual) {
+    if (p.has_residual) {
       const ValueId dresidual = gradient.outputs[3];
       const Node& norm = graph.producer(gradient.inputs[6]);
       if (!std::holds_alternative<BatchNorm>(norm.op) ||
           uses.is_output[static_cast<size_t>(dresidual.index)])
-        continue;
+        return false;
       if (const auto other = find_gradient_of_residual(graph, uses, norm, dresidual)) {
         gradients.push_back(*other);
         of_second = graph.node(*other).outputs;
@@ -361,8 +343,8 @@ bool fuse_batch_norm_gradient_sums(Graph& graph) {
       given.push_back(graph.node(product).outputs[1 + k]);
     }
     graph.rewrite(id, summed, std::move(given), of_second);
-    changed = true;
-  }
+    return true;
+  });
   replace_values(graph, replaced);
   return changed;
 }
@@ -371,50 +353,42 @@ bool fuse_batch_norm_gradient_sums(Graph& graph) {
 // Both in front of the sum that ends a residual block: saves a pass over the residual.
 bool fuse_batch_norm_residual(Graph& graph) {
   const Uses uses(graph);
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId id{i};
-    const auto* p = std::get_if<BatchNorm>(&graph.node(id).op);
-    if (p == nullptr || !p->has_residual || !p->has_sums || p->normalizes_residual) continue;
+  return rewrite_each<BatchNorm>(graph, [&](NodeId id, const BatchNorm& p) {
+    if (!p.has_residual || !p.has_sums || p.normalizes_residual) return false;
     std::vector<ValueId> inputs = graph.node(id).inputs;
     const Node residual = graph.producer(inputs[3]);
-    const BatchNorm* const other = plain_norm(residual, p->epsilon);
-    if (other == nullptr || !other->has_sums || !uses.only_reader(inputs[3], id)) continue;
-    BatchNorm joined = *p;
+    const BatchNorm* const other = plain_norm(residual, p.epsilon);
+    if (other == nullptr || !other->has_sums || !uses.only_reader(inputs[3], id)) return false;
+    BatchNorm joined = p;
     joined.normalizes_residual = true;
     inputs[3] = residual.inputs[0];
     inputs.insert(inputs.end(), residual.inputs.begin() + 1, residual.inputs.end());
     graph.rewrite(id, joined, std::move(inputs), statistics_of(residual));
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 // batch_norm{has_residual, relu} ─▶ y ─▶ batch_norm_grad
 //   ⇒ batch_norm{keep_mask} ─▶ y, mask ─▶ batch_norm_grad{has_mask}
 // Backwards 16 bytes of y are one byte of the mask.
 bool fuse_batch_norm_mask(Graph& graph) {
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId id{i};
-    const auto* p = std::get_if<BatchNormGrad>(&graph.node(id).op);
-    if (p == nullptr || !p->reads_y()) continue;
-    BatchNormGrad gradient = *p;
+  return rewrite_each<BatchNormGrad>(graph, [&](NodeId id, const BatchNormGrad& p) {
+    if (!p.reads_y()) return false;
+    BatchNormGrad gradient = p;
     std::vector<ValueId> inputs = graph.node(id).inputs;
     const ValueId y = inputs[6];
     const NodeId producer = graph.value(y).producer;
     const auto* n = std::get_if<BatchNorm>(&graph.node(producer).op);
     if (n == nullptr || graph.type(y).dims.back() % BatchNorm::mask_pack(graph.type(y).dtype) != 0)
-      continue;
+      return false;
     BatchNorm norm = *n;
     norm.keep_mask = true;
     graph.rewrite(producer, norm, graph.node(producer).inputs);
     gradient.has_mask = true;
     inputs[6] = graph.node(producer).outputs.back();
     graph.rewrite(id, gradient, std::move(inputs));
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 // conv2d(x, w, bias?) ─▶ batch_norm_inference
@@ -423,17 +397,13 @@ bool fuse_batch_norm_mask(Graph& graph) {
 // For predictors: the folded weights are constants, computed once; the normalisation disappears.
 bool fold_batch_norm(Graph& graph) {
   Rewriter rewriter(graph);
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId norm{i};
-    const auto* p = std::get_if<BatchNormInference>(&graph.node(norm).op);
-    if (p == nullptr) continue;
-    const BatchNormInference flags = *p;
+  const bool changed = rewrite_each<BatchNormInference>(graph, [&](NodeId norm, const auto& p) {
+    const BatchNormInference flags = p;
     const Node norm_node = graph.node(norm);
     const NodeId conv = graph.value(norm_node.inputs[0]).producer;
     const auto* c = std::get_if<Conv2d>(&graph.node(conv).op);
-    if (c == nullptr || c->has_residual || c->activation != ActivationKind::kNone) continue;
-    if (!rewriter.uses().only_reader(norm_node.inputs[0], norm)) continue;
+    if (c == nullptr || c->has_residual || c->activation != ActivationKind::kNone) return false;
+    if (!rewriter.uses().only_reader(norm_node.inputs[0], norm)) return false;
     const ValueId x = graph.node(conv).inputs[0];
     ValueId w = graph.node(conv).inputs[1];
     const DType dtype = graph.type(w).dtype;
@@ -452,8 +422,8 @@ bool fold_batch_norm(Graph& graph) {
     std::vector<ValueId> inputs{x, weights, folded[1]};
     if (flags.has_residual) inputs.push_back(norm_node.inputs[5]);
     rewriter.rewrite(norm, fused, std::move(inputs));
-    changed = true;
-  }
+    return true;
+  });
   graph.set_scope("");
   return changed;
 }

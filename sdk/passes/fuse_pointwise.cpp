@@ -7,6 +7,7 @@
 
 #include "sdk/graph/elementwise.h"
 #include "sdk/graph/uses.h"
+#include "sdk/passes/rewrite_each.h"
 
 namespace assay {
 namespace {
@@ -89,22 +90,15 @@ std::optional<Chain> joined(const Graph& graph, const Uses& uses, NodeId id,
 // The gradient of a factor that is repeated: saves a write and a read of the product, which is
 // f32 whatever its factors are.
 bool fuse_product_sum(Graph& graph) {
-  const PointwiseCode product(PointwiseFn::kMul,
-                              {PointwiseOperand::input(0), PointwiseOperand::input(1)});
-  const PointwiseCode reversed(PointwiseFn::kMul,
-                               {PointwiseOperand::input(1), PointwiseOperand::input(0)});
   Rewriter rewriter(graph);
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId id{i};
+  return rewrite_each(graph, [&](NodeId id) {
     if (!std::holds_alternative<SumTo>(graph.node(id).op) || graph.node(id).inputs.size() > 1)
-      continue;
+      return false;
     const ValueId y = graph.node(id).inputs[0];
     const Node& factors = graph.producer(y);
-    const auto* p = std::get_if<Pointwise>(&factors.op);
-    if (p == nullptr || (p->code != product && p->code != reversed) || factors.inputs.size() != 2 ||
+    if (!is_product(factors.op) || factors.inputs.size() != 2 ||
         graph.type(y).dtype != DType::kF32 || !rewriter.uses().only_reader(y, id))
-      continue;
+      return false;
     const std::vector<ValueId> inputs = factors.inputs;
     const auto is_whole = [&](ValueId factor) {  // neither repeated nor a view that would be copied
       return is_data_type(graph.type(factor).dtype) &&
@@ -112,30 +106,24 @@ bool fuse_product_sum(Graph& graph) {
              graph.type(factor).dims == graph.type(y).dims &&
              graph.value(factor).layout == graph.value(y).layout;
     };
-    if (!is_whole(inputs[0]) || !is_whole(inputs[1])) continue;
+    if (!is_whole(inputs[0]) || !is_whole(inputs[1])) return false;
     const SumTo sum = std::get<SumTo>(graph.node(id).op);
     rewriter.rewrite(id, sum, inputs);
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 // pointwise ─▶ pointwise   ⇒   pointwise
 // Saves a write and a read of what stood between, and rounds it as if it had been stored.
 bool fuse_pointwise(Graph& graph) {
   Rewriter rewriter(graph);
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId id{i};
-    const auto* last = std::get_if<Pointwise>(&graph.node(id).op);
-    if (last == nullptr) continue;
-    auto chain = joined(graph, rewriter.uses(), id, last->code);
-    if (!chain) continue;
+  return rewrite_each<Pointwise>(graph, [&](NodeId id, const Pointwise& last) {
+    auto chain = joined(graph, rewriter.uses(), id, last.code);
+    if (!chain) return false;
     const DType dtype = graph.type(graph.node(id).outputs[0]).dtype;
     rewriter.rewrite(id, Pointwise{std::move(chain->code), dtype}, std::move(chain->inputs));
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 }  // namespace assay

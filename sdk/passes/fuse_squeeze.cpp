@@ -4,6 +4,7 @@
 
 #include "sdk/graph/elementwise.h"
 #include "sdk/graph/uses.h"
+#include "sdk/passes/rewrite_each.h"
 
 namespace assay {
 namespace {
@@ -12,15 +13,6 @@ bool is_of_whole_image(const PoolGeometry& g, const Dims& image) {
   constexpr std::array<int64_t, 2> kNone{};
   return g.window[0] == image[1] && g.window[1] == image[2] && g.pad_begin == kNone &&
          g.pad_end == kNone;
-}
-
-// Of two tensors, in either order.
-bool is_product(const Op& op) {
-  const auto a = PointwiseOperand::input(0), b = PointwiseOperand::input(1);
-  static const PointwiseCode kProduct(PointwiseFn::kMul, {a, b}),
-      kTurned(PointwiseFn::kMul, {b, a});
-  const auto* p = std::get_if<Pointwise>(&op);
-  return p != nullptr && (p->code == kProduct || p->code == kTurned);
 }
 
 // What arrives at y behind the normalisation: dproduct * gate + dsqueezed / (H * W).
@@ -69,28 +61,23 @@ std::optional<NodeId> find_gradient(const Rewriter& rewriter, const Node& norm) 
 // as much: the share of the mean in every pixel, and the sum, are nowhere written.
 bool fuse_squeeze(Graph& graph) {
   Rewriter rewriter(graph);
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId pool{i};
-    const auto* p = std::get_if<AvgPool>(&graph.node(pool).op);
-    if (p == nullptr) continue;
+  return rewrite_each<AvgPool>(graph, [&](NodeId pool, const AvgPool& p) {
     const ValueId y = graph.node(pool).inputs[0];
     const Node norm = graph.producer(y);
     const auto* n = std::get_if<BatchNorm>(&norm.op);
-    if (n == nullptr || n->has_residual || n->activation != ActivationKind::kSwish) continue;
-    if (!is_of_whole_image(p->geometry, graph.type(y).dims)) continue;
+    if (n == nullptr || n->has_residual || n->activation != ActivationKind::kSwish) return false;
+    if (!is_of_whole_image(p.geometry, graph.type(y).dims)) return false;
     const auto gradient = find_gradient(rewriter, norm);
-    if (!gradient) continue;
+    if (!gradient) return false;
     std::vector<ValueId> inputs = graph.node(*gradient).inputs;
     const auto arriving = find_arriving(rewriter, inputs[5], *gradient);
-    if (!arriving) continue;
+    if (!arriving) return false;
     inputs[5] = arriving->dproduct;
     inputs.insert(inputs.end(), {arriving->gate, arriving->dsqueezed});
     rewriter.rewrite(*gradient, SqueezedBatchNormGrad{n->epsilon}, std::move(inputs));
     rewriter.rewrite(pool, SqueezedBatchNorm{n->epsilon}, norm.inputs, norm.outputs);
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 }  // namespace assay

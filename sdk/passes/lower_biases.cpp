@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sdk/graph/elementwise.h"
+#include "sdk/passes/rewrite_each.h"
 
 namespace assay {
 namespace {
@@ -22,14 +23,12 @@ bool has_bias(const Op& op) {
 // those of a predictor are constants. One cast for each bias, however many nodes read it.
 bool lower_biases(Graph& graph) {
   std::map<std::pair<ValueId, DType>, ValueId> lowered;
-  bool changed = false;
-  for (int32_t i = 0; i < static_cast<int32_t>(graph.nodes().size()); ++i) {
-    const NodeId id{i};
-    if (!has_bias(graph.node(id).op)) continue;
+  const bool changed = rewrite_each(graph, [&](NodeId id) {
+    if (!has_bias(graph.node(id).op)) return false;
     const Op op = graph.node(id).op;
     std::vector<ValueId> inputs = graph.node(id).inputs;
     const DType data = graph.type(graph.node(id).outputs[0]).dtype;
-    if (graph.type(inputs[2]).dtype == data) continue;
+    if (graph.type(inputs[2]).dtype == data) return false;
     ValueId& bias = lowered[{inputs[2], data}];
     if (!bias.valid()) {
       graph.set_scope(graph.producer(inputs[2]).scope);
@@ -37,8 +36,8 @@ bool lower_biases(Graph& graph) {
     }
     inputs[2] = bias;
     graph.rewrite(id, op, std::move(inputs));
-    changed = true;
-  }
+    return true;
+  });
   graph.set_scope("");
   return changed;
 }

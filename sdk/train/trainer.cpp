@@ -349,16 +349,12 @@ void Trainer::run_with_others(Program& program, const std::atomic<bool>* cancel)
 
 StepInfo Trainer::run_step(std::span<const HostTensor> batch) {
   if (batches_of_update() > 1) {
-    StepInfo info = run_backward(batch);
+    const StepInfo info = run_backward(batch);
     if (micro_step_ < batches_of_update()) return info;
     // Past cancelling: the gradients hold this batch already, and the caller would give it again.
-    const StepInfo applied = run_apply(nullptr);
-    const double seconds = info.seconds + applied.seconds;
-    const double loss = info.loss;
-    info = applied;
-    info.loss = loss;
-    info.seconds = seconds;
-    return info;
+    StepInfo applied = run_apply(nullptr);
+    applied.seconds += info.seconds;
+    return applied;
   }
   require_between_updates();
   const auto start = Clock::now();

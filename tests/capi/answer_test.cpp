@@ -1,9 +1,5 @@
 // From a file of questions to answers, with nothing but the C interface: a small ELECTRA learns a
 // few questions of SQuAD's form by heart, and a checkpoint is all that the example program gets.
-#include <sys/wait.h>
-
-#include <array>
-#include <cstdio>
 #include <fstream>
 #include <set>
 
@@ -140,20 +136,10 @@ class Answers : public testing::Test {
 
   static std::string checkpoint() { return folder_->at("answers.ckpt"); }
 
-  struct Printed {
-    int code;
-    std::string all;  // of both streams
-  };
   static Printed program(const std::vector<std::string>& arguments) {
     std::string command = ASSAY_ANSWER_PROGRAM;
     for (const std::string& argument : arguments) command += " '" + argument + "'";
-    FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-    Printed printed;
-    std::array<char, 4096> buffer;
-    while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-      printed.all.append(buffer.data(), n);
-    printed.code = WEXITSTATUS(pclose(pipe));
-    return printed;
+    return printed_by(command);
   }
 
   static TemporaryFolder* folder_;

@@ -1,10 +1,7 @@
 // The example program that finds objects: what it does by itself to a picture is what the library
 // does to records of it.
-#include <sys/wait.h>
-
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -80,18 +77,8 @@ class DetectObjects : public testing::Test {
     return found;
   }
 
-  struct Printed {
-    int code;
-    std::string all;  // of both streams
-  };
   static Printed program(const std::string& arguments) {
-    FILE* pipe = popen((ASSAY_DETECT_PROGRAM " " + arguments + " 2>&1").c_str(), "r");
-    Printed printed;
-    std::array<char, 4096> buffer;
-    while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-      printed.all.append(buffer.data(), n);
-    printed.code = WEXITSTATUS(pclose(pipe));
-    return printed;
+    return printed_by(ASSAY_DETECT_PROGRAM " " + arguments);
   }
 
   TemporaryFolder folder_;

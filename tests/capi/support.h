@@ -216,7 +216,14 @@ class SmallModel : public testing::Test {
   SmallBatch batch{context.get()};
 };
 
-// ---- Files ----
+// ---- Programs and files ----
+
+struct Printed {
+  int code;
+  std::string all;  // of both streams
+};
+// What a command of the shell prints.
+Printed printed_by(const std::string& command);
 
 class TemporaryFolder {
  public:

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "sdk/data/example.pb.h"
 #include "sdk/data/record.h"
 #include "tests/data/support.h"
@@ -65,8 +67,8 @@ TEST(Example, SettersReplace) {
   set_bytes_feature(example, "x", "a");
   set_bytes_feature(example, "x", "b");
   EXPECT_EQ(bytes_feature(example, "x"), "b");
-  set_float_feature(example, "x", 0.5f);
-  EXPECT_EQ(float_feature(example, "x"), 0.5f);
+  set_floats_feature(example, "x", std::array{0.5f});
+  EXPECT_THAT(floats_feature(example, "x"), testing::ElementsAre(0.5f));
   EXPECT_TRUE(has_feature(example, "x"));
   EXPECT_FALSE(has_feature(example, "y"));
 }

@@ -132,7 +132,7 @@ Target without_determinism(Target target) {
   return target;
 }
 
-Target a100() { return {Target::Kind::kCuda, "NVIDIA A100-SXM4-80GB", 80, 108, true, true}; }
+Target a100() { return {Target::Kind::kCuda, "NVIDIA A100-SXM4-80GB", 80, true, true}; }
 
 bool is_planned(const std::string& kernel) { return kernel.find("cudnn:eng") != std::string::npos; }
 
@@ -317,7 +317,7 @@ TEST_F(Kernels, OfAttentionOfTheModelsAreThoseOfCudnn) {
 TEST_F(Kernels, OfOtherAttentionAreOwnOnes) {
   const auto h200 = cuda::make_planner(Target::h200());
   const auto a100 =
-      cuda::make_planner({Target::Kind::kCuda, "NVIDIA A100-SXM4-80GB", 80, 108, true, true});
+      cuda::make_planner({Target::Kind::kCuda, "NVIDIA A100-SXM4-80GB", 80, true, true});
   const std::array<std::string, 2> own{"own:attention", "own:attention"};
   EXPECT_EQ(kernels_of(*h200, {12, 128, DType::kF32}), own);
   EXPECT_EQ(kernels_of(*h200, {.heads = 3, .longest = 128, .size = 20}), own);

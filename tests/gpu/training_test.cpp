@@ -9,13 +9,13 @@
 
 #include "sdk/backend/cpu/device.h"
 #include "sdk/graph/elementwise.h"
-#include "sdk/graph/text.h"
 #include "sdk/nn/classifier.h"
 #include "sdk/nn/layers.h"
 #include "sdk/train/predictor.h"
 #include "sdk/train/trainer_checkpoint.h"
 #include "tests/harness/backend_under_test.h"
 #include "tests/harness/fixture.h"
+#include "tests/harness/graph_text.h"
 #include "tests/train/training_setup.h"
 
 namespace assay::train::test {

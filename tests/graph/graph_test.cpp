@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "sdk/graph/elementwise.h"
-#include "sdk/graph/text.h"
 #include "sdk/graph/uses.h"
 #include "sdk/graph/verify.h"
+#include "tests/harness/graph_text.h"
 
 namespace assay {
 namespace {

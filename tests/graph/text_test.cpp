@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "sdk/graph/elementwise.h"
+#include "tests/harness/graph_text.h"
 
 namespace assay {
 namespace {

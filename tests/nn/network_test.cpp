@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "models/models.h"
-#include "sdk/graph/text.h"
 #include "tests/harness/error_of.h"
+#include "tests/harness/graph_text.h"
 #include "tests/nn/rebuilt.h"
 
 namespace assay::nn {

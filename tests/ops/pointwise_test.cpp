@@ -11,6 +11,7 @@
 #include "sdk/graph/text.h"
 #include "sdk/ops/broadcast.h"
 #include "tests/harness/error_of.h"
+#include "tests/harness/graph_text.h"
 #include "tests/harness/op_case.h"
 
 namespace assay::test {

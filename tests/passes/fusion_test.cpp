@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "sdk/graph/elementwise.h"
-#include "sdk/graph/text.h"
 #include "sdk/graph/verify.h"
 #include "sdk/passes/fuse_bias_gradient.h"
 #include "sdk/passes/fuse_epilogue.h"
@@ -16,6 +15,7 @@
 #include "sdk/passes/merge_equal_nodes.h"
 #include "sdk/passes/pipeline.h"
 #include "sdk/passes/precision.h"
+#include "tests/harness/graph_text.h"
 #include "tests/passes/run_pass.h"
 
 namespace assay {

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "sdk/graph/text.h"
 #include "sdk/graph/verify.h"
+#include "tests/harness/graph_text.h"
 
 namespace assay::test {
 

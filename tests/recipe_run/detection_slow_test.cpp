@@ -4,15 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <atomic>
-
 #include "tests/data/coco_files.h"
-#include "tools/recipe_run/assay/driver.h"
+#include "tests/recipe_run/real_engine.h"
 #include "tools/recipe_run/assay/objects.h"
-#include "tools/recipe_run/recipe/load.h"
-#include "tools/recipe_run/report/report.h"
-#include "tools/recipe_run/run/runner.h"
-#include "tools/recipe_run/run/smoke.h"
 
 namespace reciperun {
 namespace {
@@ -43,22 +37,7 @@ class DetectorOnCoco : public ::testing::Test {
   }
 
   static Report report_of(const std::string& id, bool smoke) {
-    std::vector<std::string> sets{"io.data_root=" + (root_ / "data").string()};
-    const RecipeFile file{kRecipes, id};
-    if (smoke) {
-      const auto smoked = smoke_sets(load_recipe(file, sets).recipe, "cpu");
-      sets.insert(sets.end(), smoked.begin(), smoked.end());
-    }
-    const ResolvedRecipe resolved = load_recipe(file, sets);
-    const auto driver = make_assay_driver("cpu", 1);
-    EXPECT_EQ(driver->why_not(resolved.recipe), "");
-    RunOptions options;
-    options.runs = (root_ / "runs").string();
-    Progress progress(stderr, false, true);
-    std::atomic<bool> stop{false};
-    const RunOutcome outcome = run_recipe(resolved, options, *driver, progress, stop);
-    EXPECT_EQ(outcome.exit, Exit::kOk);
-    return make_report(RunRecord::open(outcome.folder));
+    return ran(root_, id, {}, smoke).report;
   }
 
   static fs::path root_;

@@ -9,12 +9,11 @@
 #include <opencv2/imgcodecs.hpp>
 #endif
 
+#include "tests/recipe_run/real_engine.h"
 #include "tools/recipe_run/assay/configuration.h"
-#include "tools/recipe_run/assay/driver.h"
 #include "tools/recipe_run/assay/objects.h"
 #include "tools/recipe_run/assay/pictures.h"
 #include "tools/recipe_run/report/plots.h"
-#include "tools/recipe_run/util/error.h"
 #include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
@@ -93,14 +92,7 @@ class DetectionRecipeTest : public ::testing::Test {
         &recipe));
     return recipe;
   }
-  std::string refusal(const v1::Recipe& made) {
-    try {
-      driver_->check(made);
-    } catch (const Error& error) {
-      return std::string(error.what()) + " | " + error.hint();
-    }
-    return "";
-  }
+  std::string refusal(const v1::Recipe& made) { return refusal_by(*driver_, made); }
 
   static fs::path root_;
   std::unique_ptr<TrainerDriver> driver_ = make_assay_driver("cpu", 1);

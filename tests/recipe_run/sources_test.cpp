@@ -36,7 +36,6 @@ TEST(SourceFile, HoldsNamedTables) {
       "# of this file\ndocument\td.txt\tabc\n\ntable\tfirst\n# of epochs\ttop1\n50\t76.3\n\n"
       "# a remark\ntable\tsecond\nGPUs\trate\n1\t10\n8\t80\n");
   EXPECT_EQ(file.document, "d.txt");
-  EXPECT_EQ(file.document_sha256, "abc");
   ASSERT_EQ(file.tables.size(), 2u);
   EXPECT_THAT(file.tables[0].columns, ElementsAre("# of epochs", "top1"));
   ASSERT_NE(file.find("second"), nullptr);

@@ -59,8 +59,8 @@ TEST(Welch, EfficientDet) {
   expect_printed(c.delta, -0.063, 3);
   expect_printed(c.se, 0.0856, 4);
   expect_printed(c.df, 3.5, 1);
-  expect_printed(c.interval90.lower, -0.253, 3);
-  expect_printed(c.interval90.upper, 0.127, 3);
+  expect_printed(c.equivalence_interval(0.05).lower, -0.253, 3);
+  expect_printed(c.equivalence_interval(0.05).upper, 0.127, 3);
 }
 
 TEST(Welch, Resnet90Epochs) {
@@ -68,8 +68,8 @@ TEST(Welch, Resnet90Epochs) {
   expect_printed(own.mean, 77.141, 3);
   expect_printed(own.sd, 0.065, 3);
   const MeanComparison c = welch(kResnet90ep, own);
-  expect_printed(c.interval90.lower, -0.097, 3);
-  expect_printed(c.interval90.upper, 0.078, 3);
+  expect_printed(c.equivalence_interval(0.05).lower, -0.097, 3);
+  expect_printed(c.equivalence_interval(0.05).upper, 0.078, 3);
 }
 
 TEST(Welch, ElectraExactMatch) {
@@ -77,8 +77,8 @@ TEST(Welch, ElectraExactMatch) {
   expect_printed(close.delta, -0.202, 3);
   expect_printed(close.se, 0.103, 3);
   expect_printed(close.df, 5.6, 1);
-  expect_printed(close.interval90.lower, -0.405, 3);
-  expect_printed(close.interval90.upper, 0.001, 3);
+  expect_printed(close.equivalence_interval(0.05).lower, -0.405, 3);
+  expect_printed(close.equivalence_interval(0.05).upper, 0.001, 3);
   const MeanComparison far =
       welch(kElectraEm, summarise(Values{86.35, 86.52, 86.41, 86.60, 86.47}));
   expect_printed(far.delta, -0.552, 3);
@@ -89,9 +89,9 @@ TEST(Welch, ASignificantDifferenceCanStillBeEquivalent) {
   const MeanComparison c = welch(kResnet90epFp32, kResnet90ep);
   expect_printed(c.delta, -0.163, 3);
   expect_printed(c.p, 0.003, 3);
-  expect_printed(c.interval90.lower, -0.244, 3);
-  expect_printed(c.interval90.upper, -0.082, 3);
-  EXPECT_TRUE(c.interval90.inside(-0.30, 0.30));
+  expect_printed(c.equivalence_interval(0.05).lower, -0.244, 3);
+  expect_printed(c.equivalence_interval(0.05).upper, -0.082, 3);
+  EXPECT_TRUE(c.equivalence_interval(0.05).inside(-0.30, 0.30));
 }
 
 TEST(Welch, EdgeCases) {
@@ -99,7 +99,7 @@ TEST(Welch, EdgeCases) {
   EXPECT_THROW(welch(kResnet90ep, Summary{NAN, 0.1, 3, 0}), std::domain_error);
   const MeanComparison equal = welch({1, 0, 3, 0}, {1, 0, 3, 0});
   EXPECT_EQ(equal.p, 1);
-  EXPECT_TRUE(equal.interval90.inside(-0.1, 0.1));
+  EXPECT_TRUE(equal.equivalence_interval(0.05).inside(-0.1, 0.1));
   EXPECT_EQ(welch({1, 0, 3, 0}, {2, 0, 3, 0}).p, 0);
   // Rounding of the printed mean widens the interval.
   EXPECT_GT(welch({77.15, 0.098, 8, rounding_variance(0.1)}, kResnet50ep).se,

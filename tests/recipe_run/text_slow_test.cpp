@@ -7,15 +7,9 @@
 #include <google/protobuf/util/json_util.h>
 #include <unistd.h>
 
-#include <atomic>
-
 #include "tests/data/squad_files.h"
-#include "tools/recipe_run/assay/driver.h"
+#include "tests/recipe_run/real_engine.h"
 #include "tools/recipe_run/assay/objects.h"
-#include "tools/recipe_run/recipe/load.h"
-#include "tools/recipe_run/report/report.h"
-#include "tools/recipe_run/run/runner.h"
-#include "tools/recipe_run/run/smoke.h"
 
 namespace reciperun {
 namespace {
@@ -62,29 +56,7 @@ class TextOnRealData : public ::testing::Test {
     if (!assay::test::has_squad()) GTEST_SKIP() << assay::test::sample_data() << " is not there";
   }
 
-  // What recipe-run makes of it, `changed` and smoked or not.
-  Report report_of(const std::string& id, std::vector<std::string> sets, bool smoke) {
-    sets.push_back("io.data_root=" + (root_ / "data").string());
-    const RecipeFile file{kRecipes, id};
-    if (smoke) {
-      const auto smoked = smoke_sets(load_recipe(file, sets).recipe, "cpu");
-      sets.insert(sets.end(), smoked.begin(), smoked.end());
-    }
-    const ResolvedRecipe resolved = load_recipe(file, sets);
-    const auto driver = make_assay_driver("cpu", 1);
-    EXPECT_EQ(driver->why_not(resolved.recipe), "");
-    RunOptions options;
-    options.runs = (root_ / "runs").string();
-    Progress progress(stderr, false, true);
-    std::atomic<bool> stop{false};
-    const RunOutcome outcome = run_recipe(resolved, options, *driver, progress, stop);
-    EXPECT_EQ(outcome.exit, Exit::kOk);
-    folder_ = outcome.folder;
-    return make_report(RunRecord::open(outcome.folder));
-  }
-
   static fs::path root_;
-  fs::path folder_;
 
  private:
   static void convert(const std::string& name, const std::string& to, const std::string& from,
@@ -118,7 +90,7 @@ TEST_F(TextOnRealData, EveryPublishedRecipeTriesAFewSteps) {
     std::vector<std::string> sets = small;
     if (recipe.model().arch() == "electra_base_pretraining")
       sets.insert(sets.end(), generator.begin(), generator.end());
-    const Report report = report_of(id, sets, true);
+    const Report report = ran(root_, id, sets, true).report;
     for (const Row& row : report.rows) {
       EXPECT_TRUE(row.judgement.verdict == Verdict::kNotComparable ||
                   row.judgement.verdict == Verdict::kNotRun)
@@ -132,7 +104,7 @@ TEST_F(TextOnRealData, EveryPublishedRecipeTriesAFewSteps) {
 }
 
 TEST_F(TextOnRealData, ThirtyTwoQuestionsByHeart) {
-  const Report report = report_of("squad/overfit_32", {}, false);
+  const auto [folder, report] = ran(root_, "squad/overfit_32", {}, false);
   ASSERT_EQ(report.measurements.trials.size(), 1u);
   const auto& metrics = report.measurements.trials[0].metrics;
   EXPECT_NEAR(metrics.at("exact_match"), 1, 1e-12);
@@ -140,7 +112,7 @@ TEST_F(TextOnRealData, ThirtyTwoQuestionsByHeart) {
   google::protobuf::Struct predictions;
   ASSERT_TRUE(
       google::protobuf::util::JsonStringToMessage(
-          read_file(folder_ / "trials" / report.measurements.trials[0].name / "predictions.json"),
+          read_file(folder / "trials" / report.measurements.trials[0].name / "predictions.json"),
           &predictions)
           .ok());
   EXPECT_EQ(predictions.fields_size(), 32);

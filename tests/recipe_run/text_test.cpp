@@ -12,10 +12,8 @@
 #include <set>
 #include <vector>
 
-#include "tools/recipe_run/assay/driver.h"
+#include "tests/recipe_run/real_engine.h"
 #include "tools/recipe_run/assay/objects.h"
-#include "tools/recipe_run/recipe/load.h"
-#include "tools/recipe_run/util/error.h"
 #include "tools/recipe_run/util/file.h"
 
 namespace reciperun {
@@ -123,14 +121,7 @@ class TextRecipeTest : public ::testing::Test {
         &recipe));
     return recipe;
   }
-  std::string refusal(const v1::Recipe& made) {
-    try {
-      driver_->check(made);
-    } catch (const Error& error) {
-      return std::string(error.what()) + " | " + error.hint();
-    }
-    return "";
-  }
+  std::string refusal(const v1::Recipe& made) { return refusal_by(*driver_, made); }
 
   static fs::path root_;
   std::unique_ptr<TrainerDriver> driver_ = make_assay_driver("cpu", 1);

@@ -7,7 +7,7 @@
 
 #include "sdk/backend/cpu/device.h"
 #include "sdk/graph/elementwise.h"
-#include "sdk/graph/text.h"
+#include "tests/harness/graph_text.h"
 
 namespace assay {
 namespace {

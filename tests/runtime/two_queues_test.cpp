@@ -8,11 +8,11 @@
 #include <semaphore>
 #include <utility>
 
-#include "sdk/graph/text.h"
 #include "sdk/runtime/program.h"
 #include "sdk/runtime/queue_order.h"
 #include "tests/harness/backend_under_test.h"
 #include "tests/harness/error_of.h"
+#include "tests/harness/graph_text.h"
 #include "tests/runtime/two_queues.h"
 
 namespace assay {

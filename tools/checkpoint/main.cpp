@@ -4,11 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "tools/checkpoint/print.h"
 #include "tools/common/abi.h"
+#include "tools/common/file.h"
 #include "tools/common/program.h"
 
 namespace assay::tools {
@@ -29,9 +28,8 @@ void show(const Request& request, const Report& report,
 
 Exit inspect(const Request& request) {
   for (const std::string& file : request.files) {
-    assay_report* report = nullptr;
-    call(assay_checkpoint_inspect, text(file), &report);
-    show(request, Report(report), inspection_text);
+    show(request, made<Report>(Exit::kUsage, assay_checkpoint_inspect, text(file)),
+         inspection_text);
   }
   return Exit::kOk;
 }
@@ -39,28 +37,18 @@ Exit inspect(const Request& request) {
 Exit verify(const Request& request) {
   Exit result = Exit::kOk;
   for (const std::string& file : request.files) {
-    assay_report* report = nullptr;
-    call(assay_checkpoint_verify, text(file), &report);
-    const Report owned(report);
-    show(request, owned, verification_text);
-    if (!at(parse(owned), "ok").bool_value()) result = Exit::kDataMismatch;
+    const auto report = made<Report>(Exit::kUsage, assay_checkpoint_verify, text(file));
+    show(request, report, verification_text);
+    if (!at(parse(report), "ok").bool_value()) result = Exit::kDataMismatch;
   }
   return result;
 }
 
 Exit diff(const Request& request) {
-  assay_report* report = nullptr;
-  call(assay_checkpoint_diff, text(request.from), text(request.to), &report);
-  const Report owned(report);
-  show(request, owned, comparison_text);
-  return at(parse(owned), "identical").bool_value() ? Exit::kOk : Exit::kDiffers;
-}
-
-std::string read_text(const std::string& path) {
-  if (path.empty()) return "";
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(Exit::kDataMismatch, "cannot read " + path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  const auto report =
+      made<Report>(Exit::kUsage, assay_checkpoint_diff, text(request.from), text(request.to));
+  show(request, report, comparison_text);
+  return at(parse(report), "identical").bool_value() ? Exit::kOk : Exit::kDiffers;
 }
 
 // That of --format, or else of the target's name.
@@ -75,7 +63,7 @@ std::string target_format(const Request& request) {
 
 // That of --map, or a map that changes nothing but the layout.
 std::string name_map(const Request& request) {
-  if (request.layout.empty()) return read_text(request.map_file);
+  if (request.layout.empty()) return request.map_file.empty() ? "" : read_file(request.map_file);
   return R"({"rules": [{"file": "*", "model": "*", "layout": ")" + request.layout + R"("}]})";
 }
 
@@ -89,10 +77,11 @@ Exit convert(const Request& request) {
   const std::string format = target_format(request);
   require_free(request);
   const std::string map = name_map(request);
-  assay_report* report = nullptr;
-  call(assay_checkpoint_convert, text(request.from), text(request.to), text(format), text(map),
-       int32_t{request.ema ? ASSAY_KIND_EMA : ASSAY_KIND_VALUE}, &report);
-  show(request, Report(report), conversion_text);
+  show(request,
+       made<Report>(Exit::kUsage, assay_checkpoint_convert, text(request.from), text(request.to),
+                    text(format), text(map),
+                    int32_t{request.ema ? ASSAY_KIND_EMA : ASSAY_KIND_VALUE}),
+       conversion_text);
   return Exit::kOk;
 }
 

@@ -30,6 +30,16 @@ Exit exit_of(assay_status status, std::string_view argument, Exit caller_fault) 
 
 }  // namespace
 
+assay_device_id device_of(const std::string& name) {
+  if (name == "cpu") return {ASSAY_DEVICE_CPU, 0};
+  const std::string kind = "cuda:";
+  const std::string number = name.starts_with(kind) ? name.substr(kind.size()) : "";
+  if (number.empty() || number.size() > 4 ||
+      number.find_first_not_of("0123456789") != std::string::npos)
+    throw Error(Exit::kUsage, "there is no device '" + name + "'", "cpu, or cuda:0");
+  return {ASSAY_DEVICE_CUDA, std::stoi(number)};
+}
+
 void raise(assay_status status, assay_error* error, Exit caller_fault) {
   const Handle<assay_error, assay_error_free> owned(error);
   assay_error_info info{};

@@ -38,6 +38,9 @@ inline std::string string(assay_str value) {
   return value.size == 0 ? std::string() : std::string(value.data, value.size);
 }
 
+// "cpu", "cuda:0". Fails (Error kUsage) for others.
+assay_device_id device_of(const std::string& name);
+
 // Raises the Error of a failed call and takes over its error object. kUsage for a name that the
 // library does not know, kDataMismatch for files that are damaged or not there, kInterrupted after
 // an interrupt, Failed if the loss is not finite or a device has too little memory, kCrashed for

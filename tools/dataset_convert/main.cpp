@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <cstdio>
 #include <map>
 #include <vector>
 
 #include "tools/common/abi.h"
+#include "tools/common/interrupt.h"
 #include "tools/common/picture_reader.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
@@ -39,9 +39,6 @@ struct Request {
   int shards = 0;
   bool overwrite = false, verify = false, quiet = false, list = false, to_recordio = false;
 };
-
-volatile std::sig_atomic_t interrupted = 0;
-void remember_interrupt(int) { interrupted = 1; }
 
 // The phases of the library's work, each with a bar and a line at its end.
 class Phases {
@@ -73,13 +70,11 @@ class Phases {
 
 int32_t on_progress(uintptr_t user, assay_str phase, int64_t done, int64_t total) {
   reinterpret_cast<Phases*>(user)->update(string(phase), done, total);
-  return interrupted != 0 ? -1 : 0;
+  return interrupted() ? -1 : 0;
 }
 
 google::protobuf::ListValue datasets() {
-  assay_report* report = nullptr;
-  call(assay_dataset_list, &report);
-  return at(parse(Report(report)), "datasets").list_value();
+  return at(report_of(Exit::kUsage, assay_dataset_list), "datasets").list_value();
 }
 
 // A key with what it holds unless it is set, "..." if nothing, and what that may be.
@@ -171,27 +166,28 @@ std::string setting_json(const google::protobuf::Struct& data_set, const std::st
                                         : fmt::format("it has {}", fmt::join(known, ", "))));
 }
 
+// The data set of this name as the library lists it; empty if it knows none.
+google::protobuf::Struct find_data_set(const std::string& name) {
+  const auto list = datasets();
+  for (const auto& value : list.values())
+    if (text_of(value.struct_value(), "name") == name) return value.struct_value();
+  return {};
+}
+
 std::string options_json(const Request& request) {
   std::string json =
       fmt::format(R"({{"shards": {}, "overwrite": {})", request.shards, request.overwrite);
-  const auto list = datasets();
-  for (const auto& value : list.values()) {
-    const auto& row = value.struct_value();
-    if (text_of(row, "name") != request.name) continue;
+  if (const auto row = find_data_set(request.name); has(row, "name"))
     for (const std::string& setting : request.settings) json += ", " + setting_json(row, setting);
-  }
   return json + "}";
 }
 
 // Some data sets lie at a known place; of the others the user must say it.
 void require_source(const Request& request) {
   if (!request.from.empty()) return;
-  const auto list = datasets();
-  for (const auto& value : list.values()) {
-    const auto& row = value.struct_value();
-    if (text_of(row, "name") == request.name && text_of(row, "default_source").empty())
-      throw Error(Exit::kUsage, "--from is required: " + text_of(row, "summary"));
-  }
+  const auto row = find_data_set(request.name);
+  if (has(row, "name") && text_of(row, "default_source").empty())
+    throw Error(Exit::kUsage, "--from is required: " + text_of(row, "summary"));
 }
 
 Context make_context() {
@@ -200,9 +196,7 @@ Context make_context() {
 #ifdef ASSAY_OPENCV
   host.read_image = read_pictures;
 #endif
-  assay_context* context = nullptr;
-  call(assay_context_create, nullptr, &host, nullptr, size_t{0}, &context);
-  return Context(context);
+  return made<Context>(Exit::kUsage, assay_context_create, nullptr, &host, nullptr, size_t{0});
 }
 
 // Calls work(user of on_progress).
@@ -223,28 +217,25 @@ void convert(const Request& request) {
   require_source(request);
   const Context context = make_context();
   const std::string options = options_json(request);
-  assay_report* report = nullptr;
+  Report report;
   with_progress(request, [&](uintptr_t user) {
-    call(assay_dataset_convert, context.get(), text(request.name), text(request.from),
-         text(request.to), text(options), on_progress, user, &report);
+    report = made<Report>(Exit::kUsage, assay_dataset_convert, context.get(), text(request.name),
+                          text(request.from), text(request.to), text(options), on_progress, user);
   });
-  const Report owned(report);
   if (request.verify) read_all(request, context.get());
-  if (!request.quiet) print_result(request.to, owned);
+  if (!request.quiet) print_result(request.to, report);
 }
 
 bool only_verifies(const Request& request) { return request.verify && request.from.empty(); }
 
 // Reads what is there; never converts.
 void verify(const Request& request) {
-  assay_report* report = nullptr;
-  call(assay_dataset_report, text(request.to), &report);
-  const Report owned(report);
-  const std::string name = text_of(parse(owned), "dataset");
+  const auto report = made<Report>(Exit::kUsage, assay_dataset_report, text(request.to));
+  const std::string name = text_of(parse(report), "dataset");
   if (!request.name.empty() && request.name != name)
     throw Error(Exit::kDataMismatch, request.to + " holds " + name + ", not " + request.name);
   read_all(request, make_context().get());
-  if (!request.quiet) print_result(request.to, owned);
+  if (!request.quiet) print_result(request.to, report);
 }
 
 void export_recordio(const Request& request) {
@@ -292,8 +283,7 @@ Exit run(int argc, const char* const* argv) {
     fmt::print("{}", list_text());
     return Exit::kOk;
   }
-  std::signal(SIGINT, remember_interrupt);
-  std::signal(SIGTERM, remember_interrupt);
+  remember_interrupts();
   if (request.to_recordio) {
     export_recordio(request);
   } else if (only_verifies(request)) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <fstream>
 #include <map>
 #include <opencv2/imgproc.hpp>
@@ -13,9 +12,10 @@
 #include "tools/common/abi.h"
 #include "tools/common/boxes.h"
 #include "tools/common/class_names.h"
+#include "tools/common/interrupt.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
-#include "tools/common/text.h"
+#include "tools/predict/labeller.h"
 #include "tools/predict/prepare.h"
 
 namespace assay::tools {
@@ -46,28 +46,16 @@ Examples:
 
 constexpr char kPreparationKey[] = "preparation";  // of a checkpoint's metadata
 
-struct Request {
-  std::string checkpoint, to, prepare, names, output, device = "cpu";
+struct Request : ModelChoice {
+  std::string to, prepare, names;
   std::vector<std::string> pictures;
-  int top = 1, threads = 0;
+  int top = 1;
   double least = 0.3;
   bool quiet = false;
 };
 
-volatile std::sig_atomic_t interrupted = 0;
-void remember_interrupt(int) { interrupted = 1; }
-
-assay_device_id device_of(const std::string& name) {
-  if (name == "cpu") return {ASSAY_DEVICE_CPU, 0};
-  if (name.size() == 6 && name.starts_with("cuda:") && name[5] >= '0' && name[5] <= '9')
-    return {ASSAY_DEVICE_CUDA, name[5] - '0'};
-  throw Error(Exit::kUsage, fmt::format("there is no device '{}'", name), "cpu, or cuda:0");
-}
-
 google::protobuf::Struct inspect(const std::string& checkpoint) {
-  assay_report* report = nullptr;
-  call(Exit::kDataMismatch, assay_checkpoint_inspect, text(checkpoint), &report);
-  auto content = parse(Report(report));
+  auto content = report_of(Exit::kDataMismatch, assay_checkpoint_inspect, text(checkpoint));
   if (!has(content, "model_name"))
     throw Error(Exit::kDataMismatch,
                 fmt::format("'{}' does not say of which model it is", checkpoint),
@@ -75,173 +63,6 @@ google::protobuf::Struct inspect(const std::string& checkpoint) {
                 "safetensors files do not");
   return content;
 }
-
-enum class Answer { kClasses, kMask, kBoxes };
-
-// A model with its weights, and what it takes and gives.
-class Labeller {
- public:
-  Labeller(const Request& request, const google::protobuf::Struct& content,
-           const Preparation& preparation) {
-    const assay_device_id device = device_of(request.device);
-    assay_context_options options{};
-    options.struct_size = sizeof options;
-    options.n_threads = request.threads;
-    assay_context* context = nullptr;
-    call(Exit::kNotRun, assay_context_create, &options, nullptr, &device, size_t{1}, &context);
-    context_.reset(context);
-    const std::string name = text_of(content, "model_name");
-    const std::string config = text_of(content, "model_config");
-    assay_model* model = nullptr;
-    call(Exit::kDataMismatch, assay_model_named, context, text(name), text(config), &model);
-    model_.reset(model);
-    call(Exit::kDataMismatch, assay_model_load_weights, model, text(request.checkpoint),
-         text("checkpoint"), text(""), uint32_t{0}, nullptr);
-    const std::string size =
-        preparation.detector_size.empty()
-            ? ""
-            : fmt::format(R"(, "image_size": [{}])", fmt::join(preparation.detector_size, ", "));
-    assay_predictor* predictor = nullptr;
-    // A size of the user's is all that can be wrong usage here.
-    const bool is_users = !size.empty() && !request.prepare.empty();
-    call(is_users ? Exit::kUsage : Exit::kCrashed, assay_predictor_create, model,
-         text(fmt::format(R"({{"max_batch": 1{}}})", size)), &predictor);
-    predictor_.reset(predictor);
-    assay_slot* slot = nullptr;
-    call(Exit::kCrashed, assay_slot_create, predictor, &slot);
-    slot_.reset(slot);
-    describe(name, name == "graph" ? kind_of_outputs(config) : std::map<std::string, std::string>(),
-             request.output);
-  }
-
-  Answer answer() const {
-    if (finds_) return Answer::kBoxes;
-    return output().size() == 3 ? Answer::kMask : Answer::kClasses;
-  }
-  SampleShape input() const { return {input_[0], input_[1], input_[2]}; }
-  // Rows and columns of what is labelled, then classes; of a classifier the classes alone.
-  const std::vector<int>& output() const { return outputs_[scores_].shape; }
-
-  // Scores of the classes, of every pixel if it labels pixels.
-  std::vector<float> scores(std::vector<float>& sample) {
-    return read<float>(run(sample, scores_ + 1), scores_);
-  }
-  // Whether scores are probabilities, not logits.
-  bool gives_probabilities() const { return outputs_[scores_].is_probabilities; }
-
-  DetectorOutput boxes(std::vector<float>& sample) {
-    const std::vector<Tensor> out = run(sample, 3);
-    return {read<float>(out, 0), read<float>(out, 1), read<int32_t>(out, 2)};
-  }
-
- private:
-  struct Output {
-    std::string name;
-    std::vector<int> shape;
-    bool is_probabilities = false;
-    bool may_label() const { return shape.size() == 1 || shape.size() == 3; }
-  };
-
-  void describe(const std::string& name, const std::map<std::string, std::string>& kinds,
-                const std::string& chosen) {
-    assay_report* report = nullptr;
-    call(Exit::kCrashed, assay_predictor_report, predictor_.get(), &report);
-    const auto described = parse(Report(report));
-    std::string names;
-    for (const auto& output : at(described, "outputs").list_value().values()) {
-      const std::string called = text_of(output.struct_value(), "name");
-      const auto kind = kinds.find(called);
-      outputs_.push_back(
-          {called, shape_of(output.struct_value()),
-           kind == kinds.end() ? called == "probabilities" : kind->second == "probabilities"});
-      names += called + " ";
-    }
-    const auto& inputs = at(described, "inputs").list_value();
-    if (!inputs.values().empty()) input_ = shape_of(inputs.values(0).struct_value());
-    finds_ = names == "boxes scores classes ";
-    const bool labels = std::any_of(outputs_.begin(), outputs_.end(),
-                                    [](const Output& output) { return output.may_label(); });
-    if (input_.size() != 3 || !(finds_ || labels))
-      throw Error(Exit::kUsage, fmt::format("model '{}' does not label pictures: it takes [{}] and "
-                                            "gives {}",
-                                            name, fmt::join(input_, ", "), names));
-    if (!finds_) return choose_scores(chosen, names);
-    if (!chosen.empty())
-      throw Error(Exit::kUsage,
-                  "this model finds objects: there is no choice that --output could make");
-  }
-
-  // The one asked for, or "logits", or the only one that could be scores.
-  void choose_scores(const std::string& chosen, const std::string& names) {
-    const std::string wanted = chosen.empty() ? "logits" : chosen;
-    std::vector<size_t> possible;
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      if (!outputs_[i].may_label()) continue;
-      if (outputs_[i].name == wanted) return void(scores_ = i);
-      possible.push_back(i);
-    }
-    if (!chosen.empty())
-      throw Error(Exit::kUsage, fmt::format("no output '{}' holds scores of classes", chosen),
-                  "the model gives " + names);
-    if (possible.size() > 1)
-      throw Error(Exit::kUsage, "the model gives " + names + "and none of them is called logits",
-                  "say with --output which one holds the scores of classes");
-    scores_ = possible[0];
-  }
-
-  // Of a network described by its host: which kind of layer gives each output.
-  static std::map<std::string, std::string> kind_of_outputs(const std::string& config) {
-    const google::protobuf::Struct network = parse(config);
-    std::map<std::string, std::string> of_layer, of_output;
-    for (const auto& layer : at(network, "layers").list_value().values())
-      of_layer[text_of(layer.struct_value(), "name")] = text_of(layer.struct_value(), "kind");
-    for (const auto& output : at(network, "outputs").list_value().values())
-      of_output[text_of(output.struct_value(), "name")] =
-          of_layer[text_of(output.struct_value(), "value")];
-    return of_output;
-  }
-
-  static std::vector<int> shape_of(const google::protobuf::Struct& row) {
-    std::vector<int> out;
-    for (const auto& side : at(row, "sample_shape").list_value().values())
-      out.push_back(static_cast<int>(side.number_value()));
-    return out;
-  }
-
-  // The first `count` outputs.
-  std::vector<Tensor> run(std::vector<float>& sample, size_t count) {
-    const int64_t shape[4] = {1, input_[0], input_[1], input_[2]};
-    assay_tensor* borrowed = nullptr;
-    call(Exit::kCrashed, assay_tensor_borrow, context_.get(), static_cast<void*>(sample.data()),
-         sample.size() * sizeof(float), assay_dtype{ASSAY_F32}, static_cast<const int64_t*>(shape),
-         int32_t{4}, nullptr, uintptr_t{0}, &borrowed);
-    const Tensor input(borrowed);
-    const assay_tensor* batch[] = {input.get()};
-    std::vector<assay_tensor*> out(count, nullptr);
-    call(Exit::kCrashed, assay_predictor_run, predictor_.get(), slot_.get(), batch, size_t{1},
-         out.data(), out.size());
-    return {out.begin(), out.end()};
-  }
-
-  template <class T>
-  std::vector<T> read(const std::vector<Tensor>& out, size_t i) const {
-    size_t count = 1;
-    for (const int side : outputs_[i].shape) count *= static_cast<size_t>(side);
-    std::vector<T> values(count);
-    call(Exit::kCrashed, assay_tensor_read, out[i].get(), static_cast<void*>(values.data()),
-         count * sizeof(T));
-    return values;
-  }
-
-  Context context_;
-  Model model_;
-  Predictor predictor_;
-  Slot slot_;
-  std::vector<int> input_;
-  std::vector<Output> outputs_;
-  size_t scores_ = 0;   // which of them labels
-  bool finds_ = false;  // objects
-};
 
 // What the checkpoint's writer left, unless the user says it.
 Preparation preparation_of(const Request& request, const google::protobuf::Struct& content) {
@@ -341,6 +162,9 @@ class Answers {
     }
   }
 
+  // Whose pages are in the order of the pictures, so that none may be missing.
+  bool is_one_file() const { return pictures_ && pictures_->is_tiff(); }
+
   void finish() {
     if (!pictures_) return;
     pictures_->finish();
@@ -369,7 +193,7 @@ Exit label(const Request& request) {
   const auto files = picture_files(request.pictures);
   const auto content = inspect(request.checkpoint);
   const Preparation preparation = preparation_of(request, content);
-  Labeller labeller(request, content, preparation);
+  Labeller labeller(request, content, preparation.detector_size, !request.prepare.empty());
   Answers answers(request, labeller, preparation);
   Progress progress(stderr, isatty(STDERR_FILENO) != 0, request.quiet);
   progress.begin("labelling");
@@ -379,15 +203,17 @@ Exit label(const Request& request) {
     try {
       return read_pages(file);
     } catch (const Error& error) {
-      if (files.size() == 1) throw;
+      if (files.size() == 1 || answers.is_one_file()) throw;
       progress.note(error.what());
       ++left_out;
       return {};
     }
   };
   for (const std::filesystem::path& file : files) {
-    for (const Page& page : read(file)) {
-      if (interrupted != 0) throw Error(Exit::kInterrupted, "stopped");
+    const std::vector<Page> read_here = read(file);
+    if (interrupted()) throw Error(Exit::kInterrupted, "stopped");
+    for (const Page& page : read_here) {
+      if (interrupted()) throw Error(Exit::kInterrupted, "stopped");
       answers.add(page);
       ++pages;
     }
@@ -398,8 +224,8 @@ Exit label(const Request& request) {
   if (pages > 0) answers.finish();
   if (left_out > 0)
     throw Error(Exit::kDataMismatch,
-                fmt::format("{} of {} files could not be read; all others are labelled", left_out,
-                            files.size()));
+                fmt::format("{} of {} files could not be read", left_out, files.size()),
+                pages > 0 ? "the pictures of the others are labelled" : "");
   return Exit::kOk;
 }
 
@@ -433,8 +259,7 @@ Exit run(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     return explain(app, error);
   }
-  std::signal(SIGINT, remember_interrupt);
-  std::signal(SIGTERM, remember_interrupt);
+  remember_interrupts();
   return label(request);
 }
 

@@ -5,23 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <opencv2/imgcodecs.hpp>
 
 #include "tools/common/error.h"
+#include "tools/common/file.h"
 #include "tools/common/picture_reader.h"
 
 namespace assay::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read_bytes(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(Exit::kDataMismatch, fmt::format("cannot read '{}'", path.string()));
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // Pages as they are decoded; rows are copied, since the reader keeps its memory.
 void take_page(void* to, const assay_picture* page) {
@@ -75,7 +68,7 @@ std::vector<fs::path> picture_files(const std::vector<std::string>& arguments) {
 }
 
 std::vector<Page> read_pages(const fs::path& file) {
-  const std::string bytes = read_bytes(file);
+  const std::string bytes = read_file(file);
   std::vector<cv::Mat> pages;
   read_pictures(0, bytes.data(), bytes.size(), take_page, &pages);
   if (pages.empty())

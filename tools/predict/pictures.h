@@ -30,9 +30,9 @@ class PictureWriter {
   explicit PictureWriter(std::filesystem::path target);
   void add(const std::string& name, const cv::Mat& picture);
   void finish();
+  bool is_tiff() const;
 
  private:
-  bool is_tiff() const;
   std::filesystem::path target_;
   std::vector<cv::Mat> pages_;  // of the one file
 };

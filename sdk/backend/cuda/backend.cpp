@@ -72,7 +72,6 @@ Device describe(int index) {
   device.target.kind = Target::Kind::kCuda;
   device.target.name = properties.name;
   device.target.compute_capability = 10 * properties.major + properties.minor;
-  device.target.multiprocessors = properties.multiProcessorCount;
   device.target.has_tf32 = device.target.has_f16 = true;
   device.unavailable_reason = why_not_cudnn();
   if (device.target.compute_capability < kLeastCapability) {

@@ -9,7 +9,6 @@
 
 #include "sdk/base/expect.h"
 #include "sdk/data/augment/pixel_levels.h"
-#include "sdk/data/example.h"
 #include "sdk/data/example.pb.h"
 
 namespace assay::data {
@@ -76,12 +75,9 @@ class ImageMaker : public SampleMaker {
     const std::string& pixels = bytes_feature(example_, "image");
     require(pixels.size() == pixels_.size(), Code::kFormat, "feature \"image\" holds ",
             pixels.size(), " bytes, expected ", pixels_.size());
-    const int64_t label = int64_feature(example_, "label");
-    require(label >= 0 && label < plan_->images.classes, Code::kFormat, "label ", label,
-            " is out of range, expected 0 to ", plan_->images.classes - 1);
-    const auto stored = static_cast<int32_t>(label);
+    const int32_t label = label_of(example_, plan_->images.classes);
     prepared.assign(pixels);
-    prepared.append(reinterpret_cast<const char*>(&stored), sizeof stored);
+    prepared.append(reinterpret_cast<const char*>(&label), sizeof label);
   }
 
   void finish(std::string_view prepared, PhiloxStream& random,
@@ -175,16 +171,25 @@ void ImageTransformConfig::fields(ConfigFields& f) {
   f("raw", raw, "bytes and a placement, which the trainer's raw_images finishes");
 }
 
-Transform make_image_transform(const LabelledImages& images, const ImageTransformConfig& config) {
-  const ImageShape& shape = images.shape;
-  const auto plan = std::make_shared<const Plan>(make_plan(images, config));
+int32_t label_of(const Example& example, int64_t classes) {
+  const int64_t label = int64_feature(example, "label");
+  require(label >= 0 && label < classes, Code::kFormat, "label ", label,
+          " is out of range, expected 0 to ", classes - 1);
+  return static_cast<int32_t>(label);
+}
+
+Transform labelled_transform(const ImageShape& sample, bool raw) {
   Transform transform;
-  transform.arrays = {{"image", DType::kF32, Dims{shape.height, shape.width, shape.channels}, 0},
+  transform.arrays = {{"image", raw ? DType::kU8 : DType::kF32,
+                       Dims{sample.height, sample.width, sample.channels}, 0},
                       {"label", DType::kI32, Dims{}, -1}};
-  if (plan->raw) {
-    transform.arrays[0].dtype = DType::kU8;
-    transform.arrays.push_back({"placement", DType::kI32, Dims{4}, 0});
-  }
+  if (raw) transform.arrays.push_back({"placement", DType::kI32, Dims{4}, 0});
+  return transform;
+}
+
+Transform make_image_transform(const LabelledImages& images, const ImageTransformConfig& config) {
+  const auto plan = std::make_shared<const Plan>(make_plan(images, config));
+  Transform transform = labelled_transform(images.shape, plan->raw);
   transform.make_worker = [plan] { return std::make_unique<ImageMaker>(plan); };
   return transform;
 }

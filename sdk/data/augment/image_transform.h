@@ -10,6 +10,7 @@
 
 #include "sdk/base/config.h"
 #include "sdk/data/augment/image.h"
+#include "sdk/data/example.h"
 #include "sdk/data/transform.h"
 
 namespace assay::data {
@@ -18,6 +19,12 @@ struct LabelledImages {
   ImageShape shape;     // of every image
   int64_t classes = 0;  // labels are 0 to classes - 1
 };
+
+// What transforms of labelled images have in common. The label of a record; kFormat unless it is 0
+// to classes - 1.
+int32_t label_of(const Example& example, int64_t classes);
+// The arrays above, without the maker.
+Transform labelled_transform(const ImageShape& sample, bool raw);
 
 // Steps run in the order of these keys; those left out do nothing. assay_data.h says the same to
 // callers.

@@ -9,9 +9,9 @@
 
 #include "sdk/base/expect.h"
 #include "sdk/data/augment/crop.h"
+#include "sdk/data/augment/image_transform.h"
 #include "sdk/data/augment/pixel_levels.h"
 #include "sdk/data/augment/resample.h"
-#include "sdk/data/example.h"
 #include "sdk/data/example.pb.h"
 #include "sdk/data/jpeg.h"
 
@@ -130,11 +130,8 @@ class JpegMaker : public SampleMaker {
   void prepare(std::string_view record, std::string& prepared) override {
     parse_example(record, example_);
     const std::string& file = bytes_feature(example_, "jpeg");
-    const int64_t label = int64_feature(example_, "label");
-    require(label >= 0 && label < plan_->classes, Code::kFormat, "label ", label,
-            " is out of range, expected 0 to ", plan_->classes - 1);
-    const auto stored = static_cast<int32_t>(label);
-    prepared.assign(reinterpret_cast<const char*>(&stored), sizeof stored);
+    const int32_t label = label_of(example_, plan_->classes);
+    prepared.assign(reinterpret_cast<const char*>(&label), sizeof label);
     prepared += file;
   }
 
@@ -227,13 +224,7 @@ void JpegTransformConfig::fields(ConfigFields& f) {
 
 Transform make_jpeg_transform(int64_t classes, const JpegTransformConfig& config) {
   const auto plan = std::make_shared<const Plan>(make_plan(classes, config));
-  Transform transform;
-  transform.arrays = {{"image", DType::kF32, Dims{plan->size, plan->size, plan->channels}, 0},
-                      {"label", DType::kI32, Dims{}, -1}};
-  if (plan->raw) {
-    transform.arrays[0].dtype = DType::kU8;
-    transform.arrays.push_back({"placement", DType::kI32, Dims{4}, 0});
-  }
+  Transform transform = labelled_transform({plan->size, plan->size, plan->channels}, plan->raw);
   transform.make_worker = [plan] { return std::make_unique<JpegMaker>(plan); };
   return transform;
 }

@@ -4,6 +4,7 @@
 #include "sdk/base/error.h"
 #include "sdk/base/json_reader.h"
 #include "sdk/base/json_writer.h"
+#include "sdk/data/coco_instances.h"
 
 namespace assay::data {
 namespace {
@@ -39,13 +40,7 @@ class ResultsReader {
     Detection d;
     d.image_id = json_.integer(item, "image_id");
     d.category_id = json_.integer(item, "category_id");
-    double* const box[] = {&d.x, &d.y, &d.width, &d.height};
-    const JsonValue& numbers = json_.member(item, "bbox", Kind::kList);
-    if (numbers.items.size() != std::size(box))
-      json_.fail_at(numbers, cat("\"bbox\" has ", numbers.items.size(),
-                                 " numbers, expected x, y, width and height"));
-    for (size_t i = 0; i < std::size(box); ++i)
-      *box[i] = json_.to_real(numbers.items[i], "a number of \"bbox\"");
+    const JsonValue& numbers = read_coco_box(json_, item, {&d.x, &d.y, &d.width, &d.height});
     if (d.width < 0 || d.height < 0)
       json_.fail_at(numbers,
                     "the box has a negative width or height; \"bbox\" is x and y of the "

@@ -41,17 +41,6 @@ std::string settings_of(const v1::Recipe& recipe, const v1::DataRef& data) {
   return settings + (data.lock().ends_with("_v2.0") ? " --set version=2.0" : "");
 }
 
-// "cpu", "cuda:0".
-assay_device_id device_of(const std::string& name) {
-  if (name == "cpu") return {ASSAY_DEVICE_CPU, 0};
-  const std::string kind = "cuda:";
-  const std::string number = name.starts_with(kind) ? name.substr(kind.size()) : "";
-  require(!number.empty() && number.size() <= 4 &&
-              number.find_first_not_of("0123456789") == std::string::npos,
-          "there is no device '" + name + "'", "cpu, or cuda:0");
-  return {ASSAY_DEVICE_CUDA, std::stoi(number)};
-}
-
 Context new_context(uint32_t threads, const assay_device_id& device) {
   assay_context_options options{};
   options.struct_size = sizeof options;

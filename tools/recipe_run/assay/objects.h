@@ -16,6 +16,7 @@ namespace reciperun::engine {
 // The handles and calls that all tools share, under this folder's own names.
 using assay::tools::call;
 using assay::tools::Context;
+using assay::tools::device_of;
 using assay::tools::FoundObjects;
 using assay::tools::Loader;
 using assay::tools::made;

@@ -52,7 +52,6 @@ class TableReader {
       fail("'document' stands once, before the tables, with a file name and a SHA-256",
            "separate the three by tabs");
     out_.document = cells[1];
-    out_.document_sha256 = cells[2];
   }
 
   void begin(const std::vector<std::string>& cells) {

@@ -31,7 +31,6 @@ struct SourceTable {
 
 struct SourceFile {
   std::string document;  // file name of the published document, "" if the file names none
-  std::string document_sha256;
   std::vector<SourceTable> tables;
 
   // By name; the table of a file without names is found by the beginning of its header. nullptr if

@@ -41,11 +41,10 @@ class TrialRunner {
       samples_ = result.samples;
       record(result, steps);
       evaluate_if_due(times, steps);
-      const bool epoch_end = job_.recipe.training().checkpoint_every_steps() > 0 &&
-                             result.step % job_.recipe.training().checkpoint_every_steps() == 0;
+      const bool is_due = job_.recipe.training().checkpoint_every_steps() > 0 &&
+                          result.step % job_.recipe.training().checkpoint_every_steps() == 0;
       const bool stop = job_.stop.load();
-      if (stop || epoch_end || last_checkpoint_.seconds() > job_.checkpoint_seconds)
-        checkpoint(steps);
+      if (stop || is_due || last_checkpoint_.seconds() > job_.checkpoint_seconds) checkpoint(steps);
       if (stop)
         throw Error(Exit::kInterrupted,
                     fmt::format("stopped in {} at step {}", job_.title, result.step));

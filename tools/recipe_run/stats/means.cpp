@@ -60,13 +60,11 @@ MeanComparison mean_with_se(double delta, double se, double df) {
   out.se = se;
   out.df = df;
   if (se == 0) {  // no spread at all: the difference is exact
-    out.interval90 = out.interval95 = {delta, delta};
+    out.interval95 = {delta, delta};
     out.p = delta == 0 ? 1 : 0;
     return out;
   }
-  const double half90 = student_quantile(0.95, df) * se;
   const double half95 = student_quantile(0.975, df) * se;
-  out.interval90 = {delta - half90, delta + half90};
   out.interval95 = {delta - half95, delta + half95};
   out.p = student_two_sided_p(delta / se, df);
   return out;

@@ -42,13 +42,13 @@ struct Interval {
 
 struct MeanComparison {
   double delta = 0;
-  double se = 0;        // standard error of delta
-  double df = 0;        // degrees of freedom
-  double p = 1;         // two-sided, of "no difference"
-  Interval interval90;  // of the true difference: inside the margin is equivalence at 5 % (TOST)
+  double se = 0;  // standard error of delta
+  double df = 0;  // degrees of freedom
+  double p = 1;   // two-sided, of "no difference"
   Interval interval95;
 
-  // The interval that two one-sided tests at `level` each look at; interval90 for 0.05.
+  // The interval that two one-sided tests at `level` each look at: inside the margin is equivalence
+  // (TOST).
   Interval equivalence_interval(double level) const;
   // One-sided p of "the true difference is at least `value`".
   double p_at_least(double value) const;

@@ -145,12 +145,11 @@ NodePlan plan(const CountTargets&, const Planner& c) {
         const float* begin = weights + row * elems;
         return std::any_of(begin, begin + elems, [](float weight) { return weight != 0; });
       };
-      parallel_for(threads, pieces.count(), [&](int64_t i) {
-        partial[i] = 0;
-        for (int64_t row = pieces.begin(i); row < pieces.end(i); ++row) partial[i] += counts(row);
+      const int64_t sum = sum_in_order(threads, pieces.count(), partial, [&](int64_t i) {
+        int64_t found = 0;
+        for (int64_t row = pieces.begin(i); row < pieces.end(i); ++row) found += counts(row);
+        return found;
       });
-      int64_t sum = 0;
-      for (int64_t i = 0; i < pieces.count(); ++i) sum += partial[i];
       *count = static_cast<float>(sum);
     };
   };

@@ -20,6 +20,36 @@ void require_no_mask(const Planner& c, bool has_mask) {
           ": masks of relu are kept on GPUs only");
 }
 
+// y = act(x * scale + shift + residual), the last part of both forms.
+class AffinePass {
+ public:
+  template <class Norm>
+  AffinePass(const Norm& p, const Planner& c)
+      : l_(lanes_of(c.x(0).dims)),
+        activation_(p.activation),
+        size_(dtype_size(c.x(0).dtype)),
+        threads_(c.threads()),
+        affine_(kernels().channel->affine[element_of(c.x(0))]) {}
+
+  // `residual` may be null.
+  void run(const void* x, const float* scale, const float* shift, const void* residual,
+           void* y) const {
+    parallel_for(threads_, l_.pieces.count(), [&](int64_t i) {
+      const int64_t begin = l_.pieces.begin(i);
+      affine_(at(x, begin, size_), scale, shift,
+              residual == nullptr ? nullptr : at(residual, begin, size_), activation_,
+              at(y, begin, size_), l_.pieces.length(i), l_.lanes);
+    });
+  }
+
+ private:
+  Lanes l_;
+  ActivationKind activation_;
+  size_t size_;
+  int threads_;
+  std::decay_t<decltype(kernels().channel->affine[0])> affine_;
+};
+
 }  // namespace
 
 // x, residual, y [..., C]; gamma, beta, mean, var [C].
@@ -28,10 +58,8 @@ NodePlan plan(const BatchNorm& p, const Planner& c) {
   const Lanes l = lanes_of(c.x(0).dims);
   NodePlan plan = own_plan(cat("norm", suffix(p.activation, p.has_residual)));
   plan.scratch_bytes = forward_scratch(l, nullptr).bytes;
-  const int element = element_of(c.x(0));
-  const auto moments = kernels().channel->moments[element];
-  const auto affine = kernels().channel->affine[element];
-  plan.bind = [=, size = dtype_size(c.x(0).dtype),
+  const auto moments = kernels().channel->moments[element_of(c.x(0))];
+  plan.bind = [=, affine = AffinePass(p, c), size = dtype_size(c.x(0).dtype),
                threads = c.threads()](const Binding& b) -> Launch {
     const ForwardScratch s = forward_scratch(l, b.scratch);
     const ChannelInputs in{b.x<float>(1), b.x<float>(2), b.y<float>(1), b.y<float>(2)};
@@ -44,12 +72,7 @@ NodePlan plan(const BatchNorm& p, const Planner& c) {
       fold_partial_sums(l, 2, s.partial, s.total);
       finish_statistics(l, s.total, mean, var);
       fill_affine(l, in, p.epsilon, s.scale, s.shift);
-      parallel_for(threads, l.pieces.count(), [&](int64_t i) {
-        const int64_t begin = l.pieces.begin(i);
-        affine(at(x, begin, size), s.scale, s.shift,
-               residual == nullptr ? nullptr : at(residual, begin, size), p.activation,
-               at(y, begin, size), l.pieces.length(i), l.lanes);
-      });
+      affine.run(x, s.scale, s.shift, residual, y);
     };
   };
   return plan;
@@ -66,20 +89,13 @@ NodePlan plan(const BatchNormInference& p, const Planner& c) {
     return std::tuple(scale, shift, scratch.bytes());
   };
   plan.scratch_bytes = std::get<2>(tables(nullptr));
-  const auto affine = kernels().channel->affine[element_of(c.x(0))];
-  plan.bind = [=, size = dtype_size(c.x(0).dtype),
-               threads = c.threads()](const Binding& b) -> Launch {
+  plan.bind = [=, affine = AffinePass(p, c)](const Binding& b) -> Launch {
     const auto [scale_table, shift_table, bytes] = tables(b.scratch);
     const ChannelInputs in{b.x<float>(1), b.x<float>(2), b.x<float>(3), b.x<float>(4)};
     return [=, scale = scale_table, shift = shift_table, x = b.x<void>(0),
             residual = p.has_residual ? b.x<void>(5) : nullptr, y = b.y<void>()](Queue&) {
       fill_affine(l, in, p.epsilon, scale, shift);
-      parallel_for(threads, l.pieces.count(), [&](int64_t i) {
-        const int64_t begin = l.pieces.begin(i);
-        affine(at(x, begin, size), scale, shift,
-               residual == nullptr ? nullptr : at(residual, begin, size), p.activation,
-               at(y, begin, size), l.pieces.length(i), l.lanes);
-      });
+      affine.run(x, scale, shift, residual, y);
     };
   };
   return plan;
@@ -118,9 +134,7 @@ NodePlan plan(const BatchNormGrad& p, const Planner& c) {
               s.mean};
     };
     return [=, dx = b.y<void>(0), dgamma = b.y<float>(1), dbeta = b.y<float>(2)](Queue&) {
-      fill_affine(l, in, p.epsilon, s.scale, s.shift);
-      std::copy_n(in.mean, l.channels, s.mean);
-      repeat_over_lanes(l, s.mean);
+      begin_gradient(l, s, in, p.epsilon);
       parallel_for(threads, l.tasks.count(), [&](int64_t i) {
         const int64_t begin = l.tasks.begin(i);
         double* g = s.partial + 2 * i * l.lanes;

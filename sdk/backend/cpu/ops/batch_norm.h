@@ -1,6 +1,7 @@
 // What the forms of batch normalisation have in common: numbers per channel, made from sums.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "sdk/backend/cpu/ops/lanes.h"
@@ -79,6 +80,14 @@ inline BackwardScratch backward_scratch(const Lanes& l, void* base) {
   }
   s.bytes = scratch.bytes();
   return s;
+}
+
+// The tables that the sums need.
+inline void begin_gradient(const Lanes& l, const BackwardScratch& s, const ChannelInputs& in,
+                           float epsilon) {
+  fill_affine(l, in, epsilon, s.scale, s.shift);
+  std::copy_n(in.mean, l.channels, s.mean);
+  repeat_over_lanes(l, s.mean);
 }
 
 // dgamma, dbeta and the coefficients of dx = scale*g + b*x + c, from

@@ -54,6 +54,16 @@ inline Chunks chunks_of(int64_t total, int64_t unit_elems = 1) {
   return {total, std::max<int64_t>(1, kChunkElems / unit_elems)};
 }
 
+// The sum of term(i) for i in [0, n): all are computed first, into `terms`, then added in their
+// order, so that it does not depend on the threads.
+template <class T, class Term>
+T sum_in_order(int threads, int64_t n, T* terms, const Term& term) {
+  parallel_for(threads, n, [&](int64_t i) { terms[i] = term(i); });
+  T sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += terms[i];
+  return sum;
+}
+
 // An elementwise pass over several tensors of the same dims: in flat pieces if all are dense, else
 // row by row. body(at, n) works on n elements of each, tensor k from element at[k] on.
 template <size_t N>

@@ -21,12 +21,10 @@ NodePlan plan(const SigmoidCrossEntropy& p, const Planner& c) {
                threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), target = b.x<int32_t>(1), loss = b.y<float>(0),
             count = b.y<float>(1), partial = static_cast<double*>(b.scratch)](Queue&) {
-      parallel_for(threads, ranges.count(), [&](int64_t i) {
+      const double sum = sum_in_order(threads, ranges.count(), partial, [&](int64_t i) {
         const int64_t begin = ranges.begin(i);
-        partial[i] = run(at(x, begin, size), target + begin, ranges.length(i));
+        return run(at(x, begin, size), target + begin, ranges.length(i));
       });
-      double sum = 0;
-      for (int64_t i = 0; i < ranges.count(); ++i) sum += partial[i];
       *count = reduction.count(target);
       *loss = static_cast<float>(reduction.factor(count) * sum);
     };

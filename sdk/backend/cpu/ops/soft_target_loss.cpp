@@ -75,12 +75,10 @@ NodePlan plan(const SoftTargetCrossEntropy& op, const Planner& c) {
                threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), target = b.x<float>(1), loss = b.y<float>(),
             partial = static_cast<double*>(b.scratch)](Queue&) {
-      parallel_for(threads, p.tasks(), [&](int64_t i) {
+      const double sum = sum_in_order(threads, p.tasks(), partial, [&](int64_t i) {
         const int64_t begin = p.first(i) * p.classes;
-        partial[i] = run(at(x, begin, p.size), target + begin, p.length(i), p.classes);
+        return run(at(x, begin, p.size), target + begin, p.length(i), p.classes);
       });
-      double sum = 0;
-      for (int64_t i = 0; i < p.tasks(); ++i) sum += partial[i];
       *loss = static_cast<float>(factor * sum);
     };
   };

@@ -48,13 +48,11 @@ NodePlan plan(const SoftmaxCrossEntropy& p, const Planner& c) {
     return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), loss = b.y<float>(),
             count = counts ? b.y<float>(1) : nullptr, sums = counts ? b.y<float>(2) : nullptr,
             partial = static_cast<double*>(b.scratch)](Queue&) {
-      parallel_for(threads, rows.count(), [&](int64_t i) {
+      const double sum = sum_in_order(threads, rows.count(), partial, [&](int64_t i) {
         const int64_t begin = rows.begin(i);
-        partial[i] = run(at(x, begin * columns, size), labels + begin, smoothing, rows.length(i),
-                         classes, columns, counts ? sums + begin : nullptr);
+        return run(at(x, begin * columns, size), labels + begin, smoothing, rows.length(i), classes,
+                   columns, counts ? sums + begin : nullptr);
       });
-      double sum = 0;
-      for (int64_t i = 0; i < rows.count(); ++i) sum += partial[i];
       if (counts) *count = reduction.count(labels);
       *loss = static_cast<float>(reduction.factor(count) * sum);
     };
@@ -113,12 +111,10 @@ NodePlan plan(const TopKCorrect& p, const Planner& c) {
                threads = c.threads()](const Binding& b) -> Launch {
     return [=, x = b.x<void>(0), labels = b.x<int32_t>(1), count = b.y<float>(),
             partial = static_cast<int64_t*>(b.scratch)](Queue&) {
-      parallel_for(threads, rows.count(), [&](int64_t i) {
+      const int64_t sum = sum_in_order(threads, rows.count(), partial, [&](int64_t i) {
         const int64_t begin = rows.begin(i);
-        partial[i] = run(at(x, begin * classes, size), labels + begin, k, rows.length(i), classes);
+        return run(at(x, begin * classes, size), labels + begin, k, rows.length(i), classes);
       });
-      int64_t sum = 0;
-      for (int64_t i = 0; i < rows.count(); ++i) sum += partial[i];
       *count = static_cast<float>(sum);
     };
   };

@@ -119,9 +119,7 @@ NodePlan plan(const SqueezedBatchNormGrad& p, const Planner& c) {
             dbeta = b.y<float>(2)](Queue&) {
       const Lanes all = t.all();
       const BackwardScratch& norm = s.norm;
-      fill_affine(all, in, p.epsilon, norm.scale, norm.shift);
-      std::copy_n(in.mean, all.channels, norm.mean);
-      repeat_over_lanes(all, norm.mean);
+      begin_gradient(all, norm, in, p.epsilon);
       const float share = 1.0f / static_cast<float>(t.image.rows());
       for (int64_t image = 0; image < t.images; ++image) {
         float *gates = s.gate + image * all.lanes, *shifts = s.shift + image * all.lanes;

@@ -16,27 +16,36 @@ NodePlan scalar_plan(const char* kernel) {
   return plan;
 }
 
-// A part of input `tensor`. Tensors are cut one by one, so that the order of the sum does not
-// depend on where they lie in memory.
-struct Part {
-  int tensor;
-  int64_t begin, length;
-};
-std::vector<Part> parts_of(const Planner& c, int first, int end) {
-  constexpr int64_t kPartElems = 2 * kChunkElems;
-  std::vector<Part> parts;
-  for (int i = first; i < end; ++i) {
-    const Chunks cut{c.x(i).numel(), kPartElems};
-    for (int64_t k = 0; k < cut.count(); ++k) parts.push_back({i, cut.begin(k), cut.length(k)});
-  }
-  return parts;
-}
+// Inputs in parts. Tensors are cut one by one, so that the order of a sum does not depend on where
+// they lie in memory.
+struct Parts {
+  struct Part {
+    int tensor;
+    int64_t begin, length;
+  };
+  std::vector<Part> all;
+  int threads = 1;  // that the work is worth
 
-double elements_of(const std::vector<Part>& parts) {
-  double sum = 0;
-  for (const Part& part : parts) sum += static_cast<double>(part.length);
-  return sum;
-}
+  Parts(const Planner& c, int first, int end) {
+    constexpr int64_t kPartElems = 2 * kChunkElems;
+    int64_t elements = 0;
+    for (int i = first; i < end; ++i) {
+      const Chunks cut{c.x(i).numel(), kPartElems};
+      for (int64_t k = 0; k < cut.count(); ++k) all.push_back({i, cut.begin(k), cut.length(k)});
+      elements += cut.total;
+    }
+    if (elements > kSerialElems) threads = c.threads();
+  }
+  int64_t count() const { return static_cast<int64_t>(all.size()); }
+  // Where each part begins, if tensor i does at base(i).
+  template <class Base>
+  auto starts(const Base& base) const {
+    std::vector<decltype(base(0))> starts;
+    starts.reserve(all.size());
+    for (const Part& part : all) starts.push_back(base(part.tensor) + part.begin);
+    return starts;
+  }
+};
 
 }  // namespace
 
@@ -72,34 +81,23 @@ NodePlan plan(const AllReduce& p, const Planner& c) { return all_reduce_plan(p, 
 // Values and gradients any dims, dense, the latter in place; scratch [parts]; scale, loss [].
 NodePlan plan(const DecayGradients& p, const Planner& c) {
   const int variables = (c.n_inputs() - 1) / 2;
-  const std::vector<Part> parts = parts_of(c, 1, 1 + variables);
+  const Parts parts(c, 1, 1 + variables);
   NodePlan plan = own_plan("decay_gradients");
-  plan.scratch_bytes = parts.size() * sizeof(double);
-  const int threads = elements_of(parts) <= kSerialElems ? 1 : c.threads();
+  plan.scratch_bytes = parts.all.size() * sizeof(double);
   plan.bind = [=, sum_squares = kernels().update->sum_squares,
                weight_decay = static_cast<double>(p.weight_decay),
                accumulate = static_cast<double>(p.accumulate)](const Binding& b) -> Launch {
-    struct Pair {
-      const float* value;
-      float* gradient;
-    };
-    std::vector<Pair> starts;
-    starts.reserve(parts.size());
-    for (const Part& part : parts)
-      starts.push_back(
-          {b.x<float>(part.tensor) + part.begin, b.y<float>(part.tensor - 1) + part.begin});
+    const auto values = parts.starts([&](int i) { return b.x<float>(i); });
+    const auto gradients = parts.starts([&](int i) { return b.y<float>(i - 1); });
     return [=, scale = b.x<float>(0), squares = static_cast<double*>(b.scratch),
             loss = b.y<float>(variables)](Queue&) {
       const auto factor =
           static_cast<float>(weight_decay * static_cast<double>(*scale) * accumulate);
-      const auto n = static_cast<int64_t>(parts.size());
-      parallel_for(threads, n, [&](int64_t i) {
-        squares[i] = sum_squares(starts[i].value, parts[i].length);
-        for (int64_t k = 0; k < parts[i].length; ++k)
-          starts[i].gradient[k] += factor * starts[i].value[k];
+      const double sum = sum_in_order(parts.threads, parts.count(), squares, [&](int64_t i) {
+        const double square = sum_squares(values[i], parts.all[i].length);
+        for (int64_t k = 0; k < parts.all[i].length; ++k) gradients[i][k] += factor * values[i][k];
+        return square;
       });
-      double sum = 0;
-      for (int64_t i = 0; i < n; ++i) sum += squares[i];
       *loss = static_cast<float>(weight_decay / 2 * sum);
     };
   };
@@ -109,29 +107,25 @@ NodePlan plan(const DecayGradients& p, const Planner& c) {
 // Gradients any dims, dense, in place; scratch [parts]; scale []. Rarely does a gradient exceed its
 // norm, so that all but the sums is done by one thread.
 NodePlan plan(const ClipGradients& p, const Planner& c) {
-  const std::vector<Part> parts = parts_of(c, 1, c.n_inputs());
-  const double elements = elements_of(parts);
+  const Parts parts(c, 1, c.n_inputs());
   NodePlan plan = own_plan("clip_gradients");
-  plan.scratch_bytes = parts.size() * sizeof(double);
-  const int threads = elements <= kSerialElems ? 1 : c.threads();
+  plan.scratch_bytes = parts.all.size() * sizeof(double);
   plan.bind = [=, sum_squares = kernels().update->sum_squares](const Binding& b) -> Launch {
-    std::vector<float*> starts;
-    starts.reserve(parts.size());
-    for (const Part& part : parts)
-      starts.push_back(static_cast<float*>(b.inputs[part.tensor]) + part.begin);
+    const auto starts = parts.starts([&](int i) { return static_cast<float*>(b.inputs[i]); });
     return [=, scale = b.x<float>(0), squares = static_cast<double*>(b.scratch)](Queue&) {
-      parallel_for(threads, static_cast<int64_t>(parts.size()),
-                   [&](int64_t i) { squares[i] = sum_squares(starts[i], parts[i].length); });
+      parallel_for(parts.threads, parts.count(),
+                   [&](int64_t i) { squares[i] = sum_squares(starts[i], parts.all[i].length); });
       const double most = static_cast<double>(p.clip_norm) * static_cast<double>(*scale) *
                           static_cast<double>(p.accumulate);
-      for (size_t first = 0, end = 0; first < parts.size(); first = end) {
+      for (size_t first = 0, end = 0; first < parts.all.size(); first = end) {
         double sum = 0;
-        for (; end < parts.size() && parts[end].tensor == parts[first].tensor; ++end)
+        for (; end < parts.all.size() && parts.all[end].tensor == parts.all[first].tensor; ++end)
           sum += squares[end];
         const double factor = most / std::sqrt(sum);
         if (!std::isfinite(sum) || !(factor < 1)) continue;
         for (size_t i = first; i < end; ++i) {
-          for (int64_t k = 0; k < parts[i].length; ++k) starts[i][k] *= static_cast<float>(factor);
+          for (int64_t k = 0; k < parts.all[i].length; ++k)
+            starts[i][k] *= static_cast<float>(factor);
         }
       }
     };
@@ -141,22 +135,16 @@ NodePlan plan(const ClipGradients& p, const Planner& c) {
 
 // Gradients any dims, dense; scratch [parts]; scale, norm, multiplier, skip [].
 NodePlan plan(const GradientNorm& p, const Planner& c) {
-  const std::vector<Part> parts = parts_of(c, 1, c.n_inputs());
-  const double elements = elements_of(parts);
+  const Parts parts(c, 1, c.n_inputs());
   NodePlan plan = own_plan("sum_squares");
-  plan.scratch_bytes = parts.size() * sizeof(double);
-  const int threads = elements <= kSerialElems ? 1 : c.threads();
+  plan.scratch_bytes = parts.all.size() * sizeof(double);
   plan.bind = [=, sum_squares = kernels().update->sum_squares](const Binding& b) -> Launch {
-    std::vector<const float*> starts;
-    starts.reserve(parts.size());
-    for (const Part& part : parts) starts.push_back(b.x<float>(part.tensor) + part.begin);
+    const auto starts = parts.starts([&](int i) { return b.x<float>(i); });
     return [=, scale = b.x<float>(0), partial = static_cast<double*>(b.scratch),
             norm = b.y<float>(0), multiplier = b.y<float>(1), skip = b.y<float>(2)](Queue&) {
-      const auto n = static_cast<int64_t>(parts.size());
-      parallel_for(threads, n,
-                   [&](int64_t i) { partial[i] = sum_squares(starts[i], parts[i].length); });
-      double sum = 0;
-      for (int64_t i = 0; i < n; ++i) sum += partial[i];
+      const double sum = sum_in_order(parts.threads, parts.count(), partial, [&](int64_t i) {
+        return sum_squares(starts[i], parts.all[i].length);
+      });
       const double unscale =
           1.0 / (static_cast<double>(*scale) * static_cast<double>(p.accumulate));
       const double length = std::sqrt(sum) * unscale;

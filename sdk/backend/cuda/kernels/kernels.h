@@ -638,8 +638,6 @@ struct DecayArgs {
   double weight_decay, accumulate;
 };
 void decay(Stream, const RunList&, const DecayArgs&);
-// *y = factor * (the sum of n numbers).
-void sum_up(Stream, const double* x, int64_t n, double factor, float* y);
 // Scales each run's at[0], one whole variable, down to the norm clip_norm * loss_scale * accumulate
 // by the `partial` sums of squares; one that is not finite stays. `factors` [variables] is scratch.
 struct ClipArgs {

@@ -64,14 +64,6 @@ __global__ void decay_parts(RunList list, DecayArgs args) {
   for_elements(part, [&](int64_t i) { g[i] = fmaf(factor, p[i], g[i]); });
 }
 
-__global__ void sum_of(const double* x, int64_t n, double factor, float* y) {
-  __shared__ double shared[kThreads];
-  double sum = 0;
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) sum += x[i];
-  sum = block_sum(sum, shared);
-  if (threadIdx.x == 0) *y = static_cast<float>(factor * sum);
-}
-
 // One block per variable.
 __global__ void clip_factors(RunList list, ClipArgs args) {
   __shared__ double shared[kThreads];
@@ -306,10 +298,6 @@ void sum_squares(Stream stream, const RunList& list, double* partial) {
 
 void decay(Stream stream, const RunList& list, const DecayArgs& args) {
   launch_parts(stream, list, decay_parts, args);
-}
-
-void sum_up(Stream stream, const double* x, int64_t n, double factor, float* y) {
-  launch(stream, 1, kThreads, sum_of, x, n, factor, y);
 }
 
 void clip(Stream stream, const RunList& list, const ClipArgs& args) {

@@ -1,22 +1,14 @@
-// The mask of a dropout, as kernels draw it.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-
 #include "sdk/backend/cuda/kernels/kernels.h"
-#include "sdk/base/philox.h"
+#include "sdk/backend/dropout_mask.h"
 
 namespace assay::cuda {
 
-// For `op` with rate, seed and stream.
 template <class Op>
 kernels::DropoutArgs dropout_args(const Op& op) {
-  const PhiloxKey key = philox_key(op.seed, op.stream);
-  const double rate = op.rate;
-  return {.key = {key[0], key[1]},
-          .drop_below = static_cast<uint32_t>(std::min(std::nearbyint(rate * 0x1p32), 0x1p32 - 1)),
-          .scale = static_cast<float>(1.0 / (1.0 - rate))};
+  const DropoutMask mask = dropout_mask(op);
+  return {.key = {mask.key[0], mask.key[1]}, .drop_below = mask.drop_below, .scale = mask.scale};
 }
 
 }  // namespace assay::cuda

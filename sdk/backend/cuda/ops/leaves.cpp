@@ -4,14 +4,10 @@
 
 namespace assay::cuda {
 
-NodePlan plan(const Input&, const Planner&) { return nothing_to_do(); }
-NodePlan plan(const Parameter&, const Planner&) { return nothing_to_do(); }
-NodePlan plan(const StepScalar&, const Planner&) { return nothing_to_do(); }
-NodePlan plan(const Reshape&, const Planner&) { return nothing_to_do(); }
-NodePlan plan(const Slice&, const Planner&) { return nothing_to_do(); }
-NodePlan plan(const SliceGrad&, const Planner&) { return nothing_to_do(); }
-NodePlan plan(const Transpose&, const Planner&) { return nothing_to_do(); }
-NodePlan plan(const Concat&, const Planner&) { return nothing_to_do(); }  // its parts stand in it
+#define ASSAY_PLAN(Name) \
+  NodePlan plan(const Name&, const Planner&) { return nothing_to_do(); }
+ASSAY_NOTHING_TO_DO_OPS(ASSAY_PLAN)
+#undef ASSAY_PLAN
 
 NodePlan plan(const Fill& p, const Planner& c) {
   NodePlan plan = own_plan("fill");

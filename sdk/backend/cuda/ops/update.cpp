@@ -36,7 +36,7 @@ NodePlan plan(const DecayGradients& p, const Planner& c) {
         kernels::sum_squares(stream, list, partial);
         kernels::decay(stream, list, args);
       }
-      kernels::sum_up(stream, partial, variables.pieces(), weight_decay / 2, loss);
+      kernels::sum_partials(stream, partial, variables.pieces(), weight_decay / 2, loss);
     };
   };
   return plan;
