@@ -92,8 +92,11 @@ class Padding {
   void read_whole_gradient(ValueId part, ValueId whole, ValueId weight, ValueId whole_weight) {
     for (const NodeId reader : readers_of(part)) {
       const Node node = graph_.node(reader);
-      if (std::holds_alternative<Matmul>(node.op) && node.inputs == std::vector{part, weight}) {
-        rewriter_.rewrite(reader, node.op, {whole, whole_weight});
+      const auto* p = std::get_if<Matmul>(&node.op);
+      if (p != nullptr && !p->transpose_a && !p->transpose_b && node.inputs[1] == weight) {
+        std::vector<ValueId> inputs = node.inputs;
+        inputs[0] = whole, inputs[1] = whole_weight;
+        rewriter_.rewrite(reader, node.op, inputs);
       } else if (std::holds_alternative<SumTo>(node.op) && node.inputs.size() == 1) {
         const ValueId sums = emit(reader, SumTo{{graph_.type(whole).dims[1]}}, {whole});
         rewriter_.rewrite(reader, Slice{{0}, graph_.type(node.outputs[0]).dims}, {sums});

@@ -6,7 +6,8 @@
 namespace assay {
 
 // For GPUs, whose products are slow where rows of a matrix begin at odd places: 30,522 words get 6
-// columns more, which belong to no class. Returns whether it changed the graph.
+// columns more, which belong to no class. For logits of one loss. Returns whether it changed the
+// graph.
 bool pad_classes(Graph& graph);
 
 }  // namespace assay

@@ -86,6 +86,11 @@ TEST(Concat, ValuesAndGradients) {
   check_op({"channels", Concat{3}, {{{2, 3, 3, 5}}, {{2, 3, 3, 2}}}, {}, {0, 1}}, concat_reference);
   check_op({"middle axis", Concat{1}, {{{2, 3, 4}}, {{2, 1, 4}}}, {}, {1}}, concat_reference);
   check_op({"large", Concat{3}, {{{2, 40, 41, 8}}, {{2, 40, 41, 16}}}}, concat_reference);
+  const auto places = [](Dims dims) {
+    return Argument{dims, DType::kI32, Recipe::integer(-2000000000, 2000000000)};
+  };
+  check_op({"numbers of rows", Concat{0}, {places({7}), places({1}), places({9})}},
+           concat_reference);
 }
 
 std::vector<Tensor> transpose_reference(const Op& op, const std::vector<Tensor>& x) {

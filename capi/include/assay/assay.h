@@ -852,8 +852,10 @@ typedef struct assay_trainer_options {
  *     "gamma"           step, exponential: > 0, 0.1
  *     "boundaries"      step: increasing steps; needed
  *     "decay_steps"     exponential: > 0; needed. May be a fraction
- *     "on_skip"         "hold" (default): s counts the updates that were done before; "advance":
- *                       also those that dynamic loss scaling skipped, as PyTorch's schedulers do
+ *     "on_skip"         "hold" (default): s counts the updates that were done before, so that
+ *                       total_steps calls of which some are skipped end above end_factor;
+ *                       "advance": also those that dynamic loss scaling skipped, as PyTorch's
+ *                       schedulers do
  *   "loss_scale"
  *     "mode"            "none" (default), "static", "dynamic"
  *     "initial"         static, dynamic: > 0, 65536
@@ -918,12 +920,12 @@ ASSAY_API assay_status assay_trainer_prefetch(assay_trainer *t, const assay_tens
  *           zeros for pixels that do not count. With the trainer's "raw_images": image u8, label
  *           i32, placement i32; of bert_base, all i32, input_ids and segment_ids [batch_size,
  *           sequence_length], length [batch_size], how many of them are real, masked_lm_positions
- *           and masked_lm_ids [batch_size, prediction_slots], -1 in slots that are not used, and
- *           next_sentence_labels [batch_size], 1 for a random sentence; of electra_base_pretraining
- *           the first three of these; of models that answer questions, behind the first three,
- *           start_positions and end_positions [batch_size], and of version 2.0 is_impossible
- *           [batch_size], 0 or 1. Empty: the oldest prefetched batch; nothing else may come while
- *           one waits. Read during the call only
+ *           of real ones and masked_lm_ids [batch_size, prediction_slots], 0 and -1 in slots that
+ *           are not used, and next_sentence_labels [batch_size], 1 for a random sentence; of
+ *           electra_base_pretraining the first three of these; of models that answer questions,
+ *           behind the first three, start_positions and end_positions [batch_size], and of
+ *           version 2.0 is_impossible [batch_size], 0 or 1. Empty: the oldest prefetched batch;
+ *           nothing else may come while one waits. Read during the call only
  *   info    may be NULL. For other numbers that the model computes: assay_trainer_scalar
  *   errors  ASSAY_E_INVALID: wrong number, type or shape of tensors, an integer out of range;
  *           ASSAY_E_NONFINITE unless loss scaling is dynamic; ASSAY_E_CANCELLED; ASSAY_E_BUSY.

@@ -49,9 +49,11 @@ void convert(const Slice& op, Converter& c) {
   std::vector<int64_t> begin, end, axes;
   for (int axis = 0; axis < op.dims.rank(); ++axis) {
     const int64_t first = op.begin[axis], last = first + op.dims[axis];
-    if (op.dims[axis] == c.dims(x)[axis]) continue;
+    const bool is_batch = c.sizes(x)[static_cast<size_t>(axis)].times_batch;
+    if (op.dims[axis] == c.dims(x)[axis] && (!is_batch || larger.dims[axis] != op.dims[axis]))
+      continue;
     const int64_t axis_there = as_image ? kInImage[axis] : axis;
-    if (c.sizes(x)[static_cast<size_t>(axis)].times_batch) {
+    if (is_batch) {
       const std::string from = place(c, first, larger.begin[axis]);
       const std::string to = place(c, last, larger.begin[axis] + larger.dims[axis]);
       part = c.emit("Slice", {part, from, to, w.integers({axis_there})});
