@@ -49,7 +49,9 @@ TEST(PadClasses, LossAndGradientsSeeTheClassesAlone) {
   layer.differentiate(layer.loss(0.1f));
   const std::string text = layer.padded(true);
   EXPECT_THAT(text, HasSubstr("x_dims=[1088,8]"));
-  EXPECT_THAT(text, HasSubstr("label_smoothing=0.1, reduction=mean, epsilon=0, classes=1030} : f32[4,1088]"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("label_smoothing=0.1, reduction=mean, epsilon=0, classes=1030} : f32[4,1088]"));
   EXPECT_THAT(text, HasSubstr("{begin=[0,0], dims=[4,1030]} : f32[4,1030]"));  // for dw
   EXPECT_THAT(text, HasSubstr("sum_to"));
   EXPECT_THAT(text, HasSubstr("{begin=[0], dims=[1030]} : f32[1030]"));
