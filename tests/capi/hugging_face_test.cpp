@@ -82,12 +82,6 @@ class HuggingFaceTest : public testing::Test {
     for (size_t i = 0; i < expected.size(); ++i)
       EXPECT_NEAR(values[i], expected[i], 1e-5) << name << " " << i;
   }
-  void expect_bert(const assay_model* of) const {
-    const auto out = predict(of, 4, 2);
-    expect_output("masked_lm_logits", out[0].get());
-    expect_output("next_sentence_logits", out[1].get());
-  }
-
   Owned<assay_context> context_ = make_context();
   std::vector<int32_t> ids_, segments_, lengths_{10, 6}, positions_{2, 5, 2, 5};
   std::vector<Owned<assay_tensor>> batch_;
@@ -95,31 +89,26 @@ class HuggingFaceTest : public testing::Test {
   std::map<std::string, std::vector<double>> expected_;
 };
 
-// The names are ours, and the file is whole: neither a map nor a flag.
-TEST_F(HuggingFaceTest, BertAsSavePretrainedLeavesIt) {
-  const auto bert = model("bert_base");
-  const auto loaded = load(bert.get(), "hugging_face_bert");
-  EXPECT_EQ(count(loaded, "loaded"), 46);
-  EXPECT_EQ(count(loaded, "unused"), 0);
-  expect_bert(bert.get());
-}
-
-// The numbers of the positions and the decoder, which is the table of words again, are not used.
-TEST_F(HuggingFaceTest, BertOfOlderNames) {
-  const auto bert = model("bert_base");
-  const auto loaded = load(bert.get(), "hugging_face_older_bert", "bert_gamma_beta");
-  EXPECT_EQ(count(loaded, "loaded"), 46);
-  EXPECT_EQ(count(loaded, "unused"), 3);
-  expect_bert(bert.get());
-}
-
-// What the optimizer left is not used.
-TEST_F(HuggingFaceTest, BertOfGooglesNamesAndLayouts) {
-  const auto bert = model("bert_base");
-  const auto loaded = load(bert.get(), "google_bert", "bert_google");
-  EXPECT_EQ(count(loaded, "loaded"), 46);
-  EXPECT_EQ(count(loaded, "unused"), 3);
-  expect_bert(bert.get());
+// As save_pretrained leaves it, names are ours and nothing is left. Of an older file the numbers of
+// the positions and the decoder, which is the table of words again, are not used, of Google's what
+// the optimizer left.
+TEST_F(HuggingFaceTest, BertOfThreeTimes) {
+  struct File {
+    const char *weights, *names;
+    int unused;
+  };
+  for (const File& file : {File{"hugging_face_bert", "", 0},
+                           {"hugging_face_older_bert", "bert_gamma_beta", 3},
+                           {"google_bert", "bert_google", 3}}) {
+    SCOPED_TRACE(file.weights);
+    const auto bert = model("bert_base");
+    const auto loaded = load(bert.get(), file.weights, file.names);
+    EXPECT_EQ(count(loaded, "loaded"), 46);
+    EXPECT_EQ(count(loaded, "unused"), file.unused);
+    const auto out = predict(bert.get(), 4, 2);
+    expect_output("masked_lm_logits", out[0].get());
+    expect_output("next_sentence_logits", out[1].get());
+  }
 }
 
 // One file after the other, each a part of the model, which has to have weights before.

@@ -17,10 +17,10 @@ namespace {
 constexpr double kComputing = 0.9;
 
 // Of all steps but the slowest.
-double mean_seconds(const BenchRepeat& r, size_t drop_slowest) {
+double mean_seconds(const BenchRepeat& r, size_t slowest) {
   std::vector<double> kept = r.step_seconds;
   std::sort(kept.begin(), kept.end());
-  kept.resize(kept.size() - drop_slowest);
+  kept.resize(kept.size() - slowest);
   return std::accumulate(kept.begin(), kept.end(), 0.0) / static_cast<double>(kept.size());
 }
 
@@ -35,22 +35,26 @@ const BenchResult* result_of(const RowContext& c) {
   return nullptr;
 }
 
+size_t drop_slowest(const RowContext& c) {
+  const v1::Bench* bench = find_bench(c.recipe, c.expect.bench());
+  return bench == nullptr ? 0 : bench->drop_slowest();
+}
+
 // Why the steps of a repeat do not carry the row's estimate, "" if they do. Means are defined for
 // any number of steps; what is read off a rank needs enough of them.
 std::string too_few_steps(const RowContext& c, const BenchRepeat& repeat) {
   if (c.expect.metric() == "throughput") return "";
   const size_t steps = repeat.step_seconds.size();
   if (steps == 0) return "no step times recorded";
-  const v1::Bench* bench = find_bench(c.recipe, c.expect.bench());
-  const size_t dropped = bench == nullptr ? 0 : bench->drop_slowest();
-  size_t needed = dropped + 1;
+  size_t needed = drop_slowest(c) + 1;
   if (c.expect.metric() != "latency_mean") {
     const Quantile q = quantile_of(c.expect);
-    needed = q.estimator == Estimator::kMeanOfLowest  ? dropped + 2
+    needed = q.estimator == Estimator::kMeanOfLowest  ? drop_slowest(c) + 2
              : q.estimator == Estimator::kMeanUpperCi ? 2
                                                       : static_cast<size_t>(minimum_samples(q.p));
   }
   if (steps >= needed) return "";
+  const v1::Bench* bench = find_bench(c.recipe, c.expect.bench());
   std::string settings;
   if (bench != nullptr && bench->measure_steps() < needed) settings += ", measure_steps";
   if (bench != nullptr && bench->max_seconds() > 0 && steps < bench->measure_steps())
@@ -64,11 +68,8 @@ std::string too_few_steps(const RowContext& c, const BenchRepeat& repeat) {
 // One value of a repeat that has enough steps, in the row's unit.
 double value_of(const RowContext& c, const BenchRepeat& repeat) {
   if (c.expect.metric() == "throughput") return repeat.items_per_second * c.factor;
-  const v1::Bench* bench = find_bench(c.recipe, c.expect.bench());
-  const int drop_slowest = bench == nullptr ? 0 : static_cast<int>(bench->drop_slowest());
-  if (c.expect.metric() == "latency_mean")
-    return mean_seconds(repeat, static_cast<size_t>(drop_slowest)) * c.factor;
-  const QuantileOptions options{drop_slowest, 2};
+  if (c.expect.metric() == "latency_mean") return mean_seconds(repeat, drop_slowest(c)) * c.factor;
+  const QuantileOptions options{static_cast<int>(drop_slowest(c)), 2};
   return estimate_quantile(repeat.step_seconds, quantile_of(c.expect), options).value_or(0) *
          c.factor;
 }
