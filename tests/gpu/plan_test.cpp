@@ -11,20 +11,32 @@
 
 #include "models/models.h"
 #include "sdk/backend/cuda/loader.h"
+#include "sdk/base/proto_json.h"
 #include "sdk/train/predictor.h"
 #include "sdk/train/trainer.h"
+#include "sdk/train/trainer_config.h"
 #include "tests/ops/convolution_shapes.h"
 
 namespace assay::train {
 namespace {
 
+constexpr const char* kMomentum = R"({"name": "sgd", "learning_rate": 0.1, "momentum": 0.9})";
+constexpr const char* kAdamW = R"({"name": "adamw", "learning_rate": 0.001, "clip_norm": 1,
+    "group": [{"kind": ["bias", "layer_norm"], "weight_decay": 0}], "weight_decay": 0.01})";
+constexpr const char* kLamb = R"({"name": "lamb", "learning_rate": 0.001, "clip_norm": 1,
+    "group": [{"kind": ["bias", "layer_norm"], "weight_decay": 0, "no_trust_ratio": true}],
+    "weight_decay": 0.01})";
+
 struct PlanCase {
   std::string architecture, config, precision;
   std::optional<int64_t> sequence_length = std::nullopt;
+  std::string optimizer = kMomentum, variant = "";  // of the golden files' names
+
+  std::string name() const {
+    return cat(architecture, ".", precision, variant.empty() ? "" : ".", variant);
+  }
 };
-std::ostream& operator<<(std::ostream& out, const PlanCase& c) {
-  return out << c.architecture << " " << c.precision;
-}
+std::ostream& operator<<(std::ostream& out, const PlanCase& c) { return out << c.name(); }
 
 // The plug-in's planner: it is what links cuDNN.
 class Planning : public testing::Test {
@@ -76,37 +88,37 @@ TEST_P(H200Plan, StepAndPrediction) {
       std::shared_ptr<Backend>(cuda::make_planner(Target::h200())));
   instance->mark_initialized();
   TrainerConfig config;
+  parse_json(cat(R"({"precision": ")", c.precision, R"(", "optimizer": )", c.optimizer, "}"),
+             config, "the case");
   config.batch_size = 8;
-  config.precision = c.precision;
-  config.optimizer.name = "sgd";
-  config.optimizer.learning_rate = 0.1;
-  config.optimizer.momentum = 0.9;
   config.sequence_length = c.sequence_length;
   Trainer trainer(instance, config);
-  const std::string name = cat(c.architecture, ".", c.precision);
-  compare_with_golden(name + ".step", trainer.step_program());
+  compare_with_golden(c.name() + ".step", trainer.step_program());
   const Predictor predictor(
       *instance, {.precision = parse_precision(c.precision), .sequence_length = c.sequence_length});
-  compare_with_golden(name + ".predict", *PredictorSlot(predictor).prepare(8));
+  compare_with_golden(c.name() + ".predict", *PredictorSlot(predictor).prepare(8));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Models, H200Plan,
-    testing::Values(PlanCase{"cnn", R"({"dropout": 0.5})", "fp32"},
-                    PlanCase{"resnet18", "", "tf32"}, PlanCase{"resnet18", "", "amp-fp16"},
-                    PlanCase{"resnet18", "", "amp-bf16"}, PlanCase{"resnet50", "", "fp32"},
-                    PlanCase{"resnet50", "", "tf32"}, PlanCase{"resnet50", "", "amp-fp16"},
-                    PlanCase{"resnet50", "", "amp-bf16"}, PlanCase{"unet_medical", "", "fp32"},
-                    PlanCase{"unet_medical", "", "tf32"}, PlanCase{"unet_medical", "", "amp-fp16"},
-                    PlanCase{"unet_medical", "", "amp-bf16"},
-                    PlanCase{"bert_base", R"({"layers": 2})", "amp-fp16", 128},
-                    PlanCase{"electra_base_pretraining", R"({"layers": 2, "generator_layers": 2})",
-                             "amp-fp16", 128},
-                    PlanCase{"efficientdet_d0", "", "amp-fp16"},
-                    PlanCase{"electra_base_qa", R"({"layers": 2, "version": "2.0"})", "amp-fp16",
-                             384}),
+    testing::Values(
+        PlanCase{"cnn", R"({"dropout": 0.5})", "fp32"}, PlanCase{"resnet18", "", "tf32"},
+        PlanCase{"resnet18", "", "amp-fp16"}, PlanCase{"resnet18", "", "amp-bf16"},
+        PlanCase{"resnet50", "", "fp32"}, PlanCase{"resnet50", "", "tf32"},
+        PlanCase{"resnet50", "", "amp-fp16"}, PlanCase{"resnet50", "", "amp-bf16"},
+        PlanCase{"unet_medical", "", "fp32"}, PlanCase{"unet_medical", "", "tf32"},
+        PlanCase{"unet_medical", "", "amp-fp16"}, PlanCase{"unet_medical", "", "amp-bf16"},
+        PlanCase{"bert_base", R"({"layers": 2})", "amp-fp16", 128},
+        PlanCase{"electra_base_pretraining", R"({"layers": 2, "generator_layers": 2})", "amp-fp16",
+                 128},
+        PlanCase{"efficientdet_d0", "", "amp-fp16"},
+        PlanCase{"electra_base_qa", R"({"layers": 2, "version": "2.0"})", "amp-fp16", 384},
+        PlanCase{"bert_base", R"({"layers": 1})", "tf32", 512, kLamb, "long"},
+        PlanCase{"bert_base", R"({"layers": 1, "head": "span"})", "amp-bf16", 384, kAdamW, "span"},
+        PlanCase{"electra_base_pretraining", R"({"layers": 1, "generator_layers": 1})", "amp-bf16",
+                 512, kLamb, "long"}),
     [](const auto& param) {
-      std::string name = param.param.architecture + "_" + param.param.precision;
+      std::string name = param.param.name();
       for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
       return name;
     });

@@ -65,12 +65,14 @@ struct WithoutGradient {
   }
 };
 
-// Three updates on one batch against a fixture of a rule.
-inline void expect_three_steps(const Loaded& model, Trainer& trainer,
-                               const std::vector<HostTensor>& batch, const Fixture& rule,
-                               const WithoutGradient& others) {
-  for (int step = 1; step <= 3; ++step) {
-    trainer.set("learning_rate", rule.at("rate").f32[static_cast<size_t>(step - 1)]);
+// The updates of a fixture of a rule, on one batch.
+inline void expect_steps(const Loaded& model, Trainer& trainer,
+                         const std::vector<HostTensor>& batch, const Fixture& rule,
+                         const WithoutGradient& others) {
+  int step = 0;
+  for (const float rate : rule.at("rate").f32) {
+    ++step;
+    trainer.set("learning_rate", rate);
     const StepInfo info = trainer.step(batch);
     const std::string prefix = cat("step", step, ".");
     EXPECT_NEAR(info.loss, rule.at(prefix + "loss").f32[0], kWeights * info.loss) << step;

@@ -236,6 +236,23 @@ TEST_F(TextRecipeTest, PhasesGoOnWithWeightsAndMoments) {
               1e-12);
 }
 
+TEST_F(TextRecipeTest, PhasesGoOnWithTheLossScale) {
+  v1::Recipe phased = in_phases(recipe());
+  phased.mutable_numerics()->set_compute(v1::Numerics::AMP_BF16);
+  phased.mutable_numerics()->set_loss_scale("dynamic:1024/3");
+  const auto trial = driver_->start(phased, 1);
+  std::vector<double> scales;
+  for (const int64_t step : {8, 9, 11}) {
+    losses_of(*trial, step);
+    trial->save(root_ / "scaled");
+    scales.push_back(assay::tools::at(engine::report_of(Exit::kTampered, assay_checkpoint_inspect,
+                                                        text((root_ / "scaled").string())),
+                                      "loss_scale")
+                         .number_value());
+  }
+  EXPECT_THAT(scales, ElementsAre(4096, 4096, 8192));  // steps 3, 6, and 3 of the second
+}
+
 TEST_F(TextRecipeTest, TrialsAreResumedInTheirPhase) {
   const v1::Recipe phased = in_phases(recipe());
   const auto first = driver_->start(phased, 1);
