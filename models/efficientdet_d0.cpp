@@ -88,11 +88,11 @@ class EfficientDet : public nn::Model {
       : config_(config), options_(options) {
     std::vector<int64_t>& size = options_.image_size;
     if (size.empty()) size = {kImage, kImage};
-    expect(size.size() == 2, {"trainer", "image_size"}, cat(size.size(), " numbers"),
+    expect(size.size() == 2, {"configuration", "image_size"}, cat(size.size(), " numbers"),
            "[rows, columns]");
     for (const int64_t side : size)
-      expect(side > 0 && side % kMultiple == 0, {"trainer", "image_size"}, side, "multiples of ",
-             kMultiple, ": the last level has a cell for so many pixels");
+      expect(side > 0 && side % kMultiple == 0, {"configuration", "image_size"}, side,
+             "multiples of ", kMultiple, ": the last level has a cell for so many pixels");
   }
 
   std::string architecture() const override { return "efficientdet_d0"; }

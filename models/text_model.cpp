@@ -53,9 +53,9 @@ TextModel::TextModel(const EncoderConfig& encoder, const nn::TrainingOptions& op
       length_(length_of(encoder, options)),
       slots_(options.prediction_slots.value_or(std::min(kPredictionSlots, length_))),
       packed_sixteenths_(options.packed_sixteenths) {
-  expect(length_ >= 1 && length_ <= encoder.positions, {"trainer", "sequence_length"}, length_,
-         "1 to the model's positions (", encoder.positions, ")");
-  expect(slots_ >= 1 && slots_ <= length_, {"trainer", "prediction_slots"}, slots_,
+  expect(length_ >= 1 && length_ <= encoder.positions, {"configuration", "sequence_length"},
+         length_, "1 to the model's positions (", encoder.positions, ")");
+  expect(slots_ >= 1 && slots_ <= length_, {"configuration", "prediction_slots"}, slots_,
          "1 to sequence_length (", length_, ")");
 }
 

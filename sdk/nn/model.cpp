@@ -12,13 +12,13 @@ std::shared_ptr<const Model> Model::configured(const TrainingOptions& options) c
   }
   for (const auto& [key, value] : {std::pair{"sequence_length", options.sequence_length},
                                    std::pair{"prediction_slots", options.prediction_slots}})
-    expect(!value, {"trainer", key}, value.value_or(0), "absent: ", architecture(),
+    expect(!value, {"configuration", key}, value.value_or(0), "absent: ", architecture(),
            " reads no text");
   expect(options.packed_sixteenths == 0, {"trainer", "packed"}, "true", "absent: ", architecture(),
          " reads no text");
-  expect(options.image_size.empty(), {"trainer", "image_size"}, options.image_size.size(),
+  expect(options.image_size.empty(), {"configuration", "image_size"}, options.image_size.size(),
          "absent: the images of ", architecture(), " have the size of its configuration");
-  expect(options.suppression.empty(), {"trainer", "suppression"}, options.suppression,
+  expect(options.suppression.empty(), {"configuration", "suppression"}, options.suppression,
          "absent: ", architecture(), " finds no objects");
   expect(options.mixup_alpha == 0, {"trainer", "mixup_alpha"}, options.mixup_alpha,
          "0: ", architecture(), " is no classifier of images");
