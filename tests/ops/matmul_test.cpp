@@ -66,35 +66,43 @@ TEST(Matmul, EverySizeAndTransposition) {
   }
 }
 
-// Sizes at which CPUs with tiles bring bf16 into panels: whenever it runs, or only a prepared b; of
-// whole panels and not.
-TEST(Matmul, InTiles) {
-  for (const auto [m, n, k] :
-       {Sizes{513, 521, 1033}, Sizes{544, 512, 1024}, Sizes{45, 600, 100}, Sizes{45, 600, 96}}) {
-    for (const bool ta : {false, true}) {
-      for (const bool tb : {false, true}) {
-        const DType to = ta == tb ? DType::kBf16 : DType::kF32;
-        check_op({.name = cat(m, "x", n, "x", k, ta ? " a^T" : "", tb ? " b^T" : ""),
-                  .op = Matmul{.transpose_a = ta, .transpose_b = tb, .dtype = to},
-                  .inputs = {{ta ? Dims{k, m} : Dims{m, k}}, {tb ? Dims{n, k} : Dims{k, n}}},
-                  .accuracy = {.terms = k},
-                  .dtypes = {DType::kBf16},
-                  .thread_invariant = false},
-                 matmul_reference);
-      }
+// op(a) [m,k] op(b) [k,n] from `from` to `to`.
+void check_in_panels(Sizes s, bool ta, bool tb, DType from, DType to) {
+  check_op(
+      {.name = cat(s.m, "x", s.n, "x", s.k, ta ? " a^T" : "", tb ? " b^T" : ""),
+       .op = Matmul{.transpose_a = ta, .transpose_b = tb, .dtype = to},
+       .inputs = {{ta ? Dims{s.k, s.m} : Dims{s.m, s.k}}, {tb ? Dims{s.n, s.k} : Dims{s.k, s.n}}},
+       .accuracy = {.terms = s.k},
+       .dtypes = {from},
+       .thread_invariant = false},
+      matmul_reference);
+}
+
+// Sizes at which CPUs with tiles bring bf16 into panels: whenever it runs, or only a prepared b;
+// and others a prepared b of f32. Of whole panels and not.
+TEST(Matmul, InPanels) {
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      for (const Sizes s :
+           {Sizes{513, 521, 1033}, Sizes{544, 512, 1024}, Sizes{45, 600, 100}, Sizes{45, 600, 96}})
+        check_in_panels(s, ta, tb, DType::kBf16, ta == tb ? DType::kBf16 : DType::kF32);
+      for (const Sizes s : {Sizes{45, 600, 100}, Sizes{145, 64, 523}, Sizes{1, 71, 256}})
+        check_in_panels(s, ta, tb, DType::kF32, DType::kF32);
     }
   }
-  for (const ActivationKind kind : all_activations()) {
-    const Matmul p{
-        .transpose_b = true, .has_bias = true, .activation = kind, .dtype = DType::kBf16};
-    check_op(
-        {.name = cat("activation ", static_cast<int>(kind)),
-         .op = p,
-         .inputs = {{{45, 96}}, {{530, 96}, {}, Recipe::uniform(-0.2, 0.2)}, {{530}, DType::kF32}},
-         .accuracy = {.terms = 96, .ulps = activation_ulps(kind)},
-         .dtypes = {DType::kBf16},
-         .thread_invariant = false},
-        matmul_reference);
+  for (const DType data : {DType::kBf16, DType::kF32}) {
+    for (const ActivationKind kind : all_activations()) {
+      check_op(
+          {.name = cat("activation ", static_cast<int>(kind)),
+           .op = Matmul{.transpose_b = true, .has_bias = true, .activation = kind, .dtype = data},
+           .inputs = {{{45, 96}},
+                      {{530, 96}, {}, Recipe::uniform(-0.2, 0.2)},
+                      {{530}, DType::kF32}},
+           .accuracy = {.terms = 96, .ulps = activation_ulps(kind)},
+           .dtypes = {data},
+           .thread_invariant = false},
+          matmul_reference);
+    }
   }
 }
 

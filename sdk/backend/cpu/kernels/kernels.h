@@ -380,6 +380,39 @@ struct UpdateKernels {
   void (*ema)(float decay, float one_minus_decay, float* ema, const float* p, int64_t n);
 };
 
+// ---- Products in panels -------------------------------------------------------------------------
+// y [rows, columns] = act(left [rows, steps] * right [steps, columns] + bias), operands in f32 or
+// bf16, sums in f32. Operands are brought into panels first, of some rows of the left or columns of
+// the right one with all their steps; rows of the left one may be read where they stand.
+
+struct PanelOperand {
+  const void* data;
+  int64_t lines, steps;  // lines are rows of the left operand, columns of the right
+  int64_t pitch;         // elements from one line to the next if `along`, else from step to step
+  bool along;            // steps of a line lie side by side
+};
+struct PanelProduct {
+  const void* left;         // where it stands, a row's steps side by side
+  int64_t left_pitch;       // elements from row to row; 0: only panels of it are there
+  const void* left_panels;  // all, or with a pitch those that cannot stand
+  const void* right_panels;
+  int64_t rows, columns, steps;
+  const float* bias;  // [columns]; null: none
+  ActivationKind activation;
+  void* y;
+  Element element;  // of y
+};
+struct PanelProductKernels {
+  int64_t rows, columns;  // of a panel
+  int64_t (*panel_bytes)(int64_t steps);
+  // How many panels of so many rows, from the first on, may be read where they stand.
+  int64_t (*standing)(int64_t rows, int64_t steps);
+  void (*fill_panel)(const PanelOperand& x, bool right, int64_t panel, void* to);
+  // Of these panels of the left and of the right operand.
+  void (*run)(const PanelProduct& p, int64_t left_begin, int64_t left_end, int64_t right_begin,
+              int64_t right_end);
+};
+
 // ---- The table --------------------------------------------------------------------------------
 
 struct Kernels {
@@ -390,6 +423,7 @@ struct Kernels {
   const ChannelKernels* channel;
   const FusionKernels* fusion;
   const LayerNormKernels* layer_norm;
+  const PanelProductKernels* product;  // of f32, y too; the left operand stands
   const AttentionKernels* attention;
   const GatherKernels* gather;
   const PoolKernels* pool;
@@ -406,39 +440,8 @@ struct Kernels {
 // variable ASSAY_CPU_ISA may name a lesser one ("avx2", "baseline"), for tests and comparisons.
 const Kernels& kernels();
 
-// ---- Products in tiles --------------------------------------------------------------------------
-// y [rows, columns] = act(left [rows, steps] * right [steps, columns] + bias + residual), operands
-// in bf16, sums in f32. Operands are brought into panels first, of some rows of the left or columns
-// of the right one with all their steps.
-
-struct TileOperand {
-  const void* data;
-  int64_t lines, steps;  // lines are rows of the left operand, columns of the right
-  int64_t pitch;         // elements from one line to the next if `along`, else from step to step
-  bool along;            // steps of a line lie side by side
-};
-struct TileProduct {
-  const void* left;         // where it stands, a row's steps side by side
-  int64_t left_pitch;       // elements from row to row; 0: only panels of it are there
-  const void* left_panels;  // all, or with a pitch those that are not whole
-  const void* right_panels;
-  int64_t rows, columns, steps;
-  const float* bias;  // [columns]; null: none
-  ActivationKind activation;
-  void* y;
-  Element element;  // of y
-};
-struct TileProductKernels {
-  int64_t lines;  // of a panel; where steps are a multiple of as many, rows may stand
-  int64_t (*panel_bytes)(int64_t steps);
-  void (*fill_panel)(const TileOperand& x, bool right, int64_t panel, void* to);
-  // Of these panels of the left and of the right operand.
-  void (*run)(const TileProduct& p, int64_t left_begin, int64_t left_end, int64_t right_begin,
-              int64_t right_end);
-};
-
-// On the tile registers of AMX; null where tile_attention() is.
-const TileProductKernels* tile_products();
+// Products of bf16 on the tile registers of AMX; null where tile_attention() is.
+const PanelProductKernels* tile_products();
 
 // Attention of bf16, and only of it, on the tile registers of AMX; null where the processor or the
 // system has none, or ASSAY_CPU_ISA is set ("avx512" does without them and keeps all else).

@@ -5,8 +5,8 @@
 // of the left operand has a row of it in each of its rows, kSteps steps of 2 bytes; a tile of the
 // right one has two steps side by side in each of its rows, for 16 columns.
 #include "sdk/backend/cpu/kernels/attention_head.h"
+#include "sdk/backend/cpu/kernels/panel_finish.h"
 #include "sdk/backend/cpu/kernels/tiles_amx.h"
-#include "sdk/backend/cpu/kernels/vector_math.h"
 
 namespace assay::cpu::ASSAY_ISA {
 namespace {
@@ -53,7 +53,7 @@ void pair_steps(const Bf16* from, int64_t pitch, int64_t lines, int64_t steps, T
 }
 
 // Both forms of a tile are those of the other operand, turned.
-void fill_panel(const TileOperand& x, bool right, int64_t panel, void* to) {
+void fill_panel(const PanelOperand& x, bool right, int64_t panel, void* to) {
   auto* tile = static_cast<Tile*>(to);
   const auto* data = static_cast<const Bf16*>(x.data);
   for (int64_t step = 0; step < x.steps; step += kSteps) {
@@ -81,17 +81,20 @@ void fill_panel(const TileOperand& x, bool right, int64_t panel, void* to) {
 
 int64_t panel_bytes(int64_t steps) { return whole(steps, kSteps) / kSteps * 2 * kTileBytes; }
 
+int64_t standing(int64_t rows, int64_t steps) { return steps % kSteps == 0 ? rows / kPanel : 0; }
+
 // A panel of the left operand: bytes from row to row, tile to tile, and step to step.
 struct Rows {
   const char* at;
   int64_t row, tile, step;
 };
-Rows rows_of(const TileProduct& p, int64_t panel) {
-  const int64_t standing = p.left_pitch != 0 ? p.rows / kPanel : 0, pitch = p.left_pitch * 2;
+Rows rows_of(const PanelProduct& p, int64_t panel) {
+  const int64_t stand = p.left_pitch != 0 ? standing(p.rows, p.steps) : 0;
+  const int64_t pitch = p.left_pitch * 2;
   const auto *left = static_cast<const char*>(p.left),
              *panels = static_cast<const char*>(p.left_panels);
-  if (panel < standing) return {left + panel * kPanel * pitch, pitch, kTile * pitch, kLine};
-  return {panels + (panel - standing) * panel_bytes(p.steps), kLine, kTileBytes, 2 * kTileBytes};
+  if (panel < stand) return {left + panel * kPanel * pitch, pitch, kTile * pitch, kLine};
+  return {panels + (panel - stand) * panel_bytes(p.steps), kLine, kTileBytes, 2 * kTileBytes};
 }
 
 // sums [kPanel][kPanel] of two panels. On the way `per_step` lines from `next` on are asked for.
@@ -128,52 +131,13 @@ void multiply(const Rows& left, const char* right, int64_t steps, const char* ne
   if (kRows2 && kColumns2) _tile_stored(3, sums + kTile * kPanel + kTile, kPitch);
 }
 
-Vec activated(Vec x, ActivationKind kind) {
-  switch (kind) {
-    case ActivationKind::kNone:
-      return x;
-    case ActivationKind::kRelu:
-      return relu(x);
-    case ActivationKind::kElu:
-      return x > 0.0f ? x : exponential_minus_1(at_most(x, 0.0f));
-    case ActivationKind::kTanh:
-      return hyperbolic_tangent(x);
-    case ActivationKind::kSigmoid:
-      return sigmoid(x);
-    case ActivationKind::kGelu:
-      return 0.5f * x * (1.0f + error_function(x * 0.70710678f));
-    case ActivationKind::kSwish:
-      return x * sigmoid(x);
-    case ActivationKind::kGeluTanh:
-      return 0.5f * x *
-             (1.0f + hyperbolic_tangent(kGeluTanhScale * (x + kGeluTanhCubic * x * x * x)));
-  }
-  return x;
-}
-
-void put(float* y, Vec v, int64_t n) { store_lanes(y, v, n); }
-void put(Bf16* y, Vec v, int64_t n) {
+void store_halves(Bf16* y, Vec v, int64_t n) {
   if (n < kLanes) return store_lanes(y, v, n);
   *reinterpret_cast<LooseHalfBits*>(y) = half_of(v);
 }
 
-// y [rows][columns] = activation of sums + bias.
-template <class T, bool kPlain>
-void finish(const TileProduct& p, const float* sums, int64_t row, int64_t rows, int64_t column,
-            int64_t columns) {
-  T* y = static_cast<T*>(p.y) + row * p.columns + column;
-  for (int64_t c = 0; c < columns; c += kLanes) {
-    const int64_t n = columns - c;
-    const Vec bias = p.bias == nullptr ? Vec{} : load_lanes(p.bias + column + c, n);
-    for (int64_t r = 0; r < rows; ++r) {
-      const Vec v = load_vec(sums + r * kPanel + c) + bias;
-      put(y + r * p.columns + c, kPlain ? v : activated(v, p.activation), n);
-    }
-  }
-}
-
 // Asks for what finish() will write.
-void ask_for_block(const TileProduct& p, int64_t row, int64_t rows, int64_t column,
+void ask_for_block(const PanelProduct& p, int64_t row, int64_t rows, int64_t column,
                    int64_t columns) {
   const int64_t size = p.element == kElementF32 ? 4 : 2;
   const auto* corner = static_cast<const char*>(p.y) + (row * p.columns + column) * size;
@@ -191,21 +155,16 @@ void ask_for_rows(const Rows& left, int64_t steps) {
                            2);
 }
 
-using Finish = void (*)(const TileProduct&, const float*, int64_t, int64_t, int64_t, int64_t);
-Finish finish_of(const TileProduct& p) {
-  const bool plain = p.activation == ActivationKind::kNone;
-  if (p.element == kElementF32) return plain ? finish<float, true> : finish<float, false>;
-  return plain ? finish<Bf16, true> : finish<Bf16, false>;
-}
-
 // Left panels that stay in the second-level cache while right ones go by, each of which is asked
 // for during the products with the one before. A left panel is asked for when it comes first.
-void run(const TileProduct& p, int64_t left_begin, int64_t left_end, int64_t right_begin,
+void run(const PanelProduct& p, int64_t left_begin, int64_t left_end, int64_t right_begin,
          int64_t right_end) {
   constexpr int64_t kCached = 768 * 1024;
   const int64_t bytes = panel_bytes(p.steps), of_block = most(1, kCached / bytes);
   const auto* right = static_cast<const char*>(p.right_panels);
-  const Finish put_block = finish_of(p);
+  const Finish put_block = p.element == kElementF32
+                               ? finish_of<float, store_lanes<float>, kPanel>(p.activation)
+                               : finish_of<Bf16, store_halves, kPanel>(p.activation);
   alignas(64) float sums[kPanel * kPanel];
   const TileState tiles;
   for (int64_t first = left_begin; first < left_end; first += of_block) {
@@ -230,7 +189,7 @@ void run(const TileProduct& p, int64_t left_begin, int64_t left_end, int64_t rig
 
 }  // namespace
 
-extern const TileProductKernels kTileProduct;
-const TileProductKernels kTileProduct = {kPanel, panel_bytes, fill_panel, run};
+extern const PanelProductKernels kTileProduct;
+const PanelProductKernels kTileProduct = {kPanel, kPanel, panel_bytes, standing, fill_panel, run};
 
 }  // namespace assay::cpu::ASSAY_ISA

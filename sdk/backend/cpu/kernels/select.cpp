@@ -24,7 +24,7 @@ extern const Kernels kTable;
 }
 namespace amx {
 extern const AttentionKernels kAttention;
-extern const TileProductKernels kTileProduct;
+extern const PanelProductKernels kTileProduct;
 }  // namespace amx
 #endif
 
@@ -84,10 +84,10 @@ const Kernels& kernels() {
 
 #ifdef ASSAY_KERNELS_X86_64
 const AttentionKernels* tile_attention() { return uses_tiles() ? &amx::kAttention : nullptr; }
-const TileProductKernels* tile_products() { return uses_tiles() ? &amx::kTileProduct : nullptr; }
+const PanelProductKernels* tile_products() { return uses_tiles() ? &amx::kTileProduct : nullptr; }
 #else
 const AttentionKernels* tile_attention() { return nullptr; }
-const TileProductKernels* tile_products() { return nullptr; }
+const PanelProductKernels* tile_products() { return nullptr; }
 #endif
 
 }  // namespace assay::cpu

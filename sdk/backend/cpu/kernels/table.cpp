@@ -12,6 +12,7 @@ extern const DropoutKernels kDropout;
 extern const ChannelKernels kChannel;
 extern const FusionKernels kFusion;
 extern const LayerNormKernels kLayerNorm;
+extern const PanelProductKernels kProduct;
 extern const AttentionKernels kAttention;
 extern const GatherKernels kGather;
 extern const PoolKernels kPool;
@@ -24,22 +25,9 @@ extern const AnchorKernels kAnchors;
 extern const UpdateKernels kUpdate;
 
 extern const Kernels kTable;
-const Kernels kTable = {ASSAY_TEXT(ASSAY_ISA),
-                        &kElementwise,
-                        &kPointwise,
-                        &kDropout,
-                        &kChannel,
-                        &kFusion,
-                        &kLayerNorm,
-                        &kAttention,
-                        &kGather,
-                        &kPool,
-                        &kWinograd,
-                        &kDepthwise,
-                        &kSoftmax,
-                        &kSigmoid,
-                        &kSoftTargetLoss,
-                        &kAnchors,
-                        &kUpdate};
+const Kernels kTable = {
+    ASSAY_TEXT(ASSAY_ISA), &kElementwise, &kPointwise, &kDropout,        &kChannel, &kFusion,
+    &kLayerNorm,           &kProduct,     &kAttention, &kGather,         &kPool,    &kWinograd,
+    &kDepthwise,           &kSoftmax,     &kSigmoid,   &kSoftTargetLoss, &kAnchors, &kUpdate};
 
 }  // namespace assay::cpu::ASSAY_ISA

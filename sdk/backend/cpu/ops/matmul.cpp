@@ -1,8 +1,8 @@
-// Matmul on oneDNN, and of bf16 in tiles by our own kernel; transposed operands are read through
+// Matmul on oneDNN, and in panels by our own kernels; transposed operands are read through
 // their strides.
 #include "sdk/backend/cpu/onednn.h"
+#include "sdk/backend/cpu/ops/panel_product.h"
 #include "sdk/backend/cpu/ops/pointwise.h"
-#include "sdk/backend/cpu/ops/tile_product.h"
 
 namespace assay::cpu {
 namespace {
@@ -70,13 +70,14 @@ bool reads_same_lines(const Matmul& p, const Planner& c) {
 
 // Packing pays only if it is done once: with 2 threads and 128 rows the kernel then gains 5-10 %
 // and with one row it takes half the time, but packing costs as much as a product of 30 rows or
-// more.
+// more. The kernel of processors without AVX-512 knows no layout of its own, and reads transposed
+// weights faster than others.
 NodePlan plan_matmul(const Matmul& p, const Planner& c, DType compute) {
   if (compute == DType::kF32 && reads_same_lines(p, c))
     return plan_product(p, c, compute, Operand::kPacked);
   NodePlan plan = plan_product(p, c, compute, Operand::kAsIs);
   NodePlan packed = plan_product(p, c, compute, Operand::kPacked);
-  if (packed.prepare.bytes == 0) return plan;
+  if (packed.prepare.bytes == 0 || packed.kernel.starts_with("dnnl:gemm")) return plan;
   plan.prepare = packed.prepare;
   plan.bind = [as_is = plan.bind, packed = packed.bind](const Binding& b) {
     return b.prepared != nullptr ? packed(b) : as_is(b);
@@ -94,7 +95,7 @@ NodePlan plan(const Matmul& p, const Planner& c) {
     product.keep_pre = false, product.activation = ActivationKind::kNone;
     return with_activation_behind(plan(product, c), p.activation, c);
   }
-  return plan_in_tiles_or(p, c, [&] {
+  return plan_in_panels_or(p, c, [&] {
     return plan_with_dnnl(c, Matmul::kName,
                           [&](DType compute) { return plan_matmul(p, c, compute); });
   });
