@@ -5,6 +5,10 @@ endforeach()
 
 expect(0 "format +checkpoint 1,.*model +cnn.*step 40.*block1.conv.weight +f32.8,5,5,1. +800 +value" inspect a.ckpt)
 expect(0 "\"model_name\":\"cnn\"" inspect a.ckpt --json)
+# Of a host's long texts, such as a vocabulary, the beginning.
+execute_process(COMMAND ${WRITER} ${WORK}/long.ckpt cnn "{}" "{\"optimizer\": {\"name\": \"sgd\"}}" "[PAD]\n[UNK]"
+                COMMAND_ERROR_IS_FATAL ANY)
+expect(0 "metadata +preparation = .PAD. ... .11 bytes.\n" inspect long.ckpt)
 expect(0 "a.ckpt: ok.*b.ckpt: ok" verify a.ckpt b.ckpt)
 expect(0 "identical" diff a.ckpt b.ckpt)  # same seed, same bits
 expect(0 "17 tensors" convert a.ckpt w.safetensors)

@@ -95,6 +95,15 @@ std::string tensor_table(const Struct& report) {
   return table(cells);
 }
 
+// What a line shows of a text of any length, such as a vocabulary.
+std::string beginning_of(const std::string& value) {
+  constexpr size_t kMost = 100;
+  size_t end = std::min(value.find('\n'), kMost);
+  if (end >= value.size()) return value;
+  while (end > 0 && (value[end] & 0xC0) == 0x80) --end;  // no part of a character
+  return fmt::format("{} ... ({} bytes)", value.substr(0, end), value.size());
+}
+
 std::string format_text(const Struct& report) {
   std::string format = text_of(report, "format");
   if (format != "checkpoint") return format;
@@ -120,7 +129,7 @@ std::string inspection_text(const Struct& report) {
     text += field("data cursor", text_of(report, "data_cursor_bytes") + " bytes");
   for (const auto& value : rows(report, "metadata")) {
     text += field("metadata", text_of(value.struct_value(), "key") + " = " +
-                                  text_of(value.struct_value(), "value"));
+                                  beginning_of(text_of(value.struct_value(), "value")));
   }
   return text + "\n" + tensor_table(report);
 }
