@@ -56,8 +56,8 @@ Pays pays_in_tiles(const Matmul& p, const Planner& c) {
   return rows <= kMany ? Pays::kPrepared : Pays::kNever;
 }
 
-// Of f32, where oneDNN has its kernel for processors without AVX-512 only, which brings weights
-// into another form at every call (decisions/0030).
+// Of f32, where oneDNN has no layout of its own for weights, and brings them into another form at
+// every call (decisions/0030).
 Pays pays_in_f32(const Matmul& p, const Planner& c) {
   constexpr int64_t kMostRows = 256, kFewest = 64;
   const int64_t steps = c.x(0).dims[p.transpose_a ? 0 : 1];
@@ -130,7 +130,8 @@ NodePlan plan_in_panels_or(const Matmul& p, const Planner& c,
                            : plan_in_panels(kernels().product, p, c, own_plan("product").kernel);
   if (when == Pays::kAlways) return in_panels;
   NodePlan plan = other();
-  if (!in_tiles && !plan.kernel.starts_with("dnnl:gemm")) return plan;
+  const bool has_own_layout = plan.prepare.bytes > 0 || !plan.kernel.starts_with("dnnl:gemm");
+  if (!in_tiles && has_own_layout) return plan;
   plan.kernel += " or " + in_panels.kernel;
   plan.prepare = in_panels.prepare;
   plan.bind = [each_time = plan.bind, prepared = in_panels.bind](const Binding& b) {
