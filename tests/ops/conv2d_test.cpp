@@ -456,6 +456,40 @@ TEST(Winograd, EveryPadding) {
   }
 }
 
+// Windows with a stride, holes, or that reach out on every side; pixels, filters and channels that
+// do and do not fill what the kernel takes at a time, and taps of whose channels it takes only a
+// part.
+TEST(Conv2d, InPanels) {
+  const auto strided = [](int64_t rows, int64_t columns, int64_t dilation) {
+    return ConvGeometry{.stride = {rows, columns},
+                        .pad_begin = {dilation, 0},
+                        .pad_end = {0, 2},
+                        .dilation = {dilation, 1}};
+  };
+  const bool expected = !libraries_need_alignment() && cpu::kernels().isa == std::string("avx2");
+  for (const ConvolutionShape& s :
+       {ConvolutionShape{"3x3 of stride 2", {2, 17, 14, 32}, {48, 3, 3, 32}, padded(1, 2)},
+        ConvolutionShape{"in three images of few pixels", {3, 4, 5, 67}, {17, 3, 3, 67}, padded(1)},
+        ConvolutionShape{"uneven", {1, 11, 12, 35}, {40, 3, 2, 35}, strided(3, 1, 2)},
+        ConvolutionShape{"5x5", {1, 7, 6, 72}, {33, 5, 5, 72}, padded(3)},
+        ConvolutionShape{"many channels", {1, 5, 5, 523}, {31, 3, 3, 523}, padded(1, 2)},
+        ConvolutionShape{"one pixel", {1, 3, 3, 300}, {16, 3, 3, 300}, padded(0)}}) {
+    const OpCase c{
+        s.name, Conv2d{.geometry = s.g}, {{s.x}, {s.w}}, {.terms = s.w.numel() / s.w[0]}};
+    const std::string kernel = planned_kernel(c.op, {{DType::kF32, s.x}, {DType::kF32, s.w}});
+    EXPECT_EQ(kernel == "own:product:avx2", expected) << s.name << ": " << kernel;
+    check_op(c, conv_reference);
+  }
+  for (const ActivationKind kind : all_activations()) {
+    const Dims x{1, 9, 9, 32}, w{24, 3, 3, 32}, y{1, 5, 5, 24};
+    OpCase c{cat("activation ", static_cast<int>(kind)),
+             Conv2d{padded(1, 2), true, true, kind},
+             {{x}, {w, {}, Recipe::uniform(-0.2, 0.2)}, bias_of(24), {y}},
+             {.terms = 9 * 32, .ulps = activation_ulps(kind)}};
+    check_op(c, conv_reference);
+  }
+}
+
 // On processors with tiles, of many channels; odd sizes, and windows on every side of them.
 TEST(Conv2dGradData, OfStrideTwoInFourParts) {
   const auto strided = [](const std::array<int64_t, 2>& begin, const std::array<int64_t, 2>& end) {

@@ -86,7 +86,8 @@ TEST(Matmul, InPanels) {
       for (const Sizes s :
            {Sizes{513, 521, 1033}, Sizes{544, 512, 1024}, Sizes{45, 600, 100}, Sizes{45, 600, 96}})
         check_in_panels(s, ta, tb, DType::kBf16, ta == tb ? DType::kBf16 : DType::kF32);
-      for (const Sizes s : {Sizes{45, 600, 100}, Sizes{145, 64, 523}, Sizes{1, 71, 256}})
+      for (const Sizes s :
+           {Sizes{45, 600, 100}, Sizes{145, 64, 523}, Sizes{1, 71, 256}, Sizes{401, 70, 130}})
         check_in_panels(s, ta, tb, DType::kF32, DType::kF32);
     }
   }

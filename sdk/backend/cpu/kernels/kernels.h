@@ -381,9 +381,9 @@ struct UpdateKernels {
 };
 
 // ---- Products in panels -------------------------------------------------------------------------
-// y [rows, columns] = act(left [rows, steps] * right [steps, columns] + bias), operands in f32 or
-// bf16, sums in f32. Operands are brought into panels first, of some rows of the left or columns of
-// the right one with all their steps; rows of the left one may be read where they stand.
+// y [rows, columns] = act(left [rows, steps] * right [steps, columns] + bias + residual), operands
+// in f32 or bf16, sums in f32. Operands are brought into panels first, of some rows of the left or
+// columns of the right one with all their steps; rows of the left one may be read where they stand.
 
 struct PanelOperand {
   const void* data;
@@ -391,13 +391,26 @@ struct PanelOperand {
   int64_t pitch;         // elements from one line to the next if `along`, else from step to step
   bool along;            // steps of a line lie side by side
 };
+// Rows that are windows of images, in f32: row [n][p][q] has the steps [r][s][channel] of the
+// pixels that it covers, 0 outside of the image. A matrix has a row for each image of one pixel.
+struct PanelWindows {
+  int64_t h = 1, w = 1;  // of an image
+  int64_t p = 1, q = 1;  // of its result
+  int64_t r = 1, s = 1;  // of the window
+  int64_t stride[2] = {1, 1}, dilation[2] = {1, 1}, pad[2] = {0, 0};
+};
+constexpr int64_t kMostWindowTaps = 25;        // r * s
+constexpr int64_t kMostWindowChannels = 2048;  // where windows reach out of the image
+
 struct PanelProduct {
-  const void* left;         // where it stands, a row's steps side by side
-  int64_t left_pitch;       // elements from row to row; 0: only panels of it are there
+  const void* left;    // where it stands, the steps of a row or pixel side by side
+  int64_t left_pitch;  // elements from one to the next; 0: only panels of it are there
+  PanelWindows windows;
   const void* left_panels;  // all, or with a pitch those that cannot stand
   const void* right_panels;
   int64_t rows, columns, steps;
-  const float* bias;  // [columns]; null: none
+  const float* bias;     // [columns]; null: none
+  const void* residual;  // like y, or null; may be it
   ActivationKind activation;
   void* y;
   Element element;  // of y

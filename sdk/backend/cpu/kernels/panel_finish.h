@@ -1,11 +1,13 @@
-// What follows a product in panels: y = act(sums + bias), from a block of sums that is still in the
-// first-level cache.
+// What follows a product in panels: y = act(sums + bias + residual), from a block of sums that is
+// still in the first-level cache.
 #pragma once
 
 #include "sdk/backend/cpu/kernels/kernels.h"
 #include "sdk/backend/cpu/kernels/vector_math.h"
 
 namespace assay::cpu::ASSAY_ISA {
+
+constexpr int64_t kLine = 64;  // bytes of a cache line
 
 inline Vec activated(Vec x, ActivationKind kind) {
   switch (kind) {
@@ -30,26 +32,43 @@ inline Vec activated(Vec x, ActivationKind kind) {
   return x;
 }
 
-// Of the block of y at (row, column), sums with kPitch elements from row to row.
-template <class T, void (*kStore)(T*, Vec, int64_t), int64_t kPitch, bool kPlain>
+// Asks for the block of y at (row, column), which may hold a residual and will be written.
+inline void ask_for_block(const PanelProduct& p, int64_t row, int64_t rows, int64_t column,
+                          int64_t columns) {
+  const int64_t size = p.element == kElementF32 ? 4 : 2;
+  const auto* corner = static_cast<const char*>(p.y) + (row * p.columns + column) * size;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t b = 0; b < columns * size; b += kLine)
+      __builtin_prefetch(corner + r * p.columns * size + b, 1);
+}
+
+// Of that block, sums with kPitch elements from row to row.
+template <class T, void (*kStore)(T*, Vec, int64_t), int64_t kPitch, class Activate>
 void finish(const PanelProduct& p, const float* sums, int64_t row, int64_t rows, int64_t column,
-            int64_t columns) {
-  T* y = static_cast<T*>(p.y) + row * p.columns + column;
+            int64_t columns, const Activate& activate) {
+  const int64_t first = row * p.columns + column;
+  T* y = static_cast<T*>(p.y) + first;
+  const T* residual = p.residual == nullptr ? nullptr : static_cast<const T*>(p.residual) + first;
   for (int64_t c = 0; c < columns; c += kLanes) {
     const int64_t n = columns - c;
     const Vec bias = p.bias == nullptr ? Vec{} : load_lanes(p.bias + column + c, n);
     for (int64_t r = 0; r < rows; ++r) {
-      const Vec v = load_vec(sums + r * kPitch + c) + bias;
-      kStore(y + r * p.columns + c, kPlain ? v : activated(v, p.activation), n);
+      Vec v = load_vec(sums + r * kPitch + c) + bias;
+      if (residual != nullptr) v += load_lanes(residual + r * p.columns + c, n);
+      kStore(y + r * p.columns + c, activate(v), n);
     }
   }
 }
 
-using Finish = void (*)(const PanelProduct&, const float*, int64_t, int64_t, int64_t, int64_t);
 template <class T, void (*kStore)(T*, Vec, int64_t), int64_t kPitch>
-Finish finish_of(ActivationKind kind) {
-  return kind == ActivationKind::kNone ? finish<T, kStore, kPitch, true>
-                                       : finish<T, kStore, kPitch, false>;
+void finish_block(const PanelProduct& p, const float* sums, int64_t row, int64_t rows,
+                  int64_t column, int64_t columns) {
+  const auto with = [&](const auto& activate) {
+    finish<T, kStore, kPitch>(p, sums, row, rows, column, columns, activate);
+  };
+  if (p.activation == ActivationKind::kNone) return with([](Vec x) { return x; });
+  if (p.activation == ActivationKind::kRelu) return with([](Vec x) { return relu(x); });
+  with([&](Vec x) { return activated(x, p.activation); });
 }
 
 }  // namespace assay::cpu::ASSAY_ISA

@@ -1,4 +1,5 @@
-// Matrix products of f32: rows where they stand times panels of columns, each step's side by side.
+// Matrix products of f32, and convolutions as such: rows, or windows, where they stand times panels
+// of columns, each step's side by side.
 #include "sdk/backend/cpu/kernels/attention_head.h"
 #include "sdk/backend/cpu/kernels/panel_finish.h"
 #include "sdk/backend/cpu/kernels/products.h"
@@ -8,8 +9,8 @@ namespace {
 
 // Steps of a panel that stay in the first-level cache beside those of a block's rows, and rows
 // whose steps stay in the second-level one while panels go by.
-constexpr int64_t kStepsAtOnce = 256, kRowsAtOnce = 132;
-constexpr int64_t kLine = 64;
+constexpr int64_t kStepsAtOnce = 256, kBlocksAtOnce = kLanes == 16 ? 4 : 10;
+constexpr int64_t kRowsAtOnce = kBlocksAtOnce * kBlockRows;
 
 int64_t panel_bytes(int64_t steps) { return steps * kPanel * 4; }
 int64_t standing(int64_t rows, int64_t) { return (rows + kBlockRows - 1) / kBlockRows; }
@@ -38,40 +39,114 @@ void fill_panel(const PanelOperand& x, bool, int64_t panel, void* to) {
   }
 }
 
-// sums [rows][kPanel] += left [rows][steps] right [steps][kPanel], or = if these are the first
-// steps. On the way the panel's next steps, or the next panel's first, are asked for.
-void multiply(const float* left, int64_t pitch, int64_t rows, const float* right, int64_t steps,
-              bool first, float* sums) {
-  const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
-  const int64_t share = (steps * kPanel * 4 / blocks + kLine - 1) / kLine * kLine;
-  const auto* next = reinterpret_cast<const char*>(right + steps * kPanel);
-  for_blocks(rows, [&](int64_t row, int64_t count) {
-    for (const char* const end = next + share; next < end; next += kLine)
-      __builtin_prefetch(next, 0, 2);
-    const float* from = left + row * pitch;
-    first ? block_of<true, false>(count, from, pitch, right, kPanel, steps, sums + row * kPanel,
-                                  kPanel)
-          : block_of<true, true>(count, from, pitch, right, kPanel, steps, sums + row * kPanel,
-                                 kPanel);
+// What a tap of the window covers, for some rows: [tap][row], a pixel's channels each.
+struct Pixels {
+  const float* at[kMostWindowTaps][kRowsAtOnce];
+};
+
+// What windows cover outside of images.
+alignas(64) const float kZeros[kMostWindowChannels] = {};
+
+void find_pixels(const PanelProduct& product, int64_t first, int64_t rows, Pixels& pixels) {
+  const PanelWindows w = product.windows;
+  const auto* left = static_cast<const float*>(product.left);
+  const int64_t pitch = product.left_pitch;
+  if (w.r * w.s == 1 && w.h == w.p && w.w == w.q) {  // each pixel, in order
+    for (int64_t i = 0; i < rows; ++i) pixels.at[0][i] = left + (first + i) * pitch;
+    return;
+  }
+  int64_t n = first / (w.p * w.q), p = first / w.q % w.p, q = first % w.q;
+  for (int64_t i = 0; i < rows; ++i) {
+    const float** at = &pixels.at[0][i];
+    for (int64_t r = 0; r < w.r; ++r) {
+      const int64_t y = p * w.stride[0] - w.pad[0] + r * w.dilation[0];
+      for (int64_t s = 0; s < w.s; ++s, at += kRowsAtOnce) {
+        const int64_t x = q * w.stride[1] - w.pad[1] + s * w.dilation[1];
+        const bool inside = y >= 0 && y < w.h && x >= 0 && x < w.w;
+        *at = inside ? left + ((n * w.h + y) * w.w + x) * pitch : kZeros;
+      }
+    }
+    if (++q < w.q) continue;
+    q = 0;
+    if (++p < w.p) continue;
+    p = 0, ++n;
+  }
+}
+
+// Some taps with some of their channels.
+struct Piece {
+  int64_t tap, taps, channel, channels;
+  int64_t steps() const { return taps * channels; }
+};
+
+// to [kRows][kPanel] = (kAdd: itself +) pixels [kRows][steps] right [steps][kPanel]. On the way
+// asks for lines of memory `ahead` of right, one at every kUnrolled steps. Becomes no part of its
+// caller, which leaves too few registers.
+template <int kRows, bool kAdd>
+[[gnu::noinline]] void multiply_rows(const Pixels& pixels, int64_t row, const Piece& piece,
+                                     const float* right, int64_t ahead, float* to) {
+  Sums<kRows> sums = sums_at<kRows, kAdd>(to, kPanel);
+  for (int64_t tap = piece.tap; tap < piece.tap + piece.taps; ++tap) {
+    const float* from[kRows];
+    for (int i = 0; i < kRows; ++i) from[i] = pixels.at[tap][row + i] + piece.channel;
+    const auto at = [&](int i, int64_t step) { return from[i][step]; };
+    add_products(sums, at, right, kPanel, piece.channels,
+                 [=](const float* b) { __builtin_prefetch(b + ahead, 0, 2); });
+    right += piece.channels * kPanel;
+  }
+  sums.for_each([&](int i, Vec& a, Vec& b) {
+    store_vec(to + i * kPanel, a), store_vec(to + i * kPanel + kLanes, b);
+  });
+}
+
+// The pieces of a window, each about kStepsAtOnce steps.
+template <class Visit>
+void for_pieces(int64_t taps, int64_t channels, const Visit& visit) {
+  const int64_t cuts = (channels + kStepsAtOnce - 1) / kStepsAtOnce;
+  const int64_t most = ((channels + cuts - 1) / cuts + 7) / 8 * 8;
+  const int64_t taps_at_once = channels < kStepsAtOnce ? kStepsAtOnce / channels : 1;
+  for (int64_t tap = 0; tap < taps; tap += taps_at_once)
+    for (int64_t c = 0; c < channels; c += most)
+      visit(Piece{tap, least(taps_at_once, taps - tap), c, least(most, channels - c)});
+}
+
+// Some rows times one panel.
+void multiply_panel(const PanelProduct& p, const Pixels& pixels, int64_t row, int64_t rows,
+                    int64_t column) {
+  const int64_t taps = p.windows.r * p.windows.s, columns = least(kPanel, p.columns - column);
+  alignas(64) float sums[kRowsAtOnce * kPanel];
+  const float* panel = static_cast<const float*>(p.right_panels) + column * p.steps;
+  const float* const end = panel + p.steps * kPanel;
+  for_pieces(taps, p.steps / taps, [&](const Piece& piece) {
+    const float* const following = panel + piece.steps() * kPanel;
+    const bool first = piece.tap == 0 && piece.channel == 0, last = following == end;
+    int64_t ahead = following - panel;  // each block asks for others of the next piece's lines
+    for_blocks(rows, [&](int64_t i, int64_t count) {
+      if (last) ask_for_block(p, row + i, count, column, columns);
+      float* const to = sums + i * kPanel;
+      with_rows(count, [&]<int kRows>() {
+        first ? multiply_rows<kRows, false>(pixels, i, piece, panel, ahead, to)
+              : multiply_rows<kRows, true>(pixels, i, piece, panel, ahead, to);
+      });
+      ahead += kLine / 4;
+      if (last)
+        finish_block<float, store_lanes<float>, kPanel>(p, to, row + i, count, column, columns);
+    });
+    panel = following;
   });
 }
 
 void run(const PanelProduct& p, int64_t left_begin, int64_t left_end, int64_t right_begin,
          int64_t right_end) {
-  const auto *left = static_cast<const float*>(p.left),
-             *right = static_cast<const float*>(p.right_panels);
-  const Finish put_block = finish_of<float, store_lanes<float>, kPanel>(p.activation);
-  alignas(64) float sums[kRowsAtOnce * kPanel];
-  const int64_t end = least(left_end * kBlockRows, p.rows);
-  for (int64_t row = left_begin * kBlockRows; row < end; row += kRowsAtOnce) {
-    const int64_t rows = least(kRowsAtOnce, end - row);
-    for (int64_t j = right_begin; j < right_end; ++j) {
-      const float* panel = right + j * p.steps * kPanel;
-      for (int64_t k = 0; k < p.steps; k += kStepsAtOnce)
-        multiply(left + row * p.left_pitch + k, p.left_pitch, rows, panel + k * kPanel,
-                 least(kStepsAtOnce, p.steps - k), k == 0, sums);
-      put_block(p, sums, row, rows, j * kPanel, least(kPanel, p.columns - j * kPanel));
-    }
+  const int64_t groups = (left_end - left_begin + kBlocksAtOnce - 1) / kBlocksAtOnce;
+  Pixels pixels;
+  for (int64_t i = 0, block = left_begin; i < groups; ++i) {
+    const int64_t blocks = (left_end - block + groups - i - 1) / (groups - i);
+    const int64_t row = block * kBlockRows, rows = least(blocks * kBlockRows, p.rows - row);
+    find_pixels(p, row, rows, pixels);
+    for (int64_t j = right_begin; j < right_end; ++j)
+      multiply_panel(p, pixels, row, rows, j * kPanel);
+    block += blocks;
   }
 }
 

@@ -12,7 +12,7 @@ namespace assay::cpu::ASSAY_ISA {
 namespace {
 
 constexpr int64_t kPanel = 2 * kTile;
-constexpr int64_t kTileBytes = 1024, kLine = 64;
+constexpr int64_t kTileBytes = 1024;
 
 // ---- Panels ----
 
@@ -136,16 +136,6 @@ void store_halves(Bf16* y, Vec v, int64_t n) {
   *reinterpret_cast<LooseHalfBits*>(y) = half_of(v);
 }
 
-// Asks for what finish() will write.
-void ask_for_block(const PanelProduct& p, int64_t row, int64_t rows, int64_t column,
-                   int64_t columns) {
-  const int64_t size = p.element == kElementF32 ? 4 : 2;
-  const auto* corner = static_cast<const char*>(p.y) + (row * p.columns + column) * size;
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t b = 0; b < columns * size; b += kLine)
-      __builtin_prefetch(corner + r * p.columns * size + b, 1);
-}
-
 // Asks for a panel of the left operand.
 void ask_for_rows(const Rows& left, int64_t steps) {
   for (int64_t half = 0; half < 2; ++half)
@@ -162,9 +152,8 @@ void run(const PanelProduct& p, int64_t left_begin, int64_t left_end, int64_t ri
   constexpr int64_t kCached = 768 * 1024;
   const int64_t bytes = panel_bytes(p.steps), of_block = most(1, kCached / bytes);
   const auto* right = static_cast<const char*>(p.right_panels);
-  const Finish put_block = p.element == kElementF32
-                               ? finish_of<float, store_lanes<float>, kPanel>(p.activation)
-                               : finish_of<Bf16, store_halves, kPanel>(p.activation);
+  const auto put_block = p.element == kElementF32 ? finish_block<float, store_lanes<float>, kPanel>
+                                                  : finish_block<Bf16, store_halves, kPanel>;
   alignas(64) float sums[kPanel * kPanel];
   const TileState tiles;
   for (int64_t first = left_begin; first < left_end; first += of_block) {

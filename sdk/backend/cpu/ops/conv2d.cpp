@@ -3,6 +3,7 @@
 #include "sdk/backend/cpu/onednn.h"
 #include "sdk/backend/cpu/ops/conv_product.h"
 #include "sdk/backend/cpu/ops/depthwise.h"
+#include "sdk/backend/cpu/ops/panel_product.h"
 #include "sdk/backend/cpu/ops/pointwise.h"
 #include "sdk/backend/cpu/ops/winograd.h"
 #include "sdk/graph/elementwise.h"
@@ -319,6 +320,7 @@ NodePlan plan(const Conv2d& p, const Planner& c) {
     return with_activation_behind(plan(product, c), p.activation, c);
   }
   if (prefers_winograd(p, c)) return plan_winograd(p, c);
+  if (prefers_panels(p, c)) return plan_in_panels(p, c);
   return plan_with_dnnl(c, Conv2d::kName,
                         [&](DType compute) { return plan_forward(p, c, compute); });
 }

@@ -1,5 +1,6 @@
 // Operands are brought into panels, a task for each, and multiplied by rectangles of panels, one
-// for each thread: every element of y is one sum, in the order of its steps.
+// for each thread: every element of y is one sum, in the order of its steps. A convolution is such
+// a product of windows, which stand in the image, and filters.
 #include "sdk/backend/cpu/ops/panel_product.h"
 
 #include "sdk/backend/cpu/ops/own_kernel.h"
@@ -14,13 +15,14 @@ struct Panels {
   int64_t lines, steps, pitch;  // as in PanelOperand
   int64_t count, bytes_of_one;
 
-  Panels(const PanelProductKernels* k, const Matmul& p, const Planner& c, bool is_right)
+  Panels(const PanelProductKernels* k, bool is_right, bool steps_along, int64_t n, int64_t k_steps,
+         int64_t elements)
       : kernels(k),
         right(is_right),
-        along(right ? p.transpose_b : !p.transpose_a),
-        lines(c.y().dims[right ? 1 : 0]),
-        steps(c.x(0).dims[p.transpose_a ? 0 : 1]),
-        pitch(c.x_pitch(right ? 1 : 0)),
+        along(steps_along),
+        lines(n),
+        steps(k_steps),
+        pitch(elements),
         count(quotient_up(lines, right ? k->columns : k->rows)),
         bytes_of_one(k->panel_bytes(steps)) {}
 
@@ -57,64 +59,93 @@ Pays pays_in_tiles(const Matmul& p, const Planner& c) {
 }
 
 // Of f32, where oneDNN has no layout of its own for weights, and brings them into another form at
-// every call (decisions/0030).
+// every call (decisions/0030), which few rows do not make up for.
 Pays pays_in_f32(const Matmul& p, const Planner& c) {
-  constexpr int64_t kMostRows = 256, kFewest = 64;
+  constexpr int64_t kManyRows = 384, kFewest = 64;
   const int64_t steps = c.x(0).dims[p.transpose_a ? 0 : 1];
   const bool is_large = std::min(c.y().dims[1], steps) >= kFewest;
-  const bool can = !p.transpose_a && c.y().dtype == DType::kF32 && c.y().dims[0] <= kMostRows;
-  return can && is_large ? Pays::kPrepared : Pays::kNever;
+  if (p.transpose_a || c.y().dtype != DType::kF32 || !is_large) return Pays::kNever;
+  return c.y().dims[0] >= kManyRows ? Pays::kAlways : Pays::kPrepared;
 }
 
-NodePlan plan_in_panels(const PanelProductKernels* k, const Matmul& p, const Planner& c,
-                        std::string_view name) {
-  const Panels left(k, p, c, false), right(k, p, c, true);
+// Rectangles of panels: few rows are shared out by columns, so that each thread reads its own part
+// of the weights once.
+struct Rectangles {
+  int64_t rows, columns, down, across;  // panels of the left and right operand, rectangles
+  Rectangles(const Panels& left, const Panels& right, int64_t threads, bool by_rows)
+      : rows(left.count),
+        columns(right.count),
+        down(by_rows ? std::min(threads, rows) : 0),
+        across(std::min(by_rows ? threads / down : threads, columns)) {
+    if (!by_rows) down = std::min(threads / across, rows);
+  }
+  int64_t count() const { return down * across; }
+  void run(const PanelProduct& product, const PanelProductKernels& k, int64_t i) const {
+    const int64_t row = i / across, column = i % across;
+    k.run(product, rows * row / down, rows * (row + 1) / down, columns * column / across,
+          columns * (column + 1) / across);
+  }
+};
+
+// Inputs: the left operand, the right one, and those of bias and residual, if there are any. The
+// addresses of `product` come with a binding.
+struct Inputs {
+  int bias = -1, residual = -1;
+};
+NodePlan plan_in_panels(std::string_view name, const Panels& left, const Panels& right,
+                        const PanelProduct& product, const Inputs& inputs,
+                        const Rectangles& rectangles, int threads) {
   const int64_t standing = left.standing(), filled = left.count - standing;
   const auto left_bytes = static_cast<size_t>(filled * left.bytes_of_one);
   NodePlan plan;
   plan.kernel = name;
   plan.scratch_bytes = left_bytes + right.bytes();
-  plan.bind = [=, has_bias = p.has_bias, activation = p.activation, threads = c.threads(),
-               element = static_cast<Element>(element_of(c.y()))](const Binding& b) -> Launch {
+  plan.bind = [=](const Binding& b) -> Launch {
     auto* const left_panels = static_cast<std::byte*>(b.scratch);
     const bool prepared = b.prepared != nullptr;
     void* const right_panels = prepared ? b.prepared : left_panels + left_bytes;
-    const PanelProduct product{.left = b.x<void>(0),
-                               .left_pitch = standing > 0 ? left.pitch : 0,
-                               .left_panels = left_panels,
-                               .right_panels = right_panels,
-                               .rows = left.lines,
-                               .columns = right.lines,
-                               .steps = left.steps,
-                               .bias = has_bias ? b.x<float>(2) : nullptr,
-                               .activation = activation,
-                               .y = b.y<void>(),
-                               .element = element};
-    const int64_t across = std::min<int64_t>(threads, right.count);
-    const int64_t down = std::min(threads / across, left.count);
+    PanelProduct bound = product;
+    bound.left = b.x<void>(0);
+    bound.left_pitch = standing > 0 ? left.pitch : 0;
+    bound.left_panels = left_panels;
+    bound.right_panels = right_panels;
+    bound.bias = inputs.bias < 0 ? nullptr : b.x<float>(inputs.bias);
+    bound.residual = inputs.residual < 0 ? nullptr : b.x<void>(inputs.residual);
+    bound.y = b.y<void>();
     return [=, a = b.x<void>(0), w = b.x<void>(1)](Queue&) {
       parallel_for(threads, filled + (prepared ? 0 : right.count), [&](int64_t i) {
         i < filled ? left.fill(a, standing + i, left_panels + i * left.bytes_of_one)
                    : right.fill(w, i - filled, right.at_panel(right_panels, i - filled));
       });
-      parallel_for(threads, down * across, [&](int64_t i) {
-        const int64_t row = i / across, column = i % across;
-        k->run(product, left.count * row / down, left.count * (row + 1) / down,
-               right.count * column / across, right.count * (column + 1) / across);
-      });
+      parallel_for(threads, rectangles.count(),
+                   [&](int64_t i) { rectangles.run(bound, *left.kernels, i); });
     };
   };
   plan.prepare.input = 1;
   plan.prepare.bytes = right.bytes();
   plan.prepare.scratch_bytes = left_bytes;
   plan.prepare.form = right.form();
-  plan.prepare.bind = [=, threads = c.threads()](const Binding& b) -> Launch {
+  plan.prepare.bind = [=](const Binding& b) -> Launch {
     return [=, w = b.x<void>(1), to = b.prepared](Queue&) {
       parallel_for(threads, right.count,
                    [&](int64_t i) { right.fill(w, i, right.at_panel(to, i)); });
     };
   };
   return plan;
+}
+
+NodePlan plan_in_panels(const PanelProductKernels* k, const Matmul& p, const Planner& c,
+                        std::string_view name) {
+  const int64_t steps = c.x(0).dims[p.transpose_a ? 0 : 1];
+  const Panels left(k, false, !p.transpose_a, c.y().dims[0], steps, c.x_pitch(0));
+  const Panels right(k, true, p.transpose_b, c.y().dims[1], steps, c.x_pitch(1));
+  PanelProduct product{};
+  product.rows = left.lines, product.columns = right.lines, product.steps = steps;
+  product.activation = p.activation;
+  product.element = static_cast<Element>(element_of(c.y()));
+  const bool by_rows = c.x(0).dtype == DType::kF32 && left.lines > right.lines;
+  return plan_in_panels(name, left, right, product, {.bias = p.has_bias ? 2 : -1},
+                        {left, right, c.threads(), by_rows}, c.threads());
 }
 
 }  // namespace
@@ -128,15 +159,60 @@ NodePlan plan_in_panels_or(const Matmul& p, const Planner& c,
   NodePlan in_panels = in_tiles
                            ? plan_in_panels(tile_products(), p, c, "own:product:amx")
                            : plan_in_panels(kernels().product, p, c, own_plan("product").kernel);
-  if (when == Pays::kAlways) return in_panels;
+  if (in_tiles && when == Pays::kAlways) return in_panels;
   NodePlan plan = other();
-  const bool has_own_layout = plan.prepare.bytes > 0 || !plan.kernel.starts_with("dnnl:gemm");
-  if (!in_tiles && has_own_layout) return plan;
+  if (!in_tiles && !plan.kernel.starts_with("dnnl:gemm")) return plan;
+  if (when == Pays::kAlways) return in_panels;
   plan.kernel += " or " + in_panels.kernel;
   plan.prepare = in_panels.prepare;
   plan.bind = [each_time = plan.bind, prepared = in_panels.bind](const Binding& b) {
     return b.prepared != nullptr ? prepared(b) : each_time(b);
   };
+  return plan;
+}
+
+// Where oneDNN has but its kernel for AVX2, which many channels and strides slow down, while few
+// make short sums of each pixel here (decisions/0031). For windows of one pixel it has another, as
+// fast as this.
+bool prefers_panels(const Conv2d& p, const Planner& c) {
+  constexpr int64_t kFewestFilters = 16, kManyChannels = 64, kManyOfStride = 32;
+  const ConvGeometry& g = p.geometry;
+  const Dims& w = c.x(1).dims;
+  const int64_t taps = w[1] * w[2];
+  const bool is_f32 =
+      c.x(0).dtype == DType::kF32 && c.x(1).dtype == DType::kF32 && c.y().dtype == DType::kF32;
+  const bool fits = taps > 1 && taps <= kMostWindowTaps && w[3] <= kMostWindowChannels;
+  const bool has_stride = std::max(g.stride[0], g.stride[1]) > 1;
+  return std::string_view(kernels().isa) == "avx2" && is_f32 && g.groups == 1 && fits &&
+         w[0] >= kFewestFilters && w[3] >= (has_stride ? kManyOfStride : kManyChannels);
+}
+
+// x [N,H,W,C], w [K,R,S,C], y and residual [N,P,Q,K], bias [K].
+NodePlan plan_in_panels(const Conv2d& p, const Planner& c) {
+  const PanelProductKernels* k = kernels().product;
+  const ConvGeometry& g = p.geometry;
+  const Dims &x = c.x(0).dims, &w = c.x(1).dims, &y = c.y().dims;
+  const int64_t steps = w[1] * w[2] * w[3];
+  const Panels left(k, false, true, y[0] * y[1] * y[2], steps, x[3]);
+  const Panels right(k, true, true, w[0], steps, steps);
+  PanelProduct product{};
+  product.windows = {.h = x[1],
+                     .w = x[2],
+                     .p = y[1],
+                     .q = y[2],
+                     .r = w[1],
+                     .s = w[2],
+                     .stride = {g.stride[0], g.stride[1]},
+                     .dilation = {g.dilation[0], g.dilation[1]},
+                     .pad = {g.pad_begin[0], g.pad_begin[1]}};
+  product.rows = left.lines, product.columns = right.lines, product.steps = steps;
+  product.activation = p.activation;
+  const Inputs inputs{.bias = p.has_bias ? 2 : -1,
+                      .residual = p.has_residual ? p.residual_input() : -1};
+  const bool by_rows = x.numel() > w.numel();
+  NodePlan plan = plan_in_panels(own_plan("product").kernel, left, right, product, inputs,
+                                 {left, right, c.threads(), by_rows}, c.threads());
+  if (p.has_residual) plan.in_place = {{0, p.residual_input()}};
   return plan;
 }
 
