@@ -210,11 +210,12 @@ struct PoolKernels {
 };
 
 // ---- Winograd's convolution -------------------------------------------------------------------
-// 3x3 windows, stride 1, in tiles of 4x4 results; see winograd.cpp. Channels are multiples of
-// `lanes`. "Planes" are the 36 points: element (point, row, column) lies at
-// data[point * plane + row * row_size + column].
+// Windows of taps x taps, 3x3 or 5x5, stride 1, in tiles of 4x4 or 2x2 results; see winograd.cpp.
+// Those of 5x5 are of f32, and have no gradient of filters. Channels are multiples of `lanes`.
+// "Planes" are the 36 points: element (point, row, column) lies at data[point * plane + row *
+// row_size + column].
 
-// The image whose tiles are read or written; tile (i, j) starts at pixel (4i, 4j) - pad.
+// The image whose tiles are read or written; tile (i, j) starts at pixel outputs * (i, j) - pad.
 struct WinogradImage {
   int64_t h, w, c;
   int64_t tile_rows, tile_columns;  // of each image
@@ -231,22 +232,23 @@ struct WinogradEpilogue {
 };
 
 struct WinogradKernels {
+  int64_t taps, outputs;  // of a window and a tile, along each axis
   int64_t lanes, panel;
   // Tiles [begin, end) of an image, row 0 of the planes being tile `begin`: 6x6 pixels each, ...
   void (*image[2])(const WinogradImage& s, const void* x, const WinogradPlanes& planes,
                    int64_t begin, int64_t end);
-  // ... and 4x4 pixels, of the gradient of the result.
+  // ... and a tile's own pixels, of the gradient of the result.
   void (*result_gradient[2])(const WinogradImage& s, const void* dy, const WinogradPlanes& planes,
                              int64_t begin, int64_t end);
   // y = act(planes back at their pixels + bias + residual).
   void (*result[2])(const WinogradImage& s, const WinogradPlanes& planes,
                     const WinogradEpilogue& epilogue, void* y, int64_t begin, int64_t end);
-  // w [k][3][3][c] to u[point][panel of k][c][panel], panels [begin, end) of them.
+  // w [k][taps][taps][c] to u[point][panel of k][c][panel], panels [begin, end) of them.
   void (*filters[2])(const void* w, int64_t k, int64_t c, float* u, int64_t begin, int64_t end);
   // The same for the gradient of the image: u[point][panel of c][k][panel].
   void (*filters_turned[2])(const void* w, int64_t k, int64_t c, float* u, int64_t begin,
                             int64_t end);
-  // Planes of rows k and columns c to dw [k][3][3][c], filters [begin, end).
+  // Planes of rows k and columns c to dw [k][taps][taps][c], filters [begin, end).
   void (*filter_gradient[2])(const WinogradPlanes& planes, void* dw, int64_t c, int64_t begin,
                              int64_t end);
   // m[rows][panel] = v[rows][steps] u[steps][panel].
@@ -440,7 +442,7 @@ struct Kernels {
   const AttentionKernels* attention;
   const GatherKernels* gather;
   const PoolKernels* pool;
-  const WinogradKernels* winograd;
+  const WinogradKernels* winograd[2];  // of 3x3, of 5x5
   const DepthwiseKernels* depthwise;
   const SoftmaxKernels* softmax;
   const SigmoidKernels* sigmoid;

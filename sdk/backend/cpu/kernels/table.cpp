@@ -16,7 +16,7 @@ extern const PanelProductKernels kProduct;
 extern const AttentionKernels kAttention;
 extern const GatherKernels kGather;
 extern const PoolKernels kPool;
-extern const WinogradKernels kWinograd;
+extern const WinogradKernels kWinograd3, kWinograd5;
 extern const DepthwiseKernels kDepthwise;
 extern const SoftmaxKernels kSoftmax;
 extern const SigmoidKernels kSigmoid;
@@ -25,9 +25,23 @@ extern const AnchorKernels kAnchors;
 extern const UpdateKernels kUpdate;
 
 extern const Kernels kTable;
-const Kernels kTable = {
-    ASSAY_TEXT(ASSAY_ISA), &kElementwise, &kPointwise, &kDropout,        &kChannel, &kFusion,
-    &kLayerNorm,           &kProduct,     &kAttention, &kGather,         &kPool,    &kWinograd,
-    &kDepthwise,           &kSoftmax,     &kSigmoid,   &kSoftTargetLoss, &kAnchors, &kUpdate};
+const Kernels kTable = {ASSAY_TEXT(ASSAY_ISA),
+                        &kElementwise,
+                        &kPointwise,
+                        &kDropout,
+                        &kChannel,
+                        &kFusion,
+                        &kLayerNorm,
+                        &kProduct,
+                        &kAttention,
+                        &kGather,
+                        &kPool,
+                        {&kWinograd3, &kWinograd5},
+                        &kDepthwise,
+                        &kSoftmax,
+                        &kSigmoid,
+                        &kSoftTargetLoss,
+                        &kAnchors,
+                        &kUpdate};
 
 }  // namespace assay::cpu::ASSAY_ISA

@@ -8,23 +8,25 @@
 namespace assay::cpu {
 namespace {
 
-constexpr int64_t kPoints = 36, kTile = 4;
+using Kernel = const WinogradKernels&;
+
+constexpr int64_t kPoints = 36;
 constexpr int64_t kTilesAtOnce = 4;  // evaluated by one thread at a time
 
-const WinogradKernels& kernel() { return *kernels().winograd; }
+// Of filters [K,R,S,C].
+Kernel kernel_of(const Dims& w) { return *kernels().winograd[w[1] == 5 ? 1 : 0]; }
 
-int64_t tiles_along(int64_t size) { return quotient_up(size, kTile); }
-int64_t tiles_of(const Dims& result) {
-  return result[0] * tiles_along(result[1]) * tiles_along(result[2]);
+int64_t tiles_of(const Dims& result, Kernel k) {
+  return result[0] * quotient_up(result[1], k.outputs) * quotient_up(result[2], k.outputs);
 }
-int64_t panels_of(int64_t columns) { return quotient_up(columns, kernel().panel); }
+int64_t panels_of(int64_t columns) { return quotient_up(columns, kernels().winograd[0]->panel); }
 
 // [36][rows][columns]. Rows are padded to whole panels, and to a distance that is no power of two,
 // which would send them to a few sets of the cache.
 struct Planes {
   int64_t rows, row;
-  Planes(int64_t n, int64_t columns)
-      : rows(n), row(panels_of(columns) * kernel().panel + kernel().lanes) {}
+  Planes(int64_t n, int64_t columns, Kernel k)
+      : rows(n), row(panels_of(columns) * k.panel + k.lanes) {}
 
   int64_t plane() const { return rows * row; }
   size_t elems() const { return static_cast<size_t>(kPoints * plane()); }
@@ -32,12 +34,13 @@ struct Planes {
 };
 
 // `d` cut into the tiles of `result`.
-WinogradImage image_of(const Dims& d, const Dims& result, int64_t pad_rows, int64_t pad_columns) {
+WinogradImage image_of(const Dims& d, const Dims& result, int64_t pad_rows, int64_t pad_columns,
+                       Kernel k) {
   return {.h = d[1],
           .w = d[2],
           .c = d[3],
-          .tile_rows = tiles_along(result[1]),
-          .tile_columns = tiles_along(result[2]),
+          .tile_rows = quotient_up(result[1], k.outputs),
+          .tile_columns = quotient_up(result[2], k.outputs),
           .pad = {pad_rows, pad_columns}};
 }
 
@@ -58,6 +61,7 @@ Chunks sum_blocks(int64_t tiles, int64_t channels, int threads) {
 }
 
 struct Sum {
+  const WinogradKernels* kernel;
   WinogradImage in, out;
   Chunks blocks;
   Planes v, m;  // of a block, before and after the products
@@ -65,12 +69,14 @@ struct Sum {
   bool relu = false;
   int threads;
 
-  Sum(const ValueType& x, const ValueType& y, int64_t pad_rows, int64_t pad_columns, int n)
-      : in(image_of(x.dims, y.dims, pad_rows, pad_columns)),
-        out(image_of(y.dims, y.dims, 0, 0)),
-        blocks(sum_blocks(tiles_of(y.dims), std::max(in.c, out.c), n)),
-        v(blocks.size, in.c),
-        m(blocks.size, out.c),
+  Sum(Kernel k, const ValueType& x, const ValueType& y, int64_t pad_rows, int64_t pad_columns,
+      int n)
+      : kernel(&k),
+        in(image_of(x.dims, y.dims, pad_rows, pad_columns, k)),
+        out(image_of(y.dims, y.dims, 0, 0, k)),
+        blocks(sum_blocks(tiles_of(y.dims, k), std::max(in.c, out.c), n)),
+        v(blocks.size, in.c, k),
+        m(blocks.size, out.c, k),
         in_type(element_of(x)),
         out_type(element_of(y)),
         threads(n) {}
@@ -79,7 +85,7 @@ struct Sum {
   int64_t copies() const { return side_by_side() ? threads : 1; }
 };
 
-// x [N,H,W,C], w [K,3,3,C], bias [K], residual and y [N,P,Q,K]; of a gradient dy, w and dx.
+// x [N,H,W,C], w [K,R,R,C], bias [K], residual and y [N,P,Q,K]; of a gradient dy, w and dx.
 struct SumPointers {
   const void *x = nullptr, *w = nullptr, *residual = nullptr;
   const float* bias = nullptr;
@@ -106,18 +112,18 @@ void run_block(const Sum& s, const SumPointers& p, const float* u, float* v, flo
   const int64_t first = s.blocks.begin(block), count = s.blocks.length(block);
   const Chunks tiles{count, kTilesAtOnce};
   parallel_for(threads, tiles.count(), [&](int64_t i) {
-    kernel().image[s.in_type](s.in, p.x, s.v.at(v, tiles.begin(i)), first + tiles.begin(i),
-                              first + tiles.end(i));
+    s.kernel->image[s.in_type](s.in, p.x, s.v.at(v, tiles.begin(i)), first + tiles.begin(i),
+                               first + tiles.end(i));
   });
-  const int64_t panel = kernel().panel, panels = panels_of(s.out.c);
+  const int64_t panel = s.kernel->panel, panels = panels_of(s.out.c);
   parallel_for(threads, kPoints * panels, [&](int64_t i) {
-    kernel().product(v + i / panels * s.v.plane(), s.v.row, count, u + i * panel * s.in.c, s.in.c,
-                     m + i / panels * s.m.plane() + i % panels * panel, s.m.row);
+    s.kernel->product(v + i / panels * s.v.plane(), s.v.row, count, u + i * panel * s.in.c, s.in.c,
+                      m + i / panels * s.m.plane() + i % panels * panel, s.m.row);
   });
   const WinogradEpilogue epilogue{p.bias, p.residual, s.relu};
   parallel_for(threads, tiles.count(), [&](int64_t i) {
-    kernel().result[s.out_type](s.out, s.m.at(m, tiles.begin(i)), epilogue, p.y,
-                                first + tiles.begin(i), first + tiles.end(i));
+    s.kernel->result[s.out_type](s.out, s.m.at(m, tiles.begin(i)), epilogue, p.y,
+                                 first + tiles.begin(i), first + tiles.end(i));
   });
 }
 
@@ -132,29 +138,36 @@ void run_sum(const Sum& s, const SumPointers& p, const float* u, const SumScratc
   });
 }
 
-// Evaluates filters w [k][3][3][c] in panels of `columns`, which are k or, turned, c.
+// Evaluates filters w [k][taps][taps][c] in panels of `columns`, which are k or, turned, c.
 struct FilterTransform {
-  void (*run)(const void* w, int64_t k, int64_t c, float* u, int64_t begin, int64_t end);
+  const WinogradKernels* kernel;
+  int type;
   bool turned;
   int64_t k, c;
   int threads;
 
   int64_t columns() const { return turned ? c : k; }
-  std::string form() const { return cat("winograd_4x4", turned ? " turned" : ""); }
+  std::string form() const {
+    return cat("winograd ", kernel->taps, kernel->outputs, turned ? " turned" : "");
+  }
 
   size_t elems() const {
-    return static_cast<size_t>(kPoints * panels_of(columns()) * kernel().panel * (turned ? k : c));
+    return static_cast<size_t>(kPoints * panels_of(columns()) * kernel->panel * (turned ? k : c));
   }
   void operator()(const void* w, float* u) const {
+    const auto run = turned ? kernel->filters_turned[type] : kernel->filters[type];
     parallel_for(threads, panels_of(columns()), [&](int64_t i) { run(w, k, c, u, i, i + 1); });
   }
 };
+
+// "winograd_4x4": the size of a tile.
+NodePlan named_plan(Kernel k) { return own_plan(cat("winograd_", k.outputs, "x", k.outputs)); }
 
 using Bind = std::function<SumPointers(const Binding&)>;
 
 // `pointers` gives the addresses of a binding. Constant filters are transformed once.
 NodePlan plan_sum(const Sum& s, const FilterTransform& filters, const Bind& pointers) {
-  NodePlan plan = own_plan("winograd_4x4");
+  NodePlan plan = named_plan(*s.kernel);
   plan.scratch_bytes = sum_scratch(s, filters.elems(), nullptr).bytes;
   plan.prepare.input = 1;
   plan.prepare.bytes = filters.elems() * sizeof(float);
@@ -177,6 +190,7 @@ NodePlan plan_sum(const Sum& s, const FilterTransform& filters, const Bind& poin
 // ---- Sums over tiles: dw from x and dy ----------------------------------------------------------
 
 struct FilterGradient {
+  const WinogradKernels* kernel;
   WinogradImage x, dy;
   Chunks blocks;
   Planes v, d;  // of a block: x, dy
@@ -213,15 +227,15 @@ void add_block(const FilterGradient& g, const void* x, const void* dy, const Gra
   const Chunks tiles{count, kTilesAtOnce};
   parallel_for(g.threads, tiles.count(), [&](int64_t i) {
     const int64_t begin = first + tiles.begin(i), end = first + tiles.end(i);
-    kernel().image[g.x_type](g.x, x, g.v.at(s.v, tiles.begin(i)), begin, end);
-    kernel().result_gradient[g.x_type](g.dy, dy, g.d.at(s.d, tiles.begin(i)), begin, end);
+    g.kernel->image[g.x_type](g.x, x, g.v.at(s.v, tiles.begin(i)), begin, end);
+    g.kernel->result_gradient[g.x_type](g.dy, dy, g.d.at(s.d, tiles.begin(i)), begin, end);
   });
   const int64_t panels = panels_of(g.x.c);
   parallel_for(g.threads, kPoints * panels, [&](int64_t i) {
-    const int64_t point = i / panels, column = i % panels * kernel().panel;
-    kernel().outer_product(s.d + point * g.d.plane(), g.d.row, g.dy.c,
-                           s.v + point * g.v.plane() + column, g.v.row, count, block > 0,
-                           s.du + point * g.du.plane() + column, g.du.row);
+    const int64_t point = i / panels, column = i % panels * g.kernel->panel;
+    g.kernel->outer_product(s.d + point * g.d.plane(), g.d.row, g.dy.c,
+                            s.v + point * g.v.plane() + column, g.v.row, count, block > 0,
+                            s.du + point * g.du.plane() + column, g.du.row);
   });
 }
 
@@ -230,8 +244,8 @@ void run_gradient(const FilterGradient& g, const void* x, const void* dy, void* 
   for (int64_t i = 0; i < g.blocks.count(); ++i) add_block(g, x, dy, s, i);
   const Chunks filters{g.dy.c, 4};
   parallel_for(g.threads, filters.count(), [&](int64_t i) {
-    kernel().filter_gradient[g.dw_type](g.du.at(s.du, 0), dw, g.x.c, filters.begin(i),
-                                        filters.end(i));
+    g.kernel->filter_gradient[g.dw_type](g.du.at(s.du, 0), dw, g.x.c, filters.begin(i),
+                                         filters.end(i));
   });
 }
 
@@ -239,10 +253,12 @@ void run_gradient(const FilterGradient& g, const void* x, const void* dy, void* 
 
 bool is_possible(const ConvGeometry& g, const Dims& w, DType dtype) {
   constexpr std::array<int64_t, 2> kOne{1, 1};
-  const int64_t lanes = kernel().lanes;
-  return g.groups == 1 && g.stride == kOne && g.dilation == kOne && w[1] == 3 && w[2] == 3 &&
-         w[0] % lanes == 0 && w[3] % lanes == 0 && g.pad_begin[0] <= 2 && g.pad_begin[1] <= 2 &&
-         !has_tiles(dtype);
+  const int64_t lanes = kernel_of(w).lanes;
+  const bool is_3x3 = w[1] == 3 && w[2] == 3;
+  const bool is_5x5 = w[1] == 5 && w[2] == 5 && dtype == DType::kF32;
+  return g.groups == 1 && g.stride == kOne && g.dilation == kOne && (is_3x3 || is_5x5) &&
+         w[0] % lanes == 0 && w[3] % lanes == 0 &&
+         std::max(g.pad_begin[0], g.pad_begin[1]) < w[1] && !has_tiles(dtype);
 }
 
 // decisions/0005 has the measurements. `from_memory`: tiles that make up for reading transformed
@@ -251,8 +267,8 @@ bool pays(const Dims& w, const Dims& result, int64_t from_memory) {
   constexpr int64_t kLeastLanes = 8, kLeastChannels = 32, kLeastTiles = 16;
   constexpr int64_t kCachedFilters = 65536;
   const bool fits_cache = w[0] * w[3] <= kCachedFilters;
-  return kernel().lanes >= kLeastLanes && std::min(w[0], w[3]) >= kLeastChannels &&
-         tiles_of(result) >= (fits_cache ? kLeastTiles : from_memory);
+  return kernel_of(w).lanes >= kLeastLanes && std::min(w[0], w[3]) >= kLeastChannels &&
+         tiles_of(result, kernel_of(w)) >= (fits_cache ? kLeastTiles : from_memory);
 }
 
 // oneDNN's bf16 kernels are twice as fast as its f32 ones; these are not.
@@ -274,16 +290,16 @@ bool prefers_winograd(const Conv2dGradData& p, const Planner& c) {
 }
 
 bool prefers_winograd(const Conv2dGradWeight& p, const Planner& c) {
-  return is_possible(p.geometry, p.w_dims, c.x(0).dtype) &&
+  return p.w_dims[1] == 3 && is_possible(p.geometry, p.w_dims, c.x(0).dtype) &&
          pays(p.w_dims, c.x(1).dims, kLeastTilesOfGradient);
 }
 
 NodePlan plan_winograd(const Conv2d& p, const Planner& c) {
   const Dims& w = c.x(1).dims;
-  Sum sum(c.x(0), c.y(), p.geometry.pad_begin[0], p.geometry.pad_begin[1], c.threads());
+  Kernel k = kernel_of(w);
+  Sum sum(k, c.x(0), c.y(), p.geometry.pad_begin[0], p.geometry.pad_begin[1], c.threads());
   sum.relu = p.activation == ActivationKind::kRelu;
-  const FilterTransform filters{kernel().filters[element_of(c.x(1))], false, w[0], w[3],
-                                c.threads()};
+  const FilterTransform filters{&k, element_of(c.x(1)), false, w[0], w[3], c.threads()};
   const int residual = p.residual_input();
   NodePlan plan = plan_sum(sum, filters, [=](const Binding& b) {
     return SumPointers{.x = b.x<void>(0),
@@ -297,13 +313,14 @@ NodePlan plan_winograd(const Conv2d& p, const Planner& c) {
 }
 
 // The gradient is the convolution of dy with the window turned round, whose padding is the rest of
-// its reach, 2 - pad.
+// its reach, taps - 1 - pad.
 NodePlan plan_winograd(const Conv2dGradData& p, const Planner& c) {
   const Dims& w = c.x(1).dims;
-  const Sum sum(c.x(0), {c.y().dtype, p.x_dims}, 2 - p.geometry.pad_begin[0],
-                2 - p.geometry.pad_begin[1], c.threads());
-  const FilterTransform filters{kernel().filters_turned[element_of(c.x(1))], true, w[0], w[3],
-                                c.threads()};
+  Kernel k = kernel_of(w);
+  const auto& pad = p.geometry.pad_begin;
+  const Sum sum(k, c.x(0), {c.y().dtype, p.x_dims}, k.taps - 1 - pad[0], k.taps - 1 - pad[1],
+                c.threads());
+  const FilterTransform filters{&k, element_of(c.x(1)), true, w[0], w[3], c.threads()};
   return plan_sum(sum, filters, [](const Binding& b) {
     return SumPointers{.x = b.x<void>(0), .w = b.x<void>(1), .y = b.y<void>()};
   });
@@ -311,19 +328,22 @@ NodePlan plan_winograd(const Conv2dGradData& p, const Planner& c) {
 
 NodePlan plan_winograd(const Conv2dGradWeight& p, const Planner& c) {
   const Dims &x = c.x(0).dims, &dy = c.x(1).dims;
-  const Chunks blocks = gradient_blocks(tiles_of(dy), x[3] + dy[3]);
-  const FilterGradient g{.x = image_of(x, dy, p.geometry.pad_begin[0], p.geometry.pad_begin[1]),
-                         .dy = image_of(dy, dy, 0, 0),
+  Kernel k = kernel_of(p.w_dims);
+  const Chunks blocks = gradient_blocks(tiles_of(dy, k), x[3] + dy[3]);
+  const auto& pad = p.geometry.pad_begin;
+  const FilterGradient g{.kernel = &k,
+                         .x = image_of(x, dy, pad[0], pad[1], k),
+                         .dy = image_of(dy, dy, 0, 0, k),
                          .blocks = blocks,
-                         .v = {blocks.size, x[3]},
-                         .d = {blocks.size, dy[3]},
-                         .du = {dy[3], x[3]},
+                         .v = {blocks.size, x[3], k},
+                         .d = {blocks.size, dy[3], k},
+                         .du = {dy[3], x[3], k},
                          .x_type = element_of(c.x(0)),
                          .dw_type = element_of(c.y()),
                          .threads = c.threads()};
   const ChannelSums bias_gradient(c.x(1), c.threads());
   const size_t own_bytes = gradient_scratch(g, nullptr).bytes;
-  NodePlan plan = own_plan("winograd_4x4");
+  NodePlan plan = named_plan(k);
   plan.scratch_bytes = std::max(own_bytes, p.has_bias ? bias_gradient.scratch_bytes() : 0);
   plan.bind = [=](const Binding& b) -> Launch {
     const GradientScratch s = gradient_scratch(g, b.scratch);

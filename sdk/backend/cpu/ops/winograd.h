@@ -1,7 +1,9 @@
-// Convolutions of 3x3 windows by Winograd's method (kernels/winograd.cpp), where that is faster.
+// Convolutions of 3x3 and 5x5 windows by Winograd's method (kernels/winograd.cpp), where that is
+// faster.
 //
-// It does a quarter of the multiplications in exchange for transforms of images and filters. The
-// arithmetic is f32 for either data type, and the sums have a fixed order on any number of threads.
+// It does a quarter, or a third, of the multiplications in exchange for transforms of images and
+// filters. The arithmetic is f32 for either data type, and the sums have a fixed order on any
+// number of threads.
 #pragma once
 
 #include "sdk/backend/cpu/planner.h"
