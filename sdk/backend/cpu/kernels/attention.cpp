@@ -61,14 +61,14 @@ void store_row(const float* from, int64_t size, float factor, T* to) {
 void all_pairs(const float* queries, int64_t width, int64_t rows, const float* keys, int64_t size,
                int64_t n, float* tile, int64_t pitch) {
   for (int64_t first = 0; first < n; first += kPanel)
-    product(queries, width, rows, keys + first * size, kPanel, size, false, tile + first, pitch);
+    product(queries, width, rows, keys + first * size, kPanel, size, tile + first, pitch);
 }
 
 // out[row][width] = weights [rows][n] of rows of values.
 void weighted_sums(const float* weights, int64_t pitch, int64_t rows, const float* values,
                    int64_t width, int64_t n, float* out) {
   for (int64_t first = 0; first < width; first += kPanel)
-    product(weights, pitch, rows, values + first, width, n, false, out + first, width);
+    product(weights, pitch, rows, values + first, width, n, out + first, width);
 }
 
 // out[key][width] = (itself if add, +) weights [rows][n], turned, of rows of values.

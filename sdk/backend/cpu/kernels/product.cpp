@@ -79,19 +79,30 @@ struct Piece {
   int64_t steps() const { return taps * channels; }
 };
 
-// to [kRows][kPanel] = (kAdd: itself +) pixels [kRows][steps] right [steps][kPanel]. On the way
-// asks for lines of memory `ahead` of right, one at every kUnrolled steps. Becomes no part of its
-// caller, which leaves too few registers.
+// What a block asks for at every kUnrolled steps: lines of memory `distance` elements behind those
+// of the panel. Three blocks ask for all.
+struct Ahead {
+  static constexpr int64_t kOfLine = kLine / 4, kLines = kUnrolled * kPanel / kOfLine;
+  static constexpr int64_t kAsked = (kLines + 2) / 3;
+  int64_t distance;
+
+  void operator()(const float* b) const {
+    for (int64_t i = 0; i < kAsked; ++i) __builtin_prefetch(b + distance + i * kOfLine, 0, 2);
+  }
+  void next_block() { distance += kAsked * kOfLine; }
+};
+
+// to [kRows][kPanel] = (kAdd: itself +) pixels [kRows][steps] right [steps][kPanel]. Becomes
+// no part of its caller, which leaves too few registers.
 template <int kRows, bool kAdd>
 [[gnu::noinline]] void multiply_rows(const Pixels& pixels, int64_t row, const Piece& piece,
-                                     const float* right, int64_t ahead, float* to) {
+                                     const float* right, const Ahead& ahead, float* to) {
   Sums<kRows> sums = sums_at<kRows, kAdd>(to, kPanel);
   for (int64_t tap = piece.tap; tap < piece.tap + piece.taps; ++tap) {
     const float* from[kRows];
     for (int i = 0; i < kRows; ++i) from[i] = pixels.at[tap][row + i] + piece.channel;
     const auto at = [&](int i, int64_t step) { return from[i][step]; };
-    add_products(sums, at, right, kPanel, piece.channels,
-                 [=](const float* b) { __builtin_prefetch(b + ahead, 0, 2); });
+    add_products(sums, at, right, kPanel, piece.channels, ahead);
     right += piece.channels * kPanel;
   }
   sums.for_each([&](int i, Vec& a, Vec& b) {
@@ -120,7 +131,7 @@ void multiply_panel(const PanelProduct& p, const Pixels& pixels, int64_t row, in
   for_pieces(taps, p.steps / taps, [&](const Piece& piece) {
     const float* const following = panel + piece.steps() * kPanel;
     const bool first = piece.tap == 0 && piece.channel == 0, last = following == end;
-    int64_t ahead = following - panel;  // each block asks for others of the next piece's lines
+    Ahead ahead{following - panel};  // the next piece
     for_blocks(rows, [&](int64_t i, int64_t count) {
       if (last) ask_for_block(p, row + i, count, column, columns);
       float* const to = sums + i * kPanel;
@@ -128,7 +139,7 @@ void multiply_panel(const PanelProduct& p, const Pixels& pixels, int64_t row, in
         first ? multiply_rows<kRows, false>(pixels, i, piece, panel, ahead, to)
               : multiply_rows<kRows, true>(pixels, i, piece, panel, ahead, to);
       });
-      ahead += kLine / 4;
+      ahead.next_block();
       if (last)
         finish_block<float, store_lanes<float>, kPanel>(p, to, row + i, count, column, columns);
     });

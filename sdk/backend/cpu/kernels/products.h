@@ -65,8 +65,8 @@ inline Sums<kRows> sums_at(const float* from, int64_t pitch) {
 // sums += sum over step of at(row, step) * b[step][kPanel]. Calls ask(b) at every kUnrolled steps.
 constexpr int64_t kUnrolled = 8;
 template <int kRows, class At, class Ask>
-inline void add_products(Sums<kRows>& sums, const At& at, const float* b, int64_t ldb,
-                         int64_t steps, const Ask& ask) {
+[[gnu::always_inline]] inline void add_products(Sums<kRows>& sums, const At& at, const float* b,
+                                                int64_t ldb, int64_t steps, const Ask& ask) {
   const auto add_step = [&](int64_t step, const float* row) __attribute__((always_inline)) {
     const Vec b0 = load_vec(row), b1 = load_vec(row + kLanes);
     sums.for_each([&](int i, Vec& left, Vec& right) __attribute__((always_inline)) {
@@ -132,17 +132,15 @@ void for_blocks(int64_t rows, const Visit& visit) {
   }
 }
 
-// out [rows][kPanel] = (itself if add, +) a [rows][steps] b [steps][kPanel], each with its pitch.
+// out [rows][kPanel] = a [rows][steps] b [steps][kPanel], each with its pitch.
 inline void product(const float* a, int64_t lda, int64_t rows, const float* b, int64_t ldb,
-                    int64_t steps, bool add, float* out, int64_t ldo) {
+                    int64_t steps, float* out, int64_t ldo) {
   for_blocks(rows, [&](int64_t first, int64_t count) {
-    const float* from = a + first * lda;
-    add ? block_of<true, true>(count, from, lda, b, ldb, steps, out + first * ldo, ldo)
-        : block_of<true, false>(count, from, lda, b, ldb, steps, out + first * ldo, ldo);
+    block_of<true, false>(count, a + first * lda, lda, b, ldb, steps, out + first * ldo, ldo);
   });
 }
 
-// The same of a [steps][rows].
+// The same of a [steps][rows], or added to out.
 inline void outer_product(const float* a, int64_t lda, int64_t rows, const float* b, int64_t ldb,
                           int64_t steps, bool add, float* out, int64_t ldo) {
   for_blocks(rows, [&](int64_t first, int64_t count) {

@@ -273,7 +273,7 @@ void filter_gradient(const WinogradPlanes& planes, void* dw, int64_t c_count, in
 // v [rows][steps] of pitch ldv, u [steps][kPanel], m [rows][kPanel] of pitch ldm.
 void plane_product(const float* v, int64_t ldv, int64_t rows, const float* u, int64_t steps,
                    float* m, int64_t ldm) {
-  product(v, ldv, rows, u, kPanel, steps, false, m, ldm);
+  product(v, ldv, rows, u, kPanel, steps, m, ldm);
 }
 
 }  // namespace
