@@ -51,7 +51,7 @@ void find_pixels(const PanelProduct& product, int64_t first, int64_t rows, Pixel
   const PanelWindows w = product.windows;
   const auto* left = static_cast<const float*>(product.left);
   const int64_t pitch = product.left_pitch;
-  if (w.r * w.s == 1 && w.h == w.p && w.w == w.q) {  // each pixel, in order
+  if (w.h * w.w * w.p * w.q * w.r * w.s == 1 && w.pad[0] + w.pad[1] == 0) {  // a matrix
     for (int64_t i = 0; i < rows; ++i) pixels.at[0][i] = left + (first + i) * pitch;
     return;
   }

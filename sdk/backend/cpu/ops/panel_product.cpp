@@ -59,13 +59,15 @@ Pays pays_in_tiles(const Matmul& p, const Planner& c) {
 }
 
 // Of f32, where oneDNN has no layout of its own for weights, and brings them into another form at
-// every call (decisions/0030), which few rows do not make up for.
+// every call (decisions/0030). Few rows do not make up for doing so here, and panels of a whole
+// vocabulary take much memory.
 Pays pays_in_f32(const Matmul& p, const Planner& c) {
-  constexpr int64_t kManyRows = 384, kFewest = 64;
+  constexpr int64_t kManyRows = 384, kFewest = 64, kMostWeights = 8 << 20;
+  const int64_t rows = c.y().dims[0], columns = c.y().dims[1];
   const int64_t steps = c.x(0).dims[p.transpose_a ? 0 : 1];
-  const bool is_large = std::min(c.y().dims[1], steps) >= kFewest;
+  const bool is_large = std::min(columns, steps) >= kFewest;
   if (p.transpose_a || c.y().dtype != DType::kF32 || !is_large) return Pays::kNever;
-  return c.y().dims[0] >= kManyRows ? Pays::kAlways : Pays::kPrepared;
+  return rows >= kManyRows && columns * steps <= kMostWeights ? Pays::kAlways : Pays::kPrepared;
 }
 
 // Rectangles of panels: few rows are shared out by columns, so that each thread reads its own part
