@@ -164,7 +164,10 @@ NodePlan plan_in_panels_or(const Matmul& p, const Planner& c,
   if (in_tiles && when == Pays::kAlways) return in_panels;
   NodePlan plan = other();
   if (!in_tiles && !plan.kernel.starts_with("dnnl:gemm")) return plan;
-  if (when == Pays::kAlways) return in_panels;
+  if (when == Pays::kAlways) {
+    in_panels.prepare = {};  // many rows: 3 % of the time, and weights would be kept twice
+    return in_panels;
+  }
   plan.kernel += " or " + in_panels.kernel;
   plan.prepare = in_panels.prepare;
   plan.bind = [each_time = plan.bind, prepared = in_panels.bind](const Binding& b) {
