@@ -51,10 +51,6 @@ void find_pixels(const PanelProduct& product, int64_t first, int64_t rows, Pixel
   const PanelWindows w = product.windows;
   const auto* left = static_cast<const float*>(product.left);
   const int64_t pitch = product.left_pitch;
-  if (w.h * w.w * w.p * w.q * w.r * w.s == 1 && w.pad[0] + w.pad[1] == 0) {  // a matrix
-    for (int64_t i = 0; i < rows; ++i) pixels.at[0][i] = left + (first + i) * pitch;
-    return;
-  }
   int64_t n = first / (w.p * w.q), p = first / w.q % w.p, q = first % w.q;
   for (int64_t i = 0; i < rows; ++i) {
     const float** at = &pixels.at[0][i];

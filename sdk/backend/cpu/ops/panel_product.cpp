@@ -184,12 +184,11 @@ bool prefers_panels(const Conv2d& p, const Planner& c) {
   const ConvGeometry& g = p.geometry;
   const Dims& w = c.x(1).dims;
   const int64_t taps = w[1] * w[2];
-  const bool is_f32 =
-      c.x(0).dtype == DType::kF32 && c.x(1).dtype == DType::kF32 && c.y().dtype == DType::kF32;
   const bool fits = taps > 1 && taps <= kMostWindowTaps && w[3] <= kMostWindowChannels;
   const bool has_stride = std::max(g.stride[0], g.stride[1]) > 1;
-  return std::string_view(kernels().isa) == "avx2" && is_f32 && g.groups == 1 && fits &&
-         w[0] >= kFewestFilters && w[3] >= (has_stride ? kManyOfStride : kManyChannels);
+  return std::string_view(kernels().isa) == "avx2" && c.x(0).dtype == DType::kF32 &&
+         g.groups == 1 && fits && w[0] >= kFewestFilters &&
+         w[3] >= (has_stride ? kManyOfStride : kManyChannels);
 }
 
 // x [N,H,W,C], w [K,R,S,C], y and residual [N,P,Q,K], bias [K].
