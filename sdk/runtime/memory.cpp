@@ -1,8 +1,9 @@
-// Where buffers lie in an arena: the largest first, each in the lowest gap that those alive at the
-// same time leave it.
+// Where buffers lie in an arena: one after the other, each in the lowest gap that those alive at
+// the same time leave it.
 #include "sdk/runtime/memory.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "sdk/base/align.h"
@@ -28,23 +29,15 @@ size_t largest_live_sum(std::span<const BufferLifetime> buffers) {
   return static_cast<size_t>(largest);
 }
 
-}  // namespace
-
-// Ties keep the order of the buffers, so that the plan depends on nothing else. Buffers of no bytes
-// get an offset too and disturb nobody.
-ArenaPlan plan_arena(std::span<const BufferLifetime> buffers) {
-  ArenaPlan plan;
+// Each buffer in turn at the lowest offset that is free during its whole lifetime. Buffers of no
+// bytes get an offset too and disturb nobody.
+void place(std::span<const BufferLifetime> buffers, std::span<const size_t> order,
+           ArenaPlan& plan) {
   plan.offsets.resize(buffers.size());
-  plan.floor_bytes = largest_live_sum(buffers);
-  std::vector<size_t> by_size(buffers.size());
-  std::iota(by_size.begin(), by_size.end(), 0);
-  std::stable_sort(by_size.begin(), by_size.end(),
-                   [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
-
+  plan.peak_bytes = 0;
   std::vector<size_t> placed;  // ordered by offset
-  for (const size_t i : by_size) {
+  for (const size_t i : order) {
     const size_t bytes = align_up(buffers[i].bytes);
-    plan.sum_bytes += bytes;
     size_t offset = 0;
     for (const size_t j : placed) {
       if (!overlap(buffers[i], buffers[j])) continue;
@@ -58,7 +51,35 @@ ArenaPlan plan_arena(std::span<const BufferLifetime> buffers) {
                          [&](size_t value, size_t j) { return value < plan.offsets[j]; });
     placed.insert(place, i);
   }
-  return plan;
+}
+
+}  // namespace
+
+// The longest lifetimes first. As long as the floor is not reached, those that ended up on top are
+// placed first in the next attempt. Ties keep the order of the buffers, so that the plan depends on
+// nothing else.
+ArenaPlan plan_arena(std::span<const BufferLifetime> buffers) {
+  constexpr int kMostAttempts = 64;
+  constexpr double kCloseEnough = 1.005;
+  std::vector<size_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(),
+                           [&](size_t i) { return buffers[i].last - buffers[i].first; });
+  ArenaPlan attempt;
+  attempt.floor_bytes = largest_live_sum(buffers);
+  for (const BufferLifetime& buffer : buffers) attempt.sum_bytes += align_up(buffer.bytes);
+  ArenaPlan best;
+  for (int i = 0; i < kMostAttempts; ++i) {
+    place(buffers, order, attempt);
+    if (i == 0 || attempt.peak_bytes < best.peak_bytes) best = attempt;
+    if (static_cast<double>(best.peak_bytes) <=
+        kCloseEnough * static_cast<double>(best.floor_bytes))
+      break;
+    std::ranges::stable_partition(order, [&](size_t k) {
+      return attempt.offsets[k] + align_up(buffers[k].bytes) == attempt.peak_bytes;
+    });
+  }
+  return best;
 }
 
 }  // namespace assay

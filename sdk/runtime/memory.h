@@ -21,8 +21,8 @@ struct ArenaPlan {
   size_t floor_bytes = 0;  // the largest sum of buffers alive at one node: no plan can be smaller
 };
 
-// Greedy by size: the largest buffer first, each at the lowest offset that is free during its whole
-// lifetime.
+// Greedy: one buffer after the other, each at the lowest offset that is free during its whole
+// lifetime, in a few dozen orders at most; the smallest arena wins.
 ArenaPlan plan_arena(std::span<const BufferLifetime> buffers);
 
 }  // namespace assay
