@@ -61,12 +61,13 @@ void infer(const Conv2d& p, InferCtx& c) {
 void grad(const Conv2d& p, GradCtx& c) {
   const ValueId dy = gradient_before(c, p.activation, p.keep_pre);
   if (p.has_residual) c.dx(p.residual_input(), dy);
-  if (c.wants(0)) c.dx(0, c.emit1(Conv2dGradData{p.geometry, c.type(c.x(0)).dims}, {dy, c.x(1)}));
+  // First what reads x, whose memory dx may then have.
   const auto dw =
       c.emit(Conv2dGradWeight{p.geometry, c.type(c.x(1)).dims, c.type(c.x(1)).dtype, p.has_bias},
              {c.x(0), dy});
   c.dx(1, dw[0]);
   if (p.has_bias) c.dx(2, dw[1]);
+  if (c.wants(0)) c.dx(0, c.emit1(Conv2dGradData{p.geometry, c.type(c.x(0)).dims}, {dy, c.x(1)}));
 }
 NodeFacts facts(const Conv2d&, const NodeView& c) {
   return {.flops = conv2d_flops(c.y().dims, c.x(1).dims), .bytes = traffic_of(c)};

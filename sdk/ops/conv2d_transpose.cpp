@@ -36,11 +36,11 @@ void infer(const Conv2dTranspose& p, InferCtx& c) {
 
 void grad(const Conv2dTranspose& p, GradCtx& c) {
   const ValueId dy = gradient_before(c, p.activation);
-  // The adjoint of an adjoint is the convolution itself.
-  if (c.wants(0)) c.dx(0, c.emit1(Conv2d{.geometry = p.geometry}, {dy, c.x(1)}));
-  const ValueType w = c.type(c.x(1));
+  const ValueType w = c.type(c.x(1));  // the filters' gradient is first, as that of Conv2d
   c.dx(1, c.emit1(Conv2dGradWeight{p.geometry, w.dims, w.dtype}, {dy, c.x(0)}));
   if (p.has_bias) c.dx(2, c.emit1(SumTo{c.type(c.x(2)).dims}, {dy}));
+  // The adjoint of an adjoint is the convolution itself.
+  if (c.wants(0)) c.dx(0, c.emit1(Conv2d{.geometry = p.geometry}, {dy, c.x(1)}));
 }
 NodeFacts facts(const Conv2dTranspose&, const NodeView& c) {
   return {.flops = conv2d_flops(c.x(0).dims, c.x(1).dims), .bytes = traffic_of(c)};

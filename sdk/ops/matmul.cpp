@@ -38,14 +38,14 @@ void grad(const Matmul& p, GradCtx& c) {
     return c.emit1(Matmul{.transpose_a = ta, .transpose_b = tb, .dtype = dtype}, {a, b});
   };
   // y = op(a) op(b):  d op(a) = dy op(b)^T,  d op(b) = op(a)^T dy, each transposed back if its
-  // operand was.
-  if (c.wants(0)) {
-    c.dx(0, p.transpose_a ? product(p.transpose_b, true, c.x(1), dy)
-                          : product(false, !p.transpose_b, dy, c.x(1)));
-  }
+  // operand was. First what reads a, whose memory its gradient may then have.
   if (c.wants(1)) {
     c.dx(1, p.transpose_b ? product(true, p.transpose_a, dy, c.x(0))
                           : product(!p.transpose_a, false, c.x(0), dy));
+  }
+  if (c.wants(0)) {
+    c.dx(0, p.transpose_a ? product(p.transpose_b, true, c.x(1), dy)
+                          : product(false, !p.transpose_b, dy, c.x(1)));
   }
 }
 NodeFacts facts(const Matmul& p, const NodeView& c) {
