@@ -17,6 +17,7 @@
 #include "sdk/passes/lower_biases.h"
 #include "sdk/passes/merge_equal_nodes.h"
 #include "sdk/passes/pad_classes.h"
+#include "sdk/passes/rematerialize.h"
 
 namespace assay {
 namespace {
@@ -29,8 +30,8 @@ constexpr std::array kForward{
     Pass{"fuse_activation", fuse_activation},
 };
 // A pool's gradient takes its addend before f' multiplies both; sums are cast by their terms before
-// the casts are joined. The last one is not for devices whose convolutions give the type that they
-// read (decisions/0015).
+// the casts are joined. The last two are for CPUs alone: convolutions of GPUs give the type that
+// they read (decisions/0015), and memory is what CPUs have less of (decisions/0032).
 constexpr std::array kTraining{
     Pass{"merge_equal_nodes", merge_equal_nodes},
     Pass{"fuse_squeeze", fuse_squeeze},
@@ -41,6 +42,7 @@ constexpr std::array kTraining{
     Pass{"sum_gradients_in_f32", sum_gradients_in_f32},
     Pass{"fuse_product_cast", fuse_product_cast},
     Pass{"fuse_gradient_cast", fuse_gradient_cast},
+    Pass{"rematerialize_batch_norm", rematerialize_batch_norm},
 };
 constexpr std::array kInference{
     Pass{"fold_batch_norm", fold_batch_norm},
@@ -88,7 +90,7 @@ void check_names(std::span<const std::string> names) {
 std::span<const Pass> forward_passes() { return kForward; }
 std::span<const Pass> training_passes(const Target& target) {
   return std::span<const Pass>(kTraining).first(kTraining.size() -
-                                                (target.kind == Target::Kind::kCuda ? 1 : 0));
+                                                (target.kind == Target::Kind::kCuda ? 2 : 0));
 }
 std::span<const Pass> inference_passes() { return kInference; }
 std::span<const Pass> finishing_passes() { return kFinishing; }

@@ -518,6 +518,40 @@ TEST(Trainer, KeptActivationsAndChainsChangeNoBit) {
   }
 }
 
+// Normalisations that backward makes again, in front of convolutions and at the end of blocks.
+TEST(Trainer, RematerializationChangesNoBitAndTakesLessMemory) {
+  std::vector<float> images(kBatch * 32 * 32 * 3);
+  std::vector<int32_t> labels(kBatch);
+  PhiloxStream random(7, 0);
+  for (float& pixel : images) pixel = random.uniform(-1, 1);
+  for (int32_t& label : labels) label = static_cast<int32_t>(random.below(10));
+  const std::vector<HostTensor> batch{{DType::kF32, {kBatch, 32, 32, 3}, images.data()},
+                                      {DType::kI32, {kBatch}, labels.data()}};
+  for (const char* precision : {"fp32", "amp-bf16"}) {
+    TrainerConfig config = config_of(kSgd);
+    config.precision = precision;
+    const auto new_trainer = [&] {
+      return Trainer(std::make_shared<ModelInstance>(
+                         std::shared_ptr<nn::Model>(
+                             models::create_model("resnet18", R"({"classes": 10, "width": 8})")),
+                         std::shared_ptr<Backend>(cpu::make_backend({.threads = 2}))),
+                     config);
+    };
+    Trainer again = new_trainer();
+    config.disabled_pass = {"rematerialize_batch_norm"};
+    Trainer kept = new_trainer();
+    EXPECT_LT(static_cast<double>(again.step_program().memory().arena_bytes),
+              0.8 * static_cast<double>(kept.step_program().memory().arena_bytes));
+    for (int i = 0; i < 3; ++i) {
+      const StepInfo a = again.step(batch);
+      const StepInfo b = kept.step(batch);
+      EXPECT_EQ(a.loss, b.loss) << precision;
+      EXPECT_EQ(a.grad_norm, b.grad_norm) << precision;
+    }
+    EXPECT_EQ(persistent_bytes(again.instance()), persistent_bytes(kept.instance()));
+  }
+}
+
 TEST(Trainer, AveragedWeightsAreEvaluatedOnRequest) {
   TrainerConfig config =
       config_of(R"({"optimizer": {"name": "sgd", "learning_rate": 0.05, "ema_decay": 0.999}})");

@@ -1,0 +1,128 @@
+#include "sdk/passes/rematerialize.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sdk/graph/autodiff.h"
+#include "sdk/graph/elementwise.h"
+#include "tests/passes/run_pass.h"
+
+namespace assay {
+namespace {
+
+// A chain of convolutions of 1x1, each with a normalisation, and its gradient.
+class Chain {
+ public:
+  Chain() : x_(parameter("x", {2, 4, 4, 3})) {}
+
+  Graph& graph() { return graph_; }
+  ValueId x() const { return x_; }
+  ValueId convolution(ValueId x) {
+    return graph_.emit1(Conv2d{}, {x, parameter(cat("w", n_++), {3, 1, 1, 3})});
+  }
+  ValueId norm(ValueId x, ActivationKind activation, ValueId residual = {}) {
+    std::vector<ValueId> inputs{x, parameter(cat("g", n_++), {3}), parameter(cat("b", n_++), {3})};
+    if (residual.valid()) inputs.push_back(residual);
+    return graph_.emit(BatchNorm{.activation = activation, .has_residual = residual.valid()},
+                       inputs)[0];
+  }
+  // With the gradient of all parameters, after which the pass runs. Says what it did.
+  bool differentiate_and_run(ValueId y) {
+    const ValueId loss = graph_.emit1(SumTo{}, {activation(graph_, y, ActivationKind::kTanh)});
+    const ValueId seed = graph_.emit1(Fill{{}, 1}, {});
+    const std::vector<ValueId> gradients = append_backward(graph_, loss, seed, parameters_);
+    for (size_t i = 0; i < gradients.size(); ++i)
+      graph_.outputs().push_back({cat("gradient", i), gradients[i]});
+    graph_.remove_dead_nodes();
+    const bool changed = rematerialize_batch_norm(graph_);
+    verify(graph_);
+    return changed;
+  }
+  template <class T>
+  std::vector<NodeId> nodes() const {
+    std::vector<NodeId> found;
+    for (int32_t i = 0; i < static_cast<int32_t>(graph_.nodes().size()); ++i)
+      if (std::holds_alternative<T>(graph_.nodes()[static_cast<size_t>(i)].op))
+        found.push_back({i});
+    return found;
+  }
+
+ private:
+  ValueId parameter(const std::string& name, const Dims& dims) {
+    parameters_.push_back(graph_.emit1(Parameter{name, Role::kValue, DType::kF32, dims}, {}));
+    return parameters_.back();
+  }
+
+  Graph graph_;
+  std::vector<ValueId> parameters_;
+  int n_ = 0;
+  ValueId x_;
+};
+
+// Made just before the gradient of the filters that reads it, of the same statistics.
+TEST(RematerializeBatchNorm, MakesAgainWhatTheNextConvolutionsGradientReads) {
+  for (const ActivationKind kind : {ActivationKind::kNone, ActivationKind::kRelu}) {
+    Chain c;
+    const ValueId y = c.norm(c.convolution(c.x()), kind);
+    ASSERT_TRUE(c.differentiate_and_run(c.convolution(y)));
+    const std::vector<NodeId> again = c.nodes<BatchNormInference>();
+    ASSERT_EQ(again.size(), 1u);
+    const Graph& g = c.graph();
+    const Node& forward = g.node(c.nodes<BatchNorm>().at(0));
+    const Node& backward = g.node(again[0]);
+    EXPECT_EQ(backward.inputs, (std::vector{forward.inputs[0], forward.inputs[1], forward.inputs[2],
+                                            forward.outputs[1], forward.outputs[2]}));
+    EXPECT_EQ(std::get<BatchNormInference>(backward.op).activation, kind);
+    EXPECT_EQ(backward.phase, Phase::kBackward);
+    const Node& next = g.node({again[0].index + 1});
+    EXPECT_TRUE(std::holds_alternative<Conv2dGradWeight>(next.op));
+    EXPECT_EQ(next.inputs[0], backward.outputs[0]);
+    EXPECT_FALSE(rematerialize_batch_norm(c.graph()));  // nothing in backward reads y any more
+  }
+}
+
+// What an exponential costs is not worth it.
+TEST(RematerializeBatchNorm, LeavesSwishAlone) {
+  Chain c;
+  EXPECT_FALSE(
+      c.differentiate_and_run(c.convolution(c.norm(c.convolution(c.x()), ActivationKind::kSwish))));
+}
+
+// A residual must be there in backward: of a row of sums every second one is made again.
+TEST(RematerializeBatchNorm, OfResidualsThatAreKept) {
+  Chain c;
+  ValueId sum = c.x();
+  for (int i = 0; i < 4; ++i) sum = c.norm(c.convolution(sum), ActivationKind::kRelu, sum);
+  ASSERT_TRUE(c.differentiate_and_run(c.convolution(sum)));
+  const Graph& g = c.graph();
+  const std::vector<NodeId> norms = c.nodes<BatchNorm>(), again = c.nodes<BatchNormInference>();
+  ASSERT_EQ(norms.size(), 4u);
+  ASSERT_EQ(again.size(), 2u);
+  // Backward begins with the last. x is kept: it is a parameter, and backward reads it.
+  EXPECT_EQ(g.node(again[0]).inputs.back(), g.node(norms[1]).outputs[0]);
+  EXPECT_EQ(g.node(again[1]).inputs.back(), c.x());
+}
+
+// y of a graph's output, and of a part of a concatenation, is there in any case.
+TEST(RematerializeBatchNorm, LeavesWhatIsKeptForOthers) {
+  Chain read;
+  const ValueId y = read.norm(read.convolution(read.x()), ActivationKind::kRelu);
+  read.graph().outputs().push_back({"y", y});
+  EXPECT_FALSE(read.differentiate_and_run(read.convolution(y)));
+
+  Chain parts;
+  const ValueId part = parts.norm(parts.convolution(parts.x()), ActivationKind::kRelu);
+  const ValueId whole = parts.graph().emit1(Concat{3}, {part, parts.x()});
+  const ValueId both = parts.graph().emit1(Slice{{0, 0, 0, 0}, {2, 4, 4, 3}}, {whole});
+  EXPECT_FALSE(parts.differentiate_and_run(add(parts.graph(), parts.convolution(part), both)));
+}
+
+TEST(RematerializeBatchNorm, LeavesPredictorsAlone) {
+  Chain c;
+  c.graph().outputs().push_back(
+      {"y", c.convolution(c.norm(c.convolution(c.x()), ActivationKind::kRelu))});
+  EXPECT_FALSE(rematerialize_batch_norm(c.graph()));
+}
+
+}  // namespace
+}  // namespace assay
