@@ -53,10 +53,11 @@ class PrecisionRewriter {
     return cast;
   }
 
-  // Gives the inputs of these dims one type: the lower one if any has it.
-  void agree(std::vector<ValueId>& inputs, const Dims& dims) {
+  // Gives the inputs of these dims, or all, one type: the lower one if any has it.
+  void agree(std::vector<ValueId>& inputs, const std::optional<Dims>& dims) {
     const auto has = [&](ValueId input, DType dtype) {
-      return target_.type(input) == ValueType{dtype, dims};
+      const ValueType& type = target_.type(input);
+      return type.dtype == dtype && (!dims || type.dims == *dims);
     };
     if (std::none_of(inputs.begin(), inputs.end(), [&](ValueId x) { return has(x, dtype_); }))
       return;
@@ -75,6 +76,8 @@ class PrecisionRewriter {
     } else if (const auto* p = std::get_if<Pointwise>(&op);
                (p != nullptr && !p->dtype) || std::holds_alternative<LayerNorm>(op)) {
       agree(inputs, source_.type(node.outputs[0]).dims);
+    } else if (std::holds_alternative<Concat>(op)) {
+      agree(inputs, std::nullopt);
     }
     const auto outputs = target_.emit(std::move(op), inputs);
     for (size_t i = 0; i < outputs.size(); ++i) map_[node.outputs[i].index] = outputs[i];

@@ -486,6 +486,19 @@ TEST(Precision, CastsOperandsOnceAndKeepsOutputs) {
   EXPECT_EQ(g.type(g.output("mean")).dtype, DType::kF32);
 }
 
+// Whatever their sizes, the parts of a concatenation have one type.
+TEST(Precision, OfPartsThatAreConcatenated) {
+  Graph g = parse_graph(std::string(kConvNorm) +
+                        "%5 = input() {name=\"z\", dtype=f32, dims=[2,4,4,1]} : f32[2,4,4,1]\n"
+                        "%6 = concat(%5, %2) {axis=3} : f32[2,4,4,4]\n"
+                        "%7 = concat(%5, %0) {axis=3} : f32[2,4,4,4]\nreturn y=%6, z=%7\n");
+  apply_precision(g, Precision::kAmpBf16);
+  verify(g);
+  const std::string text = graph_text(g);
+  EXPECT_THAT(text, ContainsRegex("concat\\(.*: bf16\\[2,4,4,4\\]"));
+  EXPECT_THAT(text, ContainsRegex("concat\\(.*: f32\\[2,4,4,4\\]"));
+}
+
 TEST(Precision, NeedsATargetThatOffersIt) {
   const std::string text = std::string(kConvNorm) + kTrainNorm + "return y=%5, mean=%6\n";
   for (const Precision precision : {Precision::kTf32, Precision::kAmpF16}) {
