@@ -14,11 +14,10 @@ bool is_cheap(ActivationKind kind) {
 
 bool is_backward(const Graph& graph, NodeId id) { return graph.node(id).phase != Phase::kForward; }
 
-// What shares the value's memory keeps it anyway.
-bool shares_memory(const Graph& graph, NodeId reader) {
+// What looks at the value where it lies keeps it anyway.
+bool is_view(const Graph& graph, NodeId reader) {
   const Node& node = graph.node(reader);
-  return std::holds_alternative<Concat>(node.op) ||
-         (!node.outputs.empty() && graph.value(node.outputs[0]).alias_of.valid());
+  return !node.outputs.empty() && graph.value(node.outputs[0]).alias_of.valid();
 }
 
 class BatchNorms {
@@ -53,10 +52,10 @@ class BatchNorms {
 
   bool can_be_made_again(const Node& norm, const BatchNorm& p) const {
     const ValueId y = norm.outputs[0];
-    return is_cheap(p.activation) && is_read_backward(y) &&
+    return norm.phase == Phase::kForward && is_cheap(p.activation) && is_read_backward(y) &&
            !uses_.is_output[static_cast<size_t>(y.index)] && is_kept(norm.inputs[0]) &&
            (!p.has_residual || is_kept(norm.inputs[3])) &&
-           std::ranges::none_of(readers(y), [&](NodeId id) { return shares_memory(graph_, id); });
+           std::ranges::none_of(readers(y), [&](NodeId id) { return is_view(graph_, id); });
   }
 
   // In front of the first of backward's nodes that read y.
@@ -94,7 +93,7 @@ class BatchNorms {
 
 // batch_norm ─▶ y, which forward and backward read   ⇒   backward's y is batch_norm_inference(x)
 // of the batch's own statistics: the same kernel, and the same bits. x, and a residual that is
-// added, are those that backward reads in any case. Costs a read and a write of y, and of every
+// added, are those that backward reads in any case. Costs reading them and writing y, and of every
 // convolution in front of a normalisation one tensor is kept instead of two.
 bool rematerialize_batch_norm(Graph& graph) { return BatchNorms(graph).rematerialize(); }
 
