@@ -31,7 +31,7 @@ constexpr std::array kForward{
 };
 // A pool's gradient takes its addend before f' multiplies both; sums are cast by their terms before
 // the casts are joined. The last two are for CPUs alone: convolutions of GPUs give the type that
-// they read (decisions/0015), and memory is what CPUs have less of (decisions/0032).
+// they read (decisions/0015), and wait for the bytes that making again moves (decisions/0032).
 constexpr std::array kTraining{
     Pass{"merge_equal_nodes", merge_equal_nodes},
     Pass{"fuse_squeeze", fuse_squeeze},

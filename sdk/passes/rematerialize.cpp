@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "sdk/graph/uses.h"
+#include "sdk/passes/views.h"
 
 namespace assay {
 namespace {
@@ -13,12 +14,6 @@ bool is_cheap(ActivationKind kind) {
 }
 
 bool is_backward(const Graph& graph, NodeId id) { return graph.node(id).phase != Phase::kForward; }
-
-// What looks at the value where it lies keeps it anyway.
-bool is_view(const Graph& graph, NodeId reader) {
-  const Node& node = graph.node(reader);
-  return !node.outputs.empty() && graph.value(node.outputs[0]).alias_of.valid();
-}
 
 class BatchNorms {
  public:
@@ -50,12 +45,14 @@ class BatchNorms {
   bool is_made_again(ValueId value) const { return made_again_[static_cast<size_t>(value.index)]; }
   bool is_kept(ValueId value) const { return is_read_backward(value) && !is_made_again(value); }
 
+  // What is an output, or is looked at by a view, stays in memory in any case.
   bool can_be_made_again(const Node& norm, const BatchNorm& p) const {
     const ValueId y = norm.outputs[0];
     return norm.phase == Phase::kForward && is_cheap(p.activation) && is_read_backward(y) &&
            !uses_.is_output[static_cast<size_t>(y.index)] && is_kept(norm.inputs[0]) &&
            (!p.has_residual || is_kept(norm.inputs[3])) &&
-           std::ranges::none_of(readers(y), [&](NodeId id) { return is_view(graph_, id); });
+           std::ranges::none_of(readers(y),
+                                [&](NodeId id) { return is_view(graph_, graph_.node(id)); });
   }
 
   // In front of the first of backward's nodes that read y.

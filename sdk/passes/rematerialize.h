@@ -5,7 +5,7 @@
 
 namespace assay {
 
-// For devices of little memory and cheap launches: CPUs.
+// For CPUs, whose steps are bounded by arithmetic: on GPUs the bytes that this moves take time.
 bool rematerialize_batch_norm(Graph& graph);
 
 }  // namespace assay

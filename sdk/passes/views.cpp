@@ -8,12 +8,13 @@
 #include "sdk/graph/uses.h"
 
 namespace assay {
-namespace {
 
 bool is_view(const Graph& graph, const Node& node) {
   return !node.outputs.empty() && graph.value(node.outputs[0]).alias_of.valid() &&
          !is_update(node.op);
 }
+
+namespace {
 
 // Whether readers other than `concat` can read the value where it would lie.
 bool others_can_read(const Graph& graph, const Uses& uses, ValueId value, NodeId concat,

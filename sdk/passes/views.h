@@ -9,6 +9,9 @@
 
 namespace assay {
 
+// Whether the node only looks at a value, in the memory where that lies.
+bool is_view(const Graph& graph, const Node& node);
+
 // The graph with all copies in it, and with results placed in concatenations. Every node can then
 // read its inputs where they lie, the parts of each Concat lie in its result, and the graph's
 // outputs are dense. Done once, on the way from a graph to a program; running it again changes

@@ -36,12 +36,16 @@ TEST(PlanArena, BuffersAliveTogetherNeverOverlap) {
   }
 }
 
-TEST(PlanArena, NeedsTwoOfAChainAndOneOfOne) {
+TEST(PlanArena, AChainNeedsTwoBuffers) {
   std::vector<BufferLifetime> chain;
   for (int i = 0; i < 10; ++i) chain.push_back({1024, i, i + 1});
   EXPECT_EQ(plan_arena(chain).peak_bytes, 2048u);
   EXPECT_EQ(plan_arena({}).peak_bytes, 0u);
+}
+
+TEST(PlanArena, OneBufferBeginsTheArena) {
   const std::vector<BufferLifetime> one{{1 << 20, 0, 1}};
+  EXPECT_EQ(plan_arena(one).peak_bytes, 1u << 20);
   EXPECT_EQ(plan_arena(one).offsets, std::vector<size_t>{0});
 }
 

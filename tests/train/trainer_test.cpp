@@ -520,6 +520,7 @@ TEST(Trainer, KeptActivationsAndChainsChangeNoBit) {
 
 // Normalisations that backward makes again, in front of convolutions and at the end of blocks.
 TEST(Trainer, RematerializationChangesNoBitAndTakesLessMemory) {
+  constexpr const char* kModel = R"({"classes": 10, "width": 8})";
   std::vector<float> images(kBatch * 32 * 32 * 3);
   std::vector<int32_t> labels(kBatch);
   PhiloxStream random(7, 0);
@@ -530,16 +531,9 @@ TEST(Trainer, RematerializationChangesNoBitAndTakesLessMemory) {
   for (const char* precision : {"fp32", "amp-bf16"}) {
     TrainerConfig config = config_of(kSgd);
     config.precision = precision;
-    const auto new_trainer = [&] {
-      return Trainer(std::make_shared<ModelInstance>(
-                         std::shared_ptr<nn::Model>(
-                             models::create_model("resnet18", R"({"classes": 10, "width": 8})")),
-                         std::shared_ptr<Backend>(cpu::make_backend({.threads = 2}))),
-                     config);
-    };
-    Trainer again = new_trainer();
+    Trainer again(new_instance(2, kModel, "resnet18"), config);
     config.disabled_pass = {"rematerialize_batch_norm"};
-    Trainer kept = new_trainer();
+    Trainer kept(new_instance(2, kModel, "resnet18"), config);
     EXPECT_LT(static_cast<double>(again.step_program().memory().arena_bytes),
               0.8 * static_cast<double>(kept.step_program().memory().arena_bytes));
     for (int i = 0; i < 3; ++i) {

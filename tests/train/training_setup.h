@@ -49,9 +49,10 @@ inline TrainerConfig config_of(const std::string& json, int64_t batch = kBatch) 
 }
 
 inline std::shared_ptr<ModelInstance> new_instance(int threads = 2,
-                                                   const std::string& model = kSmallCnn) {
+                                                   const std::string& model = kSmallCnn,
+                                                   const std::string& name = "cnn") {
   return std::make_shared<ModelInstance>(
-      std::shared_ptr<nn::Model>(models::create_model("cnn", model)),
+      std::shared_ptr<nn::Model>(models::create_model(name, model)),
       std::shared_ptr<Backend>(cpu::make_backend({.threads = threads})));
 }
 
