@@ -10,6 +10,7 @@
 namespace assay::train {
 namespace {
 
+using test::error_of;
 using testing::HasSubstr;
 
 constexpr int64_t kRows = 4, kTokens = 3, kVocabulary = 7, kClasses = 5;
@@ -89,16 +90,6 @@ TEST(TokenInputs, OfBothWidthsTrainEvaluateAndPredictAlike) {
     return std::vector<float>(values, values + out.type.numel());
   };
   EXPECT_EQ(logits(batch.wide()[0]), logits(batch.narrow()[0]));
-}
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::kInvalid);
-    return error.what();
-  }
-  return "no error";
 }
 
 // Before any kernel reads them as indices; also what only 64 bits can hold.

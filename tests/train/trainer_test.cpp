@@ -3,14 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <functional>
 #include <numeric>
 
 #include "sdk/backend/cpu/device.h"
 #include "sdk/backend/forwarding_backend.h"
-#include "sdk/passes/pipeline.h"
-#include "sdk/train/predictor.h"
 #include "tests/train/training_setup.h"
 
 namespace assay::train {
@@ -18,22 +15,12 @@ namespace {
 
 using test::Batch;
 using test::config_of;
+using test::error_of;
 using test::kBatch;
 using test::kSgd;
 using test::new_instance;
 using test::persistent_bytes;
 using testing::HasSubstr;
-
-std::string error_of(const std::function<void()>& action, Code expected) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), expected) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
-}
 
 TEST(Trainer, Learns) {
   Trainer trainer(new_instance(), config_of(kSgd));
@@ -123,176 +110,35 @@ TEST(Trainer, AccumulationAveragesGradients) {
 
 TEST(Trainer, HalvesInTheWrongOrderAreErrors) {
   Trainer trainer(new_instance(), config_of(kSgd));
-  EXPECT_THAT(error_of([&] { trainer.apply(); }, Code::kInvalid),
+  EXPECT_THAT(error_of([&] { trainer.apply(); }),
               HasSubstr("backward calls since the last update is 0, expected 1 before apply"));
   trainer.backward(Batch(0).tensors());
-  EXPECT_THAT(error_of([&] { trainer.backward(Batch(1).tensors()); }, Code::kInvalid),
+  EXPECT_THAT(error_of([&] { trainer.backward(Batch(1).tensors()); }),
               HasSubstr("call apply first"));
-  EXPECT_THAT(error_of([&] { trainer.step(Batch(1).tensors()); }, Code::kInvalid),
+  EXPECT_THAT(error_of([&] { trainer.step(Batch(1).tensors()); }),
               HasSubstr("is 1, expected 0 for this call"));
   trainer.apply();
   trainer.step(Batch(1).tensors());
-}
-
-// A power of two as loss scale moves exponents only: the update has the same bits, in fp32.
-TEST(Trainer, AStaticLossScaleChangesNothing) {
-  Trainer plain(new_instance(), config_of(kSgd));
-  TrainerConfig config = config_of(kSgd);
-  config.loss_scale.mode = "static";
-  config.loss_scale.initial = 1024;
-  Trainer scaled(new_instance(), config);
-  for (int i = 0; i < 3; ++i) {
-    const StepInfo a = plain.step(Batch(i).tensors());
-    const StepInfo b = scaled.step(Batch(i).tensors());
-    EXPECT_EQ(a.grad_norm, b.grad_norm);
-    EXPECT_EQ(b.loss_scale, 1024);
-  }
-  for (const SegmentTensor& tensor : plain.instance().segments().all()) {
-    if (tensor.role != Role::kValue) continue;
-    const SegmentTensor other =
-        scaled.instance().segments().tensor(tensor.variable->name, Role::kValue);
-    EXPECT_EQ(std::memcmp(tensor.data, other.data, tensor.bytes()), 0) << tensor.variable->name;
-  }
-}
-
-TEST(Trainer, DynamicLossScaleHalvesOnOverflowAndGrowsAgain) {
-  TrainerConfig config = config_of(kSgd);
-  config.loss_scale.mode = "dynamic";
-  config.loss_scale.initial = 8;
-  config.loss_scale.interval = 3;
-  Trainer trainer(new_instance(), config);
-  Batch bad(1);
-  bad.images[7] = INFINITY;
-  EXPECT_TRUE(trainer.step(bad.tensors()).skipped);
-  EXPECT_EQ(trainer.loss_scale(), 4);
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(trainer.step(Batch(i).tensors()).updated);
-  EXPECT_EQ(trainer.loss_scale(), 8);
-}
-
-TEST(Trainer, ASkippedStepChangesNothingButTheScale) {
-  TrainerConfig config = config_of(kSgd);
-  config.loss_scale.mode = "dynamic";
-  Trainer trainer(new_instance(), config);
-  trainer.step(Batch(0).tensors());
-  const auto bytes_without_state = [&] {
-    std::vector<std::byte> all;
-    for (const SegmentTensor& tensor : trainer.instance().segments().all()) {
-      if (tensor.role == Role::kGradient || tensor.role == Role::kState) continue;
-      const auto* data = static_cast<const std::byte*>(tensor.data);
-      all.insert(all.end(), data, data + tensor.bytes());
-    }
-    return all;
-  };
-  const auto before = bytes_without_state();
-  Batch bad(1);
-  bad.images[7] = INFINITY;
-  ASSERT_TRUE(trainer.step(bad.tensors()).skipped);
-  EXPECT_EQ(bytes_without_state(), before);
-}
-
-// Rates of three updates whose second is skipped; the rate falls by a fifth with each in the
-// schedule.
-TEST(Trainer, ASkippedUpdateMovesTheScheduleOnOrHoldsIt) {
-  const auto rates = [](const std::string& on_skip) {
-    TrainerConfig config = config_of(kSgd);
-    config.schedule = {.name = "polynomial", .total_steps = 5, .on_skip = on_skip};
-    config.loss_scale.mode = "dynamic";
-    Trainer trainer(new_instance(), config);
-    std::vector<double> factors;
-    for (int i = 0; i < 4; ++i) {
-      Batch batch(i);
-      if (i == 1) batch.images[7] = INFINITY;
-      const StepInfo info = trainer.step(batch.tensors());
-      EXPECT_EQ(info.skipped, i == 1);
-      EXPECT_EQ(info.step, i + 1);
-      factors.push_back(info.learning_rate / 0.05);
-    }
-    EXPECT_EQ(trainer.update_count(), 3);
-    return factors;
-  };
-  using testing::DoubleEq;
-  EXPECT_THAT(rates("advance"),
-              testing::ElementsAre(DoubleEq(1), DoubleEq(0.8), DoubleEq(0.6), DoubleEq(0.4)));
-  EXPECT_THAT(rates("hold"),
-              testing::ElementsAre(DoubleEq(1), DoubleEq(0.8), DoubleEq(0.8), DoubleEq(0.6)));
-}
-
-TEST(Trainer, ANanLossIsAnErrorAndLosesNothing) {
-  Trainer trainer(new_instance(), config_of(kSgd));
-  trainer.step(Batch(0).tensors());
-  const auto before = persistent_bytes(trainer.instance());
-  Batch bad(1);
-  bad.images[7] = std::nanf("");
-  EXPECT_THAT(error_of([&] { trainer.step(bad.tensors()); }, Code::kNonFinite),
-              HasSubstr("step 2: the loss is nan"));
-  EXPECT_EQ(persistent_bytes(trainer.instance()), before);
-  EXPECT_EQ(trainer.step_count(), 1);
-  EXPECT_EQ(trainer.step(Batch(1).tensors()).step, 2);  // and it goes on
-}
-
-std::vector<float> running_mean(const ModelInstance& instance) {
-  const SegmentTensor mean = instance.segments().tensor("block1.bn.running_mean", Role::kStatistic);
-  const auto* values = static_cast<const float*>(mean.data);
-  return {values, values + mean.variable->dims.numel()};
-}
-
-// An update that is not done takes back what the backward passes before it did to the statistics.
-TEST(Trainer, ARefusedAccumulationLeavesNoTrace) {
-  TrainerConfig config = config_of(kSgd);
-  config.accumulate = 2;
-  Trainer trainer(new_instance(), config), untouched(new_instance(), config);
-  for (int i = 0; i < 2; ++i) trainer.step(Batch(i).tensors()), untouched.step(Batch(i).tensors());
-  const auto before = persistent_bytes(trainer.instance());
-  trainer.step(Batch(2).tensors());
-  EXPECT_NE(persistent_bytes(trainer.instance()), before);  // the statistics have moved
-  Batch bad(3);
-  bad.images[7] = std::nanf("");
-  error_of([&] { trainer.step(bad.tensors()); }, Code::kNonFinite);
-  EXPECT_EQ(persistent_bytes(trainer.instance()), before);
-  EXPECT_EQ(trainer.step_count(), 1);
-  EXPECT_EQ(trainer.sample_count(), 2 * kBatch);
-  // It goes on as if those batches had never been given; dropout follows the batches counted.
-  for (int i = 4; i < 6; ++i) trainer.step(Batch(i).tensors()), untouched.step(Batch(i).tensors());
-  EXPECT_EQ(persistent_bytes(trainer.instance()), persistent_bytes(untouched.instance()));
-}
-
-TEST(Trainer, ASkippedAccumulationKeepsTheStatistics) {
-  TrainerConfig config = config_of(kSgd);
-  config.accumulate = 2;
-  config.loss_scale.mode = "dynamic";
-  const auto instance = new_instance();
-  Trainer trainer(instance, config);
-  for (int i = 0; i < 2; ++i) trainer.step(Batch(i).tensors());
-  const auto before = running_mean(*instance);
-  trainer.step(Batch(2).tensors());
-  EXPECT_NE(running_mean(*instance), before);
-  Batch bad(3);
-  bad.images[7] = INFINITY;
-  const StepInfo info = trainer.step(bad.tensors());
-  EXPECT_TRUE(info.skipped);
-  EXPECT_EQ(info.samples, 4 * kBatch);
-  EXPECT_EQ(running_mean(*instance), before);
 }
 
 TEST(Trainer, BadBatchesNameTheTensor) {
   Trainer trainer(new_instance(), config_of(kSgd));
   const Batch good(0);
   auto batch = good.tensors();
-  EXPECT_THAT(error_of([&] { trainer.step(std::span(batch).first(1)); }, Code::kInvalid),
+  EXPECT_THAT(error_of([&] { trainer.step(std::span(batch).first(1)); }),
               HasSubstr("a batch of cnn is 1 tensor, expected 2 tensors: image and label"));
   batch[0].dims = {kBatch, 12, 12, 3};
-  EXPECT_THAT(error_of([&] { trainer.step(batch); }, Code::kInvalid),
+  EXPECT_THAT(error_of([&] { trainer.step(batch); }),
               HasSubstr("batch tensor 0 (image) is f32[16,12,12,3], expected f32[16,12,12,1]"));
   batch = good.tensors();
   batch[1].dtype = DType::kF32;
-  EXPECT_THAT(error_of([&] { trainer.step(batch); }, Code::kInvalid),
-              HasSubstr("expected i32[16]"));
+  EXPECT_THAT(error_of([&] { trainer.step(batch); }), HasSubstr("expected i32[16]"));
   Batch labelled(0);
   labelled.labels[3] = 10;
-  EXPECT_THAT(error_of([&] { trainer.step(labelled.tensors()); }, Code::kInvalid),
+  EXPECT_THAT(error_of([&] { trainer.step(labelled.tensors()); }),
               HasSubstr("label[3] is 10, expected a class in [0, 10)"));
   labelled.labels[3] = -1;  // padding is for evaluation only
-  error_of([&] { trainer.step(labelled.tensors()); }, Code::kInvalid);
+  error_of([&] { trainer.step(labelled.tensors()); });
   EXPECT_EQ(trainer.step_count(), 0);
 }
 
@@ -407,7 +253,7 @@ TEST(Trainer, RatesBeyondF32AreRefused) {
 
 TEST(Trainer, ConfigurationsAreCheckedAndResolved) {
   const auto refused = [](const std::string& json) {
-    return error_of([&] { Trainer(new_instance(), config_of(json)); }, Code::kInvalid);
+    return error_of([&] { Trainer(new_instance(), config_of(json)); });
   };
   const std::string rest = R"(, "optimizer": {"name": "sgd", "learning_rate": 1}})";
   EXPECT_THAT(refused(R"({"label_smoothing": 1)" + rest), HasSubstr("expected a number in [0, 1)"));
@@ -457,93 +303,8 @@ TEST(Trainer, SetChecksKeyAndValue) {
   EXPECT_DOUBLE_EQ(trainer.step(Batch(0).tensors()).learning_rate, 0.01);
   EXPECT_THAT(error_of([&] { trainer.set("momentum", 0.5); }, Code::kNotFound),
               HasSubstr("there are learning_rate, loss_scale and evaluated_device"));
-  error_of([&] { trainer.set("learning_rate", -1); }, Code::kInvalid);
-  error_of([&] { trainer.set("loss_scale", 8); }, Code::kInvalid);
-}
-
-// One sum of gradients has one scale.
-TEST(Trainer, TheLossScaleChangesBetweenUpdatesOnly) {
-  TrainerConfig config = config_of(kSgd);
-  config.accumulate = 2;
-  config.loss_scale.mode = "static";
-  Trainer trainer(new_instance(), config);
-  trainer.step(Batch(0).tensors());
-  error_of([&] { trainer.set("loss_scale", 1024); }, Code::kInvalid);
-  trainer.step(Batch(1).tensors());
-  trainer.set("loss_scale", 1024);
-  error_of([&] { trainer.set("loss_scale", 1e-60); }, Code::kInvalid);
-}
-
-// Every fusion can be switched off, and fused and unfused training agree within rounding.
-TEST(Trainer, FusedEqualsUnfused) {
-  Trainer fused(new_instance(), config_of(kSgd));
-  TrainerConfig config = config_of(kSgd);
-  const Target target = fused.instance().backend()->target();
-  for (const auto passes :
-       {forward_passes(), training_passes(target), finishing_passes(), gpu_passes(target)}) {
-    for (const Pass& pass : passes)
-      if (pass.name != "lower_biases") config.disabled_pass.emplace_back(pass.name);  // no fusion
-  }
-  Trainer unfused(new_instance(), config);
-  EXPECT_LT(fused.step_program().graph().nodes().size(),
-            unfused.step_program().graph().nodes().size());
-  for (int i = 0; i < 3; ++i) {
-    const StepInfo a = fused.step(Batch(i).tensors());
-    const StepInfo b = unfused.step(Batch(i).tensors());
-    EXPECT_NEAR(a.loss, b.loss, 1e-5 * a.loss);
-    EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-4 * a.grad_norm);
-  }
-}
-
-// What is kept beside an activation, and chains, are rounded as if nothing had been joined.
-TEST(Trainer, KeptActivationsAndChainsChangeNoBit) {
-  for (const char* kind : {"gelu", "gelu_tanh", "swish"}) {
-    const std::string model = cat(R"({"image": [12, 12, 1], "conv": [4, 6], "hidden": [16], )",
-                                  R"("batch_norm": false, "activation": ")", kind, R"("})");
-    for (const char* precision : {"fp32", "amp-bf16"}) {
-      TrainerConfig config = config_of(kSgd);
-      config.precision = precision;
-      Trainer joined(new_instance(2, model), config);
-      config.disabled_pass = {"fuse_kept_activation", "fuse_pointwise"};
-      Trainer apart(new_instance(2, model), config);
-      EXPECT_LT(joined.step_program().graph().nodes().size(),
-                apart.step_program().graph().nodes().size());
-      for (int i = 0; i < 3; ++i) {
-        const StepInfo a = joined.step(Batch(i).tensors());
-        const StepInfo b = apart.step(Batch(i).tensors());
-        EXPECT_EQ(a.loss, b.loss) << kind << " " << precision;
-        EXPECT_EQ(a.grad_norm, b.grad_norm) << kind << " " << precision;
-      }
-    }
-  }
-}
-
-// Normalisations that backward makes again, in front of convolutions and at the end of blocks.
-TEST(Trainer, RematerializationChangesNoBitAndTakesLessMemory) {
-  constexpr const char* kModel = R"({"classes": 10, "width": 8})";
-  std::vector<float> images(kBatch * 32 * 32 * 3);
-  std::vector<int32_t> labels(kBatch);
-  PhiloxStream random(7, 0);
-  for (float& pixel : images) pixel = random.uniform(-1, 1);
-  for (int32_t& label : labels) label = static_cast<int32_t>(random.below(10));
-  const std::vector<HostTensor> batch{{DType::kF32, {kBatch, 32, 32, 3}, images.data()},
-                                      {DType::kI32, {kBatch}, labels.data()}};
-  for (const char* precision : {"fp32", "amp-bf16"}) {
-    TrainerConfig config = config_of(kSgd);
-    config.precision = precision;
-    Trainer again(new_instance(2, kModel, "resnet18"), config);
-    config.disabled_pass = {"rematerialize_batch_norm"};
-    Trainer kept(new_instance(2, kModel, "resnet18"), config);
-    EXPECT_LT(static_cast<double>(again.step_program().memory().arena_bytes),
-              0.8 * static_cast<double>(kept.step_program().memory().arena_bytes));
-    for (int i = 0; i < 3; ++i) {
-      const StepInfo a = again.step(batch);
-      const StepInfo b = kept.step(batch);
-      EXPECT_EQ(a.loss, b.loss) << precision;
-      EXPECT_EQ(a.grad_norm, b.grad_norm) << precision;
-    }
-    EXPECT_EQ(persistent_bytes(again.instance()), persistent_bytes(kept.instance()));
-  }
+  error_of([&] { trainer.set("learning_rate", -1); });
+  error_of([&] { trainer.set("loss_scale", 8); });
 }
 
 TEST(Trainer, AveragedWeightsAreEvaluatedOnRequest) {
@@ -557,7 +318,7 @@ TEST(Trainer, AveragedWeightsAreEvaluatedOnRequest) {
   EXPECT_NE(averaged, now);
   EXPECT_NE(averaged, initial);
   Trainer without(new_instance(), config_of(kSgd));
-  error_of([&] { test::evaluate(without, Batch(0).tensors(), true); }, Code::kInvalid);
+  error_of([&] { test::evaluate(without, Batch(0).tensors(), true); });
 }
 
 std::vector<float> values_of(const ModelInstance& instance, std::string_view name, Role role) {
@@ -673,65 +434,6 @@ TEST(Trainer, DecayInTheLossIsClippedWithTheRest) {
           << name;
     }
   }
-}
-
-TEST(Predictor, IsASnapshot) {
-  Trainer trainer(new_instance(), config_of(kSgd));
-  trainer.step(Batch(0).tensors());
-  const Predictor predictor(trainer.instance(), {});
-  PredictorSlot slot(predictor);
-  const auto predict = [&] {
-    const Batch batch(5, 3);
-    const std::vector<HostTensor> images{batch.tensors()[0]};
-    const Program::Port& output = slot.run(images).output("probabilities");
-    const auto* values = static_cast<const float*>(output.data);
-    return std::vector<float>(values, values + output.type.numel());
-  };
-  const auto first = predict();
-  for (int row = 0; row < 3; ++row) {
-    EXPECT_NEAR(std::accumulate(first.begin() + row * 10, first.begin() + row * 10 + 10, 0.0), 1.0,
-                1e-6);
-  }
-  for (int i = 0; i < 3; ++i) trainer.step(Batch(i).tensors());
-  EXPECT_EQ(predict(), first);
-}
-
-TEST(Predictor, TakesAnyBatchUpToItsLimit) {
-  Trainer trainer(new_instance(), config_of(kSgd));
-  const Predictor predictor(trainer.instance(), {.max_batch = 8});
-  PredictorSlot slot(predictor);
-  const Batch batch(0, 16);
-  std::vector<float> one_by_one, together;
-  for (int64_t i = 0; i < 8; ++i) {
-    const std::vector<HostTensor> image{
-        {DType::kF32, {1, 12, 12, 1}, batch.images.data() + i * 144}};
-    const auto* values = static_cast<const float*>(slot.run(image).output("logits").data);
-    one_by_one.insert(one_by_one.end(), values, values + 10);
-  }
-  const std::vector<HostTensor> eight{{DType::kF32, {8, 12, 12, 1}, batch.images.data()}};
-  const auto* values = static_cast<const float*>(slot.run(eight).output("logits").data);
-  for (int i = 0; i < 80; ++i) EXPECT_NEAR(values[i], one_by_one[i], 1e-5);
-  const std::vector<HostTensor> nine{{DType::kF32, {9, 12, 12, 1}, batch.images.data()}};
-  EXPECT_THAT(error_of([&] { slot.run(nine); }, Code::kInvalid),
-              HasSubstr("batch is 9, expected 1 to max_batch (8)"));
-}
-
-TEST(Predictor, KeepsTheProgramsUsedLast) {
-  Trainer trainer(new_instance(), config_of(kSgd));
-  const Predictor predictor(trainer.instance(), {});
-  PredictorSlot slot(predictor);
-  std::vector<std::weak_ptr<Program>> programs;
-  for (int64_t batch = 1; batch <= 8; ++batch) programs.push_back(slot.prepare(batch));
-  slot.prepare(1);  // used again
-  slot.prepare(9);
-  EXPECT_TRUE(programs[1].expired());  // 2 is the one not used for longest
-  EXPECT_EQ(slot.prepare(1), programs[0].lock());
-  for (int i = 2; i < 8; ++i) EXPECT_FALSE(programs[i].expired()) << i + 1;
-}
-
-TEST(Predictor, NeedsWeights) {
-  EXPECT_THAT(error_of([&] { Predictor(*new_instance(), {}); }, Code::kInvalid),
-              HasSubstr("no weights yet"));
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 // A small model, made-up data and helpers shared by the tests of training.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -80,6 +83,18 @@ inline std::vector<std::byte> persistent_bytes(const ModelInstance& instance) {
     instance.backend()->read(all.data() + begin, tensor.data, tensor.bytes());
   }
   return all;
+}
+
+// The message of what the action throws, which has this code.
+inline std::string error_of(const std::function<void()>& action, Code expected = Code::kInvalid) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), expected) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return "";
 }
 
 }  // namespace assay::train::test
