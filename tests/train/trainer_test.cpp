@@ -20,6 +20,7 @@ using test::kBatch;
 using test::kSgd;
 using test::new_instance;
 using test::persistent_bytes;
+using test::values_of;
 using testing::HasSubstr;
 
 TEST(Trainer, Learns) {
@@ -319,13 +320,6 @@ TEST(Trainer, AveragedWeightsAreEvaluatedOnRequest) {
   EXPECT_NE(averaged, initial);
   Trainer without(new_instance(), config_of(kSgd));
   error_of([&] { test::evaluate(without, Batch(0).tensors(), true); });
-}
-
-std::vector<float> values_of(const ModelInstance& instance, std::string_view name, Role role) {
-  const SegmentTensor tensor = instance.segments().tensor(name, role);
-  std::vector<float> values(tensor.bytes() / sizeof(float));
-  instance.backend()->read(values.data(), tensor.data, tensor.bytes());
-  return values;
 }
 
 // Averages of weights and of statistics against the formula; an accumulated update moves them once.

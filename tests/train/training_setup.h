@@ -85,6 +85,14 @@ inline std::vector<std::byte> persistent_bytes(const ModelInstance& instance) {
   return all;
 }
 
+inline std::vector<float> values_of(const ModelInstance& instance, std::string_view name,
+                                    Role role) {
+  const SegmentTensor tensor = instance.segments().tensor(name, role);
+  std::vector<float> values(tensor.bytes() / sizeof(float));
+  instance.backend()->read(values.data(), tensor.data, tensor.bytes());
+  return values;
+}
+
 // The message of what the action throws, which has this code.
 inline std::string error_of(const std::function<void()>& action, Code expected = Code::kInvalid) {
   try {
