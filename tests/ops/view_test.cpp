@@ -187,6 +187,7 @@ TEST(Views, Conv2dTransposeWritesIntoAConcatenation) {
   for (const Upsampling& s :
        {Upsampling{{2, 5, 7, 3}, {3, 3, 3, 5}, {2, 10, 14, 5}, same},
         Upsampling{{2, 4, 4, 32}, {32, 3, 3, 16}, {2, 8, 8, 16}, same},
+        Upsampling{{2, 3, 5, 64}, {64, 3, 3, 19}, {2, 6, 10, 19}, same},
         Upsampling{{1, 20, 22, 17}, {17, 3, 3, 24}, {1, 40, 44, 24}, same},
         Upsampling{{1, 4, 3, 4},
                    {4, 2, 3, 5},

@@ -212,8 +212,7 @@ struct PoolKernels {
 // ---- Winograd's convolution -------------------------------------------------------------------
 // Windows of taps x taps, 3x3 or 5x5, stride 1, in tiles of 4x4 or 2x2 results; see winograd.cpp.
 // Those of 5x5 are of f32, and have no gradient of filters. Channels are multiples of `lanes`.
-// "Planes" are the 36 points: element (point, row, column) lies at data[point * plane + row *
-// row_size + column].
+// "Planes" are the 36 points, each a matrix of tiles or filters by channels.
 
 // The image whose tiles are read or written; tile (i, j) starts at pixel outputs * (i, j) - pad.
 struct WinogradImage {
@@ -221,9 +220,11 @@ struct WinogradImage {
   int64_t tile_rows, tile_columns;  // of each image
   int64_t pad[2];
 };
+// Channels lie side by side, or panels of so many of them apart: element (point, row, channel) is
+// data[point * plane + row * row_pitch + channel / panel * panel_pitch + channel % panel].
 struct WinogradPlanes {
   float* data;
-  int64_t plane, row;
+  int64_t plane, row_pitch, panel_pitch;
 };
 struct WinogradEpilogue {
   const float* bias;     // [c], or null
@@ -415,6 +416,8 @@ struct PanelProduct {
   const void* residual;  // like y, or null; may be it
   ActivationKind activation;
   void* y;
+  // Elements of y from an image, a row of its result, and a pixel to the next.
+  int64_t image_pitch, row_pitch, pixel_pitch;
   Element element;  // of y
 };
 struct PanelProductKernels {
@@ -428,6 +431,29 @@ struct PanelProductKernels {
               int64_t right_end);
 };
 
+// ---- Sums over pixels ---------------------------------------------------------------------------
+// dw [k][r][s][c] = dy [pixel][k] x [pixel][r][s][c] summed over some pixels of dy, in f32, where
+// the latter is what a window covers of images [n][h][w][c]: the gradient of a convolution's
+// filters.
+
+struct PixelSum {
+  PanelWindows windows;                // pixels of dy are those of its result
+  int64_t channels, columns, filters;  // r * s * c are columns
+  const float *x, *dy;
+  float* dw;
+  int64_t pitch;       // of dw from filter to filter, a multiple of PixelSumKernels::panel
+  int64_t begin, end;  // pixels, at most PixelSumKernels::pixels
+  bool add;            // to dw; else it is overwritten
+};
+struct PixelSumKernels {
+  int64_t pixels, filters, panel, columns;  // at a time
+  int64_t scratch;                          // elements that add_columns needs
+  // Pixels [begin, end), behind s.begin, of dy to [block of filters][pixels][filters].
+  void (*fill_blocks)(const PixelSum& s, int64_t begin, int64_t end, float* blocks);
+  // At most `columns` columns of dw, from `first` on.
+  void (*add_columns)(const PixelSum& s, int64_t first, const float* blocks, float* scratch);
+};
+
 // ---- The table --------------------------------------------------------------------------------
 
 struct Kernels {
@@ -439,6 +465,7 @@ struct Kernels {
   const FusionKernels* fusion;
   const LayerNormKernels* layer_norm;
   const PanelProductKernels* product;  // of f32, y too; the left operand stands
+  const PixelSumKernels* pixel_sum;
   const AttentionKernels* attention;
   const GatherKernels* gather;
   const PoolKernels* pool;

@@ -32,39 +32,38 @@ inline Vec activated(Vec x, ActivationKind kind) {
   return x;
 }
 
-// Asks for the block of y at (row, column), which may hold a residual and will be written.
-inline void ask_for_block(const PanelProduct& p, int64_t row, int64_t rows, int64_t column,
+// Asks for the block of y at some rows, whose first elements are at `at`, and a column: it may hold
+// a residual and will be written.
+inline void ask_for_block(const PanelProduct& p, const int64_t* at, int64_t rows, int64_t column,
                           int64_t columns) {
   const int64_t size = p.element == kElementF32 ? 4 : 2;
-  const auto* corner = static_cast<const char*>(p.y) + (row * p.columns + column) * size;
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t b = 0; b < columns * size; b += kLine)
-      __builtin_prefetch(corner + r * p.columns * size + b, 1);
+      __builtin_prefetch(static_cast<const char*>(p.y) + (at[r] + column) * size + b, 1);
 }
 
 // Of that block, sums with kPitch elements from row to row.
 template <class T, void (*kStore)(T*, Vec, int64_t), int64_t kPitch, class Activate>
-void finish(const PanelProduct& p, const float* sums, int64_t row, int64_t rows, int64_t column,
-            int64_t columns, const Activate& activate) {
-  const int64_t first = row * p.columns + column;
-  T* y = static_cast<T*>(p.y) + first;
-  const T* residual = p.residual == nullptr ? nullptr : static_cast<const T*>(p.residual) + first;
+void finish(const PanelProduct& p, const float* sums, const int64_t* at, int64_t rows,
+            int64_t column, int64_t columns, const Activate& activate) {
+  T* y = static_cast<T*>(p.y) + column;
+  const T* residual = p.residual == nullptr ? nullptr : static_cast<const T*>(p.residual) + column;
   for (int64_t c = 0; c < columns; c += kLanes) {
     const int64_t n = columns - c;
     const Vec bias = p.bias == nullptr ? Vec{} : load_lanes(p.bias + column + c, n);
     for (int64_t r = 0; r < rows; ++r) {
       Vec v = load_vec(sums + r * kPitch + c) + bias;
-      if (residual != nullptr) v += load_lanes(residual + r * p.columns + c, n);
-      kStore(y + r * p.columns + c, activate(v), n);
+      if (residual != nullptr) v += load_lanes(residual + at[r] + c, n);
+      kStore(y + at[r] + c, activate(v), n);
     }
   }
 }
 
 template <class T, void (*kStore)(T*, Vec, int64_t), int64_t kPitch>
-void finish_block(const PanelProduct& p, const float* sums, int64_t row, int64_t rows,
+void finish_block(const PanelProduct& p, const float* sums, const int64_t* at, int64_t rows,
                   int64_t column, int64_t columns) {
   const auto with = [&](const auto& activate) {
-    finish<T, kStore, kPitch>(p, sums, row, rows, column, columns, activate);
+    finish<T, kStore, kPitch>(p, sums, at, rows, column, columns, activate);
   };
   if (p.activation == ActivationKind::kNone) return with([](Vec x) { return x; });
   if (p.activation == ActivationKind::kRelu) return with([](Vec x) { return relu(x); });

@@ -39,9 +39,11 @@ void fill_panel(const PanelOperand& x, bool, int64_t panel, void* to) {
   }
 }
 
-// What a tap of the window covers, for some rows: [tap][row], a pixel's channels each.
+// What a tap of the window covers, for some rows: [tap][row], a pixel's channels each. And where
+// those rows of y begin.
 struct Pixels {
   const float* at[kMostWindowTaps][kRowsAtOnce];
+  int64_t y[kRowsAtOnce];
 };
 
 // What windows cover outside of images.
@@ -54,6 +56,7 @@ void find_pixels(const PanelProduct& product, int64_t first, int64_t rows, Pixel
   int64_t n = first / (w.p * w.q), p = first / w.q % w.p, q = first % w.q;
   for (int64_t i = 0; i < rows; ++i) {
     const float** at = &pixels.at[0][i];
+    pixels.y[i] = n * product.image_pitch + p * product.row_pitch + q * product.pixel_pitch;
     for (int64_t r = 0; r < w.r; ++r) {
       const int64_t y = p * w.stride[0] - w.pad[0] + r * w.dilation[0];
       for (int64_t s = 0; s < w.s; ++s, at += kRowsAtOnce) {
@@ -118,8 +121,7 @@ void for_pieces(int64_t taps, int64_t channels, const Visit& visit) {
 }
 
 // Some rows times one panel.
-void multiply_panel(const PanelProduct& p, const Pixels& pixels, int64_t row, int64_t rows,
-                    int64_t column) {
+void multiply_panel(const PanelProduct& p, const Pixels& pixels, int64_t rows, int64_t column) {
   const int64_t taps = p.windows.r * p.windows.s, columns = least(kPanel, p.columns - column);
   alignas(64) float sums[kRowsAtOnce * kPanel];
   const float* panel = static_cast<const float*>(p.right_panels) + column * p.steps;
@@ -129,7 +131,7 @@ void multiply_panel(const PanelProduct& p, const Pixels& pixels, int64_t row, in
     const bool first = piece.tap == 0 && piece.channel == 0, last = following == end;
     Ahead ahead{following - panel};  // the next piece
     for_blocks(rows, [&](int64_t i, int64_t count) {
-      if (last) ask_for_block(p, row + i, count, column, columns);
+      if (last) ask_for_block(p, pixels.y + i, count, column, columns);
       float* const to = sums + i * kPanel;
       with_rows(count, [&]<int kRows>() {
         first ? multiply_rows<kRows, false>(pixels, i, piece, panel, ahead, to)
@@ -137,7 +139,8 @@ void multiply_panel(const PanelProduct& p, const Pixels& pixels, int64_t row, in
       });
       ahead.next_block();
       if (last)
-        finish_block<float, store_lanes<float>, kPanel>(p, to, row + i, count, column, columns);
+        finish_block<float, store_lanes<float>, kPanel>(p, to, pixels.y + i, count, column,
+                                                        columns);
     });
     panel = following;
   });
@@ -151,8 +154,7 @@ void run(const PanelProduct& p, int64_t left_begin, int64_t left_end, int64_t ri
     const int64_t blocks = (left_end - block + groups - i - 1) / (groups - i);
     const int64_t row = block * kBlockRows, rows = least(blocks * kBlockRows, p.rows - row);
     find_pixels(p, row, rows, pixels);
-    for (int64_t j = right_begin; j < right_end; ++j)
-      multiply_panel(p, pixels, row, rows, j * kPanel);
+    for (int64_t j = right_begin; j < right_end; ++j) multiply_panel(p, pixels, rows, j * kPanel);
     block += blocks;
   }
 }

@@ -155,6 +155,7 @@ void run(const PanelProduct& p, int64_t left_begin, int64_t left_end, int64_t ri
   const auto put_block = p.element == kElementF32 ? finish_block<float, store_lanes<float>, kPanel>
                                                   : finish_block<Bf16, store_halves, kPanel>;
   alignas(64) float sums[kPanel * kPanel];
+  int64_t at[kPanel];  // rows of y
   const TileState tiles;
   for (int64_t first = left_begin; first < left_end; first += of_block) {
     const int64_t end = least(first + of_block, left_end), count = end - first;
@@ -164,13 +165,14 @@ void run(const PanelProduct& p, int64_t left_begin, int64_t left_end, int64_t ri
       const char* next = right + (j + 1) * bytes;
       for (int64_t i = first; i < end; ++i, next += per_panel) {
         const int64_t row = i * kPanel, rows = least(kPanel, p.rows - row);
-        ask_for_block(p, row, rows, column, columns);
+        for (int64_t r = 0; r < rows; ++r) at[r] = (row + r) * p.image_pitch;
+        ask_for_block(p, at, rows, column, columns);
         if (j == right_begin) ask_for_rows(rows_of(p, i), p.steps);
         const bool rows2 = rows > kTile, columns2 = columns > kTile;
         const auto product = rows2 ? (columns2 ? multiply<true, true> : multiply<true, false>)
                                    : (columns2 ? multiply<false, true> : multiply<false, false>);
         product(rows_of(p, i), right + j * bytes, p.steps, next, per_step, sums);
-        put_block(p, sums, row, rows, column, columns);
+        put_block(p, sums, at, rows, column, columns);
       }
     }
   }

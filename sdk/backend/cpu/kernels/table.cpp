@@ -13,6 +13,7 @@ extern const ChannelKernels kChannel;
 extern const FusionKernels kFusion;
 extern const LayerNormKernels kLayerNorm;
 extern const PanelProductKernels kProduct;
+extern const PixelSumKernels kPixelSum;
 extern const AttentionKernels kAttention;
 extern const GatherKernels kGather;
 extern const PoolKernels kPool;
@@ -33,6 +34,7 @@ const Kernels kTable = {ASSAY_TEXT(ASSAY_ISA),
                         &kFusion,
                         &kLayerNorm,
                         &kProduct,
+                        &kPixelSum,
                         &kAttention,
                         &kGather,
                         &kPool,

@@ -134,7 +134,11 @@ bool is_inside(const WinogradImage& s, const Window& t, int64_t size) {
   return t.row >= 0 && t.column >= 0 && t.row + size <= s.h && t.column + size <= s.w;
 }
 
-// Evaluates tiles of an image: planes[point][tile][channel].
+int64_t place_of(const WinogradPlanes& planes, int64_t row, int64_t channel) {
+  return row * planes.row_pitch + channel / kPanel * planes.panel_pitch + channel % kPanel;
+}
+
+// Evaluates tiles of an image: planes of tiles and channels.
 template <class T, class Map, int kOutputs>
 void evaluate(const WinogradImage& s, const void* x, const WinogradPlanes& planes, int64_t begin,
               int64_t end) {
@@ -143,11 +147,11 @@ void evaluate(const WinogradImage& s, const void* x, const WinogradPlanes& plane
     // May point outside the image; is read inside only.
     const int64_t origin = ((t.n * s.h + t.row) * s.w + t.column) * s.c;
     const T* image = static_cast<const T*>(x);
-    float* out = planes.data + (tile - begin) * planes.row;
     const bool inside = is_inside(s, t, Map::kIn);
     for (int64_t c = 0; c < s.c; c += kLanes) {
+      float* const out = planes.data + place_of(planes, tile - begin, c);
       const auto write = [&](int p, int q, Vec v) {
-        store_vec(out + (p * kPoints + q) * planes.plane + c, v);
+        store_vec(out + (p * kPoints + q) * planes.plane, v);
       };
       const auto at = [&](int r, int q) {
         return load_vec(image + (origin + (r * s.w + q) * s.c + c));
@@ -166,19 +170,19 @@ void evaluate(const WinogradImage& s, const void* x, const WinogradPlanes& plane
   }
 }
 
-// planes[point][tile][channel] to y [n][h][w][c], as far as tiles reach into the image.
+// Planes of tiles and channels to y [n][h][w][c], as far as tiles reach into the image.
 template <class T, int kOutputs>
 void result(const WinogradImage& s, const WinogradPlanes& planes, const WinogradEpilogue& e,
             void* y, int64_t begin, int64_t end) {
   for (int64_t tile = begin; tile < end; ++tile) {
     const Window t = window_of(s, tile, kOutputs);
     const int64_t origin = ((t.n * s.h + t.row) * s.w + t.column) * s.c;
-    const float* in = planes.data + (tile - begin) * planes.row;
     const int64_t rows = least(kOutputs, s.h - t.row), columns = least(kOutputs, s.w - t.column);
     for (int64_t c = 0; c < s.c; c += kLanes) {
       const Vec bias = e.bias == nullptr ? Vec{} : load_vec(e.bias + c);
+      const float* const in = planes.data + place_of(planes, tile - begin, c);
       const auto read = [&](int p, int q) {
-        return load_vec(in + (p * kPoints + q) * planes.plane + c);
+        return load_vec(in + (p * kPoints + q) * planes.plane);
       };
       const auto write = [&](int r, int q, Vec v) {
         if (r >= rows || q >= columns) return;
@@ -255,13 +259,13 @@ void filters_turned(const void* weights, int64_t k_count, int64_t c_count, float
   }
 }
 
-// planes[point][filter][channel] to dw [k][3][3][c].
+// Planes of filters and channels to dw [k][3][3][c].
 template <class T>
 void filter_gradient(const WinogradPlanes& planes, void* dw, int64_t c_count, int64_t begin,
                      int64_t end) {
   for (int64_t k = begin; k < end; ++k) {
     for (int64_t c = 0; c < c_count; c += kLanes) {
-      const float* in = planes.data + k * planes.row + c;
+      const float* in = planes.data + place_of(planes, k, c);
       T* out = static_cast<T*>(dw) + k * 9 * c_count + c;
       transform<MapFilterGradient>(
           [&](int p, int q) { return load_vec(in + (p * kPoints + q) * planes.plane); },

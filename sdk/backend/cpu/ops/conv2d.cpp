@@ -3,7 +3,9 @@
 #include "sdk/backend/cpu/onednn.h"
 #include "sdk/backend/cpu/ops/conv_product.h"
 #include "sdk/backend/cpu/ops/depthwise.h"
-#include "sdk/backend/cpu/ops/panel_product.h"
+#include "sdk/backend/cpu/ops/panel_convolution.h"
+#include "sdk/backend/cpu/ops/parity_taps.h"
+#include "sdk/backend/cpu/ops/pixel_sum.h"
 #include "sdk/backend/cpu/ops/pointwise.h"
 #include "sdk/backend/cpu/ops/winograd.h"
 #include "sdk/graph/elementwise.h"
@@ -175,47 +177,22 @@ NodePlan plan_grad_data(const Conv2dGradData& p, const Planner& c, DType compute
 }
 
 // ---- A data gradient of stride 2, in tiles ----
-//
-// Row i of dx, and column j alike, gets terms of the taps r with (i + pad - r) even: of every other
-// one, which of them depends on whether i is even. So dx is four images, each of every other row
-// and column, and each a convolution of dy of stride 1 with its own part of w, turned round.
-
-// The taps of one axis for the rows of dx that are even, or odd.
-struct Taps {
-  int64_t last, count;      // last: the one that meets the first row of dy
-  int64_t pad_begin, size;  // of the convolution, and its result
-
-  Taps(const ConvGeometry& g, const Dims& dx, const Dims& w, size_t axis, int64_t parity) {
-    const auto d = static_cast<int>(axis) + 1;
-    const int64_t first = (parity + g.pad_begin[axis]) % 2;
-    count = (w[d] - first + 1) / 2;
-    last = first + 2 * (count - 1);
-    pad_begin = (last - parity - g.pad_begin[axis]) / 2;
-    size = (dx[d] - parity + 1) / 2;
-  }
-  int64_t tap(int64_t t) const { return last - 2 * t; }
-  int64_t pad_end(int64_t rows) const { return size - rows - pad_begin + count - 1; }
-};
 
 // Measured on one thread of a Sapphire Rapids, the time of oneDNN's data gradient over that of the
 // parts, for the channels of dx in U-Net's transposed convolutions: 2.5 at 512, 1.7 to 1.9 at
 // 256, 1.1 to 1.3 at 128, 0.9 at 64, where putting the parts together takes as long as they do.
 bool prefers_four_parts(const Conv2dGradData& p, const Planner& c) {
-  const ConvGeometry& g = p.geometry;
   const Dims& w = c.x(1).dims;
   constexpr int64_t kManyChannels = 128;
-  constexpr std::array<int64_t, 2> kOne{1, 1}, kTwo{2, 2};
-  if (!has_tiles(c.x(0).dtype) || w[3] < kManyChannels || g.groups != 1 || g.stride != kTwo ||
-      g.dilation != kOne)
+  if (!has_tiles(c.x(0).dtype) || w[3] < kManyChannels || !has_four_parts(p.geometry, p.x_dims, w))
     return false;
   // Every other row of several images is at two distances then.
   if (p.x_dims[0] > 1 && p.x_dims[1] % 2 != 0) return false;
   for (const size_t axis : {0, 1}) {
     for (const int64_t parity : {0, 1}) {
-      const Taps taps(g, p.x_dims, w, axis, parity);
+      const Taps taps(p.geometry, p.x_dims, w, axis, parity);
       const int64_t rows = c.x(0).dims[static_cast<int>(axis) + 1];
-      if (taps.count < 1 || taps.size < 1 || taps.pad_begin < 0 || taps.pad_end(rows) < 0)
-        return false;
+      if (taps.pad_begin < 0 || taps.pad_end(rows) < 0) return false;
     }
   }
   return true;
@@ -329,6 +306,7 @@ namespace {
 
 NodePlan plan_grad_data(const Conv2dGradData& p, const Planner& c) {
   if (prefers_winograd(p, c)) return plan_winograd(p, c);
+  if (prefers_panels(p, c)) return plan_in_panels(p, c);
   return plan_with_dnnl(c, Conv2dGradData::kName, [&](DType compute) {
     if (prefers_product(p, c)) return plan_product(p, c, compute);
     const bool in_parts = compute == c.x(0).dtype && prefers_four_parts(p, c);
@@ -362,8 +340,10 @@ NodePlan plan(const Conv2dGradNorm& p, const Planner& c) { fail_gpu_only(c, p.kN
 NodePlan plan(const Conv2dGradWeight& p, const Planner& c) {
   if (prefers_depthwise(p, c)) return plan_depthwise(p, c);
   if (prefers_winograd(p, c)) return plan_winograd(p, c);
+  const bool in_product = prefers_product(p, c);
+  if (!in_product && prefers_pixel_sum(p, c)) return plan_pixel_sum(p, c);
   return plan_with_dnnl(c, Conv2dGradWeight::kName, [&](DType compute) {
-    return prefers_product(p, c) ? plan_product(p, c, compute) : plan_grad_weight(p, c, compute);
+    return in_product ? plan_product(p, c, compute) : plan_grad_weight(p, c, compute);
   });
 }
 

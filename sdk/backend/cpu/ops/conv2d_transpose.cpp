@@ -1,9 +1,10 @@
-// Conv2dTranspose: oneDNN's backward-data convolution used forwards, then bias and activation in
-// place, or on the way to y if that has a pitch: oneDNN writes dense tensors. (oneDNN 2.6 has a
-// deconvolution, which does the same with a reference loop for what follows it.)
+// Conv2dTranspose: in panels, or oneDNN's backward-data convolution used forwards, then bias and
+// activation in place, or on the way to y if that has a pitch: oneDNN writes dense tensors.
+// (oneDNN 2.6 has a deconvolution, which does the same with a reference loop for what follows it.)
 #include <cstring>
 
 #include "sdk/backend/cpu/ops/lanes.h"
+#include "sdk/backend/cpu/ops/panel_convolution.h"
 #include "sdk/backend/cpu/ops/pointwise.h"
 #include "sdk/base/align.h"
 #include "sdk/graph/elementwise.h"
@@ -97,6 +98,7 @@ class Epilogue {
 }  // namespace
 
 NodePlan plan(const Conv2dTranspose& p, const Planner& c) {
+  if (prefers_panels(p, c)) return plan_in_panels(p, c);
   NodePlan plan = cpu::plan(Conv2dGradData{p.geometry, p.y_dims}, c);
   const Epilogue epilogue(p, c);
   if (!epilogue.is_needed()) return plan;

@@ -1,5 +1,5 @@
-// Products in panels by our own kernels: of bf16 in the tiles of AMX, and of f32, convolutions
-// among them, where oneDNN has but kernels for AVX2.
+// Products of matrices in panels: of bf16 in the tiles of AMX, and of f32 where oneDNN has but
+// kernels for AVX2.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,5 @@ namespace assay::cpu {
 // `other`.
 NodePlan plan_in_panels_or(const Matmul& p, const Planner& c,
                            const std::function<NodePlan()>& other);
-
-bool prefers_panels(const Conv2d& p, const Planner& c);
-// Only where prefers_panels().
-NodePlan plan_in_panels(const Conv2d& p, const Planner& c);
 
 }  // namespace assay::cpu

@@ -21,16 +21,36 @@ int64_t tiles_of(const Dims& result, Kernel k) {
 }
 int64_t panels_of(int64_t columns) { return quotient_up(columns, kernels().winograd[0]->panel); }
 
-// [36][rows][columns]. Rows are padded to whole panels, and to a distance that is no power of two,
-// which would send them to a few sets of the cache.
+// Of sums over channels: [36][rows][columns]. Rows are padded to whole panels, and to a distance
+// that is no power of two, which would send them to a few sets of the cache.
 struct Planes {
-  int64_t rows, row;
+  int64_t rows, row, panel;
   Planes(int64_t n, int64_t columns, Kernel k)
-      : rows(n), row(panels_of(columns) * k.panel + k.lanes) {}
+      : rows(n), row(panels_of(columns) * k.panel + k.lanes), panel(k.panel) {}
 
   int64_t plane() const { return rows * row; }
   size_t elems() const { return static_cast<size_t>(kPoints * plane()); }
-  WinogradPlanes at(float* data, int64_t first) const { return {data + first * row, plane(), row}; }
+  WinogradPlanes at(float* data, int64_t first) const {
+    return {data + first * row, plane(), row, panel};
+  }
+};
+
+// Of sums over tiles: [36][panel of columns][rows][panel], which are read one panel at a time.
+// Behind each plane a line is left, to the same end.
+struct PanelPlanes {
+  static constexpr int64_t kLine = 16;  // elements
+  int64_t rows, panels, panel;
+  PanelPlanes(int64_t n, int64_t columns, Kernel k)
+      : rows(n), panels(panels_of(columns)), panel(k.panel) {}
+
+  int64_t plane() const { return panels * rows * panel + kLine; }
+  size_t elems() const { return static_cast<size_t>(kPoints * plane()); }
+  WinogradPlanes at(float* data, int64_t first) const {
+    return {data + first * panel, plane(), panel, rows * panel};
+  }
+  float* panel_at(float* data, int64_t point, int64_t i, int64_t first) const {
+    return data + point * plane() + (i * rows + first) * panel;
+  }
 };
 
 // `d` cut into the tiles of `result`.
@@ -193,8 +213,8 @@ struct FilterGradient {
   const WinogradKernels* kernel;
   WinogradImage x, dy;
   Chunks blocks;
-  Planes v, d;  // of a block: x, dy
-  Planes du;    // rows are filters, columns channels
+  PanelPlanes v, d;  // of a block: x, dy
+  PanelPlanes du;    // rows are filters, columns channels
   int x_type, dw_type;
   int threads;
 };
@@ -220,6 +240,9 @@ GradientScratch gradient_scratch(const FilterGradient& g, void* base) {
   return s;
 }
 
+// So many tiles of a panel of x and one of dy stay in the first-level cache.
+constexpr int64_t kTilesOfPanels = 192;
+
 // Adds the products of one block to du.
 void add_block(const FilterGradient& g, const void* x, const void* dy, const GradientScratch& s,
                int64_t block) {
@@ -230,12 +253,19 @@ void add_block(const FilterGradient& g, const void* x, const void* dy, const Gra
     g.kernel->image[g.x_type](g.x, x, g.v.at(s.v, tiles.begin(i)), begin, end);
     g.kernel->result_gradient[g.x_type](g.dy, dy, g.d.at(s.d, tiles.begin(i)), begin, end);
   });
-  const int64_t panels = panels_of(g.x.c);
-  parallel_for(g.threads, kPoints * panels, [&](int64_t i) {
-    const int64_t point = i / panels, column = i % panels * g.kernel->panel;
-    g.kernel->outer_product(s.d + point * g.d.plane(), g.d.row, g.dy.c,
-                            s.v + point * g.v.plane() + column, g.v.row, count, block > 0,
-                            s.du + point * g.du.plane() + column, g.du.row);
+  const Chunks steps = even_blocks(count, quotient_up(count, kTilesOfPanels));
+  parallel_for(g.threads, kPoints * g.v.panels, [&](int64_t i) {
+    const int64_t point = i / g.v.panels, column = i % g.v.panels;
+    for (int64_t step = 0; step < steps.count(); ++step) {
+      const int64_t begin = steps.begin(step);
+      for (int64_t row = 0; row < g.d.panels; ++row) {
+        const int64_t filter = row * g.d.panel;
+        g.kernel->outer_product(
+            g.d.panel_at(s.d, point, row, begin), g.d.panel, std::min(g.d.panel, g.dy.c - filter),
+            g.v.panel_at(s.v, point, column, begin), g.v.panel, steps.length(step),
+            block > 0 || step > 0, g.du.panel_at(s.du, point, column, filter), g.du.panel);
+      }
+    }
   });
 }
 

@@ -1,0 +1,158 @@
+#include "sdk/backend/cpu/ops/panels.h"
+
+namespace assay::cpu {
+
+Panels::Panels(const PanelProductKernels* k, bool is_right, const PanelOperand& of_tap,
+               std::vector<int64_t> places)
+    : kernels(k),
+      right(is_right),
+      operand(of_tap),
+      taps(std::move(places)),
+      count(quotient_up(operand.lines, right ? k->columns : k->rows)),
+      bytes_of_one(bytes_of_tap() * taps.size()) {}
+
+int64_t Panels::standing() const {
+  return operand.along ? kernels->standing(operand.lines, operand.steps) : 0;
+}
+
+void Panels::fill(const void* from, int64_t panel, void* to) const {
+  PanelOperand tap = operand;
+  for (size_t i = 0; i < taps.size(); ++i) {
+    tap.data = static_cast<const float*>(from) + taps[i];
+    kernels->fill_panel(tap, right, panel, at(to, static_cast<int64_t>(i), bytes_of_tap()));
+  }
+}
+
+std::string Panels::form() const {
+  std::string form = cat("panels ", kernels->columns, " ", operand.lines, "x", operand.steps, " ",
+                         operand.pitch, operand.along);
+  for (const int64_t tap : taps) form += cat(" ", tap);
+  return form;
+}
+
+Rectangles::Rectangles(const Panels& left, const Panels& right, int64_t threads, bool by_rows)
+    : rows(left.count),
+      columns(right.count),
+      down(by_rows ? std::min(threads, rows) : 0),
+      across(std::min(by_rows ? threads / down : threads, columns)) {
+  if (!by_rows) down = std::min(threads / across, rows);
+}
+
+void Rectangles::run(const PanelProduct& product, const PanelProductKernels& k, int64_t i) const {
+  const int64_t row = i / across, column = i % across;
+  k.run(product, rows * row / down, rows * (row + 1) / down, columns * column / across,
+        columns * (column + 1) / across);
+}
+
+namespace {
+
+// Panels from `first` on, to be filled.
+struct Filling {
+  const Panels* panels;
+  int64_t first;
+  const void* from;
+  void* to;
+
+  int64_t count() const { return panels->count - first; }
+  void run(int64_t i) const { panels->fill(from, first + i, at(to, i, panels->bytes_of_one)); }
+};
+
+void fill(const std::vector<Filling>& fillings, int threads) {
+  int64_t count = 0;
+  for (const Filling& f : fillings) count += f.count();
+  parallel_for(threads, count, [&](int64_t i) {
+    const Filling* f = fillings.data();
+    for (; i >= f->count(); ++f) i -= f->count();
+    f->run(i);
+  });
+}
+
+int64_t filled(const Panels& left) { return left.count - left.standing(); }
+
+size_t left_bytes(const PanelParts& parts) {
+  size_t bytes = 0;
+  for (const PanelPart& part : parts) bytes += part.left.bytes(filled(part.left));
+  return bytes;
+}
+size_t right_bytes(const PanelParts& parts) {
+  size_t bytes = 0;
+  for (const PanelPart& part : parts) bytes += part.right.bytes(part.right.count);
+  return bytes;
+}
+
+// Right panels of all parts, one part's behind the other's.
+std::vector<Filling> right_fillings(const PanelParts& parts, const void* from, void* to) {
+  std::vector<Filling> fillings;
+  for (const PanelPart& part : parts) {
+    fillings.push_back({&part.right, 0, from, to});
+    to = at(to, part.right.count, part.right.bytes_of_one);
+  }
+  return fillings;
+}
+
+// The products with their addresses, and left panels that must be filled for them.
+struct BoundParts {
+  std::vector<PanelProduct> products;
+  std::vector<Filling> fillings;
+};
+BoundParts bound(const PanelParts& parts, const PanelInputs& inputs, const Binding& b, void* left,
+                 const void* right) {
+  BoundParts r;
+  const void* const x = b.x<void>(0);
+  for (const PanelPart& part : parts) {
+    const size_t size = part.product.element == kElementF32 ? 4 : 2;
+    const int64_t standing = part.left.standing();
+    PanelProduct p = part.product;
+    p.left = x;
+    p.left_pitch = standing > 0 ? part.left.operand.pitch : 0;
+    p.left_panels = left;
+    p.right_panels = right;
+    p.bias = inputs.bias < 0 ? nullptr : b.x<float>(inputs.bias);
+    p.residual = inputs.residual < 0 ? nullptr : at(b.x<void>(inputs.residual), part.y_first, size);
+    p.y = at(b.y<void>(), part.y_first, size);
+    r.products.push_back(p);
+    r.fillings.push_back({&part.left, standing, x, left});
+    left = at(left, filled(part.left), part.left.bytes_of_one);
+    right = at(right, part.right.count, part.right.bytes_of_one);
+  }
+  return r;
+}
+
+}  // namespace
+
+NodePlan plan_parts(std::string_view kernel, PanelParts parts, const PanelInputs& inputs,
+                    int threads) {
+  NodePlan plan;
+  plan.kernel = kernel;
+  plan.prepare.input = 1;
+  plan.prepare.bytes = right_bytes(parts);
+  plan.prepare.scratch_bytes = left_bytes(parts);
+  for (const PanelPart& part : parts) plan.prepare.form += part.right.form() + ";";
+  plan.scratch_bytes = plan.prepare.scratch_bytes + plan.prepare.bytes;
+
+  const auto all = std::make_shared<const PanelParts>(std::move(parts));
+  plan.prepare.bind = [=](const Binding& b) -> Launch {
+    return [all, threads, fillings = right_fillings(*all, b.x<void>(1), b.prepared)](Queue&) {
+      fill(fillings, threads);
+    };
+  };
+  plan.bind = [=, left = plan.prepare.scratch_bytes](const Binding& b) -> Launch {
+    const bool prepared = b.prepared != nullptr;
+    void* const right = prepared ? b.prepared : at(b.scratch, static_cast<int64_t>(left), 1);
+    BoundParts r = bound(*all, inputs, b, b.scratch, right);
+    if (!prepared)
+      for (const Filling& f : right_fillings(*all, b.x<void>(1), right)) r.fillings.push_back(f);
+    return [=](Queue&) {
+      fill(r.fillings, threads);
+      for (size_t part = 0; part < all->size(); ++part) {
+        const Rectangles& rectangles = (*all)[part].rectangles;
+        const PanelProductKernels& k = *(*all)[part].left.kernels;
+        parallel_for(threads, rectangles.count(),
+                     [&](int64_t i) { rectangles.run(r.products[part], k, i); });
+      }
+    };
+  };
+  return plan;
+}
+
+}  // namespace assay::cpu
