@@ -105,6 +105,17 @@ TEST(Winograd, EveryPadding) {
   }
 }
 
+// Of f32, and of bf16, which is widened.
+void expect_in_panels(OpCase& c, std::string_view expected = "own:product:avx2") {
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    std::vector<ValueType> inputs;
+    for (const Argument& x : c.inputs) inputs.push_back({x.dtype.value_or(dtype), x.dims});
+    const std::string kernel = planned_kernel(c.op, inputs);
+    EXPECT_EQ(kernel == expected, plans_panels()) << c.name << ": " << kernel;
+  }
+  c.thread_invariant = has_panels();
+}
+
 // Windows with a stride, holes, or that reach out on every side; pixels, filters and channels that
 // do and do not fill what the kernel takes at a time, and taps of whose channels it takes only a
 // part.
@@ -123,9 +134,7 @@ TEST(PanelConvolution, Forward) {
         ConvolutionShape{"many channels", {1, 5, 5, 523}, {31, 3, 3, 523}, padded(1, 2)},
         ConvolutionShape{"one pixel", {1, 3, 3, 300}, {16, 3, 3, 300}, padded(0)}}) {
     OpCase c{s.name, Conv2d{.geometry = s.g}, {{s.x}, {s.w}}, {.terms = s.w.numel() / s.w[0]}};
-    const std::string kernel = planned_kernel(c.op, {{DType::kF32, s.x}, {DType::kF32, s.w}});
-    EXPECT_EQ(kernel == "own:product:avx2", plans_panels()) << s.name << ": " << kernel;
-    c.thread_invariant = has_panels();
+    expect_in_panels(c);
     check_op(c, conv_reference);
   }
   for (const ActivationKind kind : all_activations()) {
@@ -137,6 +146,10 @@ TEST(PanelConvolution, Forward) {
     c.thread_invariant = has_panels();
     check_op(c, conv_reference);
   }
+  // Windows of one pixel only of bf16, with much to add.
+  const Dims x{1, 64, 65, 16}, w{257, 1, 1, 16}, y{1, 64, 65, 257};
+  check_op({"residual", Conv2d{.has_residual = true}, {{x}, {w}, {y}}, {.terms = 16}},
+           conv_reference);
 }
 
 ConvGeometry of_stride_two(const std::array<int64_t, 2>& begin, const std::array<int64_t, 2>& end) {
@@ -155,10 +168,7 @@ TEST(PanelConvolution, Transposed) {
             "last row unmet", {2, 10, 9, 24}, {64, 3, 3, 24}, of_stride_two({0, 0}, {0, 0})}}) {
     const Dims y = output_of(s.g, s.x, s.w);
     OpCase c{s.name, Conv2dGradData{s.g, s.x}, {{y}, {s.w}}, {.terms = s.w.numel() / s.w[3]}};
-    const std::string kernel = planned_kernel(c.op, {{DType::kF32, y}, {DType::kF32, s.w}});
-    EXPECT_EQ(kernel == "own:product:avx2", plans_panels()) << s.name << ": " << kernel;
-    c.dtypes = {DType::kF32};
-    c.thread_invariant = has_panels();
+    expect_in_panels(c);
     check_op(c, grad_data_reference);
     c.name += " times the derivative of relu";
     c.op = Conv2dGradData{s.g, s.x, ActivationKind::kRelu};
@@ -187,11 +197,7 @@ TEST(PanelConvolution, TransposedWithEveryEpilogue) {
                {{x}, {w, {}, Recipe::uniform(-0.2, 0.2)}},
                {.terms = 9 * 64, .ulps = activation_ulps(kind)}};
       if (bias) c.inputs.push_back(bias_of(19));
-      const std::string kernel =
-          planned_kernel(Conv2dTranspose{g, y, false, kind}, {{DType::kF32, x}, {DType::kF32, w}});
-      EXPECT_EQ(kernel == "own:product:avx2", plans_panels()) << kernel;
-      c.dtypes = {DType::kF32};
-      c.thread_invariant = has_panels();
+      expect_in_panels(c);
       check_op(c, transposed_reference);
     }
   }
@@ -217,10 +223,7 @@ TEST(PixelSum, EveryWindow) {
                Conv2dGradWeight{s.g, s.w, DType::kF32, bias},
                {{s.x}, {y}},
                of_rounded_product({.terms = y[0] * y[1] * y[2]})};
-      const std::string kernel = planned_kernel(c.op, {{DType::kF32, s.x}, {DType::kF32, y}});
-      EXPECT_EQ(kernel == "own:pixel_sum:avx2", plans_panels()) << s.name << ": " << kernel;
-      c.dtypes = {DType::kF32};
-      c.thread_invariant = has_panels();
+      expect_in_panels(c, "own:pixel_sum:avx2");
       check_op(c, grad_weight_reference);
     }
   }

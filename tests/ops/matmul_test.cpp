@@ -257,6 +257,7 @@ TEST(Matmul, ReadsColumnsOfWiderRows) {
         SCOPED_TRACE(cat(in, " to ", out, ta ? " a^T" : "", tb ? " b^T" : ""));
         const Matmul op{.transpose_a = ta, .transpose_b = tb, .dtype = out};
         WideProduct(op, in, {33, 65, 70}, 32, 128).check_values(true);
+        WideProduct(op, in, {385, 65, 70}, 32, 448).check_values(true);
         WideProduct(op, in, {1, 1, 1}, 64, 96).check_values(true);
         WideProduct(op, in, {7, 10, 64}, 3, 75).check_values(false);
         WideProduct(op, in, {4, 3, 5}, 32, 64).check_gradients();

@@ -393,6 +393,7 @@ struct PanelOperand {
   int64_t lines, steps;  // lines are rows of the left operand, columns of the right
   int64_t pitch;         // elements from one line to the next if `along`, else from step to step
   bool along;            // steps of a line lie side by side
+  Element element;       // of data
 };
 // Rows that are windows of images, in f32: row [n][p][q] has the steps [r][s][channel] of the
 // pixels that it covers, 0 outside of the image. A matrix has a row for each image of one pixel.
@@ -421,6 +422,7 @@ struct PanelProduct {
   Element element;  // of y
 };
 struct PanelProductKernels {
+  Element element;        // of panels and of what stands; f32 is filled from either
   int64_t rows, columns;  // of a panel
   int64_t (*panel_bytes)(int64_t steps);
   // How many panels of so many rows, from the first on, may be read where they stand.
@@ -434,12 +436,13 @@ struct PanelProductKernels {
 // ---- Sums over pixels ---------------------------------------------------------------------------
 // dw [k][r][s][c] = dy [pixel][k] x [pixel][r][s][c] summed over some pixels of dy, in f32, where
 // the latter is what a window covers of images [n][h][w][c]: the gradient of a convolution's
-// filters.
+// filters. Pixels of bf16 are widened where they are gathered.
 
 struct PixelSum {
   PanelWindows windows;                // pixels of dy are those of its result
   int64_t channels, columns, filters;  // r * s * c are columns
-  const float *x, *dy;
+  Element element;                     // of x and dy
+  const void *x, *dy;
   float* dw;
   int64_t pitch;       // of dw from filter to filter, a multiple of PixelSumKernels::panel
   int64_t begin, end;  // pixels, at most PixelSumKernels::pixels
@@ -464,7 +467,7 @@ struct Kernels {
   const ChannelKernels* channel;
   const FusionKernels* fusion;
   const LayerNormKernels* layer_norm;
-  const PanelProductKernels* product;  // of f32, y too; the left operand stands
+  const PanelProductKernels* product;  // of f32; the left operand stands
   const PixelSumKernels* pixel_sum;
   const AttentionKernels* attention;
   const GatherKernels* gather;

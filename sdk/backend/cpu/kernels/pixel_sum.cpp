@@ -15,20 +15,27 @@ constexpr int64_t kColumns = 4 * kPanel, kPitch = kColumns + 16;
 constexpr int64_t kAhead = 8;  // pixels
 
 // Pixels [begin, end), behind s.begin, of dy to blocks [pixel][kBlockRows] of filters.
-void fill_blocks(const PixelSum& s, int64_t begin, int64_t end, float* blocks) {
+template <class T>
+void fill_blocks_of(const PixelSum& s, int64_t begin, int64_t end, float* blocks) {
+  const auto* dy = static_cast<const T*>(s.dy);
   for (int64_t k = 0; k < s.filters; k += kBlockRows, blocks += kBlock) {
     const int64_t filters = least(kBlockRows, s.filters - k);
     for (int64_t i = begin; i < end; ++i) {
-      const float* from = s.dy + (s.begin + i) * s.filters + k;
+      const T* from = dy + (s.begin + i) * s.filters + k;
       float* to = blocks + i * kBlockRows;
       __builtin_prefetch(from + kAhead * s.filters);
       if (filters == kBlockRows) {
-        __builtin_memcpy(to, from, kBlockRows * sizeof(float));
+        for (int64_t j = 0; j < kBlockRows; ++j) to[j] = load(from[j]);
       } else {
-        for (int64_t j = 0; j < filters; ++j) to[j] = from[j];
+        for (int64_t j = 0; j < filters; ++j) to[j] = load(from[j]);
       }
     }
   }
+}
+
+void fill_blocks(const PixelSum& s, int64_t begin, int64_t end, float* blocks) {
+  s.element == kElementF32 ? fill_blocks_of<float>(s, begin, end, blocks)
+                           : fill_blocks_of<Bf16>(s, begin, end, blocks);
 }
 
 // Columns that lie side by side in the image, too: those of one row of the window, or, where it has
@@ -45,7 +52,8 @@ Run run_from(const PixelSum& s, int64_t column, int64_t limit) {
 }
 
 // Both write whole vectors: what lies behind is written later.
-void copy_run(const float* from, int64_t columns, float* to) {
+template <class T>
+void copy_run(const T* from, int64_t columns, float* to) {
   for (int64_t c = 0; c < columns; c += kLanes)
     store_vec(to + c, load_lanes(from + c, columns - c));
 }
@@ -54,7 +62,8 @@ void clear_run(int64_t columns, float* to) {
 }
 
 // Columns of a run from `x` on in a row of the image, parts of which may lie outside.
-void clip_run(const float* row, int64_t of_row, int64_t x, int64_t columns, float* to) {
+template <class T>
+void clip_run(const T* row, int64_t of_row, int64_t x, int64_t columns, float* to) {
   const int64_t begin = least(columns, x < 0 ? -x : 0);
   const int64_t end = most(begin, least(columns, of_row - x));
   clear_run(begin, to);
@@ -63,8 +72,11 @@ void clip_run(const float* row, int64_t of_row, int64_t x, int64_t columns, floa
 }
 
 // Columns [first, first + columns) of all pixels, in whole panels.
+template <class T>
 void fill_columns(const PixelSum& s, int64_t first, int64_t columns, float* to) {
   const PanelWindows& w = s.windows;
+  const auto* images = static_cast<const T*>(s.x);
+  constexpr int64_t kOfLine = 64 / sizeof(T);  // of the cache
   const int64_t of_row = w.w * s.channels, of_step = w.stride[1] * s.channels;
   Run runs[kColumns];
   int64_t count = 0;
@@ -76,10 +88,10 @@ void fill_columns(const PixelSum& s, int64_t first, int64_t columns, float* to) 
   int64_t n = s.begin / (w.p * w.q), p = s.begin / w.q % w.p, q = s.begin % w.q;
   for (int64_t i = 0; i < steps; ++p, q = 0) {  // rows of the result
     if (p == w.p) p = 0, ++n;
-    const float* rows[kColumns];
+    const T* rows[kColumns];
     for (int64_t r = 0; r < count; ++r) {
       const int64_t y = p * w.stride[0] - w.pad[0] + runs[r].row * w.dilation[0];
-      rows[r] = y >= 0 && y < w.h ? s.x + (n * w.h + y) * of_row : nullptr;
+      rows[r] = y >= 0 && y < w.h ? images + (n * w.h + y) * of_row : nullptr;
     }
     const int64_t end = least(steps, i + w.q - q);
     for (int64_t at = q * of_step - w.pad[1] * s.channels; i < end; ++i, at += of_step) {
@@ -91,7 +103,7 @@ void fill_columns(const PixelSum& s, int64_t first, int64_t columns, float* to) 
         } else if (x < 0 || x + length > of_row) {
           clip_run(rows[r], of_row, x, length, column);
         } else {
-          for (int64_t c = 0; c < length; c += 16)
+          for (int64_t c = 0; c < length; c += kOfLine)
             __builtin_prefetch(rows[r] + x + kAhead * of_step + c);
           copy_run(rows[r] + x, length, column);
         }
@@ -115,7 +127,8 @@ void store_block(const float* sums, bool add, float* to, int64_t pitch, int64_t 
 // Each block of pixels is summed up by itself: many small sums round less than one of all pixels.
 void add_columns(const PixelSum& s, int64_t first, const float* blocks, float* panels) {
   const int64_t steps = s.end - s.begin, columns = least(kColumns, s.columns - first);
-  fill_columns(s, first, columns, panels);
+  s.element == kElementF32 ? fill_columns<float>(s, first, columns, panels)
+                           : fill_columns<Bf16>(s, first, columns, panels);
   alignas(64) float sums[kBlockRows * kPanel];
   for (int64_t c = 0; c < columns; c += kPanel) {
     const float* block = blocks;

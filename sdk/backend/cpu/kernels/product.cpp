@@ -1,5 +1,5 @@
 // Matrix products of f32, and convolutions as such: rows, or windows, where they stand times panels
-// of columns, each step's side by side.
+// of columns, each step's side by side. Columns may come from bf16, and results become it.
 #include "sdk/backend/cpu/kernels/attention_head.h"
 #include "sdk/backend/cpu/kernels/panel_finish.h"
 #include "sdk/backend/cpu/kernels/products.h"
@@ -16,17 +16,19 @@ int64_t panel_bytes(int64_t steps) { return steps * kPanel * 4; }
 int64_t standing(int64_t rows, int64_t) { return (rows + kBlockRows - 1) / kBlockRows; }
 
 // Columns [kLanes] of steps [kLanes], which lie side by side.
-void turn_columns(const float* from, int64_t pitch, int64_t columns, int64_t steps, float* to) {
+template <class T>
+void turn_columns(const T* from, int64_t pitch, int64_t columns, int64_t steps, float* to) {
   if (columns >= kLanes && steps >= kLanes) return turn_square(from, pitch, to, kPanel);
   for (int64_t k = 0; k < least(kLanes, steps); ++k)
-    for (int64_t c = 0; c < kLanes; ++c) to[k * kPanel + c] = c < columns ? from[c * pitch + k] : 0;
+    for (int64_t c = 0; c < kLanes; ++c)
+      to[k * kPanel + c] = c < columns ? load(from[c * pitch + k]) : 0;
 }
 
 // Columns behind the last are zero.
-void fill_panel(const PanelOperand& x, bool, int64_t panel, void* to) {
-  auto* y = static_cast<float*>(to);
+template <class T>
+void fill_panel_of(const PanelOperand& x, int64_t panel, float* y) {
   const int64_t first = panel * kPanel, columns = least(kPanel, x.lines - first);
-  const float* from = static_cast<const float*>(x.data) + first * (x.along ? x.pitch : 1);
+  const T* from = static_cast<const T*>(x.data) + first * (x.along ? x.pitch : 1);
   for (int64_t half = 0; half < kPanel; half += kLanes) {
     const int64_t n = columns - half;
     if (x.along) {
@@ -37,6 +39,11 @@ void fill_panel(const PanelOperand& x, bool, int64_t panel, void* to) {
     for (int64_t k = 0; k < x.steps; ++k)
       store_vec(y + k * kPanel + half, n > 0 ? load_lanes(from + k * x.pitch + half, n) : Vec{});
   }
+}
+
+void fill_panel(const PanelOperand& x, bool, int64_t panel, void* to) {
+  auto* y = static_cast<float*>(to);
+  x.element == kElementF32 ? fill_panel_of<float>(x, panel, y) : fill_panel_of<Bf16>(x, panel, y);
 }
 
 // What a tap of the window covers, for some rows: [tap][row], a pixel's channels each. And where
@@ -120,7 +127,8 @@ void for_pieces(int64_t taps, int64_t channels, const Visit& visit) {
       visit(Piece{tap, least(taps_at_once, taps - tap), c, least(most, channels - c)});
 }
 
-// Some rows times one panel.
+// Some rows times one panel. T is the type of y.
+template <class T>
 void multiply_panel(const PanelProduct& p, const Pixels& pixels, int64_t rows, int64_t column) {
   const int64_t taps = p.windows.r * p.windows.s, columns = least(kPanel, p.columns - column);
   alignas(64) float sums[kRowsAtOnce * kPanel];
@@ -139,8 +147,7 @@ void multiply_panel(const PanelProduct& p, const Pixels& pixels, int64_t rows, i
       });
       ahead.next_block();
       if (last)
-        finish_block<float, store_lanes<float>, kPanel>(p, to, pixels.y + i, count, column,
-                                                        columns);
+        finish_block<T, store_lanes<T>, kPanel>(p, to, pixels.y + i, count, column, columns);
     });
     panel = following;
   });
@@ -154,7 +161,9 @@ void run(const PanelProduct& p, int64_t left_begin, int64_t left_end, int64_t ri
     const int64_t blocks = (left_end - block + groups - i - 1) / (groups - i);
     const int64_t row = block * kBlockRows, rows = least(blocks * kBlockRows, p.rows - row);
     find_pixels(p, row, rows, pixels);
-    for (int64_t j = right_begin; j < right_end; ++j) multiply_panel(p, pixels, rows, j * kPanel);
+    for (int64_t j = right_begin; j < right_end; ++j)
+      p.element == kElementF32 ? multiply_panel<float>(p, pixels, rows, j * kPanel)
+                               : multiply_panel<Bf16>(p, pixels, rows, j * kPanel);
     block += blocks;
   }
 }
@@ -162,6 +171,7 @@ void run(const PanelProduct& p, int64_t left_begin, int64_t left_end, int64_t ri
 }  // namespace
 
 extern const PanelProductKernels kProduct;
-const PanelProductKernels kProduct = {kBlockRows, kPanel, panel_bytes, standing, fill_panel, run};
+const PanelProductKernels kProduct = {kElementF32, kBlockRows, kPanel, panel_bytes,
+                                      standing,    fill_panel, run};
 
 }  // namespace assay::cpu::ASSAY_ISA

@@ -181,6 +181,7 @@ void run(const PanelProduct& p, int64_t left_begin, int64_t left_end, int64_t ri
 }  // namespace
 
 extern const PanelProductKernels kTileProduct;
-const PanelProductKernels kTileProduct = {kPanel, kPanel, panel_bytes, standing, fill_panel, run};
+const PanelProductKernels kTileProduct = {kElementBf16, kPanel,     kPanel, panel_bytes,
+                                          standing,     fill_panel, run};
 
 }  // namespace assay::cpu::ASSAY_ISA

@@ -8,8 +8,7 @@ namespace assay::cpu {
 namespace {
 
 bool is_for_panels(const Planner& c, const Dims& w) {
-  return std::string_view(kernels().isa) == "avx2" && c.x(0).dtype == DType::kF32 &&
-         w[1] * w[2] <= kMostWindowTaps;
+  return has_avx2_alone() && w[1] * w[2] <= kMostWindowTaps;
 }
 
 // Of images y whose pixels lie `pixel_pitch` apart, every row and column, or every other one.
@@ -48,10 +47,13 @@ PanelPart part_of(const ConvGeometry& g, const Dims& y, int64_t pitch, const Pla
                      .r = rows.count,
                      .s = columns.count,
                      .pad = {rows.pad_begin, columns.pad_begin}};
+  product.element = element_of(c.y());
   set_pitches(product, y, pitch, 2);
   const int64_t steps = static_cast<int64_t>(taps.size()) * w[0];
-  const Panels left(k, false, {nullptr, x[0] * rows.size * columns.size, steps, x[3], true});
-  const Panels right(k, true, {nullptr, w[3], w[0], w[1] * w[2] * w[3], false}, taps);
+  const Panels left(
+      k, false, {nullptr, x[0] * rows.size * columns.size, steps, x[3], true, element_of(c.x(0))});
+  const Panels right(k, true, {nullptr, w[3], w[0], w[1] * w[2] * w[3], false, element_of(c.x(1))},
+                     taps);
   return {left,
           right,
           product,
@@ -67,7 +69,7 @@ NodePlan plan_transposed(const ConvGeometry& g, const Dims& y, int64_t pitch,
     for (const int64_t column_parity : {0, 1})
       parts.push_back(part_of(g, y, pitch, c, row_parity, column_parity));
   for (PanelPart& part : parts) part.product.activation = activation;
-  return plan_parts(own_plan("product").kernel, std::move(parts), inputs, c.threads());
+  return plan_parts(own_plan("product").kernel, std::move(parts), inputs, c);
 }
 
 }  // namespace
@@ -91,14 +93,19 @@ NodePlan plan_in_panels(const Conv2dTranspose& p, const Planner& c) {
 
 // oneDNN's kernel for AVX2 is slowed down by many channels and by strides, while few channels make
 // short sums of each pixel here (decisions/0031). For windows of one pixel it has another, as fast
-// as this.
+// as this. But around it y and a residual of bf16 are converted, which counts if they leave the
+// cache (decisions/0034).
 bool prefers_panels(const Conv2d& p, const Planner& c) {
   constexpr int64_t kFewestFilters = 16, kManyChannels = 64, kManyOfStride = 32;
+  constexpr int64_t kCached = 1 << 20;
   const Dims& w = c.x(1).dims;
   const bool has_stride = std::max(p.geometry.stride[0], p.geometry.stride[1]) > 1;
-  return is_for_panels(c, w) && p.geometry.groups == 1 && w[1] * w[2] > 1 &&
-         w[0] >= kFewestFilters && w[3] >= (has_stride ? kManyOfStride : kManyChannels) &&
-         w[3] <= kMostWindowChannels;
+  if (!is_for_panels(c, w) || p.geometry.groups != 1 || w[0] < kFewestFilters ||
+      w[3] > kMostWindowChannels)
+    return false;
+  if (w[1] * w[2] == 1)
+    return c.y().dtype == DType::kBf16 && p.has_residual && c.y().dims.numel() > kCached;
+  return w[3] >= (has_stride ? kManyOfStride : kManyChannels);
 }
 
 // x [N,H,W,C], w [K,R,S,C], y and residual [N,P,Q,K], bias [K].
@@ -109,14 +116,15 @@ NodePlan plan_in_panels(const Conv2d& p, const Planner& c) {
   PanelProduct product{};
   product.windows = windows_of(p.geometry, x, w, y);
   product.activation = p.activation;
+  product.element = element_of(c.y());
   set_pitches(product, y, y[3], 1);
-  const Panels left(k, false, {nullptr, y[0] * y[1] * y[2], steps, x[3], true});
-  const Panels right(k, true, {nullptr, w[0], steps, steps, true});
+  const Panels left(k, false, {nullptr, y[0] * y[1] * y[2], steps, x[3], true, element_of(c.x(0))});
+  const Panels right(k, true, {nullptr, w[0], steps, steps, true, element_of(c.x(1))});
   const PanelInputs inputs{.bias = p.has_bias ? 2 : -1,
                            .residual = p.has_residual ? p.residual_input() : -1};
   NodePlan plan =
       plan_parts(own_plan("product").kernel,
-                 {{left, right, product, c.threads(), x.numel() > w.numel()}}, inputs, c.threads());
+                 {{left, right, product, c.threads(), x.numel() > w.numel()}}, inputs, c);
   if (p.has_residual) plan.in_place = {{0, p.residual_input()}};
   return plan;
 }

@@ -33,7 +33,7 @@ Pays pays_in_f32(const Matmul& p, const Planner& c) {
   const int64_t rows = c.y().dims[0], columns = c.y().dims[1];
   const int64_t steps = c.x(0).dims[p.transpose_a ? 0 : 1];
   const bool is_large = std::min(columns, steps) >= kFewest;
-  if (p.transpose_a || c.y().dtype != DType::kF32 || !is_large) return Pays::kNever;
+  if (p.transpose_a || !is_large) return Pays::kNever;
   return rows >= kManyRows && columns * steps <= kMostWeights ? Pays::kAlways : Pays::kPrepared;
 }
 
@@ -42,23 +42,26 @@ NodePlan plan_in_panels(const PanelProductKernels* k, const Matmul& p, const Pla
                         std::string_view kernel) {
   const int64_t rows = c.y().dims[0], columns = c.y().dims[1];
   const int64_t steps = c.x(0).dims[p.transpose_a ? 0 : 1];
-  const Panels left(k, false, {nullptr, rows, steps, c.x_pitch(0), !p.transpose_a});
-  const Panels right(k, true, {nullptr, columns, steps, c.x_pitch(1), p.transpose_b});
+  const Panels left(k, false,
+                    {nullptr, rows, steps, c.x_pitch(0), !p.transpose_a, element_of(c.x(0))});
+  const Panels right(k, true,
+                     {nullptr, columns, steps, c.x_pitch(1), p.transpose_b, element_of(c.x(1))});
   PanelProduct product{};
   product.activation = p.activation;
   product.image_pitch = columns;
-  product.element = static_cast<Element>(element_of(c.y()));
-  const bool by_rows = c.x(0).dtype == DType::kF32 && rows > columns;
+  product.element = element_of(c.y());
+  const bool by_rows = k->element == kElementF32 && rows > columns;
   return plan_parts(kernel, {{left, right, product, c.threads(), by_rows}},
-                    {.bias = p.has_bias ? 2 : -1}, c.threads());
+                    {.bias = p.has_bias ? 2 : -1}, c);
 }
 
 }  // namespace
 
 NodePlan plan_in_panels_or(const Matmul& p, const Planner& c,
                            const std::function<NodePlan()>& other) {
-  const bool in_tiles = c.x(0).dtype == DType::kBf16;
-  if (in_tiles && tile_products() == nullptr) return other();
+  const bool is_bf16 = c.x(0).dtype == DType::kBf16;
+  const bool in_tiles = is_bf16 && tile_products() != nullptr;
+  if (is_bf16 && !in_tiles && !has_avx2_alone()) return other();
   const Pays when = in_tiles ? pays_in_tiles(p, c) : pays_in_f32(p, c);
   if (when == Pays::kNever) return other();
   NodePlan in_panels = in_tiles

@@ -1,5 +1,7 @@
 #include "sdk/backend/cpu/ops/panels.h"
 
+#include "sdk/base/align.h"
+
 namespace assay::cpu {
 
 Panels::Panels(const PanelProductKernels* k, bool is_right, const PanelOperand& of_tap,
@@ -18,7 +20,7 @@ int64_t Panels::standing() const {
 void Panels::fill(const void* from, int64_t panel, void* to) const {
   PanelOperand tap = operand;
   for (size_t i = 0; i < taps.size(); ++i) {
-    tap.data = static_cast<const float*>(from) + taps[i];
+    tap.data = at(from, taps[i], size_of(operand.element));
     kernels->fill_panel(tap, right, panel, at(to, static_cast<int64_t>(i), bytes_of_tap()));
   }
 }
@@ -90,17 +92,46 @@ std::vector<Filling> right_fillings(const PanelParts& parts, const void* from, v
   return fillings;
 }
 
+// Input 0 made dense and f32, where it must be widened.
+class Widening {
+ public:
+  Widening(const Panels& left, const Planner& c)
+      : is_needed_(left.must_widen()),
+        threads_(c.threads()),
+        dims_(c.x(0).dims),
+        dense_(dense_layout(dims_)),
+        pass_(dims_, {&c.x_layout(0), &dense_}) {}
+
+  bool is_needed() const { return is_needed_; }
+  int64_t pitch() const { return dims_.back(); }
+  size_t bytes() const {
+    return is_needed_ ? align_up(static_cast<size_t>(dims_.numel()) * sizeof(float)) : 0;
+  }
+  void run(const void* from, float* to) const {
+    const auto cast = kernels().elementwise->cast[kElementBf16][kElementF32];
+    pass_.run(threads_, [&](const auto& first, int64_t n) {
+      cast(at(from, first[0], size_of(kElementBf16)), to + first[1], n);
+    });
+  }
+
+ private:
+  bool is_needed_;
+  int threads_;
+  Dims dims_;
+  Layout dense_;
+  Pass<2> pass_;
+};
+
 // The products with their addresses, and left panels that must be filled for them.
 struct BoundParts {
   std::vector<PanelProduct> products;
   std::vector<Filling> fillings;
 };
-BoundParts bound(const PanelParts& parts, const PanelInputs& inputs, const Binding& b, void* left,
-                 const void* right) {
+BoundParts bound(const PanelParts& parts, const PanelInputs& inputs, const Binding& b,
+                 const void* x, void* left, const void* right) {
   BoundParts r;
-  const void* const x = b.x<void>(0);
   for (const PanelPart& part : parts) {
-    const size_t size = part.product.element == kElementF32 ? 4 : 2;
+    const size_t size = size_of(part.product.element);
     const int64_t standing = part.left.standing();
     PanelProduct p = part.product;
     p.left = x;
@@ -121,28 +152,37 @@ BoundParts bound(const PanelParts& parts, const PanelInputs& inputs, const Bindi
 }  // namespace
 
 NodePlan plan_parts(std::string_view kernel, PanelParts parts, const PanelInputs& inputs,
-                    int threads) {
+                    const Planner& c) {
+  const Widening widening(parts[0].left, c);
+  const size_t wide_bytes = widening.bytes(), filled_bytes = left_bytes(parts);
   NodePlan plan;
   plan.kernel = kernel;
   plan.prepare.input = 1;
   plan.prepare.bytes = right_bytes(parts);
-  plan.prepare.scratch_bytes = left_bytes(parts);
-  for (const PanelPart& part : parts) plan.prepare.form += part.right.form() + ";";
+  plan.prepare.scratch_bytes = wide_bytes + filled_bytes;
+  for (PanelPart& part : parts) {
+    plan.prepare.form += part.right.form() + ";";
+    if (widening.is_needed()) part.left.operand.pitch = widening.pitch();
+  }
   plan.scratch_bytes = plan.prepare.scratch_bytes + plan.prepare.bytes;
 
   const auto all = std::make_shared<const PanelParts>(std::move(parts));
-  plan.prepare.bind = [=](const Binding& b) -> Launch {
+  plan.prepare.bind = [all, threads = c.threads()](const Binding& b) -> Launch {
     return [all, threads, fillings = right_fillings(*all, b.x<void>(1), b.prepared)](Queue&) {
       fill(fillings, threads);
     };
   };
-  plan.bind = [=, left = plan.prepare.scratch_bytes](const Binding& b) -> Launch {
+  plan.bind = [=, threads = c.threads()](const Binding& b) -> Launch {
     const bool prepared = b.prepared != nullptr;
-    void* const right = prepared ? b.prepared : at(b.scratch, static_cast<int64_t>(left), 1);
-    BoundParts r = bound(*all, inputs, b, b.scratch, right);
+    const void* const x = b.x<void>(0);
+    auto* const wide = static_cast<float*>(b.scratch);
+    auto* const left = static_cast<std::byte*>(b.scratch) + wide_bytes;
+    void* const right = prepared ? b.prepared : left + filled_bytes;
+    BoundParts r = bound(*all, inputs, b, widening.is_needed() ? wide : x, left, right);
     if (!prepared)
       for (const Filling& f : right_fillings(*all, b.x<void>(1), right)) r.fillings.push_back(f);
     return [=](Queue&) {
+      if (widening.is_needed()) widening.run(x, wide);
       fill(r.fillings, threads);
       for (size_t part = 0; part < all->size(); ++part) {
         const Rectangles& rectangles = (*all)[part].rectangles;

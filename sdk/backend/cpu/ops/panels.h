@@ -1,6 +1,6 @@
 // Products in panels, by kernels of our own: operands are brought into panels, a task for each, and
 // multiplied by rectangles of panels, one for each thread. Every element of y is one sum, in the
-// order of its steps.
+// order of its steps. For kernels of f32 a left operand of bf16 that stands is widened first.
 #pragma once
 
 #include <string>
@@ -24,6 +24,8 @@ struct Panels {
          std::vector<int64_t> places = {0});
 
   int64_t standing() const;  // of the left operand: those that need not be filled
+  // What stands must be given another type first.
+  bool must_widen() const { return standing() > 0 && operand.element != kernels->element; }
   size_t bytes(int64_t panels) const { return static_cast<size_t>(panels) * bytes_of_one; }
   size_t bytes_of_tap() const { return static_cast<size_t>(kernels->panel_bytes(operand.steps)); }
   void fill(const void* from, int64_t panel, void* to) const;
@@ -67,6 +69,6 @@ struct PanelInputs {
 };
 
 NodePlan plan_parts(std::string_view kernel, PanelParts parts, const PanelInputs& inputs,
-                    int threads);
+                    const Planner& c);
 
 }  // namespace assay::cpu

@@ -13,6 +13,7 @@ PixelSum pixel_sum_of(const Conv2dGradWeight& p, const Planner& c) {
   const Dims &x = c.x(0).dims, &dy = c.x(1).dims, &w = p.w_dims;
   PixelSum s{};
   s.windows = windows_of(p.geometry, x, w, dy);
+  s.element = element_of(c.x(0));
   s.channels = w[3], s.columns = w[1] * w[2] * w[3], s.filters = w[0];
   s.pitch = round_up(s.columns, pixel_sum_kernels().panel);
   s.end = dy[0] * dy[1] * dy[2];
@@ -117,9 +118,7 @@ void fold_slices(const SlicedSum& s, const float* sums, float* dw) {
 // image stays in a cache.
 bool prefers_pixel_sum(const Conv2dGradWeight& p, const Planner& c) {
   constexpr int64_t kFewColumns = 48, kFewChannels = 64, kCachedImage = 512 << 10;
-  if (std::string_view(kernels().isa) != "avx2" || p.geometry.groups != 1 ||
-      c.x(0).dtype != DType::kF32 || c.y().dtype != DType::kF32)
-    return false;
+  if (!has_avx2_alone() || p.geometry.groups != 1 || c.y().dtype != DType::kF32) return false;
   const Dims &dy = c.x(1).dims, &w = p.w_dims;
   if (w[1] * w[2] == 1) return w[3] >= std::min(kFewChannels, w[0]);
   const int64_t image = dy[1] * dy[2] * dy[3] * static_cast<int64_t>(sizeof(float));
@@ -135,7 +134,7 @@ NodePlan plan_pixel_sum(const Conv2dGradWeight& p, const Planner& c) {
   plan.bind = [=](const Binding& b) -> Launch {
     const SliceScratch scratch = scratch_of(s, b.scratch);
     PixelSum sum = s.sum;
-    sum.x = b.x<float>(0), sum.dy = b.x<float>(1);
+    sum.x = b.x<void>(0), sum.dy = b.x<void>(1);
     float* const dw = b.y<float>();
     float* const dbias = p.has_bias ? b.y<float>(1) : nullptr;
     return [=, base = b.scratch](Queue&) {

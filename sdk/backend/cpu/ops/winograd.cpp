@@ -301,8 +301,10 @@ bool pays(const Dims& w, const Dims& result, int64_t from_memory) {
          tiles_of(result, kernel_of(w)) >= (fits_cache ? kLeastTiles : from_memory);
 }
 
-// oneDNN's bf16 kernels are twice as fast as its f32 ones; these are not.
-int64_t least_tiles_of_sum(DType dtype) { return dtype == DType::kBf16 ? 96 : 32; }
+// oneDNN's bf16 kernels, where it has any, are twice as fast as its f32 ones; these are not.
+int64_t least_tiles_of_sum(DType dtype) {
+  return dtype == DType::kBf16 && !has_avx2_alone() ? 96 : 32;
+}
 constexpr int64_t kLeastTilesOfGradient = 32;
 
 }  // namespace
