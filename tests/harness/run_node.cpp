@@ -175,11 +175,13 @@ class Runner {
     std::vector<void*> inputs, outputs;
     for (const ValueId value : node.inputs) inputs.push_back(address(value));
     for (const ValueId value : node.outputs) outputs.push_back(address(value));
-    const ValueType scratch_type{DType::kU8, {static_cast<int64_t>(plan.scratch_bytes)}};
-    scratch_.push_back(std::make_unique<GuardedBuffer>(*backend_, scratch_type, 0));
     result_.can_prepare = plan.prepare.bytes > 0;
+    const bool prepares = options_.prepare && result_.can_prepare;
+    const size_t scratch = prepares ? plan.prepare.scratch_bytes : plan.scratch_bytes;
+    const ValueType scratch_type{DType::kU8, {static_cast<int64_t>(scratch)}};
+    scratch_.push_back(std::make_unique<GuardedBuffer>(*backend_, scratch_type, 0));
     Binding binding{inputs, outputs, scratch_.back()->data()};
-    if (options_.prepare && result_.can_prepare) {
+    if (prepares) {
       const ValueType type{DType::kU8, {static_cast<int64_t>(plan.prepare.bytes)}};
       prepared_.push_back(std::make_unique<GuardedBuffer>(*backend_, type, 0));
       prepared_.back()->poison();

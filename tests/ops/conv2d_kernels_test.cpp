@@ -2,9 +2,8 @@
 // computes the same.
 #include <gtest/gtest.h>
 
-#include "sdk/backend/cpu/device.h"
-#include "sdk/backend/cpu/kernels/kernels.h"
 #include "tests/ops/conv2d_reference.h"
+#include "tests/ops/cpu_plans.h"
 
 namespace assay::test {
 namespace {
@@ -34,16 +33,9 @@ std::vector<ConvolutionShape> winograd_shapes() {
   };
 }
 
-// With AVX2 only; AVX-512 leaves these to oneDNN.
-bool plans_panels() { return cpu::kernels().isa == std::string_view("avx2"); }
 // Of the backend under test.
 bool has_panels() { return !libraries_need_alignment() && plans_panels(); }
 
-std::string planned_kernel(const Op& op, const std::vector<ValueType>& inputs) {
-  const OneNode one = make_node(op, inputs);
-  const NodeId node = one.graph.value(one.outputs[0]).producer;
-  return cpu::make_backend({.threads = 1})->plan(one.graph, node).kernel;
-}
 bool takes_winograd(const Op& op, const std::vector<ValueType>& inputs) {
   return planned_kernel(op, inputs).starts_with("own:winograd");
 }
@@ -107,12 +99,9 @@ TEST(Winograd, EveryPadding) {
 
 // Of f32, and of bf16, which is widened.
 void expect_in_panels(OpCase& c, std::string_view expected = "own:product:avx2") {
-  for (const DType dtype : {DType::kF32, DType::kBf16}) {
-    std::vector<ValueType> inputs;
-    for (const Argument& x : c.inputs) inputs.push_back({x.dtype.value_or(dtype), x.dims});
-    const std::string kernel = planned_kernel(c.op, inputs);
-    EXPECT_EQ(kernel == expected, plans_panels()) << c.name << ": " << kernel;
-  }
+  for (const DType dtype : {DType::kF32, DType::kBf16})
+    EXPECT_EQ(planned_kernel(c, dtype) == expected, plans_panels())
+        << c.name << ": " << planned_kernel(c, dtype);
   c.thread_invariant = has_panels();
 }
 
@@ -146,10 +135,23 @@ TEST(PanelConvolution, Forward) {
     c.thread_invariant = has_panels();
     check_op(c, conv_reference);
   }
-  // Windows of one pixel only of bf16, with much to add.
-  const Dims x{1, 64, 65, 16}, w{257, 1, 1, 16}, y{1, 64, 65, 257};
-  check_op({"residual", Conv2d{.has_residual = true}, {{x}, {w}, {y}}, {.terms = 16}},
-           conv_reference);
+}
+
+// Only of bf16, with a residual, and if all that is much.
+TEST(PanelConvolution, OfOnePixel) {
+  const Dims x{1, 64, 65, 64}, w{257, 1, 1, 64}, y{1, 64, 65, 257};
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    OpCase c{"residual",
+             Conv2d{.has_residual = true},
+             {{x}, {w}, {y}},
+             of_rounded_product({.terms = 64})};
+    const bool in_panels = dtype == DType::kBf16 && plans_panels();
+    EXPECT_EQ(planned_kernel(c, dtype) == "own:product:avx2", in_panels)
+        << planned_kernel(c, dtype);
+    c.dtypes = {dtype};
+    c.thread_invariant = in_panels && has_panels();
+    check_op(c, conv_reference);
+  }
 }
 
 ConvGeometry of_stride_two(const std::array<int64_t, 2>& begin, const std::array<int64_t, 2>& end) {
@@ -244,6 +246,18 @@ TEST(Conv2dGradData, OfStrideTwoInFourParts) {
     check_op(data, grad_data_reference);
     const std::string kernel = planned_kernel(data.op, {{DType::kBf16, y}, {DType::kBf16, s.w}});
     EXPECT_EQ(kernel.find("four parts") != std::string::npos, has_tiles()) << kernel;
+  }
+}
+
+// Transformed filters that no cache holds must be made up for by tiles, by more of them where
+// oneDNN has kernels of bf16. Here are 49.
+TEST(Winograd, FewTiles) {
+  if (!has_winograd()) GTEST_SKIP() << "the baseline kernels do not use it";
+  const Dims x{1, 28, 28, 320}, w{224, 3, 3, 320}, y{1, 28, 28, 224};
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    const bool expected = dtype == DType::kF32 || plans_panels();
+    EXPECT_EQ(takes_winograd(Conv2d{.geometry = padded(1)}, {{dtype, x}, {dtype, w}}), expected);
+    EXPECT_EQ(takes_winograd(Conv2dGradData{padded(1), x}, {{dtype, y}, {dtype, w}}), expected);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "tests/harness/activation_reference.h"
 #include "tests/harness/backend_under_test.h"
 #include "tests/harness/op_case.h"
+#include "tests/ops/cpu_plans.h"
 
 namespace assay::test {
 namespace {
@@ -68,18 +69,23 @@ TEST(Matmul, EverySizeAndTransposition) {
 
 // op(a) [m,k] op(b) [k,n] from `from` to `to`.
 void check_in_panels(Sizes s, bool ta, bool tb, DType from, DType to) {
-  check_op(
-      {.name = cat(s.m, "x", s.n, "x", s.k, ta ? " a^T" : "", tb ? " b^T" : ""),
-       .op = Matmul{.transpose_a = ta, .transpose_b = tb, .dtype = to},
-       .inputs = {{ta ? Dims{s.k, s.m} : Dims{s.m, s.k}}, {tb ? Dims{s.n, s.k} : Dims{s.k, s.n}}},
-       .accuracy = {.terms = s.k},
-       .dtypes = {from},
-       .thread_invariant = false},
-      matmul_reference);
+  const OpCase c{
+      .name = cat(s.m, "x", s.n, "x", s.k, ta ? " a^T" : "", tb ? " b^T" : ""),
+      .op = Matmul{.transpose_a = ta, .transpose_b = tb, .dtype = to},
+      .inputs = {{ta ? Dims{s.k, s.m} : Dims{s.m, s.k}}, {tb ? Dims{s.n, s.k} : Dims{s.k, s.n}}},
+      .accuracy = {.terms = s.k},
+      .dtypes = {from},
+      .thread_invariant = false};
+  if (plans_panels() && !ta) {
+    const std::string kernel = planned_kernel(c, from);
+    EXPECT_NE(kernel.find("own:product:avx2"), std::string::npos) << c.name << ": " << kernel;
+  }
+  check_op(c, matmul_reference);
 }
 
-// Sizes at which CPUs with tiles bring bf16 into panels: whenever it runs, or only a prepared b;
-// and others a prepared b of f32. Of whole panels and not.
+// Sizes at which CPUs with tiles bring bf16 into panels, and those with AVX2 alone both types:
+// whenever it runs, or only a prepared b. Others do so with a prepared b of f32. Of whole panels
+// and not.
 TEST(Matmul, InPanels) {
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {

@@ -170,8 +170,17 @@ DnnlChain::TensorId DnnlChain::part(TensorId whole, const dnnl::memory::desc& de
 
 DnnlChain::TensorId DnnlChain::as(TensorId from, const dnnl::memory::desc& desc) {
   if (tensors_[from].desc == desc) return from;
+  TensorId last = from;
+  // Our own kernels change the type, oneDNN's the layout.
+  dnnl::memory::desc of_type = tensors_[from].desc;
+  of_type.data.data_type = desc.data.data_type;
+  if (of_type != tensors_[from].desc && of_type != desc) {
+    last = scratch(of_type);
+    copy(from, last);
+    steps_.back().prepares = is_preparable(from);
+  }
   const TensorId to = room_for(from, desc);
-  copy(from, to);
+  copy(last, to);
   return to;
 }
 
@@ -188,7 +197,7 @@ DnnlChain::TensorId DnnlChain::before(TensorId to, const dnnl::memory::desc& des
 void DnnlChain::copy(TensorId from, TensorId to) {
   if (from == to) return;
   const dnnl::memory::desc &source = tensors_[from].desc, &target = tensors_[to].desc;
-  Step step{{}, {}, {}, from, to};
+  Step step{{}, {}, {}, from, to, tensors_[to].place == Place::kPrepared};
   // Types are converted by our own kernels: oneDNN has no bf16 at all where it has no bf16
   // primitives, which is the one case that needs it.
   if (source.data.data_type == target.data.data_type) {
@@ -259,10 +268,8 @@ class DnnlChain::Bound {
     for (const Tensor& tensor : chain.tensors_)
       memories_.emplace_back(tensor.desc, dnnl_engine(), address(chain, tensor, binding));
     for (const Step& step : chain.steps_) {
-      // Steps that end in prepared memory run once if there is any, else at every launch.
-      const bool prepares = step.to >= 0 && chain.tensors_[step.to].place == Place::kPrepared;
-      if (phase == Phase::kPrepare && !prepares) continue;
-      if (phase == Phase::kRun && prepares && binding.prepared != nullptr) continue;
+      if (phase == Phase::kPrepare && !step.prepares) continue;
+      if (phase == Phase::kRun && step.prepares && binding.prepared != nullptr) continue;
       if (step.from >= 0 && same_memory(step.from, step.to)) continue;
       calls_.push_back(step.primitive ? call_of(chain, step, binding) : conversion_of(step));
     }

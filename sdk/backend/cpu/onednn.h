@@ -50,8 +50,7 @@ class DnnlChain {
   // A part of `whole`, or that seen otherwise: its offset is in `desc`.
   TensorId part(TensorId whole, const dnnl::memory::desc& desc);
 
-  // `from` as `desc`: itself if it already is, else converted into scratch. Layout and type change
-  // one at a time.
+  // `from` as `desc`: itself if it already is, else converted into room for it.
   TensorId as(TensorId from, const dnnl::memory::desc& desc);
   // Where to compute what ends as `to`: itself, or scratch that a `copy` brings there afterwards.
   TensorId before(TensorId to, const dnnl::memory::desc& desc);
@@ -78,6 +77,7 @@ class DnnlChain {
     Arguments arguments;
     dnnl::memory::desc scratchpad;
     TensorId from = -1, to = -1;  // of a copy
+    bool prepares = false;        // needs to run but once if there is prepared memory
   };
   class Bound;
   enum class Phase { kPrepare, kRun };

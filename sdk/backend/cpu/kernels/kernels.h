@@ -23,6 +23,7 @@
 namespace assay::cpu {
 
 enum Element : int { kElementF32 = 0, kElementBf16 = 1 };
+constexpr int64_t size_of(Element element) { return element == kElementF32 ? 4 : 2; }
 
 // ---- Elementwise ------------------------------------------------------------------------------
 // x and y [n]. y may be the same memory as an input, element for element, unless the sizes of the

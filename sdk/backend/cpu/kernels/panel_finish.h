@@ -36,7 +36,7 @@ inline Vec activated(Vec x, ActivationKind kind) {
 // a residual and will be written.
 inline void ask_for_block(const PanelProduct& p, const int64_t* at, int64_t rows, int64_t column,
                           int64_t columns) {
-  const int64_t size = p.element == kElementF32 ? 4 : 2;
+  const int64_t size = size_of(p.element);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t b = 0; b < columns * size; b += kLine)
       __builtin_prefetch(static_cast<const char*>(p.y) + (at[r] + column) * size + b, 1);

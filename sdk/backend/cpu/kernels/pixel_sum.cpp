@@ -24,11 +24,13 @@ void fill_blocks_of(const PixelSum& s, int64_t begin, int64_t end, float* blocks
       const T* from = dy + (s.begin + i) * s.filters + k;
       float* to = blocks + i * kBlockRows;
       __builtin_prefetch(from + kAhead * s.filters);
-      if (filters == kBlockRows) {
-        for (int64_t j = 0; j < kBlockRows; ++j) to[j] = load(from[j]);
-      } else {
-        for (int64_t j = 0; j < filters; ++j) to[j] = load(from[j]);
+      if constexpr (sizeof(T) == sizeof(float)) {
+        if (filters == kBlockRows) {  // a number known beforehand
+          __builtin_memcpy(to, from, kBlockRows * sizeof(float));
+          continue;
+        }
       }
+      for (int64_t j = 0; j < filters; ++j) to[j] = load(from[j]);
     }
   }
 }

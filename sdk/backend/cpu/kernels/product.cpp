@@ -127,10 +127,11 @@ void for_pieces(int64_t taps, int64_t channels, const Visit& visit) {
       visit(Piece{tap, least(taps_at_once, taps - tap), c, least(most, channels - c)});
 }
 
-// Some rows times one panel. T is the type of y.
-template <class T>
+// Some rows times one panel.
 void multiply_panel(const PanelProduct& p, const Pixels& pixels, int64_t rows, int64_t column) {
   const int64_t taps = p.windows.r * p.windows.s, columns = least(kPanel, p.columns - column);
+  const auto put_block = p.element == kElementF32 ? finish_block<float, store_lanes<float>, kPanel>
+                                                  : finish_block<Bf16, store_lanes<Bf16>, kPanel>;
   alignas(64) float sums[kRowsAtOnce * kPanel];
   const float* panel = static_cast<const float*>(p.right_panels) + column * p.steps;
   const float* const end = panel + p.steps * kPanel;
@@ -146,8 +147,7 @@ void multiply_panel(const PanelProduct& p, const Pixels& pixels, int64_t rows, i
               : multiply_rows<kRows, true>(pixels, i, piece, panel, ahead, to);
       });
       ahead.next_block();
-      if (last)
-        finish_block<T, store_lanes<T>, kPanel>(p, to, pixels.y + i, count, column, columns);
+      if (last) put_block(p, to, pixels.y + i, count, column, columns);
     });
     panel = following;
   });
@@ -161,9 +161,7 @@ void run(const PanelProduct& p, int64_t left_begin, int64_t left_end, int64_t ri
     const int64_t blocks = (left_end - block + groups - i - 1) / (groups - i);
     const int64_t row = block * kBlockRows, rows = least(blocks * kBlockRows, p.rows - row);
     find_pixels(p, row, rows, pixels);
-    for (int64_t j = right_begin; j < right_end; ++j)
-      p.element == kElementF32 ? multiply_panel<float>(p, pixels, rows, j * kPanel)
-                               : multiply_panel<Bf16>(p, pixels, rows, j * kPanel);
+    for (int64_t j = right_begin; j < right_end; ++j) multiply_panel(p, pixels, rows, j * kPanel);
     block += blocks;
   }
 }

@@ -135,7 +135,7 @@ NodePlan plan_forward(const Conv2d& p, const Planner& c, DType compute) {
   const auto work = chain.before(result, y);
   const auto images = chain.as(chain.input(0, image_desc(c.x(0).dims, c.x(0).dtype)), x);
   const auto plain_weights =
-      chain.as(chain.input(1, weight_desc(c.x(1).dims, p.geometry.groups, c.x(1).dtype)), w);
+      chain.input(1, weight_desc(c.x(1).dims, p.geometry.groups, c.x(1).dtype));
   DnnlChain::Arguments arguments{{DNNL_ARG_SRC, images},
                                  {DNNL_ARG_WEIGHTS, chain.as(plain_weights, desc.weights_desc())},
                                  {DNNL_ARG_DST, work}};
@@ -167,7 +167,7 @@ NodePlan plan_grad_data(const Conv2dGradData& p, const Planner& c, DType compute
   const auto work = chain.before(result, dx);
   const auto gradient = chain.as(chain.input(0, image_desc(c.x(0).dims, c.x(0).dtype)), dy);
   const auto plain_weights =
-      chain.as(chain.input(1, weight_desc(c.x(1).dims, p.geometry.groups, c.x(1).dtype)), w);
+      chain.input(1, weight_desc(c.x(1).dims, p.geometry.groups, c.x(1).dtype));
   const auto weights = chain.as(plain_weights, desc.weights_desc());
   chain.add<convolution_backward_data>(
       desc,

@@ -49,9 +49,8 @@ NodePlan plan_product(const Matmul& p, const Planner& c, DType compute, Operand 
   const auto operand = [&](int i, bool transpose, const Desc& wanted) {
     return chain.as(chain.input(i, operand_desc(i, transpose, c.x(i).dtype)), wanted);
   };
-  const auto weights = chain.as(operand(1, p.transpose_b, b), desc.weights_desc());
   DnnlChain::Arguments arguments{{DNNL_ARG_SRC, operand(0, p.transpose_a, a)},
-                                 {DNNL_ARG_WEIGHTS, weights},
+                                 {DNNL_ARG_WEIGHTS, operand(1, p.transpose_b, desc.weights_desc())},
                                  {DNNL_ARG_DST, work}};
   if (p.has_bias) arguments.push_back({DNNL_ARG_BIAS, chain.input(2, bias)});
   chain.add<dnnl::matmul>(desc, arguments);

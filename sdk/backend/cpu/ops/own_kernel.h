@@ -10,15 +10,13 @@
 
 namespace assay::cpu {
 
-// Whether the processor has AVX2 and no more: oneDNN's kernels are slow for many sizes there, and
-// know no bf16, which must be widened to f32.
+// Whether own kernels are those of processors with AVX2 and no more, where oneDNN's are slow for
+// many sizes and know no bf16.
 inline bool has_avx2_alone() { return std::string_view(kernels().isa) == "avx2"; }
 
 inline Element element_of(const ValueType& type) {
   return type.dtype == DType::kBf16 ? kElementBf16 : kElementF32;
 }
-
-constexpr size_t size_of(Element element) { return element == kElementF32 ? 4 : 2; }
 
 // y = a + b, n elements of one type; y may be either.
 inline void add(const void* a, const void* b, void* y, Element element, int64_t n) {

@@ -103,9 +103,9 @@ bool prefers_panels(const Conv2d& p, const Planner& c) {
   if (!is_for_panels(c, w) || p.geometry.groups != 1 || w[0] < kFewestFilters ||
       w[3] > kMostWindowChannels)
     return false;
-  if (w[1] * w[2] == 1)
-    return c.y().dtype == DType::kBf16 && p.has_residual && c.y().dims.numel() > kCached;
-  return w[3] >= (has_stride ? kManyOfStride : kManyChannels);
+  if (w[3] < (has_stride ? kManyOfStride : kManyChannels)) return false;
+  return w[1] * w[2] > 1 ||
+         (c.y().dtype == DType::kBf16 && p.has_residual && c.y().dims.numel() > kCached);
 }
 
 // x [N,H,W,C], w [K,R,S,C], y and residual [N,P,Q,K], bias [K].

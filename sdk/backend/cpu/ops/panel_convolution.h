@@ -1,4 +1,4 @@
-// Convolutions of f32 as products in panels, where oneDNN has but its kernel for AVX2: the left
+// Convolutions as products of f32 in panels, where oneDNN has but its kernel for AVX2: the left
 // operand are windows, which stand in the image, the right one filters. A convolution transposed,
 // with a stride of 2, is four such products, of every other row and column of the result each.
 #pragma once

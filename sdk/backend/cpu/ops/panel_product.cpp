@@ -25,7 +25,7 @@ Pays pays_in_tiles(const Matmul& p, const Planner& c) {
   return rows <= kMany ? Pays::kPrepared : Pays::kNever;
 }
 
-// Of f32, where oneDNN has no layout of its own for weights, and brings them into another form at
+// As f32, where oneDNN has no layout of its own for weights, and brings them into another form at
 // every call (decisions/0030). Few rows do not make up for doing so here, and panels of a whole
 // vocabulary take much memory.
 Pays pays_in_f32(const Matmul& p, const Planner& c) {

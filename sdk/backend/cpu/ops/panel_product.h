@@ -1,4 +1,4 @@
-// Products of matrices in panels: of bf16 in the tiles of AMX, and of f32 where oneDNN has but
+// Products of matrices in panels: of bf16 in the tiles of AMX, and as f32 where oneDNN has but
 // kernels for AVX2.
 #pragma once
 

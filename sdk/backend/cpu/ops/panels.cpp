@@ -26,8 +26,8 @@ void Panels::fill(const void* from, int64_t panel, void* to) const {
 }
 
 std::string Panels::form() const {
-  std::string form = cat("panels ", kernels->columns, " ", operand.lines, "x", operand.steps, " ",
-                         operand.pitch, operand.along);
+  std::string form = cat("panels ", static_cast<int>(kernels->element), " ", kernels->columns, " ",
+                         operand.lines, "x", operand.steps, " ", operand.pitch, operand.along);
   for (const int64_t tap : taps) form += cat(" ", tap);
   return form;
 }
@@ -131,7 +131,7 @@ BoundParts bound(const PanelParts& parts, const PanelInputs& inputs, const Bindi
                  const void* x, void* left, const void* right) {
   BoundParts r;
   for (const PanelPart& part : parts) {
-    const size_t size = size_of(part.product.element);
+    const int64_t size = size_of(part.product.element);
     const int64_t standing = part.left.standing();
     PanelProduct p = part.product;
     p.left = x;
@@ -162,7 +162,8 @@ NodePlan plan_parts(std::string_view kernel, PanelParts parts, const PanelInputs
   plan.prepare.scratch_bytes = wide_bytes + filled_bytes;
   for (PanelPart& part : parts) {
     plan.prepare.form += part.right.form() + ";";
-    if (widening.is_needed()) part.left.operand.pitch = widening.pitch();
+    if (!widening.is_needed()) continue;
+    part.left.operand.pitch = widening.pitch(), part.left.operand.element = kElementF32;
   }
   plan.scratch_bytes = plan.prepare.scratch_bytes + plan.prepare.bytes;
 

@@ -15,7 +15,8 @@ struct Panels {
   const PanelProductKernels* kernels;
   bool right;
   PanelOperand operand;  // without its address; of one tap
-  // Steps come from so many places, in f32 if there are several: elements behind the first.
+  // Steps come from so many places, for kernels of f32 if there are several: elements behind the
+  // first.
   std::vector<int64_t> taps;
   int64_t count;
   size_t bytes_of_one;

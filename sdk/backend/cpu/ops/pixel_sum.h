@@ -1,5 +1,5 @@
-// The gradient of a convolution's filters in f32 as one product of sums over pixels, some of them
-// at a time, where oneDNN has but its kernel for AVX2.
+// The gradient of a convolution's filters, in f32, as one product of sums over pixels of either
+// type, some of them at a time, where oneDNN has but its kernel for AVX2.
 #pragma once
 
 #include "sdk/backend/cpu/planner.h"

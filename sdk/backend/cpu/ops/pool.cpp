@@ -50,7 +50,7 @@ class Joined {
         kind_(p.activation),
         x_(c.x(0).dims),
         size_(dtype_size(c.y().dtype)),
-        element_(static_cast<Element>(element_of(c.y()))),
+        element_(element_of(c.y())),
         differentiate_(activation_grad_code(p.activation), {c.x(0), c.y()}, c.y(), c.scope()) {
     if (!has_addend_) return;
     const Layout& addend = c.x_layout(3);
