@@ -42,7 +42,7 @@ constexpr std::array kTraining{
     Pass{"sum_gradients_in_f32", sum_gradients_in_f32},
     Pass{"fuse_product_cast", fuse_product_cast},
     Pass{"fuse_gradient_cast", fuse_gradient_cast},
-    Pass{"rematerialize_batch_norm", rematerialize_batch_norm},
+    Pass{"rematerialize", rematerialize},
 };
 constexpr std::array kInference{
     Pass{"fold_batch_norm", fold_batch_norm},

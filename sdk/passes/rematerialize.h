@@ -6,6 +6,6 @@
 namespace assay {
 
 // For CPUs, whose steps are bounded by arithmetic: on GPUs the bytes that this moves take time.
-bool rematerialize_batch_norm(Graph& graph);
+bool rematerialize(Graph& graph);
 
 }  // namespace assay

@@ -29,6 +29,9 @@ class Chain {
         BatchNorm{.epsilon = kEpsilon, .activation = activation, .has_residual = residual.valid()},
         inputs)[0];
   }
+  ValueId max_pool(ValueId x) {
+    return graph_.emit1(MaxPool{{.window = {2, 2}, .stride = {2, 2}}}, {x});
+  }
   // With the gradient of all parameters, after which the pass runs. Says what it did.
   bool differentiate_and_run(ValueId y) {
     const ValueId loss = graph_.emit1(SumTo{}, {activation(graph_, y, ActivationKind::kTanh)});
@@ -37,7 +40,7 @@ class Chain {
     for (size_t i = 0; i < gradients.size(); ++i)
       graph_.outputs().push_back({cat("gradient", i), gradients[i]});
     graph_.remove_dead_nodes();
-    const bool changed = rematerialize_batch_norm(graph_);
+    const bool changed = rematerialize(graph_);
     verify(graph_);
     return changed;
   }
@@ -63,7 +66,7 @@ class Chain {
 };
 
 // Made just before the gradient of the filters that reads it, of the same statistics.
-TEST(RematerializeBatchNorm, MakesAgainWhatTheNextConvolutionsGradientReads) {
+TEST(Rematerialize, MakesAgainWhatTheNextConvolutionsGradientReads) {
   for (const ActivationKind kind : {ActivationKind::kNone, ActivationKind::kRelu}) {
     Chain c;
     const ValueId y = c.norm(c.convolution(c.x()), kind);
@@ -80,19 +83,46 @@ TEST(RematerializeBatchNorm, MakesAgainWhatTheNextConvolutionsGradientReads) {
     const Node& next = g.node({again[0].index + 1});
     EXPECT_TRUE(std::holds_alternative<Conv2dGradWeight>(next.op));
     EXPECT_EQ(next.inputs[0], backward.outputs[0]);
-    EXPECT_FALSE(rematerialize_batch_norm(c.graph()));  // nothing in backward reads y any more
+    EXPECT_FALSE(rematerialize(c.graph()));  // nothing in backward reads y any more
   }
 }
 
+// The gradients of the filters behind it and of the pool itself read the copy.
+TEST(Rematerialize, MakesPoolsAgain) {
+  Chain c;
+  const ValueId x = c.convolution(c.x()), y = c.max_pool(x);
+  ASSERT_TRUE(c.differentiate_and_run(c.convolution(y)));
+  const Graph& g = c.graph();
+  const std::vector<NodeId> pools = c.nodes<MaxPool>();
+  ASSERT_EQ(pools.size(), 2u);
+  const Node& again = g.node(pools[1]);
+  EXPECT_EQ(again.inputs, std::vector{x});
+  EXPECT_EQ(again.phase, Phase::kBackward);
+  EXPECT_EQ(g.node(c.nodes<MaxPoolGrad>().at(0)).inputs[1], again.outputs[0]);
+  int readers = 0;
+  for (const NodeId id : c.nodes<Conv2dGradWeight>())
+    readers += g.node(id).inputs[0] == again.outputs[0];
+  EXPECT_EQ(readers, 1);
+}
+
+// The normalisation is made again, so that the pool's x is not kept.
+TEST(Rematerialize, LeavesPoolsOfWhatIsNotKeptAlone) {
+  Chain c;
+  const ValueId norm = c.norm(c.convolution(c.x()), ActivationKind::kRelu);
+  ASSERT_TRUE(c.differentiate_and_run(c.convolution(c.max_pool(norm))));
+  EXPECT_EQ(c.nodes<BatchNormInference>().size(), 1u);
+  EXPECT_EQ(c.nodes<MaxPool>().size(), 1u);
+}
+
 // What an exponential costs is not worth it.
-TEST(RematerializeBatchNorm, LeavesSwishAlone) {
+TEST(Rematerialize, LeavesSwishAlone) {
   Chain c;
   EXPECT_FALSE(
       c.differentiate_and_run(c.convolution(c.norm(c.convolution(c.x()), ActivationKind::kSwish))));
 }
 
 // A residual must be there in backward: of a row of sums every second one is made again.
-TEST(RematerializeBatchNorm, OfResidualsThatAreKept) {
+TEST(Rematerialize, OfResidualsThatAreKept) {
   Chain c;
   ValueId sum = c.x();
   for (int i = 0; i < 4; ++i) sum = c.norm(c.convolution(sum), ActivationKind::kRelu, sum);
@@ -107,7 +137,7 @@ TEST(RematerializeBatchNorm, OfResidualsThatAreKept) {
 }
 
 // All that backward reads of y is made once, in front of the first of them.
-TEST(RematerializeBatchNorm, ForAllReadersOfBackward) {
+TEST(Rematerialize, ForAllReadersOfBackward) {
   Chain c;
   const ValueId y = c.norm(c.convolution(c.x()), ActivationKind::kRelu);
   ASSERT_TRUE(c.differentiate_and_run(add(c.graph(), c.convolution(y), c.convolution(y))));
@@ -123,7 +153,7 @@ TEST(RematerializeBatchNorm, ForAllReadersOfBackward) {
 }
 
 // What it is made of must be there: x is y of another normalisation, which is made again itself.
-TEST(RematerializeBatchNorm, OfAnotherNormalisationOnlyTheFirst) {
+TEST(Rematerialize, OfAnotherNormalisationOnlyTheFirst) {
   Chain c;
   const ValueId first = c.norm(c.convolution(c.x()), ActivationKind::kRelu);
   ASSERT_TRUE(c.differentiate_and_run(c.convolution(c.norm(first, ActivationKind::kRelu))));
@@ -133,7 +163,7 @@ TEST(RematerializeBatchNorm, OfAnotherNormalisationOnlyTheFirst) {
 }
 
 // Outputs of the graph, and what views look at, are there in any case.
-TEST(RematerializeBatchNorm, LeavesWhatIsKeptForOthers) {
+TEST(Rematerialize, LeavesWhatIsKeptForOthers) {
   Chain read;
   const ValueId y = read.norm(read.convolution(read.x()), ActivationKind::kRelu);
   read.graph().outputs().push_back({"y", y});
@@ -146,11 +176,11 @@ TEST(RematerializeBatchNorm, LeavesWhatIsKeptForOthers) {
   EXPECT_FALSE(viewed.differentiate_and_run(add(viewed.graph(), viewed.convolution(z), again)));
 }
 
-TEST(RematerializeBatchNorm, LeavesPredictorsAlone) {
+TEST(Rematerialize, LeavesPredictorsAlone) {
   Chain c;
   c.graph().outputs().push_back(
       {"y", c.convolution(c.norm(c.convolution(c.x()), ActivationKind::kRelu))});
-  EXPECT_FALSE(rematerialize_batch_norm(c.graph()));
+  EXPECT_FALSE(rematerialize(c.graph()));
 }
 
 }  // namespace
