@@ -255,6 +255,36 @@ TEST(Conv2dGradData, OfStrideTwoInFourParts) {
   }
 }
 
+// Large images, which a library would bring into another order as a whole: where it has tiles for
+// bf16, and f32 of groups where it knows no AVX. Windows with a stride, holes, on every side.
+TEST(Conv2dGradWeight, OfLargeImagesInSlabs) {
+  if (libraries_need_alignment()) GTEST_SKIP() << "the CPU backend's plans";
+  ConvGeometry gaps{.stride = {2, 3}, .pad_begin = {3, 0}, .pad_end = {2, 1}, .dilation = {2, 1}};
+  ConvGeometry grouped = padded(1, 2);
+  grouped.groups = 2;
+  for (const ConvolutionShape& s :
+       {ConvolutionShape{"3x3", {1, 520, 520, 16}, {8, 3, 3, 16}, padded(1, 2)},
+        ConvolutionShape{"two images", {2, 370, 730, 16}, {8, 2, 2, 16}, {.stride = {3, 3}}},
+        ConvolutionShape{"gaps", {1, 611, 240, 32}, {8, 5, 2, 32}, gaps},
+        ConvolutionShape{"two groups", {1, 470, 470, 10}, {10, 3, 3, 5}, grouped}}) {
+    const Dims y = output_of(s.g, s.x, s.w);
+    OpCase c{s.name,
+             Conv2dGradWeight{s.g, s.w, DType::kF32, y[0] == 1},
+             {{s.x}, {y}},
+             of_rounded_product({.terms = y[0] * y[1] * y[2]})};
+    c.thread_invariant = false;
+    check_op(c, grad_weight_reference);
+    for (const DType dtype : {DType::kF32, DType::kBf16}) {
+      const std::string kernel = planned_kernel(c, dtype);
+      const bool is_in_tiles = dtype == DType::kBf16 && has_tiles() && s.g.groups == 1;
+      const bool is_gathered = dtype == DType::kF32 && kernel.find("gemm") != std::string::npos;
+      if (is_in_tiles || is_gathered) {
+        EXPECT_NE(kernel.find("slabs"), std::string::npos) << s.name << ": " << kernel;
+      }
+    }
+  }
+}
+
 // Transformed filters that no cache holds must be made up for by tiles, by more of them where
 // oneDNN has kernels of bf16. Here are 49.
 TEST(Winograd, FewTiles) {

@@ -168,6 +168,13 @@ DnnlChain::TensorId DnnlChain::part(TensorId whole, const dnnl::memory::desc& de
   return add_tensor({tensors_[whole].place, tensors_[whole].index, desc});
 }
 
+DnnlChain::TensorId DnnlChain::slice(TensorId whole, int64_t first,
+                                     const dnnl::memory::desc& desc) {
+  const size_t size = dnnl::memory::data_type_size(desc.data_type());
+  return add_tensor(
+      {Place::kInput, tensors_[whole].index, desc, static_cast<size_t>(first) * size});
+}
+
 DnnlChain::TensorId DnnlChain::as(TensorId from, const dnnl::memory::desc& desc) {
   if (tensors_[from].desc == desc) return from;
   TensorId last = from;
@@ -209,6 +216,13 @@ void DnnlChain::copy(TensorId from, TensorId to) {
     scratchpad_bytes_ = std::max(scratchpad_bytes_, align_up(step.scratchpad.get_size()));
   }
   steps_.push_back(std::move(step));
+}
+
+void DnnlChain::accumulate(TensorId from, TensorId to) {
+  const dnnl::memory::desc &term = tensors_[from].desc, &sum = tensors_[to].desc;
+  const dnnl::binary::desc addition(dnnl::algorithm::binary_add, sum, term, sum);
+  add<dnnl::binary>({addition, dnnl_attributes(), dnnl_engine()},
+                    {{DNNL_ARG_SRC_0, to}, {DNNL_ARG_SRC_1, from}, {DNNL_ARG_DST, to}});
 }
 
 void DnnlChain::add(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
@@ -304,7 +318,7 @@ class DnnlChain::Bound {
   static void* address(const DnnlChain& chain, const Tensor& tensor, const Binding& binding) {
     switch (tensor.place) {
       case Place::kInput:
-        return binding.inputs[tensor.index];
+        return static_cast<std::byte*>(binding.inputs[tensor.index]) + tensor.skipped_bytes;
       case Place::kOutput:
         return binding.outputs[tensor.index];
       case Place::kScratch:

@@ -49,6 +49,8 @@ class DnnlChain {
   TensorId room_for(TensorId from, const dnnl::memory::desc& desc);
   // A part of `whole`, or that seen otherwise: its offset is in `desc`.
   TensorId part(TensorId whole, const dnnl::memory::desc& desc);
+  // What begins `first` elements behind the beginning of `whole`, which is an input.
+  TensorId slice(TensorId whole, int64_t first, const dnnl::memory::desc& desc);
 
   // `from` as `desc`: itself if it already is, else converted into room for it.
   TensorId as(TensorId from, const dnnl::memory::desc& desc);
@@ -56,6 +58,8 @@ class DnnlChain {
   TensorId before(TensorId to, const dnnl::memory::desc& desc);
   // Converts `from` to `to` unless they are the same tensor (or, when bound, the same memory).
   void copy(TensorId from, TensorId to);
+  // to += from, of one layout.
+  void accumulate(TensorId from, TensorId to);
 
   template <class Primitive>
   void add(const typename Primitive::primitive_desc& desc, const Arguments& arguments) {
@@ -71,6 +75,7 @@ class DnnlChain {
     Place place;
     size_t index;  // of the input or output, or the offset in scratch or prepared memory
     dnnl::memory::desc desc;
+    size_t skipped_bytes = 0;  // of the input
   };
   struct Step {
     dnnl::primitive primitive;  // none: a conversion of types by our own kernels

@@ -1,7 +1,9 @@
 // Conv2d and its gradients, most of them on oneDNN: activations pinned to NHWC, weights in oneDNN's
 // own layout.
 #include "sdk/backend/cpu/onednn.h"
+#include "sdk/backend/cpu/ops/channel_sums.h"
 #include "sdk/backend/cpu/ops/conv_product.h"
+#include "sdk/backend/cpu/ops/conv_slabs.h"
 #include "sdk/backend/cpu/ops/depthwise.h"
 #include "sdk/backend/cpu/ops/panel_convolution.h"
 #include "sdk/backend/cpu/ops/parity_taps.h"
@@ -250,25 +252,105 @@ NodePlan plan_four_parts(const Conv2dGradData& p, const Planner& c) {
   return plan;
 }
 
+convolution_backward_weights::primitive_desc grad_weight_desc(const ConvGeometry& geometry,
+                                                              const Desc& x, const Desc& w,
+                                                              const Desc& dw, const Desc& dy,
+                                                              bool has_bias) {
+  const Geometry g(geometry);
+  using Descriptor = convolution_backward_weights::desc;
+  const Descriptor descriptor =
+      has_bias ? Descriptor(algorithm::convolution_direct, x, dw, bias_desc(dy.dims()[1]), dy,
+                            g.stride, g.dilation, g.pad_begin, g.pad_end)
+               : Descriptor(algorithm::convolution_direct, x, dw, dy, g.stride, g.dilation,
+                            g.pad_begin, g.pad_end);
+  const auto hint = forward_hint(geometry, x, w, dy);  // desc reads it when it moves on
+  convolution_backward_weights::primitive_desc desc(descriptor, dnnl_attributes(), dnnl_engine(),
+                                                    hint);
+  avoid_gathering_parts_of_vectors(desc, geometry, x);
+  return desc;
+}
+
+// ---- The gradient of the filters of large images, in slabs ----
+
+// oneDNN's kernels in tiles (AMX) first turn round a whole image of x and of dy, in up to four
+// times as many bytes (decisions/0035). Of slabs they take less, whose sums are then to be added
+// up.
+std::vector<Slab> slabs_for_scratch(const Conv2dGradWeight& p, const Planner& c, size_t scratch) {
+  constexpr int64_t kLargeImage = 8 << 20, kSlab = 4 << 20, kFewestRows = 16, kSpared = 2;
+  const Dims &x = c.x(0).dims, &dy = c.x(1).dims;
+  const int64_t image = (x.numel() + dy.numel()) / dy[0] * dtype_size(c.x(0).dtype);
+  const int64_t sum = p.w_dims.numel() * static_cast<int64_t>(sizeof(float));
+  if (image < kLargeImage || static_cast<int64_t>(scratch) < image) return {};
+  const int64_t count =
+      std::min({quotient_up(image, kSlab), image / (kSpared * sum), dy[1] / kFewestRows});
+  return count > 1 ? slabs_of(p.geometry, x, p.w_dims, dy, count) : std::vector<Slab>();
+}
+
+NodePlan plan_in_slabs(const Conv2dGradWeight& p, const Planner& c,
+                       const std::vector<Slab>& slabs) {
+  const DType dtype = c.x(0).dtype;
+  const Dims &x = c.x(0).dims, &dy = c.x(1).dims;
+  const int64_t groups = p.geometry.groups;
+  const Desc w = weight_desc(p.w_dims, groups, dtype);
+  const Desc dw = weight_desc(p.w_dims, groups, DType::kF32);
+  DnnlChain chain(c, Conv2dGradWeight::kName);
+  const auto result = chain.output(0, weight_desc(p.w_dims, groups, p.dtype));
+  const auto plain = chain.before(result, dw);
+  const auto images = chain.input(0, image_desc(x, dtype));
+  const auto gradient = chain.input(1, image_desc(dy, dtype));
+  Desc layout = any_layout(dw);  // of the first slab, then of all
+  DnnlChain::TensorId sum = -1, term = -1;
+  std::string implementation;
+  for (const Slab& slab : slabs) {
+    const Desc x_rows = image_desc({1, slab.x_rows, x[2], x[3]}, dtype);
+    const Desc dy_rows = image_desc({1, slab.y_rows, dy[2], dy[3]}, dtype);
+    const auto desc = grad_weight_desc(slab.geometry, x_rows, w, layout, dy_rows, false);
+    for (int64_t n = 0; n < dy[0]; ++n) {
+      const bool is_first = sum < 0;
+      if (is_first) {
+        layout = desc.diff_weights_desc();
+        implementation = desc.impl_info_str();
+        sum = chain.before(plain, layout), term = chain.scratch(layout);
+      }
+      const auto rows = chain.slice(images, (n * x[1] + slab.x_first) * x[2] * x[3], x_rows);
+      const auto dy_part =
+          chain.slice(gradient, (n * dy[1] + slab.y_first) * dy[2] * dy[3], dy_rows);
+      chain.add<convolution_backward_weights>(desc,
+                                              {{DNNL_ARG_SRC, rows},
+                                               {DNNL_ARG_DIFF_DST, dy_part},
+                                               {DNNL_ARG_DIFF_WEIGHTS, is_first ? sum : term}});
+      if (!is_first) chain.accumulate(term, sum);
+    }
+  }
+  chain.copy(sum, plain);
+  chain.copy(plain, result);
+  NodePlan plan = chain.finish(implementation);
+  plan.kernel += cat(" in ", slabs.size(), " slabs");
+  if (!p.has_bias) return plan;
+  const ChannelSums bias_gradient(c.x(1), c.threads());
+  plan.scratch_bytes = std::max(plan.scratch_bytes, bias_gradient.scratch_bytes());
+  plan.bind = [=, bind = std::move(plan.bind)](const Binding& b) -> Launch {
+    return [=, convolve = bind(b), of_dy = b.x<void>(1), dbias = b.y<float>(1),
+            scratch = b.scratch](Queue& q) {
+      convolve(q);
+      bias_gradient.run(of_dy, nullptr, dbias, scratch);
+    };
+  };
+  return plan;
+}
+
 // x [N,H,W,C], dy [N,P,Q,K], dw [K,R,S,C/groups], dbias [K].
 NodePlan plan_grad_weight(const Conv2dGradWeight& p, const Planner& c, DType compute) {
   const DType out_type = compute == DType::kF32 ? DType::kF32 : p.dtype;
   const Desc x = image_desc(c.x(0).dims, compute);
+  const Desc w = weight_desc(p.w_dims, p.geometry.groups, compute);
   const Desc dw = weight_desc(p.w_dims, p.geometry.groups, out_type);
   const Desc dy = image_desc(c.x(1).dims, compute);
-  const Geometry g(p.geometry);
-  using Descriptor = convolution_backward_weights::desc;
-  const Descriptor descriptor =
-      p.has_bias
-          ? Descriptor(algorithm::convolution_direct, x, any_layout(dw), bias_desc(p.w_dims[0]), dy,
-                       g.stride, g.dilation, g.pad_begin, g.pad_end)
-          : Descriptor(algorithm::convolution_direct, x, any_layout(dw), dy, g.stride, g.dilation,
-                       g.pad_begin, g.pad_end);
-  const Desc w = weight_desc(p.w_dims, p.geometry.groups, compute);
-  const auto hint = forward_hint(p.geometry, x, w, dy);  // desc reads it when it moves on
-  convolution_backward_weights::primitive_desc desc(descriptor, dnnl_attributes(), dnnl_engine(),
-                                                    hint);
-  avoid_gathering_parts_of_vectors(desc, p.geometry, x);
+  const auto desc = grad_weight_desc(p.geometry, x, w, any_layout(dw), dy, p.has_bias);
+  if (compute == c.x(0).dtype) {
+    const auto slabs = slabs_for_scratch(p, c, desc.scratchpad_desc().get_size());
+    if (!slabs.empty()) return plan_in_slabs(p, c, slabs);
+  }
 
   DnnlChain chain(c, Conv2dGradWeight::kName);
   const auto result = chain.output(0, weight_desc(p.w_dims, p.geometry.groups, p.dtype));
