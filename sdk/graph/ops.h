@@ -427,7 +427,7 @@ struct PoolGeometry {
 
 /// y [N,P,Q,C] = maximum of x [N,H,W,C] over each window; padding never wins.
 ///   P = floor((H + pads - window) / stride) + 1
-///   gradient  MaxPoolGrad(x, y, dy): all of dy goes to the window's first maximum, row by row
+///   gradient  MaxPoolGrad(x, dy): all of dy goes to the window's first maximum, row by row
 struct MaxPool {
   PoolGeometry geometry;
   static constexpr std::string_view kName = "max_pool";
@@ -435,7 +435,7 @@ struct MaxPool {
   bool operator==(const MaxPool&) const = default;
 };
 
-/// dx [N,H,W,C] like x from (x, y, dy). x may be read elsewhere as well, and be the output of an
+/// dx [N,H,W,C] like x from (x, dy). x may be read elsewhere as well, and be the output of an
 /// activation; what belongs to that may be joined to it, in this order:
 ///   has_addend  + the gradient from another reader: input addend like x
 ///   activation  * f' from x: a kind whose gradient reads its output
@@ -443,7 +443,7 @@ struct MaxPoolGrad {
   PoolGeometry geometry;
   bool has_addend = false;
   ActivationKind activation = ActivationKind::kNone;
-  static constexpr Access reads(int input) { return input == 3 ? kRowsWithBorder : Access{}; }
+  static constexpr Access reads(int input) { return input == 2 ? kRowsWithBorder : Access{}; }
   static constexpr std::string_view kName = "max_pool_grad";
   static void fields(auto& self, auto&& f) {
     PoolGeometry::fields(self.geometry, f);

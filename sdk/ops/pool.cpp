@@ -12,23 +12,22 @@ void infer(const MaxPool& p, InferCtx& c) {
   c.y({c.x(0).dtype, pooled_dims(c, p.geometry, c.x(0).dims)});
 }
 void grad(const MaxPool& p, GradCtx& c) {
-  c.dx(0, c.emit1(MaxPoolGrad{p.geometry}, {c.x(0), c.y(), c.dy()}));
+  c.dx(0, c.emit1(MaxPoolGrad{p.geometry}, {c.x(0), c.dy()}));
 }
 NodeFacts facts(const MaxPool& p, const NodeView& c) {
   return {.flops = taps_of(p.geometry) * count_of(c.y()), .bytes = traffic_of(c)};
 }
 
 void infer(const MaxPoolGrad& p, InferCtx& c) {
-  c.require_inputs(3 + p.has_addend);
+  c.require_inputs(2 + p.has_addend);
   c.require_data_type(0);
   const ValueType y{c.x(0).dtype, pooled_dims(c, p.geometry, c.x(0).dims)};
-  c.require(c.x(1) == y && c.x(2) == y, "y and dy are ", c.x(1), " and ", c.x(2), ", expected ", y);
-  if (p.has_addend) c.require(c.x(3) == c.x(0), "addend is ", c.x(3), ", expected ", c.x(0));
+  c.require(c.x(1) == y, "dy is ", c.x(1), ", expected ", y);
+  if (p.has_addend) c.require(c.x(2) == c.x(0), "addend is ", c.x(2), ", expected ", c.x(0));
   c.y(c.x(0));
 }
 NodeFacts facts(const MaxPoolGrad& p, const NodeView& c) {
-  return {.flops = 2 * taps_of(p.geometry) * count_of(c.x(1)),
-          .bytes = traffic_of(c) - bytes_of(c.x(1))};  // y is not read
+  return {.flops = 2 * taps_of(p.geometry) * count_of(c.x(1)), .bytes = traffic_of(c)};
 }
 
 void infer(const AvgPool& p, InferCtx& c) {

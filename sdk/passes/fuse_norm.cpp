@@ -185,7 +185,7 @@ std::optional<NodeId> find_gradient_of_maxima(const Graph& graph, const Uses& us
   const Node& gather = graph.node(*maxima);
   const auto* p = std::get_if<MaxPoolGrad>(&gather.op);
   if (p == nullptr || p->has_addend || p->activation != ActivationKind::kNone ||
-      gather.inputs[0] != y || gather.inputs[1] != graph.node(pool).outputs[0])
+      p->geometry != std::get<MaxPool>(graph.node(pool).op).geometry)
     return {};
   const auto dy = static_cast<size_t>(gather.outputs[0].index);
   if (uses.is_output[dy] || uses.readers[dy].size() != 1) return {};
@@ -217,7 +217,7 @@ bool fuse_batch_norm_max_pool(Graph& graph) {
     if (!gradient) return false;
     graph.rewrite(pool, BatchNormMaxPool{n->epsilon, geometry}, norm.inputs, statistics_of(norm));
     std::vector<ValueId> inputs = graph.node(*gradient).inputs;
-    inputs[5] = graph.producer(inputs[5]).inputs[2];
+    inputs[5] = graph.producer(inputs[5]).inputs[1];
     const std::vector<ValueId>& outputs = graph.node(pool).outputs;
     inputs.insert(inputs.end(), {outputs[3], outputs[4]});
     graph.rewrite(*gradient, BatchNormMaxPoolGrad{n->epsilon, geometry}, std::move(inputs));

@@ -63,7 +63,7 @@ TEST(Planner, RaisesTheEnginesErrors) {
   const ValueId x = graph.emit1(Input{"x", DType::kF32, {1, 512, 512, 1}}, {});
   const MaxPool pool{{.window = {300, 300}, .stride = {1, 1}}};
   const ValueId y = graph.emit1(pool, {x});
-  graph.emit1(MaxPoolGrad{pool.geometry}, {x, y, y});
+  graph.emit1(MaxPoolGrad{pool.geometry}, {x, y});
   try {
     backend->plan(graph, {2});
     FAIL() << "no error";

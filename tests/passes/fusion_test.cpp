@@ -242,52 +242,51 @@ TEST(FuseLayerNormGradientAdd, ReadsTheTerms) {
   run(fuse_layer_norm_gradient_add, norm_gradient("return dz=%7, dx=%10, sum=%6\n"), false);
 }
 
-// A pooled tensor %0 that stands, cropped, in a concatenation whose gradient is %3.
+// A pooled tensor %0 that stands, cropped, in a concatenation whose gradient is %2.
 const char* const kPoolGradient =
     "%0 = input() {name=\"x\", dtype=f32, dims=[2,8,8,3]} : f32[2,8,8,3]\n"
-    "%1 = input() {name=\"y\", dtype=f32, dims=[2,4,4,3]} : f32[2,4,4,3]\n"
-    "%2 = input() {name=\"dy\", dtype=f32, dims=[2,4,4,3]} : f32[2,4,4,3]\n"
-    "%3 = input() {name=\"d\", dtype=f32, dims=[2,6,4,7]} : f32[2,6,4,7]\n"
-    "%4 = max_pool_grad(%0, %1, %2) {window=[2,2], stride=[2,2], pad_begin=[0,0], pad_end=[0,0], "
+    "%1 = input() {name=\"dy\", dtype=f32, dims=[2,4,4,3]} : f32[2,4,4,3]\n"
+    "%2 = input() {name=\"d\", dtype=f32, dims=[2,6,4,7]} : f32[2,6,4,7]\n"
+    "%3 = max_pool_grad(%0, %1) {window=[2,2], stride=[2,2], pad_begin=[0,0], pad_end=[0,0], "
     "has_addend=false, activation=none} : f32[2,8,8,3]\n"
-    "%5 = slice(%3) {begin=[0,0,0,4], dims=[2,6,4,3]} : f32[2,6,4,3]\n"
-    "%6 = slice_grad(%5) {begin=[0,1,2,0], x_dims=[2,8,8,3]} : f32[2,8,8,3]\n";
+    "%4 = slice(%2) {begin=[0,0,0,4], dims=[2,6,4,3]} : f32[2,6,4,3]\n"
+    "%5 = slice_grad(%4) {begin=[0,1,2,0], x_dims=[2,8,8,3]} : f32[2,8,8,3]\n";
 
 TEST(FuseActivationGrad, JoinsTheMaskToAPoolsGradientIfItReadsThePoolsInput) {
   const std::string pool = kPoolGradient;
   const std::string out =
       run(fuse_activation_grad,
           pool +
-              "%7 = pointwise(%0, %4) {code=relu_grad, dtype=none} : f32[2,8,8,3]\n"
-              "return dx=%7\n");
+              "%6 = pointwise(%0, %3) {code=relu_grad, dtype=none} : f32[2,8,8,3]\n"
+              "return dx=%6\n");
   EXPECT_THAT(out, HasSubstr("has_addend=false, activation=relu"));
   EXPECT_THAT(out, Not(HasSubstr("pointwise(")));
   run(fuse_activation_grad,
       pool +
-          "%7 = pointwise(%6, %4) {code=relu_grad, dtype=none} : f32[2,8,8,3]\n"
-          "return dx=%7\n",
+          "%6 = pointwise(%5, %3) {code=relu_grad, dtype=none} : f32[2,8,8,3]\n"
+          "return dx=%6\n",
       false);
   run(fuse_activation_grad,
       pool +
-          "%7 = pointwise(%0, %4) {code=gelu_grad, dtype=none} : f32[2,8,8,3]\n"
-          "return dx=%7\n",
+          "%6 = pointwise(%0, %3) {code=gelu_grad, dtype=none} : f32[2,8,8,3]\n"
+          "return dx=%6\n",
       false);
 }
 
 TEST(FuseGradientAddition, JoinsAnyOtherGradientAndLeavesWhatIsReadTwice) {
   const std::string pool = kPoolGradient;
-  for (const char* add : {"%7 = pointwise(%6, %4) {code=add, dtype=none}",
-                          "%7 = pointwise(%4, %6) {code=add, dtype=none}"}) {
+  for (const char* add : {"%6 = pointwise(%5, %3) {code=add, dtype=none}",
+                          "%6 = pointwise(%3, %5) {code=add, dtype=none}"}) {
     const std::string out =
-        run(fuse_gradient_addition, pool + add + " : f32[2,8,8,3]\nreturn dx=%7\n");
+        run(fuse_gradient_addition, pool + add + " : f32[2,8,8,3]\nreturn dx=%6\n");
     EXPECT_THAT(out, HasSubstr("has_addend=true, activation=none"));
     EXPECT_THAT(out, HasSubstr("slice_grad("));
     EXPECT_THAT(out, Not(HasSubstr("code=add")));
   }
-  const std::string sum = "%7 = pointwise(%4, %0) {code=add, dtype=none} : f32[2,8,8,3]\n";
-  const std::string dense = run(fuse_gradient_addition, pool + sum + "return dx=%7\n");
-  EXPECT_THAT(dense, HasSubstr("max_pool_grad(%0, %1, %2, %0)"));
-  run(fuse_gradient_addition, pool + sum + "return dx=%7, alone=%4\n", false);
+  const std::string sum = "%6 = pointwise(%3, %0) {code=add, dtype=none} : f32[2,8,8,3]\n";
+  const std::string dense = run(fuse_gradient_addition, pool + sum + "return dx=%6\n");
+  EXPECT_THAT(dense, HasSubstr("max_pool_grad(%0, %1, %0)"));
+  run(fuse_gradient_addition, pool + sum + "return dx=%6, alone=%3\n", false);
 }
 
 // A word table that is read by rows twice and by a product once: one sum in one place.

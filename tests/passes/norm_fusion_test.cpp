@@ -210,7 +210,7 @@ TEST(FuseBatchNormMaxPool, TakesTheMaximaAndTheirGradient) {
         ", has_sums=false, normalizes_residual=false, keep_mask=false} : f32[2,20,21,3], f32[3], "
         "f32[3]\n%5 = max_pool(%2) ",
         pool, "} : f32[2,3,3,3]\n%6 = pointwise(%5) {code=tanh, dtype=none} : f32[2,3,3,3]\n",
-        "%7 = max_pool_grad(%2, %5, %6) ", pool,
+        "%7 = max_pool_grad(%2, %6) ", pool,
         ", has_addend=false, activation=none} : f32[2,20,21,3]\n",
         "%8, %9, %10 = batch_norm_grad(%0, %1, %1, %3, %4, %7) ", norm,
         ", has_addend=false, has_mask=false, has_sums=false, has_second=false} : f32[2,20,21,3], "

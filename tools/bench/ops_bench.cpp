@@ -104,7 +104,7 @@ void add_others(std::vector<OpBench>& list, DType dtype) {
   const ValueType pooled{dtype, {128, 14, 14, 32}};
   const std::string suffix = cat("/", dtype);
   list.push_back({"max_pool" + suffix, MaxPool{}, {image}});
-  list.push_back({"max_pool_grad" + suffix, MaxPoolGrad{}, {image, pooled, pooled}});
+  list.push_back({"max_pool_grad" + suffix, MaxPoolGrad{}, {image, pooled}});
   list.push_back({"add" + suffix, Pointwise{add_code(), {}}, {image, image}});
   list.push_back({"matmul/128x3136x256" + suffix,
                   Matmul{.transpose_b = true, .dtype = dtype},

@@ -235,10 +235,9 @@ def norm_of_maxima(n):
 def pool_gradient(n):
     if n.op == "max_pool_grad" and "2x2" not in n.kernel:
         yield Launch("max pool: position", "own", 0, n.x[0].bytes + 2 * n.x[1].elements)
-        yield Launch("max pool: gather", "own", 0, 2 * n.x[1].elements + n.x[2].bytes + n.y[0].bytes)
+        yield Launch("max pool: gather", "own", 0, 2 * n.x[1].elements + n.x[1].bytes + n.y[0].bytes)
         return
-    is_max = n.op == "max_pool_grad"  # which finds the maxima again and does not read the pooled y
-    yield Launch(n.op, "own", 0, n.traffic - (n.x[1].bytes if is_max else 0))
+    yield Launch(n.op, "own", 0, n.traffic)
 
 
 def lists_of(n):

@@ -53,14 +53,14 @@ class Joined {
         element_(element_of(c.y())),
         differentiate_(activation_grad_code(p.activation), {c.x(0), c.y()}, c.y(), c.scope()) {
     if (!has_addend_) return;
-    const Layout& addend = c.x_layout(3);
+    const Layout& addend = c.x_layout(2);
     if (addend.border) box_ = *addend.border;
-    pitch_ = c.x_pitch(3);
+    pitch_ = c.x_pitch(2);
   }
 
   // x is read after dx is written.
   bool reads_input() const { return kind_ != ActivationKind::kNone; }
-  const void* addend(const Binding& b) const { return has_addend_ ? b.x<void>(3) : nullptr; }
+  const void* addend(const Binding& b) const { return has_addend_ ? b.x<void>(2) : nullptr; }
 
   // Rows [begin, end) of all images.
   void run(const void* x, const void* addend, void* dx, int64_t begin, int64_t end) const {
@@ -102,7 +102,7 @@ NodePlan max_grad_2x2(const MaxPoolGrad& p, const Planner& c, const PoolShape& s
   // The first row of dx that output row `row` of all images writes.
   const auto first_row = [=](int64_t row) { return row / s.p * s.h + 2 * (row % s.p); };
   plan.bind = [=, rows = output_rows(s), threads = c.threads()](const Binding& b) -> Launch {
-    return [=, x = b.x<void>(0), dy = b.x<void>(2), addend = joined.addend(b),
+    return [=, x = b.x<void>(0), dy = b.x<void>(1), addend = joined.addend(b),
             dx = b.y<void>()](Queue&) {
       parallel_for(threads, rows.count(), [&](int64_t i) {
         run(s, x, dy, dx, rows.begin(i), rows.end(i));
@@ -124,8 +124,8 @@ NodePlan plan(const AvgPool& p, const Planner& c) {
   return pool_forward(c, "avg_window", p.geometry, kernels().pool->avg[element_of(c.y())]);
 }
 
-// x, dx, addend [N,H,W,C], dy [N,P,Q,C]; scratch [N,P,Q,C] u16. Input 1, y, is not read: where the
-// maximum stands is looked up in x.
+// x, dx, addend [N,H,W,C], dy [N,P,Q,C]; scratch [N,P,Q,C] u16. Where the maximum stands is looked
+// up in x.
 NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
   const PoolShape s = shape_of(p.geometry, c.x(0).dims, c.x(1).dims);
   if (tiles_2x2(p.geometry)) return max_grad_2x2(p, c, s);
@@ -140,7 +140,7 @@ NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
   const auto gather = kernels().pool->max_grad[element_of(c.y())];
   plan.bind = [=, threads = c.threads()](const Binding& b) -> Launch {
     const Chunks out = output_rows(s), in = input_rows(s);
-    return [=, x = b.x<void>(0), dy = b.x<void>(2), addend = joined.addend(b), dx = b.y<void>(),
+    return [=, x = b.x<void>(0), dy = b.x<void>(1), addend = joined.addend(b), dx = b.y<void>(),
             which = static_cast<uint16_t*>(b.scratch)](Queue&) {
       parallel_for(threads, out.count(),
                    [&](int64_t i) { find(s, x, which, out.begin(i), out.end(i)); });

@@ -24,12 +24,12 @@ kernels::JoinedGradient joined_of(const MaxPoolGrad& p, const Planner& c) {
   kernels::JoinedGradient joined{};
   joined.kind = static_cast<int>(p.activation);
   if (!p.has_addend) return joined;
-  const Layout& addend = c.x_layout(3);
+  const Layout& addend = c.x_layout(2);
   const Dims& dx = c.y().dims;
   const Layout::Border box = addend.border.value_or(Layout::Border{{0, 0, 0, 0}, dx});
   for (int axis = 0; axis < 3; ++axis)
     joined.begin[axis] = box.begin[axis], joined.size[axis] = box.dims[axis];
-  joined.pitch = c.x_pitch(3);
+  joined.pitch = c.x_pitch(2);
   return joined;
 }
 
@@ -59,8 +59,8 @@ NodePlan plan(const AvgPool& p, const Planner& c) {
   return plan;
 }
 
-// x, dx, addend [N,H,W,C], dy [N,P,Q,C]; scratch [N,P,Q,C] u16. Input 1, y, is not read: where the
-// maximum stands is looked up in x.
+// x, dx, addend [N,H,W,C], dy [N,P,Q,C]; scratch [N,P,Q,C] u16. Where the maximum stands is looked
+// up in x.
 NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
   const kernels::PoolShape s = pool_shape(p.geometry, c.x(0).dims, c.x(1).dims);
   require(s.window[0] * s.window[1] <= 65536, Code::kUnsupported, "max_pool_grad at ", c.scope(),
@@ -74,8 +74,8 @@ NodePlan plan(const MaxPoolGrad& p, const Planner& c) {
   plan.bind = [=, has_addend = p.has_addend,
                element = element_of(c.y())](const Binding& b) -> Launch {
     kernels::JoinedGradient joined = planned;
-    if (has_addend) joined.addend = b.x<void>(3);
-    return [=, x = b.x<void>(0), dy = b.x<void>(2), dx = b.y<void>(),
+    if (has_addend) joined.addend = b.x<void>(2);
+    return [=, x = b.x<void>(0), dy = b.x<void>(1), dx = b.y<void>(),
             which = static_cast<uint16_t*>(b.scratch)](Queue& q) {
       kernels::max_pool_grad(stream_of(q), element, s, x, dy, joined, which, dx);
     };
