@@ -147,6 +147,12 @@ DnnlChain::TensorId DnnlChain::input(int i, const dnnl::memory::desc& desc) {
   return add_tensor({Place::kInput, static_cast<size_t>(i), desc});
 }
 
+DnnlChain::TensorId DnnlChain::input_from(int i, int64_t first, const dnnl::memory::desc& desc) {
+  const size_t size = dnnl::memory::data_type_size(desc.data_type());
+  return add_tensor(
+      {Place::kInput, static_cast<size_t>(i), desc, static_cast<size_t>(first) * size});
+}
+
 DnnlChain::TensorId DnnlChain::output(int i, const dnnl::memory::desc& desc) {
   return add_tensor({Place::kOutput, static_cast<size_t>(i), desc});
 }
@@ -166,13 +172,6 @@ DnnlChain::TensorId DnnlChain::room_for(TensorId from, const dnnl::memory::desc&
 
 DnnlChain::TensorId DnnlChain::part(TensorId whole, const dnnl::memory::desc& desc) {
   return add_tensor({tensors_[whole].place, tensors_[whole].index, desc});
-}
-
-DnnlChain::TensorId DnnlChain::slice(TensorId whole, int64_t first,
-                                     const dnnl::memory::desc& desc) {
-  const size_t size = dnnl::memory::data_type_size(desc.data_type());
-  return add_tensor(
-      {Place::kInput, tensors_[whole].index, desc, static_cast<size_t>(first) * size});
 }
 
 DnnlChain::TensorId DnnlChain::as(TensorId from, const dnnl::memory::desc& desc) {

@@ -43,14 +43,14 @@ class DnnlChain {
   void allow_preparing(int input) { prepared_input_ = input; }
 
   TensorId input(int i, const dnnl::memory::desc& desc);
+  // From its element `first` on.
+  TensorId input_from(int i, int64_t first, const dnnl::memory::desc& desc);
   TensorId output(int i, const dnnl::memory::desc& desc);
   TensorId scratch(const dnnl::memory::desc& desc);
   // Room for what is made of `from` alone: prepared memory if that can be made once, else scratch.
   TensorId room_for(TensorId from, const dnnl::memory::desc& desc);
   // A part of `whole`, or that seen otherwise: its offset is in `desc`.
   TensorId part(TensorId whole, const dnnl::memory::desc& desc);
-  // What begins `first` elements behind the beginning of `whole`, which is an input.
-  TensorId slice(TensorId whole, int64_t first, const dnnl::memory::desc& desc);
 
   // `from` as `desc`: itself if it already is, else converted into room for it.
   TensorId as(TensorId from, const dnnl::memory::desc& desc);

@@ -272,59 +272,81 @@ convolution_backward_weights::primitive_desc grad_weight_desc(const ConvGeometry
 
 // ---- The gradient of the filters of large images, in slabs ----
 
-// oneDNN's kernels in tiles (AMX) first turn round a whole image of x and of dy, in up to four
-// times as many bytes (decisions/0035). Of slabs they take less, whose sums are then to be added
-// up.
-std::vector<Slab> slabs_for_scratch(const Conv2dGradWeight& p, const Planner& c, size_t scratch) {
-  constexpr int64_t kLargeImage = 8 << 20, kSlab = 4 << 20, kFewestRows = 16, kSpared = 2;
-  const Dims &x = c.x(0).dims, &dy = c.x(1).dims;
-  const int64_t image = (x.numel() + dy.numel()) / dy[0] * dtype_size(c.x(0).dtype);
-  const int64_t sum = p.w_dims.numel() * static_cast<int64_t>(sizeof(float));
-  if (image < kLargeImage || static_cast<int64_t>(scratch) < image) return {};
-  const int64_t count =
-      std::min({quotient_up(image, kSlab), image / (kSpared * sum), dy[1] / kFewestRows});
-  return count > 1 ? slabs_of(p.geometry, x, p.w_dims, dy, count) : std::vector<Slab>();
-}
+struct SlabGradient {
+  Slab slab;
+  Desc x, dy;  // of its rows
+  convolution_backward_weights::primitive_desc desc;
+};
 
-NodePlan plan_in_slabs(const Conv2dGradWeight& p, const Planner& c,
-                       const std::vector<Slab>& slabs) {
+// By slabs, each of which has rows for all threads. Adding their sums up moves fewer bytes than an
+// image has.
+std::vector<SlabGradient> slab_gradients(const Conv2dGradWeight& p, const Planner& c) {
+  constexpr int64_t kLargeImage = 8 << 20, kSlab = 4 << 20, kRowsOfThread = 16;
   const DType dtype = c.x(0).dtype;
   const Dims &x = c.x(0).dims, &dy = c.x(1).dims;
-  const int64_t groups = p.geometry.groups;
-  const Desc w = weight_desc(p.w_dims, groups, dtype);
-  const Desc dw = weight_desc(p.w_dims, groups, DType::kF32);
-  DnnlChain chain(c, Conv2dGradWeight::kName);
-  const auto result = chain.output(0, weight_desc(p.w_dims, groups, p.dtype));
-  const auto plain = chain.before(result, dw);
-  const auto images = chain.input(0, image_desc(x, dtype));
-  const auto gradient = chain.input(1, image_desc(dy, dtype));
-  Desc layout = any_layout(dw);  // of the first slab, then of all
-  DnnlChain::TensorId sum = -1, term = -1;
-  std::string implementation;
-  for (const Slab& slab : slabs) {
+  const auto image = [&](int64_t x_rows, int64_t dy_rows) {
+    return static_cast<int64_t>(dtype_size(dtype)) *
+           (x_rows * x[2] * x[3] + dy_rows * dy[2] * dy[3]);
+  };
+  const int64_t bytes = image(x[1], dy[1]);
+  const int64_t sum = p.w_dims.numel() * static_cast<int64_t>(sizeof(float));
+  const int64_t count = std::min(
+      {quotient_up(bytes, kSlab), bytes / (2 * sum), dy[1] / (kRowsOfThread * c.threads())});
+  if (bytes < kLargeImage || count < 2) return {};
+
+  const Desc w = weight_desc(p.w_dims, p.geometry.groups, dtype);
+  Desc dw = any_layout(weight_desc(p.w_dims, p.geometry.groups, DType::kF32));
+  std::vector<SlabGradient> gradients;
+  for (const Slab& slab : slabs_of(p.geometry, x, p.w_dims, dy, count)) {
     const Desc x_rows = image_desc({1, slab.x_rows, x[2], x[3]}, dtype);
     const Desc dy_rows = image_desc({1, slab.y_rows, dy[2], dy[3]}, dtype);
-    const auto desc = grad_weight_desc(slab.geometry, x_rows, w, layout, dy_rows, false);
+    const auto desc = grad_weight_desc(slab.geometry, x_rows, w, dw, dy_rows, false);
+    gradients.push_back({slab, x_rows, dy_rows, desc});
+    dw = desc.diff_weights_desc();  // the first one chooses
+  }
+  return gradients;
+}
+
+// oneDNN's kernels of bf16 first bring all of an image of x and of dy into another order, for each
+// thread (decisions/0035). Slabs must spare most of that, and have no other kernels.
+bool prefers_slabs(const std::vector<SlabGradient>& slabs,
+                   const convolution_backward_weights::primitive_desc& whole) {
+  constexpr size_t kSpared = 2;
+  const std::string kernel = whole.impl_info_str();
+  size_t scratch = 0;
+  for (const SlabGradient& part : slabs) {
+    if (part.desc.impl_info_str() != kernel) return false;
+    scratch = std::max(scratch, part.desc.scratchpad_desc().get_size());
+  }
+  return !slabs.empty() && kSpared * scratch < whole.scratchpad_desc().get_size();
+}
+
+// The sum of all slabs of all images, and the gradient of the bias from all of dy.
+NodePlan plan_in_slabs(const Conv2dGradWeight& p, const Planner& c,
+                       const std::vector<SlabGradient>& slabs) {
+  const Dims &x = c.x(0).dims, &dy = c.x(1).dims;
+  const int64_t groups = p.geometry.groups;
+  DnnlChain chain(c, Conv2dGradWeight::kName);
+  const auto result = chain.output(0, weight_desc(p.w_dims, groups, p.dtype));
+  const auto plain = chain.before(result, weight_desc(p.w_dims, groups, DType::kF32));
+  const auto sum = chain.before(plain, slabs[0].desc.diff_weights_desc());
+  const auto term = chain.scratch(slabs[0].desc.diff_weights_desc());
+  for (const SlabGradient& part : slabs) {
     for (int64_t n = 0; n < dy[0]; ++n) {
-      const bool is_first = sum < 0;
-      if (is_first) {
-        layout = desc.diff_weights_desc();
-        implementation = desc.impl_info_str();
-        sum = chain.before(plain, layout), term = chain.scratch(layout);
-      }
-      const auto rows = chain.slice(images, (n * x[1] + slab.x_first) * x[2] * x[3], x_rows);
-      const auto dy_part =
-          chain.slice(gradient, (n * dy[1] + slab.y_first) * dy[2] * dy[3], dy_rows);
-      chain.add<convolution_backward_weights>(desc,
-                                              {{DNNL_ARG_SRC, rows},
-                                               {DNNL_ARG_DIFF_DST, dy_part},
+      const bool is_first = n == 0 && part.slab.y_first == 0;
+      const auto x_rows = chain.input_from(0, (n * x[1] + part.slab.x_first) * x[2] * x[3], part.x);
+      const auto dy_rows =
+          chain.input_from(1, (n * dy[1] + part.slab.y_first) * dy[2] * dy[3], part.dy);
+      chain.add<convolution_backward_weights>(part.desc,
+                                              {{DNNL_ARG_SRC, x_rows},
+                                               {DNNL_ARG_DIFF_DST, dy_rows},
                                                {DNNL_ARG_DIFF_WEIGHTS, is_first ? sum : term}});
       if (!is_first) chain.accumulate(term, sum);
     }
   }
   chain.copy(sum, plain);
   chain.copy(plain, result);
-  NodePlan plan = chain.finish(implementation);
+  NodePlan plan = chain.finish(slabs[0].desc.impl_info_str());
   plan.kernel += cat(" in ", slabs.size(), " slabs");
   if (!p.has_bias) return plan;
   const ChannelSums bias_gradient(c.x(1), c.threads());
@@ -347,9 +369,9 @@ NodePlan plan_grad_weight(const Conv2dGradWeight& p, const Planner& c, DType com
   const Desc dw = weight_desc(p.w_dims, p.geometry.groups, out_type);
   const Desc dy = image_desc(c.x(1).dims, compute);
   const auto desc = grad_weight_desc(p.geometry, x, w, any_layout(dw), dy, p.has_bias);
-  if (compute == c.x(0).dtype) {
-    const auto slabs = slabs_for_scratch(p, c, desc.scratchpad_desc().get_size());
-    if (!slabs.empty()) return plan_in_slabs(p, c, slabs);
+  if (compute == DType::kBf16) {
+    const auto slabs = slab_gradients(p, c);
+    if (prefers_slabs(slabs, desc)) return plan_in_slabs(p, c, slabs);
   }
 
   DnnlChain chain(c, Conv2dGradWeight::kName);
