@@ -106,7 +106,8 @@ class Rematerialization {
 // batch_norm ─▶ y, which forward and backward read   ⇒   backward's y is batch_norm_inference(x)
 // of the batch's own statistics: the same kernel, and the same bits. x, and a residual that is
 // added, are those that backward reads in any case. Costs reading them and writing y, and of every
-// convolution in front of a normalisation one tensor is kept instead of two. The same for max_pool.
+// convolution in front of a normalisation one tensor is kept instead of two.
+// max_pool ─▶ y likewise, from x, in which its own gradient looks up the maxima.
 bool rematerialize(Graph& graph) { return Rematerialization(graph).run(); }
 
 }  // namespace assay

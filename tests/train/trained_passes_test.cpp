@@ -100,7 +100,7 @@ TEST(Trainer, RematerializedNormalisationsChangeNoBitAndTakeLessMemory) {
       0.8);
 }
 
-// Pools whose x is kept for what reads it beside them.
+// Pools whose x is kept for their own gradient.
 TEST(Trainer, RematerializedPoolsChangeNoBitAndTakeLessMemory) {
   const std::vector<float> images = noise(kBatch * 92 * 92);
   const std::vector<float> targets(kBatch * 52 * 52 * 2, 0.5f);
