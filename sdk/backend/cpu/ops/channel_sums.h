@@ -45,4 +45,19 @@ class ChannelSums {
   int threads_;
 };
 
+// The plan of a gradient of filters, after which that of the bias, output 1, is summed up from dy,
+// input 1, in the same scratch.
+inline NodePlan with_bias_gradient(NodePlan plan, const Planner& c) {
+  const ChannelSums sums(c.x(1), c.threads());
+  plan.scratch_bytes = std::max(plan.scratch_bytes, sums.scratch_bytes());
+  plan.bind = [=, bind = std::move(plan.bind)](const Binding& b) -> Launch {
+    return [=, run = bind(b), dy = b.x<void>(1), dbias = b.y<float>(1),
+            scratch = b.scratch](Queue& q) {
+      run(q);
+      sums.run(dy, nullptr, dbias, scratch);
+    };
+  };
+  return plan;
+}
+
 }  // namespace assay::cpu

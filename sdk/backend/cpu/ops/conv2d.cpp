@@ -278,17 +278,13 @@ struct SlabGradient {
   convolution_backward_weights::primitive_desc desc;
 };
 
-// By slabs, each of which has rows for all threads. Adding their sums up moves fewer bytes than an
-// image has.
+// Slabs of a large image, each with rows for all threads, and few enough that their sums have half
+// of its bytes at most.
 std::vector<SlabGradient> slab_gradients(const Conv2dGradWeight& p, const Planner& c) {
   constexpr int64_t kLargeImage = 8 << 20, kSlab = 4 << 20, kRowsOfThread = 16;
   const DType dtype = c.x(0).dtype;
   const Dims &x = c.x(0).dims, &dy = c.x(1).dims;
-  const auto image = [&](int64_t x_rows, int64_t dy_rows) {
-    return static_cast<int64_t>(dtype_size(dtype)) *
-           (x_rows * x[2] * x[3] + dy_rows * dy[2] * dy[3]);
-  };
-  const int64_t bytes = image(x[1], dy[1]);
+  const int64_t bytes = (x.numel() + dy.numel()) / dy[0] * static_cast<int64_t>(dtype_size(dtype));
   const int64_t sum = p.w_dims.numel() * static_cast<int64_t>(sizeof(float));
   const int64_t count = std::min(
       {quotient_up(bytes, kSlab), bytes / (2 * sum), dy[1] / (kRowsOfThread * c.threads())});
@@ -348,17 +344,7 @@ NodePlan plan_in_slabs(const Conv2dGradWeight& p, const Planner& c,
   chain.copy(plain, result);
   NodePlan plan = chain.finish(slabs[0].desc.impl_info_str());
   plan.kernel += cat(" in ", slabs.size(), " slabs");
-  if (!p.has_bias) return plan;
-  const ChannelSums bias_gradient(c.x(1), c.threads());
-  plan.scratch_bytes = std::max(plan.scratch_bytes, bias_gradient.scratch_bytes());
-  plan.bind = [=, bind = std::move(plan.bind)](const Binding& b) -> Launch {
-    return [=, convolve = bind(b), of_dy = b.x<void>(1), dbias = b.y<float>(1),
-            scratch = b.scratch](Queue& q) {
-      convolve(q);
-      bias_gradient.run(of_dy, nullptr, dbias, scratch);
-    };
-  };
-  return plan;
+  return p.has_bias ? with_bias_gradient(std::move(plan), c) : plan;
 }
 
 // x [N,H,W,C], dy [N,P,Q,K], dw [K,R,S,C/groups], dbias [K].

@@ -127,23 +127,19 @@ bool prefers_pixel_sum(const Conv2dGradWeight& p, const Planner& c) {
 
 NodePlan plan_pixel_sum(const Conv2dGradWeight& p, const Planner& c) {
   const SlicedSum s(p, c);
-  const ChannelSums bias_gradient(c.x(1), c.threads());
   NodePlan plan = own_plan("pixel_sum");
-  plan.scratch_bytes = std::max(scratch_of(s, nullptr).bytes,
-                                p.has_bias ? bias_gradient.scratch_bytes() : size_t{0});
+  plan.scratch_bytes = scratch_of(s, nullptr).bytes;
   plan.bind = [=](const Binding& b) -> Launch {
     const SliceScratch scratch = scratch_of(s, b.scratch);
     PixelSum sum = s.sum;
     sum.x = b.x<void>(0), sum.dy = b.x<void>(1);
     float* const dw = b.y<float>();
-    float* const dbias = p.has_bias ? b.y<float>(1) : nullptr;
-    return [=, base = b.scratch](Queue&) {
+    return [=](Queue&) {
       add_up(s, sum, s.stands() ? dw : scratch.sums, scratch);
       if (!s.stands()) fold_slices(s, scratch.sums, dw);
-      if (dbias != nullptr) bias_gradient.run(sum.dy, nullptr, dbias, base);
     };
   };
-  return plan;
+  return p.has_bias ? with_bias_gradient(std::move(plan), c) : plan;
 }
 
 }  // namespace assay::cpu

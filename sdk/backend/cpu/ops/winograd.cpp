@@ -373,19 +373,13 @@ NodePlan plan_winograd(const Conv2dGradWeight& p, const Planner& c) {
                          .x_type = element_of(c.x(0)),
                          .dw_type = element_of(c.y()),
                          .threads = c.threads()};
-  const ChannelSums bias_gradient(c.x(1), c.threads());
-  const size_t own_bytes = gradient_scratch(g, nullptr).bytes;
   NodePlan plan = named_plan(k);
-  plan.scratch_bytes = std::max(own_bytes, p.has_bias ? bias_gradient.scratch_bytes() : 0);
+  plan.scratch_bytes = gradient_scratch(g, nullptr).bytes;
   plan.bind = [=](const Binding& b) -> Launch {
-    const GradientScratch s = gradient_scratch(g, b.scratch);
-    float* const dbias = p.has_bias ? b.y<float>(1) : nullptr;
-    return [=, x = b.x<void>(0), dy = b.x<void>(1), dw = b.y<void>(), scratch = b.scratch](Queue&) {
-      run_gradient(g, x, dy, dw, s);
-      if (dbias != nullptr) bias_gradient.run(dy, nullptr, dbias, scratch);
-    };
+    return [=, x = b.x<void>(0), dy = b.x<void>(1), dw = b.y<void>(),
+            s = gradient_scratch(g, b.scratch)](Queue&) { run_gradient(g, x, dy, dw, s); };
   };
-  return plan;
+  return p.has_bias ? with_bias_gradient(std::move(plan), c) : plan;
 }
 
 }  // namespace assay::cpu
