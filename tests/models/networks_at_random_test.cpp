@@ -33,6 +33,7 @@ class RandomNetwork {
   }
 
   std::shared_ptr<const nn::Model> model() const { return writer_.finish(); }
+  int64_t layers() const { return std::ssize(writer_.config().layers); }
 
  private:
   struct Known {
@@ -398,17 +399,22 @@ int from_environment(const char* name, int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
-// Calls body(model) for each; what fails names the network.
+// Calls body(model) for each; what fails names the network. Layers that were refused leave enough.
 template <class Body>
 void for_networks(bool has_kinks, const Body& body) {
   const int first = from_environment("ASSAY_FIRST_NETWORK", 0);
   const int count = from_environment("ASSAY_NETWORKS", 30);
+  constexpr int64_t kFewestLayers = 15;  // on average
+  int64_t layers = 0;
   for (int seed = first; seed < first + count; ++seed) {
-    const auto model = RandomNetwork(static_cast<uint32_t>(seed), has_kinks).model();
+    const RandomNetwork network(static_cast<uint32_t>(seed), has_kinks);
+    const auto model = network.model();
+    layers += network.layers();
     SCOPED_TRACE(cat("network ", seed, ": ", model->config_json()));
     body(model);
     if (testing::Test::HasFailure()) return;
   }
+  EXPECT_GE(layers, kFewestLayers * count);
 }
 
 TEST(NetworksAtRandom, PassesChangeOnlyRounding) {
